@@ -11,6 +11,7 @@
 #include <functional>
 #include <optional>
 
+#include "argument_checks.h"
 #include "batch_norms.h"
 #include "error.h"
 #include "freezing.h"
@@ -325,6 +326,7 @@ std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
   torch::jit::Module module = options.program ? load_program(options.path, *options.program, options.device)
                                               : torch::jit::load(options.path, options.device);
   module.eval();
+  check_arguments(module);
   // Must run before freezing, which turns lists of tensors into constants, even lists that are written to.
   const bool keeps_state = options.instances > 1 && writes_attributes(module, options.callable);
   // Must also run before freezing, which may drop default values and has less clear errors.

@@ -7,7 +7,7 @@ import { preparedModel } from "../examples/minilm/prepared.ts";
 import { fetchBucketServer } from "../test/helpers/bucket.ts";
 import { fetchDebianTools } from "../test/helpers/debian-tools.ts";
 import { packedLibraries } from "../test/helpers/executable.ts";
-import { exactPrograms, frozenNetworks, mistakes } from "../test/helpers/exports.ts";
+import { exactPrograms, frozenNetworks, mistakes, uncheckedModules } from "../test/helpers/exports.ts";
 import { fakeCuda } from "../test/helpers/fake-cuda.ts";
 import { fidelityCases } from "../test/helpers/fidelity-cases.ts";
 import { compiledOperators } from "../test/helpers/operators.ts";
@@ -19,7 +19,16 @@ if (process.argv[2] === "libtorch") {
   // Two at a time, which take about as long; compilers are most of it.
   await Promise.all([
     fixtures(),
-    inTurn([fakeCuda, compiledOperators, preparedModel, exactPrograms, frozenNetworks, mistakes, fidelityCases]),
+    inTurn([
+      fakeCuda,
+      compiledOperators,
+      preparedModel,
+      exactPrograms,
+      frozenNetworks,
+      mistakes,
+      uncheckedModules,
+      fidelityCases,
+    ]),
     fetchDebianTools().then(noteProblem("Debian's tools")),
     fetchBucketServer().then(noteProblem("a bucket")),
   ]);

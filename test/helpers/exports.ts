@@ -11,6 +11,9 @@ export const exactPrograms = () => exported("exact");
 /** Networks whose layers libtorch may fold wrongly when it freezes them. */
 export const frozenNetworks = () => exported("frozen");
 
+/** Modules with operators whose arguments libtorch does not check. */
+export const uncheckedModules = () => exported("unchecked");
+
 function exported(name: string): Promise<string> {
   return made({ name, script: join(import.meta.dir, `${name}.py`) });
 }

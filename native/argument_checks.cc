@@ -1,0 +1,75 @@
+#include "argument_checks.h"
+
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/passes/inliner.h>
+
+#include <string>
+#include <vector>
+
+#include "graph.h"
+
+namespace sconce {
+namespace {
+
+/** Inserts code that raises `message` when `is_wrong` is true. */
+void raise_if(torch::jit::Graph& graph, torch::jit::Value* is_wrong, const std::string& message) {
+  auto* const branch = graph.insertNode(graph.create(c10::prim::If, {is_wrong}, 0));
+  auto* const raising = branch->addBlock();
+  branch->addBlock();
+  const torch::jit::WithInsertPoint inside(raising);
+  auto* const text = graph.insertConstant(message);
+  auto* const no_class = graph.insertNode(graph.createNone())->output();
+  graph.insertNode(graph.create(c10::prim::RaiseException, {text, no_class}, 0));
+}
+
+bool is_integer_remainder(torch::jit::Node* node) {
+  if (node->kind() != c10::aten::remainder || node->inputs().size() != 2) return false;
+  const auto is_integer = [](torch::jit::Value* value) { return value->type()->kind() == c10::TypeKind::IntType; };
+  if (!is_integer(node->input(0)) || !is_integer(node->input(1))) return false;
+  const auto divisor = torch::jit::toIValue(node->input(1));
+  return !divisor || divisor->toInt() == 0;
+}
+
+/** The overload for padded sequences: the third argument has the weights, the fourth says whether there are biases. */
+bool is_padded_lstm(torch::jit::Node* node) {
+  return node->kind() == c10::Symbol::fromQualString("aten::lstm") && node->inputs().size() > 3 &&
+         node->input(3)->type()->kind() == c10::TypeKind::BoolType;
+}
+
+void check_remainder(torch::jit::Graph& graph, torch::jit::Node* node) {
+  const torch::jit::WithInsertPoint before(node);
+  auto* const is_zero = graph.insert(c10::aten::eq, {node->input(1), 0});
+  raise_if(graph, is_zero, "integer modulo by zero");
+}
+
+void check_lstm(torch::jit::Graph& graph, torch::jit::Node* node) {
+  const torch::jit::WithInsertPoint before(node);
+  auto* const width = graph.insert(c10::aten::size, {node->input(0), -1});
+  auto* const weight = graph.insert(c10::aten::__getitem__, {node->input(2), 0});
+  auto* const expected = graph.insert(c10::aten::size, {weight, 1});
+  raise_if(graph, graph.insert(c10::aten::ne, {width, expected}), "the input of an LSTM has another width than its weights");
+}
+
+void check_arguments(torch::jit::Graph& graph) {
+  std::vector<torch::jit::Node*> found;
+  any_node(graph.block(), [&](torch::jit::Node* node) {
+    if (is_integer_remainder(node) || is_padded_lstm(node)) found.push_back(node);
+    return false;
+  });
+  for (auto* const node : found) {
+    if (is_padded_lstm(node)) check_lstm(graph, node);
+    else check_remainder(graph, node);
+  }
+}
+
+}  // namespace
+
+void check_arguments(torch::jit::Module& module) {
+  for (const auto& method : module.get_methods()) {
+    const auto graph = method.graph();
+    torch::jit::Inline(*graph);
+    check_arguments(*graph);
+  }
+}
+
+}  // namespace sconce

@@ -1,0 +1,49 @@
+/** Arguments that libtorch does not check fail the batch; they neither end the process nor read foreign memory. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { join } from "node:path";
+import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
+import { openSession } from "../src/engine/native/binding.ts";
+import { uncheckedModules } from "./helpers/exports.ts";
+import { failure } from "./helpers/failure.ts";
+
+const opened = new AsyncDisposableStack();
+let folder: string;
+
+beforeAll(async () => {
+  folder = await uncheckedModules();
+}, 120_000);
+
+afterAll(() => opened.disposeAsync());
+
+async function session(file: string, input: readonly (number | string)[], output: readonly (number | string)[]) {
+  const made = await openSession({
+    path: join(folder, file),
+    device: "cpu",
+    threads: 1,
+    inputs: { x: float32(...input) },
+    outputs: { y: float32(...output) },
+  });
+  opened.defer(() => made.dispose());
+  return made;
+}
+
+const ones = (...shape: number[]): Tensor =>
+  tensor(new Float32Array(shape.reduce((size, each) => size * each, 1)).fill(1), shape);
+
+test("a traced LSTM refuses an input of another width than its weights, and runs the next", async () => {
+  const lstm = await session("lstm.pt", ["time", "width"], ["time", 3]);
+  for (const width of [5, 7, 4096]) {
+    expect(await failure(lstm.run([[ones(5, width)]]))).toBe(
+      "run_failed: the input of an LSTM has another width than its weights",
+    );
+  }
+  const [given] = await lstm.run([[ones(5, 6)]]);
+  expect(given?.shape).toEqual([1, 5, 3]);
+});
+
+test("a remainder by zero fails, and the next input runs", async () => {
+  const remainder = await session("remainder.pt", ["columns"], []);
+  expect(await failure(remainder.run([[ones(3)]]))).toBe("run_failed: integer modulo by zero");
+  const [given] = await remainder.run([[ones(5)]]);
+  expect([...(given?.data ?? [])]).toEqual([6]);
+});
