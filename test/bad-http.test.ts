@@ -30,8 +30,8 @@ const request = fc
     version: oneOf("HTTP/1.1", "HTTP/1.0", "HTTP/2.0", "HTTP/9.9", "http/1.1", ""),
     headers: fc.array(
       oneOf(
-        "Host: x",
-        "Host: x\r\nHost: y",
+        "Host: localhost",
+        "Host: localhost\r\nHost: y",
         "Content-Type: application/json",
         "Content-Length: 10",
         "Content-Length: -1",
@@ -71,7 +71,7 @@ test("hundreds of malformed requests are refused, served or dropped, none is a f
 });
 
 test("a length that is announced twice is one length", async () => {
-  const head = "Host: x\r\nContent-Type: application/json\r\nPrefer: wait\r\nConnection: close";
+  const head = "Host: localhost\r\nContent-Type: application/json\r\nPrefer: wait\r\nConnection: close";
   const length = `Content-Length: ${body.length}`;
   const bytes = `POST /predictions HTTP/1.1\r\n${head}\r\n${length}\r\n${length}\r\n\r\n${body}`;
   expect(await sendRaw(server.url, bytes)).toMatch(/^HTTP\/1\.1 200 .*"status":"success"/s);

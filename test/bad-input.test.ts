@@ -91,7 +91,8 @@ describe("a body of another kind", () => {
   );
 
   test("(no Content-Type) is a 415", async () => {
-    const bytes = 'POST /predictions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 9\r\n\r\n[{"x":1}]';
+    const bytes =
+      'POST /predictions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 9\r\n\r\n[{"x":1}]';
     expect(await sendRaw(server.url, bytes)).toStartWith("HTTP/1.1 415 ");
   });
 
@@ -197,7 +198,7 @@ describe("a body that is too large is a 413", () => {
   const tooLarge = `[{"x": 1, "note": {"text": "${"n".repeat(4 * 2 ** 20)}"}}]`;
 
   test("by its Content-Length, before it is read", async () => {
-    const head = "POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
+    const head = "POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
     const bytes = `${head}Connection: close\r\nContent-Length: 9999999999\r\n\r\n[`;
     expect(await sendRaw(server.url, bytes)).toStartWith("HTTP/1.1 413 ");
   });
@@ -219,7 +220,7 @@ describe("a body that is too large is a 413", () => {
 });
 
 describe("a body that is cut off half-way", () => {
-  const head = "POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
+  const head = "POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
 
   test.each([
     ["of its Content-Length", `${head}Content-Length: 100\r\n\r\n[{"x": 1`],

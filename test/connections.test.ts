@@ -55,7 +55,7 @@ function wire(url: URL): Wire {
 }
 
 const post = (body: string, { length = body.length, prefer = "" } = {}) =>
-  `POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${prefer}Content-Length: ${length}\r\n\r\n${body}`;
+  `POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${prefer}Content-Length: ${length}\r\n\r\n${body}`;
 
 describe.concurrent("a connection that is silent is closed", () => {
   test("after an answer that it had waited for, too", async () => {
@@ -77,13 +77,13 @@ test("a connection whose answer is waited for is not closed, be it GET or HEAD",
   using wires = new DisposableStack();
   const waiting = ["GET", "HEAD"].map((method) => {
     const one = wires.use(wire(server.url));
-    one.write(`${method} /predictions/${id} HTTP/1.1\r\nHost: x\r\nPrefer: wait\r\nConnection: close\r\n\r\n`);
+    one.write(`${method} /predictions/${id} HTTP/1.1\r\nHost: localhost\r\nPrefer: wait\r\nConnection: close\r\n\r\n`);
     return one;
   });
   await server.client.read(id);
   // Silent for less long than they are, once it was answered.
   const silent = wires.use(wire(server.url));
-  silent.write("GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n");
+  silent.write("GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
   await silent.closed;
   gate.release("a");
   for (const { closed } of waiting) expect(await closed).toStartWith("HTTP/1.1 200 ");
@@ -94,7 +94,7 @@ describe.concurrent("a connection whose body trickles", () => {
     ["that says how long it is", post("", { length: 100_000 }), " "],
     [
       "that comes in chunks",
-      "POST /demo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
+      "POST /demo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
       "1\r\n \r\n",
     ],
   ])("(%s) is closed, though it is never silent; others are served", async (_, head, piece) => {
@@ -111,7 +111,7 @@ describe.concurrent("a connection whose body trickles", () => {
 test("hundreds of connections that are silent, or stop within a head or a body, hold up nobody", async () => {
   await using server = await store.serve("lab");
   using held = new DisposableStack();
-  const parts = ["", "POST /predictions HTTP/1.1\r\nHost: x\r\nX-A: ", post('[{"x": 1', { length: 10 })];
+  const parts = ["", "POST /predictions HTTP/1.1\r\nHost: localhost\r\nX-A: ", post('[{"x": 1', { length: 10 })];
   for (let i = 0; i < 300; i++) held.use(wire(server.url)).write(parts[i % parts.length] ?? "");
   for (let i = 0; i < 20; i++) expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
 });
@@ -121,7 +121,7 @@ describe.concurrent("SIGTERM while a client has sent half of its body", () => {
     ["that says how long it is", post('[{"x": 1', { length: 1000 })],
     [
       "that comes in chunks",
-      'POST /demo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n[{"x": 1\r\n',
+      'POST /demo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n[{"x": 1\r\n',
     ],
   ])("(%s) ends the server with code 0, all the same, once accepted work is done", async (_, half) => {
     await using gate = hold();

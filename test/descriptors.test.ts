@@ -43,7 +43,7 @@ test("connections beyond the descriptors are refused without a spinning core, an
       sockets.push(socket);
       socket.on("connect", () => {
         socket.write(
-          "POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n[",
+          "POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n[",
         );
         resolve(true);
       });

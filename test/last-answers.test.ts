@@ -13,7 +13,7 @@ async function beginReading({ url }: TestServer): Promise<() => Promise<string>>
   const begun = Promise.withResolvers<void>();
   const ended = Promise.withResolvers<void>();
   const body = JSON.stringify([{ length: LENGTH }]);
-  const head = `Host: x\r\nContent-Type: application/json\r\nPrefer: wait\r\nContent-Length: ${body.length}`;
+  const head = `Host: localhost\r\nContent-Type: application/json\r\nPrefer: wait\r\nContent-Length: ${body.length}`;
   const pieces: Buffer[] = [];
   const socket = connect({ host: url.hostname, port: Number(url.port) });
   socket.write(`POST /predictions HTTP/1.1\r\n${head}\r\nConnection: close\r\n\r\n${body}`);
@@ -54,7 +54,8 @@ test("a request that never comes to its end does not hold up a stop for as long 
   const socket = connect({ host: server.url.hostname, port: Number(server.url.port) });
   socket.on("data", () => answered.resolve());
   socket.on("error", () => {});
-  const head = "POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n";
+  const head =
+    "POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n";
   socket.write(`${head}Expect: 100-continue\r\n\r\n[`);
   // The server has the head of the request.
   await answered.promise;

@@ -89,7 +89,7 @@ describe("a full queue", () => {
     const { client } = server;
     const { promise: answer, resolve, reject } = Promise.withResolvers<string>();
     const head =
-      "POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n[";
+      "POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n[";
     const socket = connect({ host: client.url.hostname, port: Number(client.url.port) }, () => socket.write(head));
     socket.on("data", (chunk) => resolve(String(chunk))).on("error", reject);
     socket.on("close", () => reject(new Error("the connection was closed without an answer")));

@@ -61,7 +61,7 @@ async function sendOne(server: TestServer, inputs: readonly unknown[], random: (
     const socket = connect({ host: url.hostname, port: Number(url.port) });
     socket.on("error", () => resolve());
     const length = random(2) === 0 ? `Content-Length: ${2 * body.length}` : "Transfer-Encoding: chunked";
-    const head = `POST ${path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${length}\r\n\r\n`;
+    const head = `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${length}\r\n\r\n`;
     socket.once("connect", () => socket.write(`${head}ff\r\n${body.slice(0, 20)}`, () => resolve()));
     await promise;
     await (await client.fetch("/health/live")).text();

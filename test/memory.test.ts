@@ -36,7 +36,7 @@ async function opened(url: URL, text: string): Promise<Socket & Disposable> {
 }
 
 const upload = (length: string) =>
-  `POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${length}\r\n\r\n`;
+  `POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${length}\r\n\r\n`;
 
 describe("bodies on their way", () => {
   const large = JSON.stringify([{ x: 1, note: { text: "n".repeat(200_000) } }]);
@@ -259,7 +259,7 @@ test("slow readers of a large result share one copy of it, which the last one le
   expect(JSON.parse(text).outputs[0].product).toHaveLength(rows);
   expect((await server.client.fetch(`/predictions/${id}`, { method: "HEAD" })).status).toBe(200);
   expect(await held(server, "answers")).toBe(0);
-  const get = `GET /predictions/${id} HTTP/1.1\r\nHost: x\r\n\r\n`;
+  const get = `GET /predictions/${id} HTTP/1.1\r\nHost: localhost\r\n\r\n`;
   const readers = await Promise.all(Array.from({ length: 10 }, () => opened(server.url, get)));
   await until(async () => (await held(server, "answers")) > 0);
   expect(await held(server, "answers")).toBe(text.length);

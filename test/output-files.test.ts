@@ -75,7 +75,7 @@ test("a file is found whatever the prediction and the host are called", async ()
   const headers = { "Content-Type": "application/json", Prefer: "wait" };
   await server.client.fetch(path, { method: "PUT", headers, body: JSON.stringify([{ x: 10 }]) });
   expect(await (await get(`${path}/outputs/0/pages%2F0/page?x=outputs/0/y`)).text()).toBe(smallPage);
-  const bytes = `GET ${path}/outputs/0/pages/0/page HTTP/1.1\r\nHost: outputs\r\nConnection: close\r\n\r\n`;
+  const bytes = `GET ${path}/outputs/0/pages/0/page HTTP/1.1\r\nHost: outputs.localhost\r\nConnection: close\r\n\r\n`;
   expect(await sendRaw(server.url, bytes)).toEndWith(`\r\n\r\n${smallPage}`);
 });
 
@@ -128,7 +128,7 @@ describe.each([10, 1_000_000])("of a file of %d bytes", (length) => {
 
   test("HEAD says how long it is", async () => {
     const path = `${await pathFor(length)}/0/pages/0/page`;
-    const answer = await sendRaw(server.url, `HEAD ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+    const answer = await sendRaw(server.url, `HEAD ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`);
     expect(answer.toLowerCase()).toContain(`content-length: ${page.length}\r\n`);
     expect(answer).toEndWith("\r\n\r\n");
   });

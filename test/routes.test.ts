@@ -55,7 +55,10 @@ describe("HEAD", () => {
     "of %s says how long GET's is",
     async (path) => {
       const request = (method: string) =>
-        sendRaw(server.url, `${method} ${path} HTTP/1.1\r\nHost: x\r\nX-Request-Id: same\r\nConnection: close\r\n\r\n`);
+        sendRaw(
+          server.url,
+          `${method} ${path} HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: same\r\nConnection: close\r\n\r\n`,
+        );
       const [head, get] = [await request("HEAD"), await request("GET")];
       const [headers = ""] = get.split("\r\n\r\n", 1);
       expect(head).toEndWith("\r\n\r\n");
@@ -72,7 +75,7 @@ describe("HEAD", () => {
     });
     const text = await made.text();
     const path = made.headers.get("location");
-    const head = await sendRaw(server.url, `HEAD ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+    const head = await sendRaw(server.url, `HEAD ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`);
     expect(linesOf(head)).toContain(`content-length: ${text.length}`);
   });
 });
@@ -137,7 +140,7 @@ describe("a connection", () => {
     const waiting = strict.client.predict([{ x: 1, before: gate.url("a") }]);
     await gate.arrived("a");
     const stalled =
-      "POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n[";
+      "POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n[";
     await sendRaw(strict.url, stalled);
     gate.release("a");
     expect((await waiting).status).toBe("success");

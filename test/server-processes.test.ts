@@ -289,7 +289,7 @@ describe("a server of two fronts", () => {
     const held = () => client.metric('sconce_memory_bytes{part="bodies"}');
     const upload = connect({ host: client.url.hostname, port: Number(client.url.port) });
     const head =
-      "POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 500000\r\n\r\n";
+      "POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 500000\r\n\r\n";
     upload.once("connect", () => upload.write(head));
     await until(async () => (await held()) === 1_500_000);
     const large = [{ x: 1, note: { text: "n".repeat(100_000) } }];

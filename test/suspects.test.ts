@@ -109,7 +109,7 @@ describe("a server", () => {
   /** Resolves with the answer to one input that was sent from an address of this machine, by a connection of its own. */
   const sendFrom = (localAddress: string, { url }: Client, input: object, forwarded = "") => {
     const body = JSON.stringify([input]);
-    const head = `POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nPrefer: wait${forwarded && `\r\nX-Forwarded-For: ${forwarded}`}`;
+    const head = `POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nPrefer: wait${forwarded && `\r\nX-Forwarded-For: ${forwarded}`}`;
     const { promise, resolve, reject } = Promise.withResolvers<string>();
     const socket = connect({ host: url.hostname, port: Number(url.port), localAddress });
     let answer = "";

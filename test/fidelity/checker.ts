@@ -27,6 +27,8 @@ export async function* checked(path: string): AsyncGenerator<Verdict> {
     for await (const line of linesOf(running.stdout)) {
       clearTimeout(timer);
       timer = setTimeout(stop, SILENCE_MS);
+      // Some operators print, too.
+      if (!line.startsWith("{")) continue;
       const said = message.parse(JSON.parse(line));
       if ("begins" in said) at = said.begins;
       else {

@@ -235,7 +235,7 @@ async function create(target: Target, inputs: readonly unknown[]): Promise<strin
 
 /** Sends as much as 3 MB, and nothing more until the attack is over or the server hangs up. */
 function stalledUpload(target: Target, length: string): Promise<void> {
-  const head = `POST /predictions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n${length}\r\n\r\n`;
+  const head = `POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${length}\r\n\r\n`;
   const chunk = `[${" ".repeat(3 * MB)}`;
   const isChunked = !length.startsWith("Content-Length");
   return opened(target, (socket) => {
@@ -250,7 +250,7 @@ function begunUpload(target: Target): Promise<void> {
   const type = "Content-Type: application/json\r\nContent-Encoding: gzip";
   return opened(target, (socket) => {
     socket.resume();
-    socket.write(`POST /predictions HTTP/1.1\r\nHost: x\r\n${type}\r\nContent-Length: 100000\r\n\r\n`);
+    socket.write(`POST /predictions HTTP/1.1\r\nHost: localhost\r\n${type}\r\nContent-Length: 100000\r\n\r\n`);
     socket.write(gzipSync("a").subarray(0, 12));
   });
 }
@@ -259,7 +259,7 @@ function begunUpload(target: Target): Promise<void> {
 function slowReader(target: Target, at: string): Promise<void> {
   return opened(target, (socket) => {
     socket.pause();
-    socket.write(`GET ${at} HTTP/1.1\r\nHost: x\r\n\r\n`);
+    socket.write(`GET ${at} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
   });
 }
 

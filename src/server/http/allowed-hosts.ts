@@ -6,6 +6,9 @@ import type { ServeConfig } from "../config.ts";
 import { ProblemError } from "./problem.ts";
 import { contextOf } from "./request-context.ts";
 
+/** A page's host is such a name. Malformed hosts come from other clients. */
+const name = /^[a-z0-9._-]+$/;
+
 /**
  * IP addresses and loopback names are always allowed, since no foreign page can have them. Without --allowed-hosts a server on a
  * loopback address allows nothing else, and any other server allows all names.
@@ -19,7 +22,7 @@ export function refuseOtherHosts({
     const asked = nameOf(c.req.header("Host") ?? "");
     const { path, isForwarded } = contextOf(c);
     const isAllowed =
-      asked === "" ||
+      !name.test(asked) ||
       isForwarded ||
       path.startsWith("/health/") ||
       isAddress(asked) ||
@@ -37,7 +40,7 @@ export function refuseOtherHosts({
 
   function isNamed(asked: string): boolean {
     return names.some(
-      (name) => name === "*" || name === asked || (name.startsWith("*.") && asked.endsWith(name.slice(1))),
+      (each) => each === "*" || each === asked || (each.startsWith("*.") && asked.endsWith(each.slice(1))),
     );
   }
 }
