@@ -309,6 +309,47 @@ describe("a file that cannot be used is told in one line", () => {
   });
 });
 
+describe("a write-ahead log", () => {
+  /** Opens the database that a killed process left, and gives the errors of the log. */
+  async function errorsAfter(change: (wal: string) => Promise<void>): Promise<readonly unknown[]> {
+    await using dir = await tempDir();
+    const path = dir.join("predictions.db");
+    await killedAfter(200, path, { role: "main", owner: "a" });
+    await change(`${path}-wal`);
+    using error = spyOn(log, "error").mockImplementation(silent);
+    const store = await open(dir);
+    await store.close();
+    return error.mock.calls.flat();
+  }
+
+  const overwritten = (at: (bytes: number) => number) => async (wal: string) => {
+    const bytes = await Bun.file(wal).bytes();
+    await Bun.write(wal, bytes.fill(0x5a, at(bytes.length), at(bytes.length) + 5000));
+  };
+  const damaged = [
+    expect.stringMatching(/^The log .*predictions\.db-wal was damaged: predictions that it had are lost/),
+  ];
+
+  test.each([
+    ["in the middle", overwritten((bytes) => bytes / 2)],
+    ["at its beginning", overwritten(() => 0)],
+  ])("that is overwritten %s is an error of the log", async (_, change) => {
+    expect(await errorsAfter(change)).toEqual(damaged);
+  });
+
+  test("that a killed process left is none", async () => {
+    expect(await errorsAfter(async () => {})).toEqual([]);
+  });
+
+  test("whose last commit has no end is none", async () => {
+    const cut = async (wal: string) => {
+      const bytes = await Bun.file(wal).bytes();
+      await Bun.write(wal, bytes.subarray(0, bytes.length - 5000));
+    };
+    expect(await errorsAfter(cut)).toEqual([]);
+  });
+});
+
 describe("a file that is deleted or replaced while the server runs", () => {
   test.each(["deleted", "replaced"])(
     "%s: the server is not ready, accepts nothing, and reads what it has",

@@ -9,6 +9,7 @@ import { databaseFault } from "./database-fault.ts";
 import { prepareFolder } from "./database-lock.ts";
 import { ElapsedClock } from "./elapsed-clock.ts";
 import { KeptFiles } from "./kept-files.ts";
+import { committedFrames } from "./log-commits.ts";
 import { connect, MAX_LOG_BYTES } from "./prediction-connection.ts";
 import { unusable } from "./prediction-schema.ts";
 import { type Oldest, type Statements, statements } from "./prediction-statements.ts";
@@ -45,6 +46,8 @@ export class PredictionDatabase {
   /** The file that is open, by device and inode. */
   readonly #identity: string;
   #totals: Totals;
+  /** Whether SQLite ignored commits of the write-ahead log. */
+  readonly isLogDamaged: boolean;
 
   /** @throws SconceError `predictions_unusable` */
   static open(options: OpenMessage): PredictionDatabase {
@@ -53,18 +56,21 @@ export class PredictionDatabase {
       prepareFolder(path);
       const files = new KeptFiles(path, options.sync === "full");
       files.prepare();
-      return new PredictionDatabase(connect(options), files, options);
+      // Only the first process of a server finds the log at rest.
+      const committed = options.isMain ? committedFrames(path) : 0;
+      return new PredictionDatabase(connect(options), files, { ...options, committed });
     } catch (error) {
       throw error instanceof SconceError ? error : unusable(path, databaseFault(error), error);
     }
   }
 
-  private constructor(database: Database, files: KeptFiles, options: OpenMessage) {
+  private constructor(database: Database, files: KeptFiles, options: OpenMessage & { readonly committed: number }) {
     this.#database = database;
     this.#limits = options;
     this.#files = files;
     this.#sql = statements(database);
     this.#identity = identityOf(options.path);
+    this.isLogDamaged = this.#log("NOOP").log < options.committed;
     const meta = this.#meta();
     this.#totals = meta;
     this.#clock = new ElapsedClock(meta, options.wallMs);

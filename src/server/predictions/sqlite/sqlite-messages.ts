@@ -144,6 +144,8 @@ export interface Tended {
   readonly totals: Totals;
   /** Whether the file was deleted or replaced. */
   readonly isGone: boolean;
+  /** Whether the write-ahead log was damaged when the database was opened. */
+  readonly isLogDamaged?: boolean;
 }
 
 /** The answer to a message; a row that is not there is left out, and `fault` says in words why it could not be done. */

@@ -91,7 +91,9 @@ export class SqliteStore implements PredictionStore {
     this.#wallClock = wallClock;
     this.#lock = lock;
     this.#link = new SqliteLink(openMessage, options.newWorker);
-    this.#link.onTended = ({ totals, isGone }) => {
+    this.#link.onTended = ({ totals, isGone, isLogDamaged = false }) => {
+      if (isLogDamaged)
+        log.error(`The log ${path}-wal was damaged: predictions that it had are lost, and their ids are not found`);
       if (isGone && !this.isGone)
         log.error(`The predictions in ${path} were deleted or replaced: the server accepts no others; restart it`);
       this.isGone = isGone;

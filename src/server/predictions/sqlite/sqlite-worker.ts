@@ -26,7 +26,9 @@ function answer(message: Numbered): Answer {
   try {
     if (message.type === "open") {
       database = PredictionDatabase.open(message);
-      return { number, totals: database.totals };
+      const { totals, isGone, isLogDamaged } = database;
+      if (isLogDamaged) self.postMessage({ totals, isGone, isLogDamaged } satisfies Tended);
+      return { number, totals };
     }
     if (database === undefined) return { number, fault: "it is not open" };
     switch (message.type) {
