@@ -70,9 +70,9 @@ export class PredictionDatabase {
     this.#files = files;
     this.#sql = statements(database);
     this.#identity = identityOf(options.path);
-    this.isLogDamaged = this.#log("NOOP").log < options.committed;
     const meta = this.#meta();
     this.#totals = meta;
+    this.isLogDamaged = options.committed > 0 && this.#log("NOOP").log < options.committed;
     this.#clock = new ElapsedClock(meta, options.wallMs);
     if (options.isMain) files.sweep(new Set(this.#sql.files.values().map(([file]) => String(file))));
   }
