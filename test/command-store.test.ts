@@ -28,6 +28,35 @@ async function tags(): Promise<Record<string, readonly string[]>> {
   return Object.fromEntries(summaries.map((summary) => [summary.repository, summary.tags]));
 }
 
+describe("serve without a name", () => {
+  const put = (repository: string, folder?: string) =>
+    store.put({ repository, folder, config: modelConfig(), layers: modelLayers(repository) });
+
+  test("takes the only model of the store, whatever folder built it", async () => {
+    expect(store.unnamed(home.path)).toBe(digits.reference);
+  });
+
+  test("takes the last build of its folder, though others were built later", async () => {
+    await using own = await tempDir();
+    const { reference } = await put("own", own.path);
+    await put("other", home.path);
+    await put("pulled");
+    expect(store.unnamed(own.path)).toBe(reference);
+    await run("tag", "own", "copy");
+    expect(store.unnamed(own.path)).toBe(reference);
+  });
+
+  test("names the models where several are there, none of which its folder built", async () => {
+    await put("other", home.path);
+    expect(await run("serve", "-p", "0")).toEqual({
+      code: 2,
+      stdout: "",
+      stderr:
+        "sconce: the store has 2 models; name one, or call sconce in the folder of a model that was built (models: digits, other)\n",
+    });
+  });
+});
+
 describe("tag", () => {
   test("gives a model one more tag, in its own or another repository, and prints the reference", async () => {
     expect(await run("tag", "digits", "digits:v1")).toEqual({ code: 0, stdout: "digits:v1\n", stderr: "" });

@@ -118,6 +118,7 @@ sconce build traced.pt --input x=float32[N,784]`,
       repository,
       tags: options.tag === undefined ? [] : [options.tag],
       isVariant: weights !== undefined || !options.latest,
+      folder: isFile(given) ? undefined : folder.path,
       config: configOf({ model, examples, pathOf }),
       layers: [
         { mediaType: mediaTypes.bundle, title: "model.js", source: new TextEncoder().encode(code) },

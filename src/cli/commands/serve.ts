@@ -8,7 +8,6 @@ import { thisProgram } from "../../machine/processes/program.ts";
 import { programName } from "../../machine/processes/program-name.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";
 import { isRemote } from "../../package/registry/remote-reference.ts";
-import type { PackagedModel } from "../../package/store/packaged-model.ts";
 import { ModelStore } from "../../package/store/store.ts";
 import { serveGroups, serveOptions } from "../../server/config.ts";
 import { type Server, startServer } from "../../server/server.ts";
@@ -46,7 +45,7 @@ ${source.reference === undefined ? "" : "A weights file is packaged first, like 
     positionals: [
       {
         name: "model",
-        description: `${source.reference?.description ?? "by default the model inside"}; HOST[:PORT]/repo[:tag] or …@sha256:… of a registry${source.reference === undefined ? "" : "; or a weights file"}`,
+        description: `${source.reference === undefined ? "by default the model inside" : "repo[:tag] or repo@sha256:…; no tag means latest, no name the last build of this folder, or the only model of the store"}; HOST[:PORT]/repo[:tag] or …@sha256:… of a registry${source.reference === undefined ? "" : "; or a weights file"}`,
         required: false,
       },
     ],
@@ -54,7 +53,9 @@ ${source.reference === undefined ? "" : "A weights file is packaged first, like 
       const isBuilt = source.reference !== undefined && given !== undefined && /[./]/.test(given) && isFile(given);
       const { input = [] } = options;
       if (input.length > 0 && !isBuilt) throw new SconceError("usage", "--input is for a file of weights");
-      const reference = isBuilt ? await buildFile(given, input) : given;
+      const needsName = given === undefined && source.reference !== undefined;
+      const named = needsName ? new ModelStore().unnamed(process.cwd()) : given;
+      const reference = isBuilt ? await buildFile(given, input) : named;
       const withoutWeights = options.role === "front";
       const packaged =
         reference !== undefined && isRemote(reference)
@@ -68,22 +69,12 @@ ${source.reference === undefined ? "" : "A weights file is packaged first, like 
         await source.prepareLibraries();
         return (await import("./serve/tune.ts")).tuneModel(packaged, options);
       }
-      if (given === undefined && source.reference !== undefined) await logChoice(packaged);
       surviveStrayErrors();
       let server: Server | undefined;
       stopOnSignals(async () => server?.stop(), options.isolate);
       server = await startServer({ packaged, config: options, argv: process.argv.slice(2), source });
     },
   });
-}
-
-/** Without a name the most recent build is served, so a later build of another model would change that. */
-async function logChoice({ repository, reference }: PackagedModel): Promise<void> {
-  const repositories = new Set((await new ModelStore().list()).map((model) => model.repository));
-  if (repositories.size === 1) return;
-  log.warn(
-    `No model was named: this server has ${reference}, the most recent build of ${repositories.size} models, until it ends; "${programName} serve ${repository}" names it`,
-  );
 }
 
 /**

@@ -1,5 +1,5 @@
 /** The store's index.json: maps references to manifests. */
-import { readFileSync } from "node:fs";
+import { readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { isNoFile, SconceError } from "../../base/errors.ts";
@@ -36,6 +36,8 @@ export interface IndexEntry {
   readonly created: Date | undefined;
   /** Registry copies of the model, as `host/repository`, the most recent first. */
   readonly copies?: readonly string[];
+  /** Digest of the path of the folder that the model was built from. */
+  readonly folder?: string | undefined;
 }
 
 /** The content of index.json in memory. Changes are written back as a whole file. */
@@ -87,6 +89,7 @@ export class IndexFile {
         size: descriptor.size,
         created: Number.isNaN(created.getTime()) ? undefined : created,
         copies: descriptor.annotations?.[annotations.copies]?.split(" ") ?? [],
+        folder: descriptor.annotations?.[annotations.folder],
       };
     });
   }
@@ -102,6 +105,7 @@ export class IndexFile {
       annotations: {
         ...(entry.created && { [annotations.created]: entry.created.toISOString() }),
         ...(entry.copies?.length && { [annotations.copies]: entry.copies.slice(0, maxCopies).join(" ") }),
+        ...(entry.folder !== undefined && { [annotations.folder]: entry.folder }),
         [annotations.refName]: `${entry.repository}:${entry.tag}`,
       },
     });
@@ -131,4 +135,9 @@ function referenceOf(descriptor: IndexDescriptor): TagReference | undefined {
     // Another tool wrote this name, and it is not a valid reference.
     return undefined;
   }
+}
+
+/** Stands for a folder of this machine in the index, which other machines may read. */
+export function folderDigest(path: string): string {
+  return new Bun.CryptoHasher("sha256").update(realpathSync(path)).digest("hex");
 }

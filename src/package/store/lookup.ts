@@ -29,6 +29,21 @@ export function findEntry(entries: readonly IndexEntry[], reference: Reference |
   return found;
 }
 
+/**
+ * The newest build of a folder, or of the only repository of the store. The newest build of several repositories is no
+ * answer: another project may have built it.
+ * @param folder a digest, as entries have it
+ * @throws SconceError `usage`, listing the models, when neither is there
+ */
+export function findUnnamed(entries: readonly IndexEntry[], folder: string, home: string): IndexEntry {
+  const ofFolder = newest(entries.filter((entry) => entry.folder === folder));
+  if (ofFolder !== undefined) return withGeneratedTag(ofFolder, entries);
+  const known = unique(entries.map((entry) => entry.repository)).sort();
+  if (known.length < 2) return findEntry(entries, undefined, home);
+  const fix = `name one, or call ${programName} in the folder of a model that was built`;
+  throw new SconceError("usage", `the store has ${known.length} models; ${fix} (models: ${listed(known)})`);
+}
+
 /** The entry with the latest build time. Of several with the same time, the last in the file wins. */
 export function newest(entries: readonly IndexEntry[]): IndexEntry | undefined {
   const time = (entry: IndexEntry) => entry.created?.getTime() ?? 0;

@@ -39,6 +39,8 @@ export const annotations = {
   created: "org.opencontainers.image.created",
   /** Used only in index.json: registry repositories that hold the model, separated by blanks. */
   copies: "vnd.sconce.copies",
+  /** Used only in index.json: digest of the path of the folder that the model was built from. */
+  folder: "vnd.sconce.folder",
 } as const;
 
 /** Version of the interface between a bundle and the `sconce` package that loads it. */

@@ -34,6 +34,8 @@ export interface PutOptions {
   readonly tags?: readonly string[];
   /** A variant does not take over `latest`; it gets `latest` only if the repository has no such tag. */
   readonly isVariant?: boolean;
+  /** The folder that the model is built from; `serve` in this folder needs no name. */
+  readonly folder?: string | undefined;
   readonly config: ModelConfig;
   readonly layers: readonly LayerSource[];
   readonly onProgress?: (progress: CopyProgress) => void;

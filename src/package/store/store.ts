@@ -8,14 +8,14 @@ import { storeLocation } from "../../machine/files/location.ts";
 import { acquireLock } from "../../machine/files/lock.ts";
 import { Blobs, digestOf } from "./blobs.ts";
 import { referencedDigests } from "./garbage.ts";
-import { type IndexEntry, IndexFile } from "./index-file.ts";
-import { findEntry } from "./lookup.ts";
+import { folderDigest, type IndexEntry, IndexFile } from "./index-file.ts";
+import { findEntry, findUnnamed } from "./lookup.ts";
 import { annotations } from "./manifest.ts";
 import { PackagedModel } from "./packaged-model.ts";
 import { type PutOptions, type StagedPackage, stagePackage } from "./packaging.ts";
 import { lackingLayers, readConfig, readManifest, withoutWeights } from "./read-model.ts";
 import { missingBytes, type ReceiveOptions, stageReceived } from "./receiving.ts";
-import { checkRepository, checkTag, generatedTag, latestTag, parseReference } from "./reference.ts";
+import { checkRepository, checkTag, formatReference, generatedTag, latestTag, parseReference } from "./reference.ts";
 import { type ModelSummary, sizeOf, summarize } from "./summary.ts";
 import { type Stamps, type VerifyOptions, verifyLayers } from "./verification.ts";
 import { Workspace } from "./workspace.ts";
@@ -83,7 +83,8 @@ export class ModelStore {
       const tag = generatedTag(digest);
       const [moved, spareTags] = options.isVariant ? [[], [latestTag]] : [[latestTag], []];
       const tags = [tag, ...moved, ...(options.tags ?? [])];
-      if (this.#commit({ repository, tags, spareTags, staged }, workspace)) {
+      const folder = options.folder === undefined ? undefined : folderDigest(options.folder);
+      if (this.#commit({ repository, tags, spareTags, staged, folder }, workspace)) {
         return { digest, tag, reference: `${repository}:${tag}` };
       }
     }
@@ -172,6 +173,15 @@ export class ModelStore {
   }
 
   /**
+   * The reference that stands for no name in a folder: its own newest build, or the only model of the store.
+   * @throws SconceError `usage` where the store has several models, `model_not_found` where it has none
+   */
+  unnamed(folder: string): string {
+    const entries = IndexFile.read(this.home).entries();
+    return formatReference(findUnnamed(entries, folderDigest(folder), this.home));
+  }
+
+  /**
    * Checks the digest of every layer of a model. Layers unchanged since their last check are not read again.
    * @returns the stamps of all layers
    * @throws SconceError `store_corrupt`, or the signal's reason when it is aborted
@@ -202,7 +212,7 @@ export class ModelStore {
     try {
       using _lock = this.#lock();
       const index = IndexFile.read(this.home);
-      index.set({ ...this.#find(source, index), ...name });
+      index.set({ ...this.#find(source, index), ...name, folder: undefined });
       index.write();
     } catch (error) {
       throw diskFault(error, this.home) ?? error;
@@ -273,6 +283,7 @@ export class ModelStore {
       tags: readonly string[];
       spareTags?: readonly string[];
       copies?: readonly string[];
+      folder?: string | undefined;
       staged: StagedPackage;
     },
     workspace: Workspace,
@@ -286,8 +297,8 @@ export class ModelStore {
     const created = new Date();
     const taken = index.entries().filter(({ repository }) => repository === model.repository);
     const spare = model.spareTags?.filter((tag) => !taken.some((entry) => entry.tag === tag)) ?? [];
-    const { repository, copies = [] } = model;
-    for (const tag of [...model.tags, ...spare]) index.set({ repository, tag, created, copies, ...manifest });
+    const { repository, copies = [], folder } = model;
+    for (const tag of [...model.tags, ...spare]) index.set({ repository, tag, created, copies, folder, ...manifest });
     index.write();
     workspace.finish();
     return true;
