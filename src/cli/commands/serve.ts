@@ -5,7 +5,6 @@ import { SconceError } from "../../base/errors.ts";
 import { exitProcess } from "../../base/exit.ts";
 import { log } from "../../base/log.ts";
 import { thisProgram } from "../../machine/processes/program.ts";
-import { programName } from "../../machine/processes/program-name.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";
 import { isRemote } from "../../package/registry/remote-reference.ts";
 import { ModelStore } from "../../package/store/store.ts";
