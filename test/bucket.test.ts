@@ -111,15 +111,15 @@ describe.skipIf(!hasBucket)(`a bucket (with rclone${hasBucket ? "" : ": not here
       await short.put("short/first", bytes);
       await Promise.all(Array.from({ length: 120 }, (_, i) => short.put(`short/${i}`, bytes)));
       await long.put("long", bytes);
-      await long.deleteDue();
+      await long.deleteExpired();
       expect(await server.keys()).toEqual(["a/folder/long"]);
       expect(await redis.client.zrange("large", "0", "-1")).toEqual(["long"]);
       await server.kill();
       await expect(short.put("left", bytes)).rejects.toMatchObject({ code: "queue_unavailable" });
       expect(await redis.client.zrange("large", "0", "-1")).toEqual(["left", "long"]);
-      await expect(long.deleteDue()).rejects.toMatchObject({ code: "queue_unavailable" });
+      await expect(long.deleteExpired()).rejects.toMatchObject({ code: "queue_unavailable" });
       await server.start();
-      await long.deleteDue();
+      await long.deleteExpired();
       expect(await redis.client.zrange("large", "0", "-1")).toEqual(["long"]);
     },
   );

@@ -2,12 +2,11 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import type { EndedRecord } from "../src/server/predictions/record.ts";
+import { ClaimedPredictions } from "../src/server/queue/claimed-predictions.ts";
 import type { LargeValues } from "../src/server/queue/large-values.ts";
 import { Queue } from "../src/server/queue/queue.ts";
 import { QueueDirectory } from "../src/server/queue/queue-directory.ts";
 import { isAnswerLost } from "../src/server/queue/redis-link.ts";
-import { TakenWork } from "../src/server/queue/taken-work.ts";
-import { type UntoldEnd, UntoldEnds } from "../src/server/queue/untold-ends.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
 import { until } from "./helpers/running.ts";
@@ -48,7 +47,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     const directory = new QueueDirectory({ link, repository: "lab", name, lifetimeS: 60, open });
     const queue = directory.own;
     await queue.makeGroup();
-    return { ...links, queue, directory, take: () => queue.take(link, 5, 1), [Symbol.dispose]: links[Symbol.dispose] };
+    return { ...links, queue, directory, take: () => queue.claim(link, 5, 1), [Symbol.dispose]: links[Symbol.dispose] };
   }
 
   function request(id: string, body: string) {
@@ -139,16 +138,16 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
       get: () => Promise.resolve(undefined),
       delete: () => {},
     });
-    const taken = new TakenWork(one.directory, new MemoryAccount());
+    const claims = new ClaimedPredictions(one.directory, new MemoryAccount());
     for (const id of ["p", "q"]) await one.queue.create(request(id, "[1]"));
-    for (const each of (await one.take()).requests) taken.take(each, 1);
-    taken.finish(endOf("p", `"outputs":[${large}]`));
-    taken.finish(endOf("q", '"outputs":[1]'));
-    expect((await taken.get("q"))?.outcome?.members).toBe('"outputs":[1]');
+    for (const each of (await one.take()).requests) claims.add(each, 1);
+    claims.finish(endOf("p", `"outputs":[${large}]`));
+    claims.finish(endOf("q", '"outputs":[1]'));
+    expect((await claims.get("q"))?.outcome?.members).toBe('"outputs":[1]');
     expect((await one.queue.read("p", { isAwaited: false }))?.outcome).toBeUndefined();
     kept.resolve();
-    await taken.flush();
-    expect(taken.ids).toEqual([]);
+    await claims.flush();
+    expect(claims.ids).toEqual([]);
   });
 
   test("of what was sent again, as the queue was emptied, are told and leave room for others", async () => {
@@ -158,49 +157,24 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
       get: () => Promise.resolve(undefined),
       delete: () => {},
     });
-    const taken = new TakenWork(one.directory, new MemoryAccount());
+    const claims = new ClaimedPredictions(one.directory, new MemoryAccount());
     const takeOne = async () => {
       await one.queue.create(request("p", "[1]"));
-      for (const each of (await one.take()).requests) return taken.take(each, 1);
+      for (const each of (await one.take()).requests) return claims.add(each, 1);
       throw new Error("nothing was taken");
     };
     await takeOne();
-    taken.finish(endOf("p", `"outputs":[${large}]`));
-    const read = taken.get("p");
+    claims.finish(endOf("p", `"outputs":[${large}]`));
+    const read = claims.get("p");
     await redis.client.flushall();
     await one.queue.makeGroup();
     const again = await takeOne();
     expect((await read)?.outcome).toBeUndefined();
     kept.resolve();
-    await taken.flush();
-    expect([taken.isHeld(again), taken.share]).toEqual([true, 1]);
-    taken.finish(endOf("p", '"outputs":[1]'));
-    await taken.flush();
-    expect([taken.ids, taken.share]).toEqual([[], 0]);
-  });
-});
-
-describe("ends that the queue was not told", () => {
-  function untold(id: string, deadlineMs = Number.POSITIVE_INFINITY): UntoldEnd {
-    const charge = new MemoryAccount().add("outputs", 0);
-    return { record: endOf(id, ""), bytes: 2 ** 20, hasLargeBody: false, charge, deadlineMs };
-  }
-
-  test("let others pass, and are told until nobody waits for them", async () => {
-    const told: string[] = [];
-    const gone: string[] = [];
-    const ends = new UntoldEnds({
-      tell: async ([end]) => {
-        const id = end?.record.id ?? "";
-        told.push(id);
-        if (id === "late" || told.length === 1) throw new Error("away");
-      },
-      onGone: ({ record }) => gone.push(record.id),
-      onEmpty: () => gone.push("empty"),
-    });
-    for (const end of [untold("a"), untold("late", Number.NEGATIVE_INFINITY), untold("b")]) ends.add(end);
-    await ends.flush();
-    expect(told).toEqual(["a", "late", "b", "a"]);
-    expect(gone).toEqual(["late", "b", "a", "empty"]);
+    await claims.flush();
+    expect([claims.isUnfinished(again), claims.share]).toEqual([true, 1]);
+    claims.finish(endOf("p", '"outputs":[1]'));
+    await claims.flush();
+    expect([claims.ids, claims.share]).toEqual([[], 0]);
   });
 });

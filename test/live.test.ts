@@ -46,7 +46,7 @@ describe("a prediction that has ended", () => {
     const called: string[] = [];
     const [first, second, third] = ["first", "second", "third"].map((name) => () => called.push(name));
     for (const callback of [first, second, third]) live.onceOver(callback ?? (() => {}));
-    live.forgo(second ?? (() => {}));
+    live.removeWaiter(second ?? (() => {}));
     live.end("Canceled", "canceled");
     live.end("Timed out", "timeout");
     expect(called).toEqual(["first", "third"]);

@@ -98,8 +98,8 @@ describe("what is kept", () => {
     const { store, keptOf } = storeWith({ maxCount: 2 });
     const [first, other, again] = [endOf("1"), endOf("2"), endOf("1")];
     store.finish(first);
-    store.forget("1");
-    store.forget("1");
+    store.evict("1");
+    store.evict("1");
     expect(store.retained).toEqual({ count: 0, bytes: 0 });
     store.finish(other);
     store.finish(again);
@@ -111,7 +111,7 @@ describe("what is kept", () => {
     const before = heldBytes();
     for (let i = 0; i < 20_000; i++) {
       store.finish(largeEndOf(`${i}`, 10_000));
-      store.forget(`${i}`);
+      store.evict(`${i}`);
     }
     // They were 200 MB together.
     expect(heldBytes() - before).toBeLessThan(16e6);
@@ -122,7 +122,7 @@ describe("what is kept", () => {
     const { store } = storeWith({});
     await store.create();
     store.begun();
-    expect(await Array.fromAsync(store.left())).toEqual([]);
+    expect(await Array.fromAsync(store.takeOver())).toEqual([]);
   });
 });
 

@@ -1,18 +1,16 @@
-/** What a database promises of ids that are taken again, when retention has not come to the rows of the predictions that had them before. */
+/** A client may use an id again when its outcome has expired, before retention has evicted the row. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import type { EndedRecord } from "../src/server/predictions/record.ts";
 import { ChangeQueue } from "../src/server/predictions/sqlite/change-queue.ts";
-import { PredictionDatabase } from "../src/server/predictions/sqlite/prediction-database.ts";
-import { decodeBatch, encodeBatch } from "../src/server/predictions/sqlite/sqlite-batch.ts";
-import type { Written } from "../src/server/predictions/sqlite/sqlite-messages.ts";
-import { packOf } from "../src/server/predictions/sqlite/told-pack.ts";
+import { PredictionDatabase, type Written } from "../src/server/predictions/sqlite/prediction-database.ts";
+import { encodeRows, packOf } from "../src/server/predictions/sqlite/row-text.ts";
 import { endOf, keepAll, requestOf } from "./helpers/predictions.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 const BYTES = 700;
 const retention = { ...keepAll, maxAgeMs: 1000 };
-/** Many more than one commit removes. */
+/** Many more than one commit evicts. */
 const ids = Array.from({ length: 60 }, (_, index) => `a-chosen-id-${index}`);
 const id = ids.at(-1) ?? "";
 const again = endOf(id, { outcome: { status: "success", members: '"outputs":["again"]' } });
@@ -34,7 +32,6 @@ afterEach(async () => {
 
 function open(): PredictionDatabase {
   return PredictionDatabase.open({
-    type: "open",
     path: dir.join("predictions.db"),
     sync: "normal",
     isMain: false,
@@ -43,23 +40,22 @@ function open(): PredictionDatabase {
   });
 }
 
-/** Opens the database as a process does that begins when all that is in it has expired. */
+/** Opens the database in a process that starts when all outcomes have expired. */
 function expire(): void {
   database.close();
   wallMs += retention.maxAgeMs + 1;
   database = open();
 }
 
-/** Commits what a store is told. */
-function write(tell: (queue: ChangeQueue) => void): Written {
+/** Commits changes of a store. */
+function write(change: (queue: ChangeQueue) => void): Written {
   const queue = new ChangeQueue(retention);
-  tell(queue);
+  change(queue);
   queue.hasten();
-  const { changes, told, large } = queue.take(ids.length);
+  const { changes, packed, large } = queue.take(ids.length);
   const nowMs = performance.now();
   const filed = large.map((change) => ({ ...change, file: change.id }));
-  const rows = decodeBatch(encodeBatch([...changes, ...filed], nowMs));
-  return database.write(rows, packOf(told, nowMs), wallMs);
+  return database.write({ ...encodeRows([...changes, ...filed], nowMs), ...packOf(packed, nowMs), wallMs });
 }
 
 function create(queue: ChangeQueue, name: string): void {
@@ -71,9 +67,9 @@ function create(queue: ChangeQueue, name: string): void {
   });
 }
 
-/** @param isCreated whether the prediction was kept as a request; else its client was told the outcome with the answer */
-function end(record: EndedRecord, isCreated: boolean): Written {
-  return write((queue) => queue.end(record, BYTES, isCreated));
+/** @param isStored whether the store had the request */
+function end(record: EndedRecord, isStored: boolean): Written {
+  return write((queue) => queue.end(record, BYTES, isStored));
 }
 
 const endAll = () =>
@@ -81,19 +77,19 @@ const endAll = () =>
     for (const each of ids) queue.end(endOf(each), BYTES, true);
   });
 
-describe("an id that is taken again", () => {
-  test("once its outcome has expired is a prediction of its own, with the outcome of that", () => {
+describe("an id that a client uses again", () => {
+  test("names a new prediction once its outcome has expired", () => {
     endAll();
     expire();
     expect(database.get(id)).toBeUndefined();
     write((queue) => create(queue, id));
     expect(database.get(id)).toMatchObject({ id, status: null });
-    expect(database.take({ type: "take", owners: "a", after: 0, upTo: 1 })).toMatchObject({ id, body: `["${id}"]` });
+    expect(database.takeOver({ owners: "a", after: 0, upTo: 1 })).toMatchObject({ id, body: `["${id}"]` });
     expect(end(again, true).refused).toBe("");
     expect(database.get(id)?.members).toBe(String(again.outcome.members));
   });
 
-  test("has its outcome where both were told in one turn", () => {
+  test("gets a request and its outcome in one commit", () => {
     endAll();
     expire();
     const { refused } = write((queue) => {
@@ -105,17 +101,17 @@ describe("an id that is taken again", () => {
   });
 
   test.each([true, false])(
-    "has the outcome that is told with the answer, whether the one before was kept as a request (%p) or not",
-    (wasCreated) => {
+    "gets a deferred outcome, whether the request of the expired one was stored (%p) or not",
+    (wasStored) => {
       endAll();
-      end(endOf("a-late-id"), wasCreated);
+      end(endOf("a-second-id"), wasStored);
       expire();
-      end({ ...again, id: "a-late-id" }, false);
-      expect(database.get("a-late-id")?.members).toBe(String(again.outcome.members));
+      end({ ...again, id: "a-second-id" }, false);
+      expect(database.get("a-second-id")?.members).toBe(String(again.outcome.members));
     },
   );
 
-  test("counts once, and the file of the expired outcome goes", async () => {
+  test("counts once, and the file of the expired outcome is removed", async () => {
     endAll();
     const file = dir.join("predictions.db-files", "a-large-one");
     const members = `"outputs":["${"x".repeat(100_000)}"]`;
@@ -133,7 +129,7 @@ describe("an id that is taken again", () => {
     expect(database.totals).toMatchObject({ totalCount: 1, totalBytes: BYTES });
   });
 
-  test("before its outcome has expired changes nothing", () => {
+  test("before its outcome has expired refuses request and outcome", () => {
     endAll();
     const { totalCount, totalBytes } = database.totals;
     write((queue) => create(queue, id));

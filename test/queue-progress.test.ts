@@ -2,9 +2,9 @@
 import { describe, expect, test } from "bun:test";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { pendingRecord } from "../src/server/predictions/record.ts";
+import { ClaimedPredictions } from "../src/server/queue/claimed-predictions.ts";
 import { Queue } from "../src/server/queue/queue.ts";
 import { QueueDirectory } from "../src/server/queue/queue-directory.ts";
-import { TakenWork } from "../src/server/queue/taken-work.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
 
@@ -22,24 +22,24 @@ describe.skipIf(!hasRedis)(`the logs of a demo (with redis-server${hasRedis ? ""
     const origin = { requestId: "r", traceId: undefined, spanId: undefined };
     const demo = { id: "p", kind: "demo", count: 1, timeoutMs: 60_000 } as const;
     await queue.create({ ...demo, bytes: 3, body: "[1]", isWaitedFor: false, origin });
-    const taken = new TakenWork(directory, new MemoryAccount());
-    const { requests } = await queue.take(links.link, 1, 1);
-    for (const request of requests) taken.take(request, 1);
+    const claims = new ClaimedPredictions(directory, new MemoryAccount());
+    const { requests } = await queue.claim(links.link, 1, 1);
+    for (const request of requests) claims.add(request, 1);
 
     let logs = "";
     const said = (more: string) => {
       logs += more;
-      return taken.progress(() => ({ ...pendingRecord({ ...demo, createdAtMs: 0 }), logs }));
+      return claims.progress(() => ({ ...pendingRecord({ ...demo, createdAtMs: 0 }), logs }));
     };
     const first = said("öne\n");
-    await queue.tell(first);
-    taken.told(first);
+    await queue.reportProgress(first);
+    claims.progressReported(first);
     // One that was not heard, and one that was, of which the answer was lost.
     expect(said("two\n")).toMatchObject([{ logBytes: 5, logs: "two\n" }]);
-    await queue.tell(said("three\n"));
+    await queue.reportProgress(said("three\n"));
     const last = said("four\n");
-    await queue.tell(last);
-    taken.told(last);
+    await queue.reportProgress(last);
+    claims.progressReported(last);
     expect((await queue.read("p", { isAwaited: false }))?.logs).toBe("öne\ntwo\nthree\nfour\n");
     expect(said("")).toEqual([]);
   });

@@ -24,7 +24,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     const retention = { ms: 60_000, count: 2, bytes: 2000 };
     const queue = new Queue({ link, largeLink, name, node, leaseMs: 0, retention, timeoutMs: 60_000, limits, large });
     await queue.makeGroup();
-    return { queue, take: () => queue.take(link, 5, 1), [Symbol.dispose]: () => links[Symbol.dispose]() };
+    return { queue, take: () => queue.claim(link, 5, 1), [Symbol.dispose]: () => links[Symbol.dispose]() };
   }
 
   const request = {

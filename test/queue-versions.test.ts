@@ -107,14 +107,14 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
     // One that is found as soon as it is there, and one more.
     for (const later of [directory("lab", "second"), directory("lab", "third")]) {
       await later.refresh();
-      expect(await first.of(later.newId())).toBeInstanceOf(Queue);
+      expect(await first.queueOf(later.newId())).toBeInstanceOf(Queue);
     }
     const other = directory("other", "first of another");
     await other.refresh();
-    expect(await first.of(other.newId())).toBeUndefined();
+    expect(await first.queueOf(other.newId())).toBeUndefined();
     await redis.client.config("RESETSTAT");
     const unknown = Array.from({ length: 100 }, (_, i) => first.newId().slice(0, -3) + (100 + i));
-    expect(await Promise.all(unknown.map((id) => first.of(id)))).toEqual(unknown.map(() => undefined));
+    expect(await Promise.all(unknown.map((id) => first.queueOf(id)))).toEqual(unknown.map(() => undefined));
     expect(await redis.client.info("commandstats")).toContain("evalsha:calls=1,");
   });
 

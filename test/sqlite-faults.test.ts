@@ -5,7 +5,7 @@ import { closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { log } from "../src/base/log.ts";
 import { problemOf } from "../src/server/http/problem.ts";
-import type { LeftRequest } from "../src/server/predictions/store.ts";
+import type { UnfinishedRequest } from "../src/server/predictions/store.ts";
 import { failure, failureOf } from "./helpers/failure.ts";
 import { asText, endOf, keepAll, largeEndOf, requestOf } from "./helpers/predictions.ts";
 import { until } from "./helpers/running.ts";
@@ -59,8 +59,8 @@ describe("a process that is killed", () => {
       const owner = "abcdef"[round] ?? "";
       const created = await killedAfter(1 + Math.floor(Math.random() * 600), path, { role: "main", owner });
       const store = await open(dir);
-      const left = new Map<string, LeftRequest>();
-      for await (const request of store.left((name) => name === owner)) left.set(request.id, request);
+      const left = new Map<string, UnfinishedRequest>();
+      for await (const request of store.takeOver((name) => name === owner)) left.set(request.id, request);
       for (const [id, { body, deaths }] of left) {
         expect(JSON.parse(Buffer.from(body).toString())[0]).toBe(id);
         // Every fifth never began.
@@ -74,7 +74,7 @@ describe("a process that is killed", () => {
       }
       await store.close();
       const next = await open(dir);
-      for await (const { id } of next.left((name) => name === owner)) next.finish(endOf(id));
+      for await (const { id } of next.takeOver((name) => name === owner)) next.finish(endOf(id));
       await next.close();
     }
     // Nothing is left but the files of outcomes.
@@ -94,7 +94,7 @@ describe("a process that is killed", () => {
     const mine = Array.from({ length: 50 }, (_, index) => `a${index}`);
     await Promise.all(mine.map((id) => store.create(requestOf(id))));
     const left = new Set<string>();
-    for await (const { id } of store.left((owner) => owner !== "a")) left.add(id);
+    for await (const { id } of store.takeOver((owner) => owner !== "a")) left.add(id);
     for (const created of members) {
       for (const id of created) expect(left.has(id) || (await store.get(id))?.outcome !== undefined).toBe(true);
     }
@@ -232,7 +232,7 @@ onDisks("a disk that is full at the start", () => {
     const left: string[] = [];
     const full = Promise.withResolvers<void>();
     const taking = (async () => {
-      for await (const { id } of store.left(() => true, full.resolve)) left.push(id);
+      for await (const { id } of store.takeOver(() => true, full.resolve)) left.push(id);
     })();
     await Promise.race([full.promise, taking]);
     const ended: string[] = [];

@@ -1,16 +1,17 @@
-/** What a database of predictions promises to one process, and to the next. */
+/** A database keeps predictions for this process and the next. */
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { readdir, stat } from "node:fs/promises";
-import { MAX_INLINE_LENGTH } from "../src/server/predictions/sqlite/kept-files.ts";
+import type { Call } from "../src/server/predictions/sqlite/database-thread.ts";
 import type { SqliteOptions, SqliteStore } from "../src/server/predictions/sqlite/sqlite-store.ts";
+import { MAX_INLINE_LENGTH } from "../src/server/predictions/sqlite/value-files.ts";
 import { asText, endOf, keepAll, largeEndOf, requestOf } from "./helpers/predictions.ts";
 import { leftOf, open } from "./helpers/sqlite.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-/** A store whose thread is told what is noted here. */
-async function openNoting(dir: TempDir, options: Partial<SqliteOptions> = {}) {
-  const posted: { type: string; heads?: string; texts?: string }[] = [];
+/** A store with a record of the calls to its thread. */
+async function openRecorded(dir: TempDir, options: Partial<SqliteOptions> = {}) {
+  const posted: Call[] = [];
   const newWorker = () => {
     const worker = new Worker(new URL("../src/server/predictions/sqlite/sqlite-worker.ts", import.meta.url));
     const post = worker.postMessage.bind(worker);
@@ -21,9 +22,12 @@ async function openNoting(dir: TempDir, options: Partial<SqliteOptions> = {}) {
     return worker;
   };
   const store = await open(dir, { ...options, newWorker });
-  /** The lines of all changes. */
-  const changes = () => posted.flatMap(({ heads = "" }) => heads.split("\n").filter((line) => line !== ""));
-  return { store, posted, changes };
+  /** The lines of all written rows. */
+  const rows = () =>
+    posted
+      .flatMap((call) => (call.method === "write" ? call.argument.heads.split("\n") : []))
+      .filter((line) => line !== "");
+  return { store, posted, rows };
 }
 
 describe("what is kept", () => {
@@ -203,19 +207,19 @@ describe("a prediction that has not ended", () => {
   });
 });
 
-describe("the thread of clients", () => {
-  test("posts one message for all that is told in one turn, and of each prediction the last state", async () => {
+describe("the database's thread", () => {
+  test("gets the changes of one turn in one call, and only the last state of each prediction", async () => {
     await using dir = await tempDir();
-    const { store, posted, changes } = await openNoting(dir);
+    const { store, posted, rows } = await openRecorded(dir);
     const kept = Array.from({ length: 1000 }, (_, index) => store.create(requestOf(`a${index}`)));
     for (let index = 0; index < 500; index++) {
       store.begun(`a${index}`);
       if (index % 2 === 0) store.finish(endOf(`a${index}`));
     }
     await Promise.all(kept);
-    expect(posted.map(({ type }) => type)).toEqual(["open", "write"]);
-    expect(changes().map((line) => line[0])).toHaveLength(1000);
-    expect(changes().filter((line) => line.startsWith("e "))).toHaveLength(250);
+    expect(posted.map(({ method }) => method)).toEqual(["open", "write"]);
+    expect(rows().map((line) => line[0])).toHaveLength(1000);
+    expect(rows().filter((line) => line.startsWith("e "))).toHaveLength(250);
     await store.close();
     const next = await open(dir);
     expect(await leftOf(next)).toHaveLength(750);
@@ -223,9 +227,9 @@ describe("the thread of clients", () => {
     await next.close();
   });
 
-  test("posts nothing of large bodies and outcomes", async () => {
+  test("gets no large bodies and outcomes", async () => {
     await using dir = await tempDir();
-    const { store, posted } = await openNoting(dir);
+    const { store, posted } = await openRecorded(dir);
     const body = new Uint8Array(60_000_000).fill(0x20);
     await store.create(requestOf("a1", { body }));
     await store.create(requestOf("a2"));
@@ -240,18 +244,18 @@ describe("the thread of clients", () => {
     await next.close();
   }, 120_000);
 
-  test("keeps what it need not write: retention has dropped it by then", async () => {
+  test("gets no outcomes that retention has evicted meanwhile", async () => {
     await using dir = await tempDir();
-    const { store, changes } = await openNoting(dir, { retention: { ...keepAll, maxCount: 10 } });
+    const { store, rows } = await openRecorded(dir, { retention: { ...keepAll, maxCount: 10 } });
     for (let index = 0; index < 1000; index++) store.finish(endOf(`a${index}`));
     await store.flush();
-    expect(changes().map((line) => line.split(" ")[1])).toEqual(Array.from({ length: 10 }, (_, i) => `a${990 + i}`));
+    expect(rows().map((line) => line.split(" ")[1])).toEqual(Array.from({ length: 10 }, (_, i) => `a${990 + i}`));
     expect(store.retained.count).toBe(10);
     await store.close();
   });
 });
 
-describe("the request that a prediction came by", () => {
+describe("the origin of a prediction", () => {
   test("is known to the next process", async () => {
     await using dir = await tempDir();
     const origin = { requestId: 'a "b" é\\', traceId: "4bf92f3577b34da6a3ce929d0e0e4736", spanId: undefined };
@@ -285,8 +289,8 @@ describe("the request that a prediction came by", () => {
   });
 });
 
-describe("whom to tell", () => {
-  test("is the last that was kept, where an id is taken again, and nobody once it is forgotten", async () => {
+describe("webhooks", () => {
+  test("are stored until they are forgotten; the last one of an id counts", async () => {
     await using dir = await tempDir();
     const store = await open(dir);
     await Promise.all(["a1", "a2"].map((id) => store.webhooks.keep(id, "earlier")));

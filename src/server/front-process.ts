@@ -12,8 +12,8 @@ import { allDone, counterNames, fromSupervisor } from "./front-messages.ts";
 import { slots } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import type { Unfinished } from "./predictions/admission.ts";
+import { frontOf, ownerOf } from "./predictions/ids.ts";
 import { openStore } from "./predictions/open-store.ts";
-import { indexOf, ownerOf } from "./predictions/owner.ts";
 import { roleStart } from "./role-start.ts";
 
 /** What the supervisor gives. */
@@ -66,7 +66,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       listensLate: isRestart,
       owner: ownerOf(index),
       countsStore: store === undefined || index === 0,
-      isOwn: (owner) => indexOf(owner, count) === index,
+      isOwn: (owner) => frontOf(owner, count) === index,
       onSetUp: () => link.setUp(),
       othersDone: () => {
         link.send(allDone);

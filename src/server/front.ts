@@ -134,7 +134,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   opened.defer(decodings.countIn(memory.pictures));
   const { metrics = new Metrics() } = options;
   const replica = opened.use(await replicaOf(options, { memory, metrics }));
-  const store = replica?.taken ?? opened.adopt(await openStore(memory), (it) => it.close());
+  const store = replica?.claims ?? opened.adopt(await openStore(memory), (it) => it.close());
   const model = await loadModel(await packaged.code(), packaged.digest);
   const fetcher = opened.use(fetcherFor(config));
   const lag = new EventLoopLag({ onLag: (seconds) => metrics.loopHeld(seconds) });
@@ -168,14 +168,14 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const { flow, service } = work ?? {};
   const front =
     config.role === "worker" ? undefined : replica?.front({ bodies, maxInputs: maxInputsOf(model, config), webhooks });
-  if (webhooks !== undefined) replica?.tell(webhooks);
+  if (webhooks !== undefined) replica?.deliver(webhooks);
   const batchSize = () => engine?.maxBatchSize ?? config.batchSize ?? model.settings.batchSize ?? 1;
   metrics.watch(() => ({
-    active: service?.unfinished.predictions ?? 0,
+    active: service?.live.unfinished.predictions ?? 0,
     waitingItems: flow?.counts.unsent ?? 0,
     runningItems: flow?.counts.running ?? 0,
-    oldestItemSeconds: (service?.oldestWaitMs ?? 0) / 1000,
-    queuedBytes: service?.unfinished.bytes ?? 0,
+    oldestItemSeconds: (service?.live.oldestWaitMs ?? 0) / 1000,
+    queuedBytes: service?.live.unfinished.bytes ?? 0,
     waitingWebhooks: webhooks?.waiting ?? 0,
     oldestWebhookSeconds: (webhooks?.oldestMs ?? 0) / 1000,
     retained: countsStore ? (replica ?? store).retained.count : 0,
@@ -203,7 +203,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   lifecycle.hindrance = () => {
     if (engine?.isReady === false) return "engine";
     if (replica?.isConnected === false) return "queue";
-    if ("isGone" in store && store.isGone) return "store";
+    if ("isDetached" in store && store.isDetached) return "store";
     return decodings.stuckForMs < STUCK_MS ? undefined : "pictures";
   };
   const predictions = replica === undefined ? service : front;
@@ -273,8 +273,8 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     if (replica !== undefined) await replica.drain(1000 * (drainTimeout ?? Infinity));
     else if (service !== undefined) await drainAlone(service, drainTimeout);
     const lingersUntilMs = performance.now() + 1000 * linger;
-    if (replica !== undefined) await replica.leaveWebhooks(1000 * linger);
-    else await Promise.all([service?.allRead(1000 * linger), webhooks?.settled(1000 * linger)]);
+    if (replica !== undefined) await replica.releaseWebhooks(1000 * linger);
+    else await Promise.all([service?.live.unread.all(1000 * linger), webhooks?.settled(1000 * linger)]);
     await options.othersDone?.();
     const closed = listener?.stop();
     // Of an answer that is being read the rest can still be read, too. A request that is still on its way is only refused.
@@ -296,10 +296,10 @@ async function answersSent(memory: MemoryAccount, maxMs: number): Promise<void> 
 
 /** Finishes what was accepted, within the time for it. */
 async function drainAlone(service: PredictionService, drainTimeout: number | undefined): Promise<void> {
-  await Promise.race([service.drain(), ...(drainTimeout === undefined ? [] : [Bun.sleep(1000 * drainTimeout)])]);
-  const { predictions } = service.unfinished;
+  await Promise.race([service.live.drain(), ...(drainTimeout === undefined ? [] : [Bun.sleep(1000 * drainTimeout)])]);
+  const { predictions } = service.live.unfinished;
   if (predictions > 0) log.warn(`${predictions} predictions have not ended within ${drainTimeout} s`);
-  service.abandon();
+  service.live.abandon();
 }
 
 async function replicaOf(

@@ -15,8 +15,8 @@ import type { EngineEvents } from "./engine-link.ts";
 import type { EngineStart } from "./engine-process.ts";
 import type { Front } from "./front.ts";
 import { Fronts } from "./fronts.ts";
+import { ownerOf } from "./predictions/ids.ts";
 import { openStore, storePath } from "./predictions/open-store.ts";
-import { ownerOf } from "./predictions/owner.ts";
 
 export type Server = Front;
 

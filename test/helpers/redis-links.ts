@@ -1,11 +1,10 @@
 /** The connections that a queue has, once they are there. */
-import { LargeLink } from "../../src/server/queue/large-link.ts";
 import { parseRedisAddress } from "../../src/server/queue/redis-address.ts";
 import { RedisLink } from "../../src/server/queue/redis-link.ts";
 
 export interface RedisLinks extends Disposable {
   readonly link: RedisLink;
-  readonly largeLink: LargeLink;
+  readonly largeLink: RedisLink;
 }
 
 /** @param url as `--queue` has it */
@@ -13,7 +12,7 @@ export async function redisLinks(url: string): Promise<RedisLinks> {
   const ready = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
   const options = { address: parseRedisAddress(url), onFault: () => {} };
   const link = new RedisLink({ ...options, onReady: ready[0].resolve });
-  const largeLink = new LargeLink({ ...options, onReady: ready[1].resolve });
+  const largeLink = new RedisLink({ ...options, use: "large", onReady: ready[1].resolve });
   await Promise.all(ready.map(({ promise }) => promise));
   return {
     link,

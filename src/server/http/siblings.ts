@@ -1,6 +1,6 @@
 /** The other fronts of this server, each on a Unix socket: what one has, all of them answer. */
 import { SconceError } from "../../base/errors.ts";
-import { indexOf } from "../predictions/owner.ts";
+import { frontOf } from "../predictions/ids.ts";
 import { urlOf } from "./path.ts";
 import type { RequestContext } from "./request-context.ts";
 
@@ -32,7 +32,7 @@ export class Siblings {
    */
   async forward(id: string, request: Request, context: RequestContext): Promise<Response | undefined> {
     const { index, count, socketOf } = this.#options;
-    const owner = indexOf(id, count);
+    const owner = frontOf(id, count);
     if (owner === undefined || owner === index) return undefined;
     const { pathname, search } = new URL(urlOf(request));
     const { method, signal, body } = request;

@@ -1,4 +1,4 @@
-/** Ends what has run out of time, with one timer for all, by a clock that nobody sets. */
+/** Time limits of predictions: one timer for all, on a monotonic clock. */
 import { type InRing, Ring } from "../../base/collections/ring.ts";
 
 interface Timed<T extends Timed<T>> extends InRing<T> {
@@ -8,17 +8,17 @@ interface Timed<T extends Timed<T>> extends InRing<T> {
 
 export class Deadlines<T extends Timed<T>> {
   readonly #expired: (timed: T) => void;
-  /** In the order in which they came. */
+  /** In order of arrival. */
   readonly #active = new Ring<T>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #timerAtMs = Infinity;
 
-  /** @param expired called once for each whose time is up */
+  /** @param expired called once for each expired entry */
   constructor(expired: (timed: T) => void) {
     this.#expired = expired;
   }
 
-  /** In the order in which they came. */
+  /** In order of arrival. */
   get active(): Iterable<T> {
     return this.#active;
   }
@@ -30,13 +30,13 @@ export class Deadlines<T extends Timed<T>> {
 
   delete(timed: T): void {
     this.#active.delete(timed);
-    // The timer stays: most go long before their time, and a timer that finds nothing costs less than moving it each time.
+    // The timer stays: most entries leave early, and a timer without an expired entry costs less than a new one for each.
   }
 
   #arm(atMs: number): void {
     clearTimeout(this.#timer);
     this.#timerAtMs = atMs;
-    // Node's timers take at most 2^31 - 1 ms; a longer one is armed again then.
+    // A timer takes at most 2^31 - 1 ms; a longer one is set again after that.
     this.#timer = setTimeout(() => this.#check(), Math.min(Math.max(0, atMs - performance.now()), 2 ** 31 - 1));
     this.#timer.unref();
   }

@@ -1,4 +1,4 @@
-/** A demo prediction under way: from its inputs to outputs, demo outputs and the logs that led to them. */
+/** Runs a demo prediction: outputs, demo outputs and logs. */
 import { SconceError } from "../../base/errors.ts";
 import { faultBehind, type ItemFault } from "../flow/item-fault.ts";
 import type { ItemFlow } from "../flow/item-flow.ts";
@@ -13,9 +13,9 @@ export interface DemoWorkOptions {
   readonly flow: ItemFlow;
   readonly pipeline: ItemPipeline;
   readonly onBegun: () => void;
-  /** In UTF-8; what is written beyond them is left out of the logs. */
+  /** Limit of the logs in UTF-8; the logs are cut there. */
   readonly maxLogBytes: number;
-  /** For outputs and demo outputs together; it is given back at the demo's end. */
+  /** Memory of outputs and demo outputs, until the end of the demo. */
   readonly memory: OutputMemory;
 }
 
@@ -63,30 +63,30 @@ export async function workOnDemo(live: LivePrediction, inputs: InputList, option
 
 class BoundedLog {
   readonly #live: LivePrediction;
-  #left: number;
+  #freeBytes: number;
 
   constructor(live: LivePrediction, maxBytes: number) {
     this.#live = live;
-    this.#left = maxBytes;
+    this.#freeBytes = maxBytes;
   }
 
-  /** Adds to the logs; answers whether they take more. */
+  /** @returns whether the logs accept more text */
   write(text: string): boolean {
-    if (this.#live.isOver || this.#left < 0) return false;
+    if (this.#live.isOver || this.#freeBytes < 0) return false;
     const bytes = Buffer.byteLength(text);
-    if (bytes > this.#left) {
-      this.#live.log(beginningOf(text, this.#left) + CUT);
-      this.#left = -1;
+    if (bytes > this.#freeBytes) {
+      this.#live.log(beginningOf(text, this.#freeBytes) + CUT);
+      this.#freeBytes = -1;
     } else {
       this.#live.log(text);
       this.#live.charge.grow(bytes);
-      this.#left -= bytes;
+      this.#freeBytes -= bytes;
     }
-    return this.#left >= 0;
+    return this.#freeBytes >= 0;
   }
 }
 
-/** The whole characters within the first `maxBytes` of a text: a copy, as a part would hold on to the whole, which may be a gigabyte. */
+/** The whole characters within the first `maxBytes` of a text, as a copy: a slice would keep the whole text in memory. */
 function beginningOf(text: string, maxBytes: number): string {
   const bytes = Buffer.from(text.slice(0, maxBytes)).subarray(0, maxBytes);
   return new TextDecoder().decode(bytes, { stream: true });

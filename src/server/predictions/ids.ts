@@ -1,19 +1,35 @@
-/** Short ids that cannot be guessed. */
+/** Ids of predictions: the owner, the second of the creation, and 96 random bits. Short, and impossible to guess. */
 
+/** Characters for owners. A server has at most 60 fronts; a client-chosen id may begin with any of these. */
+const owners = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 /** 96 random bits. */
 const BYTES = 12;
-/** What 12 bytes are in base64, which has four characters for three bytes. */
+/** Length of 12 bytes in base64. */
 const LENGTH = 16;
-/** Made at a time: a call for random bytes costs far more than the bytes. */
+/** Ids from one call for random bytes, which costs far more than the bytes. */
 const COUNT = 256;
-/** An id says in which second it was made, in three bytes: a database has neighbours in one place, and knows where to look. */
+/** The second takes three bytes. It keeps neighbours together in a database, and tells where to search. */
 const SECONDS = 2 ** 24;
 let pool = "";
 let used = 0;
 let second = -1;
 let secondText = "";
 
-/** @returns the owner's name, the second, and 96 random bits: 21 characters, none of which needs escaping in a URL */
+/** The owner of the front with this index. */
+export function ownerOf(index: number): string {
+  return owners[index] ?? "0";
+}
+
+/**
+ * Index of the front that owns an id, among `fronts` fronts. Owners beyond that count wrap around: the remaining fronts take over.
+ * @returns undefined for a malformed id
+ */
+export function frontOf(id: string, fronts: number): number | undefined {
+  const at = owners.indexOf(id.slice(0, 1));
+  return id === "" || at < 0 ? undefined : at % fronts;
+}
+
+/** @returns 21 characters that need no escaping in a URL */
 export function newId(owner: string): string {
   if (used === pool.length) {
     pool = crypto.getRandomValues(new Uint8Array(BYTES * COUNT)).toBase64({ alphabet: "base64url" });
@@ -28,18 +44,18 @@ export function newId(owner: string): string {
   return owner + secondText + pool.slice(used - LENGTH, used);
 }
 
-/** The second in which an id was made, counted from one of every 194 days; 0 for other texts. */
+/** The second of an id's creation, modulo 194 days; 0 for other texts. */
 export function secondOf(id: string): number {
   const [high = 0, middle = 0, low = 0] = Buffer.from(id.slice(1, 5), "base64url");
   return (high << 16) | (middle << 8) | low;
 }
 
-/** Clients may choose ids, and must not be able to choose such as have one hash. */
+/** A secret key: clients choose ids, and must not be able to choose ids with the same hash. */
 const [key0 = 0, key1 = 0] = crypto.getRandomValues(new Int32Array(2));
 
 /**
- * 32 bits that are the same for this id as long as this process runs: HalfSipHash-1-3 with a random key, made for tables whose keys others choose
- * (Aumasson and Bernstein, https://github.com/veorq/SipHash).
+ * HalfSipHash-1-3 of an id with a random key of this process (Aumasson and Bernstein, https://github.com/veorq/SipHash). Its purpose is tables with
+ * keys that others choose.
  */
 export function hashOf(id: string): number {
   let [v0, v1, v2, v3] = [key0, key1, 0x6c796765 ^ key0, 0x74656462 ^ key1];
@@ -74,7 +90,7 @@ export function hashOf(id: string): number {
   return v1 ^ v3;
 }
 
-/** Of ASCII, as all ids are that there are. */
+/** Ids are ASCII. */
 function wordAt(id: string, i: number): number {
   return id.charCodeAt(i) | (id.charCodeAt(i + 1) << 8) | (id.charCodeAt(i + 2) << 16) | (id.charCodeAt(i + 3) << 24);
 }

@@ -1,17 +1,17 @@
-/** JSON text that may be megabytes: kept and sent in pieces, as joining and encoding it at once would hold up everybody. */
+/** JSON text of any size. A large one stays in pieces: joining and encoding megabytes at once would block the event loop. */
 
-/** Longer texts are in pieces. */
+/** Longer texts stay in pieces. */
 const LARGE_LENGTH = 64 * 1024;
-/** Encoded, written and sent at a time. */
+/** Most characters or bytes of a piece. */
 const PIECE_LENGTH = 256 * 1024;
 
 export type Text = string | LargeText;
 type Piece = string | Uint8Array;
 
 export class LargeText {
-  /** Shared with the texts that this one is a part of. */
+  /** Texts that contain this one share its cells. */
   readonly #cells: readonly { piece: Piece }[];
-  /** In characters, or in bytes where it was read as such. */
+  /** Characters of string pieces, bytes of binary pieces. */
   readonly length: number;
 
   constructor(parts: readonly (Piece | LargeText)[]) {
@@ -23,7 +23,7 @@ export class LargeText {
     return this.#cells.map(({ piece }) => piece);
   }
 
-  /** The bytes of a piece, for good: all who read it share one copy. Undefined after the last. */
+  /** The UTF-8 of a piece, encoded once for all readers. Undefined after the last piece. */
   bytes(index: number): Uint8Array | undefined {
     const cell = this.#cells[index];
     if (typeof cell?.piece !== "string") return cell?.piece;
@@ -32,18 +32,16 @@ export class LargeText {
     return bytes;
   }
 
-  /** A copy of the whole. */
   toString(): string {
     return [...textsOf(this)].join("");
   }
 }
 
-/** @param made a text, or its UTF-8 in pieces */
+/** @param made a string, or UTF-8 in pieces */
 export function textOf(made: string | readonly Uint8Array[]): Text {
   return typeof made === "string" ? made : new LargeText(made);
 }
 
-/** Texts one after the other. */
 export function joined(texts: readonly Text[], between = ""): Text {
   const length = texts.reduce((sum, text) => sum + text.length, 0);
   if (length < LARGE_LENGTH) return texts.join(between);
@@ -63,10 +61,10 @@ export function joined(texts: readonly Text[], between = ""): Text {
   return new LargeText([...parts, small]);
 }
 
-/** A member of an object: a list of JSON texts. */
+/** A JSON member whose value is a list of JSON texts. */
 export function listText(name: string, texts: readonly Text[]): Text {
   const only = texts[0] ?? "";
-  // As nearly all are.
+  // The common case.
   if (texts.length === 1 && typeof only === "string" && only.length < LARGE_LENGTH) return `"${name}":[${only}]`;
   return joined([`"${name}":[`, joined(texts, ","), "]"]);
 }
@@ -75,26 +73,26 @@ export function piecesOf(text: Text): readonly Piece[] {
   return typeof text === "string" ? [text] : text.pieces;
 }
 
-/** The pieces as strings, each made when it is asked for. */
+/** The pieces as strings, decoded one at a time. */
 export function* textsOf(text: Text): Generator<string> {
-  // Bytes are cut anywhere, but not where text begins.
+  // A piece may end within a character.
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   for (const piece of piecesOf(text)) {
     yield typeof piece === "string" ? piece : decoder.decode(piece, { stream: true });
   }
 }
 
-/** Of its UTF-8. */
+/** Bytes of the UTF-8 encoding. */
 export function byteLengthOf(text: Text): number {
   if (typeof text === "string") return Buffer.byteLength(text);
   return text.pieces.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0);
 }
 
-/** Cuts a large piece; its parts share its memory. */
+/** Cuts a large piece; the parts share its memory. */
 function* cellsOf(piece: Piece): Generator<{ piece: Piece }> {
   for (let at = 0; at < piece.length; ) {
     let end = at + PIECE_LENGTH;
-    // Between the two halves of a character there is no end.
+    // Never separate a surrogate pair.
     if (typeof piece === "string" && isHighSurrogate(piece.charCodeAt(end - 1))) end -= 1;
     yield { piece: typeof piece === "string" ? piece.slice(at, end) : piece.subarray(at, end) };
     at = end;

@@ -1,4 +1,4 @@
-/** The predictions of this process that have not ended: each from its beginning until the store has how it ended. */
+/** The unfinished predictions of this process, each until the store gets its outcome. */
 
 import { OpenMap } from "../../base/collections/open-map.ts";
 import { codedError, SconceError } from "../../base/errors.ts";
@@ -22,8 +22,7 @@ import { LivePrediction } from "./live.ts";
 import { OutputMemory } from "./output-memory.ts";
 import type { Origin } from "./predictions.ts";
 import type { EndedRecord, Kind } from "./record.ts";
-import type { KeptRequest, PredictionStore } from "./store.ts";
-import { Unread } from "./unread.ts";
+import type { AcceptedRequest, PredictionStore } from "./store.ts";
 
 export interface ServiceLimits extends AdmissionLimits {
   /** Most inputs of one request. */
@@ -49,31 +48,31 @@ export interface LivePredictionsOptions {
   readonly limits: ServiceLimits;
   readonly metrics: Metrics;
   readonly memory: MemoryAccount;
-  /** Undefined where nobody can be told. */
+  /** Undefined where webhooks are disabled. */
   readonly webhooks?: Webhooks | undefined;
   readonly unfinished?: Unfinished | undefined;
   readonly others?: (() => Readonly<Unfinished>) | undefined;
-  /** Told of what fails, for the operator's log: the client is told by the prediction. */
+  /** Called for a failure, for the operator's log. */
   readonly onFault?: (where: string, error: SconceError, about: Logged) => void;
-  /** Told where each prediction stands, when the log asks for that. */
+  /** Called at the start and at the end of each prediction, at log level `trace`. */
   readonly onTrace?: (line: string, about: Logged) => void;
 }
 
-/** What a prediction begins with beside its request. */
 export interface Beginning {
   readonly inputs: InputList;
   readonly bytes: number;
   readonly charge: Charge;
+  /** Milliseconds until the time limit, for a stored request. */
   readonly leftMs?: number;
-  /** It is not to be run. */
-  readonly isHeldBack?: boolean;
+  /** Whether the caller fails the prediction instead of running it. */
+  readonly mustFail?: boolean;
   readonly isWaitedFor?: boolean;
   readonly sender?: Sender | undefined;
 }
 
 export class LivePredictions {
   readonly admission: Admission;
-  readonly unread = new Unread();
+  readonly unread = new UnreadOutcomes();
   readonly #options: LivePredictionsOptions;
   readonly #live = new OpenMap<string, LivePrediction>(hashOf);
   readonly #deadlines = new Deadlines<LivePrediction>((live) => this.#expire(live));
@@ -97,18 +96,17 @@ export class LivePredictions {
     };
   }
 
-  /** Whether nothing new is taken. */
   get isDraining(): boolean {
     return this.#isDraining;
   }
 
-  /** Predictions that have not ended, and what they hold. */
+  /** Counts of unfinished predictions, their inputs and their body bytes. */
   get unfinished(): Readonly<Unfinished & { predictions: number }> {
     const { items, bytes } = this.admission.unfinished;
     return { items, bytes, predictions: this.#live.size };
   }
 
-  /** For how long the oldest prediction has waited that has an input to be run, in milliseconds. */
+  /** Age of the oldest prediction with an input that waits, in milliseconds. */
   get oldestWaitMs(): number {
     for (const live of this.#deadlines.active) if (live.isWaiting) return performance.now() - live.createdAtMs;
     return 0;
@@ -118,9 +116,9 @@ export class LivePredictions {
     return this.#live.get(id);
   }
 
-  begin(request: KeptRequest, beginning: Beginning): LivePrediction {
+  begin(request: AcceptedRequest, beginning: Beginning): LivePrediction {
     const { inputs, bytes, charge, leftMs = request.timeoutMs } = beginning;
-    const { isHeldBack = false, isWaitedFor = false, sender } = beginning;
+    const { mustFail = false, isWaitedFor = false, sender } = beginning;
     const live = new LivePrediction({
       request,
       bytes,
@@ -128,12 +126,12 @@ export class LivePredictions {
       deadlineMs: performance.now() + leftMs,
       onEnd: this.#onEnd,
     });
-    live.isKept = beginning.leftMs !== undefined;
+    live.isStored = beginning.leftMs !== undefined;
     if (live.webhook !== undefined) this.#options.webhooks?.watch(live, live.webhook);
     this.admission.begun(live.count, bytes);
     this.#live.set(live.id, live);
     this.#deadlines.add(live);
-    if (isHeldBack) return live;
+    if (mustFail) return live;
     if (live.kind === "demo") {
       this.#runDemo(live, inputs);
     } else {
@@ -150,21 +148,21 @@ export class LivePredictions {
     return live;
   }
 
-  /** Resolves when the request is kept, or it has ended and need not be. @throws SconceError `predictions_unwritable` */
-  async keep(live: LivePrediction): Promise<void> {
+  /** Stores the request and the webhook. @throws SconceError `predictions_unwritable` */
+  async store(live: LivePrediction): Promise<void> {
     const { request, webhook } = live;
-    if (!live.isToBeKept) return;
-    live.isKept = true;
+    if (!live.mustStore) return;
+    live.isStored = true;
     const { store, webhooks } = this.#options;
     try {
-      // At once: of what ends meanwhile the outcome is kept before its client is answered.
-      const isKept = request && store.create(request);
-      await Promise.all([isKept, webhook && webhooks?.keep(live.id, webhook)]);
+      // Both at once: a prediction that ends meanwhile must be written before its client gets the outcome.
+      const stored = request && store.create(request);
+      await Promise.all([stored, webhook && webhooks?.keep(live.id, webhook)]);
     } catch (error) {
-      live.isKept = false;
-      // Its client may come again with the same id.
-      live.isOvertaken = request?.digest !== undefined;
-      // Its client is told that it was not accepted.
+      live.isStored = false;
+      // The client may send the same id again.
+      live.isWithdrawn = request?.digest !== undefined;
+      // The client gets an error, so the receiver must get nothing.
       live.webhook = undefined;
       webhooks?.forget(live.record);
       live.end("Canceled", "store");
@@ -174,26 +172,26 @@ export class LivePredictions {
     if (live.hasBegun && !live.isOver && !this.#isAbandoned) store.begun(live.id);
   }
 
-  /** Lets go of one that another process has from now on: nobody is told how it ends here. */
-  leave(id: string): void {
+  /** Ends a prediction that another process runs, and reports the end to nobody. */
+  withdraw(id: string): void {
     const live = this.#live.get(id);
     if (live === undefined) return;
-    live.isOvertaken = true;
+    live.isWithdrawn = true;
     live.webhook = undefined;
     live.end("Canceled", "canceled");
   }
 
-  /** Takes nothing new and resolves when all that was accepted has ended. */
+  /** Refuses new predictions; resolves when all accepted ones have ended. */
   drain(): Promise<void> {
     this.#isDraining = true;
     if (this.#live.size === 0) this.#drained.resolve();
     return this.#drained.promise;
   }
 
-  /** What has not ended from now on is left to the store as a request, for the next process to go on with. */
+  /** Leaves the unfinished predictions in the store for the next process. */
   abandon(): void {
     this.#isAbandoned = true;
-    for (const live of this.#live) if (live.isKept && live.hasBegun) this.#options.store.interrupted(live.id);
+    for (const live of this.#live) if (live.isStored && live.hasBegun) this.#options.store.interrupted(live.id);
   }
 
   #memoryOf(live: LivePrediction): OutputMemory {
@@ -202,12 +200,12 @@ export class LivePredictions {
   }
 
   #refused(live: LivePrediction, why: Refusal): void {
-    // Others than its client wait for the end of one that is kept.
-    if (why === "overload" && live.isKept) {
+    // Somebody else than the client may wait for a stored prediction.
+    if (why === "overload" && live.isStored) {
       live.end(this.admission.overtaken().message, "timeout");
       return;
     }
-    if (why === "overload") live.isOvertaken = true;
+    if (why === "overload") live.isWithdrawn = true;
     this.#expire(live);
   }
 
@@ -226,7 +224,7 @@ export class LivePredictions {
 
   #hasBegun(live: LivePrediction): void {
     live.hasBegun = true;
-    if (live.isKept && !this.#isAbandoned) this.#options.store.begun(live.id);
+    if (live.isStored && !this.#isAbandoned) this.#options.store.begun(live.id);
   }
 
   #expire(live: LivePrediction): void {
@@ -239,16 +237,16 @@ export class LivePredictions {
     const { metrics, store, webhooks, onTrace } = this.#options;
     if (isLogged("trace")) onTrace?.(`${nounOf(live.kind)} ${live.id} ended: ${record.outcome.status}`, live);
     this.#live.delete(live.id);
-    if (live.isKept && live.webhook === undefined) this.unread.ended(live.id);
+    if (live.isStored && live.webhook === undefined) this.unread.ended(live.id);
     this.#deadlines.delete(live);
     this.admission.ended(live.count, live.bytes);
     if (this.#isDraining && this.#live.size === 0) this.#drained.resolve();
-    // Its client is told that it was not accepted.
-    if (live.isOvertaken) {
+    // The client got an error instead of a prediction.
+    if (live.isWithdrawn) {
       if (live.webhook !== undefined) webhooks?.forget(record);
       return;
     }
-    if (!(this.#isAbandoned && live.isKept)) {
+    if (!(this.#isAbandoned && live.isStored)) {
       store.finish(record);
       if (live.webhook !== undefined) webhooks?.ended(record, live.webhook);
     }
@@ -258,4 +256,34 @@ export class LivePredictions {
 
 export function nounOf(kind: Kind): string {
   return kind === "demo" ? "demo prediction" : "prediction";
+}
+
+/** More unread outcomes than this mean that clients do not read them. */
+const MAX_UNREAD = 10_000;
+
+/** Outcomes that clients are still about to read: their clients have the id only. */
+export class UnreadOutcomes {
+  #ids = new OpenMap<string, true>(hashOf);
+  #allRead: (() => void) | undefined;
+
+  ended(id: string): void {
+    if (this.#ids.size === MAX_UNREAD) this.#ids = new OpenMap(hashOf);
+    this.#ids.set(id, true);
+  }
+
+  read(id: string): void {
+    if (this.#ids.delete(id) && this.#ids.size === 0) this.#allRead?.();
+  }
+
+  /** Resolves when all are read, or after about `maxMs`. */
+  all(maxMs: number): Promise<void> {
+    if (this.#ids.size === 0 || maxMs === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, maxMs);
+      this.#allRead = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
 }

@@ -1,75 +1,72 @@
-/** A prediction while it is under way: its record, which changes until it has ended, and those who wait for that. */
+/** A prediction of this process, from its acceptance to its end. */
 import type { InRing } from "../../base/collections/ring.ts";
 import type { FailureReason } from "../../base/labels.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
 import type { Text } from "./large-text.ts";
+import { Observed } from "./observed.ts";
 import type { Origin } from "./predictions.ts";
 import { type EndedRecord, hasEnded, type Kind, type Outcome, type PredictionRecord, pendingRecord } from "./record.ts";
-import type { KeptRequest } from "./store.ts";
+import type { AcceptedRequest } from "./store.ts";
 
-/** A record that still changes. */
-type OpenRecord = { -readonly [K in keyof PredictionRecord]: PredictionRecord[K] };
+type MutableRecord = { -readonly [K in keyof PredictionRecord]: PredictionRecord[K] };
 
 export interface LiveOptions {
-  readonly request: KeptRequest;
-  /** Bytes of the request's body, which count until it ends. */
+  readonly request: AcceptedRequest;
+  /** Bytes of the body, which count against the queue limit until the end. */
   readonly bytes: number;
-  /** Memory that it takes until it ends. */
+  /** Memory of the request until its end. */
   readonly charge: Charge;
-  /** When its time is up, in `performance.now()` milliseconds: a clock that nobody sets. */
+  /** Time limit in `performance.now()` milliseconds. */
   readonly deadlineMs: number;
   readonly onEnd: (live: LivePrediction, record: EndedRecord) => void;
 }
 
-/** What a prediction has to show before its end. */
+/** The running part of a prediction. */
 export interface Work {
-  /** The members of a failure with this message. */
+  /** Members of the outcome for a failure with this message. */
   failure(errorMessage: string): Text;
-  /** What succeeded so far, as JSON texts by index. */
+  /** JSON texts of the outputs so far, by index. */
   readonly outputs?: readonly (Text | undefined)[];
-  /** Its client waits no more, and was told its id. */
+  /** The client has the id, and no longer waits. */
   told?(): void;
-  /** Lets go of all that only the way to the end needed. */
+  /** Frees everything but the outcome. */
   release(): void;
 }
 
-export class LivePrediction implements InRing<LivePrediction> {
-  readonly record: Readonly<OpenRecord>;
+export class LivePrediction extends Observed implements InRing<LivePrediction> {
+  readonly record: Readonly<MutableRecord>;
   readonly bytes: number;
   readonly charge: Charge;
   readonly deadlineMs: number;
-  /** From its creation until its time is up. */
   readonly timeoutMs: number;
+  /** In `performance.now()` milliseconds. */
   readonly createdAtMs = performance.now();
   readonly origin: Origin | undefined;
-  /** To be kept before its client is told its id; nobody needs it once that is done, or it has ended. */
-  request: KeptRequest | undefined;
-  /** Whom to tell of it. */
+  /** The request to store before the client gets the id; undefined once it is stored, and after the end. */
+  request: AcceptedRequest | undefined;
   webhook: Webhook | undefined;
-  isKept = false;
-  /** The model's code was called for one of its inputs. */
+  /** Whether the store has the request. */
+  isStored = false;
+  /** Whether the model's code ran for one of the inputs. */
   hasBegun = false;
   itemsSucceeded = 0;
-  /** It was given up for others before it was begun, or is another process' now. */
-  isOvertaken = false;
-  /** Inputs that failed, by why; made only when one did. */
+  /** Whether this process must not report the end: the client was refused, or another process runs the prediction. */
+  isWithdrawn = false;
+  /** Counts of failed inputs by reason; undefined without a failure. */
   itemsFailed: Map<FailureReason, number> | undefined;
-  /** Why it failed; undefined for one that succeeded, or has not ended. */
   failedFor: FailureReason | undefined;
-  /** Its inputs on their way, where these are counted. */
   items: { readonly unsent: number; readonly heldBytes: number } | undefined;
   ring: InRing<LivePrediction>["ring"] = undefined;
   before: LivePrediction | undefined = undefined;
   after: LivePrediction | undefined = undefined;
-  readonly #record: OpenRecord;
+  readonly #record: MutableRecord;
   #work: Work | undefined;
   #onEnd: LiveOptions["onEnd"] | undefined;
-  #waiters: (() => void)[] | undefined;
-  #watchers: Set<() => void> | undefined;
   #abort: AbortController | undefined;
 
   constructor({ request, bytes, charge, deadlineMs, onEnd }: LiveOptions) {
+    super();
     this.#record = pendingRecord(request);
     this.record = this.#record;
     this.request = request;
@@ -94,40 +91,40 @@ export class LivePrediction implements InRing<LivePrediction> {
     return this.#record.count;
   }
 
-  /** Whether one of its inputs has not come to a batch. */
+  /** Whether an input has not reached a batch. */
   get isWaiting(): boolean {
     return this.items === undefined ? this.#record.startedAtMs === undefined : this.items.unsent > 0;
   }
 
-  /** Whether there is something to keep of it that is not kept. */
-  get isToBeKept(): boolean {
-    return !this.isKept && (this.request !== undefined || this.webhook !== undefined);
+  /** Whether the store lacks the request or the webhook. */
+  get mustStore(): boolean {
+    return !this.isStored && (this.request !== undefined || this.webhook !== undefined);
   }
 
   get isOver(): boolean {
     return this.#record.outcome !== undefined;
   }
 
-  /** Fires when it ends; made only for those who ask. */
+  /** Aborts at the end. */
   get signal(): AbortSignal {
     this.#abort ??= new AbortController();
     if (this.isOver) this.#abort.abort();
     return this.#abort.signal;
   }
 
-  /** Comes before everything that changes the record. */
+  /** Must precede every change of the record. */
   begin(work: Work): void {
     this.#work = work;
   }
 
-  /** Its first item was given to a runner, or its demo begun. */
+  /** The first item was dispatched, or the demo began. */
   started(): void {
     if (this.#record.startedAtMs !== undefined || this.isOver) return;
     this.#record.startedAtMs = Date.now();
-    this.#changed();
+    this.changed();
   }
 
-  /** Its client waits no more, and was told its id. */
+  /** The client has the id, and no longer waits. */
   told(): void {
     this.#work?.told?.();
   }
@@ -140,16 +137,16 @@ export class LivePrediction implements InRing<LivePrediction> {
   itemDone(): void {
     if (this.isOver) return;
     this.#record.itemsDone += 1;
-    this.#changed();
+    this.changed();
   }
 
   log(text: string): void {
     if (this.isOver) return;
     this.#record.logs += text;
-    this.#changed();
+    this.changed();
   }
 
-  /** Ends it before its time, e.g. with "Canceled"; does nothing to one that has ended. */
+  /** Fails the prediction, for example with "Canceled". Does nothing after the end. */
   end(errorMessage: string, reason: FailureReason): void {
     if (this.isOver) return;
     this.failedFor = reason;
@@ -167,39 +164,14 @@ export class LivePrediction implements InRing<LivePrediction> {
     this.#work = undefined;
     this.charge[Symbol.dispose]();
     this.#abort?.abort();
-    const waiters = this.#waiters ?? [];
-    this.#waiters = undefined;
     if (hasEnded(record)) this.#onEnd?.(this, record);
     this.#onEnd = undefined;
-    for (const callback of waiters) callback();
-    this.#changed();
-    this.#watchers = undefined;
+    this.callWaiters();
+    this.changed();
   }
 
-  /** Calls back once, at the end; not for one that has ended. */
-  onceOver(callback: () => void): void {
-    this.#waiters ??= [];
-    this.#waiters.push(callback);
-  }
-
-  /** Removes a waiter. */
-  forgo(callback: () => void): void {
-    this.#waiters = this.#waiters?.filter((waiter) => waiter !== callback);
-  }
-
-  /** Outputs that came before its end. */
+  /** Outputs before the end. */
   get outputs(): readonly (Text | undefined)[] {
     return this.#work?.outputs ?? [];
-  }
-
-  /** Calls back at each change until it has ended. @returns what stops that */
-  watch(changed: () => void): () => void {
-    this.#watchers ??= new Set();
-    this.#watchers.add(changed);
-    return () => this.#watchers?.delete(changed);
-  }
-
-  #changed(): void {
-    if (this.#watchers !== undefined) for (const changed of this.#watchers) changed();
   }
 }

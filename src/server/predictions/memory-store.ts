@@ -1,13 +1,13 @@
-/** Keeps ended predictions in this process's memory and forgets them by count, age and bytes. */
+/** Retains ended predictions in memory, within limits of count, age and bytes. */
 import type { Charge } from "../memory/charge.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
 import { hashOf } from "./ids.ts";
 import type { EndedRecord, PredictionRecord } from "./record.ts";
 import { RecordIndex } from "./record-index.ts";
 import { type Place, RecordLog } from "./record-log.ts";
-import type { LeftRequest, PredictionStore, RetentionLimits } from "./store.ts";
+import type { PredictionStore, RetentionLimits, UnfinishedRequest } from "./store.ts";
 
-/** Counted for a record beside its outcome and logs, in all stores alike: no less than is taken here (about 340 each, as 200,000 small ones took it, Bun 1.4.5). */
+/** Bytes that every store counts for a record beside its texts. Memory takes about 340 (measured with 200,000 small records, Bun 1.4.5). */
 const RECORD_BYTES = 704;
 
 interface Options {
@@ -15,18 +15,17 @@ interface Options {
   readonly memory?: MemoryAccount;
 }
 
-/** A request is not kept: it is held by the process that runs it, and is lost with it. */
+/** Does not store unfinished requests: they are lost with the process. */
 export class MemoryStore implements PredictionStore {
   readonly #limits: RetentionLimits;
-  /** In the order in which they ended. */
   readonly #records = new RecordLog();
   readonly #index = new RecordIndex();
   readonly #charge: Charge;
   readonly #now: () => number;
 
   /**
-   * @param options.now milliseconds by a clock that is never set
-   * @param options.memory where it has no room for what else is held, the oldest records are forgotten
+   * @param options.now monotonic clock in milliseconds
+   * @param options.memory the store evicts its oldest records when this account is over its limit
    */
   constructor(limits: RetentionLimits, { now = () => performance.now(), memory = new MemoryAccount() }: Options = {}) {
     this.#limits = { ...limits, maxBytes: Math.min(limits.maxBytes, memory.maxResultBytes) };
@@ -35,7 +34,7 @@ export class MemoryStore implements PredictionStore {
     memory.onPressure(() => {
       for (let oldest = this.#records.first; oldest !== undefined; oldest = this.#records.first) {
         if (!memory.isOver || this.#index.size < 2) return;
-        this.#forget(oldest);
+        this.#evict(oldest);
       }
     });
   }
@@ -43,12 +42,6 @@ export class MemoryStore implements PredictionStore {
   get retained(): { count: number; bytes: number } {
     this.#sweep(this.#now());
     return { count: this.#index.size, bytes: this.#charge.bytes };
-  }
-
-  /** When the oldest record was kept, by the clock of the store: all that were kept since are there, too. Infinity where there is none. */
-  get oldestMs(): number {
-    const { first } = this.#records;
-    return first === undefined ? Infinity : this.#records.keptMs(first);
   }
 
   create(): Promise<void> {
@@ -63,7 +56,7 @@ export class MemoryStore implements PredictionStore {
     this.keep(record);
   }
 
-  /** The same as `finish`. Returns the bytes that the record counts with, or undefined where there was an outcome. */
+  /** Like `finish`. @returns the bytes that the record counts, or undefined for a second outcome */
   keep(record: EndedRecord): number | undefined {
     const hash = hashOf(record.id);
     const keptMs = this.#now();
@@ -80,20 +73,19 @@ export class MemoryStore implements PredictionStore {
     return Promise.resolve(this.recall(id));
   }
 
-  /** The same as `get`, at once. */
+  /** Synchronous `get`. */
   recall(id: string): EndedRecord | undefined {
     this.#sweep(this.#now());
     const place = this.#placeOf(id);
     return place === undefined ? undefined : this.#records.record(place);
   }
 
-  /** Drops a record before its time. */
-  forget(id: string): void {
+  evict(id: string): void {
     const place = this.#placeOf(id);
-    if (place !== undefined) this.#forget(place);
+    if (place !== undefined) this.#evict(place);
   }
 
-  async *left(): AsyncGenerator<LeftRequest> {}
+  async *takeOver(): AsyncGenerator<UnfinishedRequest> {}
 
   written(): Promise<void> {
     return Promise.resolve();
@@ -107,7 +99,7 @@ export class MemoryStore implements PredictionStore {
     return Promise.resolve();
   }
 
-  /** Whether there is an outcome that can be read: one that has expired is in nobody's way. */
+  /** Whether the id has an outcome that has not expired. */
   #isTaken(id: string, hash: number, now: number): boolean {
     if (this.#placeOf(id, hash) === undefined) return false;
     this.#sweep(now);
@@ -127,17 +119,16 @@ export class MemoryStore implements PredictionStore {
         (this.#charge.bytes > maxBytes && count > 1) ||
         now - this.#records.keptMs(oldest) > maxAgeMs;
       if (!isOver) return;
-      this.#forget(oldest);
+      this.#evict(oldest);
     }
   }
 
-  #forget(place: Place): void {
+  #evict(place: Place): void {
     this.#index.delete(this.#records.hash(place), place);
     this.#charge.grow(-this.#bytesOf(place));
     this.#records.drop(place);
   }
 
-  /** What a record counts with: its texts in UTF-8, as they are kept and sent, and itself. */
   #bytesOf(place: Place): number {
     return RECORD_BYTES + this.#records.textBytes(place);
   }

@@ -1,4 +1,4 @@
-/** Predictions whose ids their clients chose: each is created once, however often it is sent. */
+/** Client-chosen ids: a prediction is created once, however often its client sends the request. */
 import { SconceError } from "../../base/errors.ts";
 import type { Body } from "../inputs/bodies.ts";
 import type { Charge } from "../memory/charge.ts";
@@ -6,14 +6,14 @@ import type { Kind, PredictionRecord } from "./record.ts";
 
 export interface Once {
   readonly id: string;
-  /** Of the kind and the body. */
+  /** Digest of kind and body. */
   readonly digest: string;
 }
 
-/** Bytes that are hashed before others have their turn: about a millisecond of work. */
-const TURN_BYTES = 2 ** 20;
+/** Bytes to hash before the event loop continues: about a millisecond of work. */
+const STEP_BYTES = 2 ** 20;
 
-/** @param id as its client chose it, or made of its `Idempotency-Key` */
+/** @param id chosen by the client, or derived from its `Idempotency-Key` */
 export async function onceOf(id: string, kind: Kind, body: Body): Promise<Once> {
   const hasher = new Bun.CryptoHasher("sha256");
   hasher.update(`${kind}\n`);
@@ -23,7 +23,7 @@ export async function onceOf(id: string, kind: Kind, body: Body): Promise<Once> 
     for (const chunk of body) {
       hasher.update(chunk);
       bytes += chunk.length;
-      if (bytes < TURN_BYTES) continue;
+      if (bytes < STEP_BYTES) continue;
       bytes = 0;
       await new Promise((resolve) => setImmediate(resolve));
     }
@@ -31,13 +31,13 @@ export async function onceOf(id: string, kind: Kind, body: Body): Promise<Once> 
   return { id, digest: hasher.digest("base64url") };
 }
 
-/** A prediction, and of which body it is. */
+/** An existing prediction, and the digest of its body. */
 export interface Known {
   readonly record: PredictionRecord;
   readonly digest: string | undefined;
 }
 
-/** Creates predictions one after the other that have the same id, in the order in which they came. */
+/** Creates predictions with the same id one after the other, in order of arrival. */
 export class Creations {
   readonly #find: (id: string) => Promise<Known | undefined>;
   readonly #last = new Map<string, Promise<unknown>>();
@@ -47,8 +47,8 @@ export class Creations {
   }
 
   /**
-   * @param charge of what is not needed where there is one already; `create` is given it
-   * @returns the one that there is, or what `create` made
+   * @param charge passes to `create`; disposed if the prediction exists
+   * @returns the existing prediction, or the result of `create`
    * @throws SconceError `prediction_differs`
    */
   run(once: Once, charge: Charge, create: () => Promise<PredictionRecord>): Promise<PredictionRecord> {
@@ -69,7 +69,7 @@ export class Creations {
     return turn;
   }
 
-  /** @throws SconceError `prediction_differs` where a prediction with this id was made of another body */
+  /** @throws SconceError `prediction_differs` for an existing prediction of another body */
   async known({ id, digest }: Once): Promise<PredictionRecord | undefined> {
     const known = await this.#find(id);
     if (known === undefined || known.digest === digest) return known?.record;

@@ -1,4 +1,4 @@
-/** Chooses and opens the store of predictions that the operator asked for. */
+/** Opens the prediction store of the configuration. */
 import { join } from "node:path";
 import { messageOf } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
@@ -11,15 +11,14 @@ import { SqliteStore } from "./sqlite/sqlite-store.ts";
 import type { PredictionStore, RetentionLimits } from "./store.ts";
 
 /**
- * The file that keeps the predictions of a model on a port; undefined where memory does. A folder that nobody named and that cannot be
- * written is no reason not to serve.
+ * Path of the database; undefined for a store in memory. Without `--store` an unwritable default folder means a store in memory.
  */
 export function storePath(
   repository: string,
   { store, port }: Pick<ServeConfig, "store" | "port">,
 ): string | undefined {
   if (store !== undefined) return store === "memory" ? undefined : store;
-  // Who takes any free port is not found again at it.
+  // The next process with port 0 has another port, and would not find the file.
   if (port === 0) return undefined;
   const path = join(storeLocation(), "predictions", `${repository.replaceAll("/", "%2F")}-${port}.sqlite`);
   try {
@@ -32,8 +31,8 @@ export function storePath(
 }
 
 /**
- * @param role `main` for the process that has the file for the whole server
- * @param memory of the process; the supervisor of fronts, which keeps nothing, has none
+ * @param role `main` for the process that locks the database for the whole server
+ * @param memory undefined for the supervisor of fronts, which retains nothing
  * @throws SconceError `predictions_unusable`
  */
 export async function openStore(

@@ -1,23 +1,23 @@
-/** Finds the elements of a list among the members of an outcome without parsing or joining these: one may be a large file. */
+/** Extracts the elements of a list from the members of an outcome. Never parses or joins the members, which may contain large files. */
 import { type Text, textsOf } from "./large-text.ts";
 import type { Outcome } from "./record.ts";
 
-/** What matters in a string, around names and elements, and deep in an element. */
+/** Significant characters in a string, at the outer two levels, and deeper. */
 const [inString, around, deep] = [/["\\]/g, /["[\]{},:]/g, /["[\]{}]/g];
 
 /**
- * @param members text that `JSON.stringify` made: there are no spaces
- * @param only the index of the one element that is wanted: there is nothing in the places of the others
- * @returns the JSON text of each element; undefined where there is no such list
+ * @param members output of `JSON.stringify`, without spaces
+ * @param only index of the one wanted element; the result has empty texts for the others
+ * @returns the JSON text of each element; undefined for a missing list
  */
 export function listIn(members: Text, name: string, only?: number): string[] | undefined {
   const elements: string[] = [];
   let [depth, isString, isList] = [0, false, false];
-  // Of a name or an element: what pieces before have of it, and where it goes on in this one.
+  // The current name or element: its text from earlier pieces, and its start in this piece.
   let [begun, from] = ["", 0];
   let [piece, at] = ["", 0];
   const isWanted = () => depth === 0 || (isList && (only ?? elements.length) === elements.length);
-  /** The text before the last sign; what is behind that begins the next. */
+  /** Ends the current name or element before the last significant character. */
   const take = () => {
     const text = isWanted() ? begun + piece.slice(from, at - 1) : "";
     [begun, from] = ["", at];
@@ -32,7 +32,7 @@ export function listIn(members: Text, name: string, only?: number): string[] | u
       at = isFound ? pattern.lastIndex : piece.length;
       const sign = isFound ? piece[at - 1] : "";
       if (sign === '"') isString = !isString;
-      // What it escapes may be in the next piece.
+      // The escaped character may lie in the next piece.
       else if (sign === "\\") at += 1;
       else if (sign === ":" && depth === 0) isList = take() === `"${name}"`;
       else if (sign === "," && depth === 0) take();
@@ -54,7 +54,7 @@ export function listIn(members: Text, name: string, only?: number): string[] | u
   return undefined;
 }
 
-/** What succeeded, by the index of its input; nothing where the outcome has so many characters. */
+/** Outputs and partial outputs by index; empty for an outcome of `limit` characters or more. */
 export function outputsOf({ members }: Outcome, limit: number): (string | undefined)[] {
   if (members.length >= limit) return [];
   const partial = listIn(members, "partial_outputs")?.map((text) => (text === "null" ? undefined : text));

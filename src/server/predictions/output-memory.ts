@@ -1,11 +1,11 @@
-/** Memory for the outputs of one prediction, from the first of them until its outcome is kept: within its own limit, and the server's. */
+/** Memory for the outputs of one prediction, until its end: within its own limit and that of the server. */
 
 import type { FailureReason } from "../../base/labels.ts";
 import type { Charge } from "../memory/charge.ts";
 import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../memory/memory-account.ts";
 import type { LivePrediction } from "./live.ts";
 
-/** Bytes of text that the outputs of one prediction have room for in any case: what was accepted ends, and by itself it holds about as much. */
+/** Outputs up to this size always fit: an accepted prediction must be able to end, and it takes about as much memory itself. */
 const ALWAYS_BYTES = 4096;
 
 export class OutputMemory implements Disposable {
@@ -15,20 +15,20 @@ export class OutputMemory implements Disposable {
   #bytes = 0;
   #charge: Charge | undefined;
 
-  /** @param maxResultBytes most bytes of all outputs together; a prediction with more fails */
+  /** @param maxResultBytes a prediction with more bytes of outputs fails */
   constructor(live: LivePrediction, memory: MemoryAccount, maxResultBytes: number) {
     this.#live = live;
     this.#memory = memory;
     this.#maxResultBytes = maxResultBytes;
   }
 
-  /** @returns undefined where so many bytes of text were taken; else why not, for the prediction that ends with it */
+  /** Charges the bytes of an output. @returns undefined on success; else the failure of the prediction */
   take(bytes: number): { readonly message: string; readonly reason: FailureReason } | undefined {
     const memory = this.#memory;
     const { maxOutputBytes } = memory;
     const maxBytes = Math.min(this.#maxResultBytes, maxOutputBytes);
     this.#bytes += bytes;
-    // What the model made is another copy.
+    // The output of the model is garbage now.
     memory.dropped(bytes);
     if (this.#bytes > maxBytes) {
       const is = this.#live.count === 1 ? "The output has" : "The outputs have";
@@ -49,14 +49,14 @@ export class OutputMemory implements Disposable {
     return undefined;
   }
 
-  /** All that the prediction holds: its inputs are none of the others that it could wait for. */
+  /** Memory of the whole prediction. Only memory of others can become free for it. */
   get #ownBytes(): number {
     const { charge, items } = this.#live;
     return (this.#charge?.bytes ?? 0) + charge.bytes + (items?.heldBytes ?? 0);
   }
 
   [Symbol.dispose](): void {
-    // What a demo still makes for nobody is not counted any more.
+    // A demo may still produce outputs after its end. A disposed charge ignores them.
     this.#charge ??= this.#memory.add("outputs", 0);
     this.#charge[Symbol.dispose]();
   }

@@ -1,4 +1,4 @@
-/** What routes know of predictions, wherever these run and are kept. */
+/** The interface of predictions for the HTTP routes. */
 
 import type { Sender } from "../flow/suspects.ts";
 import type { Body } from "../inputs/bodies.ts";
@@ -8,31 +8,31 @@ import type { Text } from "./large-text.ts";
 import type { Once } from "./once.ts";
 import type { Kind, PredictionRecord } from "./record.ts";
 
-/** Who waits for an answer. */
+/** The client of a request. */
 export interface Client {
-  /** Fires when it leaves. */
+  /** Aborts when the client disconnects. */
   readonly signal: AbortSignal;
-  /** Undefined for a request that came by no connection. */
+  /** Undefined for a request without a connection. */
   readonly sender: Sender | undefined;
-  /** Told when its answer has begun to be held back for long, and when that ends: its connection is silent, but not idle. */
+  /** Called when a long wait begins and ends: the silent connection must not be closed meanwhile. */
   held(isHeld: boolean): void;
 }
 
-/** The request that something came by, as log lines name it. */
+/** The HTTP request of a prediction, for log lines. */
 export interface Origin {
   readonly requestId: string;
-  /** Of the client's span, by W3C Trace Context. */
+  /** Trace and span of the client, from W3C Trace Context. */
   readonly traceId: string | undefined;
   readonly spanId: string | undefined;
 }
 
-/** What is known of a prediction before its body is read. */
+/** Properties of a request that are known before its body is read. */
 export interface AskedPrediction {
-  /** Of the body; 0 where that is not announced. */
+  /** Bytes of the body; 0 for an unannounced size. */
   readonly bytes: number;
-  /** A client may ask for less than the server's time limit. */
+  /** Time limit of the client; the server's limit applies too. */
   readonly timeoutMs: number | undefined;
-  /** How long the answer may be held back for the end; a client that leaves meanwhile cancels, as it was never told the id. */
+  /** Longest wait for the end. A client that disconnects meanwhile cancels the prediction, because it has no id. */
   readonly waitMs: number;
   readonly webhook?: Webhook | undefined;
 }
@@ -40,53 +40,49 @@ export interface AskedPrediction {
 export interface NewPrediction extends AskedPrediction {
   readonly kind: Kind;
   readonly body: Body;
-  /** Memory that it takes until it has ended; given away with the call, however that ends. */
+  /** Memory of the request until its end. `create` disposes it in every case. */
   readonly charge: Charge;
   readonly client: Client;
   readonly origin: Origin;
-  /** Where its client chose the id: it is told of the prediction that there is, and one that leaves cancels nothing. */
+  /** Set for an id that the client chose. A second request gets the existing prediction, and a disconnect cancels nothing. */
   readonly once?: Once | undefined;
 }
 
 export interface Predictions {
   /**
-   * Refuses at once what would be refused anyway: under overload most requests are, and reading their bodies would cost more than that.
+   * Refuses a request before its body is read, which makes refusals cheap under overload.
    * @throws SconceError `queue_full`, `not_ready` or `webhook_refused`
    */
   admit(asked: AskedPrediction): void;
   /**
-   * Accepts a prediction, all of it or nothing. One that has not ended when it is answered is kept: it outlives this process where the
-   * store does.
-   * @throws SconceError `body_invalid`, `inputs_invalid`, `queue_full` when there is no room now, `not_ready` when the server is
-   *   stopping, `predictions_unwritable` when it cannot be kept, `prediction_differs` where the id that a client chose has another one
+   * Accepts all inputs of a request or none. An unfinished prediction is in the store before its client has the id.
+   * @throws SconceError `body_invalid`, `inputs_invalid`, `queue_full`, `not_ready` while the server stops, `predictions_unwritable` for a failing
+   *   store, `prediction_differs` for a client-chosen id of another body
    */
   create(request: NewPrediction): Promise<PredictionRecord>;
-  /** @returns undefined where there is none of this kind, or no longer */
+  /** @returns undefined for an unknown or expired id, and for the id of another kind */
   get(kind: Kind, id: string): Promise<PredictionRecord | undefined>;
   /**
-   * Ends a prediction; one that has ended stays as it is.
-   * @throws SconceError `not_ready` for one whose process is starting again
+   * Ends a prediction; an ended one stays as it is.
+   * @throws SconceError `not_ready` while the process of the prediction restarts
    */
   cancel(kind: Kind, id: string): Promise<PredictionRecord | undefined>;
-  /** As `get`, at the end of the prediction, after about `waitMs`, or when the client has left, whichever comes first. */
+  /** Like `get`, after the end of the prediction, after about `waitMs`, or when the client disconnects. */
   wait(
     kind: Kind,
     id: string,
     options: { readonly waitMs: number; readonly client: Client },
   ): Promise<PredictionRecord | undefined>;
-  /**
-   * For one who reads along.
-   * @param changed called soon after each change: begun, an output, a line of its logs, its end; several may be one call
-   */
+  /** @param changed called soon after the start, an output, a log line, and the end; one call may stand for several changes */
   watch(kind: Kind, id: string, changed: () => void): Promise<Watched | undefined>;
 }
 
-/** A prediction that is watched until this is disposed. */
+/** A subscription to a prediction. */
 export interface Watched extends Disposable {
-  /** As it stands; undefined once nobody here hears of it any more. */
+  /** The current record; undefined when this process gets no more updates. */
   readonly record: PredictionRecord | undefined;
-  /** Outputs as JSON texts, by index, as far as they are known here before the end. */
+  /** The JSON texts of outputs before the end, by index. */
   readonly outputs: readonly (Text | undefined)[];
-  /** Resolves when its end may be told; undefined where it always may. */
+  /** Resolves when clients may see the outcome. Undefined means at once. */
   readonly written?: () => Promise<void>;
 }

@@ -1,12 +1,12 @@
-/** Where records are, by a hash of their ids, in arrays of numbers: the garbage collector does not look into these, however many there are. */
+/** A hash index of records by id, in typed arrays: the garbage collector does not traverse these, however many records there are. */
 import type { Place, RecordLog } from "./record-log.ts";
 
-/** Each grows by itself, so that no growth takes long. */
+/** The parts grow independently, so that no single growth takes long. */
 const PARTS = 256;
 const MIN_LENGTH = 8;
 const NONE = -1;
 
-/** Open addressing with linear probing; at most half of it is taken. */
+/** Open addressing with linear probing; at most half full. */
 interface Part {
   hashes: Int32Array;
   places: Float64Array;
@@ -21,7 +21,7 @@ export class RecordIndex {
     return this.#size;
   }
 
-  /** @param records tell the record with this id from others whose ids have the same hash */
+  /** @param records gives the ids of records with the same hash */
   find(id: string, hash: number, records: Pick<RecordLog, "id">): Place | undefined {
     const { hashes, places } = this.#partOf(hash);
     const last = places.length - 1;
@@ -40,7 +40,7 @@ export class RecordIndex {
     this.#size += 1;
   }
 
-  /** Returns whether the record was there. */
+  /** @returns whether the index had the record */
   delete(hash: number, place: Place): boolean {
     const part = this.#partOf(hash);
     const { hashes, places } = part;
@@ -50,7 +50,7 @@ export class RecordIndex {
       if (places[gap] === NONE) return false;
       gap = (gap + 1) & last;
     }
-    // What follows closes up, so that there is no gap between a record and where it belongs.
+    // Moves later entries back, so that probing from the home slot of an entry meets no gap.
     for (let i = (gap + 1) & last; places[i] !== NONE; i = (i + 1) & last) {
       const home = (hashes[i] ?? 0) & last;
       if (((i - home) & last) < ((i - gap) & last)) continue;

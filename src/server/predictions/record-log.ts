@@ -1,26 +1,26 @@
 /**
- * Ended records in the order in which they came, as bytes: as objects each collection of garbage would look at hundreds of thousands of them,
- * and hold up everybody meanwhile.
+ * Ended records as bytes, in order of arrival. The garbage collector would have to traverse hundreds of thousands of objects, and block the event
+ * loop meanwhile.
  */
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
 import { byteLengthOf } from "./large-text.ts";
 import type { EndedRecord } from "./record.ts";
 
-/** Bytes that are taken, and let go, at a time. */
+/** Unit of allocation. */
 const SLAB_BYTES = 2 ** 20;
-/** A record with more characters stays an object: there cannot be many such. */
+/** A record with more characters stays an object; memory has room for few of these. */
 const MAX_LENGTH = 16 * 1024;
-/** Of one UTF-16 unit in UTF-8, at most. */
+/** Most UTF-8 bytes of one UTF-16 unit. */
 const BYTES_PER_UNIT = 3;
 
-/** Where a record has its numbers, of 8 bytes each. Its texts come after them: id, digest and members, then logs. */
+/** Positions of the numbers of a record, 8 bytes each. The texts follow: id, digest, members, logs. */
 const field = {
   keptMs: 0,
-  /** Of outcome and logs, as UTF-8. */
+  /** UTF-8 bytes of members and logs. */
   textBytes: 1,
   hash: 2,
   createdAtMs: 3,
-  /** NaN where it never started. */
+  /** NaN for a prediction that never started. */
   startedAtMs: 4,
   finishedAtMs: 5,
   count: 6,
@@ -31,53 +31,52 @@ const field = {
   digestLength: 11,
   membersBytes: 12,
   logsBytes: 13,
-  /** It was dropped, and others before it were not. */
-  isGone: 14,
+  /** Dropped, while an earlier record remains. */
+  isDropped: 14,
 } as const;
 const HEAD_BYTES = 8 * Object.keys(field).length;
 
 interface Slab {
   readonly texts: Buffer;
-  /** The same bytes. */
+  /** View of `texts`. */
   readonly numbers: Float64Array;
-  /** Where the last record ends. */
+  /** End of the last record. */
   end: number;
 }
 
-/** Where a record is; a later one has a greater number. */
+/** Position of a record. Later records have greater positions. */
 export type Place = number;
 
 export class RecordLog {
-  /** Oldest first. */
   readonly #slabs: Slab[] = [];
-  /** Slabs that were let go. */
-  #gone = 0;
-  /** Of the oldest record, in the first slab. */
+  /** Count of freed slabs. */
+  #freedSlabs = 0;
+  /** Offset of the oldest record in the first slab. */
   #first = 0;
   readonly #large = new OpenMap<Place, EndedRecord>(spread);
-  /** Used again, so that there is no new memory for each. */
+  /** A freed slab for reuse. */
   #spare: Slab | undefined;
 
-  /** Where the oldest record is. */
+  /** Position of the oldest record. */
   get first(): Place | undefined {
     const [slab] = this.#slabs;
-    return slab === undefined || this.#first === slab.end ? undefined : this.#gone * SLAB_BYTES + this.#first;
+    return slab === undefined || this.#first === slab.end ? undefined : this.#freedSlabs * SLAB_BYTES + this.#first;
   }
 
   /**
-   * @param keptMs by its keeper's clock
-   * @param hash of its id
+   * @param keptMs time on the clock of the store
+   * @param hash hash of the id
    */
   push(record: EndedRecord, keptMs: number, hash: number): Place {
     const { id, digest = "", outcome, logs, startedAtMs = Number.NaN } = record;
     const { members } = outcome;
     const length = id.length + digest.length + members.length + logs.length;
-    // In UTF-8 half a character would become another one.
+    // UTF-8 cannot represent a lone surrogate.
     const isLarge = typeof members !== "string" || length > MAX_LENGTH || (logs !== "" && !logs.isWellFormed());
     const slab = this.#slabFor(HEAD_BYTES + (isLarge ? id.length : length) * BYTES_PER_UNIT);
     const start = slab.end;
     const { numbers, texts } = slab;
-    // An id and a digest are ASCII.
+    // Id and digest are ASCII.
     const head = id.length + (isLarge ? 0 : digest.length);
     const from = start + HEAD_BYTES;
     const written = texts.write(isLarge ? id : id + digest + members, from);
@@ -99,9 +98,9 @@ export class RecordLog {
     numbers[at + field.digestLength] = head - id.length;
     numbers[at + field.membersBytes] = written - head;
     numbers[at + field.logsBytes] = logsBytes;
-    numbers[at + field.isGone] = 0;
+    numbers[at + field.isDropped] = 0;
     slab.end = aligned(from + written + logsBytes);
-    const place = (this.#gone + this.#slabs.length - 1) * SLAB_BYTES + start;
+    const place = (this.#freedSlabs + this.#slabs.length - 1) * SLAB_BYTES + start;
     if (isLarge) this.#large.set(place, record);
     return place;
   }
@@ -154,25 +153,25 @@ export class RecordLog {
     };
   }
 
-  /** Forgets a record: its memory is let go of with that of all before it. */
+  /** Drops a record. Its memory is freed together with that of all earlier records. */
   drop(place: Place): void {
     this.#large.delete(place);
-    this.#slab(place).numbers[(place % SLAB_BYTES) / 8 + field.isGone] = 1;
+    this.#slab(place).numbers[(place % SLAB_BYTES) / 8 + field.isDropped] = 1;
     for (let oldest = this.first; oldest !== undefined; oldest = this.first) {
-      if (this.#number(oldest, field.isGone) === 0) return;
-      this.#pass(oldest);
+      if (this.#number(oldest, field.isDropped) === 0) return;
+      this.#free(oldest);
     }
   }
 
-  /** Goes on from the oldest record to the one after it. */
-  #pass(oldest: Place): void {
+  /** Frees the oldest record. */
+  #free(oldest: Place): void {
     const [slab] = this.#slabs;
     let end = this.#first + HEAD_BYTES;
     for (const name of textFields) end += this.#number(oldest, name);
     this.#first = aligned(end);
     if (slab === undefined || this.#first < slab.end) return;
     this.#slabs.shift();
-    this.#gone += 1;
+    this.#freedSlabs += 1;
     this.#first = 0;
     slab.end = 0;
     this.#spare = slab;
@@ -188,7 +187,7 @@ export class RecordLog {
   }
 
   #slab(place: Place): Slab {
-    const slab = this.#slabs[Math.floor(place / SLAB_BYTES) - this.#gone];
+    const slab = this.#slabs[Math.floor(place / SLAB_BYTES) - this.#freedSlabs];
     if (slab === undefined) throw new RangeError(`There is no record at ${place}`);
     return slab;
   }

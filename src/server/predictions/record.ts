@@ -1,18 +1,18 @@
-/** A prediction as data: everything that an answer, a store or another process reads of it, and nothing that runs. */
+/** A prediction as plain data: all that answers, stores and other processes read. */
 
 import type { Text } from "./large-text.ts";
 
 export type Kind = "prediction" | "demo";
 export type Status = "pending" | "running" | "success" | "failed";
 
-/** How a prediction ended, as JSON text: formatted once, exact in bytes. */
+/** The result of a prediction as JSON text, formatted once. */
 export interface Outcome {
   readonly status: "success" | "failed";
-  /** Members of the record's JSON object, without braces: outputs, or error message, errors and partial outputs. */
+  /** Members of the record's JSON object, without braces: `outputs`, or `error_message`, `errors` and `partial_outputs`. */
   readonly members: Text;
 }
 
-/** Once it has an outcome nothing about it changes any more. */
+/** A record with an outcome never changes again. */
 export interface PredictionRecord {
   readonly id: string;
   readonly kind: Kind;
@@ -20,24 +20,22 @@ export interface PredictionRecord {
   readonly count: number;
   /** Inputs that have succeeded or failed. */
   readonly itemsDone: number;
-  /** Milliseconds since 1970, as clients are told; time limits and retention are not measured by it. */
+  /** Milliseconds since 1970, for clients. Time limits and retention use a monotonic clock. */
   readonly createdAtMs: number;
   readonly startedAtMs: number | undefined;
   readonly finishedAtMs: number | undefined;
   readonly outcome: Outcome | undefined;
-  /** What a demo wrote so far; empty for others. */
+  /** Logs of a demo; empty for other kinds. */
   readonly logs: string;
-  /** Of its kind and body, where its client chose the id. */
+  /** Digest of kind and body; set for an id that the client chose. */
   readonly digest?: string | undefined;
 }
 
-/** A record that has ended. */
 export interface EndedRecord extends PredictionRecord {
   readonly finishedAtMs: number;
   readonly outcome: Outcome;
 }
 
-/** A prediction that was just accepted. */
 export function pendingRecord({
   id,
   kind,

@@ -1,13 +1,13 @@
-/** Which outputs a reader of events has, as ranges of indexes: short in the id of an event, as most come in order. */
+/** The outputs that a reader of events has, as ranges of indexes. Outputs mostly arrive in order, so the ranges fit into an event id. */
 
-/** Of an id; what it does not say was sent is sent again. */
+/** Ranges of an event id. Outputs beyond them are sent again. */
 const MAX_RANGES = 50;
 
 export class SentOutputs {
-  /** First and last index of each, in order, with gaps between them. */
+  /** First and last index of each range, in order; never adjacent. */
   readonly #ranges: [number, number][] = [];
 
-  /** @param text as `toString` gave it; of another one what cannot be is left out */
+  /** @param text result of `toString`; parsing stops at the first invalid range */
   constructor(text = "") {
     let least = 0;
     for (const part of text.split(",", MAX_RANGES)) {
@@ -27,7 +27,7 @@ export class SentOutputs {
     this.#ranges.splice(from, to - from, [first, last]);
   }
 
-  /** The first of these outputs that was not sent. */
+  /** Index of the first unsent output. */
   next(outputs: readonly unknown[]): number | undefined {
     let range = 0;
     for (let index = 0; index < outputs.length; index++) {

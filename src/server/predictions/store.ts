@@ -1,75 +1,93 @@
-/** Where predictions are kept: this process's memory, or a database that outlives it. */
+/** The interface of prediction stores: this process's memory, a database, or the queue of the replicas. */
+import { z } from "zod";
 import type { Webhook } from "../webhooks/webhook.ts";
 import type { WebhookStore } from "../webhooks/webhook-store.ts";
 import type { Origin } from "./predictions.ts";
 import type { EndedRecord, Kind, PredictionRecord } from "./record.ts";
 
-/** All that is needed to begin a prediction, or to begin it again in another process. */
-export interface KeptRequest {
+/** A request that a process accepted, complete enough for another process to run it. */
+export interface AcceptedRequest {
   readonly id: string;
   readonly kind: Kind;
-  /** Inputs of the body. */
+  /** Inputs in the body. */
   readonly count: number;
   readonly createdAtMs: number;
-  /** Milliseconds from its creation until its time is up. */
+  /** Time limit, from the creation on. */
   readonly timeoutMs: number;
-  /** A JSON list of inputs that fit the schema. */
+  /** JSON list of valid inputs. */
   readonly body: string | Uint8Array<ArrayBuffer>;
-  /** Of its kind and body, where its client chose the id. */
+  /** Digest of kind and body; set for an id that the client chose. */
   readonly digest?: string | undefined;
-  /** The request that it came by, for log lines. */
   readonly origin?: Origin | undefined;
-  /** Told how it ends; kept by `webhooks`. */
+  /** `PredictionStore.webhooks` stores it. */
   readonly webhook?: Webhook | undefined;
 }
 
-/** A prediction that a process left behind. */
-export interface LeftRequest extends KeptRequest {
-  /** Milliseconds until its time is up; time without a process counts. */
+/** An accepted request that this process takes over from the store. */
+export interface UnfinishedRequest extends AcceptedRequest {
+  /** Milliseconds until the time limit; the time without a process counts. */
   readonly leftMs: number;
-  /** Processes that ended while it ran. */
+  /** Processes that ended while they ran it. */
   readonly deaths: number;
-  /** Whether a client waits for its end, wherever that is. */
+  /** Whether a client waits for its end. */
   readonly isWaitedFor?: boolean;
 }
 
-/** Which ended predictions can still be read. */
+/** Limits of the ended predictions that clients can still read. */
 export interface RetentionLimits {
   readonly maxCount: number;
-  /** By a clock that cannot be set. */
+  /** Measured with a monotonic clock. */
   readonly maxAgeMs: number;
-  /** Of all results together, in bytes; the newest is always kept. */
+  /** Bytes of all results. The newest result is always retained. */
   readonly maxBytes: number;
 }
 
 export interface PredictionStore {
-  /** Keeps the webhooks of predictions; undefined where they do not outlive this process. */
+  /** Undefined where webhooks end with this process. */
   readonly webhooks?: WebhookStore;
   /**
-   * Keeps a request. What was kept is there after this process is killed, where the store outlives it.
-   * @throws SconceError `predictions_unwritable` with the reason: a full disk, a folder that is read-only
+   * Stores a request. A store that outlives the process has it after a kill.
+   * @throws SconceError `predictions_unwritable` with the reason, such as a full disk
    */
-  create(request: KeptRequest): Promise<void>;
-  /** Notes that a kept request has begun: only requests that had begun are suspected when their process dies. */
+  create(request: AcceptedRequest): Promise<void>;
+  /** Notes that a stored request runs. Only a running request counts the death of its process. */
   begun(id: string): void;
-  /** Takes `begun` back: its process ends in order, and not for its sake. */
+  /** Reverts `begun` at an orderly end of the process. */
   interrupted(id: string): void;
-  /** Keeps how a prediction ended, kept as a request or not. The first outcome stands. */
+  /** Stores an outcome, whether the request was stored or not. The first outcome stands. */
   finish(record: EndedRecord): void;
-  /** An ended prediction, once it is `written`, or a pending one that another process has. */
+  /** Reads an ended prediction after `written`, or the unfinished prediction of another process. */
   get(id: string): Promise<PredictionRecord | undefined>;
   /**
-   * Resolves when the outcome of a kept request is written, or cannot be now. It is told to nobody before: if this process were killed, the next one
-   * would run the request again and might come to another outcome.
+   * Resolves when the outcome of a stored request is written, or a write has failed. Clients must not see the outcome before: after a kill the next
+   * process would run the request again, perhaps with another outcome.
    */
   written(id: string): Promise<void>;
-  /** Takes over the requests that earlier processes with these owners left, oldest first; those that had begun count one more death. `onFull` is called while a full disk cannot keep that count. */
-  left(owners: (owner: string) => boolean, onFull?: () => void): AsyncIterable<LeftRequest>;
-  /** Whether the file was deleted or replaced while it was open: nothing can be kept any more. */
-  readonly isGone?: boolean;
-  /** Ended predictions that can be read, and the bytes of their results. */
+  /**
+   * Takes over the unfinished requests of earlier processes with these owners, oldest first, and counts a death for each that was running.
+   * @param onFull called while a full disk prevents that
+   */
+  takeOver(owners: (owner: string) => boolean, onFull?: () => void): AsyncIterable<UnfinishedRequest>;
+  /** Whether the database was deleted or replaced while it was open, so that nothing can be stored. */
+  readonly isDetached?: boolean;
+  /** Retained predictions, and the bytes of their results. */
   readonly retained: { readonly count: number; readonly bytes: number };
-  /** Resolves when everything told so far is kept. */
+  /** Resolves when everything is written. */
   flush(): Promise<void>;
   close(): Promise<void>;
+}
+
+const originSchema = z.object({ requestId: z.string(), traceId: z.string().optional(), spanId: z.string().optional() });
+
+/** An origin as JSON text; empty for an unknown origin. */
+export function originText(origin: Origin | undefined): string {
+  if (origin === undefined) return "";
+  const { requestId, traceId, spanId } = origin;
+  return JSON.stringify({ requestId, traceId, spanId });
+}
+
+export function originOf(text: string): Origin | undefined {
+  if (text === "") return undefined;
+  const { requestId, traceId, spanId } = originSchema.parse(JSON.parse(text));
+  return { requestId, traceId, spanId };
 }

@@ -1,26 +1,25 @@
-/** A prediction that requests of this process wait for, wherever it runs. */
+/** A prediction that requests of this replica wait for or watch, whichever replica runs it. */
+import { Observed } from "../predictions/observed.ts";
 import { hasEnded, type PredictionRecord } from "../predictions/record.ts";
 
-export class Awaited implements Disposable {
+export class Awaited extends Observed implements Disposable {
   readonly id: string;
-  /** How it ended; undefined also where there is none any more. */
-  record: PredictionRecord | undefined;
   isOver = false;
-  /** When it was looked at last, in `performance.now()` milliseconds; before it is waited for nobody looks. */
-  lookedMs = Number.POSITIVE_INFINITY;
-  readonly #onGone: () => void;
+  /** The newest known record; undefined when the prediction no longer exists. */
+  record: PredictionRecord | undefined;
+  /** Time of the last read, in `performance.now()` milliseconds; infinite until somebody waits. */
+  polledMs = Number.POSITIVE_INFINITY;
+  readonly #onUnused: () => void;
   #requests = 0;
-  #waiters: (() => void)[] = [];
-  #looked: PredictionRecord | undefined;
-  readonly #watchers = new Set<() => void>();
 
-  /** @param onGone called when no request waits any more */
-  constructor(id: string, onGone: () => void) {
+  /** @param onUnused called when the last request has disposed its share */
+  constructor(id: string, onUnused: () => void) {
+    super();
     this.id = id;
-    this.#onGone = onGone;
+    this.#onUnused = onUnused;
   }
 
-  /** For one more request, which disposes of it. */
+  /** Adds a request, which must dispose its share. */
   shared(): this {
     this.#requests += 1;
     return this;
@@ -28,49 +27,24 @@ export class Awaited implements Disposable {
 
   [Symbol.dispose](): void {
     this.#requests -= 1;
-    if (this.#requests === 0) this.#onGone();
+    if (this.#requests === 0) this.#onUnused();
   }
 
-  end(record: PredictionRecord | undefined): void {
+  /** Takes over a record that was read. */
+  update(record: PredictionRecord | undefined): void {
     if (this.isOver) return;
-    this.isOver = true;
     this.record = record;
-    this.release();
+    if (record === undefined || hasEnded(record)) {
+      this.isOver = true;
+      this.callWaiters();
+    }
+    this.changed();
   }
 
-  /** Calls back to all that wait, ended or not. */
+  /** Answers everything that waits, before the end. */
   release(): void {
-    const waiters = this.#waiters;
-    this.#waiters = [];
-    for (const callback of waiters) callback();
-    this.#looked = undefined;
-    for (const changed of this.#watchers) changed();
-  }
-
-  onceOver(callback: () => void): void {
-    if (this.isOver) callback();
-    else this.#waiters.push(callback);
-  }
-
-  /** As it was known last; undefined once nobody here hears of it any more. */
-  get latest(): PredictionRecord | undefined {
-    return this.isOver ? this.record : this.#looked;
-  }
-
-  /** It was looked at. */
-  looked(record: PredictionRecord | undefined): void {
-    if (record === undefined || hasEnded(record)) this.end(record);
-    else this.#looked = record;
-    for (const changed of this.#watchers) changed();
-  }
-
-  /** Calls back whenever it may have changed. @returns what stops that */
-  watch(changed: () => void): () => void {
-    this.#watchers.add(changed);
-    return () => this.#watchers.delete(changed);
-  }
-
-  forgo(callback: () => void): void {
-    this.#waiters = this.#waiters.filter((waiter) => waiter !== callback);
+    if (!this.isOver) this.record = undefined;
+    this.callWaiters();
+    this.changed();
   }
 }

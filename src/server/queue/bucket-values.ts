@@ -1,11 +1,10 @@
-/** Large values and files of predictions in a bucket. Redis knows until when each is kept: what nobody deleted by then is deleted here. */
+/** Large values and files in a bucket. Redis keeps the expiry time of each, and every replica deletes expired ones. */
 import { messageOf } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { logLimit } from "../../base/log-limit.ts";
 import type { Bucket } from "./bucket.ts";
 import type { LargeValues } from "./large-values.ts";
 
-/** What the queue's connection does. */
 interface Commands {
   call(name: string, ...args: readonly (string | number)[]): Promise<unknown>;
 }
@@ -13,16 +12,16 @@ interface Commands {
 export interface BucketValuesOptions {
   readonly bucket: Bucket;
   readonly redis: Commands;
-  /** Of the sorted set: values by the time, in seconds of Redis, until which they are kept. */
+  /** Key of the sorted set of values by expiry time, in seconds of Redis. */
   readonly key: string;
-  /** Longest that a value is needed. */
+  /** Lifetime of a value. */
   readonly lifetimeS: number;
 }
 
 const JANITOR_MS = 30_000;
-const MAX_DUE = 100;
+const MAX_EXPIRED = 100;
 const noteScript = "return redis.call('ZADD', KEYS[1], redis.call('TIME')[1] + ARGV[2], ARGV[1])";
-const dueScript = `return redis.call('ZRANGE', KEYS[1], '-inf', redis.call('TIME')[1], 'BYSCORE', 'LIMIT', 0, ${MAX_DUE})`;
+const expiredScript = `return redis.call('ZRANGE', KEYS[1], '-inf', redis.call('TIME')[1], 'BYSCORE', 'LIMIT', 0, ${MAX_EXPIRED})`;
 
 export class BucketValues implements LargeValues, Disposable {
   readonly #options: BucketValuesOptions;
@@ -30,15 +29,15 @@ export class BucketValues implements LargeValues, Disposable {
 
   constructor(options: BucketValuesOptions) {
     this.#options = options;
-    // What would be found out with the first large value is said at once.
+    // Reports a wrong configuration at the start, not with the first large value.
     this.get("start").catch((error: unknown) => log.warn(messageOf(error)));
-    this.#janitor = setInterval(() => void this.deleteDue().catch(logFault), JANITOR_MS);
+    this.#janitor = setInterval(() => void this.deleteExpired().catch(logFault), JANITOR_MS);
     this.#janitor.unref();
   }
 
   async put(name: string, value: Uint8Array<ArrayBuffer> | string, type?: string): Promise<void> {
     const { bucket, redis, key, lifetimeS } = this.#options;
-    // Noted before: what a killed process leaves in the bucket is known.
+    // Redis first: the value of a process that is killed during the upload expires too.
     await redis.call("eval", noteScript, 1, key, name, Math.ceil(lifetimeS));
     await bucket.put(name, value, type);
   }
@@ -51,18 +50,17 @@ export class BucketValues implements LargeValues, Disposable {
     this.#delete(name).catch(logFault);
   }
 
-  /** Keeps a file, and links to it for so many seconds. @throws SconceError `queue_unavailable` */
+  /** Uploads a file. @returns a link that is valid for `seconds`; @throws SconceError `queue_unavailable` */
   async link(name: string, { bytes, mediaType, parameters }: LinkedFile, seconds: number): Promise<string> {
     await this.put(name, bytes, `${mediaType}${parameters}`);
     return this.#options.bucket.link(name, seconds);
   }
 
-  /** Deletes what is kept no longer; each replica does so from time to time. */
-  async deleteDue(): Promise<void> {
+  async deleteExpired(): Promise<void> {
     const { redis, key } = this.#options;
-    for (let found = MAX_DUE; found === MAX_DUE; ) {
-      const due = await redis.call("eval", dueScript, 1, key);
-      const names = Array.isArray(due) ? due.map(String) : [];
+    for (let found = MAX_EXPIRED; found === MAX_EXPIRED; ) {
+      const reply = await redis.call("eval", expiredScript, 1, key);
+      const names = Array.isArray(reply) ? reply.map(String) : [];
       await Promise.all(names.map((name) => this.#delete(name)));
       found = names.length;
     }
@@ -82,7 +80,7 @@ export class BucketValues implements LargeValues, Disposable {
 export interface LinkedFile {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly mediaType: string;
-  /** Of the media type, as `;charset=utf-8`. */
+  /** Parameters of the media type, as `;charset=utf-8`. */
   readonly parameters: string;
 }
 

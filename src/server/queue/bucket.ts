@@ -1,28 +1,28 @@
-/** Bytes in a folder of an S3-compatible bucket, each request within its time, and what goes wrong with them as one error with a reason. */
+/** A folder in an S3-compatible bucket. Every request has a time limit, and every fault becomes one error with a reason. */
 
 import { Gate } from "../../base/collections/gate.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 
 const SMALL_MS = 3000;
-/** Slower transfers are given up. */
+/** Slower transfers fail. */
 const MIN_BYTES_PER_MS = 2000;
 const MAX_REQUESTS = 16;
-/** Buckets answer with 500 or 503 now and then, and ask to be asked again: how often, and after how long, twice as long each time. */
+/** Attempts after status 500 or 503; the pause between attempts doubles. */
 const TRIES = 4;
 const RETRY_MS = 50;
-/** An answer that says what is wrong is shorter. */
+/** Longest error document that is read. */
 const MAX_FAULT_CHARACTERS = 4000;
-/** Longest that a link of S3 may be valid. */
+/** Longest validity of a link in S3. */
 const MAX_LINK_S = 604_800;
 
 export interface BucketOptions {
   /** `s3://bucket/folder` */
   readonly address: string;
   readonly memory: MemoryAccount;
-  /** Where endpoint, region and keys are, by their usual names. */
+  /** Endpoint, region and keys, by their usual names. */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Longest that a small request may take, its turn included. */
+  /** Time limit of a small request, with the wait for its turn. */
   readonly limitMs?: number;
 }
 
@@ -53,23 +53,23 @@ export class Bucket {
     await this.#send({ method: "PUT", key, body, type }, async () => {});
   }
 
-  /** @returns undefined where there is nothing of this key; @throws SconceError `queue_unavailable` */
+  /** @returns undefined for a missing key; @throws SconceError `queue_unavailable` */
   get(key: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
     return this.#send({ method: "GET", key }, async (response) => new Uint8Array(await response.arrayBuffer()));
   }
 
-  /** Also where there is nothing of this key. @throws SconceError `queue_unavailable` */
+  /** Succeeds for a missing key too. @throws SconceError `queue_unavailable` */
   async delete(key: string): Promise<void> {
     await this.#send({ method: "DELETE", key }, async () => {});
   }
 
-  /** A link for reading it, whether it is there or not, which is valid for so many seconds. */
+  /** A link to read a key, which need not exist yet. */
   link(key: string, seconds: number): string {
     const expiresIn = Math.min(MAX_LINK_S, Math.max(1, Math.ceil(seconds)));
     return this.#client.presign(this.#folder + key, { method: "GET", expiresIn });
   }
 
-  /** The client signs and `fetch` sends: requests of the client itself cannot be ended. */
+  /** Bun's client signs and `fetch` sends, because requests of the client cannot be aborted. */
   async #send<T>(sent: Sent, read: (response: Response) => Promise<T>): Promise<T | undefined> {
     const { method, key, body, type } = sent;
     const bytes = body === undefined ? 0 : Buffer.byteLength(body);
@@ -79,7 +79,7 @@ export class Bucket {
       time.signal.throwIfAborted();
       const url = this.#client.presign(this.#folder + key, { method, expiresIn: 3600 });
       const headers = type === undefined ? {} : { "Content-Type": type };
-      // A redirect would say that the region is wrong.
+      // A redirect means that the region is wrong.
       const response = await fetch(url, { method, headers, body, signal: time.signal, redirect: "manual" });
       if (!response.ok) {
         const code = /<Code>(\w+)<\/Code>/.exec((await response.text()).slice(0, MAX_FAULT_CHARACTERS))?.[1];
@@ -106,7 +106,7 @@ export class Bucket {
   }
 }
 
-/** The variables that S3's clients read, the first of them that is set. */
+/** The environment variables of S3 clients; the first one that is set counts. */
 const variables = {
   endpoint: ["S3_ENDPOINT", "AWS_ENDPOINT", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"],
   region: ["S3_REGION", "AWS_REGION"],
@@ -120,7 +120,7 @@ function settingsIn(env: NonNullable<BucketOptions["env"]>): Bun.S3Options {
   return Object.fromEntries(given.filter(([, value]) => value !== undefined));
 }
 
-/** How long a request may take, its turn included. */
+/** Time limit of a request, with the wait for its turn. */
 class TimeLimit implements Disposable {
   readonly isUp: Promise<never>;
   readonly #controller = new AbortController();
@@ -139,7 +139,7 @@ class TimeLimit implements Disposable {
     return this.#controller.signal;
   }
 
-  /** Once it is known how many bytes come. */
+  /** Restarts the limit when the size of the answer is known. */
   extend(bytes: number): void {
     this[Symbol.dispose]();
     this.#timer = this.#start(bytes);
@@ -155,7 +155,7 @@ class TimeLimit implements Disposable {
   }
 }
 
-/** An answer of the bucket that is no success. */
+/** An error status of the bucket. */
 class Refused extends Error {
   readonly status: number;
   readonly code: string | undefined;
@@ -167,7 +167,7 @@ class Refused extends Error {
   }
 }
 
-/** For clients and the log: what S3 calls it, and nothing of the address or the keys. */
+/** A reason for clients and the log, without address and keys. */
 function reasonOf(error: unknown): string {
   if (error instanceof Refused) {
     const { status, code } = error;

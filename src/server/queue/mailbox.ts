@@ -1,4 +1,4 @@
-/** What this process is told by others: ends that it waits for, and cancelled predictions that it has. */
+/** Notifications for this replica: outcomes that its clients wait for, and cancelled predictions that it runs. */
 import type { PredictionRecord } from "../predictions/record.ts";
 import type { Queue } from "./queue.ts";
 import { BLOCK_MS, type RedisLink } from "./redis-link.ts";
@@ -6,25 +6,25 @@ import { type ReadRecord, recordOf, type StreamEntry, textOf } from "./replies.t
 
 export interface MailboxOptions {
   readonly queue: Queue;
-  /** For reads that block. */
+  /** Connection for blocking reads. */
   readonly link: RedisLink;
 }
 
 export interface MailListener {
   readonly ended?: (record: PredictionRecord) => void;
-  /** With more than mail takes: it is to be read. */
+  /** The outcome is too large for a notification: read it. */
   readonly endedLong?: (id: string) => void;
   readonly cancelled?: (id: string) => void;
 }
 
-/** Before a read that failed is tried again: the connection is made anew meanwhile. */
+/** Pause after a failed read, while the connection is replaced. */
 const RETRY_MS = 100;
 
 export class Mailbox {
   readonly #options: MailboxOptions;
   readonly #listeners: MailListener[] = [];
   #isStopped = false;
-  /** Entry that was read last. */
+  /** Id of the last entry that was read. */
   lastId = "0-0";
 
   constructor(options: MailboxOptions) {
@@ -63,9 +63,9 @@ export class Mailbox {
 
   #ended(read: ReadRecord | null): void {
     if (read === null) return;
-    const { record, membersOf } = read;
+    const { record, membersNode } = read;
     for (const { ended, endedLong } of this.#listeners) {
-      if (membersOf === undefined) ended?.(record);
+      if (membersNode === undefined) ended?.(record);
       else endedLong?.(record.id);
     }
   }

@@ -1,4 +1,4 @@
-/** The queues of one repository: each prediction's id names the queue that it is in, so that fronts of every build find it there. */
+/** The queues of one repository. Each build has a queue; an id names its queue, so that the replicas of every build find the prediction. */
 import { createHash } from "node:crypto";
 import { newId } from "../predictions/ids.ts";
 import type { PredictionRecord } from "../predictions/record.ts";
@@ -9,24 +9,24 @@ import { KEY_PREFIX } from "./script-prelude.ts";
 
 export interface QueueDirectoryOptions {
   readonly link: RedisLink;
-  /** Of the model: predictions of other repositories are not found. */
+  /** Repository of the model; queues of other repositories are not found. */
   readonly repository: string;
-  /** Of the queue of this process. */
+  /** Name of this replica's queue. */
   readonly name: string;
-  /** How long predictions can be read that a front accepted before it left. */
+  /** How long predictions of an ended replica can be read. */
   readonly lifetimeS: number;
   readonly open: (name: string) => Queue;
 }
 
-/** What no front of one machine has as an owner, and no id that a client chose begins with: nothing is handed to siblings. */
+/** First character of the ids of a queue. No front is named so, and no client-chosen id begins so. */
 const OWNER = "_";
-/** 36 bits of its name's digest, which tell the few queues of a repository apart. */
+/** Characters of the queue's digest in an id: 36 bits. */
 const TAG_LENGTH = 6;
 const ID_LENGTH = newId(OWNER).length + TAG_LENGTH;
-/** Ids that nobody gave out make Redis work no more often. */
+/** Least interval of refreshes for unknown ids. */
 const REFRESH_MS = 100;
 
-/** name, seconds: notes this queue among those of the repository, a sorted set by when each is forgotten. @returns names of all */
+/** name, seconds: adds this queue to the sorted set of the repository, by expiry time. @returns the names in the set */
 const noteScript = new LuaScript(`
 local now = redis.call('TIME')[1]
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
@@ -50,12 +50,12 @@ export class QueueDirectory {
     this.#queues = new Map([[this.#ownTag, this.own]]);
   }
 
-  /** That of this process first. */
+  /** All queues, this replica's first. */
   get all(): readonly Queue[] {
     return [this.own, ...[...this.#queues.values()].filter((queue) => queue !== this.own)];
   }
 
-  /** A prediction of whichever queue; one whose client chose the id may be in any. @throws SconceError `queue_unavailable` */
+  /** Reads a prediction from any queue; a client-chosen id names no queue. @throws SconceError `queue_unavailable` */
   async read(id: string): Promise<PredictionRecord | undefined> {
     for (const queue of this.all) {
       const record = await queue.read(id, { isAwaited: false });
@@ -64,13 +64,17 @@ export class QueueDirectory {
     return undefined;
   }
 
-  /** For a prediction of this process's queue. */
+  /** An id for a prediction of this replica's queue. */
   newId(): string {
     return newId(OWNER) + this.#ownTag;
   }
 
-  /** The queue that a prediction is in; undefined for what is no id of this repository. Ids that clients chose are known in one queue. @throws SconceError `queue_unavailable` */
-  async of(id: string): Promise<Queue | undefined> {
+  /**
+   * The queue that an id names; this replica's queue for a client-chosen id.
+   * @returns undefined where the repository has no such queue
+   * @throws SconceError `queue_unavailable`
+   */
+  async queueOf(id: string): Promise<Queue | undefined> {
     if (!id.startsWith(OWNER) || id.length !== ID_LENGTH) return this.own;
     const tag = id.slice(-TAG_LENGTH);
     const known = this.#queues.get(tag);
@@ -80,7 +84,7 @@ export class QueueDirectory {
     return this.#queues.get(tag);
   }
 
-  /** Says that this queue is in use, and looks which others are. */
+  /** Registers this queue again, and reads the names of the others. */
   async refresh(): Promise<void> {
     const { link, repository, name, lifetimeS, open } = this.#options;
     this.#refreshedMs = performance.now();
@@ -90,7 +94,7 @@ export class QueueDirectory {
   }
 
   async #refreshLater(): Promise<void> {
-    // Never at once: until this returns nobody can join it.
+    // The sleep yields at least once, so that concurrent callers share this refresh.
     await Bun.sleep(Math.max(0, this.#refreshedMs + REFRESH_MS - performance.now()));
     this.#refreshing = undefined;
     await this.refresh();

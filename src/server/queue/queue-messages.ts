@@ -1,9 +1,9 @@
-/** What replicas tell a queue, and what it tells them. */
+/** Requests and answers of `queue.ts`. */
 import type { Origin } from "../predictions/predictions.ts";
 import type { EndedRecord, Kind } from "../predictions/record.ts";
-import type { LeftRequest } from "../predictions/store.ts";
+import type { UnfinishedRequest } from "../predictions/store.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
-import type { KeptWebhook, Told } from "../webhooks/webhook-store.ts";
+import type { StoredWebhook, WebhookKey } from "../webhooks/webhook-store.ts";
 
 export interface QueuedRequest {
   readonly id: string;
@@ -14,19 +14,19 @@ export interface QueuedRequest {
   readonly isWaitedFor: boolean;
   readonly body: string | Uint8Array<ArrayBuffer>;
   readonly origin: Origin;
-  /** Where its client chose the id: it is created only where there is none with it. */
+  /** Set for an id that the client chose. The queue then refuses a second prediction with this id. */
   readonly digest?: string | undefined;
   readonly webhook?: Webhook | undefined;
 }
 
-/** When it was created, or which limit refused it, the first where there is one with its id already; with what had not ended then. */
+/** The creation time, or the limit that refused the request. A duplicate id counts as limit `queue`. `items` counts unfinished inputs. */
 export type Created = { readonly createdAtMs: number } | { readonly limit: "queue" | "bytes"; readonly items: number };
 
-/** How a prediction ended, and what the queue has to know for that. */
-export interface End {
+/** An ended prediction for the queue. */
+export interface QueuedOutcome {
   readonly record: EndedRecord;
   readonly bytes: number;
-  /** Whether its body may lie where large values do. */
+  /** Whether the bucket may hold the body. */
   readonly hasLargeBody: boolean;
 }
 
@@ -34,56 +34,56 @@ export interface Progress {
   readonly id: string;
   readonly startedAtMs: number | undefined;
   readonly itemsDone: number;
-  /** Bytes of the logs that were told before, and what came since. */
+  /** Bytes of the logs that the queue has acknowledged, and the logs after these bytes. */
   readonly logBytes: number;
   readonly logs: string;
 }
 
+/** Figures of a queue over all replicas. */
 export interface QueueFacts {
-  /** Of all that has not ended. */
+  /** Unfinished inputs, and their body bytes. */
   readonly items: number;
   readonly bytes: number;
-  /** Inputs that have ended since the queue was made. */
+  /** Inputs that have ended since the queue was created. */
   readonly endedItems: number;
-  /** Predictions that no worker has, and that one has. */
+  /** Unclaimed and claimed predictions. */
   readonly waiting: number;
   readonly taken: number;
-  /** Of the oldest that no worker has. */
+  /** Age of the oldest unclaimed prediction. */
   readonly ageMs: number;
   readonly workers: number;
-  /** Ended ones that can be read, and their bytes. */
+  /** Retained predictions, and their bytes. */
   readonly kept: number;
   readonly keptBytes: number;
 }
 
-/** A look at the webhooks of a queue. */
-export interface WebhookTurn {
-  /** For how long others leave to this process what it takes. */
+/** One exchange about the webhooks of a queue. */
+export interface WebhookExchange {
+  /** How long this replica owns the webhooks that it claims or renews. */
   readonly leaseMs: number;
-  readonly most: number;
-  readonly told: readonly Told[];
-  readonly ours: readonly Told[];
+  /** Most webhooks to claim. */
+  readonly maxClaimed: number;
+  readonly delivered: readonly WebhookKey[];
+  readonly renewed: readonly WebhookKey[];
 }
 
-export interface WebhooksTaken {
-  /** Of predictions whose end was not told. */
+export interface WebhooksClaimed {
+  /** Webhooks of the queue that are not delivered. */
   readonly count: number;
-  readonly due: readonly (KeptWebhook & Told)[];
+  readonly claimed: readonly (StoredWebhook & WebhookKey)[];
 }
 
-/** One that a worker is given. */
-export interface TakenRequest extends Pick<LeftRequest, "id" | "kind" | "count" | "leftMs"> {
-  /** Of its body. */
+/** A prediction that a worker has claimed. */
+export interface ClaimedRequest extends Pick<UnfinishedRequest, "id" | "kind" | "count" | "leftMs"> {
+  /** Bytes of the body. */
   readonly bytes: number;
-  /** Whether its body may lie where large values do. */
   readonly hasLargeBody: boolean;
-  /** The whole of it, with what is left of its time then: a large body takes long to come. @throws SconceError `queue_unavailable` */
-  readonly load: () => Promise<LeftRequest>;
+  /** Loads the body. `leftMs` of the result excludes the time for that. @throws SconceError `queue_unavailable` */
+  readonly load: () => Promise<UnfinishedRequest>;
 }
 
-/** What a worker is given. */
-export interface Taken {
-  readonly requests: readonly TakenRequest[];
-  /** Given up, as it was in the hands of too many workers that ended. */
+export interface Claimed {
+  readonly requests: readonly ClaimedRequest[];
+  /** Predictions that failed instead, because too many replicas ended while they ran them. */
   readonly givenUp: number;
 }

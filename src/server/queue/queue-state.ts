@@ -1,4 +1,4 @@
-/** How the queue stands, looked at once a second; ends what is late on the way, whichever replica it came to. */
+/** Polls the queue once a second: reads its figures, and ends expired predictions of all replicas. */
 import { codedError, messageOf, oneLine } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { DrainRate } from "../flow/drain-rate.ts";
@@ -27,17 +27,17 @@ export class QueueState {
   readonly #rate = new DrainRate();
   readonly #timer: ReturnType<typeof setInterval>;
   readonly #onTick: Set<() => void> = new Set();
-  #isLooking = false;
+  #isPolling = false;
   /** Whether this replica runs predictions. */
   isWorker: () => boolean = () => false;
   facts = none;
-  /** Whether the queue answered when it was looked at last; undefined before that. */
+  /** Whether the last poll succeeded; undefined before the first. */
   #answered: boolean | undefined;
 
   constructor(queue: Queue, mailbox: Mailbox) {
     this.#queue = queue;
     this.#mailbox = mailbox;
-    this.#timer = setInterval(() => void this.look(), TICK_MS);
+    this.#timer = setInterval(() => void this.poll(), TICK_MS);
     this.#timer.unref();
   }
 
@@ -45,7 +45,7 @@ export class QueueState {
     return this.#answered === true;
   }
 
-  /** Calls back after each look that found the queue there. */
+  /** Calls back after each successful poll. */
   onTick(callback: () => void): void {
     this.#onTick.add(callback);
   }
@@ -55,20 +55,20 @@ export class QueueState {
     this.#onTick.clear();
   }
 
-  /** About how long a prediction that comes now waits for its turn, in milliseconds; 0 while too little is known. */
+  /** Expected wait of a new prediction, in milliseconds; 0 while the rate is unknown. */
   get waitMs(): number {
     return this.#rate.waitMs(this.facts.items, performance.now());
   }
 
-  async look(): Promise<void> {
-    if (this.#isLooking) return;
-    this.#isLooking = true;
+  async poll(): Promise<void> {
+    if (this.#isPolling) return;
+    this.#isPolling = true;
     try {
       const before = this.facts;
       this.facts = await this.#queue.tend(this.#mailbox.lastId, this.isWorker());
       const now = performance.now();
       const { items, endedItems } = this.facts;
-      // The counter began anew with the queue.
+      // The counter starts again with a new queue.
       this.#rate.ended(before === none ? 0 : Math.max(0, endedItems - before.endedItems), now, items === 0);
       if (items > 0) this.#rate.begun(now);
       if (this.#answered !== true) log.info("Predictions are shared through the queue");
@@ -80,7 +80,7 @@ export class QueueState {
       if (this.#answered !== false) log.warn(`The queue cannot be used: ${oneLine(messageOf(cause))}`);
       this.#answered = false;
     } finally {
-      this.#isLooking = false;
+      this.#isPolling = false;
     }
   }
 }

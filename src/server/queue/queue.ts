@@ -1,104 +1,100 @@
-/** What replicas do to the predictions that they share: each method is one script, and what many ask for in one turn of the loop is one call. */
+/** The predictions that replicas share, in Redis. Each method runs one command or script; requests of one turn of the event loop share a call. */
 import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { LargeText } from "../predictions/large-text.ts";
 import type { Kind, PredictionRecord } from "../predictions/record.ts";
-import { originText } from "../predictions/stored-origin.ts";
+import { originText, type UnfinishedRequest } from "../predictions/store.ts";
 import { webhookText } from "../webhooks/webhook.ts";
-import type { LargeLink } from "./large-link.ts";
-import { LargeParts } from "./large-parts.ts";
-import { LARGE_VALUE_BYTES, type LargeValues } from "./large-values.ts";
+import { CallBatch } from "./call-batch.ts";
+import { LARGE_VALUE_BYTES, LargeParts, type LargeValues } from "./large-values.ts";
 import type {
+  Claimed,
+  ClaimedRequest,
   Created,
-  End,
   Progress,
+  QueuedOutcome,
   QueuedRequest,
   QueueFacts,
-  Taken,
-  TakenRequest,
-  WebhooksTaken,
-  WebhookTurn,
+  WebhookExchange,
+  WebhooksClaimed,
 } from "./queue-messages.ts";
 import { type Argument, foreignIn, type LuaScript, type RedisLink } from "./redis-link.ts";
 import {
+  type ClaimedEntry,
+  claimedOf,
   entriesOf,
   entryOf,
+  keptOf,
   listOf,
   numberOf,
   type Place,
   type ReadRecord,
   recordOf,
   type StreamEntry,
-  takenOf,
   textOf,
 } from "./replies.ts";
 import { KEY_PREFIX, NO_LIMIT } from "./script-prelude.ts";
 import * as scripts from "./scripts.ts";
-import { TakenBodies } from "./taken-bodies.ts";
-import { TurnBatch } from "./turn-batch.ts";
 
 export interface QueueOptions {
   readonly link: RedisLink;
-  readonly largeLink: LargeLink;
+  readonly largeLink: RedisLink;
   /** Replicas with the same name share predictions. */
   readonly name: string;
-  /** Of this process, among all replicas. */
+  /** Id of this replica. */
   readonly node: string;
   readonly leaseMs: number;
-  /** How long an end can be read; how many of them, and how many bytes. */
+  /** Age, count and bytes of the outcomes that clients can still read. */
   readonly retention: { readonly ms: number; readonly count?: number | undefined; readonly bytes: number };
-  /** Longest time limit of what comes through this process. */
+  /** Longest time limit of a prediction of this replica. */
   readonly timeoutMs: number;
   readonly limits: { readonly maxQueuedItems: number; readonly maxQueuedBytes: number };
-  /** By default everything lies in Redis. */
+  /** By default Redis holds large values too. */
   readonly large?: LargeValues | undefined;
-  /** Whether this process tells the webhooks of what it ends. */
-  readonly tells?: boolean;
+  /** Whether this replica delivers the webhooks of the predictions that it ends. */
+  readonly deliversWebhooks?: boolean;
 }
 
-interface Kept extends QueuedRequest {
+interface PlacedRequest extends QueuedRequest {
   readonly place: Place;
 }
 
-type CommandLink = Pick<LargeLink, "fetch" | "run">;
-
-interface Sending {
-  /** By default the one for small commands. */
-  readonly link?: CommandLink;
-  /** That it may answer with, where these are many. */
+interface RunOptions {
+  /** By default the connection for small commands. */
+  readonly link?: RedisLink;
+  /** Expected size of a large answer. */
   readonly answerBytes?: number;
 }
 
-/** The least that an end can be read: who waits may have to fetch it. */
+/** Least retention: clients that wait may have to fetch an outcome after its notification. */
 const MIN_RETENTION_MS = 10_000;
-/** Larger bodies have keys of their own: scripts that look at entries read all of them. */
+/** Larger bodies have keys of their own, because scripts read whole entries. */
 const MAX_ENTRY_BYTES = 65_536;
 
-/** Ids that servers make, and ids that clients choose. */
+/** Ids that servers generate or clients choose. */
 const possibleId = /^[\w-]{8,128}$/;
 
 export class Queue {
   readonly node: string;
   readonly leaseMs: number;
   readonly #link: RedisLink;
-  readonly #largeLink: LargeLink;
+  readonly #largeLink: RedisLink;
   readonly #base: string;
   readonly #work: string;
-  /** What each script is told first. */
-  readonly #asker: readonly Argument[];
+  /** First arguments of each script. */
+  readonly #scriptArgs: readonly Argument[];
   readonly #timeoutMs: number;
   readonly #limits: QueueOptions["limits"];
   readonly #large: LargeParts;
-  readonly #bodies: TakenBodies;
-  readonly #creates: TurnBatch<Kept, Created>;
-  readonly #reads: TurnBatch<{ readonly id: string; readonly isAwaited: boolean }, unknown>;
-  /** Large records that are on their way, by id: whoever asks for one meanwhile has the same. */
+  readonly #creates: CallBatch<PlacedRequest, Created>;
+  readonly #reads: CallBatch<{ readonly id: string; readonly isAwaited: boolean }, unknown>;
+  /** Large records in transfer, by id; concurrent readers share one. */
   readonly #fetching = new Map<string, Promise<ReadRecord | null>>();
-  /** By how much the clock of Redis is ahead of `performance.now()`. */
-  #aheadMs: number | undefined;
+  /** Difference between the clock of Redis and `performance.now()`. */
+  #redisClockMs: number | undefined;
 
   constructor(options: QueueOptions) {
-    const { link, largeLink, name, node, leaseMs, retention, timeoutMs, limits, large, tells = false } = options;
+    const { link, largeLink, name, node, leaseMs, retention, timeoutMs, limits, large } = options;
     this.#link = link;
     this.#largeLink = largeLink;
     this.node = node;
@@ -106,31 +102,28 @@ export class Queue {
     this.#base = `${KEY_PREFIX}{${name}}:`;
     this.#work = `${this.#base}work`;
     const { ms, count = NO_LIMIT, bytes } = retention;
-    this.#asker = [`${Math.max(MIN_RETENTION_MS, ms)} ${count} ${bytes} ${tells ? leaseMs : 0}`, node];
+    const ownWebhooksMs = options.deliversWebhooks ? leaseMs : 0;
+    this.#scriptArgs = [`${Math.max(MIN_RETENTION_MS, ms)} ${count} ${bytes} ${ownWebhooksMs}`, node];
     this.#timeoutMs = timeoutMs;
     this.#limits = limits;
     this.#large = new LargeParts({ queue: name, node, values: large });
-    this.#bodies = new TakenBodies({
-      large: this.#large,
-      get: (id, size) => this.#linkFor(size).fetch(size, "get", `${this.#base}b:${id}`),
-    });
-    this.#creates = new TurnBatch({
+    this.#creates = new CallBatch({
       bytesOf: ({ bytes }) => bytes,
       call: (requests) => this.#createAll(requests, this.#link),
     });
-    this.#reads = new TurnBatch({
-      call: async (asked) => {
-        // Who waits for some of them hears of the others too; that is no harm.
-        const purpose = asked.some(({ isAwaited }) => isAwaited) ? "awaited" : "";
-        return listOf(await this.#run(scripts.readScript, [purpose, ...asked.map(({ id }) => id)]));
+    this.#reads = new CallBatch({
+      call: async (reads) => {
+        // One awaited read subscribes to all outcomes of the call. Extra notifications are harmless.
+        const purpose = reads.some(({ isAwaited }) => isAwaited) ? "awaited" : "";
+        return listOf(await this.#run(scripts.readScript, [purpose, ...reads.map(({ id }) => id)]));
       },
     });
   }
 
-  /** @throws SconceError `queue_unavailable`, as all of these */
+  /** All methods throw SconceError `queue_unavailable`. */
   async create(request: QueuedRequest): Promise<Created> {
     if (request.bytes <= MAX_ENTRY_BYTES) return this.#creates.ask({ ...request, place: "" });
-    // Under an id that others may send bodies for, theirs is not to take its place.
+    // The bucket has one body for each id. Requests with the same client-chosen id must not replace it.
     if (request.digest !== undefined || !(await this.#large.putBody(request)))
       return this.#createInRedis({ ...request, place: "redis" });
     const created = await this.#creates.ask({ ...request, body: "", place: "bucket" });
@@ -138,39 +131,37 @@ export class Queue {
     return created;
   }
 
-  /** @param isAwaited whether the end is to come by mail */
+  /** @param isAwaited whether the queue notifies this replica of the end */
   async read(id: string, { isAwaited }: { isAwaited: boolean }): Promise<PredictionRecord | undefined> {
     return this.#whole(id, await this.#reads.ask({ id, isAwaited }));
   }
 
-  /** Of one whose client chose the id. */
+  /** The digest of a prediction whose id its client chose. */
   async digestOf(id: string): Promise<string> {
     return textOf(await this.#mending([id], () => this.#link.call("get", `${this.#base}d:${id}`)));
   }
 
-  /** @param isForced not to wait for the worker that has it */
+  /** @param isForced whether to end a claimed prediction without its worker */
   async cancel(kind: Kind, id: string, isForced: boolean): Promise<PredictionRecord | undefined> {
     const record = await this.#whole(id, await this.#run(scripts.cancelScript, [kind, id, isForced ? 1 : 0]));
     return record?.kind === kind ? record : undefined;
   }
 
-  /** Cancels what nobody waits for, as `cancel` does. */
-  async forsake(ones: readonly { readonly kind: Kind; readonly id: string }[]): Promise<void> {
-    await this.#run(
-      scripts.forsakeScript,
-      ones.flatMap(({ kind, id }) => [kind, id]),
-    );
+  /** Cancels predictions whose clients have left. */
+  async cancelAll(abandoned: readonly { readonly kind: Kind; readonly id: string }[]): Promise<void> {
+    const args = abandoned.flatMap(({ kind, id }) => [kind, id]);
+    await this.#run(scripts.cancelAllScript, args);
   }
 
-  /** Takes predictions that no worker had; waits up to `blockMs` for them. */
-  async take(link: RedisLink, count: number, blockMs: number): Promise<Taken> {
+  /** Claims new predictions; waits up to `blockMs` for some. */
+  async claim(link: RedisLink, count: number, blockMs: number): Promise<Claimed> {
     const options = ["GROUP", "workers", this.node, "COUNT", count, "BLOCK", blockMs, "STREAMS", this.#work, ">"];
     const entries = entriesOf(await this.#mending([], () => link.call("xreadgroup", ...options)));
     return { givenUp: 0, requests: entries.length === 0 ? [] : await this.#requestsOf(entries) };
   }
 
-  /** Takes those of workers that have given no sign for as long as a lease. @param after where to go on; "-" first, "" last */
-  async reclaim(after: string, count: number): Promise<Taken & { readonly next: string }> {
+  /** Claims predictions whose leases have ended. @param after start of the page: "-" first, then `next`; "" after the last page */
+  async reclaim(after: string, count: number): Promise<Claimed & { readonly next: string }> {
     const reply = await this.#run(scripts.reclaimScript, [this.leaseMs, after, count], {
       answerBytes: count * MAX_ENTRY_BYTES,
     });
@@ -178,65 +169,66 @@ export class Queue {
     return { givenUp: numberOf(givenUp), next: textOf(next), requests: await this.#requestsOf(entries.map(entryOf)) };
   }
 
-  /** Ids of what this worker was given and has not ended. */
-  async own(): Promise<string[]> {
-    return listOf(await this.#run(scripts.ownScript, [])).map(textOf);
+  /** Ids of the unfinished predictions that this replica has claimed. */
+  async claimedIds(): Promise<string[]> {
+    return listOf(await this.#run(scripts.claimedScript, [])).map(textOf);
   }
 
   async makeGroup(): Promise<void> {
     try {
       await this.#mending([], () => this.#link.call("xgroup", "CREATE", this.#work, "workers", "0", "MKSTREAM"));
     } catch (error) {
-      // Another replica was faster.
+      // Another replica created it first.
       const cause = error instanceof SconceError ? error.cause : undefined;
       if (!(cause instanceof Error && cause.message.includes("BUSYGROUP"))) throw error;
     }
   }
 
-  async finish(ends: readonly End[]): Promise<void> {
+  async finish(outcomes: readonly QueuedOutcome[]): Promise<void> {
     const args: Argument[] = [];
-    const elsewhere = await Promise.all(ends.map((end) => this.#large.putMembers(end)));
-    for (const [i, { record }] of ends.entries()) {
+    const stored = await Promise.all(outcomes.map((each) => this.#large.putMembers(each)));
+    for (const [i, { record }] of outcomes.entries()) {
       const { id, outcome, itemsDone, logs, startedAtMs, finishedAtMs } = record;
-      const membersOf = elsewhere[i] ?? "";
-      const members = membersOf === "" ? String(outcome.members) : "";
+      const membersNode = stored[i] ?? "";
+      const members = membersNode === "" ? String(outcome.members) : "";
       const startedAgoMs = startedAtMs === undefined ? "" : Math.max(0, finishedAtMs - startedAtMs);
-      args.push(id, outcome.status, members, startedAgoMs, itemsDone, logs, membersOf);
+      args.push(id, outcome.status, members, startedAgoMs, itemsDone, logs, membersNode);
     }
-    const largest = Math.max(...ends.map(({ bytes }, i) => (elsewhere[i] === undefined ? bytes : 0)));
+    const largest = Math.max(...outcomes.map(({ bytes }, i) => (stored[i] === undefined ? bytes : 0)));
     await this.#run(scripts.finishScript, args, { link: this.#linkFor(largest) });
-    for (const { record, hasLargeBody } of ends) if (hasLargeBody) this.#large.deleteBody(record.id);
+    for (const { record, hasLargeBody } of outcomes) if (hasLargeBody) this.#large.deleteBody(record.id);
   }
 
-  async tell(progress: readonly Progress[]): Promise<void> {
+  async reportProgress(progress: readonly Progress[]): Promise<void> {
     const nowMs = Date.now();
-    const of = progress.flatMap(({ id, startedAtMs, itemsDone, logBytes, logs }) => [
+    const args = progress.flatMap(({ id, startedAtMs, itemsDone, logBytes, logs }) => [
       id,
       startedAtMs === undefined ? "" : Math.max(0, nowMs - startedAtMs),
       itemsDone,
       logBytes,
       logs,
     ]);
-    await this.#run(scripts.progressScript, of);
+    await this.#run(scripts.progressScript, args);
   }
 
-  /** Goes on having these. @returns those that this worker has no longer, and those that are to be cancelled */
+  /** Renews leases. @returns predictions that another replica has claimed, and predictions to cancel */
   async renew(ids: readonly string[]): Promise<{ lost: string[]; cancelled: string[] }> {
     const [lost, cancelled] = listOf(await this.#run(scripts.renewScript, ids));
     return { lost: listOf(lost).map(textOf), cancelled: listOf(cancelled).map(textOf) };
   }
 
-  async giveBack(taken: readonly { readonly id: string; readonly hasBegun: boolean }[]): Promise<void> {
-    const of = taken.flatMap(({ id, hasBegun }) => [id, hasBegun ? 1 : 0]);
-    await this.#run(scripts.giveBackScript, of);
+  /** Returns claimed predictions to the queue. */
+  async giveBack(claims: readonly { readonly id: string; readonly hasBegun: boolean }[]): Promise<void> {
+    const args = claims.flatMap(({ id, hasBegun }) => [id, hasBegun ? 1 : 0]);
+    await this.#run(scripts.giveBackScript, args);
   }
 
-  /** This worker takes no more: those that wait for a stop need not count on it. */
+  /** Removes this replica from the workers. */
   async leave(): Promise<void> {
     await this.#run(scripts.leaveScript, []);
   }
 
-  /** Waits up to `blockMs` for mail of this node that came after `after`. */
+  /** Reads the notifications for this replica after `after`; waits up to `blockMs` for some. */
   async readMail(link: RedisLink, after: string, blockMs: number): Promise<StreamEntry[]> {
     const key = `${this.#base}mail:${this.node}`;
     const options = ["COUNT", 1000, "BLOCK", blockMs, "STREAMS", key, after];
@@ -244,33 +236,32 @@ export class Queue {
   }
 
   /**
-   * Ends what is late, of all replicas.
-   * @param lastMail may be forgotten, and all before it
-   * @param isWorker whether this replica runs predictions
+   * Ends expired predictions of all replicas, and reads the figures of the queue.
+   * @param lastMail the last notification that this replica has read
    */
   async tend(lastMail: string, isWorker: boolean): Promise<QueueFacts> {
     const args = [lastMail, this.leaseMs, this.#timeoutMs, isWorker ? 1 : 0];
     const facts = listOf(await this.#run(scripts.tendScript, args)).map(numberOf);
     const [nowMs = 0, items = 0, bytes = 0, endedItems = 0, waiting = 0, taken = 0, ageMs = 0, ...more] = facts;
     const [workers = 0, kept = 0, keptBytes = 0] = more;
-    this.#aheadMs = nowMs - performance.now();
+    this.#redisClockMs = nowMs - performance.now();
     return { items, bytes, endedItems, waiting, taken, ageMs, workers, kept, keptBytes };
   }
 
-  /** Lets go of webhooks that were told, goes on telling others, and takes those that nobody tells. */
-  async webhooks({ leaseMs, most, told, ours }: WebhookTurn): Promise<WebhooksTaken> {
-    const named = [...told, ...ours].flatMap(({ id, createdAtMs = 0 }) => [id, createdAtMs]);
-    const reply = await this.#run(scripts.webhookScript, [leaseMs, most, told.length, ...named]);
-    const [count, ...taken] = listOf(reply);
-    const due: WebhooksTaken["due"][number][] = [];
-    for (let i = 0; i < taken.length; i += 3) {
-      const [id, createdAtMs, webhook] = taken.slice(i, i + 3);
-      due.push({ id: textOf(id), createdAtMs: numberOf(createdAtMs), webhook: textOf(webhook) });
+  /** Deletes delivered webhooks, renews the leases of others, and claims webhooks without an owner. */
+  async webhooks({ leaseMs, maxClaimed, delivered, renewed }: WebhookExchange): Promise<WebhooksClaimed> {
+    const named = [...delivered, ...renewed].flatMap(({ id, createdAtMs = 0 }) => [id, createdAtMs]);
+    const reply = await this.#run(scripts.webhookScript, [leaseMs, maxClaimed, delivered.length, ...named]);
+    const [count, ...rest] = listOf(reply);
+    const claimed: WebhooksClaimed["claimed"][number][] = [];
+    for (let i = 0; i < rest.length; i += 3) {
+      const [id, createdAtMs, webhook] = rest.slice(i, i + 3);
+      claimed.push({ id: textOf(id), createdAtMs: numberOf(createdAtMs), webhook: textOf(webhook) });
     }
-    return { count: numberOf(count), due };
+    return { count: numberOf(count), claimed };
   }
 
-  async #createAll(requests: readonly Kept[], link: CommandLink): Promise<Created[]> {
+  async #createAll(requests: readonly PlacedRequest[], link: RedisLink): Promise<Created[]> {
     const { maxQueuedItems, maxQueuedBytes } = this.#limits;
     const args: Argument[] = [maxQueuedItems, maxQueuedBytes, this.#timeoutMs];
     for (const request of requests) this.#addTo(args, request);
@@ -279,21 +270,21 @@ export class Queue {
     return created.map((each) => (each === 0 ? { createdAtMs } : { limit: each === -2 ? "bytes" : "queue", items }));
   }
 
-  /** A large one alone: small ones that come in the same turn must not wait for it. */
-  async #createInRedis(request: Kept): Promise<Created> {
+  /** Sends a large request in a call of its own: small requests must not wait for it. */
+  async #createInRedis(request: PlacedRequest): Promise<Created> {
     if (request.bytes <= LARGE_VALUE_BYTES) return this.#creates.ask(request);
     const [created] = await this.#createAll([request], this.#largeLink);
     if (created === undefined) throw new Error("no answer");
     return created;
   }
 
-  /** A record with its members, wherever they are. @param reply the record, or its size */
+  /** A record with its members. @param reply the record, or the size of a large record */
   async #whole(id: string, reply: unknown): Promise<PredictionRecord | undefined> {
     const read = typeof reply === "number" ? await this.#fetch(id, reply) : recordOf(reply);
     if (read === null) return undefined;
-    const { record, membersOf } = read;
-    if (membersOf === undefined || record.outcome === undefined) return record;
-    const members = await this.#large.members(record.id, membersOf);
+    const { record, membersNode } = read;
+    if (membersNode === undefined || record.outcome === undefined) return record;
+    const members = await this.#large.members(record.id, membersNode);
     if (members === undefined) return undefined;
     return { ...record, outcome: { ...record.outcome, members: new LargeText([members]) } };
   }
@@ -308,37 +299,54 @@ export class Queue {
     return fetching;
   }
 
-  async #requestsOf(entries: readonly StreamEntry[]): Promise<TakenRequest[]> {
-    this.#aheadMs ??= await this.#lookAhead();
-    const nowMs = this.#aheadMs + performance.now();
-    const taken = entries.map((entry) => takenOf(entry, nowMs));
-    const late = taken.filter(({ request }) => request.leftMs <= 0).map(({ request }) => request.id);
-    // Where the queue is away now, their time is up when it is looked at.
-    if (late.length > 0) void this.#run(scripts.readScript, ["late", ...late]).catch(() => {});
-    return taken.filter(({ request }) => request.leftMs > 0).map((entry) => this.#bodies.requestOf(entry));
+  async #requestsOf(entries: readonly StreamEntry[]): Promise<ClaimedRequest[]> {
+    this.#redisClockMs ??= await this.#readClock();
+    const nowMs = this.#redisClockMs + performance.now();
+    const claimed = entries.map((entry) => claimedOf(entry, nowMs));
+    const expired = claimed.filter(({ request }) => request.leftMs <= 0).map(({ request }) => request.id);
+    // `tend` ends them where this call fails.
+    if (expired.length > 0) void this.#run(scripts.readScript, ["expired", ...expired]).catch(() => {});
+    return claimed
+      .filter(({ request }) => request.leftMs > 0)
+      .map((entry) => {
+        const { id, kind, count, leftMs } = entry.request;
+        const hasLargeBody = entry.place === "bucket";
+        return { id, kind, count, leftMs, bytes: entry.bytes, hasLargeBody, load: () => this.#load(entry) };
+      });
   }
 
-  async #lookAhead(): Promise<number> {
+  async #load({ request, bytes, place }: ClaimedEntry): Promise<UnfinishedRequest> {
+    if (place === "") return request;
+    const { id, leftMs } = request;
+    const beganMs = performance.now();
+    const kept =
+      place === "bucket"
+        ? { body: (await this.#large.body(id)) ?? "" }
+        : keptOf(await this.#linkFor(bytes).fetch(bytes, "get", `${this.#base}b:${id}`));
+    return { ...request, ...kept, leftMs: leftMs - (performance.now() - beganMs) };
+  }
+
+  async #readClock(): Promise<number> {
     const [seconds, microseconds] = listOf(await this.#link.call("time")).map(numberOf);
     return 1000 * (seconds ?? 0) + (microseconds ?? 0) / 1000 - performance.now();
   }
 
-  #addTo(args: Argument[], request: Kept): void {
+  #addTo(args: Argument[], request: PlacedRequest): void {
     const { id, kind, count, bytes, timeoutMs, isWaitedFor, body, origin, place, digest = "" } = request;
     const webhook = request.webhook === undefined ? "" : webhookText(request.webhook);
     const line = `${originText(origin)}\t${webhook}\n`;
     const data = typeof body === "string" ? line + body : Buffer.concat([Buffer.from(line), body]);
-    const asker = `${place} ${isWaitedFor ? this.node : ""} ${digest}`;
-    args.push(id, count, bytes, Math.ceil(timeoutMs), kind, asker, data, webhook);
+    const flags = `${place} ${isWaitedFor ? this.node : ""} ${digest}`;
+    args.push(id, count, bytes, Math.ceil(timeoutMs), kind, flags, data, webhook);
   }
 
-  #run(script: LuaScript, args: readonly Argument[], { link = this.#link, answerBytes = 0 }: Sending = {}) {
+  #run(script: LuaScript, args: readonly Argument[], { link = this.#link, answerBytes = 0 }: RunOptions = {}) {
     const ids = () => args.filter((arg) => typeof arg === "string").filter((arg) => possibleId.test(arg));
-    return this.#mending(ids, () => link.run(script, this.#work, [...this.#asker, ...args], answerBytes));
+    return this.#mending(ids, () => link.run(script, this.#work, [...this.#scriptArgs, ...args], answerBytes));
   }
 
   /**
-   * Sends a command again after removing what another program wrote in the keys of the queue.
+   * Sends a command, and sends it again after removing values that another program wrote to the keys of the queue.
    * @param ids predictions whose keys the command reads
    */
   async #mending<T>(ids: readonly string[] | (() => readonly string[]), send: () => Promise<T>): Promise<T> {
@@ -349,9 +357,8 @@ export class Queue {
       if (found === undefined) throw error;
       const named = typeof ids === "function" ? ids() : ids;
       const unique = [...new Set([...named, ...(found.id === undefined ? [] : [found.id])])];
-      const removed = listOf(await this.#link.run(scripts.mendScript, this.#work, [...this.#asker, ...unique])).map(
-        textOf,
-      );
+      const reply = await this.#link.run(scripts.mendScript, this.#work, [...this.#scriptArgs, ...unique]);
+      const removed = listOf(reply).map(textOf);
       if (removed.length === 0) throw error;
       for (const each of removed) {
         const [key = "", ...fault] = each.split(" ");
@@ -361,8 +368,8 @@ export class Queue {
     }
   }
 
-  /** @param bytes of one value */
-  #linkFor(bytes: number): CommandLink {
+  /** @param bytes of the largest value */
+  #linkFor(bytes: number): RedisLink {
     return bytes > LARGE_VALUE_BYTES ? this.#largeLink : this.#link;
   }
 }

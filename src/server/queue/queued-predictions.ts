@@ -1,4 +1,4 @@
-/** Predictions as every replica answers for them: they lie in the queue, whichever replica runs them. */
+/** Creates and answers predictions through the queue, whichever replica runs them. */
 import { SconceError } from "../../base/errors.ts";
 import type { Bodies } from "../inputs/bodies.ts";
 import type { Metrics } from "../metrics/metrics.ts";
@@ -9,11 +9,11 @@ import { hasEnded, type Kind, type PredictionRecord, pendingRecord } from "../pr
 import { Waits } from "../predictions/waits.ts";
 import { admitWebhook, type Webhooks } from "../webhooks/webhooks.ts";
 import { Awaited } from "./awaited.ts";
-import { Forsaken } from "./forsaken.ts";
 import type { Mailbox } from "./mailbox.ts";
 import type { QueueDirectory } from "./queue-directory.ts";
 import type { QueueState } from "./queue-state.ts";
 import { isAnswerLost } from "./redis-link.ts";
+import { type RetryEntry, RetryQueue } from "./retry-queue.ts";
 
 export interface QueuedPredictionsOptions {
   readonly queues: QueueDirectory;
@@ -23,37 +23,45 @@ export interface QueuedPredictionsOptions {
   readonly metrics: Metrics;
   readonly maxInputs: Readonly<Record<Kind, number>>;
   readonly timeoutMs: number;
-  /** Undefined where nobody can be told. */
+  /** Undefined where webhooks are disabled. */
   readonly webhooks: Webhooks | undefined;
 }
 
-/** How long a cancelled prediction's worker may take to say what outputs there are. */
+interface Cancellation extends RetryEntry {
+  readonly kind: Kind;
+  readonly id: string;
+}
+
+/** How long a worker may take to report the outputs of a cancelled prediction. */
 const CANCEL_MS = 1000;
-/** From when on a prediction that is waited for is looked at once a second, in case that its mail, or the whole queue, was lost. */
-const LOOK_MS = 500;
+/** Awaited predictions are read again after this time, in case that a notification, or the whole queue, was lost. */
+const POLL_MS = 500;
+/** Cancellations that wait for Redis; further abandoned predictions run to their end. */
+const MAX_CANCELLATIONS = 10_000;
 
 export class QueuedPredictions implements Predictions {
   readonly #options: QueuedPredictionsOptions;
   readonly #awaited = new Map<string, Awaited>();
   readonly #waits = new Waits();
   readonly #creations: Creations;
-  readonly #forsaken: Forsaken;
+  /** Predictions whose clients left before they had the id. */
+  readonly #cancellations: RetryQueue<Cancellation>;
   #isDraining = false;
   #drained: (() => void) | undefined;
 
   constructor(options: QueuedPredictionsOptions) {
     this.#options = options;
     const { own } = options.queues;
-    this.#forsaken = new Forsaken((ones) => own.forsake(ones));
+    this.#cancellations = new RetryQueue({ send: (batch) => own.cancelAll(batch), maxCount: MAX_CANCELLATIONS });
     this.#creations = new Creations(async (id) => {
       const record = await own.read(id, { isAwaited: false });
       return record && { record, digest: await own.digestOf(id) };
     });
     options.mailbox.listen({
-      ended: (record) => this.#awaited.get(record.id)?.end(record),
+      ended: (record) => this.#awaited.get(record.id)?.update(record),
       endedLong: (id) => {
         const awaited = this.#awaited.get(id);
-        if (awaited !== undefined) void this.#look(id, awaited);
+        if (awaited !== undefined) void this.#poll(awaited);
       },
     });
     options.state.onTick(() => this.#tick());
@@ -80,7 +88,8 @@ export class QueuedPredictions implements Predictions {
     const { bodies, queues, metrics, maxInputs, state } = this.#options;
     const id = once?.id ?? queues.newId();
     const timeLimitMs = Math.min(timeoutMs, this.#options.timeoutMs);
-    using awaited = waitMs > 0 ? this.#await(id) : undefined;
+    const isWaitedFor = waitMs > 0;
+    using awaited = isWaitedFor ? this.#await(id) : undefined;
     let pending: PredictionRecord;
     try {
       this.admit(request);
@@ -89,40 +98,30 @@ export class QueuedPredictions implements Predictions {
       const { inputs, body: whole } = decoding instanceof Promise ? await decoding : decoding;
       metrics.took("decode", performance.now() - beganMs);
       const count = inputs.length;
-      const isWaitedFor = waitMs > 0;
-      const asked = {
-        id,
-        kind,
-        count,
-        bytes,
-        timeoutMs: timeLimitMs,
-        isWaitedFor,
-        body: whole,
-        origin,
-        digest: once?.digest,
-        webhook,
-      };
-      const created = await queues.own.create(asked);
+      const facts = { id, kind, count, digest: once?.digest };
+      const limits = { bytes, timeoutMs: timeLimitMs, isWaitedFor };
+      const created = await queues.own.create({ ...facts, ...limits, body: whole, origin, webhook });
       if ("limit" in created) {
-        // Another replica was faster.
+        // Another replica may have created a prediction with this id first.
         const known = once && (await this.#creations.known(once));
         if (known !== undefined) return known;
         throw noRoom(created.items, state.waitMs, created.limit);
       }
       pending = pendingRecord({ id, kind, count, createdAtMs: created.createdAtMs });
     } catch (error) {
-      // It may be in the queue all the same: its client is told that it is not.
-      if (isAnswerLost(error) && once === undefined) void this.#forsake(kind, id, timeLimitMs);
+      // The client hears that the request failed, but Redis may have accepted it.
+      if (isAnswerLost(error) && once === undefined) this.#abandon(kind, id, timeLimitMs);
       throw error;
     } finally {
       charge[Symbol.dispose]();
     }
     if (awaited === undefined) return pending;
-    // Accepted is accepted: where the queue is away now its client is told the id.
+    // The prediction is accepted: the client gets its id even if Redis fails now.
     const record = await this.#end(awaited, client, waitMs).catch(() => pending);
-    // A client that left was never told the id: nobody can read the outcome, unless somebody is told of it.
-    if (webhook === undefined && !awaited.isOver && client.signal.aborted) await this.#forsake(kind, id, timeLimitMs);
-    if (record === undefined) throw lost();
+    // A client that left has no id, so nobody can read the outcome. A webhook gets it all the same.
+    if (webhook === undefined && !awaited.isOver && client.signal.aborted) this.#abandon(kind, id, timeLimitMs);
+    if (record === undefined)
+      throw new SconceError("queue_unavailable", "the queue has lost this prediction; send it again");
     return record;
   }
 
@@ -132,13 +131,13 @@ export class QueuedPredictions implements Predictions {
   }
 
   async cancel(kind: Kind, id: string): Promise<PredictionRecord | undefined> {
-    const queue = await this.#options.queues.of(id);
+    const queue = await this.#options.queues.queueOf(id);
     if (queue === undefined) return undefined;
     using awaited = this.#await(id);
     const record = await queue.cancel(kind, id, false);
     if (record === undefined || hasEnded(record)) return record;
     await Promise.race([new Promise<void>((resolve) => awaited.onceOver(resolve)), Bun.sleep(CANCEL_MS)]);
-    return awaited.record ?? queue.cancel(kind, id, true);
+    return (awaited.isOver ? awaited.record : undefined) ?? queue.cancel(kind, id, true);
   }
 
   async wait(
@@ -158,7 +157,7 @@ export class QueuedPredictions implements Predictions {
     const stop = awaited.watch(changed);
     const watched = {
       get record() {
-        return awaited.latest;
+        return awaited.record;
       },
       outputs: [],
       [Symbol.dispose]() {
@@ -167,18 +166,18 @@ export class QueuedPredictions implements Predictions {
       },
     };
     try {
-      awaited.looked(await this.#read(id, { isAwaited: true }));
+      awaited.update(await this.#read(id, { isAwaited: true }));
     } catch (error) {
       watched[Symbol.dispose]();
       throw error;
     }
-    awaited.lookedMs = performance.now();
+    awaited.polledMs = performance.now();
     if (watched.record?.kind === kind) return watched;
     watched[Symbol.dispose]();
     return undefined;
   }
 
-  /** Takes nothing new; resolves when nobody waits here any more. */
+  /** Refuses new predictions; resolves when no request waits for one. */
   drain(): Promise<void> {
     this.#isDraining = true;
     return new Promise((resolve) => {
@@ -187,21 +186,21 @@ export class QueuedPredictions implements Predictions {
     });
   }
 
-  /** Answers all that wait with what there is: nobody is left who could end it soon. */
+  /** Answers all requests that wait with unfinished records, when no worker is left. */
   release(): void {
     for (const awaited of this.#awaited.values()) awaited.release();
   }
 
-  /** Of whichever queue; mail comes from this process's own alone: those of others are looked at once a second. */
+  /** Reads from the queue that the id names. Only this replica's queue sends notifications; `#tick` polls the others. */
   async #read(id: string, { isAwaited }: { readonly isAwaited: boolean }): Promise<PredictionRecord | undefined> {
     const { queues } = this.#options;
-    const queue = await queues.of(id);
+    const queue = await queues.queueOf(id);
     return queue?.read(id, { isAwaited: isAwaited && queue === queues.own });
   }
 
-  /** The record at its end, or as it stands when the client waits no longer. */
+  /** Waits for the end, or as long as the client waits. */
   async #end(awaited: Awaited, client: Client, waitMs: number): Promise<PredictionRecord | undefined> {
-    awaited.lookedMs = performance.now();
+    awaited.polledMs = performance.now();
     await this.#waits.until(awaited, client, waitMs);
     return awaited.isOver ? awaited.record : this.#read(awaited.id, { isAwaited: false });
   }
@@ -218,31 +217,26 @@ export class QueuedPredictions implements Predictions {
     return awaited.shared();
   }
 
-  /** @param leftMs of its time, at most */
-  #forsake(kind: Kind, id: string, leftMs: number): Promise<void> {
-    return this.#forsaken.add({ id, kind, deadlineMs: performance.now() + leftMs });
+  /** Cancels a prediction whose client left without its id. The queue ends it after `timeLimitMs` anyway. */
+  #abandon(kind: Kind, id: string, timeLimitMs: number): void {
+    this.#cancellations.add({ kind, id, bytes: 0, expiresMs: performance.now() + timeLimitMs });
   }
 
   #tick(): void {
     void this.#options.queues.refresh().catch(() => {});
-    void this.#forsaken.cancelAll();
     const now = performance.now();
-    for (const [id, awaited] of this.#awaited) {
-      if (now - awaited.lookedMs < LOOK_MS) continue;
-      awaited.lookedMs = now;
-      void this.#look(id, awaited);
+    for (const awaited of this.#awaited.values()) {
+      if (now - awaited.polledMs < POLL_MS) continue;
+      awaited.polledMs = now;
+      void this.#poll(awaited);
     }
   }
 
-  async #look(id: string, awaited: Awaited): Promise<void> {
+  async #poll(awaited: Awaited): Promise<void> {
     try {
-      awaited.looked(await this.#read(id, { isAwaited: true }));
+      awaited.update(await this.#read(awaited.id, { isAwaited: true }));
     } catch {
-      // It is looked at again.
+      // The next tick polls again.
     }
   }
-}
-
-function lost(): SconceError {
-  return new SconceError("queue_unavailable", "the queue has lost this prediction; send it again");
 }

@@ -1,75 +1,75 @@
-/** Whom the replicas of a queue tell how its predictions end: each is one replica's to tell, and another's when that gives no sign any more. */
+/** Undelivered webhooks of the queues. One replica owns each webhook for a lease; another replica claims it when the lease ends. */
 import { webhookOf } from "../webhooks/webhook.ts";
-import type { Told, WebhookStore } from "../webhooks/webhook-store.ts";
+import type { WebhookKey, WebhookStore } from "../webhooks/webhook-store.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
 import type { Queue } from "./queue.ts";
 
-/** Of one call, which holds up everybody else's. */
+/** Limit of one call, which delays the calls behind it. */
 const MAX_IDS = 500;
 
 export class QueuedWebhooks implements WebhookStore {
   readonly #queues: () => readonly Queue[];
-  #told: Told[] = [];
-  #isLooking = false;
+  #delivered: WebhookKey[] = [];
+  #isPolling = false;
   #renewedMs = performance.now();
-  /** Of all queues, as they were looked at last. */
+  /** Undelivered webhooks of all queues, as of the last poll. */
   count = 0;
 
-  /** @param queues those of other builds too, which may have no replica any more */
+  /** @param queues includes the queues of other builds, which may have no replica left */
   constructor(queues: () => readonly Queue[]) {
     this.#queues = queues;
   }
 
-  /** They are, with their predictions. */
+  /** The queue stores webhooks with their predictions. */
   keep(): Promise<void> {
     return Promise.resolve();
   }
 
-  forget({ id, createdAtMs }: Told): void {
-    this.#told.push({ id, createdAtMs });
+  forget({ id, createdAtMs }: WebhookKey): void {
+    this.#delivered.push({ id, createdAtMs });
   }
 
   left(): Promise<readonly []> {
     return Promise.resolve([]);
   }
 
-  /** To be called from time to time: takes what is to be told, and says that this process goes on telling what it has. Never throws. */
-  async look(webhooks: Webhooks): Promise<void> {
-    if (this.#isLooking) return;
-    this.#isLooking = true;
+  /** Claims webhooks, and renews the leases of claimed ones. Call this from time to time. Never throws. */
+  async poll(webhooks: Webhooks): Promise<void> {
+    if (this.#isPolling) return;
+    this.#isPolling = true;
     try {
       const leaseMs = this.#queues()[0]?.leaseMs ?? 0;
-      const isLate = performance.now() - this.#renewedMs > leaseMs / 3;
-      if (isLate) this.#renewedMs = performance.now();
-      await this.#exchange(isLate ? webhooks.predictions : [], leaseMs, webhooks);
+      const mustRenew = performance.now() - this.#renewedMs > leaseMs / 3;
+      if (mustRenew) this.#renewedMs = performance.now();
+      await this.#exchange(mustRenew ? webhooks.predictions : [], leaseMs, webhooks);
     } catch {
-      // The next one is soon.
+      // The next poll repeats it.
     } finally {
-      this.#isLooking = false;
+      this.#isPolling = false;
     }
   }
 
-  /** Leaves to others what was not told. */
-  async release(ours: readonly Told[]): Promise<void> {
-    await this.#exchange(ours, 0).catch(() => {});
+  /** Ends the leases of these webhooks, so that other replicas claim them at once. */
+  async release(claimed: readonly WebhookKey[]): Promise<void> {
+    await this.#exchange(claimed, 0).catch(() => {});
   }
 
-  /** @param webhooks which tells more; undefined if nothing is taken */
-  async #exchange(ours: readonly Told[], leaseMs: number, webhooks?: Webhooks): Promise<void> {
-    const told = this.#told.splice(0);
+  /** @param webhooks delivers newly claimed webhooks; undefined to claim none */
+  async #exchange(renewed: readonly WebhookKey[], leaseMs: number, webhooks?: Webhooks): Promise<void> {
+    const delivered = this.#delivered.splice(0);
     let count = 0;
     try {
       for (const queue of this.#queues()) {
-        for (let i = 0; i === 0 || i < Math.max(told.length, ours.length); i += MAX_IDS) {
-          const part = { told: told.slice(i, i + MAX_IDS), ours: ours.slice(i, i + MAX_IDS) };
-          const taken = await queue.webhooks({ ...part, leaseMs, most: webhooks?.hasRoom ? MAX_IDS : 0 });
-          for (const due of taken.due) webhooks?.ended(due, webhookOf(due.webhook));
-          if (i === 0) count += taken.count;
+        for (let i = 0; i === 0 || i < Math.max(delivered.length, renewed.length); i += MAX_IDS) {
+          const page = { delivered: delivered.slice(i, i + MAX_IDS), renewed: renewed.slice(i, i + MAX_IDS) };
+          const answer = await queue.webhooks({ ...page, leaseMs, maxClaimed: webhooks?.hasRoom ? MAX_IDS : 0 });
+          for (const each of answer.claimed) webhooks?.ended(each, webhookOf(each.webhook));
+          if (i === 0) count += answer.count;
         }
       }
       this.count = count;
     } catch (error) {
-      this.#told.push(...told);
+      this.#delivered.push(...delivered);
       throw error;
     }
   }

@@ -1,4 +1,4 @@
-/** The address of a Redis or Valkey, as an operator writes it, and a client for it. */
+/** Parses the address of `--queue`, and opens a client for it. */
 import { readFileSync } from "node:fs";
 import type { ConnectionOptions } from "node:tls";
 import { Cluster, Redis, type RedisOptions } from "ioredis";
@@ -6,7 +6,6 @@ import { messageOf, SconceError } from "../../base/errors.ts";
 
 export type RedisClient = Redis | Cluster;
 
-/** Of each connection. */
 export type ConnectionSettings = Pick<
   RedisOptions,
   | "enableOfflineQueue"
@@ -21,13 +20,13 @@ export type ConnectionSettings = Pick<
   | "protocol"
 >;
 
-/** Where it listens, and how one logs in; the hosts are those of Sentinels or of a Cluster's first nodes where there are several. */
+/** Hosts and logins. Several hosts are Sentinels, or the first nodes of a Cluster. */
 export interface RedisAddress {
   readonly kind: "one" | "sentinel" | "cluster";
   readonly hosts: readonly { readonly host: string; readonly port: number }[];
   /** A Unix socket instead of a host. */
   readonly path?: string;
-  /** Of the master that Sentinels know. */
+  /** Name of the master for Sentinels. */
   readonly master?: string;
   readonly login: Pick<RedisOptions, "username" | "password" | "db">;
   readonly sentinelLogin: Pick<RedisOptions, "sentinelUsername" | "sentinelPassword">;
@@ -83,19 +82,19 @@ export function redisClient(
   const { enableOfflineQueue = true, ...redisOptions } = common;
   const nodes = [...hosts];
   if (kind === "cluster") {
-    const { retryStrategy, ...ofNodes } = redisOptions;
+    const { retryStrategy, ...nodeOptions } = redisOptions;
     return new Cluster(nodes, {
       enableOfflineQueue,
-      redisOptions: ofNodes,
-      // A command that may have been carried out is not sent again; whoever waits is told at once.
+      redisOptions: nodeOptions,
+      // Callers get an error at once, and no command is sent twice.
       retryDelayOnFailover: 0,
       retryDelayOnClusterDown: 0,
       ...(retryStrategy == null ? {} : { clusterRetryStrategy: retryStrategy }),
     });
   }
   if (kind === "sentinel") {
-    const ofSentinels = { ...sentinelLogin, ...(tls && { sentinelTLS: tls, enableTLSForSentinelMode: true }) };
-    return new Redis({ ...common, ...ofSentinels, sentinels: nodes, name: master ?? "" });
+    const sentinelOptions = { ...sentinelLogin, ...(tls && { sentinelTLS: tls, enableTLSForSentinelMode: true }) };
+    return new Redis({ ...common, ...sentinelOptions, sentinels: nodes, name: master ?? "" });
   }
   return new Redis({ ...common, ...(path === undefined ? hosts[0] : { path }) });
 }
@@ -120,7 +119,7 @@ function tlsOf(query: URLSearchParams): ConnectionOptions {
   return { ...file("ca"), ...file("cert"), ...file("key") };
 }
 
-/** Says nothing of the address: it has a password. */
+/** The message must not contain the address, which has a password. */
 function unusable(why: string): SconceError {
   return new SconceError("usage", `--queue: ${why}`);
 }

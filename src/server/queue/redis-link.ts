@@ -1,19 +1,20 @@
-/** One connection to the queue, and what goes wrong on it as one error with a reason. */
+/** A connection to Redis. Every fault becomes one error with a reason. */
 import { createHash } from "node:crypto";
 import { Cluster, Command, ReplyError } from "ioredis";
+import { Gate } from "../../base/collections/gate.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import type { QueueFault } from "../../base/labels.ts";
 import { type ConnectionSettings, type RedisAddress, type RedisClient, redisClient } from "./redis-address.ts";
 
-/** Clients are told within two seconds that the queue is away. */
+/** Clients hear within two seconds that Redis is unavailable. */
 const COMMAND_MS = 1500;
-/** Slower transfers are given up. */
+/** Slower transfers fail. */
 const MIN_BYTES_PER_MS = 2000;
-/** Longest that a blocking read may wait for something. */
+/** Longest wait of a blocking read. */
 export const BLOCK_MS = 2000;
 const MARGIN_MS = 2000;
 
-/** A script, sent by its digest once the server knows it. */
+/** A Lua script. Redis gets its digest, and its text only when Redis does not know the digest. */
 export class LuaScript {
   readonly text: string;
   readonly sha: string;
@@ -26,7 +27,10 @@ export class LuaScript {
 
 export type Argument = string | number | Buffer;
 
-/** What a connection is for: commands; reads that block, which nothing else may wait behind; or large commands, as LargeLink has them. */
+/**
+ * Commands that block, and commands with large values, have connections of their own: small commands never wait behind them. Large commands run one
+ * after the other, so that each has its whole time limit.
+ */
 export type LinkUse = "commands" | "blocking" | "large";
 
 export interface RedisLinkOptions {
@@ -36,9 +40,9 @@ export interface RedisLinkOptions {
   readonly onReady?: () => void;
 }
 
-/** Cause of a command that was not sent, as there is no connection. */
+/** Cause of a command that failed for want of a connection. */
 class NotSent extends Error {
-  /** Of the last try to connect; undefined while the first one goes on. */
+  /** Error of the last attempt to connect; undefined during the first attempt. */
   readonly reason: string | undefined;
 
   constructor(reason: string | undefined) {
@@ -49,40 +53,40 @@ class NotSent extends Error {
 
 export class RedisLink implements Disposable {
   readonly #client: RedisClient;
-  readonly #isBlocking: boolean;
+  readonly #use: LinkUse;
   readonly #onFault: RedisLinkOptions["onFault"];
-  /** While it first connects, and when it is closed, nothing is wrong with the queue. */
+  readonly #gate = new Gate(1);
+  /** False during the first connect, and after dispose: faults are normal then. */
   #isInUse = false;
-  /** Why there is no connection. */
-  #reason: string | undefined;
+  #disconnectReason: string | undefined;
 
   constructor({ address, use = "commands", onFault, onReady }: RedisLinkOptions) {
     const options: ConnectionSettings = {
-      // Whoever waits is told at once, and nothing is sent twice.
+      // Callers get an error at once, and no command is sent twice.
       enableOfflineQueue: false,
       maxRetriesPerRequest: 0,
       autoResendUnfulfilledCommands: false,
       retryStrategy: (times) => Math.min(500, 50 * times),
-      // After a failover the old master takes no writes any more.
+      // The old master refuses writes after a failover.
       reconnectOnError: ({ message }) => message.includes("READONLY"),
       connectTimeout: COMMAND_MS,
       sentinelCommandTimeout: COMMAND_MS,
       ...silenceOf(use),
       protocol: 2,
-      // Of those that the client sends by itself as it connects; others come with a time of their own.
+      // For commands that ioredis sends while it connects. `#send` sets the limit of all others.
       ...(use === "blocking" ? {} : { commandTimeout: COMMAND_MS }),
     };
-    this.#isBlocking = use === "blocking";
+    this.#use = use;
     this.#onFault = onFault;
     this.#client = redisClient(address, options);
-    // Each command is told as well; who sends none need not know.
+    // Commands report this error too; without a listener ioredis prints it.
     this.#client.on("error", (error) => {
       this.#isInUse = true;
-      this.#reason = messageOf(error);
+      this.#disconnectReason = messageOf(error);
     });
     this.#client.on("ready", () => {
       this.#isInUse = true;
-      this.#reason = "it was closed";
+      this.#disconnectReason = "it was closed";
     });
     if (onReady !== undefined) this.#client.on("ready", onReady);
   }
@@ -92,29 +96,21 @@ export class RedisLink implements Disposable {
     return this.fetch(0, name, ...args);
   }
 
-  /** Calls what may answer with so many bytes. @throws SconceError `queue_unavailable` */
-  async fetch(answerBytes: number, name: string, ...args: readonly Argument[]): Promise<unknown> {
-    try {
-      return await this.#send(answerBytes, name, args);
-    } catch (error) {
-      throw this.#fault(error);
-    }
+  /** @param answerBytes size of the expected answer; extends the time limit. @throws SconceError `queue_unavailable` */
+  fetch(answerBytes: number, name: string, ...args: readonly Argument[]): Promise<unknown> {
+    return this.#inTurn(() => this.#send(answerBytes, name, args));
   }
 
-  /** @param key decides in a Cluster whose turn it is; @throws SconceError `queue_unavailable` */
-  async run({ text, sha }: LuaScript, key: string, args: readonly Argument[], answerBytes = 0): Promise<unknown> {
-    try {
-      return await this.#send(answerBytes, "evalsha", [sha, 1, key, ...args]);
-    } catch (error) {
-      if (!messageOf(error).includes("NOSCRIPT")) throw this.#fault(error);
-    }
-    return this.fetch(answerBytes, "eval", text, 1, key, ...args);
-  }
-
-  /** Ends its connections, with what is still to be sent on them; others are made at once. */
-  cut(): void {
-    const nodes = this.#client instanceof Cluster ? this.#client.nodes() : [this.#client];
-    for (const { stream } of nodes) stream?.destroy();
+  /** @param key selects the node of a Cluster; @throws SconceError `queue_unavailable` */
+  run({ text, sha }: LuaScript, key: string, args: readonly Argument[], answerBytes = 0): Promise<unknown> {
+    return this.#inTurn(async () => {
+      try {
+        return await this.#send(answerBytes, "evalsha", [sha, 1, key, ...args]);
+      } catch (error) {
+        if (!messageOf(error).includes("NOSCRIPT")) throw error;
+      }
+      return this.#send(answerBytes, "eval", [text, 1, key, ...args]);
+    });
   }
 
   [Symbol.dispose](): void {
@@ -122,43 +118,54 @@ export class RedisLink implements Disposable {
     this.#client.disconnect();
   }
 
+  async #inTurn(send: () => Promise<unknown>): Promise<unknown> {
+    try {
+      return await (this.#use === "large" ? this.#gate.run(this, send) : send());
+    } catch (error) {
+      throw this.#fault(error);
+    }
+  }
+
   #send(answerBytes: number, name: string, args: readonly Argument[]): Promise<unknown> {
     const command = new Command(name, [...args], { replyEncoding: null });
-    if (!this.#isBlocking) command.setTimeout(COMMAND_MS + (sizeOf(args) + answerBytes) / MIN_BYTES_PER_MS);
+    if (this.#use !== "blocking") command.setTimeout(COMMAND_MS + (sizeOf(args) + answerBytes) / MIN_BYTES_PER_MS);
     this.#client.sendCommand(command);
     return command.promise;
   }
 
   #fault(error: unknown): SconceError {
     const message = messageOf(error);
-    // The client names an option of its own where there is no connection.
-    const cause = message.includes("enableOfflineQueue") ? new NotSent(this.#reason) : error;
-    // A new queue has no group yet.
+    // ioredis names this option when there is no connection.
+    const cause = message.includes("enableOfflineQueue") ? new NotSent(this.#disconnectReason) : error;
+    // A new queue has no consumer group yet.
     if (this.#isInUse && !message.startsWith("NOGROUP")) this.#onFault(faultOf(message), messageOf(cause));
+    // The rest of a large command would delay the next one.
+    if (this.#use === "large" && faultOf(message) === "timeout") this.#reconnect();
     return new SconceError("queue_unavailable", "the queue of the replicas cannot be used now; try again later", {
       cause,
     });
   }
+
+  /** Drops the connections with everything still to be sent. ioredis connects again at once. */
+  #reconnect(): void {
+    const nodes = this.#client instanceof Cluster ? this.#client.nodes() : [this.#client];
+    for (const { stream } of nodes) stream?.destroy();
+  }
 }
 
-/** About the bytes that a command is sent as. */
-export function sizeOf(args: readonly Argument[]): number {
+/** Approximate bytes of a command. */
+function sizeOf(args: readonly Argument[]): number {
   return args.reduce<number>((sum, each) => sum + (typeof each === "number" ? 0 : each.length), 0);
 }
 
-/** Whether a command was not answered in its time. */
-export function isTimeUp(error: unknown): boolean {
-  return error instanceof SconceError && faultOf(messageOf(error.cause)) === "timeout";
-}
-
-/** Whether the group of the workers is not there: the queue is new, or was emptied. */
+/** Whether the consumer group is missing: the queue is new, or was emptied. */
 export function isGroupMissing(error: unknown): boolean {
   return error instanceof SconceError && messageOf(error.cause).includes("NOGROUP");
 }
 
 /**
- * What another program wrote in a key, by the error of a command: a value of another type, or a text that a script cannot read.
- * @returns the id of the prediction that the script names; undefined for another error
+ * Whether an error shows that another program wrote to a key: a value of another type, or text that a script cannot parse.
+ * @returns the id of the prediction in the message; undefined for all other errors
  */
 export function foreignIn(error: unknown): { readonly id: string | undefined } | undefined {
   if (!(error instanceof SconceError) || !(error.cause instanceof ReplyError)) return undefined;
@@ -167,21 +174,18 @@ export function foreignIn(error: unknown): { readonly id: string | undefined } |
   return { id: /FOREIGN (\S+) /.exec(message)?.[1] };
 }
 
-/** Whether a command may have been carried out although it failed: it was sent, and nothing is known of what came of it. */
+/** Whether Redis may have carried out a failed command: the command was sent, and the answer was lost. */
 export function isAnswerLost(error: unknown): boolean {
   if (!(error instanceof SconceError) || error.code !== "queue_unavailable") return false;
   return !(error.cause instanceof ReplyError || error.cause instanceof NotSent);
 }
 
-/** Whether a command failed as the first try to connect goes on: nothing is known to be wrong with the queue. */
+/** Whether a command failed during the first attempt to connect, when Redis may be well. */
 export function isConnecting(error: unknown): boolean {
   return error instanceof SconceError && error.cause instanceof NotSent && error.cause.reason === undefined;
 }
 
-/**
- * A connection that is silent for longer than an answer may take is a dead one, and made anew. On one for large commands nothing comes for as long as
- * something is sent.
- */
+/** A connection that is silent for longer than an answer may take is replaced. A large connection is silent while it sends. */
 function silenceOf(use: LinkUse): Pick<ConnectionSettings, "socketTimeout"> {
   if (use === "large") return {};
   return { socketTimeout: (use === "blocking" ? BLOCK_MS : COMMAND_MS) + MARGIN_MS };

@@ -1,4 +1,4 @@
-/** This process as one of the replicas that share a queue: its connections, and what it does of the work. */
+/** This process as a replica: its connections to the queue, and the parts that answer clients and run predictions. */
 
 import type { Engine } from "../../engine/engine.ts";
 import type { ServeConfig } from "../config.ts";
@@ -9,7 +9,7 @@ import type { PredictionService } from "../predictions/service.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
 import { Bucket } from "./bucket.ts";
 import { BucketValues } from "./bucket-values.ts";
-import { LargeLink } from "./large-link.ts";
+import { ClaimedPredictions } from "./claimed-predictions.ts";
 import { Mailbox } from "./mailbox.ts";
 import { Queue } from "./queue.ts";
 import { QueueDirectory } from "./queue-directory.ts";
@@ -18,31 +18,30 @@ import { QueueWorker } from "./queue-worker.ts";
 import { QueuedPredictions, type QueuedPredictionsOptions } from "./queued-predictions.ts";
 import { parseRedisAddress } from "./redis-address.ts";
 import { RedisLink, type RedisLinkOptions } from "./redis-link.ts";
-import { TakenWork } from "./taken-work.ts";
 
 export interface ReplicaOptions {
   readonly config: ServeConfig;
-  /** As `--queue` has it. */
+  /** Address of `--queue`. */
   readonly url: string;
-  /** Of the queue. */
+  /** Name of the queue. */
   readonly name: string;
-  /** Of the model. */
+  /** Repository of the model. */
   readonly repository: string;
   readonly memory: MemoryAccount;
   readonly metrics: Metrics;
 }
 
-/** Of values in the bucket, and of the queue's name, beyond the time in which a prediction runs and can be read. */
+/** Lifetime of values in the bucket, and of the queue's name, beyond time limit and retention. */
 const MARGIN_S = 600;
-/** How often webhooks are looked for that nobody tells. */
-const LOOK_MS = 1000;
-/** How long a start waits for the queue. */
+/** Polling interval for webhooks that no replica delivers. */
+const WEBHOOK_POLL_MS = 1000;
+/** How long a start waits for Redis. */
 const START_MS = 2000;
 
 export class Replica implements Disposable {
-  /** Where a service keeps what this replica has of the queue. */
-  readonly taken: TakenWork;
-  /** Where what is large lies; undefined where that is Redis. */
+  /** The store for the service that runs this replica's claims. */
+  readonly claims: ClaimedPredictions;
+  /** Undefined without `--bucket`: Redis then holds large values. */
   readonly bucket: BucketValues | undefined;
   readonly #options: ReplicaOptions;
   readonly #links = new DisposableStack();
@@ -51,33 +50,28 @@ export class Replica implements Disposable {
   readonly #directory: QueueDirectory;
   readonly #mailbox: Mailbox;
   readonly #state: QueueState;
-  readonly #isLargeReady = Promise.withResolvers<void>();
-  readonly #found = Promise.withResolvers<void>();
+  readonly #largeLinkReady = Promise.withResolvers<void>();
+  readonly #connected = Promise.withResolvers<void>();
   #predictions: QueuedPredictions | undefined;
   #worker: QueueWorker | undefined;
   #webhooks: Webhooks | undefined;
 
-  /** @throws SconceError `usage` for an address that is none; one that nobody is at is tried again for ever */
+  /** Retries an unreachable address for ever. @throws SconceError `usage` for a malformed one */
   constructor(options: ReplicaOptions) {
     const { config, url, name, repository, memory, metrics } = options;
     const lifetimeS = config.timeout + config.retainAge + MARGIN_S;
     this.#options = options;
     this.#linkOptions = { address: parseRedisAddress(url), onFault: (fault) => metrics.queueFailed(fault) };
-    const link = new RedisLink({ ...this.#linkOptions, onReady: () => this.#connected() });
-    this.#links.use(link);
-    const largeLink = new LargeLink({ ...this.#linkOptions, onReady: this.#isLargeReady.resolve });
-    this.#links.use(largeLink);
+    const link = this.#links.use(new RedisLink({ ...this.#linkOptions, onReady: () => this.#onReady() }));
+    const onReady = this.#largeLinkReady.resolve;
+    const largeLink = this.#links.use(new RedisLink({ ...this.#linkOptions, use: "large", onReady }));
     if (config.bucket !== undefined) {
-      this.bucket = new BucketValues({
-        bucket: new Bucket({ address: config.bucket, memory }),
-        redis: link,
-        // What replicas of earlier builds left in the bucket is deleted as well.
-        key: `sconce:large:${config.bucket}`,
-        lifetimeS,
-      });
-      this.#links.use(this.bucket);
+      const bucket = new Bucket({ address: config.bucket, memory });
+      // All builds share this key, so that values of replaced builds expire too.
+      const key = `sconce:large:${config.bucket}`;
+      this.bucket = this.#links.use(new BucketValues({ bucket, redis: link, key, lifetimeS }));
     }
-    const ofQueues = {
+    const queueOptions = {
       link,
       largeLink,
       node: newId(""),
@@ -86,17 +80,16 @@ export class Replica implements Disposable {
       timeoutMs: 1000 * config.timeout,
       limits: config,
       large: this.bucket,
-      tells: config.webhookSecret.length > 0,
+      deliversWebhooks: config.webhookSecret.length > 0,
     };
-    const open = (queue: string) => new Queue({ ...ofQueues, name: queue });
+    const open = (queue: string) => new Queue({ ...queueOptions, name: queue });
     this.#directory = new QueueDirectory({ link, repository, name, lifetimeS, open });
     this.#queue = this.#directory.own;
     this.#mailbox = new Mailbox({ queue: this.#queue, link: this.#blockingLink() });
     this.#state = new QueueState(this.#queue, this.#mailbox);
-    this.taken = new TakenWork(this.#directory, memory);
+    this.claims = new ClaimedPredictions(this.#directory, memory);
   }
 
-  /** Whether the queue answers. */
   get isConnected(): boolean {
     return this.#state.isConnected;
   }
@@ -105,12 +98,12 @@ export class Replica implements Disposable {
     return { ...this.#state.facts, isConnected: this.isConnected };
   }
 
-  /** Ended predictions of all replicas that can be read. */
+  /** Retained predictions of all replicas. */
   get retained(): { readonly count: number; readonly bytes: number } {
     return { count: this.#state.facts.kept, bytes: this.#state.facts.keptBytes };
   }
 
-  /** Answers clients. */
+  /** Starts answering clients. */
   front(options: Pick<QueuedPredictionsOptions, "bodies" | "maxInputs" | "webhooks">): QueuedPredictions {
     const { config, metrics } = this.#options;
     this.#predictions = new QueuedPredictions({
@@ -124,59 +117,57 @@ export class Replica implements Disposable {
     return this.#predictions;
   }
 
-  /** Tells webhooks what ended, wherever it did. */
-  tell(webhooks: Webhooks): void {
+  /** Starts delivering the webhooks of the queues. */
+  deliver(webhooks: Webhooks): void {
     this.#webhooks = webhooks;
-    const timer = setInterval(
-      () => void this.taken.webhooks.look(webhooks),
-      Math.min(LOOK_MS, this.#queue.leaseMs / 3),
-    );
+    const intervalMs = Math.min(WEBHOOK_POLL_MS, this.#queue.leaseMs / 3);
+    const timer = setInterval(() => void this.claims.webhooks.poll(webhooks), intervalMs);
     timer.unref();
     this.#links.defer(() => clearInterval(timer));
   }
 
-  /** Runs predictions, whichever replica accepted them. */
+  /** Starts running predictions. */
   work(service: PredictionService, engine: Engine): void {
     const { memory, metrics } = this.#options;
     const worker = new QueueWorker({
       queue: this.#queue,
       link: this.#blockingLink(),
       mailbox: this.#mailbox,
-      taken: this.taken,
+      claims: this.claims,
       service,
       engine,
       memory,
       metrics,
     });
     this.#worker = worker;
-    this.#state.isWorker = () => worker.isThere;
+    this.#state.isWorker = () => worker.isActive;
   }
 
-  /** Resolves when the queue is there; soon where it is not, as it may come at any time. */
+  /** Resolves when Redis answers, or after two seconds. */
   async ready(): Promise<void> {
-    await Promise.race([this.#found.promise, Bun.sleep(START_MS)]);
+    await Promise.race([this.#connected.promise, Bun.sleep(START_MS)]);
   }
 
-  /** Takes nothing new, ends or gives back what it has, and answers those that wait. */
+  /** Stops claiming, ends or returns claimed predictions, and answers the requests that wait. */
   async drain(maxMs: number): Promise<void> {
     const beganMs = performance.now();
     const answered = this.#predictions?.drain();
     await this.#worker?.stop(maxMs);
     if (answered === undefined) return;
-    await this.#state.look();
+    await this.#state.poll();
     const leftMs = this.#state.facts.workers > 0 && this.isConnected ? maxMs - (performance.now() - beganMs) : 0;
     await Promise.race([answered, ...(leftMs === Infinity ? [] : [Bun.sleep(Math.max(0, leftMs))])]);
     this.#predictions?.release();
   }
 
-  /** Leaves to others what was not told after about `maxMs`. */
-  async leaveWebhooks(maxMs: number): Promise<void> {
+  /** Delivers webhooks for up to about `maxMs`, and leaves the rest to other replicas. */
+  async releaseWebhooks(maxMs: number): Promise<void> {
     const webhooks = this.#webhooks;
     if (webhooks === undefined) return;
     await webhooks.settled(maxMs);
     const { predictions } = webhooks;
     webhooks.stop();
-    await this.taken.webhooks.release(predictions);
+    await this.claims.webhooks.release(predictions);
   }
 
   [Symbol.dispose](): void {
@@ -189,10 +180,11 @@ export class Replica implements Disposable {
     return this.#links.use(new RedisLink({ ...this.#linkOptions, use: "blocking" }));
   }
 
-  #connected(): void {
-    // Before an id is given out, the queue that it names can be found.
-    const noted = this.#directory.refresh().catch(() => {});
-    void Promise.all([noted, this.#state.look(), this.#isLargeReady.promise]).then(() => this.#found.resolve());
+  #onReady(): void {
+    // Registers the queue before this replica gives out ids that name it.
+    const registered = this.#directory.refresh().catch(() => {});
+    const all = [registered, this.#state.poll(), this.#largeLinkReady.promise];
+    void Promise.all(all).then(() => this.#connected.resolve());
     void this.#worker?.renew();
   }
 }

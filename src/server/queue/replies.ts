@@ -1,8 +1,7 @@
-/** What the queue answers, from bytes to records. */
+/** Parses the replies of Redis. */
 import { LARGE_BYTES } from "../inputs/bodies.ts";
 import type { Kind, PredictionRecord } from "../predictions/record.ts";
-import type { LeftRequest } from "../predictions/store.ts";
-import { originOf } from "../predictions/stored-origin.ts";
+import { originOf, type UnfinishedRequest } from "../predictions/store.ts";
 import { webhookOf } from "../webhooks/webhook.ts";
 
 const LINE_BREAK = 10;
@@ -20,22 +19,22 @@ function bytesOf(reply: unknown): Uint8Array {
   return reply instanceof Uint8Array ? reply : new Uint8Array();
 }
 
-/** Empty where there is none. */
+/** Returns an empty list for other replies. */
 export function listOf(reply: unknown): readonly unknown[] {
   return Array.isArray(reply) ? reply : [];
 }
 
-/** A record, and the node that put its members elsewhere, where they are. */
+/** A record. `membersNode` names the replica that stored the members in the bucket. */
 export interface ReadRecord {
   readonly record: PredictionRecord;
-  readonly membersOf: string | undefined;
+  readonly membersNode: string | undefined;
 }
 
-/** @param reply head, a line break, logs and members, as the scripts write them; null where there is none */
+/** @param reply head, a line break, logs and members, as the scripts write them; null for an unknown id */
 export function recordOf(reply: unknown): ReadRecord | null {
   if (!(reply instanceof Uint8Array)) return null;
   const [head, texts] = partsOf(reply);
-  const [id = "", kind, count, , , created, done, started, finished, status, membersOf, logBytes] = head.split(" ");
+  const [id = "", kind, count, , , created, done, started, finished, status, membersNode, logBytes] = head.split(" ");
   const members = () => textOf(texts.subarray(Number(logBytes)));
   return {
     record: {
@@ -49,11 +48,11 @@ export function recordOf(reply: unknown): ReadRecord | null {
       outcome: status === "success" || status === "failed" ? { status, members: members() } : undefined,
       logs: textOf(texts.subarray(0, Number(logBytes))),
     },
-    membersOf: membersOf || undefined,
+    membersNode: membersNode || undefined,
   };
 }
 
-/** A line of text, and the bytes after it. */
+/** The first line, and the bytes after it. */
 function partsOf(bytes: Uint8Array): [string, Uint8Array] {
   const end = bytes.indexOf(LINE_BREAK);
   return [textOf(bytes.subarray(0, end)), bytes.subarray(end + 1)];
@@ -63,18 +62,18 @@ function kindOf(text: string | undefined): Kind {
   return text === "demo" ? "demo" : "prediction";
 }
 
-/** Where a body is that is not in the entry of its prediction: in a key of its own, or where large values are. */
+/** Location of a body: the entry of its prediction, a key of its own, or the bucket. */
 export type Place = "" | "redis" | "bucket";
 
-export interface TakenEntry {
-  readonly request: LeftRequest;
-  /** Of its body. */
+export interface ClaimedEntry {
+  readonly request: UnfinishedRequest;
+  /** Bytes of the body. */
   readonly bytes: number;
   readonly place: Place;
 }
 
-/** @param entry of the work; without a body that is elsewhere */
-export function takenOf({ fields }: StreamEntry, nowMs: number): TakenEntry {
+/** Parses an entry of the work stream. The result lacks a body with a location of its own. */
+export function claimedOf({ fields }: StreamEntry, nowMs: number): ClaimedEntry {
   const [, head, , kept] = fields;
   const [id = "", kind, count, bytes, timeout, place, isWaitedFor, created, deadline] = textOf(head).split(" ");
   const request = {
@@ -92,24 +91,24 @@ export function takenOf({ fields }: StreamEntry, nowMs: number): TakenEntry {
 }
 
 /** @param reply origin, a tab, webhook, a line break, body */
-export function keptOf(reply: unknown): Pick<LeftRequest, "origin" | "webhook" | "body"> {
+export function keptOf(reply: unknown): Pick<UnfinishedRequest, "origin" | "webhook" | "body"> {
   const [head, body] = partsOf(bytesOf(reply));
   const [origin = "", webhook = ""] = head.split("\t");
   return { origin: originOf(origin), webhook: webhook === "" ? undefined : webhookOf(webhook), body: bodyOf(body) };
 }
 
-/** A copy: a large one's memory may be given away, and is one with that of other answers. */
+/** Copies a large body: other replies share its buffer, and a thread may take the copy over. */
 function bodyOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> | string {
   return bytes.length > LARGE_BYTES ? new Uint8Array(bytes) : textOf(bytes);
 }
 
-/** An entry of a stream: its id, and its fields in order, a name and a value each. */
+/** An entry of a stream: the id, then names and values in turn. */
 export interface StreamEntry {
   readonly id: string;
   readonly fields: readonly unknown[];
 }
 
-/** @param reply of XREAD or XREADGROUP for one stream; null where nothing came in time */
+/** @param reply of XREAD or XREADGROUP for one stream; null after a timeout */
 export function entriesOf(reply: unknown): StreamEntry[] {
   const [stream] = listOf(reply);
   return listOf(listOf(stream)[1]).map(entryOf);

@@ -1,21 +1,20 @@
-/** The scripts of the queue: what they do to predictions is done whole or not at all, whichever replica asks. Their keys and first arguments: script-prelude.ts. */
+/** The scripts of the queue. Each is atomic. script-prelude.ts describes their keys and first arguments. */
 import { LuaScript } from "./redis-link.ts";
 import { MAIL_MS, prelude } from "./script-prelude.ts";
 
-/** A prediction that was in the hands of this many workers which ended may well be the cause. */
+/** A prediction fails after this many workers have ended with it: it may be the cause. */
 const MAX_DELIVERIES = 2;
-/** Ends by time in one call. */
+/** Expired predictions in one call. */
 const MAX_EXPIRED = 100;
-/** Of what ended together, forgotten in one call. */
+/** Evicted batches in one call. */
 const MAX_FORGOTTEN = 500;
 
 const script = (text: string) => new LuaScript(prelude + text);
 
 /**
- * max items, max bytes, usual time limit; of each: id, count, bytes, time limit, kind, place of a large body and front and digest, request,
- * webhook.
- * One with a digest is created only where there is none with its id.
- * @returns items that had not ended, the time now, then for each 0, or -1 for too many items, -2 for too many bytes, -3 for one that is there
+ * max items, max bytes, usual time limit; for each prediction id, count, bytes, time limit, kind, flags (location of a large body, front, digest),
+ * request, webhook. A digest means that the client chose the id: such a prediction is created only under a new id.
+ * @returns unfinished items, the time, and for each prediction 0, -1 for too many items, -2 for too many bytes, or -3 for a duplicate id
  */
 export const createScript = script(`
 local h = redis.call('HMGET', totals, 'items', 'bytes')
@@ -25,8 +24,8 @@ local answer, deadlines, hashes = { allItems, now }, {}, {}
 for i = 6, #ARGV, 8 do
   local id, count, size_, limit = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3]
   local place, front, digest = string.match(ARGV[i + 5], '^(%S*) (%S*) (%S*)$')
-  if digest ~= '' and not lives[id] then look({ id }) end
-  if digest ~= '' and lives[id] then answer[#answer + 1] = -3
+  if digest ~= '' and not known[id] then load({ id }) end
+  if digest ~= '' and known[id] then answer[#answer + 1] = -3
   elseif allItems + items + count > maxItems then answer[#answer + 1] = -1
   elseif allBytes + bytes > 0 and allBytes + bytes + size_ > maxBytes then answer[#answer + 1] = -2
   else
@@ -44,7 +43,7 @@ for i = 6, #ARGV, 8 do
     end
     local head = id .. ' ' .. meta .. (front == '' and '0 ' or '1 ') .. times .. '0'
     local entry = redis.call('XADD', work, '*', 'head', head, 'request', request)
-    -- Whoever still tells of an earlier one with this id has nothing to tell any more.
+    -- A webhook of an earlier prediction with this id is obsolete.
     if digest ~= '' then redis.call('ZREM', due, id) end
     if ARGV[i + 7] ~= '' then
       redis.call('HSET', hooks, id, nowText .. ' ' .. ARGV[i + 7])
@@ -68,8 +67,8 @@ return answer
 `);
 
 /**
- * lease, entry after which to go on or "-", most entries: entries of workers that have given no sign for as long as a lease.
- * @returns predictions given up, where to go on or "", then entries that this worker has now
+ * lease, start of the page or "-", page size: claims entries whose leases have ended.
+ * @returns count of predictions given up, start of the next page or "", claimed entries
  */
 export const reclaimScript = script(`
 freeing()
@@ -81,12 +80,12 @@ for _, each in ipairs(pending) do
   local found = redis.call('XRANGE', work, entry, entry)[1]
   local id, before
   if found then id, before = string.match(found[2][2], '^(%S+) .* (%d+)$') end
-  if id then look({ id }) end
-  if not id then done[#done + 1] = entry
+  if id then load({ id }) end
+  if not id then acked[#acked + 1] = entry
   elseif not isOpen(id) or entryOf(id) ~= entry then discard(entry, found[2][2])
   elseif redis.call('HGET', base .. 't:' .. id, 'cancelled') then cancel(id)
   elseif not expire(id) then
-    -- This node has it only if the answer was lost with which it was told so.
+    -- An entry of this node is here because the answer of an earlier claim was lost.
     local tries = each[4] + (isMine and 0 or 1)
     if before + tries > ${MAX_DELIVERIES} then
       finish(id, 'failed',
@@ -103,12 +102,12 @@ settle()
 return answer
 `);
 
-/** Of each: id, status, members, milliseconds since it was started or "", inputs done, logs, the node that put the members elsewhere or "". */
+/** For each prediction: id, status, members, milliseconds since the start or "", inputs done, logs, the node that stored the members in the bucket or "". */
 export const finishScript = script(`
 freeing()
 local ids = {}
 for i = 3, #ARGV, 7 do ids[#ids + 1] = ARGV[i] end
-look(ids)
+load(ids)
 for i = 3, #ARGV, 7 do
   local started = ARGV[i + 3] ~= '' and textOf(now - ARGV[i + 3]) or ''
   finish(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], started)
@@ -117,11 +116,11 @@ settle()
 return 0
 `);
 
-/** Of each: id, milliseconds since it was started or "", inputs done, bytes of the logs that were told, more of them. */
+/** For each prediction: id, milliseconds since the start or "", inputs done, bytes of the acknowledged logs, the logs after them. */
 export const progressScript = script(`
 for i = 3, #ARGV, 5 do
   local id = ARGV[i]
-  look({ id })
+  load({ id })
   if isOpen(id) and holderOf(entryOf(id)) == me then
     local _, limit = factsOf(id)
     local key = base .. 't:' .. id
@@ -135,10 +134,10 @@ end
 return 0
 `);
 
-/** Ids. @returns two lists of ids: those that this node no longer has, and those that are cancelled */
+/** Ids. @returns ids that this node has lost, and ids that are cancelled */
 export const renewScript = script(`
 local lost, cancelled, entries, ids = {}, {}, {}, { unpack(ARGV, 3) }
-look(ids)
+load(ids)
 for _, id in ipairs(ids) do
   local entry = isOpen(id) and entryOf(id)
   if not entry or holderOf(entry) ~= me then lost[#lost + 1] = id
@@ -156,8 +155,8 @@ end
 return { lost, cancelled }
 `);
 
-/** Ids of all that this node has. */
-export const ownScript = script(`
+/** @returns the ids of this node's claims */
+export const claimedScript = script(`
 local ids = {}
 for _, each in ipairs(redis.call('XPENDING', work, 'workers', '-', '+', 1000, me)) do
   local found = redis.call('XRANGE', work, each[1], each[1])[1]
@@ -166,12 +165,12 @@ end
 return ids
 `);
 
-/** Of each: id, whether it had begun: only that counts as a delivery. Others find them at the end of the queue. */
+/** For each prediction: id, whether it had begun, which counts as a delivery. Appends them to the queue again. */
 export const giveBackScript = script(`
 freeing()
 for i = 3, #ARGV, 2 do
   local id = ARGV[i]
-  look({ id })
+  load({ id })
   local entry = isOpen(id) and entryOf(id)
   local holder, tries
   if entry then holder, tries = holderOf(entry) end
@@ -182,10 +181,10 @@ for i = 3, #ARGV, 2 do
       local head, before = string.match(fields[2], '^(.* )(%d+)$')
       local deliveries = before + tries - (ARGV[i + 1] == '1' and 0 or 1)
       local again = redis.call('XADD', work, '*', 'head', head .. textOf(deliveries), 'request', fields[4])
-      local meta, deadline, fronts = string.match(lives[id], '^(~ %S+ %S+ %S+ %S+ %S* %S+ (%S+) )%S+ (.*)$')
+      local meta, deadline, fronts = string.match(known[id], '^(~ %S+ %S+ %S+ %S+ %S* %S+ (%S+) )%S+ (.*)$')
       set(id, meta .. again .. ' ' .. fronts)
       redis.call('ZADD', soon, deadline, id)
-      done[#done + 1] = entry
+      acked[#acked + 1] = entry
       redis.call('DEL', base .. 't:' .. id)
     end
   end
@@ -194,7 +193,7 @@ settle()
 return 0
 `);
 
-/** Forgets a worker that has nothing more. */
+/** Removes this node from the workers. */
 export const leaveScript = script(`
 redis.call('ZREM', signs, me)
 for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', work, 'workers')) do
@@ -203,28 +202,28 @@ end
 return 0
 `);
 
-/** "awaited" if this node waits for the ends from now on, "late" if it was given them and their time was up; ids. @returns of each its record, or the size of a large one */
+/** "awaited" to subscribe this node, "expired" for expired predictions that it has claimed; ids. @returns the record, or the size of a large record, of each */
 export const readScript = script(`
 local answer, ids = {}, { unpack(ARGV, 4) }
-look(ids)
+load(ids)
 for _, id in ipairs(ids) do
-  expire(id, ARGV[3] == 'late')
-  if ARGV[3] == 'awaited' then attend(id, me) end
+  expire(id, ARGV[3] == 'expired')
+  if ARGV[3] == 'awaited' then subscribe(id, me) end
   answer[#answer + 1] = recordOrSizeOf(id)
 end
 settle()
 return answer
 `);
 
-/** Id. @returns its record, however large */
+/** Id. @returns the whole record */
 export const recordScript = script(`
-look({ ARGV[3] })
+load({ ARGV[3] })
 return recordOf(ARGV[3])
 `);
 
-/** Cancels one of a kind, or tells the worker that has it to. Gives whether the end is that worker's to tell. */
-const stopping = `
-local function stop(kind_, id, isForced)
+/** Cancels a prediction, or notifies its worker. Returns whether the worker will end it. */
+const cancelOrNotify = `
+local function cancelOrNotify(kind_, id, isForced)
   if not isOpen(id) then return false end
   local kind, limit, _, entry = factsOf(id)
   if kind ~= kind_ then return false end
@@ -242,40 +241,40 @@ end
 `;
 
 /**
- * kind, id, whether to wait no longer for the worker that has it, which knows what outputs there are: else this node waits for the end.
- * @returns its record, which may not have ended, or the size of a large one
+ * kind, id, isForced. The worker of a prediction ends it with its partial outputs, and this node gets the outcome; isForced ends it at once.
+ * @returns the record, which may be unfinished, or the size of a large record
  */
-export const cancelScript = script(`${stopping}
+export const cancelScript = script(`${cancelOrNotify}
 freeing()
 local id = ARGV[4]
-look({ id })
-if stop(ARGV[3], id, ARGV[5] == '1') then attend(id, me) end
+load({ id })
+if cancelOrNotify(ARGV[3], id, ARGV[5] == '1') then subscribe(id, me) end
 settle()
 return recordOrSizeOf(id)
 `);
 
-/** Of each: kind, id. Nobody waits for their ends. */
-export const forsakeScript = script(`${stopping}
+/** For each prediction: kind, id. Cancels predictions whose clients have left. */
+export const cancelAllScript = script(`${cancelOrNotify}
 freeing()
 local ids = {}
 for i = 4, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
-look(ids)
-for i = 3, #ARGV, 2 do stop(ARGV[i], ARGV[i + 1], false) end
+load(ids)
+for i = 3, #ARGV, 2 do cancelOrNotify(ARGV[i], ARGV[i + 1], false) end
 settle()
 return 0
 `);
 
 /**
- * Last mail of this node, lease, longest time limit, whether this node runs predictions: ends what is late, forgets workers that are gone and mail that
- * was read.
- * @returns the time now, items, bytes, items ended so far, entries that wait, entries that workers have, age of the oldest that waits, workers,
- * ended predictions that are kept, their bytes
+ * Last notification that this node read, lease, longest time limit, whether this node is a worker: ends expired predictions, and removes ended workers
+ * and read notifications.
+ * @returns time, items, bytes, ended items, unclaimed entries, claimed entries, age of the oldest unclaimed entry, workers, retained predictions, their
+ * bytes
  */
 export const tendScript = script(`
 freeing()
-local late = redis.call('ZRANGEBYSCORE', soon, '-inf', now, 'LIMIT', 0, ${MAX_EXPIRED})
-look(late)
-for _, id in ipairs(late) do
+local expired = redis.call('ZRANGEBYSCORE', soon, '-inf', now, 'LIMIT', 0, ${MAX_EXPIRED})
+load(expired)
+for _, id in ipairs(expired) do
   if isOpen(id) then expire(id) else redis.call('ZREM', soon, id) end
 end
 local after = '-'
@@ -284,7 +283,7 @@ for _ = 1, ${MAX_EXPIRED} do
   local id, deadline
   if found then id, deadline = string.match(found[2][2], '^(%S+) .* (%d+) %d+$') end
   if not id or tonumber(deadline) > now then break end
-  if not lives[id] then look({ id }) end
+  if not known[id] then load({ id }) end
   if isOpen(id) then expire(id) else discard(found[1], found[2][2]) end
   after = '(' .. found[1]
 end
@@ -307,7 +306,7 @@ if not groups.err and groups[1] then
 end
 local oldest = redis.call('XRANGE', work, '(' .. delivered, '+', 'COUNT', 1)[1]
 if oldest then age = math.max(0, now - string.match(oldest[1], '^%d+')) end
--- A read that waits is a sign for Redis from 7.2 on only.
+-- XINFO shows a blocked reader as active only since Redis 7.2.
 if ARGV[6] == '1' then redis.call('ZADD', signs, nowText, me) end
 redis.call('ZREMRANGEBYSCORE', signs, '-inf', textOf(now - math.max(5000, tonumber(ARGV[4]))))
 local workers = redis.call('ZCARD', signs)
@@ -316,9 +315,8 @@ return { now, total[1], total[2], total[3], waiting, taken, age, workers, total[
 `);
 
 /**
- * For how long this node tells those that it takes, how many it takes at most, how many follow that were told; these, and those that it goes on
- * telling: of each its id, and when its prediction was created.
- * @returns how many there are, then id, the same time and webhook of each that this node is to tell now
+ * Lease, most webhooks to claim, count of delivered webhooks; id and creation time of each delivered webhook, then of each webhook to renew.
+ * @returns count of undelivered webhooks, then id, creation time and webhook of each claimed one
  */
 export const webhookScript = script(`
 freeing()
@@ -326,7 +324,7 @@ local until_, last = textOf(now + ARGV[3]), 5 + 2 * ARGV[5]
 for i = 6, #ARGV, 2 do
   local id = ARGV[i]
   local webhook = redis.call('HGET', hooks, id)
-  -- Another may have taken its id.
+  -- A later prediction may have the same id.
   if webhook and string.match(webhook, '^%S+') == ARGV[i + 1] then
     if i > last then redis.call('ZADD', due, 'XX', until_, id)
     else
@@ -352,8 +350,8 @@ return answer
 `);
 
 /**
- * Ids of predictions: removes what another program wrote in the keys of the queue and of these predictions. Predictions in a removed key are lost.
- * @returns of each removed value the key, a blank, and the fault
+ * Ids: removes values that another program wrote to the keys of the queue and of these predictions. Predictions in a removed key are lost.
+ * @returns key, space and fault of each removed value
  */
 export const mendScript = script(`
 local removed = {}

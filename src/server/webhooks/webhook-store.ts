@@ -1,7 +1,7 @@
 /** Where it is kept over restarts who is still to be told. */
 
 /** A prediction. */
-export interface Told {
+export interface WebhookKey {
   readonly id: string;
   /** Tells it from another that takes its id once it can be read no longer; undefined where that is not known. */
   readonly createdAtMs: number | undefined;
@@ -16,12 +16,12 @@ export interface WebhookStore {
    */
   keep(id: string, webhook: string): Promise<void>;
   /** All of it was told, or given up. */
-  forget(of: Told): void;
+  forget(of: WebhookKey): void;
   /** What earlier processes with these owners have not told, oldest first. */
-  left(owners: (owner: string) => boolean): Promise<readonly KeptWebhook[]>;
+  left(owners: (owner: string) => boolean): Promise<readonly StoredWebhook[]>;
 }
 
-export interface KeptWebhook {
+export interface StoredWebhook {
   /** Of the prediction. */
   readonly id: string;
   readonly webhook: string;

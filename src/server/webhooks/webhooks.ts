@@ -13,7 +13,7 @@ import { hasEnded, type PredictionRecord } from "../predictions/record.ts";
 import { Progress } from "./progress.ts";
 import { type Webhook, webhookOf, webhookText } from "./webhook.ts";
 import { MAX_DATA_LENGTH, TRUNCATED, type WebhookMessage, type WebhookSender } from "./webhook-sender.ts";
-import type { Told, WebhookStore } from "./webhook-store.ts";
+import type { WebhookKey, WebhookStore } from "./webhook-store.ts";
 
 export interface WebhooksOptions {
   readonly sender: WebhookSender;
@@ -40,7 +40,7 @@ const MAX_DELAY_MS = 300_000;
 const EXPIRED = "the prediction is kept no longer";
 
 /** An end that is not told. */
-interface Waiting extends Told {
+interface Waiting extends WebhookKey {
   readonly webhook: Webhook;
   readonly sinceMs: number;
 }
@@ -72,7 +72,7 @@ export class Webhooks {
   }
 
   /** Of which predictions. */
-  get predictions(): readonly Told[] {
+  get predictions(): readonly WebhookKey[] {
     return [...this.#waiting.values()];
   }
 
@@ -98,7 +98,7 @@ export class Webhooks {
     await this.#options.store?.keep(id, webhookText(webhook));
   }
 
-  forget(of: Told): void {
+  forget(of: WebhookKey): void {
     this.#options.store?.forget(of);
   }
 
@@ -142,7 +142,7 @@ export class Webhooks {
   }
 
   /** Tells the end of a prediction that can be read from now on. Never throws. */
-  ended({ id, createdAtMs }: Told, webhook: Webhook): void {
+  ended({ id, createdAtMs }: WebhookKey, webhook: Webhook): void {
     const before = this.#waiting.get(id);
     if (before !== undefined && (createdAtMs === undefined || createdAtMs === before.createdAtMs)) return;
     this.giveUp(id);

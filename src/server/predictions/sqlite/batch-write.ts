@@ -1,10 +1,10 @@
-/** One batch of changes, in the transaction of a prediction database: writes them, and counts what they add and what goes. */
+/** Writes one batch of rows in a transaction, and updates the totals. */
+import type { Totals } from "./prediction-database.ts";
 import type { Statements } from "./prediction-statements.ts";
-import type { CreateRow, EndRow, Row } from "./sqlite-batch.ts";
-import type { ToldPack, Totals } from "./sqlite-messages.ts";
+import type { CreateRow, EndRow, Pack, Row } from "./row-text.ts";
 
 interface Retention {
-  /** By the database's clock. */
+  /** On the clock of the database. */
   readonly nowMs: number;
   readonly maxAgeMs: number;
 }
@@ -14,14 +14,14 @@ export class BatchWrite implements Totals {
   readonly #retention: Retention;
   totalCount: number;
   totalBytes: number;
-  /** Rows of outcomes, and packs. */
+  /** Added rows of outcomes, and packs. */
   added = 0;
-  /** Ids of outcomes that were not the first. */
+  /** Ids of second outcomes. */
   readonly refused: string[] = [];
-  /** Files to be removed once the batch is committed. */
-  readonly gone: string[] = [];
+  /** Files to remove after the commit. */
+  readonly staleFiles: string[] = [];
 
-  /** @param before what the database has without the batch */
+  /** @param before totals without the batch */
   constructor(sql: Statements, before: Totals, retention: Retention) {
     this.#sql = sql;
     this.#retention = retention;
@@ -36,46 +36,31 @@ export class BatchWrite implements Totals {
     if (row.op === "end") this.#end(row);
   }
 
-  tell(pack: ToldPack): void {
-    const { firstSecond, lastSecond, toldCount, toldBytes, toldIds, toldHeads, toldTexts } = pack;
-    const { nowMs } = this.#retention;
-    this.#sql.tell.run(firstSecond, lastSecond, toldCount, toldBytes, nowMs, toldIds, toldHeads, toldTexts);
-    this.#add(toldCount, toldBytes);
+  writePack(pack: Pack): void {
+    this.#sql.addPack.run({ ...pack, writtenMs: this.#retention.nowMs });
+    this.#add(pack.packCount, pack.packBytes);
   }
 
   #create(row: CreateRow): void {
-    if (this.#insertRequest(row) || (this.#removeExpired(row.id) && this.#insertRequest(row))) return;
-    if (row.file !== null) this.gone.push(row.file);
+    const deadlineMs = this.#retention.nowMs - row.ageMs + row.timeoutMs;
+    const insert = () => this.#sql.create.run({ ...row, deadlineMs }).changes > 0;
+    if (!insert() && !(this.#removeExpired(row.id) && insert())) this.#discard(row.file);
   }
 
   #end(row: EndRow): void {
-    if (this.#insertOutcome(row) || (this.#removeExpired(row.id) && this.#insertOutcome(row))) {
+    const endedMs = this.#retention.nowMs - row.ageMs;
+    const insert = () => this.#sql.end.run({ ...row, endedMs }).changes > 0;
+    if (insert() || (this.#removeExpired(row.id) && insert())) {
       this.#add(1, row.bytes);
       return;
     }
     this.refused.push(row.id);
-    if (row.file !== null) this.gone.push(row.file);
-  }
-
-  /** False where there was a request or an outcome. */
-  #insertRequest(row: CreateRow): boolean {
-    const { id, kind, count, createdAtMs, timeoutMs, ageMs, begunAtMs, file, body, origin, digest } = row;
-    const times = [createdAtMs, timeoutMs, this.#retention.nowMs - ageMs + timeoutMs, begunAtMs] as const;
-    return this.#sql.create.run(id, kind, count, ...times, file, body, origin, digest).changes > 0;
-  }
-
-  /** False where there was an outcome. */
-  #insertOutcome(row: EndRow): boolean {
-    const { id, kind, count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, status } = row;
-    const { ageMs, bytes, file, fileMembersBytes, members, logs, digest } = row;
-    const kept = [id, bytes, this.#retention.nowMs - ageMs, file, fileMembersBytes] as const;
-    const times = [createdAtMs, startedAtMs, finishedAtMs] as const;
-    return this.#sql.end.run(...kept, kind, count, itemsDone, ...times, status, members, logs, digest).changes > 0;
+    this.#discard(row.file);
   }
 
   /**
-   * Clients may take an id again as soon as its outcome can be read no longer, which is before retention has come to the row.
-   * It is looked for only where a row is in the way, so that ids that are new cost nothing.
+   * Removes an expired outcome that retention has not evicted yet: its id is free again. Called only when an insert fails, so that new ids cost
+   * nothing.
    */
   #removeExpired(id: string): boolean {
     const { nowMs, maxAgeMs } = this.#retention;
@@ -83,13 +68,16 @@ export class BatchWrite implements Totals {
     if (removed === null) return false;
     this.totalCount -= 1;
     this.totalBytes -= removed.bytes;
-    if (removed.file !== null) this.gone.push(removed.file);
+    this.#discard(removed.file);
     return true;
   }
 
   #removeUnfinished(id: string): void {
-    const removed = this.#sql.removeUnfinished.get(id);
-    if (removed !== null && removed.file !== null) this.gone.push(removed.file);
+    this.#discard(this.#sql.removeUnfinished.get(id)?.file ?? null);
+  }
+
+  #discard(file: string | null): void {
+    if (file !== null) this.staleFiles.push(file);
   }
 
   #add(count: number, bytes: number): void {

@@ -1,24 +1,74 @@
-/** The changes that are still to be written: those that something waits for, and ends of predictions that were never kept as a request. */
+/** Changes that the database does not have yet. Urgent changes concern a stored request; deferred ones are outcomes that clients already have. */
 import { Fifo } from "../../../base/collections/fifo.ts";
 import { OpenMap } from "../../../base/collections/open-map.ts";
 import { hashOf } from "../ids.ts";
 import type { EndedRecord } from "../record.ts";
-import type { KeptRequest, RetentionLimits } from "../store.ts";
-import { type BegunChange, type Change, type CreateChange, type EndChange, merged, type Waiting } from "./change.ts";
-import { MAX_INLINE_LENGTH } from "./kept-files.ts";
-import { fitsPack, packLimit } from "./told-pack.ts";
+import type { AcceptedRequest, RetentionLimits } from "../store.ts";
+import { fitsPack, packLimit } from "./row-text.ts";
+import { MAX_INLINE_LENGTH } from "./value-files.ts";
 
-/** Changes of each sort in one transaction: a creation waits for no more than that. */
+interface Numbered {
+  /** Position in the order of changes. A merged change has the number of the earlier one. */
+  readonly number: number;
+  readonly id: string;
+}
+
+/** Settled when a request is written, or cannot be. */
+export interface Waiting {
+  resolve(): void;
+  reject(error: unknown): void;
+}
+
+export interface CreateChange extends Numbered {
+  readonly op: "create";
+  readonly request: AcceptedRequest;
+  /** File of a large body. */
+  readonly file: string | undefined;
+  /** Time of the change on the monotonic clock. */
+  readonly atMs: number;
+  readonly begunAtMs: number | undefined;
+  readonly waiting: Waiting;
+}
+
+export interface BegunChange extends Numbered {
+  readonly op: "begun";
+  /** Undefined after an interruption. */
+  readonly begunAtMs: number | undefined;
+}
+
+export interface EndChange extends Numbered {
+  readonly op: "end";
+  readonly record: EndedRecord;
+  /** Bytes for retention. */
+  readonly bytes: number;
+  /** File of a large outcome. */
+  readonly file: string | undefined;
+  /** Time of the change on the monotonic clock. */
+  readonly atMs: number;
+  /** Whether the database may have the request. */
+  readonly isStored: boolean;
+  /** The creation that this change replaced. */
+  readonly waiting: Waiting | undefined;
+}
+
+/** Removes an unfinished prediction whose outcome is beyond retention. */
+export interface DropChange extends Numbered {
+  readonly op: "drop";
+}
+
+export type Change = CreateChange | BegunChange | EndChange | DropChange;
+
+/** Most changes of one transaction: a creation waits no longer. */
 const MAX_URGENT = 2000;
-const MAX_LAZY = 500;
-/** Lazy ends beyond these bytes are written before their time. */
-const MAX_LAZY_BYTES = 16 * 1024 * 1024;
+const MAX_DEFERRED = 500;
+/** More bytes of deferred outcomes are written at once. */
+const MAX_DEFERRED_BYTES = 16 * 1024 * 1024;
 
 export interface Batch {
   readonly changes: Change[];
-  /** To be written as one pack. */
-  readonly told: EndChange[];
-  /** To be written to files first. */
+  /** Outcomes for one pack. */
+  readonly packed: EndChange[];
+  /** Outcomes for files, which precede their rows. */
   readonly large: EndChange[];
 }
 
@@ -26,12 +76,10 @@ export class ChangeQueue {
   readonly #limits: RetentionLimits;
   readonly #packLimit: number;
   #urgent = new Map<string, Change>();
-  readonly #lazy = new Fifo<EndChange>();
-  #lazyBytes = 0;
-  /** The oldest lazy ends by id: those that a search has come to. */
-  readonly #indexed = new OpenMap<string, EndChange>(hashOf);
-  #indexedCount = 0;
-  /** Lazy ends whose time has come. */
+  readonly #deferred = new Fifo<EndChange>();
+  readonly #deferredById = new OpenMap<string, EndChange>(hashOf);
+  #deferredBytes = 0;
+  /** Number of deferred outcomes to write now. */
   #due = 0;
   #nextNumber = 0;
 
@@ -40,7 +88,6 @@ export class ChangeQueue {
     this.#packLimit = packLimit(limits);
   }
 
-  /** The number that the next change gets. */
   get nextNumber(): number {
     return this.#nextNumber;
   }
@@ -49,40 +96,24 @@ export class ChangeQueue {
     return this.#urgent.size > 0 || this.#due > 0;
   }
 
-  get lazyCount(): number {
-    return this.#lazy.length;
+  get deferredCount(): number {
+    return this.#deferred.length;
   }
 
-  create(change: {
-    request: KeptRequest;
-    file: string | undefined;
-    begunAtMs: number | undefined;
-    waiting: Waiting;
-  }): void {
+  create(change: Pick<CreateChange, "request" | "file" | "begunAtMs" | "waiting">): void {
     const { id } = change.request;
-    const created: CreateChange = {
-      op: "create",
-      number: this.#nextNumber++,
-      id,
-      toldMs: performance.now(),
-      ...change,
-    };
-    this.#add(created);
+    this.#add({ op: "create", number: this.#nextNumber++, id, atMs: performance.now(), ...change });
   }
 
   begun(id: string, begunAtMs: number | undefined): void {
-    const begun: BegunChange = { op: "begun", number: this.#nextNumber++, id, begunAtMs };
-    this.#add(begun);
+    this.#add({ op: "begun", number: this.#nextNumber++, id, begunAtMs });
   }
 
-  /** An unfinished prediction goes without an outcome. */
   drop(id: string): void {
     this.#add({ op: "drop", number: this.#nextNumber++, id });
   }
 
-  /** @param isCreated whether a request of it may be in the database; else there is no hurry */
-  end(record: EndedRecord, bytes: number, isCreated: boolean): void {
-    const toldMs = performance.now();
+  end(record: EndedRecord, bytes: number, isStored: boolean): void {
     const change: EndChange = {
       op: "end",
       number: this.#nextNumber++,
@@ -90,59 +121,56 @@ export class ChangeQueue {
       record,
       bytes,
       file: undefined,
-      toldMs,
-      isCreated,
+      atMs: performance.now(),
+      isStored,
       waiting: undefined,
     };
-    if (isCreated) {
+    if (isStored) {
       this.#add(change);
       return;
     }
-    this.#lazy.push(change);
-    this.#lazyBytes += bytes;
-    this.#dropLazy(toldMs);
-    if (this.#lazyBytes > MAX_LAZY_BYTES) this.hasten();
+    this.#deferred.push(change);
+    this.#deferredById.set(record.id, change);
+    this.#deferredBytes += bytes;
+    this.#evictDeferred(change.atMs);
+    if (this.#deferredBytes > MAX_DEFERRED_BYTES) this.hasten();
   }
 
-  /** Takes the next changes; no more than `files` of them need files first. */
-  take(files: number): Batch {
-    const batch: Batch = { changes: [], told: [], large: [] };
+  /** Takes the next changes, with at most `maxFiles` large outcomes. */
+  take(maxFiles: number): Batch {
+    const batch: Batch = { changes: [], packed: [], large: [] };
     for (const change of this.#urgent.values()) {
       if (batch.changes.length === MAX_URGENT) break;
-      if (needsFile(change) && batch.large.length === files) continue;
+      if (needsFile(change) && batch.large.length === maxFiles) continue;
       this.#urgent.delete(change.id);
-      sort(change, batch);
+      addTo(batch, change);
     }
     this.#renew();
-    this.#dropLazy(performance.now());
-    for (let taken = 0; taken < MAX_LAZY && this.#due > 0; taken++) {
-      const next = this.#lazy.first;
-      if (next === undefined || (needsFile(next) && batch.large.length === files)) break;
-      this.#shiftLazy();
-      if (batch.told.length < this.#packLimit && fitsPack(next)) batch.told.push(next);
-      else sort(next, batch);
+    this.#evictDeferred(performance.now());
+    for (let count = 0; count < MAX_DEFERRED && this.#due > 0; count++) {
+      const next = this.#deferred.first;
+      if (next === undefined || (needsFile(next) && batch.large.length === maxFiles)) break;
+      this.#shiftDeferred();
+      if (batch.packed.length < this.#packLimit && fitsPack(next)) batch.packed.push(next);
+      else addTo(batch, next);
     }
     return batch;
   }
 
-  /** Takes creations alone. */
   takeCreations(): Batch {
-    const changes = this.#urgent
-      .values()
-      .filter(({ op }) => op === "create")
-      .take(MAX_URGENT)
-      .toArray();
+    const creations = this.#urgent.values().filter(({ op }) => op === "create");
+    const changes = creations.take(MAX_URGENT).toArray();
     for (const { id } of changes) this.#urgent.delete(id);
     this.#renew();
-    return { changes, told: [], large: [] };
+    return { changes, packed: [], large: [] };
   }
 
-  /** The outcome of a change lies in a file now. */
+  /** Adds a large outcome whose file is written. */
   addFiled(change: EndChange): void {
     this.#add(change);
   }
 
-  /** Takes back what could not be written, as far as retention allows. */
+  /** Returns changes that could not be written, within the retention limits. */
   putBack(changes: readonly Change[]): void {
     const later = this.#urgent;
     this.#urgent = new Map(changes.map((change) => [change.id, change]));
@@ -150,33 +178,28 @@ export class ChangeQueue {
     this.#dropUrgent();
   }
 
-  /** The time of so many lazy ends has come, the oldest first; by default of all. */
+  /** Makes this many deferred outcomes due; by default all. */
   hasten(count = Infinity): void {
-    this.#due = Math.min(this.#lazy.length, Math.max(this.#due, count));
+    this.#due = Math.min(this.#deferred.length, Math.max(this.#due, count));
   }
 
-  /** @param upToMs lazy ends that came later are not looked at, by the monotonic clock */
-  find(id: string, upToMs: number): EndedRecord | undefined {
+  find(id: string): EndedRecord | undefined {
     const urgent = this.#urgent.get(id);
-    if (urgent?.op === "end") return urgent.record;
-    this.#indexUpTo(upToMs);
-    return this.#indexed.get(id)?.record;
+    return urgent?.op === "end" ? urgent.record : this.#deferredById.get(id)?.record;
   }
 
-  /** Whether the outcome of a prediction that was kept as a request waits to be written. */
+  /** Whether an outcome of a stored request waits. */
   hasEnd(id: string): boolean {
     return this.#urgent.get(id)?.op === "end";
   }
 
-  /** Of all that are not written. */
   oldestNumber(): number {
-    const lazy = this.#lazy.first?.number ?? Infinity;
-    return this.#urgent.values().reduce((oldest, { number }) => Math.min(oldest, number), lazy);
+    const deferred = this.#deferred.first?.number ?? Infinity;
+    return this.#urgent.values().reduce((oldest, { number }) => Math.min(oldest, number), deferred);
   }
 
-  /** Outcomes that are not written, and their bytes. */
   get unwritten(): { count: number; bytes: number } {
-    const total = { count: this.#lazy.length, bytes: this.#lazyBytes };
+    const total = { count: this.#deferred.length, bytes: this.#deferredBytes };
     for (const change of this.#urgent.values()) {
       if (change.op !== "end") continue;
       total.count += 1;
@@ -185,7 +208,7 @@ export class ChangeQueue {
     return total;
   }
 
-  /** In order as no OpenMap is. One that stays would keep alive what was in it (open-map.ts). */
+  /** A Map, because OpenMap has no order. An emptied Map would keep its former entries alive (open-map.ts). */
   #renew(): void {
     if (this.#urgent.size === 0) this.#urgent = new Map();
   }
@@ -194,34 +217,24 @@ export class ChangeQueue {
     this.#urgent.set(change.id, merged(this.#urgent.get(change.id), change));
   }
 
-  /** Those that would be removed as soon as they were written are not. */
-  #dropLazy(nowMs: number): void {
+  /** Drops outcomes that retention would evict as soon as they were written. */
+  #evictDeferred(nowMs: number): void {
     const { maxCount, maxAgeMs, maxBytes } = this.#limits;
-    for (let oldest = this.#lazy.first; oldest !== undefined; oldest = this.#lazy.first) {
-      const isOver = this.#lazy.length > maxCount || (this.#lazyBytes > maxBytes && this.#lazy.length > 1);
-      if (!isOver && nowMs - oldest.toldMs <= maxAgeMs) return;
-      this.#shiftLazy();
+    for (let oldest = this.#deferred.first; oldest !== undefined; oldest = this.#deferred.first) {
+      const { length } = this.#deferred;
+      const isOver = length > maxCount || (this.#deferredBytes > maxBytes && length > 1);
+      if (!isOver && nowMs - oldest.atMs <= maxAgeMs) return;
+      this.#shiftDeferred();
     }
   }
 
-  #shiftLazy(): void {
-    const end = this.#lazy.shift();
+  #shiftDeferred(): void {
+    const end = this.#deferred.shift();
     if (end === undefined) return;
-    this.#lazyBytes -= end.bytes;
+    this.#deferredBytes -= end.bytes;
     this.#due = Math.max(0, this.#due - 1);
-    if (this.#indexedCount === 0) return;
-    this.#indexedCount -= 1;
-    // A later one may have taken its id.
-    if (this.#indexed.get(end.id) === end) this.#indexed.delete(end.id);
-  }
-
-  /** Each lazy end once: most are written before anybody searches for one, and cost nothing. */
-  #indexUpTo(upToMs: number): void {
-    for (let end = this.#lazy.at(this.#indexedCount); end !== undefined; end = this.#lazy.at(this.#indexedCount)) {
-      if (end.toldMs > upToMs) return;
-      this.#indexed.set(end.id, end);
-      this.#indexedCount += 1;
-    }
+    // A later outcome may have the same id.
+    if (this.#deferredById.get(end.id) === end) this.#deferredById.delete(end.id);
   }
 
   #dropUrgent(): void {
@@ -233,15 +246,33 @@ export class ChangeQueue {
     let { length: count } = ends;
     let bytes = ends.reduce((sum, end) => sum + end.bytes, 0);
     const nowMs = performance.now();
-    for (const { id, number, isCreated, waiting, ...end } of ends) {
-      const isOver = count > maxCount || (bytes > maxBytes && count > 1) || nowMs - end.toldMs > maxAgeMs;
+    for (const { id, number, isStored, waiting, ...end } of ends) {
+      const isOver = count > maxCount || (bytes > maxBytes && count > 1) || nowMs - end.atMs > maxAgeMs;
       if (!isOver) continue;
       waiting?.resolve();
-      if (isCreated) this.#urgent.set(id, { op: "drop", number, id });
+      if (isStored) this.#urgent.set(id, { op: "drop", number, id });
       else this.#urgent.delete(id);
       count -= 1;
       bytes -= end.bytes;
     }
+  }
+}
+
+/** Combines two changes of one prediction: the last state counts, and the first outcome stands. */
+function merged(earlier: Change | undefined, later: Change): Change {
+  if (earlier === undefined) return later;
+  const { number } = earlier;
+  switch (earlier.op) {
+    case "end":
+      return earlier;
+    case "drop":
+      // The client sent the request again after its outcome expired.
+      return later.op === "create" ? { ...later, number } : earlier;
+    case "begun":
+      return { ...later, number };
+    case "create":
+      if (later.op === "begun") return { ...earlier, begunAtMs: later.begunAtMs };
+      return later.op === "end" ? { ...later, number, waiting: earlier.waiting } : earlier;
   }
 }
 
@@ -250,7 +281,7 @@ function needsFile(change: Change): boolean {
   return change.record.outcome.members.length + change.record.logs.length > MAX_INLINE_LENGTH;
 }
 
-function sort(change: Change, batch: Batch): void {
+function addTo(batch: Batch, change: Change): void {
   if (change.op === "end" && needsFile(change)) batch.large.push(change);
   else batch.changes.push(change);
 }

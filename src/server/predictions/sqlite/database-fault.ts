@@ -1,4 +1,5 @@
-/** What a disk or a database refuses, in words. */
+/** Errors of disks and databases. */
+import { SconceError } from "../../../base/errors.ts";
 
 const reasons: Readonly<Record<string, string>> = {
   SQLITE_FULL: "its disk has no room left",
@@ -19,11 +20,21 @@ const reasons: Readonly<Record<string, string>> = {
   SQLITE_BUSY: "another process keeps it locked",
 };
 
-/** Why something that was thrown could not be done, as a part of a sentence. */
+/** The reason of an error, as a part of a sentence. */
 export function databaseFault(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const code = "code" in error ? String(error.code) : "";
   // SQLITE_IOERR_WRITE is a kind of SQLITE_IOERR.
   const reason = reasons[code] ?? reasons[code.split("_").slice(0, 2).join("_")];
   return reason === undefined ? error.message : `${reason} (${code})`;
+}
+
+export function unusable(path: string, reason: string, cause?: unknown): SconceError {
+  return new SconceError("predictions_unusable", `the predictions in ${path} cannot be used: ${reason}`, { cause });
+}
+
+/** Clients see this message, so it has no path. */
+export function unwritable(reason: string, cause?: unknown): SconceError {
+  const message = `the prediction cannot be kept now: the store says that ${reason}`;
+  return new SconceError("predictions_unwritable", message, { cause });
 }

@@ -1,12 +1,11 @@
-/** One server a database: two would take each other's predictions over. */
+/** The lock of a database: two servers on one file would take over each other's predictions. */
 import { accessSync, chmodSync, constants, mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { type FileLock, tryLock } from "../../../machine/files/lock.ts";
-import { databaseFault } from "./database-fault.ts";
-import { unusable } from "./prediction-schema.ts";
+import { databaseFault, unusable } from "./database-fault.ts";
 
 /**
- * The lock is held for life; the kernel gives it back when its process dies.
+ * Locks the database for the life of this process; the kernel releases the lock at its end.
  * @throws SconceError `predictions_unusable`
  */
 export function lockDatabase(path: string): FileLock {
@@ -23,7 +22,7 @@ export function lockDatabase(path: string): FileLock {
   return lock;
 }
 
-/** SQLite's own words for a folder that cannot be written are about a file. */
+/** Creates the folder of a database. Throws for an unwritable one, which SQLite would report as a fault of the file. */
 export function prepareFolder(path: string): void {
   const folder = dirname(path);
   mkdirSync(folder, { recursive: true, mode: 0o700 });

@@ -1,6 +1,6 @@
-/** Milliseconds that go on from one process to the next and that nobody can set. */
+/** A clock that continues over the processes of a database, and that nobody can set. */
 
-/** What a database knows of the clock that wrote it last. */
+/** The clock at the last write of the database. */
 export interface ClockMark {
   readonly elapsedMs: number;
   /** The wall clock at that time. */
@@ -8,8 +8,8 @@ export interface ClockMark {
 }
 
 /**
- * Within a process it goes as the monotonic clock does. Of the time without a process only the wall clock knows: it is taken as
- * right where it went forward, and as no time where it went backward.
+ * Within a process this is the monotonic clock. For the time between processes it trusts a wall clock that went forward, and adds nothing for one that
+ * went backward.
  */
 export class ElapsedClock {
   #base: number;
@@ -22,7 +22,7 @@ export class ElapsedClock {
     return this.#base + performance.now();
   }
 
-  /** Processes that share a database follow the one that is ahead. */
+  /** Processes that share a database follow the clock that is ahead. */
   follow(elapsedMs: number): void {
     this.#base = Math.max(this.#base, elapsedMs - performance.now());
   }

@@ -1,136 +1,169 @@
-/** The database of predictions, on the thread that has it: commits batches, reads, and forgets what retention no longer allows. */
+/** The database of predictions, on a thread of its own: commits batches, reads, and evicts expired outcomes. */
 import type { Database, Statement } from "bun:sqlite";
 import { statSync } from "node:fs";
-import { SconceError } from "../../../base/errors.ts";
-import type { KeptWebhook } from "../../webhooks/webhook-store.ts";
+import type { StoredWebhook } from "../../webhooks/webhook-store.ts";
 import { secondOf } from "../ids.ts";
+import type { RetentionLimits } from "../store.ts";
 import { BatchWrite } from "./batch-write.ts";
-import { databaseFault } from "./database-fault.ts";
 import { prepareFolder } from "./database-lock.ts";
 import { ElapsedClock } from "./elapsed-clock.ts";
-import { KeptFiles } from "./kept-files.ts";
 import { committedFrames } from "./log-commits.ts";
-import { connect, MAX_LOG_BYTES } from "./prediction-connection.ts";
-import { unusable } from "./prediction-schema.ts";
+import { connect, MAX_LOG_BYTES } from "./prediction-schema.ts";
 import { type Oldest, type Statements, statements } from "./prediction-statements.ts";
-import type { Row } from "./sqlite-batch.ts";
-import type {
-  KeepWebhooksMessage,
-  OpenMessage,
-  Owners,
-  StoredRecord,
-  StoredRequest,
-  TakeMessage,
-  ToldPack,
-  Totals,
-  Written,
-} from "./sqlite-messages.ts";
-import { findInPack } from "./told-pack.ts";
+import { decodeRows, findInPack, type Pack, type RowText } from "./row-text.ts";
+import { ValueFiles } from "./value-files.ts";
+
+export interface DatabaseOptions extends RetentionLimits {
+  readonly path: string;
+  readonly sync: "normal" | "full";
+  /** Whether this process is the only one that writes files. It then removes files without rows. */
+  readonly isMain: boolean;
+  /** Milliseconds since 1970. */
+  readonly wallMs: number;
+}
+
+/** Changes for one transaction. */
+export type WriteBatch = RowText & Pack & { readonly wallMs: number };
+
+/** Retained predictions in the database, and their bytes for retention. */
+export type Totals = { readonly totalCount: number; readonly totalBytes: number };
+
+export type Written = Totals & {
+  /** Ids of second outcomes, separated by spaces. */
+  readonly refused: string;
+};
+
+export interface Owners {
+  /** First characters of the ids of all unfinished predictions. */
+  readonly owners: string;
+  /** Row number of the newest unfinished prediction. */
+  readonly upTo: number;
+}
+
+/** Selects the oldest unfinished prediction of these owners between two row numbers. */
+export interface Selection {
+  readonly owners: string;
+  readonly after: number;
+  readonly upTo: number;
+}
+
+export interface StoredRecord {
+  readonly id: string;
+  readonly kind: string;
+  readonly count: number;
+  readonly itemsDone: number;
+  readonly createdAtMs: number;
+  readonly startedAtMs: number | null;
+  readonly finishedAtMs: number | null;
+  /** Null for an unfinished prediction. */
+  readonly status: string | null;
+  readonly members: string;
+  readonly logs: string;
+  /** Empty for an id that the server chose. */
+  readonly digest: string;
+  /** File of large members and logs, and the bytes of its members. */
+  readonly file: string | null;
+  readonly fileMembersBytes: number;
+}
+
+export interface StoredRequest {
+  readonly row: number;
+  readonly id: string;
+  readonly kind: string;
+  readonly count: number;
+  readonly createdAtMs: number;
+  readonly timeoutMs: number;
+  readonly leftMs: number;
+  readonly deaths: number;
+  readonly body: string;
+  /** JSON; empty for an unknown origin. */
+  readonly origin: string;
+  /** Empty for an id that the server chose. */
+  readonly digest: string;
+  /** File of a large body. */
+  readonly file: string | null;
+}
 
 const PAGE_BYTES = 4096;
-/** Rows that are removed in one transaction beyond those that were added. */
+/** Rows that one transaction evicts beside those that it adds. */
 const SWEEP_ROWS = 256;
-/** Free pages that are given back to the disk at a time, and that are kept for what comes. */
+/** Free pages that one step returns to the disk, and free pages to keep. */
 const VACUUM_PAGES = 512;
 const SPARE_PAGES = 1024;
 
-/** The fault of a write to a file that was deleted or replaced. */
-const goneFault = "its file was deleted or replaced; restart the server";
-
 export class PredictionDatabase {
   readonly #database: Database;
-  readonly #limits: OpenMessage;
-  readonly #files: KeptFiles;
+  readonly #options: DatabaseOptions;
+  readonly #files: ValueFiles;
   readonly #clock: ElapsedClock;
   readonly #sql: Statements;
-  /** The file that is open, by device and inode. */
+  /** Device and inode of the open file. */
   readonly #identity: string;
   #totals: Totals;
   /** Whether SQLite ignored commits of the write-ahead log. */
   readonly isLogDamaged: boolean;
 
-  /** @throws SconceError `predictions_unusable` */
-  static open(options: OpenMessage): PredictionDatabase {
-    const { path } = options;
-    try {
-      prepareFolder(path);
-      const files = new KeptFiles(path, options.sync === "full");
-      files.prepare();
-      // Only the first process of a server finds the log at rest.
-      const committed = options.isMain ? committedFrames(path) : 0;
-      return new PredictionDatabase(connect(options), files, { ...options, committed });
-    } catch (error) {
-      throw error instanceof SconceError ? error : unusable(path, databaseFault(error), error);
-    }
+  /** @throws an error of SQLite or the disk, or an Error with the reason as a part of a sentence */
+  static open(options: DatabaseOptions): PredictionDatabase {
+    prepareFolder(options.path);
+    const files = new ValueFiles(options.path, options.sync === "full");
+    files.prepare();
+    // Only the first process of a server finds the log at rest.
+    const committed = options.isMain ? committedFrames(options.path) : 0;
+    return new PredictionDatabase(connect(options), files, { ...options, committed });
   }
 
-  private constructor(database: Database, files: KeptFiles, options: OpenMessage & { readonly committed: number }) {
+  private constructor(
+    database: Database,
+    files: ValueFiles,
+    options: DatabaseOptions & { readonly committed: number },
+  ) {
     this.#database = database;
-    this.#limits = options;
+    this.#options = options;
     this.#files = files;
     this.#sql = statements(database);
     this.#identity = identityOf(options.path);
     const meta = this.#meta();
     this.#totals = meta;
-    this.isLogDamaged = options.committed > 0 && this.#log("NOOP").log < options.committed;
+    this.isLogDamaged = options.committed > 0 && this.#checkpoint("NOOP").log < options.committed;
     this.#clock = new ElapsedClock(meta, options.wallMs);
     if (options.isMain) files.sweep(new Set(this.#sql.files.values().map(([file]) => String(file))));
   }
 
-  /** Of all processes. */
+  /** Totals of all processes. */
   get totals(): Totals {
     const { totalCount, totalBytes } = this.#meta();
     return { totalCount, totalBytes };
   }
 
-  /** Whether the path leads to another file than the open one, or to none: a process after this one would find nothing. */
-  get isGone(): boolean {
-    return identityOf(this.#limits.path) !== this.#identity;
+  /** Whether the path no longer names the open file. The next process would find nothing. */
+  get isDetached(): boolean {
+    return identityOf(this.#options.path) !== this.#identity;
   }
 
-  /** Commits all of it or nothing. */
-  write(rows: Iterable<Row>, told: ToldPack, wallMs: number): Written {
-    if (this.isGone) throw new Error(goneFault);
-    const { refused, gone } = this.#database
+  /** Commits the whole batch or nothing. */
+  write({ heads, texts, wallMs, ...pack }: WriteBatch): Written {
+    if (this.isDetached) throw new Error("its file was deleted or replaced; restart the server");
+    const { refused, staleFiles } = this.#database
       .transaction(() => {
         const before = this.#meta();
         this.#clock.follow(before.elapsedMs);
         const nowMs = this.#clock.now();
-        const batch = new BatchWrite(this.#sql, before, { nowMs, maxAgeMs: this.#limits.maxAgeMs });
-        for (const row of rows) batch.write(row);
-        if (told.toldCount > 0) batch.tell(told);
-        const swept = this.#sweep(batch, { nowMs, limit: 2 * batch.added + 16 });
-        this.#sql.setMeta.run(swept.totalCount, swept.totalBytes, nowMs, wallMs);
-        this.#totals = swept;
-        return { refused: batch.refused, gone: [...batch.gone, ...swept.files] };
+        const batch = new BatchWrite(this.#sql, before, { nowMs, maxAgeMs: this.#options.maxAgeMs });
+        for (const row of decodeRows({ heads, texts })) batch.write(row);
+        if (pack.packCount > 0) batch.writePack(pack);
+        const { files, ...totals } = this.#sweep(batch, { nowMs, limit: 2 * batch.added + 16 });
+        this.#sql.setMeta.run({ ...totals, elapsedMs: nowMs, wallMs });
+        this.#totals = totals;
+        return { refused: batch.refused, staleFiles: [...batch.staleFiles, ...files] };
       })
       .immediate();
-    for (const file of gone) this.#files.removeNow(file);
-    return { totalCount: this.#totals.totalCount, totalBytes: this.#totals.totalBytes, refused: refused.join(" ") };
+    for (const file of staleFiles) this.#files.removeNow(file);
+    return { ...this.#totals, refused: refused.join(" ") };
   }
 
   get(id: string): StoredRecord | undefined {
-    return this.#getEnded(id) ?? this.#sql.getUnfinished.get(id) ?? this.#getTold(id);
-  }
-
-  #getEnded(id: string): StoredRecord | undefined {
-    const ended = this.#sql.getEnded.get(id);
-    if (ended === null) return undefined;
-    const { endedMs, ...record } = ended;
-    return this.#isOld(endedMs) ? undefined : record;
-  }
-
-  /** Retention forgets a pack as a whole: an old outcome may lie in one pack, and a new one with the same id in another. */
-  #getTold(id: string): StoredRecord | undefined {
-    for (const pack of this.#sql.getTold.all(secondOf(id), `${id} `)) {
-      const row = findInPack(pack, id);
-      if (row !== undefined && !this.#isOld(pack.writtenMs - row.ageMs)) return row;
-    }
-    return undefined;
-  }
-
-  #isOld(endedMs: number): boolean {
-    return this.#clock.now() - endedMs > this.#limits.maxAgeMs;
+    return this.#getEnded(id) ?? this.#sql.getUnfinished.get(id) ?? this.#getPacked(id);
   }
 
   owners(): Owners {
@@ -138,45 +171,52 @@ export class PredictionDatabase {
     return { owners: owners.join(""), upTo: this.#sql.newest.get()?.seq ?? 0 };
   }
 
-  take({ owners, after, upTo }: TakeMessage): StoredRequest | undefined {
-    return this.#database
-      .transaction(() => {
-        const taken = this.#sql.oldestOf.get(after, upTo, owners);
-        if (taken === null) return undefined;
-        const { deadlineMs, begunAtMs, deaths, ...request } = taken;
-        if (begunAtMs !== null) this.#sql.died.run(request.row);
-        const leftMs = deadlineMs - this.#clock.now();
-        return { ...request, leftMs, deaths: begunAtMs === null ? deaths : deaths + 1 };
-      })
-      .immediate();
+  /** Takes over a prediction, and counts a death if it was running. @returns "full" for a disk without room for that count */
+  takeOver({ owners, after, upTo }: Selection): StoredRequest | "full" | undefined {
+    try {
+      return this.#database
+        .transaction(() => {
+          const found = this.#sql.oldestUnfinished.get(after, upTo, owners);
+          if (found === null) return undefined;
+          const { deadlineMs, begunAtMs, deaths, ...request } = found;
+          if (begunAtMs !== null) this.#sql.died.run(request.row);
+          const leftMs = deadlineMs - this.#clock.now();
+          return { ...request, leftMs, deaths: begunAtMs === null ? deaths : deaths + 1 };
+        })
+        .immediate();
+    } catch (error) {
+      if (error instanceof Error && "code" in error && error.code === "SQLITE_FULL") return "full";
+      throw error;
+    }
   }
 
-  keepWebhooks({ kept, forgotten }: Pick<KeepWebhooksMessage, "kept" | "forgotten">): void {
+  /** @param changes two JSON lists: rows to add, and ids to remove first */
+  writeWebhooks({ added, removed }: { readonly added: string; readonly removed: string }): void {
     this.#database
       .transaction(() => {
-        this.#sql.forgetWebhooks.run(forgotten);
-        this.#sql.keepWebhooks.run(kept);
+        this.#sql.removeWebhooks.run(removed);
+        this.#sql.addWebhooks.run(added);
       })
       .immediate();
   }
 
-  webhooks(): readonly KeptWebhook[] {
+  webhooks(): readonly StoredWebhook[] {
     return this.#sql.webhooks.all();
   }
 
-  /** Copies a write-ahead log that has grown large into the database. */
+  /** Copies a large write-ahead log into the database. */
   checkLog(): void {
-    const { log, checkpointed } = this.#log("NOOP");
+    const { log, checkpointed } = this.#checkpoint("NOOP");
     if ((log - checkpointed) * PAGE_BYTES < MAX_LOG_BYTES) return;
-    // While other processes write all the time the log can be begun anew only by making them wait.
-    this.#log(log * PAGE_BYTES > 4 * MAX_LOG_BYTES ? "RESTART" : "PASSIVE");
+    // RESTART makes other writers wait: only so can a log restart that is always in use.
+    this.#checkpoint(log * PAGE_BYTES > 4 * MAX_LOG_BYTES ? "RESTART" : "PASSIVE");
   }
 
-  /** One short step of what can wait until there is nothing else to do; true when there is more. */
+  /** One short step of maintenance for an idle thread. @returns whether more steps remain */
   tend(): boolean {
-    if (this.#forget()) return true;
-    const { log, checkpointed } = this.#log("NOOP");
-    if (log > checkpointed) this.#log("PASSIVE");
+    if (this.#evict()) return true;
+    const { log, checkpointed } = this.#checkpoint("NOOP");
+    if (log > checkpointed) this.#checkpoint("PASSIVE");
     const free = this.#pragma("freelist_count");
     if (free <= Math.max(SPARE_PAGES, this.#pragma("page_count") / 4)) return false;
     this.#database.run(`PRAGMA incremental_vacuum(${VACUUM_PAGES})`);
@@ -184,25 +224,45 @@ export class PredictionDatabase {
   }
 
   close(): void {
-    // While it has a statement, SQLite keeps the file open and the log beside it.
+    // An open statement would keep the file open and its log in place.
     for (const statement of Object.values(this.#sql)) statement.finalize();
     this.#database.close(true);
   }
 
-  /** One transaction in which retention alone is seen to; true when there is more of it. */
-  #forget(): boolean {
+  #getEnded(id: string): StoredRecord | undefined {
+    const ended = this.#sql.getEnded.get(id);
+    if (ended === null) return undefined;
+    const { endedMs, ...record } = ended;
+    return this.#isExpired(endedMs) ? undefined : record;
+  }
+
+  /** Retention evicts whole packs, so an expired outcome may lie in one pack, and a newer one with its id in another. */
+  #getPacked(id: string): StoredRecord | undefined {
+    for (const pack of this.#sql.packsOf.all(secondOf(id), `${id} `)) {
+      const row = findInPack(pack, id);
+      if (row !== undefined && !this.#isExpired(pack.writtenMs - row.ageMs)) return row;
+    }
+    return undefined;
+  }
+
+  #isExpired(endedMs: number): boolean {
+    return this.#clock.now() - endedMs > this.#options.maxAgeMs;
+  }
+
+  /** One transaction of retention alone. @returns whether it evicted something */
+  #evict(): boolean {
     const [nowMs, oldest] = [this.#clock.now(), this.#oldest(1)[0]];
     if (oldest === undefined || !this.#isOver(this.#meta(), oldest, nowMs)) return false;
-    const { files } = this.#database
+    const evicted = this.#database
       .transaction(() => {
         const { wallMs, elapsedMs, ...before } = this.#meta();
-        const swept = this.#sweep(before, { nowMs, limit: SWEEP_ROWS });
-        this.#sql.setMeta.run(swept.totalCount, swept.totalBytes, elapsedMs, wallMs);
-        this.#totals = swept;
-        return swept;
+        const { files, ...totals } = this.#sweep(before, { nowMs, limit: SWEEP_ROWS });
+        this.#sql.setMeta.run({ ...totals, elapsedMs, wallMs });
+        this.#totals = totals;
+        return files;
       })
       .immediate();
-    for (const file of files) this.#files.removeNow(file);
+    for (const file of evicted) this.#files.removeNow(file);
     return true;
   }
 
@@ -220,19 +280,19 @@ export class PredictionDatabase {
       last[old.isPack ? "pack" : "row"] = old.seq;
     }
     if (last.row > 0) this.#sql.removeUpTo.run(last.row);
-    if (last.pack > 0) this.#sql.removeToldUpTo.run(last.pack);
+    if (last.pack > 0) this.#sql.removePacksUpTo.run(last.pack);
     return { totalCount, totalBytes, files };
   }
 
-  /** Rows and packs from the oldest on, each kind in the order of its table. */
+  /** Rows and packs, merged by age. */
   #oldest(limit: number): (Oldest & { isPack: boolean })[] {
     const rows = this.#sql.oldest.all(limit);
-    const packs = this.#sql.oldestTold.all(limit);
+    const packs = this.#sql.oldestPack.all(limit);
     const merged: (Oldest & { isPack: boolean })[] = [];
     for (let [row, pack] = [0, 0]; merged.length < limit; ) {
-      const [ended, told] = [rows[row], packs[pack]];
-      const isPack = ended === undefined || (told !== undefined && told.endedMs < ended.endedMs);
-      const oldest = isPack ? told : ended;
+      const [ended, packed] = [rows[row], packs[pack]];
+      const isPack = ended === undefined || (packed !== undefined && packed.endedMs < ended.endedMs);
+      const oldest = isPack ? packed : ended;
       if (oldest === undefined) break;
       merged.push({ ...oldest, isPack });
       if (isPack) pack += 1;
@@ -242,7 +302,7 @@ export class PredictionDatabase {
   }
 
   #isOver({ totalCount, totalBytes }: Totals, oldest: { endedMs: number }, nowMs: number): boolean {
-    const { maxCount, maxAgeMs, maxBytes } = this.#limits;
+    const { maxCount, maxAgeMs, maxBytes } = this.#options;
     return totalCount > maxCount || (totalBytes > maxBytes && totalCount > 1) || nowMs - oldest.endedMs > maxAgeMs;
   }
 
@@ -252,7 +312,7 @@ export class PredictionDatabase {
     return meta;
   }
 
-  #log(mode: "NOOP" | "PASSIVE" | "RESTART"): { log: number; checkpointed: number } {
+  #checkpoint(mode: "NOOP" | "PASSIVE" | "RESTART"): { log: number; checkpointed: number } {
     const checkpoint: Statement<{ log: number; checkpointed: number }, []> = this.#database.query(
       `PRAGMA wal_checkpoint(${mode})`,
     );
@@ -265,7 +325,7 @@ export class PredictionDatabase {
   }
 }
 
-/** The device and inode of a path; empty where there is no file. */
+/** Device and inode; empty for a missing file. */
 function identityOf(path: string): string {
   const found = statSync(path, { throwIfNoEntry: false });
   return found === undefined ? "" : `${found.dev}:${found.ino}`;

@@ -1,15 +1,20 @@
-/** The tables of a prediction database, and whether a file has them. */
-import type { Database } from "bun:sqlite";
-import { statSync } from "node:fs";
-import { SconceError } from "../../../base/errors.ts";
+/** Opens the file of a prediction database, and creates its tables. */
+import { Database } from "bun:sqlite";
+import { chmodSync, closeSync, openSync, statSync } from "node:fs";
+import type { DatabaseOptions } from "./prediction-database.ts";
 
-/** "scnc": tells a prediction database from those of other programs. */
+/** Other processes hold the lock for milliseconds. */
+const BUSY_TIMEOUT_MS = 10_000;
+/** A larger write-ahead log is copied into the database at once; a smaller one when the thread is idle. */
+export const MAX_LOG_BYTES = 16 * 1024 * 1024;
+
+/** "scnc", which distinguishes the database from those of other programs. */
 const APPLICATION_ID = 0x73636e63;
 const VERSION = 1;
-/** A whole check reads a whole file: of a larger one only what is opened with is looked at. */
+/** A check reads the whole file, so larger files are not checked. */
 const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
 
-/** Times are real numbers: milliseconds of the wall clock, or of the clock that is never set (`ended_ms`, `deadline_ms`). */
+/** Times are milliseconds of the wall clock; `ended_ms` and `deadline_ms` are times of `ElapsedClock`. */
 const tables = `
   CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1), count INTEGER NOT NULL, bytes INTEGER NOT NULL,
@@ -35,30 +40,57 @@ const laterColumns = [
   ["ended", "digest"],
 ] as const;
 /**
- * Small outcomes that their clients were told with the answer, hundreds a row, as told-pack.ts makes them: nearly nobody asks for one again.
- * `first_s` and `last_s` are seconds of their ids.
+ * Packs: rows with hundreds of small outcomes that clients have (row-text.ts). Hardly any is read again. `first_s` and `last_s` are the first and last
+ * second of the ids.
  */
-const toldTable = `
+const packTable = `
   CREATE TABLE IF NOT EXISTS told (
     seq INTEGER PRIMARY KEY, first_s INTEGER NOT NULL, last_s INTEGER NOT NULL, count INTEGER NOT NULL, bytes INTEGER NOT NULL,
     written_ms REAL NOT NULL, ids TEXT NOT NULL, heads TEXT NOT NULL, texts TEXT NOT NULL
   ) STRICT;
   CREATE INDEX IF NOT EXISTS told_by_second ON told (last_s, first_s);
 `;
-/** Whom to tell of predictions, until that is done. */
+/** Undelivered webhooks. */
 const webhooksTable = `
   CREATE TABLE IF NOT EXISTS webhooks (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, webhook TEXT NOT NULL
   ) STRICT;
 `;
 
-/**
- * Makes the tables in an empty database.
- * @throws SconceError `predictions_unusable` for one of another program or of a newer sconce
- */
-export function prepareSchema(database: Database, path: string): void {
+/** @throws an error of SQLite or the disk, or an Error with the reason as a part of a sentence */
+export function connect({ path, sync }: Pick<DatabaseOptions, "path" | "sync">): Database {
+  makePrivate(path);
+  const database = new Database(path, { readwrite: true, create: true, strict: true });
+  try {
+    database.run(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
+    prepareSchema(database, path);
+    database.run("PRAGMA journal_mode = WAL");
+    database.run(`PRAGMA synchronous = ${sync}`);
+    database.run("PRAGMA wal_autocheckpoint = 0");
+    database.run(`PRAGMA journal_size_limit = ${MAX_LOG_BYTES}`);
+    database.run("PRAGMA cache_size = -16000");
+    return database;
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+/** SQLite gives its log files the mode of this file. */
+function makePrivate(path: string): void {
+  try {
+    // For a new file only: closing an existing one would release the locks of this process.
+    closeSync(openSync(path, "wx", 0o600));
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+    chmodSync(path, 0o600);
+  }
+}
+
+/** Creates the tables in an empty database. Throws for a database of another program or of a newer sconce. */
+function prepareSchema(database: Database, path: string): void {
   if (number(database, "user_version") === 0 && number(database, "application_id") === 0) {
-    // Kept before the tables are there: later it would take a rewrite of the file.
+    // Must precede the tables: later it would rewrite the file.
     database.run("PRAGMA auto_vacuum = INCREMENTAL");
   }
   database
@@ -67,20 +99,19 @@ export function prepareSchema(database: Database, path: string): void {
       const hasTables = database.query("SELECT 1 FROM sqlite_schema LIMIT 1").get() !== null;
       if (application === 0 && version === 0 && !hasTables) {
         database.run(tables);
-        database.run(toldTable);
+        database.run(packTable);
         database.run(webhooksTable);
         database.run(`PRAGMA application_id = ${APPLICATION_ID}`);
         database.run(`PRAGMA user_version = ${VERSION}`);
         return;
       }
-      if (application !== APPLICATION_ID)
-        throw unusable(path, "it is a database of another program; name another file");
+      if (application !== APPLICATION_ID) throw new Error("it is a database of another program; name another file");
       if (version > VERSION) {
         const versions = `its format is ${version} and this sconce knows ${VERSION}`;
-        throw unusable(path, `a newer sconce wrote it (${versions}); use that one, or name another file`);
+        throw new Error(`a newer sconce wrote it (${versions}); use that one, or name another file`);
       }
-      // Files of earlier releases have no such tables and columns, and these releases do without them.
-      database.run(toldTable);
+      // Files of earlier releases lack these tables and columns. Those releases ignore them.
+      database.run(packTable);
       database.run(webhooksTable);
       for (const [table, column] of laterColumns) {
         const has = database.query("SELECT 1 FROM pragma_table_info(?) WHERE name = ?").get(table, column);
@@ -90,11 +121,7 @@ export function prepareSchema(database: Database, path: string): void {
     .immediate();
   if (statSync(path).size > MAX_CHECKED_BYTES) return;
   const fault = text(database, "quick_check(1)");
-  if (fault !== "ok") throw unusable(path, "it is damaged (SQLITE_CORRUPT); move it away to begin anew");
-}
-
-export function unusable(path: string, reason: string, cause?: unknown): SconceError {
-  return new SconceError("predictions_unusable", `the predictions in ${path} cannot be used: ${reason}`, { cause });
+  if (fault !== "ok") throw new Error("it is damaged (SQLITE_CORRUPT); move it away to begin anew");
 }
 
 function number(database: Database, pragma: string): number {

@@ -1,4 +1,4 @@
-/** Keeps predictions in a SQLite database that outlives this process. The database is on a thread of its own: see sqlite-worker.ts. */
+/** Stores predictions in a SQLite database, which outlives this process. sqlite-worker.ts has the database on a thread of its own. */
 
 import { Gate } from "../../../base/collections/gate.ts";
 import { OpenMap } from "../../../base/collections/open-map.ts";
@@ -7,62 +7,65 @@ import { log } from "../../../base/log.ts";
 import type { FileLock } from "../../../machine/files/lock.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { hashOf } from "../ids.ts";
+import { LargeText } from "../large-text.ts";
 import { MemoryStore } from "../memory-store.ts";
-import type { EndedRecord, PredictionRecord } from "../record.ts";
-import type { KeptRequest, LeftRequest, PredictionStore, RetentionLimits } from "../store.ts";
-import { originOf } from "../stored-origin.ts";
-import { databaseFault } from "./database-fault.ts";
+import type { EndedRecord, Kind, PredictionRecord } from "../record.ts";
+import {
+  type AcceptedRequest,
+  originOf,
+  type PredictionStore,
+  type RetentionLimits,
+  type UnfinishedRequest,
+} from "../store.ts";
+import { databaseFault, unusable, unwritable } from "./database-fault.ts";
 import { lockDatabase } from "./database-lock.ts";
-import { KeptFiles, MAX_INLINE_LENGTH } from "./kept-files.ts";
-import { unusable } from "./prediction-schema.ts";
-import { SqliteLink } from "./sqlite-link.ts";
-import type { OpenMessage } from "./sqlite-messages.ts";
+import { DatabaseThread } from "./database-thread.ts";
+import type { DatabaseOptions, StoredRecord } from "./prediction-database.ts";
 import { SqliteWebhooks } from "./sqlite-webhooks.ts";
-import { SqliteWriter, unwritable } from "./sqlite-writer.ts";
-import { kindOf, recordOf } from "./stored-record.ts";
+import { SqliteWriter } from "./sqlite-writer.ts";
+import { MAX_INLINE_LENGTH, ValueFiles } from "./value-files.ts";
 
-/** Of ended predictions that are answered without asking the database. */
+/** Memory for recent outcomes, which need no query. */
 const RECENT_BYTES = 32 * 1024 * 1024;
-/** Interval between looks for room on a full disk. */
+/** Polling interval of a full disk. */
 const FULL_MS = 1000;
 
 export interface SqliteOptions {
   readonly path: string;
   readonly retention: RetentionLimits;
-  /** `normal` survives the end of a process, however it ends; `full` also a loss of power. */
+  /** `normal` survives every end of the process; `full` also a power loss. */
   readonly sync?: "normal" | "full" | undefined;
-  /** `main` has the file to itself but for members: other processes of the same server, which open it after it. */
+  /** `main` locks the file. Members are other processes of the same server, which open it later. */
   readonly role?: "main" | "member" | undefined;
   readonly memory?: MemoryAccount | undefined;
-  /** Milliseconds since 1970: tells how long there was no process. */
+  /** Milliseconds since 1970; measures the time without a process. */
   readonly wallClock?: (() => number) | undefined;
-  /** Starts the database's thread. */
+  /** Starts the thread of the database. */
   readonly newWorker?: (() => Worker) | undefined;
 }
 
-/** A prediction that this process has created or taken over, and that has not ended. */
+/** An unfinished prediction of this process. */
 interface Live {
   begunAtMs: number | undefined;
-  /** False while its body is being written to a file. */
+  /** False while the body is being written to a file. */
   isQueued: boolean;
 }
 
 export class SqliteStore implements PredictionStore {
-  readonly #path: string;
+  readonly webhooks: SqliteWebhooks;
+  isDetached = false;
   #isClosed = false;
-  isGone = false;
+  readonly #path: string;
   readonly #wallClock: () => number;
-  readonly #link: SqliteLink;
-  readonly #files: KeptFiles;
+  readonly #thread: DatabaseThread;
+  readonly #files: ValueFiles;
   readonly #lock: FileLock | undefined;
   readonly #writer: SqliteWriter;
-  readonly webhooks: SqliteWebhooks;
-  /** Answers without the database. */
   readonly #recent: MemoryStore;
   readonly #live = new OpenMap<string, Live>(hashOf);
-  /** Records that are being read: many may ask for a large one at the same time. */
+  /** Concurrent readers of a record share one query. */
   readonly #reading = new OpenMap<string, Promise<PredictionRecord | undefined>>(hashOf);
-  /** Large outcomes one after the other: each is in memory twice meanwhile. */
+  /** One large outcome at a time: each is in memory twice while it is read. */
   readonly #readings = new Gate(1);
 
   /** @throws SconceError `predictions_unusable` */
@@ -70,7 +73,11 @@ export class SqliteStore implements PredictionStore {
     const lock = options.role === "member" ? undefined : lockDatabase(options.path);
     try {
       const store = new SqliteStore(options, lock);
-      store.#writer.totals = await store.#link.open();
+      const { isLogDamaged, ...totals } = await store.#thread.open();
+      const { path } = options;
+      if (isLogDamaged)
+        log.error(`The log ${path}-wal was damaged: predictions that it had are lost, and their ids are not found`);
+      store.#writer.totals = totals;
       return store;
     } catch (error) {
       lock?.release();
@@ -79,42 +86,36 @@ export class SqliteStore implements PredictionStore {
   }
 
   private constructor(options: SqliteOptions, lock: FileLock | undefined) {
-    const { path, retention, sync = "normal", role = "main", wallClock = Date.now } = options;
+    const { path, retention, sync = "normal", role = "main", wallClock = Date.now, memory } = options;
     let isMain = role === "main";
-    const openMessage = (): OpenMessage => {
-      const message = { type: "open", path, sync, isMain, wallMs: wallClock(), ...retention } as const;
-      // A later thread of this process finds files that are being written.
+    const databaseOptions = (): DatabaseOptions => {
+      const each = { path, sync, isMain, wallMs: wallClock(), ...retention };
+      // A second thread of this process must not remove files that are being written.
       isMain = false;
-      return message;
+      return each;
     };
     this.#path = path;
     this.#wallClock = wallClock;
     this.#lock = lock;
-    this.#link = new SqliteLink(openMessage, options.newWorker);
-    this.#link.onTended = ({ totals, isGone, isLogDamaged = false }) => {
-      if (isLogDamaged)
-        log.error(`The log ${path}-wal was damaged: predictions that it had are lost, and their ids are not found`);
-      if (isGone && !this.isGone)
+    this.#thread = new DatabaseThread(databaseOptions, options.newWorker);
+    this.#thread.onTended = ({ totals, isDetached }) => {
+      if (isDetached && !this.isDetached)
         log.error(`The predictions in ${path} were deleted or replaced: the server accepts no others; restart it`);
-      this.isGone = isGone;
+      this.isDetached = isDetached;
       this.#writer.totals = totals;
     };
-    this.webhooks = new SqliteWebhooks(path, this.#link);
-    this.#files = new KeptFiles(path, sync === "full");
-    this.#recent = new MemoryStore(
-      { ...retention, maxBytes: Math.min(retention.maxBytes, RECENT_BYTES) },
-      options.memory && { memory: options.memory },
-    );
-    const onRefused = (id: string) => this.#recent.forget(id);
-    const { memory } = options;
+    this.webhooks = new SqliteWebhooks(path, this.#thread);
+    this.#files = new ValueFiles(path, sync === "full");
+    const maxBytes = Math.min(retention.maxBytes, RECENT_BYTES);
+    this.#recent = new MemoryStore({ ...retention, maxBytes }, memory && { memory });
     this.#writer = new SqliteWriter({
       path,
       retention,
       wallClock,
       memory,
-      link: this.#link,
+      thread: this.#thread,
       files: this.#files,
-      onRefused,
+      onRefused: (id) => this.#recent.evict(id),
     });
   }
 
@@ -122,7 +123,7 @@ export class SqliteStore implements PredictionStore {
     return this.#writer.retained;
   }
 
-  async create(request: KeptRequest): Promise<void> {
+  async create(request: AcceptedRequest): Promise<void> {
     const { id, body } = request;
     const live: Live = { begunAtMs: undefined, isQueued: false };
     this.#live.set(id, live);
@@ -133,7 +134,7 @@ export class SqliteStore implements PredictionStore {
         live.isQueued = true;
         await this.#writer.create({ request, file, begunAtMs: live.begunAtMs });
       }
-      // It has ended meanwhile: until its outcome is kept, its body is what a next process begins it again from.
+      // The prediction has ended. The body must stay until the outcome is written, in case that the process is killed before.
       if (file !== undefined && this.#live.get(id) !== live) await this.#writer.flush();
     } catch (error) {
       this.#live.delete(id);
@@ -144,17 +145,11 @@ export class SqliteStore implements PredictionStore {
   }
 
   begun(id: string): void {
-    const live = this.#live.get(id);
-    if (live === undefined) return;
-    live.begunAtMs = this.#wallClock();
-    if (live.isQueued) this.#writer.begun(id, live.begunAtMs);
+    this.#setBegun(id, this.#wallClock());
   }
 
   interrupted(id: string): void {
-    const live = this.#live.get(id);
-    if (live === undefined) return;
-    live.begunAtMs = undefined;
-    if (live.isQueued) this.#writer.begun(id, undefined);
+    this.#setBegun(id, undefined);
   }
 
   finish(record: EndedRecord): void {
@@ -164,39 +159,34 @@ export class SqliteStore implements PredictionStore {
   }
 
   async get(id: string): Promise<PredictionRecord | undefined> {
-    // Recent ones are forgotten oldest first: what was told since the oldest of them needs no search.
-    const known = this.#recent.recall(id) ?? this.#writer.find(id, this.#recent.oldestMs);
+    const known = this.#recent.recall(id) ?? this.#writer.find(id);
     if (known !== undefined) {
       await this.#writer.written(id);
       return known;
     }
     let reading = this.#reading.get(id);
     if (reading === undefined) {
-      reading = this.#read(() => this.#recordOf(id)).finally(() => this.#reading.delete(id));
+      reading = this.#read(() => this.#query(id)).finally(() => this.#reading.delete(id));
       this.#reading.set(id, reading);
     }
     return reading;
   }
 
-  async #recordOf(id: string): Promise<PredictionRecord | undefined> {
-    const stored = await this.#link.get(id);
-    return stored && this.#readings.run(this, () => recordOf(stored, this.#files));
-  }
-
-  async *left(owners: (owner: string) => boolean, onFull?: () => void): AsyncGenerator<LeftRequest> {
-    const found = await this.#read(() => this.#link.owners());
+  async *takeOver(owners: (owner: string) => boolean, onFull?: () => void): AsyncGenerator<UnfinishedRequest> {
+    const found = await this.#read(() => this.#thread.call("owners", undefined));
     const chosen = [...found.owners].filter(owners).join("");
+    const { upTo } = found;
     let after = 0;
     while (chosen !== "") {
-      const taken = await this.#read(() => this.#link.take({ owners: chosen, after, upTo: found.upTo }));
-      if (taken === undefined || this.#isClosed) return;
-      if (taken === "full") {
+      const stored = await this.#read(() => this.#thread.call("takeOver", { owners: chosen, after, upTo }));
+      if (stored === undefined || this.#isClosed) return;
+      if (stored === "full") {
         onFull?.();
         await Bun.sleep(FULL_MS);
         if (this.#isClosed) return;
         continue;
       }
-      const { row, file, kind, ...request } = taken;
+      const { row, file, kind, origin, digest, ...request } = stored;
       after = row;
       const body = file === null ? request.body : await this.#read(() => this.#files.read(file));
       if (body === undefined) {
@@ -205,13 +195,7 @@ export class SqliteStore implements PredictionStore {
         continue;
       }
       this.#live.set(request.id, { begunAtMs: undefined, isQueued: true });
-      yield {
-        ...request,
-        kind: kindOf(kind),
-        body,
-        origin: originOf(request.origin),
-        digest: request.digest || undefined,
-      };
+      yield { ...request, kind: kindOf(kind), body, origin: originOf(origin), digest: digest || undefined };
     }
   }
 
@@ -228,10 +212,22 @@ export class SqliteStore implements PredictionStore {
     await this.#writer.stop();
     await this.webhooks.stop();
     try {
-      await this.#link.close();
+      await this.#thread.close();
     } finally {
       this.#lock?.release();
     }
+  }
+
+  #setBegun(id: string, atMs: number | undefined): void {
+    const live = this.#live.get(id);
+    if (live === undefined) return;
+    live.begunAtMs = atMs;
+    if (live.isQueued) this.#writer.begun(id, atMs);
+  }
+
+  async #query(id: string): Promise<PredictionRecord | undefined> {
+    const stored = await this.#thread.call("get", id);
+    return stored && this.#readings.run(this, () => recordOf(stored, this.#files));
   }
 
   async #read<T>(read: () => Promise<T>): Promise<T> {
@@ -241,4 +237,31 @@ export class SqliteStore implements PredictionStore {
       throw unusable(this.#path, messageOf(error), error);
     }
   }
+}
+
+/** @returns undefined if retention has removed the file meanwhile */
+async function recordOf(stored: StoredRecord, files: ValueFiles): Promise<PredictionRecord | undefined> {
+  const { status, file, fileMembersBytes, startedAtMs, finishedAtMs, ...record } = stored;
+  const content = file === null ? undefined : await files.read(file);
+  if (file !== null && content === undefined) return undefined;
+  const members = content === undefined ? stored.members : new LargeText([content.subarray(0, fileMembersBytes)]);
+  return {
+    id: record.id,
+    kind: kindOf(record.kind),
+    count: record.count,
+    itemsDone: record.itemsDone,
+    createdAtMs: record.createdAtMs,
+    startedAtMs: startedAtMs ?? undefined,
+    finishedAtMs: finishedAtMs ?? undefined,
+    outcome: status === null ? undefined : { status: status === "success" ? "success" : "failed", members },
+    logs:
+      content === undefined
+        ? record.logs
+        : new TextDecoder("utf-8", { ignoreBOM: true }).decode(content.subarray(fileMembersBytes)),
+    digest: record.digest || undefined,
+  };
+}
+
+function kindOf(kind: string): Kind {
+  return kind === "demo" ? "demo" : "prediction";
 }

@@ -1,59 +1,59 @@
-/** Who is still to be told of predictions, in their database: a table of its own, with one commit for all of a turn of the loop. */
+/** Undelivered webhooks in a table of the database. The changes of one turn of the event loop share a commit. */
 
 import { messageOf } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
-import type { KeptWebhook, Told, WebhookStore } from "../../webhooks/webhook-store.ts";
-import { unusable } from "./prediction-schema.ts";
-import type { SqliteLink } from "./sqlite-link.ts";
-import { unwritable } from "./sqlite-writer.ts";
+import type { StoredWebhook, WebhookKey, WebhookStore } from "../../webhooks/webhook-store.ts";
+import { unusable, unwritable } from "./database-fault.ts";
+import type { DatabaseThread } from "./database-thread.ts";
 
-/** Before what could not be forgotten is tried again. */
+/** Pause before a failed removal is tried again. */
 const RETRY_MS = 1000;
 
-interface Kept {
+interface Added {
   readonly webhook: string;
   readonly done: PromiseWithResolvers<void>;
 }
 
 export class SqliteWebhooks implements WebhookStore {
   readonly #path: string;
-  readonly #link: SqliteLink;
-  /** By the ids of their predictions. */
-  #kept = new Map<string, Kept>();
-  /** Before those above are kept: an id may be taken again. */
-  #forgotten: string[] = [];
+  readonly #thread: DatabaseThread;
+  /** By prediction id. */
+  #added = new Map<string, Added>();
+  /** Removals precede the additions of a commit: a later prediction may have the same id. */
+  #removed: string[] = [];
   #isScheduled = false;
-  /** Ends with the last commit that was begun. */
+  /** The last commit. */
   #written = Promise.resolve();
 
-  constructor(path: string, link: SqliteLink) {
+  constructor(path: string, thread: DatabaseThread) {
     this.#path = path;
-    this.#link = link;
+    this.#thread = thread;
   }
 
   keep(id: string, webhook: string): Promise<void> {
     const done = Promise.withResolvers<void>();
-    this.#kept.set(id, { webhook, done });
+    this.#added.set(id, { webhook, done });
     this.#wake();
     return done.promise;
   }
 
-  forget({ id }: Told): void {
-    this.#kept.get(id)?.done.resolve();
-    this.#kept.delete(id);
-    this.#forgotten.push(id);
+  forget({ id }: WebhookKey): void {
+    this.#added.get(id)?.done.resolve();
+    this.#added.delete(id);
+    this.#removed.push(id);
     this.#wake();
   }
 
-  async left(owners: (owner: string) => boolean): Promise<readonly KeptWebhook[]> {
+  async left(owners: (owner: string) => boolean): Promise<readonly StoredWebhook[]> {
     try {
-      return (await this.#link.webhooks()).filter(({ id }) => owners(id.slice(0, 1)));
+      const all = await this.#thread.call("webhooks", undefined);
+      return all.filter(({ id }) => owners(id.slice(0, 1)));
     } catch (error) {
       throw unusable(this.#path, messageOf(error), error);
     }
   }
 
-  /** Writes what it can. */
+  /** Writes the remaining changes, if it can. */
   async stop(): Promise<void> {
     await this.#written;
     await this.#write();
@@ -69,18 +69,18 @@ export class SqliteWebhooks implements WebhookStore {
 
   async #write(): Promise<void> {
     this.#isScheduled = false;
-    const [kept, forgotten] = [this.#kept, this.#forgotten];
-    [this.#kept, this.#forgotten] = [new Map(), []];
-    if (kept.size + forgotten.length === 0) return;
+    const [added, removed] = [this.#added, this.#removed];
+    [this.#added, this.#removed] = [new Map(), []];
+    if (added.size + removed.length === 0) return;
     try {
-      const rows = Array.from(kept, ([id, { webhook }]): KeptWebhook => ({ id, webhook }));
-      await this.#link.keepWebhooks({ kept: JSON.stringify(rows), forgotten: JSON.stringify(forgotten) });
-      for (const { done } of kept.values()) done.resolve();
+      const rows = Array.from(added, ([id, { webhook }]): StoredWebhook => ({ id, webhook }));
+      await this.#thread.call("writeWebhooks", { added: JSON.stringify(rows), removed: JSON.stringify(removed) });
+      for (const { done } of added.values()) done.resolve();
     } catch (error) {
-      for (const { done } of kept.values()) done.reject(unwritable(messageOf(error), error));
-      if (forgotten.length === 0) return;
-      log.debug(`Webhooks that were told stay in ${this.#path}: ${messageOf(error)}`);
-      this.#forgotten.push(...forgotten);
+      for (const { done } of added.values()) done.reject(unwritable(messageOf(error), error));
+      if (removed.length === 0) return;
+      log.debug(`Delivered webhooks stay in ${this.#path}: ${messageOf(error)}`);
+      this.#removed.push(...removed);
       setTimeout(() => this.#wake(), RETRY_MS).unref();
     }
   }

@@ -1,69 +1,53 @@
-/** The thread that has the database of predictions: nobody who answers clients waits for a disk, a lock or a checkpoint. */
-import { messageOf, SconceError } from "../../../base/errors.ts";
+/** The thread of the database. The event loop of the server never waits for a disk, a lock or a checkpoint. */
 import { databaseFault } from "./database-fault.ts";
+import type { Answer, Argument, Call, Method, Result, Tended } from "./database-thread.ts";
 import { PredictionDatabase } from "./prediction-database.ts";
-import { decodeBatch } from "./sqlite-batch.ts";
-import type { Answer, Numbered, TakeMessage, Tended } from "./sqlite-messages.ts";
 
 declare const self: Worker;
 
-/** Without a message for as long, the thread does what can wait. */
+/** Maintenance begins this long after the last call. */
 const IDLE_MS = 100;
-/** Interval between looks for expired predictions and at the file. */
+/** Interval of maintenance on an idle thread. */
 const PAUSE_MS = 1000;
 
 let database: PredictionDatabase | undefined;
 let timer: ReturnType<typeof setTimeout> | undefined;
 
-self.onmessage = ({ data }: MessageEvent<Numbered>) => {
+const methods: { readonly [M in Method]: (argument: Argument<M>) => Result<M> } = {
+  open(options) {
+    database = PredictionDatabase.open(options);
+    return { ...database.totals, isLogDamaged: database.isLogDamaged };
+  },
+  write: (batch) => opened().write(batch),
+  get: (id) => opened().get(id),
+  owners: () => opened().owners(),
+  takeOver: (selection) => opened().takeOver(selection),
+  writeWebhooks: (changes) => opened().writeWebhooks(changes),
+  webhooks: () => opened().webhooks(),
+  close() {
+    opened().close();
+    database = undefined;
+  },
+};
+
+self.onmessage = ({ data }: MessageEvent<Call>) => {
   self.postMessage(answer(data));
-  if (data.type === "write") quietly(() => database?.checkLog());
+  if (data.method === "write") quietly(() => database?.checkLog());
   tendIn(IDLE_MS);
 };
 
-function answer(message: Numbered): Answer {
-  const { number } = message;
+function answer<M extends Method>({ number, method, argument }: Call<M>): Answer {
   try {
-    if (message.type === "open") {
-      database = PredictionDatabase.open(message);
-      const { totals, isGone, isLogDamaged } = database;
-      if (isLogDamaged) self.postMessage({ totals, isGone, isLogDamaged } satisfies Tended);
-      return { number, totals };
-    }
-    if (database === undefined) return { number, fault: "it is not open" };
-    switch (message.type) {
-      case "write":
-        return { number, written: database.write(decodeBatch(message), message, message.wallMs) };
-      case "get":
-        return { number, record: database.get(message.id) };
-      case "owners":
-        return { number, owners: database.owners() };
-      case "take":
-        return taken(number, database, message);
-      case "keepWebhooks":
-        database.keepWebhooks(message);
-        return { number };
-      case "webhooks":
-        return { number, webhooks: database.webhooks() };
-      case "close":
-        database.close();
-        database = undefined;
-        return { number };
-    }
+    return { number, result: methods[method](argument) };
   } catch (error) {
-    if (database?.isGone) self.postMessage({ totals: database.totals, isGone: true } satisfies Tended);
-    return { number, fault: error instanceof SconceError ? messageOf(error) : databaseFault(error) };
+    if (database?.isDetached) self.postMessage({ totals: database.totals, isDetached: true } satisfies Tended);
+    return { number, fault: databaseFault(error) };
   }
 }
 
-/** A full disk is no fault of a take: the request stays, and is taken when there is room. */
-function taken(number: number, from: PredictionDatabase, message: TakeMessage): Answer {
-  try {
-    return { number, taken: from.take(message) };
-  } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "SQLITE_FULL") return { number, isFull: true };
-    throw error;
-  }
+function opened(): PredictionDatabase {
+  if (database === undefined) throw new Error("it is not open");
+  return database;
 }
 
 function tendIn(delayMs: number): void {
@@ -79,12 +63,12 @@ function tend(): void {
     if (database === undefined) return;
     const hasMore = database.tend();
     delayMs = hasMore ? 0 : PAUSE_MS;
-    self.postMessage({ totals: database.totals, isGone: database.isGone } satisfies Tended);
+    self.postMessage({ totals: database.totals, isDetached: database.isDetached } satisfies Tended);
   });
   tendIn(delayMs);
 }
 
-/** What can wait is tried again later; that a disk is full is told by the next write. */
+/** Maintenance runs again later; the next write reports a full disk. */
 function quietly(task: () => void): void {
   try {
     task();

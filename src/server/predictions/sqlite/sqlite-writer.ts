@@ -1,42 +1,40 @@
-/** Writes the queue of changes: one batch at a time, large outcomes to files before, and again what could not be written. */
+/** Writes the changes of the queue, one batch at a time. Large outcomes go to files first; failed batches are written again. */
 
-import { messageOf, SconceError } from "../../../base/errors.ts";
+import { messageOf } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
 import type { Charge } from "../../memory/charge.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { piecesOf } from "../large-text.ts";
 import type { EndedRecord } from "../record.ts";
 import type { RetentionLimits } from "../store.ts";
-import type { Change, EndChange } from "./change.ts";
-import { ChangeQueue } from "./change-queue.ts";
-import { databaseFault } from "./database-fault.ts";
-import type { KeptFiles } from "./kept-files.ts";
-import { encodeBatch } from "./sqlite-batch.ts";
-import type { SqliteLink } from "./sqlite-link.ts";
-import type { Totals } from "./sqlite-messages.ts";
-import { packOf } from "./told-pack.ts";
+import { type Change, ChangeQueue, type CreateChange, type EndChange } from "./change-queue.ts";
+import { databaseFault, unwritable } from "./database-fault.ts";
+import type { DatabaseThread } from "./database-thread.ts";
+import type { Totals } from "./prediction-database.ts";
+import { encodeRows, packOf } from "./row-text.ts";
+import type { ValueFiles } from "./value-files.ts";
 
 /**
- * Ends that were told with the answer are written a few at a time: a thousand a second cost a hundredth of a core. Of more that wait a share is
- * written each time, so that a server that makes ten thousand a second has about a second of them to write, and forgets none before its time.
+ * Deferred outcomes are written in small steps: a thousand a second cost a hundredth of a core. Each step writes at least this count, and this share of
+ * a long queue, so that ten thousand outcomes a second wait for about a second.
  */
-const LAZY_MS = 250;
-const LAZY_COUNT = 250;
-const LAZY_SHARE = 0.25;
-/** What cannot be written is tried again after the first, then after twice as long, up to the last. */
+const DEFER_MS = 250;
+const DEFER_COUNT = 250;
+const DEFER_SHARE = 0.25;
+/** The pause after a failed write; it doubles up to the second value. */
 const RETRY_MS = { first: 250, last: 10_000 };
-/** Outcomes that are written to files at the same time. */
+/** Concurrent writes of files. */
 const MAX_FILING = 4;
 
 export interface WriterOptions {
   readonly path: string;
   readonly retention: RetentionLimits;
-  readonly link: SqliteLink;
-  readonly files: KeptFiles;
+  readonly thread: DatabaseThread;
+  readonly files: ValueFiles;
   readonly wallClock: () => number;
-  /** Counts outcomes that are not written yet. */
+  /** Charged with unwritten outcomes. */
   readonly memory?: MemoryAccount | undefined;
-  /** Told of an outcome that was not the first. */
+  /** Called for a second outcome. */
   readonly onRefused: (id: string) => void;
 }
 
@@ -45,22 +43,22 @@ export class SqliteWriter {
   readonly #queue: ChangeQueue;
   readonly #charge: Charge | undefined;
   #totals: Totals = { totalCount: 0, totalBytes: 0 };
-  /** Being committed. */
+  /** The batch of the current commit. */
   #posted: readonly Change[] = [];
-  /** Being written to files, by id. */
+  /** Outcomes in the writing to files, by id. */
   readonly #filing = new Map<string, EndChange>();
-  /** Settled when the last of them is. */
+  /** Settles with the last of them. */
   #lastFiled: Promise<void> = Promise.resolve();
   #isScheduled = false;
   #isStopped = false;
-  #lazyTimer: ReturnType<typeof setTimeout> | undefined;
-  /** Runs while nothing can be written; then creations alone are tried, as someone waits for them. */
+  #deferTimer: ReturnType<typeof setTimeout> | undefined;
+  /** Runs after a failure. Meanwhile only creations are tried, because their clients wait. */
   #retryTimer: ReturnType<typeof setTimeout> | undefined;
-  /** 0 while all can be written. */
+  /** 0 without a failure. */
   #retryMs = 0;
-  /** Once all changes before this number are written, all can be written again. */
+  /** The failure is over when all changes before this number are written. */
   #faultyUpTo = 0;
-  /** Never rejected. */
+  /** Writes that run; they never reject. */
   readonly #attempts = new Set<Promise<void>>();
   #flushes: PromiseWithResolvers<void>[] = [];
 
@@ -70,23 +68,23 @@ export class SqliteWriter {
     this.#charge = options.memory?.add("outputs", 0);
   }
 
-  /** Of the database, as of its last commit. */
+  /** Totals of the database after its last commit. */
   set totals(totals: Totals) {
     this.#totals = totals;
   }
 
-  /** With what is not written yet. */
+  /** Includes unwritten outcomes. */
   get retained(): { count: number; bytes: number } {
     const { maxCount, maxBytes } = this.#options.retention;
     const { count, bytes } = this.#queue.unwritten;
     const all = { count: this.#totals.totalCount + count, bytes: this.#totals.totalBytes + bytes };
-    // What is over the limits goes with the next commit; one result alone may be larger than all together.
+    // The next commit evicts the excess. The newest result is retained whatever its size.
     if (all.count <= 1) return all;
     return { count: Math.min(all.count, maxCount), bytes: Math.min(all.bytes, maxBytes) };
   }
 
   /** @throws SconceError `predictions_unwritable` */
-  create(change: Omit<Parameters<ChangeQueue["create"]>[0], "waiting">): Promise<void> {
+  create(change: Pick<CreateChange, "request" | "file" | "begunAtMs">): Promise<void> {
     if (this.#isStopped) throw unwritable("it is closed");
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.#queue.create({ ...change, waiting: { resolve, reject } });
@@ -94,69 +92,64 @@ export class SqliteWriter {
     return promise;
   }
 
-  /** @param begunAtMs undefined: not any more */
+  /** @param begunAtMs undefined after an interruption */
   begun(id: string, begunAtMs: number | undefined): void {
     this.#queue.begun(id, begunAtMs);
     this.#wake();
   }
 
+  /** Removes an unfinished prediction. */
   drop(id: string): void {
     this.#queue.drop(id);
     this.#wake();
   }
 
-  /** @param isCreated whether a request of it may be in the database; else there is no hurry */
-  end(record: EndedRecord, bytes: number, isCreated: boolean): void {
+  /** @param isStored whether the database may have the request; if not, the write is deferred */
+  end(record: EndedRecord, bytes: number, isStored: boolean): void {
     if (this.#isStopped) return;
-    this.#queue.end(record, bytes, isCreated);
+    this.#queue.end(record, bytes, isStored);
     this.#charge?.grow(bytes);
     if (this.#queue.hasDue) this.#wake();
-    if (!isCreated) this.#lazyTimer ??= setTimeout(this.#writeLazy, LAZY_MS);
+    if (!isStored) this.#deferTimer ??= setTimeout(this.#writeDeferred, DEFER_MS);
   }
 
-  /**
-   * An outcome that is not written yet.
-   * @param upToMs of those that were told with the answer, later ones are not looked for, by the monotonic clock
-   */
-  find(id: string, upToMs: number): EndedRecord | undefined {
+  /** An outcome that is not written yet. */
+  find(id: string): EndedRecord | undefined {
     const posted = this.#posted.find((change) => change.id === id);
     if (posted?.op === "end") return posted.record;
-    return this.#filing.get(id)?.record ?? this.#queue.find(id, upToMs);
+    return this.#filing.get(id)?.record ?? this.#queue.find(id);
   }
 
-  /** Resolves when the outcome of a prediction that was kept as a request is written, or cannot be now. */
+  /** Resolves when the outcome of a stored request is written, or its write has failed. */
   async written(id: string): Promise<void> {
-    while (this.#isOnItsWay(id) && this.#retryTimer === undefined && !this.#isStopped) {
-      const turn = Promise.withResolvers<void>();
-      this.#flushes.push(turn);
-      await turn.promise.catch(() => {});
+    while (this.#isPending(id) && this.#retryTimer === undefined && !this.#isStopped) {
+      const flush = Promise.withResolvers<void>();
+      this.#flushes.push(flush);
+      await flush.promise.catch(() => {});
     }
   }
 
-  #isOnItsWay(id: string): boolean {
-    return (
-      this.#queue.hasEnd(id) ||
-      this.#filing.has(id) ||
-      this.#posted.some(({ id: each, op }) => each === id && op === "end")
-    );
+  #isPending(id: string): boolean {
+    const isPosted = () => this.#posted.some(({ id: each, op }) => each === id && op === "end");
+    return this.#queue.hasEnd(id) || this.#filing.has(id) || isPosted();
   }
 
-  /** @throws SconceError `predictions_unwritable` when not all can be written now; it is tried again all the same */
+  /** @throws SconceError `predictions_unwritable` after a failed write, which is tried again all the same */
   async flush(): Promise<void> {
     const { nextNumber } = this.#queue;
-    // What they say of the disk is no news.
+    // Their failures were reported already.
     await Promise.all(this.#attempts);
     this.#queue.hasten();
     this.#stopRetrying();
     while (this.#oldestNumber() < nextNumber && !this.#isStopped) {
-      const turn = Promise.withResolvers<void>();
-      this.#flushes.push(turn);
+      const flush = Promise.withResolvers<void>();
+      this.#flushes.push(flush);
       this.#wake();
-      await turn.promise;
+      await flush.promise;
     }
   }
 
-  /** Writes what it can. */
+  /** Writes the remaining changes, if it can. */
   async stop(): Promise<void> {
     try {
       await this.flush();
@@ -164,17 +157,17 @@ export class SqliteWriter {
       log.warn(`${this.#queue.unwritten.count} outcomes are lost: ${messageOf(error)}`);
     }
     this.#isStopped = true;
-    clearTimeout(this.#lazyTimer);
+    clearTimeout(this.#deferTimer);
     this.#stopRetrying();
   }
 
-  readonly #writeLazy = (): void => {
-    this.#lazyTimer = undefined;
-    this.#queue.hasten(Math.max(LAZY_COUNT, Math.ceil(LAZY_SHARE * this.#queue.lazyCount)));
+  readonly #writeDeferred = (): void => {
+    this.#deferTimer = undefined;
+    this.#queue.hasten(Math.max(DEFER_COUNT, Math.ceil(DEFER_SHARE * this.#queue.deferredCount)));
     this.#wake();
   };
 
-  /** One batch a turn of the loop, and one at a time: what comes meanwhile goes into the next transaction. */
+  /** Posts one batch at a time, once per turn of the event loop. Later changes go into the next transaction. */
   #wake(): void {
     if (this.#isScheduled || this.#isStopped || this.#posted.length > 0) return;
     this.#isScheduled = true;
@@ -184,20 +177,20 @@ export class SqliteWriter {
   readonly #post = (): void => {
     this.#isScheduled = false;
     const isFaulty = this.#retryTimer !== undefined;
-    const { changes, told, large } = isFaulty
+    const { changes, packed, large } = isFaulty
       ? this.#queue.takeCreations()
       : this.#queue.take(MAX_FILING - this.#filing.size);
     for (const change of large) {
       this.#lastFiled = this.#file(change, this.#lastFiled);
       this.#attempt(this.#lastFiled);
     }
-    if (this.#queue.lazyCount > 0) this.#lazyTimer ??= setTimeout(this.#writeLazy, LAZY_MS);
-    if (changes.length + told.length === 0) {
-      // Retention may have dropped all that was to be flushed.
+    if (this.#queue.deferredCount > 0) this.#deferTimer ??= setTimeout(this.#writeDeferred, DEFER_MS);
+    if (changes.length + packed.length === 0) {
+      // Retention may have dropped the changes that a flush waits for.
       if (this.#filing.size === 0) this.#endFlushes();
       return;
     }
-    this.#attempt(this.#commit(changes, told));
+    this.#attempt(this.#commit(changes, packed));
   };
 
   #attempt(attempt: Promise<void>): void {
@@ -205,28 +198,28 @@ export class SqliteWriter {
     void attempt.finally(() => this.#attempts.delete(attempt));
   }
 
-  async #commit(changes: readonly Change[], told: readonly EndChange[]): Promise<void> {
-    const { wallClock, link, onRefused } = this.#options;
-    this.#posted = told.length === 0 ? changes : [...changes, ...told];
+  async #commit(changes: readonly Change[], packed: readonly EndChange[]): Promise<void> {
+    const { wallClock, thread, onRefused } = this.#options;
+    this.#posted = packed.length === 0 ? changes : [...changes, ...packed];
     try {
       const nowMs = performance.now();
-      const batch = { ...encodeBatch(changes, nowMs), ...packOf(told, nowMs) };
-      const { refused, ...totals } = await link.write({ ...batch, wallMs: wallClock() });
+      const batch = { ...encodeRows(changes, nowMs), ...packOf(packed, nowMs), wallMs: wallClock() };
+      const { refused, ...totals } = await thread.call("write", batch);
       this.#posted = [];
       this.#totals = totals;
       for (const id of refused === "" ? [] : refused.split(" ")) onRefused(id);
       for (const change of changes) if ("waiting" in change) change.waiting?.resolve();
-      // Retention may have dropped others meanwhile.
+      // Retention may have dropped other outcomes meanwhile.
       this.#charge?.grow(this.#unwrittenBytes() - this.#charge.bytes);
       this.#succeeded();
     } catch (error) {
       this.#posted = [];
-      this.#failed(messageOf(error), [...changes, ...told]);
+      this.#failed(messageOf(error), [...changes, ...packed]);
     }
     if (this.#queue.hasDue) this.#wake();
   }
 
-  /** @param earlier of the file before it: rows are made in the order in which predictions ended, as the oldest row goes first */
+  /** @param earlier the file before this one. Retention evicts rows in their order, so they must have the order of the ends. */
   async #file(change: EndChange, earlier: Promise<void>): Promise<void> {
     const { id, record } = change;
     this.#filing.set(id, change);
@@ -250,7 +243,7 @@ export class SqliteWriter {
     this.#stopRetrying();
   }
 
-  /** Creations are refused; ends stay in memory, can be read, and are written later. */
+  /** Refuses creations. Outcomes stay in memory, where clients can read them, until a write succeeds. */
   #failed(reason: string, changes: readonly Change[]): void {
     const error = unwritable(reason);
     this.#faultyUpTo = this.#queue.nextNumber;
@@ -259,8 +252,8 @@ export class SqliteWriter {
       log.warn(`The predictions in ${path} cannot be written: ${reason}. What ends stays in memory until they can.`);
     }
     for (const change of changes) if ("waiting" in change) change.waiting?.reject(error);
-    const ends = changes.filter(({ op }) => op !== "create");
-    this.#queue.putBack(ends.map((change) => (change.op === "end" ? { ...change, waiting: undefined } : change)));
+    const retried = changes.filter(({ op }) => op !== "create");
+    this.#queue.putBack(retried.map((change) => (change.op === "end" ? { ...change, waiting: undefined } : change)));
     for (const { reject } of this.#flushes.splice(0)) reject(error);
     if (this.#retryTimer !== undefined || this.#isStopped) return;
     this.#retryMs = Math.min(RETRY_MS.last, Math.max(RETRY_MS.first, this.#retryMs * 2));
@@ -270,7 +263,7 @@ export class SqliteWriter {
     }, this.#retryMs);
   }
 
-  /** Each looks again whether all that it waits for is written. */
+  /** Lets each flush check again whether its changes are written. */
   #endFlushes(): void {
     for (const { resolve } of this.#flushes.splice(0)) resolve();
   }
@@ -285,13 +278,7 @@ export class SqliteWriter {
   }
 
   #oldestNumber(): number {
-    const taken = [...this.#posted, ...this.#filing.values()].map(({ number }) => number);
-    return taken.reduce((oldest, number) => Math.min(oldest, number), this.#queue.oldestNumber());
+    const numbers = [...this.#posted, ...this.#filing.values()].map(({ number }) => number);
+    return numbers.reduce((oldest, number) => Math.min(oldest, number), this.#queue.oldestNumber());
   }
-}
-
-/** The path is for the log: clients are shown this. */
-export function unwritable(reason: string, cause?: unknown): SconceError {
-  const message = `the prediction cannot be kept now: the store says that ${reason}`;
-  return new SconceError("predictions_unwritable", message, { cause });
 }

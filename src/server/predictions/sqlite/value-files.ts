@@ -1,16 +1,16 @@
-/** Bodies and outcomes that are too large for a database's rows: files in a folder beside it. */
+/** Files for bodies and outcomes that are too large for rows, in a folder beside the database. */
 import { chmodSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
 import { join } from "node:path";
 
-/** Larger ones lie in files: they never cross to the database's thread. */
+/** Longer values go to files, and never cross to the database's thread. */
 export const MAX_INLINE_LENGTH = 64 * 1024;
 
-export class KeptFiles {
+export class ValueFiles {
   readonly folder: string;
   readonly #isDurable: boolean;
 
-  /** @param isDurable whether a file that was written is there after a power loss */
+  /** @param isDurable whether written files survive a power loss */
   constructor(databasePath: string, isDurable: boolean) {
     this.folder = `${databasePath}-files`;
     this.#isDurable = isDurable;
@@ -21,9 +21,9 @@ export class KeptFiles {
     chmodSync(this.folder, 0o700);
   }
 
-  /** Writes beside the event loop; what fails leaves no file. Returns the file's name. */
+  /** A failed write leaves no file. @returns the name of the file */
   async write(id: string, parts: readonly (string | Uint8Array)[]): Promise<string> {
-    // Two processes may end one prediction: neither writes into the other's file.
+    // Two processes may end one prediction, and must not share a file.
     const name = `${id}.${crypto.randomUUID()}`;
     const path = join(this.folder, name);
     try {
@@ -41,7 +41,7 @@ export class KeptFiles {
     return name;
   }
 
-  /** Undefined when the file is gone. */
+  /** @returns undefined for a missing file */
   async read(name: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
     const file = Bun.file(join(this.folder, name));
     try {
@@ -52,21 +52,21 @@ export class KeptFiles {
     }
   }
 
-  /** One that cannot be removed now is removed by the next process, as it belongs to no row. */
+  /** Ignores errors: the next process sweeps files without rows. */
   async remove(name: string): Promise<void> {
     await rm(join(this.folder, name), { force: true }).catch(() => {});
   }
 
-  /** The same, holding the thread. */
+  /** Synchronous `remove`. */
   removeNow(name: string): void {
     try {
       rmSync(join(this.folder, name), { force: true });
     } catch {
-      // As above.
+      // As in `remove`.
     }
   }
 
-  /** Removes all but these. */
+  /** Removes all other files. */
   sweep(needed: ReadonlySet<string>): void {
     for (const name of readdirSync(this.folder)) {
       if (!needed.has(name)) this.removeNow(name);

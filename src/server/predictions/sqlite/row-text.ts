@@ -1,0 +1,214 @@
+/**
+ * Rows as text, for the database's thread and for packs: to post one text costs a hundredth of as many objects. Each row is a line of fields in
+ * `heads`; its body or outcome lies in `texts`, and the line has the lengths.
+ */
+
+import { secondOf } from "../ids.ts";
+import { byteLengthOf } from "../large-text.ts";
+import { originText, type RetentionLimits } from "../store.ts";
+import type { Change, EndChange } from "./change-queue.ts";
+
+/** An unfinished prediction. */
+export type CreateRow = {
+  readonly op: "create";
+  readonly id: string;
+  readonly kind: string;
+  readonly count: number;
+  readonly createdAtMs: number;
+  readonly timeoutMs: number;
+  /** Milliseconds since `create` of the store. */
+  readonly ageMs: number;
+  readonly begunAtMs: number | null;
+  /** File of a large body. */
+  readonly file: string | null;
+  readonly body: string;
+  /** JSON; empty for an unknown origin. */
+  readonly origin: string;
+  /** Empty for an id that the server chose. */
+  readonly digest: string;
+};
+
+/** An outcome. */
+export type EndRow = {
+  readonly op: "end";
+  readonly id: string;
+  readonly kind: string;
+  readonly count: number;
+  readonly itemsDone: number;
+  readonly createdAtMs: number;
+  readonly startedAtMs: number | null;
+  readonly finishedAtMs: number;
+  readonly status: string;
+  /** Milliseconds since the end. */
+  readonly ageMs: number;
+  /** Bytes for retention. */
+  readonly bytes: number;
+  /** File of large members and logs, and the bytes of its members. */
+  readonly file: string | null;
+  readonly fileMembersBytes: number;
+  readonly members: string;
+  readonly logs: string;
+  readonly digest: string;
+};
+
+export type Row =
+  | CreateRow
+  | EndRow
+  | { readonly op: "begun"; readonly id: string; readonly begunAtMs: number | null }
+  | { readonly op: "drop"; readonly id: string };
+
+export interface RowText {
+  readonly heads: string;
+  readonly texts: string;
+}
+
+/** Small outcomes in one row of the database. */
+export type Pack = {
+  readonly packCount: number;
+  /** Bytes for retention. */
+  readonly packBytes: number;
+  /** Ids, each with a space behind it. */
+  readonly packIds: string;
+  readonly packHeads: string;
+  readonly packTexts: string;
+  /** First and last second of the ids. */
+  readonly firstSecond: number;
+  readonly lastSecond: number;
+};
+
+/** Stands for a missing field. */
+const NONE = "-";
+const MAX_PACK_COUNT = 500;
+/** A larger outcome has a row of its own. */
+const MAX_PACKED_BYTES = 4096;
+/** Retention evicts whole packs, so it must have room for many. */
+const MIN_PACKS = 32;
+
+const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
+
+export function encodeRows(changes: Iterable<Change>, nowMs: number): RowText {
+  let heads = "";
+  let texts = "";
+  for (const change of changes) {
+    switch (change.op) {
+      case "create": {
+        const { id, kind, count, createdAtMs, timeoutMs, body: stored, digest = NONE } = change.request;
+        const body = change.file !== undefined ? "" : typeof stored === "string" ? stored : utf8.decode(stored);
+        const origin = originText(change.request.origin);
+        const times = `${createdAtMs} ${timeoutMs} ${nowMs - change.atMs} ${change.begunAtMs ?? NONE}`;
+        heads += `c ${id} ${kind} ${count} ${times} ${change.file ?? NONE} ${body.length} ${origin.length} ${digest}\n`;
+        texts += body + origin;
+        break;
+      }
+      case "begun":
+        heads += `b ${change.id} ${change.begunAtMs ?? NONE}\n`;
+        break;
+      case "end": {
+        const { id, kind, count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, outcome, logs } = change.record;
+        const { digest = NONE } = change.record;
+        const { status, members } = outcome;
+        const times = `${createdAtMs} ${startedAtMs ?? NONE} ${finishedAtMs}`;
+        heads += `e ${id} ${kind} ${count} ${itemsDone} ${times} ${status} ${nowMs - change.atMs} ${change.bytes} `;
+        if (change.file === undefined) {
+          heads += `${NONE} 0 ${members.length} ${logs.length} ${digest}\n`;
+          texts += `${members}${logs}`;
+        } else {
+          heads += `${change.file} ${byteLengthOf(members)} 0 0 ${digest}\n`;
+        }
+        break;
+      }
+      case "drop":
+        heads += `d ${change.id}\n`;
+    }
+  }
+  return { heads, texts };
+}
+
+export function* decodeRows({ heads, texts }: RowText): Generator<Row> {
+  let end = 0;
+  const text = (length: string | undefined) => {
+    const start = end;
+    end += Number(length);
+    return texts.slice(start, end);
+  };
+  for (const line of heads.split("\n")) {
+    const [op, id = "", ...rest] = line.split(" ");
+    if (op === "c") {
+      const [kind = "", count, createdAtMs, timeoutMs, ageMs, begunAtMs, file, length, originLength, digest] = rest;
+      yield {
+        op: "create",
+        id,
+        kind,
+        count: Number(count),
+        createdAtMs: Number(createdAtMs),
+        timeoutMs: Number(timeoutMs),
+        ageMs: Number(ageMs),
+        begunAtMs: time(begunAtMs),
+        file: name(file),
+        body: text(length),
+        origin: text(originLength),
+        digest: name(digest) ?? "",
+      };
+    } else if (op === "b") {
+      yield { op: "begun", id, begunAtMs: time(rest[0]) };
+    } else if (op === "e") {
+      const [kind = "", count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, status = "", ageMs, bytes] = rest;
+      const [file, fileMembersBytes, membersLength, logsLength, digest] = rest.slice(9);
+      yield {
+        op: "end",
+        id,
+        kind,
+        count: Number(count),
+        itemsDone: Number(itemsDone),
+        createdAtMs: Number(createdAtMs),
+        startedAtMs: time(startedAtMs),
+        finishedAtMs: Number(finishedAtMs),
+        status,
+        ageMs: Number(ageMs),
+        bytes: Number(bytes),
+        file: name(file),
+        fileMembersBytes: Number(fileMembersBytes),
+        members: text(membersLength),
+        logs: text(logsLength),
+        digest: name(digest) ?? "",
+      };
+    } else if (op === "d") {
+      yield { op: "drop", id };
+    }
+  }
+}
+
+/** Most outcomes of one pack. Below 2 a pack has no benefit. */
+export function packLimit({ maxCount, maxBytes }: RetentionLimits): number {
+  return Math.floor(Math.min(MAX_PACK_COUNT, maxCount / MIN_PACKS, maxBytes / MAX_PACKED_BYTES / MIN_PACKS));
+}
+
+export function fitsPack({ bytes, isStored }: EndChange): boolean {
+  return !isStored && bytes <= MAX_PACKED_BYTES;
+}
+
+export function packOf(changes: readonly EndChange[], nowMs: number): Pack {
+  const { heads, texts } = encodeRows(changes, nowMs);
+  const pack = { packCount: changes.length, packBytes: 0, packIds: "", firstSecond: Infinity, lastSecond: 0 };
+  for (const { id, bytes } of changes) {
+    const second = secondOf(id);
+    pack.packIds += `${id} `;
+    pack.packBytes += bytes;
+    pack.firstSecond = Math.min(pack.firstSecond, second);
+    pack.lastSecond = Math.max(pack.lastSecond, second);
+  }
+  return { ...pack, packHeads: heads, packTexts: texts };
+}
+
+export function findInPack(pack: RowText, id: string): EndRow | undefined {
+  for (const row of decodeRows(pack)) if (row.op === "end" && row.id === id) return row;
+  return undefined;
+}
+
+function time(field: string | undefined): number | null {
+  return field === undefined || field === NONE ? null : Number(field);
+}
+
+function name(field: string | undefined): string | null {
+  return field === undefined || field === NONE ? null : field;
+}

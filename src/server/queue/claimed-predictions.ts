@@ -1,0 +1,231 @@
+/** The predictions that this worker has claimed from the queue, until the queue acknowledges their outcomes. */
+import type { Charge } from "../memory/charge.ts";
+import type { MemoryAccount } from "../memory/memory-account.ts";
+import { byteLengthOf } from "../predictions/large-text.ts";
+import type { EndedRecord, Kind, PredictionRecord } from "../predictions/record.ts";
+import type { PredictionStore, UnfinishedRequest } from "../predictions/store.ts";
+import { LARGE_VALUE_BYTES } from "./large-values.ts";
+import type { QueueDirectory } from "./queue-directory.ts";
+import type { ClaimedRequest, Progress, QueuedOutcome } from "./queue-messages.ts";
+import { QueuedWebhooks } from "./queued-webhooks.ts";
+import { type RetryEntry, RetryQueue } from "./retry-queue.ts";
+
+/**
+ * A long prediction gives most of its capacity back to shorter ones behind it. It keeps a tenth, so that one worker does not claim all long
+ * predictions.
+ */
+const LONG_MS = 500;
+const LONG_SHARE = 0.1;
+/** Other replicas give a prediction up this long after its deadline; its outcome is then worthless. */
+const EXPIRY_MS = 60_000;
+
+export interface ClaimProgress extends Progress {
+  readonly claim: Claim;
+}
+
+export interface Claim {
+  readonly id: string;
+  readonly kind: Kind;
+  /** Part of this worker's capacity, in inputs. */
+  share: number;
+  readonly claimedMs: number;
+  isLong: boolean;
+  /** In `performance.now()` milliseconds. */
+  readonly deadlineMs: number;
+  readonly hasLargeBody: boolean;
+  /** Whether the model has run for one of its inputs. */
+  hasBegun: boolean;
+  ended: EndedRecord | undefined;
+  /** Called when the queue has acknowledged the outcome. */
+  readonly onAcknowledged: (() => void)[];
+  /** The progress that the queue has acknowledged. */
+  reported: Pick<PredictionRecord, "startedAtMs" | "itemsDone"> & { logLength: number; logBytes: number };
+}
+
+interface UnacknowledgedOutcome extends QueuedOutcome, RetryEntry {
+  readonly charge: Charge;
+}
+
+export class ClaimedPredictions implements PredictionStore {
+  readonly retained = { count: 0, bytes: 0 };
+  readonly webhooks: QueuedWebhooks;
+  readonly #queues: QueueDirectory;
+  readonly #memory: MemoryAccount;
+  readonly #claims = new Map<string, Claim>();
+  readonly #smallOutcomes: RetryQueue<UnacknowledgedOutcome>;
+  /** A large outcome takes as long as many small ones, so it must not delay them. */
+  readonly #largeOutcomes: RetryQueue<UnacknowledgedOutcome>;
+  #share = 0;
+  /** Called when capacity is free, and when the last outcome is acknowledged. */
+  onCapacity: () => void = () => {};
+
+  constructor(queues: QueueDirectory, memory: MemoryAccount) {
+    this.#queues = queues;
+    this.webhooks = new QueuedWebhooks(() => queues.all);
+    this.#memory = memory;
+    const options = {
+      send: (outcomes: readonly UnacknowledgedOutcome[]) =>
+        queues.own.finish(outcomes.filter((outcome) => this.#claimOf(outcome) !== undefined)),
+      onSettled: (outcome: UnacknowledgedOutcome) => this.#settled(outcome),
+      onEmpty: () => this.onCapacity(),
+    };
+    this.#smallOutcomes = new RetryQueue(options);
+    this.#largeOutcomes = new RetryQueue(options);
+  }
+
+  /** Capacity in use by unfinished predictions, in inputs. */
+  get share(): number {
+    return this.#share;
+  }
+
+  /** All claims. An ended prediction stays claimed until the queue acknowledges its outcome. */
+  get ids(): string[] {
+    return [...this.#claims.keys()];
+  }
+
+  get unfinished(): Claim[] {
+    return [...this.#claims.values()].filter(({ ended }) => ended === undefined);
+  }
+
+  has(id: string): boolean {
+    return this.#claims.has(id);
+  }
+
+  add({ id, kind, leftMs, hasLargeBody }: ClaimedRequest, share: number): Claim {
+    const claimedMs = performance.now();
+    const before = this.#claims.get(id);
+    // The queue lost the prediction that ended here, and its client sent it again.
+    if (before !== undefined) this.#release(before);
+    this.#share += share;
+    const claim: Claim = {
+      id,
+      kind,
+      share,
+      claimedMs,
+      isLong: false,
+      deadlineMs: claimedMs + leftMs,
+      hasLargeBody,
+      hasBegun: false,
+      ended: undefined,
+      onAcknowledged: [],
+      reported: { startedAtMs: undefined, itemsDone: 0, logLength: 0, logBytes: 0 },
+    };
+    this.#claims.set(id, claim);
+    return claim;
+  }
+
+  /** Whether this replica must still run the prediction. */
+  isUnfinished(claim: Claim): boolean {
+    return this.#claims.get(claim.id) === claim && claim.ended === undefined;
+  }
+
+  /** Removes the claim of a prediction that another replica runs. @returns false for an ended one, whose outcome the queue still gets */
+  drop(id: string): boolean {
+    const claim = this.#claims.get(id);
+    if (claim === undefined || claim.ended !== undefined) return false;
+    this.#claims.delete(id);
+    this.#freeShare(claim);
+    return true;
+  }
+
+  /** Reduces the shares of long predictions. Call this from time to time. */
+  updateShares(): void {
+    const untilMs = performance.now() - LONG_MS;
+    const long = this.unfinished.filter(({ isLong, claimedMs }) => !isLong && claimedMs < untilMs);
+    for (const claim of long) {
+      const share = LONG_SHARE * claim.share;
+      this.#share += share - claim.share;
+      Object.assign(claim, { share, isLong: true });
+    }
+    if (long.length > 0) this.onCapacity();
+  }
+
+  /** Progress that the queue has not acknowledged. */
+  progress(recordOf: (id: string) => PredictionRecord | undefined): ClaimProgress[] {
+    return this.unfinished.flatMap((claim) => {
+      const { id, reported } = claim;
+      const record = recordOf(id);
+      if (record === undefined) return [];
+      const { startedAtMs, itemsDone, logs } = record;
+      const { logLength, logBytes } = reported;
+      if (reported.startedAtMs === startedAtMs && reported.itemsDone === itemsDone && logLength === logs.length)
+        return [];
+      return [{ claim, id, startedAtMs, itemsDone, logBytes, logs: logs.slice(logLength) }];
+    });
+  }
+
+  /** The queue has acknowledged this progress. Without an acknowledgement the next report repeats it. */
+  progressReported(progress: readonly ClaimProgress[]): void {
+    for (const { claim, startedAtMs, itemsDone, logBytes, logs } of progress) {
+      const logLength = claim.reported.logLength + logs.length;
+      claim.reported = { startedAtMs, itemsDone, logLength, logBytes: logBytes + Buffer.byteLength(logs) };
+    }
+  }
+
+  begun(id: string): void {
+    const claim = this.#claims.get(id);
+    if (claim !== undefined) claim.hasBegun = true;
+  }
+
+  finish(record: EndedRecord): void {
+    const claim = this.#claims.get(record.id);
+    if (claim === undefined || claim.ended !== undefined) return;
+    claim.ended = record;
+    const bytes = byteLengthOf(record.outcome.members) + record.logs.length;
+    const charge = this.#memory.add("outputs", bytes);
+    const { deadlineMs, hasLargeBody } = claim;
+    const outcomes = bytes > LARGE_VALUE_BYTES ? this.#largeOutcomes : this.#smallOutcomes;
+    outcomes.add({ record, bytes, hasLargeBody, charge, expiresMs: deadlineMs + EXPIRY_MS });
+    this.#freeShare(claim);
+  }
+
+  /** Resolves when the queue has acknowledged every outcome. */
+  async flush(): Promise<void> {
+    await Promise.all([this.#smallOutcomes.flush(), this.#largeOutcomes.flush()]);
+  }
+
+  create(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  interrupted(): void {}
+
+  /** Reads from the queue, after it has acknowledged an outcome of this replica. */
+  async get(id: string): Promise<PredictionRecord | undefined> {
+    await this.written(id);
+    return this.#queues.read(id);
+  }
+
+  async written(id: string): Promise<void> {
+    const claim = this.#claims.get(id);
+    if (claim?.ended !== undefined) await new Promise<void>((resolve) => claim.onAcknowledged.push(resolve));
+  }
+
+  async *takeOver(): AsyncGenerator<UnfinishedRequest> {}
+
+  close(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  #freeShare(claim: Claim): void {
+    this.#share -= claim.share;
+    this.onCapacity();
+  }
+
+  /** The claim of an outcome; undefined when the same id has been claimed again. */
+  #claimOf({ record }: UnacknowledgedOutcome): Claim | undefined {
+    const claim = this.#claims.get(record.id);
+    return claim?.ended === record ? claim : undefined;
+  }
+
+  #settled(outcome: UnacknowledgedOutcome): void {
+    const claim = this.#claimOf(outcome);
+    if (claim !== undefined) this.#release(claim);
+    outcome.charge[Symbol.dispose]();
+  }
+
+  #release({ id, onAcknowledged }: Claim): void {
+    this.#claims.delete(id);
+    for (const resolve of onAcknowledged) resolve();
+  }
+}

@@ -1,0 +1,76 @@
+/** Sends entries to Redis in batches, and again until Redis acknowledges each entry or the entry expires. */
+
+export interface RetryEntry {
+  readonly bytes: number;
+  /** In `performance.now()` milliseconds. */
+  readonly expiresMs: number;
+}
+
+export interface RetryQueueOptions<T> {
+  /** Rejects while Redis is unavailable. */
+  readonly send: (batch: readonly T[]) => Promise<void>;
+  /** Called for an entry that was acknowledged or has expired. */
+  readonly onSettled?: (entry: T) => void;
+  /** Called when the last entry has settled. */
+  readonly onEmpty?: () => void;
+  /** Further entries are dropped. */
+  readonly maxCount?: number;
+}
+
+/** Limits of one call, which delays the calls behind it. */
+const MAX_BATCH = 64;
+const MAX_BATCH_BYTES = 2 ** 20;
+const RETRY_MS = 200;
+
+export class RetryQueue<T extends RetryEntry> {
+  readonly #options: RetryQueueOptions<T>;
+  readonly #entries: T[] = [];
+  #sending: Promise<void> | undefined;
+
+  constructor(options: RetryQueueOptions<T>) {
+    this.#options = options;
+  }
+
+  /** Sends the entry on the next turn of the event loop, together with the other entries of this turn. */
+  add(entry: T): void {
+    if (this.#entries.length >= (this.#options.maxCount ?? Infinity)) return;
+    this.#entries.push(entry);
+    this.#sending ??= this.#sendAll();
+  }
+
+  /** Resolves when the queue is empty. */
+  async flush(): Promise<void> {
+    await this.#sending;
+  }
+
+  async #sendAll(): Promise<void> {
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    const { send, onSettled, onEmpty } = this.#options;
+    while (this.#entries.length > 0) {
+      const batch = this.#entries.splice(0, this.#nextCount());
+      try {
+        await send(batch);
+        for (const entry of batch) onSettled?.(entry);
+      } catch {
+        const now = performance.now();
+        // Failed entries go to the end: Redis may accept the entries behind them.
+        for (const entry of batch) {
+          if (entry.expiresMs < now) onSettled?.(entry);
+          else this.#entries.push(entry);
+        }
+        await Bun.sleep(RETRY_MS);
+      }
+    }
+    this.#sending = undefined;
+    onEmpty?.();
+  }
+
+  #nextCount(): number {
+    let bytes = 0;
+    const count = this.#entries.findIndex((entry, i) => {
+      bytes += entry.bytes;
+      return i > 0 && (i === MAX_BATCH || bytes > MAX_BATCH_BYTES);
+    });
+    return count < 0 ? this.#entries.length : count;
+  }
+}

@@ -1,0 +1,22 @@
+/** Errors of a connection to Redis tell whether Redis may have carried out the command. */
+import { describe, expect, test } from "bun:test";
+import { isAnswerLost, type RedisLink } from "../src/server/queue/redis-link.ts";
+import { hasRedis, startRedis } from "./helpers/redis.ts";
+import { redisLinks } from "./helpers/redis-links.ts";
+
+describe.skipIf(!hasRedis)(`a failed command (with redis-server${hasRedis ? "" : ": not here"})`, () => {
+  const failureOf = (link: RedisLink, ...command: [string, ...string[]]) =>
+    link.call(...command).catch((error) => error);
+
+  test("lost its answer if it was sent and not answered, and only then", async () => {
+    await using redis = await startRedis();
+    using links = await redisLinks(redis.url);
+    const { link } = links;
+    expect(isAnswerLost(await failureOf(link, "incr"))).toBe(false);
+    redis.pause();
+    expect(isAnswerLost(await failureOf(link, "incr", "x"))).toBe(true);
+    await redis.stop();
+    // Until the connection is closed.
+    while (isAnswerLost(await failureOf(link, "incr", "x")));
+  });
+});
