@@ -1,5 +1,6 @@
 /** What keeps the way of items moving when some of them fail, hang or are large. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { eventsOf } from "./helpers/events.ts";
 import { hold } from "./helpers/hold.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 
@@ -27,6 +28,21 @@ test("inputs that need nothing from elsewhere pass by any number of predictions 
   await gate.arrived("1");
   const image = `data:image/png;base64,${(await Bun.file(`${import.meta.dir}/models/picture/white.png`).bytes()).toBase64()}`;
   expect((await server.client.predict([{ image }])).status).toBe("success");
+});
+
+test("inputs that need nothing from elsewhere pass by a thousand inputs of their prediction whose files hang", async () => {
+  await using server = await store.serve("picture", { maxFetches: 2, allowPrivateUrls: true });
+  await using gate = hold();
+  const image = `data:image/png;base64,${(await Bun.file(`${import.meta.dir}/models/picture/white.png`).bytes()).toBase64()}`;
+  const stuck = Array.from({ length: 1000 }, () => ({ image: gate.url("never") }));
+  const inputs = [...stuck.slice(500), { image }, ...stuck.slice(500), { image }];
+  const response = await server.client.post(inputs, { Accept: "text/event-stream" });
+  const ended: unknown[] = [];
+  for await (const { event, data } of eventsOf(response)) {
+    if (event === "output") ended.push((data as { index: number }).index);
+    if (ended.length === 2) break;
+  }
+  expect(new Set(ended)).toEqual(new Set([500, 1001]));
 });
 
 test("inputs pass by any number of predictions whose preprocessing hangs", async () => {

@@ -40,6 +40,8 @@ const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFet
 const MAX_HOLD_MS = 2;
 /** Most inputs of one list that are fetched, or asynchronously preprocessed, at once: those that hang must not hold up other lists. */
 const MAX_SLOW_OF_ONE = 32;
+/** Most inputs of one list that wait for the files of others before them: inputs without such files pass. */
+const MAX_UNFETCHED = 1024;
 /** Polling interval while nothing moves the queue. */
 const LOOK_MS = 50;
 /** How far `#leastMs` moves towards a slower item; it follows a faster one at once. */
@@ -277,8 +279,9 @@ export class ItemFlow implements EngineListener<ListItem> {
     if (list.isLast && list.ready >= this.#maxReadyOfFailed) return;
     // Rows that a slow `postprocess` of one list has would be all that there is room for.
     if (list.finishing > 0 && list.ready + list.running + list.finishing >= this.#maxFinishingOfOne) return;
-    const isOpen = list.next < list.count && list.fetching + list.fetched.length + list.preparing < MAX_SLOW_OF_ONE;
-    if (isOpen || list.fetched.length > 0) this.#turns.add(list, performance.now());
+    const isOpen = list.next < list.count && list.unfetched.length < MAX_UNFETCHED;
+    const canFetch = list.unfetched.length > 0 && mayFetch(list);
+    if (isOpen || canFetch || list.fetched.length > 0) this.#turns.add(list, performance.now());
   }
 
   /** Takes the next step of a list, which is not in the queue while it does. */
@@ -288,11 +291,13 @@ export class ItemFlow implements EngineListener<ListItem> {
       this.#room.hold(list, -this.#pipeline.fileBytesOf(list.input(fetched)), 0);
       this.#prepare(list, fetched);
     } else {
-      const index = list.next++;
+      const index = (mayFetch(list) ? list.unfetched.shift() : undefined) ?? list.next++;
       try {
         const files = this.#pipeline.remoteFilesOf(list.input(index));
         if (files.length === 0) {
           this.#prepare(list, index);
+        } else if (!mayFetch(list)) {
+          list.unfetched.push(index);
         } else {
           list.fetching += 1;
           void this.#fetch(list, index, files);
@@ -367,4 +372,9 @@ export class ItemFlow implements EngineListener<ListItem> {
     }
     return bytes;
   }
+}
+
+/** Whether the files of one more input of a list may be fetched. */
+function mayFetch({ fetching, fetched, preparing }: ItemList): boolean {
+  return fetching + fetched.length + preparing < MAX_SLOW_OF_ONE;
 }

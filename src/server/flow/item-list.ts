@@ -1,5 +1,6 @@
 /** Inputs on their way to outputs: a prediction's, or those that a demo sends through the model. */
 
+import { Fifo } from "../../base/collections/fifo.ts";
 import type { InRing, Ring } from "../../base/collections/ring.ts";
 import { codedError, type SconceError } from "../../base/errors.ts";
 import type { Item } from "../../engine/engine.ts";
@@ -61,6 +62,8 @@ export class ItemList implements InRing<ItemList> {
   /** Inputs whose files are being fetched, and those that are there and wait to be made ready. */
   fetching = 0;
   readonly fetched: number[] = [];
+  /** Inputs whose files wait to be fetched. */
+  readonly unfetched = new Fifo<number>();
   /** Inputs that the model's code is asynchronously making ready. */
   preparing = 0;
   /** Inputs whose rows wait for their turn, or whose outputs the model's code is asynchronously making. */
