@@ -180,7 +180,7 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
       expect(await failure(store.create(requestOf("b2", { body: `["${"x".repeat(100_000)}"]` })))).toContain(
         "(ENOSPC)",
       );
-      const untold = await failureOf(store.webhooks.keep("b3", "x".repeat(60_000)));
+      const untold = await failureOf(store.webhooks.add("b3", "x".repeat(60_000)));
       expect(untold.code).toBe("predictions_unwritable");
       const ends = [largeEndOf("a1", 60_000), largeEndOf("a2", 100_000), largeEndOf("a4", 60_000)];
       for (const end of ends) store.finish(end);
@@ -189,14 +189,14 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
       expect(warn).toHaveBeenCalledTimes(1);
 
       await Bun.file(`${disk.path}/filler`).delete();
-      await Promise.all([store.create(requestOf("b3")), store.webhooks.keep("b3", "whom")]);
+      await Promise.all([store.create(requestOf("b3")), store.webhooks.add("b3", "whom")]);
       await store.flush();
       expect([warn, info].map(({ mock }) => mock.calls.length)).toEqual([1, 1]);
       await store.close();
       const next = await open(disk);
       for (const end of ends) expect(asText(await next.get(end.id))).toEqual(end);
       expect((await leftOf(next)).map(({ id }) => id)).toEqual(["a3", "b3"]);
-      expect(await next.webhooks.left(() => true)).toEqual([{ id: "b3", webhook: "whom" }]);
+      expect(await next.webhooks.undelivered(() => true)).toEqual([{ id: "b3", webhook: "whom" }]);
       await next.close();
     } finally {
       warn.mockRestore();

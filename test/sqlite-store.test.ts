@@ -293,15 +293,15 @@ describe("webhooks", () => {
   test("are stored until they are forgotten; the last one of an id counts", async () => {
     await using dir = await tempDir();
     const store = await open(dir);
-    await Promise.all(["a1", "a2"].map((id) => store.webhooks.keep(id, "earlier")));
-    store.webhooks.forget({ id: "a1", createdAtMs: 0 });
-    await Promise.all(["a1", "a2"].map((id) => store.webhooks.keep(id, "new")));
-    const kept = store.webhooks.keep("a3", "new");
-    store.webhooks.forget({ id: "a3", createdAtMs: 0 });
+    await Promise.all(["a1", "a2"].map((id) => store.webhooks.add(id, "earlier")));
+    store.webhooks.remove({ id: "a1", createdAtMs: 0 });
+    await Promise.all(["a1", "a2"].map((id) => store.webhooks.add(id, "new")));
+    const kept = store.webhooks.add("a3", "new");
+    store.webhooks.remove({ id: "a3", createdAtMs: 0 });
     await kept;
     await store.close();
     const next = await open(dir);
-    const left = await next.webhooks.left(() => true);
+    const left = await next.webhooks.undelivered(() => true);
     expect(left.map(({ id, webhook }) => `${id} ${webhook}`).sort()).toEqual(["a1 new", "a2 new"]);
     await next.close();
   });

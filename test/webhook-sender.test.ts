@@ -24,7 +24,7 @@ const sendingTo = (options: { guard?: AddressGuard; memory?: MemoryAccount; time
     },
   };
 };
-/** Listens on all addresses of loopback, and does with requests as it is told. */
+/** A TCP server on all loopback addresses, which answers with `answer`. */
 const raw = (answer: (socket: Bun.Socket) => void, closed = () => {}) => {
   const listener = Bun.listen({ hostname: "0.0.0.0", port: 0, socket: { data: answer, close: closed } });
   return {
@@ -33,28 +33,28 @@ const raw = (answer: (socket: Bun.Socket) => void, closed = () => {}) => {
   };
 };
 
-test("a receiver that never answers, or never ends its answer, is waited for as long as all", async () => {
+test("a receiver that never answers, or never ends its answer, has the same time limit", async () => {
   using silent = raw(() => {});
   const closed = Promise.withResolvers<void>();
   using endless = raw((socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx"), closed.resolve);
   using to = sendingTo({ timeoutMs: 50 });
   expect(await to.send(silent.url())).toMatchObject({ result: "failed", why: "The operation timed out." });
-  expect(await to.send(endless.url())).toEqual({ result: "told" });
+  expect(await to.send(endless.url())).toEqual({ result: "delivered" });
   await closed.promise;
 });
 
-test("a receiver that answers is told at once, however many others never do", async () => {
+test("a receiver that answers gets its message at once, however many others never answer", async () => {
   using silent = raw(() => {});
   await using good = receiver();
   using to = sendingTo();
-  expect(await to.send(good.url())).toEqual({ result: "told" });
+  expect(await to.send(good.url())).toEqual({ result: "delivered" });
   const stuck = Array.from({ length: 150 }, (_, i) => to.send(silent.url(`127.1.0.${i + 1}`)));
-  expect(await to.send(good.url())).toEqual({ result: "told" });
+  expect(await to.send(good.url())).toEqual({ result: "delivered" });
   to[Symbol.dispose]();
   await Promise.all(stuck);
 });
 
-test("a receiver whose name leads to a private address the second time is not connected to", async () => {
+test("a host name that resolves to a private address at the second attempt gets no connection", async () => {
   await using inside = receiver();
   const found = ["127.0.0.9", "127.0.0.1"];
   const guard = new AddressGuard({
@@ -68,7 +68,7 @@ test("a receiver whose name leads to a private address the second time is not co
   expect(inside.received).toEqual([]);
 });
 
-test("a receiver is told later where there is no memory for the message", async () => {
+test("a message is sent later while there is no memory for it", async () => {
   await using good = receiver();
   const memory = new MemoryAccount({ maxBytes: 1000 });
   using to = sendingTo({ memory });
@@ -77,10 +77,10 @@ test("a receiver is told later where there is no memory for the message", async 
     using _held = memory.add("bodies", 1000);
     expect(await to.send(good.url())).toMatchObject({ result: "failed", why: "there is no memory for the message" });
   }
-  expect(await to.send(good.url())).toEqual({ result: "told" });
+  expect(await to.send(good.url())).toEqual({ result: "delivered" });
 });
 
-test("where those that wait have their part of the memory more are refused, until some were told", async () => {
+test("new webhooks are refused while the undelivered ones use their share of memory", async () => {
   const answer = Promise.withResolvers<Response>();
   await using to = receiver(() => answer.promise);
   const memory = new MemoryAccount({ maxBytes: 100_000 });

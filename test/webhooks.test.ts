@@ -251,13 +251,13 @@ describe("what happens before the end", () => {
       wanted: ["output"],
       json: () => "",
       read: async () => live.record,
-      tell: async (_, data) => {
+      send: async (_, data) => {
         open += 1;
         const text = await data();
         expect(open).toBe(1);
         open -= 1;
         if (text !== undefined) messages.push(text);
-        return text === undefined ? undefined : { result: "told" };
+        return text === undefined ? undefined : { result: "delivered" };
       },
     });
     live.begin({ outputs: outputs.slice(0, 9000), failure: () => "", release() {} });

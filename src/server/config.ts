@@ -18,7 +18,7 @@ import {
   share,
   someBytes,
 } from "../base/option.ts";
-import { webhookSecret } from "./webhooks/signature.ts";
+import { webhookSecret } from "./webhooks/webhook.ts";
 
 const storeSyncs = ["normal", "full"] as const;
 const roles = ["front", "worker", "both"] as const;

@@ -39,7 +39,7 @@ import type { PredictionService } from "./predictions/service.ts";
 import type { PredictionStore } from "./predictions/store.ts";
 import type { Replica } from "./queue/replica.ts";
 import { fetcherFor, fileCapsOf, maxMemoryOf } from "./serve-limits.ts";
-import { openWebhooks } from "./webhooks/open-webhooks.ts";
+import { openWebhooks } from "./webhooks/webhooks.ts";
 
 /** What a front hands to whoever opens its engine. */
 export interface FrontTools {

@@ -1,11 +1,11 @@
-/** Bytes of the account of memory that something holds, until it is disposed. */
+/** Bytes of the memory account with one owner, who disposes the charge. */
 import type { MemoryAccount, Part } from "./memory-account.ts";
 
 export class Charge implements Disposable {
   readonly #account: MemoryAccount;
   readonly #part: Part;
   #bytes = 0;
-  #isOver = false;
+  #isDisposed = false;
 
   constructor(account: MemoryAccount, part: Part) {
     this.#account = account;
@@ -16,14 +16,14 @@ export class Charge implements Disposable {
     return this.#bytes;
   }
 
-  /** Adds to it, or gives a part of it back. Once it was disposed nothing is counted any more. */
+  /** Adds bytes, or frees a negative number. Does nothing after dispose. */
   grow(bytes: number): void {
-    if (this.#isOver || bytes === 0) return;
+    if (this.#isDisposed || bytes === 0) return;
     this.#bytes += bytes;
     this.#account.count(this.#part, bytes);
   }
 
-  /** Adds to that of a body where there is room; false where there is none. */
+  /** Adds bytes of a body. @returns false if the account has no room */
   tryGrow(bytes: number): boolean {
     if (!this.#account.hasRoom("bodies", bytes, this.#bytes)) return false;
     this.grow(bytes);
@@ -32,6 +32,6 @@ export class Charge implements Disposable {
 
   [Symbol.dispose](): void {
     this.grow(-this.#bytes);
-    this.#isOver = true;
+    this.#isDisposed = true;
   }
 }

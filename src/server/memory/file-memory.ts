@@ -1,12 +1,12 @@
 /**
- * Memory for the files of one input, or of one demo, which need all of them at once: they get it together or not at all. Several that each held a part
- * and waited for the rest would wait for each other.
+ * Memory for the files of one input or demo. All files are needed at once, so two inputs that each held some memory and waited for the rest would
+ * deadlock. At most one input holds memory while it waits.
  */
 import { SconceError } from "../../base/errors.ts";
 import type { Charge } from "./charge.ts";
 import type { MemoryAccount } from "./memory-account.ts";
 
-/** There is no room for one of several files now: all are to be given back. */
+/** The account has no room for one of several files. The caller must free all of them. */
 export class NoRoomNow extends Error {}
 
 export class FileMemory implements Disposable {
@@ -15,7 +15,7 @@ export class FileMemory implements Disposable {
   readonly #isPatient: boolean;
   #asked = 0;
 
-  /** @param isPatient whether files wait for room; where several of one input do, no other input's may do so while it holds some */
+  /** @param isPatient whether files wait for room; the caller ensures that only one input with several files does */
   constructor(account: MemoryAccount, { count, isPatient }: { readonly count: number; readonly isPatient: boolean }) {
     this.#account = account;
     this.#isPatient = isPatient;
@@ -30,12 +30,12 @@ export class FileMemory implements Disposable {
     return this.#charges[index];
   }
 
-  /** What a file of unknown length may be expected to have, for all of them to have room. */
+  /** Size to assume for a file of unknown length, so that all files fit. */
   get maxUnknownBytes(): number {
     return this.#account.maxFileBytes / this.#charges.length;
   }
 
-  /** For its charges alone. */
+  /** Only `FileCharge` calls this. */
   async take(charge: Charge, bytes: number, signal: AbortSignal): Promise<void> {
     const { maxFileBytes } = this.#account;
     this.#asked += bytes;
@@ -56,7 +56,7 @@ export class FileMemory implements Disposable {
   }
 }
 
-/** Of one file. */
+/** Memory of one file. */
 export class FileCharge implements Disposable {
   readonly #memory: FileMemory;
   readonly #charge: Charge;
@@ -75,8 +75,8 @@ export class FileCharge implements Disposable {
   }
 
   /**
-   * Begins it with what the file is expected to have.
-   * @throws SconceError `file_too_large` where there never is room; NoRoomNow; the reason of the signal
+   * Charges the expected size of the file.
+   * @throws SconceError `file_too_large` for files that never fit; NoRoomNow; the reason of the signal
    */
   take(bytes: number, signal: AbortSignal): Promise<void> {
     return this.#memory.take(this.#charge, bytes, signal);

@@ -1,6 +1,6 @@
 /**
- * One account of the bytes that a server holds for its clients. What can still be refused, or wait, is asked for before it is taken; what is
- * there already is added, and keeps new work out. Several processes share an account through counters that all of them see.
+ * The account of the memory that a server holds for clients. Callers ask for memory that they can refuse or delay (`take`), and report memory that
+ * exists already (`add`). Several processes share an account through shared counters.
  */
 import { gcAndSweep } from "bun:jsc";
 import type { PictureRoom } from "../../author/decoding-gate.ts";
@@ -8,22 +8,21 @@ import type { SharedCounter } from "../../machine/processes/shared-counters.ts";
 import { Charge } from "./charge.ts";
 
 /**
- * What bytes are held for: request bodies and what is parsed of them; files that were fetched, from their first byte; pictures while they are decoded or
- * encoded; tensors that wait for a batch, and rows that wait for `postprocess`; outputs and logs of predictions that have not ended; results that can
- * still be read, and webhooks that are to be told of them; answers being sent.
+ * Purposes of memory. bodies: request bodies and parsed inputs. files: fetched files, also partial ones. pictures: pictures in decoding or encoding.
+ * tensors: tensors before their batch, and rows before `postprocess`. outputs: outputs and logs of unfinished predictions. results: retained results, and
+ * undelivered webhooks. answers: answers in transfer.
  */
 export const parts = ["bodies", "files", "pictures", "tensors", "outputs", "results", "answers"] as const;
 export type Part = (typeof parts)[number];
 
-/** Share of the account for pictures. One picture may take all of it; the limits of other parts leave pictures out. */
+/** Share of pictures. One picture may use all of it. The limits of other parts ignore pictures. */
 const PICTURES = 0.35;
 
-/** The same for files; those of one input have at most as many bytes. */
+/** Share of files, and largest size of the files of one input. */
 const FILES = 0.25;
 
 /**
- * How full the account may be for a request of each part to be granted. Work that is further on its way may fill more of it: what was accepted must
- * be able to end, in batches.
+ * Fill level up to which a part gets memory. Later stages have higher levels, so that accepted work can end.
  */
 const fullAt = {
   bodies: 0.4,
@@ -35,27 +34,26 @@ const fullAt = {
 type Asking = keyof typeof fullAt;
 
 /**
- * A request for less than this share of the free account is always granted: large requests must not keep small ones out. A reserve for small ones
- * would need a fixed size that counts as small (dynamic thresholds of shared buffers: Choudhury and Hahne, 1998).
+ * Requests for less than this share of the free memory always succeed, so that large requests cannot starve small ones (dynamic thresholds of shared
+ * buffers: Choudhury and Hahne, 1998). A fixed reserve would need a definition of small.
  */
 const OF_FREE = 1 / 256;
 
 /**
- * Share that small outputs always have together: while a large body is checked more may be held than the account has, and accepted work must still
- * end.
+ * Share of small outputs that is always free. The check of a large body can exceed the account, and accepted work must end meanwhile.
  */
 const FREE_FOR_OUTPUTS = 1 / 16;
 
-/** Bytes of memory that count for a byte of an output: two in its text, where a character needs them, and one in the copy that is sent. */
+/** Bytes to charge for a byte of an output: two for its string, and one for the copy in transfer. */
 export const HELD_PER_OUTPUT_BYTE = 3;
 
-/** The same of a tensor: one copy is here, to be run once more, and two are where it runs: as it came, and in its batch. */
+/** Bytes to charge for a byte of a tensor: the copy of the front for a second run, the copy of the engine, and the batch. */
 export const HELD_PER_TENSOR_BYTE = 3;
 
 export interface MemoryAccountOptions {
-  /** By default there is no limit. */
+  /** Unlimited by default. */
   readonly maxBytes?: number;
-  /** What this process holds, where its siblings see it: results, pictures, and all else. By default there are no siblings. */
+  /** Shared counters of all processes: results, pictures, and everything else. By default this is the only process. */
   readonly siblings?: { readonly count: number } & Readonly<Record<"held" | "pictures" | "results", SharedCounter>>;
 }
 
@@ -69,10 +67,10 @@ interface Waiter {
   readonly admit: () => void;
 }
 
-/** Polling interval while something waits for room: siblings give bytes back without a word. */
-const LOOK_MS = 50;
+/** Polling interval of a waiter: other processes free memory without a notification. */
+const POLL_MS = 50;
 
-/** Less garbage is not worth the milliseconds of a collection. */
+/** A collection takes milliseconds, which less garbage does not justify. */
 const MIN_GARBAGE = 16 * 2 ** 20;
 
 export class MemoryAccount {
@@ -80,7 +78,6 @@ export class MemoryAccount {
   readonly #held: SharedCounter;
   readonly #pictures: SharedCounter;
   readonly #results: SharedCounter;
-  /** Processes that share the account. */
   readonly #processes: number;
   readonly #parts: Record<Part, number> = {
     bodies: 0,
@@ -92,17 +89,16 @@ export class MemoryAccount {
     answers: 0,
   };
   readonly #relievers = new Set<() => void>();
-  /** Told once when bytes were given back. */
+  /** Called once, when memory is freed. */
   readonly #listeners = new Set<() => void>();
-  /** In the order in which they came. */
   readonly #waiters: Waiter[] = [];
   #willWake = false;
-  /** Bytes let go of since the last full collection. */
+  /** Freed bytes since the last full collection. */
   #garbage = 0;
-  /** Bytes let go of since a collection of young garbage was last asked for. */
+  /** Freed bytes since the last request for a young collection. */
   #youngGarbage = 0;
   #willCollect = false;
-  #look: ReturnType<typeof setTimeout> | undefined;
+  #poll: ReturnType<typeof setTimeout> | undefined;
 
   constructor({ maxBytes = Number.POSITIVE_INFINITY, siblings }: MemoryAccountOptions = {}) {
     this.maxBytes = maxBytes;
@@ -112,22 +108,22 @@ export class MemoryAccount {
     this.#processes = siblings?.count ?? 1;
   }
 
-  /** What this process holds. */
+  /** Memory of this process, by part. */
   get parts(): Readonly<Record<Part, number>> {
     return this.#parts;
   }
 
-  /** Of all processes. */
+  /** Memory of all processes. */
   get used(): number {
     return this.#held.sum() + this.#pictures.sum() + this.#results.sum();
   }
 
-  /** Most bytes of results that this process may keep, although they can be forgotten. */
+  /** Limit of the results of this process. */
   get maxResultBytes(): number {
     return this.maxBytes / 4 / this.#processes;
   }
 
-  /** Where this process counts the pictures that it decodes. */
+  /** The account as the decoder of pictures sees it. */
   get pictures(): PictureRoom {
     return {
       maxBytes: (PICTURES * this.maxBytes) / this.#processes,
@@ -137,12 +133,12 @@ export class MemoryAccount {
     };
   }
 
-  /** Most that the files of one input, or of one demo, may have together: there is room for as many once other files are gone. */
+  /** Largest size of the files of one input or demo. They fit when no other files are in memory. */
   get maxFileBytes(): number {
     return (FILES * this.maxBytes) / this.#processes;
   }
 
-  /** Most that the outputs of one prediction may have together: there never is room for more. */
+  /** Largest size of the outputs of one prediction. More never fits. */
   get maxOutputBytes(): number {
     return (fullAt.outputs * this.maxBytes) / HELD_PER_OUTPUT_BYTE;
   }
@@ -152,62 +148,62 @@ export class MemoryAccount {
   }
 
   /**
-   * Whether so many bytes more fit. They always do where nothing else is held but results, which can be forgotten; and where they are few beside
-   * the free account, for parts that are refused rather than kept waiting.
-   * @param own bytes that the asker holds already
+   * Whether more bytes fit. They always fit if the account has nothing else but results, which can be evicted. Bytes that are few beside the free
+   * memory fit too, in parts whose requests are refused instead of delayed.
+   * @param own bytes that the caller holds already
    */
   hasRoom(part: Asking, bytes: number, own = 0): boolean {
     const held = this.#held.sum();
     const used = held + this.#results.sum();
     if (used + bytes <= fullAt[part] * this.maxBytes || held <= own) return true;
-    // These wait for their turn.
+    // Requests of these parts wait instead.
     if (part === "files" || part === "tensors") return false;
     const ofOutputs = (FREE_FOR_OUTPUTS * this.maxBytes) / this.#processes - this.#parts.outputs;
     return bytes <= OF_FREE * Math.max(this.maxBytes - used, part === "outputs" ? ofOutputs : 0);
   }
 
-  /** @returns undefined where there is no room: then nothing was taken */
+  /** @returns undefined if the bytes do not fit */
   take(part: Asking, bytes: number): Charge | undefined {
     return this.hasRoom(part, bytes) ? this.add(part, bytes) : undefined;
   }
 
-  /** For what is there already, or begins with nothing. */
+  /** Charges memory that exists already, or starts an empty charge. */
   add(part: Part, bytes: number): Charge {
     const charge = new Charge(this, part);
     charge.grow(bytes);
     return charge;
   }
 
-  /** Calls back once, soon after bytes were given back. */
+  /** Calls back once, soon after memory is freed. */
   onceRoom(listener: () => void): void {
     this.#listeners.add(listener);
-    this.#lookLater();
+    this.#pollLater();
   }
 
-  /** Called whenever more is held than may be, to let go of what is cheapest to lose. */
+  /** Calls back whenever the account is over its limit. The callback evicts memory that is cheap to lose. */
   onPressure(relieve: () => void): void {
     this.#relievers.add(relieve);
   }
 
   /**
-   * Takes bytes for a file when its turn has come and there is room.
-   * @param isNext it comes before all others that wait: who asks holds what they wait for
+   * Charges a file, after earlier waiters and when it fits.
+   * @param isNext whether the file precedes all other waiters, because its owner holds memory that they wait for
    * @throws the reason of the signal
    */
   async takeInTurn(charge: Charge, bytes: number, { signal, isNext }: FileTurn): Promise<void> {
     signal.throwIfAborted();
     if (isNext && this.#hasRoomForFile(bytes)) charge.grow(bytes);
-    else if (!this.tryTakeInTurn(charge, bytes)) await this.#turnOf(charge, bytes, { signal, isNext });
+    else if (!this.tryTakeInTurn(charge, bytes)) await this.#wait(charge, bytes, { signal, isNext });
   }
 
-  /** The same where nothing has to be waited for; false where something has to. */
+  /** @returns false if the file would have to wait */
   tryTakeInTurn(charge: Charge, bytes: number): boolean {
     if (this.#waiters.length > 0 || !this.#hasRoomForFile(bytes)) return false;
     charge.grow(bytes);
     return true;
   }
 
-  /** For charges alone. */
+  /** Only `Charge` calls this. */
   count(part: Part, bytes: number): void {
     if (bytes === 0) return;
     this.#parts[part] += bytes;
@@ -221,11 +217,11 @@ export class MemoryAccount {
     }
   }
 
-  #turnOf(charge: Charge, bytes: number, { signal, isNext }: FileTurn): Promise<void> {
+  #wait(charge: Charge, bytes: number, { signal, isNext }: FileTurn): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const leave = () => {
       this.#waiters.splice(this.#waiters.indexOf(waiter), 1);
-      // Those behind it may have waited for their turn alone.
+      // Later waiters may fit, and waited only for this one.
       this.#wakeLater();
       reject(signal.reason);
     };
@@ -238,7 +234,7 @@ export class MemoryAccount {
     if (isNext) this.#waiters.unshift(waiter);
     else this.#waiters.push(waiter);
     signal.addEventListener("abort", leave, { once: true });
-    this.#lookLater();
+    this.#pollLater();
     return promise;
   }
 
@@ -255,7 +251,7 @@ export class MemoryAccount {
     return this.#parts.files + bytes <= this.maxFileBytes || this.hasRoom("files", bytes);
   }
 
-  /** Bytes were let go of, counted or not. They stay in memory until garbage is collected. */
+  /** Reports garbage, of charged or other memory. It stays in memory until a collection. */
   dropped(bytes: number): void {
     this.#garbage += bytes;
     this.#youngGarbage += bytes;
@@ -263,19 +259,19 @@ export class MemoryAccount {
   }
 
   /**
-   * By itself JavaScriptCore lets its heap double before a full collection. So one is made as soon as held bytes and possible garbage exceed the
-   * account: at once, as one turn of the event loop may make a whole batch of outputs. From half of the account on a collection of young garbage is
-   * asked for beside this thread. It misses what outlived an earlier one, as files do whose bytes come slowly, so it does not reset `#garbage`.
+   * JavaScriptCore lets its heap double before a full collection. This starts one as soon as charges and garbage exceed the account: synchronously,
+   * because one turn of the event loop can produce a whole batch of outputs. From half of the account on it requests a young collection, which runs beside
+   * this thread. A young collection misses objects that survived an earlier one, such as slowly fetched files, so it does not reset `#garbage`.
    */
   #collect(): void {
     const least = Math.max(MIN_GARBAGE, this.maxBytes / 16 / this.#processes);
     if (this.#garbage < least) return;
-    // The garbage of siblings is not known here: each process has its share of the room.
+    // The garbage of other processes is unknown, so each process uses its share of the free memory.
     const room = (this.maxBytes - this.used) / this.#processes;
     if (this.#garbage > room) {
       this.#garbage = 0;
       this.#youngGarbage = 0;
-      // This thread waits for it, and would wait longer for Bun.gc(true).
+      // Bun.gc(true) would block this thread longer.
       gcAndSweep();
     } else if (this.#youngGarbage >= Math.max(least, room - this.maxBytes / 2 / this.#processes)) {
       this.#collectYoungLater();
@@ -292,7 +288,7 @@ export class MemoryAccount {
     });
   }
 
-  /** Once for all bytes that are given back in one turn of the event loop. */
+  /** Once for each turn of the event loop. */
   #wakeLater(): void {
     if (this.#willWake || this.#listeners.size + this.#waiters.length === 0) return;
     this.#willWake = true;
@@ -316,17 +312,17 @@ export class MemoryAccount {
     for (const listener of listeners) listener();
   }
 
-  #lookLater(): void {
-    if (this.#processes === 1 || this.#look !== undefined) return;
-    this.#look = setTimeout(() => {
-      this.#look = undefined;
+  #pollLater(): void {
+    if (this.#processes === 1 || this.#poll !== undefined) return;
+    this.#poll = setTimeout(() => {
+      this.#poll = undefined;
       this.#wake();
-      if (this.#listeners.size + this.#waiters.length > 0) this.#lookLater();
-    }, LOOK_MS);
+      if (this.#listeners.size + this.#waiters.length > 0) this.#pollLater();
+    }, POLL_MS);
   }
 }
 
-/** Of a server that is one process. */
+/** Counter of a server with one process. */
 class LocalCounter implements SharedCounter {
   own = 0;
 

@@ -1,6 +1,6 @@
 /**
- * What counts up, as numbers in one array: a number is added to where it happens, and the text is made when somebody asks for it. Where a server has
- * several fronts the array is memory that they share, with a row for each, so that what a killed one has counted is not lost.
+ * Counters and histograms as numbers in one array. An event adds to a number; a scrape formats the array. The fronts of a server share the memory, with
+ * a row for each, so that the counts of a killed front remain.
  */
 import {
   batchCauses,
@@ -16,7 +16,7 @@ import {
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** As prom-client has it in JSON. */
+/** The JSON form of prom-client. */
 export interface Family {
   readonly name: string;
   readonly help: string;
@@ -28,35 +28,40 @@ export interface Family {
 interface Declared {
   readonly name: string;
   readonly help: string;
-  /** Upper bounds; undefined: a counter. */
+  /** Upper bounds of a histogram; undefined for a counter. */
   readonly bounds: readonly number[] | undefined;
-  /** With the place of their first number. */
+  /** Index of the first number, and labels. */
   readonly series: readonly (readonly [place: number, labels: Labels])[];
-  /** Whether a series that has counted nothing is told. */
-  readonly isTold: (labels: Labels) => boolean;
+  /** Whether a scrape shows the series at 0. */
+  readonly showsZero: (labels: Labels) => boolean;
 }
 
 export const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 export const sizes = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
 const declared: Declared[] = [];
-/** What each number is, in order; processes that share memory must agree on it. */
+/** The metric of each number. All processes that share the memory have the same order. */
 export const slots: string[] = [];
 
-/** @returns the place of the first number: that of the first labels, with those of the others after it */
-function counter(name: string, help: string, labels: readonly Labels[] = [{}], isTold = (_: Labels) => true): number {
+/** @returns index of the first number; the numbers follow the order of the labels */
+function counter(
+  name: string,
+  help: string,
+  labels: readonly Labels[] = [{}],
+  showsZero = (_: Labels) => true,
+): number {
   const first = slots.length;
   declared.push({
     name,
     help,
     bounds: undefined,
     series: labels.map((each) => [slots.push(name) - 1, each]),
-    isTold,
+    showsZero,
   });
   return first;
 }
 
-/** A number for each bucket, one for what is above all bounds, and the sum. @returns as `counter` */
+/** Numbers: one for each bucket, one above all bounds, and the sum. @returns like `counter` */
 function histogram(name: string, help: string, bounds: readonly number[], labels: readonly Labels[] = [{}]): number {
   const first = slots.length;
   const series = labels.map((each) => {
@@ -64,13 +69,13 @@ function histogram(name: string, help: string, bounds: readonly number[], labels
     for (let i = 0; i < bounds.length + 2; i++) slots.push(name);
     return [place, each] as const;
   });
-  declared.push({ name, help, bounds, series, isTold: () => true });
+  declared.push({ name, help, bounds, series, showsZero: () => true });
   return first;
 }
 
 const outcomes = [{ status: "success" }, ...failureReasons.map((reason) => ({ status: "failed", reason }))];
 
-/** Where the numbers are. Places of outcomes: success, then failures in the order of `failureReasons`. */
+/** Index of each metric. Outcomes: success, then the failures in the order of `failureReasons`. */
 export const places = {
   predictions: counter(
     "sconce_predictions_total",
@@ -128,10 +133,9 @@ export const places = {
   ),
 };
 
-/** Numbers from one stage to the next. */
+/** Distance between the stages. */
 export const STAGE_STRIDE = seconds.length + 2;
 
-/** Adds to a histogram at `place`. */
 export function observe(
   numbers: Float64Array,
   place: number,
@@ -149,11 +153,11 @@ export function add(numbers: Float64Array, place: number, count: number): void {
   numbers[place] = (numbers[place] ?? 0) + count;
 }
 
-/** What these rows have counted together. */
+/** Sums of the rows. */
 export function familiesOf(rows: readonly Float64Array[]): Family[] {
   const sums = new Float64Array(slots.length);
   for (const row of rows) for (let i = 0; i < sums.length; i++) add(sums, i, row[i] ?? 0);
-  return declared.map(({ name, help, bounds, series, isTold }) => ({
+  return declared.map(({ name, help, bounds, series, showsZero }) => ({
     name,
     help,
     type: bounds === undefined ? "counter" : "histogram",
@@ -161,7 +165,7 @@ export function familiesOf(rows: readonly Float64Array[]): Family[] {
     values: series.flatMap(([place, labels]) => {
       if (bounds !== undefined) return bucketsOf(name, labels, bounds, sums.subarray(place));
       const value = sums[place] ?? 0;
-      return value > 0 || isTold(labels) ? [{ labels, value }] : [];
+      return value > 0 || showsZero(labels) ? [{ labels, value }] : [];
     }),
   }));
 }

@@ -1,4 +1,4 @@
-/** What the server counts, as Prometheus text. Names and units follow Prometheus' conventions: base units, `_total` for counters. */
+/** The metrics of the server as Prometheus text, with the naming conventions of Prometheus. */
 import AggregatorRegistry from "prom-client/lib/cluster.js";
 import {
   batchCauses,
@@ -31,10 +31,10 @@ import {
 } from "./counts.ts";
 import { processFamilies } from "./processes.ts";
 
-/** What is counted when it is asked for. */
+/** Values that a scrape reads. */
 export interface Gauges {
   readonly active: number;
-  /** Inputs on their way to a forward pass, and in one. */
+  /** Inputs before their forward pass, and in one. */
   readonly waitingItems: number;
   readonly runningItems: number;
   readonly oldestItemSeconds: number;
@@ -45,19 +45,19 @@ export interface Gauges {
   readonly retainedBytes: number;
   readonly readyItems: number;
   readonly readyBytes: number;
-  /** That this process holds, by what for. */
+  /** Memory of this process, by part. */
   readonly memory: Readonly<Record<string, number>>;
-  /** Of the whole server. */
+  /** Limits of the whole server. */
   readonly limits: Limits;
   readonly build: Labels;
   readonly model: Labels;
-  /** The queue that replicas share. */
+  /** The queue of the replicas. */
   readonly queue?: QueueGauges | undefined;
-  /** Pids of the processes of the whole server, by what they are. */
+  /** Pids of the whole server, by name. */
   readonly processes: Readonly<Record<string, number>>;
 }
 
-/** The same at every replica, but for whether it can be reached. */
+/** Figures of the queue. Every replica has the same, except `isConnected`. */
 export interface QueueGauges {
   readonly isConnected: boolean;
   readonly items: number;
@@ -83,12 +83,12 @@ const statusPlaces = new Map<number, number>(statuses.map((status, i) => [status
 const OTHER_STATUS = statuses.indexOf(500);
 const placeOfForward = stagePlaces.get("forward") ?? 0;
 
-/** A prediction that has ended, by its inputs. */
+/** An ended prediction. */
 export interface EndedPrediction {
   readonly count: number;
   readonly itemsSucceeded: number;
   readonly itemsFailed: ReadonlyMap<FailureReason, number> | undefined;
-  /** Undefined for success. */
+  /** Undefined after success. */
   readonly failedFor: FailureReason | undefined;
 }
 
@@ -98,7 +98,7 @@ export class Metrics implements BatchObserver {
   readonly #rows: readonly Float64Array[];
   #gauges: (() => Gauges) | undefined;
 
-  /** @param rows of all processes that answer for each other, of which this one counts in `row` */
+  /** @param rows counters of all fronts; this process adds to `row` */
   constructor(rows: readonly Float64Array[] = [new Float64Array(slots.length)], row = 0) {
     this.#rows = rows;
     this.#own = rows[row] ?? new Float64Array(slots.length);
@@ -117,13 +117,13 @@ export class Metrics implements BatchObserver {
     add(this.#own, places.predictions + outcome(failedFor), 1);
     observe(this.#own, places.latency, seconds, seconds_);
     if (itemsSucceeded > 0) this.#itemsEnded(undefined, itemsSucceeded);
-    let left = count - itemsSucceeded;
+    let unfinished = count - itemsSucceeded;
     for (const [reason, failed] of itemsFailed ?? []) {
       this.#itemsEnded(reason, failed);
-      left -= failed;
+      unfinished -= failed;
     }
-    // Those that had not ended when their prediction did.
-    if (left > 0 && failedFor !== undefined) this.#itemsEnded(failedFor, left);
+    // Inputs without a result when their prediction ended.
+    if (unfinished > 0 && failedFor !== undefined) this.#itemsEnded(failedFor, unfinished);
   }
 
   #itemsEnded(reason: FailureReason | undefined, count: number): void {
@@ -138,7 +138,6 @@ export class Metrics implements BatchObserver {
     add(this.#own, places.queueFaults + queueFaults.indexOf(reason), 1);
   }
 
-  /** What a worker took from the queue. */
   queueTook({ taken, reclaimed, givenUp }: Readonly<Record<"taken" | "reclaimed" | "givenUp", number>>): void {
     add(this.#own, places.queueTaken, taken);
     add(this.#own, places.queueReclaimed, reclaimed);
@@ -161,18 +160,18 @@ export class Metrics implements BatchObserver {
     add(this.#own, places.refused + refusalNames.indexOf(cause), 1);
   }
 
-  /** Gauges are read when they are asked for, not kept up to date. */
+  /** @param gauges called at each scrape */
   watch(gauges: () => Gauges): void {
     this.#gauges = gauges;
   }
 
-  /** @param others the gauges of the other processes of this server */
+  /** @param others gauges of the other fronts */
   async text(others: readonly object[] = []): Promise<string> {
     const own = [...familiesOf(this.#rows), ...this.gauges(), ...processFamilies(this.#gauges?.().processes ?? {})];
     return AggregatorRegistry.aggregate([own, ...others]).metrics();
   }
 
-  /** Of this process, for another one, which knows what all have counted. */
+  /** Gauges of this process. The front that is scraped has the counters of all. */
   gauges(): Family[] {
     return this.#gauges === undefined ? [] : gaugesOf(this.#gauges());
   }
@@ -185,7 +184,7 @@ function outcome(reason: FailureReason | undefined): number {
 function gaugesOf(read: Gauges): Family[] {
   const { limits } = read;
   const sum = (name: string, help: string, value: number) => gauge(name, help, "sum", [{ labels: {}, value }]);
-  // The same in all processes of a server, or the largest is what matters.
+  // Equal in all fronts, or only the largest value counts.
   const max = (name: string, help: string, value: number, labels: Labels = {}) =>
     gauge(name, help, "max", [{ labels, value }]);
   const memory = Object.entries(read.memory).map(([part, value]) => ({ labels: { part }, value }));

@@ -1,8 +1,8 @@
-/** What the processes of a server take of the machine, from Linux' /proc. */
+/** CPU, memory and files of the server's processes, from /proc. */
 import { readdirSync, readFileSync } from "node:fs";
 import type { Family } from "./counts.ts";
 
-/** Of `/proc/PID/stat`: Linux has it at 100 a second on every architecture, whatever the kernel's own clock. */
+/** Unit of `/proc/PID/stat`, which is 100 Hz on every architecture. */
 const TICKS_PER_SECOND = 100;
 
 interface Usage {
@@ -13,7 +13,7 @@ interface Usage {
   readonly openFiles: number;
 }
 
-/** @param processes pids by what the processes are; one that is gone, or cannot be looked into, is left out */
+/** @param processes pids by name; ended and unreadable processes are skipped */
 export function processFamilies(processes: Readonly<Record<string, number>>): Family[] {
   const usages = Object.entries(processes).flatMap(([process, pid]) => {
     const usage = usageOf(pid);
@@ -38,7 +38,7 @@ export function processFamilies(processes: Readonly<Record<string, number>>): Fa
 function usageOf(pid: number): Usage | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-    // The name before the fields may have blanks and brackets; the first field after it is the third of proc(5).
+    // The name may contain spaces and brackets. The first field behind it is field 3 of proc(5).
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     const field = (number: number) => Number(fields[number - 3]);
     const status = readFileSync(`/proc/${pid}/status`, "latin1");

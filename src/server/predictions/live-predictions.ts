@@ -157,14 +157,14 @@ export class LivePredictions {
     try {
       // Both at once: a prediction that ends meanwhile must be written before its client gets the outcome.
       const stored = request && store.create(request);
-      await Promise.all([stored, webhook && webhooks?.keep(live.id, webhook)]);
+      await Promise.all([stored, webhook && webhooks?.store(live.id, webhook)]);
     } catch (error) {
       live.isStored = false;
       // The client may send the same id again.
       live.isWithdrawn = request?.digest !== undefined;
       // The client gets an error, so the receiver must get nothing.
       live.webhook = undefined;
-      webhooks?.forget(live.record);
+      webhooks?.remove(live.record);
       live.end("Canceled", "store");
       throw error;
     }
@@ -243,7 +243,7 @@ export class LivePredictions {
     if (this.#isDraining && this.#live.size === 0) this.#drained.resolve();
     // The client got an error instead of a prediction.
     if (live.isWithdrawn) {
-      if (live.webhook !== undefined) webhooks?.forget(record);
+      if (live.webhook !== undefined) webhooks?.remove(record);
       return;
     }
     if (!(this.#isAbandoned && live.isStored)) {

@@ -1,7 +1,6 @@
 /** The interface of prediction stores: this process's memory, a database, or the queue of the replicas. */
 import { z } from "zod";
-import type { Webhook } from "../webhooks/webhook.ts";
-import type { WebhookStore } from "../webhooks/webhook-store.ts";
+import type { Webhook, WebhookStore } from "../webhooks/webhook.ts";
 import type { Origin } from "./predictions.ts";
 import type { EndedRecord, Kind, PredictionRecord } from "./record.ts";
 

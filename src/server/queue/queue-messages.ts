@@ -2,8 +2,7 @@
 import type { Origin } from "../predictions/predictions.ts";
 import type { EndedRecord, Kind } from "../predictions/record.ts";
 import type { UnfinishedRequest } from "../predictions/store.ts";
-import type { Webhook } from "../webhooks/webhook.ts";
-import type { StoredWebhook, WebhookKey } from "../webhooks/webhook-store.ts";
+import type { StoredWebhook, Webhook, WebhookKey } from "../webhooks/webhook.ts";
 
 export interface QueuedRequest {
   readonly id: string;

@@ -1,6 +1,5 @@
 /** Undelivered webhooks of the queues. One replica owns each webhook for a lease; another replica claims it when the lease ends. */
-import { webhookOf } from "../webhooks/webhook.ts";
-import type { WebhookKey, WebhookStore } from "../webhooks/webhook-store.ts";
+import { type WebhookKey, type WebhookStore, webhookOf } from "../webhooks/webhook.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
 import type { Queue } from "./queue.ts";
 
@@ -21,15 +20,15 @@ export class QueuedWebhooks implements WebhookStore {
   }
 
   /** The queue stores webhooks with their predictions. */
-  keep(): Promise<void> {
+  add(): Promise<void> {
     return Promise.resolve();
   }
 
-  forget({ id, createdAtMs }: WebhookKey): void {
+  remove({ id, createdAtMs }: WebhookKey): void {
     this.#delivered.push({ id, createdAtMs });
   }
 
-  left(): Promise<readonly []> {
+  undelivered(): Promise<readonly []> {
     return Promise.resolve([]);
   }
 

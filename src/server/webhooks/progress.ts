@@ -1,37 +1,37 @@
-/** What is told of a prediction before its end: one message at a time with what is new by then, and not too many. */
+/** Webhook messages before the end of a prediction. Messages follow each other with a pause, and each has all that is new. */
 import type { Text } from "../predictions/large-text.ts";
 import type { LivePrediction } from "../predictions/live.ts";
 import { outputsOf } from "../predictions/outcome-list.ts";
 import type { Kind, PredictionRecord } from "../predictions/record.ts";
 import { SentOutputs } from "../predictions/sent-outputs.ts";
 import type { WebhookEvent } from "./webhook.ts";
-import { MAX_DATA_LENGTH, type Sent, TRUNCATED } from "./webhook-sender.ts";
+import { type Delivery, MAX_DATA_LENGTH, TRUNCATED } from "./webhook-sender.ts";
 
 const PAUSE_MS = 500;
-/** Outputs of one message, in characters: more come with the next. */
+/** Characters of the outputs in one message; the next message has the rest. */
 const MAX_OUTPUTS_LENGTH = 2 ** 18;
 
 export interface ProgressOptions {
   readonly wanted: readonly WebhookEvent[];
-  /** A record as clients read it. */
+  /** Formats a record for clients. */
   readonly json: (record: PredictionRecord) => string;
-  /** Reads it once it has ended; undefined where it is kept no longer. */
+  /** Reads the ended prediction; undefined for an expired one. */
   readonly read: (id: string) => Promise<PredictionRecord | undefined>;
-  /** @param data as JSON, asked for when it is the message's turn; undefined where there is nothing to say any more */
-  readonly tell: (event: WebhookEvent, data: () => Promise<string | undefined>) => Promise<Sent | undefined>;
+  /** @param data JSON, created when the message is sent; undefined for an obsolete message */
+  readonly send: (event: WebhookEvent, data: () => Promise<string | undefined>) => Promise<Delivery | undefined>;
 }
 
 export class Progress {
   readonly #options: ProgressOptions;
   readonly #id: string;
   readonly #kind: Kind;
-  /** Until it has ended: the store may forget its outcome while this waits to tell the last outputs. */
+  /** Undefined after the end: the prediction must not stay in memory while its last outputs wait. */
   #live: LivePrediction | undefined;
   readonly #sent = new SentOutputs();
   #wanted: readonly WebhookEvent[];
   #hasStarted = false;
   #logLength = 0;
-  #telling: Promise<unknown> | undefined;
+  #sending: Promise<unknown> | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(live: LivePrediction, options: ProgressOptions) {
@@ -43,20 +43,20 @@ export class Progress {
     live.watch(this.#changed);
   }
 
-  /** Tells the outputs that came last. Resolves when nothing more is told. */
+  /** Sends the remaining outputs. */
   async ended(): Promise<void> {
     this.#live = undefined;
     clearTimeout(this.#timer);
-    await this.#telling;
-    while (this.#wanted.includes("output")) if ((await this.#tell("output"))?.result !== "told") return;
+    await this.#sending;
+    while (this.#wanted.includes("output")) if ((await this.#send("output"))?.result !== "delivered") return;
   }
 
   readonly #changed = (): void => {
-    if (this.#telling !== undefined || this.#timer !== undefined || this.#live?.isOver !== false) return;
+    if (this.#sending !== undefined || this.#timer !== undefined || this.#live?.isOver !== false) return;
     const event = this.#next(this.#live);
     if (event === undefined) return;
-    this.#telling = this.#tell(event).finally(() => {
-      this.#telling = undefined;
+    this.#sending = this.#send(event).finally(() => {
+      this.#sending = undefined;
       if (this.#live === undefined) return;
       this.#timer = setTimeout(() => {
         this.#timer = undefined;
@@ -65,9 +65,9 @@ export class Progress {
     });
   };
 
-  async #tell(event: WebhookEvent): Promise<Sent | undefined> {
-    const sent = await this.#options.tell(event, event === "output" ? this.#outputs : this.#state);
-    if (sent?.result === "gone") this.#wanted = [];
+  async #send(event: WebhookEvent): Promise<Delivery | undefined> {
+    const sent = await this.#options.send(event, event === "output" ? this.#outputs : this.#state);
+    if (sent?.result === "unsubscribed") this.#wanted = [];
     return sent;
   }
 
@@ -85,7 +85,7 @@ export class Progress {
 
   readonly #state = async (): Promise<string | undefined> => this.#live && this.#options.json(this.#live.record);
 
-  /** All that came since the last ones, or what fits into a message. */
+  /** The unsent outputs, as far as they fit into a message. */
   readonly #outputs = async (): Promise<string | undefined> => {
     const outputs = this.#live?.outputs ?? (await this.#lastOutputs());
     const texts: string[] = [];

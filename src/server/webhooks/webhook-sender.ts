@@ -1,19 +1,19 @@
-/** Sends one message to one receiver, signed, and says what became of it. */
+/** Sends signed messages to receivers. Slow receivers delay only themselves. */
 
 import { Gate } from "../../base/collections/gate.ts";
 import { messageOf } from "../../base/errors.ts";
 import { boundedBytes, chunksOf } from "../../machine/network/bounded-body.ts";
 import type { GuardedRequests } from "../../machine/network/guarded-requests.ts";
 import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../memory/memory-account.ts";
-import { signatures } from "./signature.ts";
+import { signatures } from "./webhook.ts";
 
-/** Of what a message says: what is longer is left out, and the receiver reads it. */
+/** Longer data are left out of a message; the receiver can read them from the server. */
 export const MAX_DATA_LENGTH = 2 ** 20;
-/** In its place. */
+/** Replaces longer data. */
 export const TRUNCATED = '"truncated":true';
 
 export interface WebhookMessage {
-  /** The same at every try. */
+  /** The same for every attempt. */
   readonly id: string;
   readonly type: string;
   readonly occurredAtMs: number;
@@ -21,64 +21,60 @@ export interface WebhookMessage {
   readonly data: string;
 }
 
-/** `gone`: the receiver wants no more messages. */
-export type Sent =
-  | { readonly result: "told" | "gone" }
+/** The result of an attempt. `unsubscribed` is status 410: the receiver wants no more messages. */
+export type Delivery =
+  | { readonly result: "delivered" | "unsubscribed" }
   | { readonly result: "failed"; readonly why: string; readonly afterMs: number };
 
+export interface SenderOptions {
+  readonly requests: GuardedRequests;
+  readonly secrets: readonly string[];
+  readonly userAgent: string;
+  readonly memory: MemoryAccount;
+  /** Time limit of an attempt. */
+  readonly timeoutMs?: number | undefined;
+}
+
 const TIMEOUT_MS = 15_000;
-/** Messages that go to one host at the same time. */
+/** Concurrent messages to one host. */
 const MAX_OF_HOST = 4;
-/** To all hosts that answered the last message, that were sent none, and that did not answer: however many never answer, they hold up themselves alone. */
-const MAX_OF_ALL = { answers: 64, isNew: 64, isSilent: 32 };
-/** Hosts of which that is known; one that is not sent to is forgotten first. */
+/** Concurrent messages to all hosts of each class. Hosts that never answer cannot use up the capacity of the others. */
+const MAX_OF_CLASS = { responsive: 64, unknown: 64, silent: 32 };
+/** Hosts with a known class. The least recently used one is evicted. */
 const MAX_HOSTS = 10_000;
-/** Of an answer, so that its connection can be used again. */
+/** Bytes of an answer to read before its connection is reused. */
 const MAX_ANSWER_BYTES = 16 * 1024;
 const MAX_RETRY_AFTER_MS = 3_600_000;
 
 interface Host {
   readonly gate: Gate;
-  /** Messages that wait or are on their way. */
+  /** Messages that wait or are being sent. */
   users: number;
-  manner: keyof typeof MAX_OF_ALL;
+  /** By the last message: `unknown` before the first, `silent` without an answer in time. */
+  class: keyof typeof MAX_OF_CLASS;
 }
 
 export class WebhookSender {
-  readonly #requests: GuardedRequests;
-  readonly #secrets: readonly string[];
-  readonly #userAgent: string;
-  readonly #memory: MemoryAccount;
-  readonly #timeoutMs: number;
-  readonly #all = {
-    answers: new Gate(MAX_OF_ALL.answers),
-    isNew: new Gate(MAX_OF_ALL.isNew),
-    isSilent: new Gate(MAX_OF_ALL.isSilent),
+  readonly #options: SenderOptions;
+  readonly #gates = {
+    responsive: new Gate(MAX_OF_CLASS.responsive),
+    unknown: new Gate(MAX_OF_CLASS.unknown),
+    silent: new Gate(MAX_OF_CLASS.silent),
   };
   readonly #hosts = new Map<string, Host>();
   readonly #stopping = new AbortController();
 
-  constructor(options: {
-    readonly requests: GuardedRequests;
-    readonly secrets: readonly string[];
-    readonly userAgent: string;
-    readonly memory: MemoryAccount;
-    readonly timeoutMs?: number | undefined;
-  }) {
-    this.#requests = options.requests;
-    this.#secrets = options.secrets;
-    this.#userAgent = options.userAgent;
-    this.#memory = options.memory;
-    this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
+  constructor(options: SenderOptions) {
+    this.#options = options;
   }
 
-  /** @param message is asked for once it is its turn; undefined where there is nothing to say any more */
-  async send(url: URL, message: () => Promise<WebhookMessage | undefined>): Promise<Sent | undefined> {
+  /** @param message called when the message is sent; returns undefined for an obsolete one */
+  async send(url: URL, message: () => Promise<WebhookMessage | undefined>): Promise<Delivery | undefined> {
     const host = this.#hostOf(url);
     host.users += 1;
     try {
       return await host.gate.run(this, () =>
-        this.#all[host.manner].run(host, async () =>
+        this.#gates[host.class].run(host, async () =>
           this.#stopping.signal.aborted ? undefined : this.#post(url, host, message),
         ),
       );
@@ -87,13 +83,13 @@ export class WebhookSender {
     }
   }
 
-  /** Breaks off what is on its way. */
+  /** Aborts all messages. */
   stop(): void {
     this.#stopping.abort();
   }
 
   #hostOf({ host: name }: URL): Host {
-    const host = this.#hosts.get(name) ?? { gate: new Gate(MAX_OF_HOST), users: 0, manner: "isNew" };
+    const host = this.#hosts.get(name) ?? { gate: new Gate(MAX_OF_HOST), users: 0, class: "unknown" };
     this.#hosts.delete(name);
     this.#hosts.set(name, host);
     const [oldest] = this.#hosts;
@@ -101,39 +97,40 @@ export class WebhookSender {
     return host;
   }
 
-  async #post(url: URL, host: Host, message: () => Promise<WebhookMessage | undefined>): Promise<Sent | undefined> {
+  async #post(url: URL, host: Host, message: () => Promise<WebhookMessage | undefined>): Promise<Delivery | undefined> {
+    const { requests, secrets, userAgent, memory, timeoutMs = TIMEOUT_MS } = this.#options;
     try {
-      const told = await message();
-      if (told === undefined) return undefined;
-      const { id, type, occurredAtMs, data } = told;
-      using charge = this.#memory.take("answers", HELD_PER_OUTPUT_BYTE * data.length);
+      const created = await message();
+      if (created === undefined) return undefined;
+      const { id, type, occurredAtMs, data } = created;
+      using charge = memory.take("answers", HELD_PER_OUTPUT_BYTE * data.length);
       if (charge === undefined) return { result: "failed", why: "there is no memory for the message", afterMs: 0 };
       const body = `{"type":"${type}","timestamp":"${new Date(occurredAtMs).toISOString()}","data":${data}}`;
       const seconds = Math.floor(Date.now() / 1000);
-      const sending = this.#requests.send(url, {
+      const sending = requests.send(url, {
         method: "POST",
-        signal: AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(this.#timeoutMs)]),
+        signal: AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(timeoutMs)]),
         headers: {
           "Content-Type": "application/json",
-          "User-Agent": this.#userAgent,
+          "User-Agent": userAgent,
           "webhook-id": id,
           "webhook-timestamp": String(seconds),
-          "webhook-signature": signatures(this.#secrets, { id, seconds, body }),
+          "webhook-signature": signatures(secrets, { id, seconds, body }),
         },
         body,
       });
       const response = await sending.catch((error: unknown) => {
-        host.manner = "isSilent";
+        host.class = "silent";
         throw error;
       });
-      // What it says beside its status does not matter, nor whether it says all of it in time.
-      const isHeard = await boundedBytes(chunksOf(response), MAX_ANSWER_BYTES).then(
+      // Only the status counts, even if the rest of the answer is late.
+      const isWhole = await boundedBytes(chunksOf(response), MAX_ANSWER_BYTES).then(
         () => true,
         () => false,
       );
-      host.manner = isHeard ? "answers" : "isSilent";
-      if (response.ok) return { result: "told" };
-      if (response.status === 410) return { result: "gone" };
+      host.class = isWhole ? "responsive" : "silent";
+      if (response.ok) return { result: "delivered" };
+      if (response.status === 410) return { result: "unsubscribed" };
       const afterMs = retryAfterMs(response.headers.get("retry-after"));
       return { result: "failed", why: `it answered ${response.status}`, afterMs };
     } catch (error) {
@@ -142,7 +139,7 @@ export class WebhookSender {
   }
 }
 
-/** Seconds or a date. */
+/** @param header seconds or a date */
 function retryAfterMs(header: string | null): number {
   if (header === null) return 0;
   const afterMs = /^\d+$/.test(header) ? 1000 * Number(header) : Date.parse(header) - Date.now();

@@ -1,53 +1,76 @@
-/** Tells receivers how predictions go and end: the end for certain, as long as the prediction can be read; what comes before it once, or not at all. */
+/**
+ * Delivers the webhooks of predictions. The message about the end is sent until its receiver accepts it, or the prediction expires; earlier messages are
+ * sent once.
+ */
 
+import { version } from "../../../package.json";
 import { urlLabel } from "../../author/url-label.ts";
 import { oneLine, SconceError } from "../../base/errors.ts";
 import { LogFields, log } from "../../base/log.ts";
 import { logLimit } from "../../base/log-limit.ts";
+import { AddressGuard } from "../../machine/network/address-guard.ts";
+import { GuardedRequests } from "../../machine/network/guarded-requests.ts";
+import type { ServeConfig } from "../config.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { newId } from "../predictions/ids.ts";
 import type { LivePrediction } from "../predictions/live.ts";
 import { hasEnded, type PredictionRecord } from "../predictions/record.ts";
+import type { PredictionStore } from "../predictions/store.ts";
 import { Progress } from "./progress.ts";
-import { type Webhook, webhookOf, webhookText } from "./webhook.ts";
-import { MAX_DATA_LENGTH, TRUNCATED, type WebhookMessage, type WebhookSender } from "./webhook-sender.ts";
-import type { WebhookKey, WebhookStore } from "./webhook-store.ts";
+import { type Webhook, type WebhookKey, type WebhookStore, webhookOf, webhookText } from "./webhook.ts";
+import { MAX_DATA_LENGTH, TRUNCATED, type WebhookMessage, WebhookSender } from "./webhook-sender.ts";
 
 export interface WebhooksOptions {
   readonly sender: WebhookSender;
-  /** Undefined where nothing is kept over restarts. */
+  /** Undefined where webhooks end with this process. */
   readonly store: WebhookStore | undefined;
-  /** Reads a prediction that has ended; undefined where it is kept no longer. */
+  /** Reads an ended prediction; undefined for an expired one. */
   readonly read: (id: string) => Promise<PredictionRecord | undefined>;
-  /** A record as clients read it. */
+  /** Formats a record for clients. */
   readonly json: (record: PredictionRecord) => string;
-  /** @throws SconceError for the host of a URL that must not be connected to */
+  /** @throws SconceError for a forbidden host */
   readonly check: (hostname: string) => void;
   readonly metrics: Pick<Metrics, "webhook">;
   readonly memory: MemoryAccount;
 }
 
-/** Ends that are not told; beyond them, or this part of the memory, new predictions with webhooks are refused. */
+/** Limits of undelivered webhooks. Beyond them new predictions with webhooks are refused. */
 const MAX_WAITING = { count: 100_000, ofMemory: 1 / 16 };
-/** Of each, beside its URL. */
+/** Memory of a webhook without its URL. */
 const WAITING_BYTES = 2000;
-/** Before the second try; doubled before each one after it. */
+/** Pause before the second attempt. Doubles for each further one. */
 const FIRST_DELAY_MS = 250;
 const MAX_DELAY_MS = 300_000;
-/** Why an end is told no more, where its receiver is not the reason. */
 const EXPIRED = "the prediction is kept no longer";
 
-/** An end that is not told. */
+/** An undelivered webhook of an ended prediction. */
 interface Waiting extends WebhookKey {
   readonly webhook: Webhook;
   readonly sinceMs: number;
 }
 
+/** Undefined without a secret: receivers could not trust an unsigned message. */
+export function openWebhooks(
+  { webhookSecret: secrets, allowPrivateUrls: allowPrivate }: ServeConfig,
+  { store, ...options }: Pick<WebhooksOptions, "json" | "metrics" | "memory"> & { readonly store: PredictionStore },
+): Webhooks | undefined {
+  if (secrets.length === 0) return undefined;
+  const guard = new AddressGuard({ allowPrivate });
+  const requests = new GuardedRequests(guard);
+  return new Webhooks({
+    ...options,
+    sender: new WebhookSender({ requests, secrets, userAgent: `sconce/${version}`, memory: options.memory }),
+    store: store.webhooks,
+    read: (id) => store.get(id),
+    check: (hostname) => guard.literal(hostname),
+  });
+}
+
 export class Webhooks {
   readonly #options: WebhooksOptions;
-  /** In the order in which their predictions ended. */
+  /** By prediction id, in the order of the ends. */
   readonly #waiting = new Map<string, Waiting>();
   readonly #charge: Charge;
   readonly #progress = new Map<string, Progress>();
@@ -56,27 +79,26 @@ export class Webhooks {
 
   constructor(options: WebhooksOptions) {
     this.#options = options;
-    // With what is kept while nothing is done: a request that has to be alone need not wait until all are told.
+    // Counts as a result: a request that needs all other memory must not wait for deliveries.
     this.#charge = options.memory.add("results", 0);
   }
 
-  /** Ends that are not told. */
+  /** Count of undelivered webhooks of ended predictions. */
   get waiting(): number {
     return this.#waiting.size;
   }
 
-  /** How long the oldest of them has waited, in milliseconds. */
+  /** Age of the oldest of them, in milliseconds. */
   get oldestMs(): number {
     const [oldest] = this.#waiting.values();
     return oldest === undefined ? 0 : performance.now() - oldest.sinceMs;
   }
 
-  /** Of which predictions. */
   get predictions(): readonly WebhookKey[] {
     return [...this.#waiting.values()];
   }
 
-  /** Whether more may wait. */
+  /** Whether the limits allow another webhook. */
   get hasRoom(): boolean {
     const { store, memory } = this.#options;
     const isFull = Math.max(this.waiting, store?.count ?? 0) >= MAX_WAITING.count;
@@ -94,17 +116,17 @@ export class Webhooks {
   }
 
   /** @throws SconceError `predictions_unwritable` */
-  async keep(id: string, webhook: Webhook): Promise<void> {
-    await this.#options.store?.keep(id, webhookText(webhook));
+  async store(id: string, webhook: Webhook): Promise<void> {
+    await this.#options.store?.add(id, webhookText(webhook));
   }
 
-  forget(of: WebhookKey): void {
-    this.#options.store?.forget(of);
+  remove(key: WebhookKey): void {
+    this.#options.store?.remove(key);
   }
 
-  /** Goes on with what earlier processes with these owners have not told. */
+  /** Delivers the webhooks of earlier processes with these owners. */
   async resume(owners: (owner: string) => boolean, liveOf: (id: string) => LivePrediction | undefined): Promise<void> {
-    for (const { id, webhook: text } of (await this.#options.store?.left(owners)) ?? []) {
+    for (const { id, webhook: text } of (await this.#options.store?.undelivered(owners)) ?? []) {
       const webhook = webhookOf(text);
       const live = liveOf(id);
       if (live === undefined) this.ended({ id, createdAtMs: undefined }, webhook);
@@ -115,7 +137,7 @@ export class Webhooks {
     }
   }
 
-  /** Tells what happens before its end. */
+  /** Sends messages before the end of a prediction. */
   watch(live: LivePrediction, { url, events }: Webhook): void {
     const wanted = events.filter((event) => event !== "completed");
     if (wanted.length === 0) return;
@@ -126,22 +148,22 @@ export class Webhooks {
       wanted,
       json,
       read,
-      tell: async (event, dataOf) => {
+      send: async (event, dataOf) => {
         const sent = await sender.send(receiver, async () => {
           const data = await dataOf();
           if (data === undefined) return undefined;
           return { id: `msg_${newId("")}`, type: `${kind}.${event}`, occurredAtMs: Date.now(), data };
         });
-        if (sent !== undefined) metrics.webhook(sent.result === "told" ? "told" : "given_up");
+        if (sent !== undefined) metrics.webhook(sent.result === "delivered" ? "told" : "given_up");
         return sent;
       },
     });
     this.#progress.set(id, progress);
-    // Where it ends elsewhere, nothing is told here.
+    // `ended` is not called for a prediction that another process ends.
     live.onceOver(() => this.#progress.delete(id));
   }
 
-  /** Tells the end of a prediction that can be read from now on. Never throws. */
+  /** Delivers the webhook of an ended prediction, which must be readable. Never throws. */
   ended({ id, createdAtMs }: WebhookKey, webhook: Webhook): void {
     const before = this.#waiting.get(id);
     if (before !== undefined && (createdAtMs === undefined || createdAtMs === before.createdAtMs)) return;
@@ -150,23 +172,23 @@ export class Webhooks {
     const waiting: Waiting = { id, createdAtMs, webhook, sinceMs: performance.now() };
     this.#charge.grow(bytes);
     this.#waiting.set(id, waiting);
-    void this.#complete(waiting).finally(() => {
+    void this.#deliver(waiting).finally(() => {
       this.#charge.grow(-bytes);
-      if (this.#isWaiting(waiting)) this.#waiting.delete(id);
+      if (this.#isCurrent(waiting)) this.#waiting.delete(id);
       if (this.#waiting.size === 0) this.#settled?.();
     });
   }
 
-  /** The id is taken again: its receiver must be told nothing of the new prediction, and the one before can be read no longer. */
+  /** Gives up the webhook of an expired prediction whose id a new one uses: the old receiver must not get the new outcome. */
   giveUp(id: string): void {
     const waiting = this.#waiting.get(id);
     if (waiting === undefined) return;
     this.#waiting.delete(id);
     this.#givenUp(waiting, EXPIRED);
-    this.forget(waiting);
+    this.remove(waiting);
   }
 
-  /** Resolves when all ends are told, or after about `maxMs`. */
+  /** Resolves when all webhooks are delivered, or after about `maxMs`. */
   settled(maxMs: number): Promise<void> {
     if (this.#waiting.size === 0 || maxMs === 0) return Promise.resolve();
     return new Promise((resolve) => {
@@ -178,22 +200,22 @@ export class Webhooks {
     });
   }
 
-  /** What is not told stays in the store for the next process. */
+  /** Leaves undelivered webhooks in the store for the next process. */
   stop(): void {
     this.#isStopped = true;
     this.#options.sender.stop();
   }
 
-  async #complete(waiting: Waiting): Promise<void> {
+  async #deliver(waiting: Waiting): Promise<void> {
     const { sender, metrics } = this.#options;
     const { id, webhook } = waiting;
     await this.#progress.get(id)?.ended();
-    if (!this.#isWaiting(waiting)) return;
+    if (!this.#isCurrent(waiting)) return;
     const receiver = new URL(webhook.url);
     for (let failures = 0; webhook.events.includes("completed"); failures++) {
-      const sent = await sender.send(receiver, () => this.#ending(waiting));
-      if (this.#isStopped || !this.#isWaiting(waiting)) return;
-      if (sent?.result === "told") {
+      const sent = await sender.send(receiver, () => this.#message(waiting));
+      if (this.#isStopped || !this.#isCurrent(waiting)) return;
+      if (sent?.result === "delivered") {
         metrics.webhook("told");
         break;
       }
@@ -206,11 +228,11 @@ export class Webhooks {
       const delayMs = Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** failures) * (0.75 + Math.random() / 2);
       await sleep(Math.max(delayMs, sent.afterMs));
     }
-    this.forget(waiting);
+    this.remove(waiting);
   }
 
-  /** False once it was given up: another prediction may have its id. */
-  #isWaiting(waiting: Waiting): boolean {
+  /** False after `giveUp`: a later prediction may have the same id. */
+  #isCurrent(waiting: Waiting): boolean {
     return this.#waiting.get(waiting.id) === waiting;
   }
 
@@ -219,11 +241,11 @@ export class Webhooks {
     warn(id, "given_up", new URL(webhook.url), why);
   }
 
-  /** Undefined where the prediction can be read no longer. */
-  async #ending(waiting: Waiting): Promise<WebhookMessage | undefined> {
+  /** @returns undefined for an expired prediction */
+  async #message(waiting: Waiting): Promise<WebhookMessage | undefined> {
     const { id, createdAtMs } = waiting;
     const record = await this.#options.read(id);
-    if (record === undefined || !this.#isWaiting(waiting)) return undefined;
+    if (record === undefined || !this.#isCurrent(waiting)) return undefined;
     if (createdAtMs !== undefined && record.createdAtMs !== createdAtMs) return undefined;
     if (!hasEnded(record)) throw new Error("it has not ended");
     const { kind, outcome, finishedAtMs } = record;
@@ -259,7 +281,7 @@ function warn(id: string, result: keyof typeof results, url: URL, why: string): 
   );
 }
 
-/** The process ends without waiting for it. */
+/** The process can end before the timer. */
 function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => void setTimeout(resolve, ms).unref());
 }

@@ -1,7 +1,7 @@
 /** The database of predictions, on a thread of its own: commits batches, reads, and evicts expired outcomes. */
 import type { Database, Statement } from "bun:sqlite";
 import { statSync } from "node:fs";
-import type { StoredWebhook } from "../../webhooks/webhook-store.ts";
+import type { StoredWebhook } from "../../webhooks/webhook.ts";
 import { secondOf } from "../ids.ts";
 import type { RetentionLimits } from "../store.ts";
 import { BatchWrite } from "./batch-write.ts";

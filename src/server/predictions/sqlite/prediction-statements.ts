@@ -1,6 +1,6 @@
 /** The statements of a prediction database. */
 import type { Database, SQLQueryBindings } from "bun:sqlite";
-import type { StoredWebhook } from "../../webhooks/webhook-store.ts";
+import type { StoredWebhook } from "../../webhooks/webhook.ts";
 import type { StoredRecord, StoredRequest, Totals } from "./prediction-database.ts";
 import type { CreateRow, EndRow, Pack } from "./row-text.ts";
 

@@ -2,7 +2,7 @@
 
 import { messageOf } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
-import type { StoredWebhook, WebhookKey, WebhookStore } from "../../webhooks/webhook-store.ts";
+import type { StoredWebhook, WebhookKey, WebhookStore } from "../../webhooks/webhook.ts";
 import { unusable, unwritable } from "./database-fault.ts";
 import type { DatabaseThread } from "./database-thread.ts";
 
@@ -30,21 +30,21 @@ export class SqliteWebhooks implements WebhookStore {
     this.#thread = thread;
   }
 
-  keep(id: string, webhook: string): Promise<void> {
+  add(id: string, webhook: string): Promise<void> {
     const done = Promise.withResolvers<void>();
     this.#added.set(id, { webhook, done });
     this.#wake();
     return done.promise;
   }
 
-  forget({ id }: WebhookKey): void {
+  remove({ id }: WebhookKey): void {
     this.#added.get(id)?.done.resolve();
     this.#added.delete(id);
     this.#removed.push(id);
     this.#wake();
   }
 
-  async left(owners: (owner: string) => boolean): Promise<readonly StoredWebhook[]> {
+  async undelivered(owners: (owner: string) => boolean): Promise<readonly StoredWebhook[]> {
     try {
       const all = await this.#thread.call("webhooks", undefined);
       return all.filter(({ id }) => owners(id.slice(0, 1)));
