@@ -1,4 +1,4 @@
-/** The engine process's side: fronts connect, their items share batches, and each front is given the rows of its own. */
+/** The server side of the engine process: batches have items of all fronts, and each front gets the rows of its items. */
 import type { Socket, UnixSocketListener } from "bun";
 import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
 import { authorLine } from "../../base/author-line.ts";
@@ -7,34 +7,32 @@ import { messageOf, type SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { BatchEngine, type BatchEngineOptions, type BatchItem } from "../batch-engine.ts";
 import type { BatchRun } from "../engine.ts";
-import { type EngineInfo, type FrameMemory, frameKinds, IS_ALONE, IS_LATE, KIND_MASK } from "./frame.ts";
-import { FrameBlocks, jsonFrame, type Made, wordsFrame } from "./frame-blocks.ts";
-import { FrameReader } from "./frame-reader.ts";
+import { type EngineInfo, type FrameMemory, FrameReader, frameKinds, IS_ALONE, IS_LATE, KIND_MASK } from "./frame.ts";
+import { type Frame, FrameBlocks, jsonFrame, wordsFrame } from "./frame-blocks.ts";
 import { ItemFrames } from "./item-frame.ts";
 import { Outbox } from "./outbox.ts";
 import { RowsFrames } from "./rows-frame.ts";
 import { openShared } from "./shared-tensors.ts";
 
 export interface EngineServerOptions extends Omit<BatchEngineOptions<RemoteItem>, "listener" | "observer"> {
-  /** As the model declares them. */
+  /** Declared by the model. */
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
-  /** What fronts are told beside the size of batches and the number of runners. */
+  /** Sent to each front, together with batch size and instances. */
   readonly info: Omit<EngineInfo, "maxBatchSize" | "instances">;
 }
 
 interface RemoteItem extends BatchItem {
   readonly lane: Lane;
   readonly number: number;
-  /** It is to be run with no other item beside it. */
+  /** Whether the item runs in a batch of its own. */
   readonly isAlone: boolean;
 }
 
-/** A lane of one front. */
 interface Lane {
   readonly front: Front;
   readonly number: number;
-  /** Items that have not ended. */
+  /** Items without a result. */
   count: number;
   isCanceled: boolean;
 }
@@ -43,10 +41,10 @@ interface Front {
   readonly outbox: Outbox;
   readonly reader: FrameReader;
   readonly lanes: OpenMap<number, Lane>;
-  /** Where its large tensors lie. */
+  /** Memory of large tensors. */
   shared: ArrayBuffer | undefined;
   isHurried: boolean;
-  isGone: boolean;
+  isClosed: boolean;
 }
 
 export class EngineServer {
@@ -57,7 +55,7 @@ export class EngineServer {
   readonly #itemFrames: ItemFrames;
   readonly #rowsFrames: RowsFrames;
   #listener: UnixSocketListener<undefined> | undefined;
-  /** Of the batch whose items are told next. */
+  /** Times of the batch whose results are sent next. */
   #observation: BatchRun | undefined;
 
   constructor(options: EngineServerOptions) {
@@ -76,7 +74,7 @@ export class EngineServer {
           this.#observation = observation;
         },
       },
-      // Rows that never left would be taken for those of an item that ended the process.
+      // An item that ends the process must not be confused with items whose results are unsent.
       isHeard: () => {
         for (const { outbox } of this.#fronts.values()) outbox.flush();
         return [...this.#fronts.values()].every(({ outbox }) => outbox.isEmpty);
@@ -84,23 +82,23 @@ export class EngineServer {
     });
   }
 
-  /** Takes fronts from now on; the runners are to be warm. */
+  /** Accepts fronts. Call this after warm-up. */
   listen(path: string): void {
     this.#listener = Bun.listen({
       unix: path,
       socket: {
-        open: (socket) => this.#came(socket),
+        open: (socket) => this.#connected(socket),
         data: (socket, chunk) => this.#fronts.get(socket)?.reader.push(chunk),
         drain: (socket) => {
           this.#fronts.get(socket)?.outbox.drained();
           this.#engine.pump();
         },
-        close: (socket) => this.#left(socket),
+        close: (socket) => this.#disconnected(socket),
       },
     });
   }
 
-  /** For how long the oldest batch has been running, in milliseconds; 0 when none is. */
+  /** Run time of the oldest batch, in milliseconds; 0 without a batch. */
   get runningForMs(): number {
     return this.#engine.runningForMs;
   }
@@ -111,14 +109,14 @@ export class EngineServer {
     await this.#engine.close();
   }
 
-  #came(socket: Socket): void {
+  #connected(socket: Socket): void {
     const front: Front = {
       outbox: new Outbox(socket, this.#blocks),
       reader: new FrameReader((memory, at) => this.#handle(front, memory, at)),
       lanes: new OpenMap(spread),
       shared: undefined,
       isHurried: false,
-      isGone: false,
+      isClosed: false,
     };
     this.#fronts.set(socket, front);
     const { maxBatchSize, instances } = this.#engine;
@@ -128,12 +126,12 @@ export class EngineServer {
     front.outbox.flush();
   }
 
-  /** Its items that wait leave the queue; what runs for it is thrown away. */
-  #left(socket: Socket): void {
+  /** Removes the waiting items of a front, and drops the results of running ones. */
+  #disconnected(socket: Socket): void {
     const front = this.#fronts.get(socket);
     if (front === undefined) return;
     this.#fronts.delete(socket);
-    front.isGone = true;
+    front.isClosed = true;
     front.outbox.drop();
     for (const lane of front.lanes) this.#engine.cancel(lane);
     this.#hurryIfAll();
@@ -188,7 +186,7 @@ export class EngineServer {
   #share(front: Front, pid: number, descriptor: number): void {
     try {
       front.shared = openShared(pid, descriptor);
-      tell(front, wordsFrame(this.#blocks, frameKinds.shared, []));
+      send(front, wordsFrame(this.#blocks, frameKinds.shared, []));
     } catch (error) {
       log.debug(`Large tensors go through the front's socket: ${messageOf(error)}`);
     }
@@ -197,25 +195,25 @@ export class EngineServer {
   #cancel(front: Front, number: number): void {
     const lane = front.lanes.get(number);
     if (lane === undefined) {
-      this.#tellCanceled(front, number);
+      this.#sendCanceled(front, number);
       return;
     }
     front.lanes.delete(number);
     lane.count -= this.#engine.cancel(lane).length;
     lane.isCanceled = true;
-    if (lane.count === 0) this.#tellCanceled(front, number);
+    if (lane.count === 0) this.#sendCanceled(front, number);
   }
 
-  #tellCanceled(front: Front, number: number): void {
-    tell(front, wordsFrame(this.#blocks, frameKinds.canceled, [number]));
+  #sendCanceled(front: Front, number: number): void {
+    send(front, wordsFrame(this.#blocks, frameKinds.canceled, [number]));
   }
 
-  /** Others may still come to one batch with those of a front that gives no more. */
+  /** While one front still submits items, batches may wait for them. */
   #hurryIfAll(): void {
     if (this.#fronts.size > 0 && [...this.#fronts.values()].every(({ isHurried }) => isHurried)) this.#engine.hurry();
   }
 
-  /** Written at once: when the batch ends this process, its fronts have to know which items it was. */
+  /** Flushes at once: if the batch ends this process, the fronts must know its items. */
   #dispatched(items: readonly RemoteItem[]): void {
     const isAlone = items.length === 1 && items[0]?.isAlone === true;
     const kind = isAlone ? frameKinds.dispatched | IS_ALONE : frameKinds.dispatched;
@@ -239,10 +237,10 @@ export class EngineServer {
 
   #failed({ lane, number }: RemoteItem, error: SconceError): void {
     this.#ended(lane);
-    if (lane.front.isGone) return;
+    if (lane.front.isClosed) return;
     const { code, message } = error;
     const failure = { number, code, message, at: authorLine(error) };
-    tell(lane.front, jsonFrame(this.#blocks, frameKinds.failed, failure));
+    send(lane.front, jsonFrame(this.#blocks, frameKinds.failed, failure));
   }
 
   #ended(lane: Lane): void {
@@ -250,29 +248,29 @@ export class EngineServer {
     lane.count -= 1;
     if (lane.count > 0) return;
     if (front.lanes.get(number) === lane) front.lanes.delete(number);
-    if (lane.isCanceled && !front.isGone) this.#tellCanceled(front, number);
+    if (lane.isCanceled && !front.isClosed) this.#sendCanceled(front, number);
   }
 }
 
-/** With all else that the front is told before the event loop turns. */
-function tell({ outbox }: Front, { block, from }: Made): void {
+/** Sends a frame at the end of this turn of the event loop. */
+function send({ outbox }: Front, { block, from }: Frame): void {
   outbox.add(block, from, block.end);
   outbox.flushSoon();
 }
 
-/** Of the items in these places; of all where there are none. */
+/** Numbers of the items at these places; undefined means all items. */
 function numbersOf(items: readonly RemoteItem[], places: readonly number[] | undefined): number[] {
   return places?.map((place) => items[place]?.number ?? 0) ?? items.map(({ number }) => number);
 }
 
-/** The places of the items of each front that is still there; undefined where all are its own. */
+/** The connected fronts of a batch, with the places of their items; undefined means all items. */
 function byFront(items: readonly RemoteItem[]): Iterable<readonly [Front, readonly number[] | undefined]> {
   const first = items[0]?.lane.front;
   if (first === undefined) return [];
-  if (items.every(({ lane }) => lane.front === first)) return first.isGone ? [] : [[first, undefined]];
+  if (items.every(({ lane }) => lane.front === first)) return first.isClosed ? [] : [[first, undefined]];
   const places = new Map<Front, number[]>();
   for (const [i, { lane }] of items.entries()) {
-    if (lane.front.isGone) continue;
+    if (lane.front.isClosed) continue;
     const known = places.get(lane.front);
     if (known === undefined) places.set(lane.front, [i]);
     else known.push(i);

@@ -1,23 +1,23 @@
-/** Memory in which frames are made: kept until nobody holds a frame in it, then used again. */
+/** Reusable memory for frames that are written. */
 import { ALIGNMENT, aligned, type TensorMemory, tensorMemory } from "../../author/tensor-memory.ts";
 
-/** Small frames share a block of this size. */
+/** Size of a shared block. */
 export const BLOCK_BYTES = 2 ** 16;
-/** A frame of more has a block of its own. */
-const MOST_SHARED_BYTES = BLOCK_BYTES / 4;
-/** Most memory that is kept for later. */
-const MOST_FREE_BYTES = 32 * 2 ** 20;
+/** A larger frame gets a whole block. */
+const MAX_SHARED_BYTES = BLOCK_BYTES / 4;
+/** Most memory of unused blocks. */
+const MAX_FREE_BYTES = 32 * 2 ** 20;
 
 export interface Block {
   readonly memory: TensorMemory;
-  /** Where the next frame begins. */
+  /** Start of the next frame. */
   end: number;
-  /** How many frames and writes keep it from being used again, and one more while frames are still added. */
+  /** Reference count: frames, writes, and one for the block that new frames go to. */
   holders: number;
 }
 
 export class FrameBlocks {
-  /** By size, which is a power of two. */
+  /** Unused blocks by size, a power of two. */
   readonly #free = new Map<number, Block[]>();
   #freeBytes = 0;
   #shared: Block;
@@ -27,9 +27,9 @@ export class FrameBlocks {
     this.#shared.holders = 1;
   }
 
-  /** A block with room for a frame of so many bytes at its end. Whoever adds the frame moves the end, and holds the block while it needs it. */
+  /** A block with room for a frame at its end. The caller moves the end, and counts as a holder while it needs the frame. */
   withRoomFor(bytes: number): Block {
-    if (bytes > MOST_SHARED_BYTES) return this.#newBlock(Math.max(BLOCK_BYTES, 2 ** Math.ceil(Math.log2(bytes))));
+    if (bytes > MAX_SHARED_BYTES) return this.#newBlock(Math.max(BLOCK_BYTES, 2 ** Math.ceil(Math.log2(bytes))));
     if (this.#shared.end + bytes > BLOCK_BYTES) {
       const full = this.#shared;
       this.#shared = this.#newBlock(BLOCK_BYTES);
@@ -43,7 +43,7 @@ export class FrameBlocks {
     block.holders -= 1;
     if (block.holders > 0) return;
     const size = block.memory.bytes.length;
-    if (this.#freeBytes + size > MOST_FREE_BYTES) return;
+    if (this.#freeBytes + size > MAX_FREE_BYTES) return;
     block.end = 0;
     this.#freeBytes += size;
     const free = this.#free.get(size);
@@ -60,9 +60,9 @@ export class FrameBlocks {
 }
 
 /**
- * Puts a frame's header at the end of a block.
- * @param bytesHere how many of the frame's bytes go into the block
- * @returns the place of its first word
+ * Writes the header of a frame at the end of a block.
+ * @param bytesHere bytes of the frame in this block
+ * @returns index of the first word
  */
 export function beginFrame(block: Block, bytes: number, kind: number, bytesHere = bytes): number {
   const { words } = block.memory;
@@ -73,14 +73,14 @@ export function beginFrame(block: Block, bytes: number, kind: number, bytesHere 
   return word;
 }
 
-/** A frame that was made at the end of a block. */
-export interface Made {
+/** A frame at the end of a block. */
+export interface Frame {
   readonly block: Block;
   readonly from: number;
 }
 
-/** Makes a frame of whole numbers. */
-export function wordsFrame(blocks: FrameBlocks, kind: number, content: readonly number[]): Made {
+/** Writes a frame of integers. */
+export function wordsFrame(blocks: FrameBlocks, kind: number, content: readonly number[]): Frame {
   const bytes = aligned(8 + 4 * content.length);
   const block = blocks.withRoomFor(bytes);
   const from = block.end;
@@ -88,8 +88,8 @@ export function wordsFrame(blocks: FrameBlocks, kind: number, content: readonly 
   return { block, from };
 }
 
-/** Makes a frame that is a JSON text. */
-export function jsonFrame(blocks: FrameBlocks, kind: number, content: object): Made {
+/** Writes a frame with JSON text. */
+export function jsonFrame(blocks: FrameBlocks, kind: number, content: object): Frame {
   const text = new TextEncoder().encode(JSON.stringify(content));
   const bytes = aligned(16 + text.length);
   const block = blocks.withRoomFor(bytes);

@@ -1,12 +1,12 @@
 /**
- * How fronts and the engine process speak: flat frames on a Unix stream socket, in the byte order of the machine that both run on.
+ * The protocol of fronts and the engine process: frames on a Unix stream socket, in the byte order of the machine.
  *
- * A frame is a whole number of 8 bytes long, so that numbers and tensors in it are read where they lie. Its first word has its length in units
- * of 8 bytes, the second its kind and, above 8 bits, flags. Words have 32 bits. What follows, by kind:
+ * The length of a frame is a multiple of 8 bytes, so that readers need no copy of its numbers and tensors. Words have 32 bits. The first word is the
+ * length in units of 8 bytes; the second is the kind, with flags above 8 bits. The rest depends on the kind:
  *
  * | kind | from | words |
  * |---|---|---|
- * | submit | front | item number, lane number, sizes of the dimensions that are not fixed; then tensors: `item-frame.ts` |
+ * | submit | front | item number, lane number, sizes of the free dimensions; then tensors: `item-frame.ts` |
  * | cancel | front | lane number |
  * | hurry | front | |
  * | share | front | process id, descriptor of shared memory: `shared-tensors.ts` |
@@ -14,11 +14,12 @@
  * | dispatched | engine | count, item numbers |
  * | finished | engine | item count, batch size and cause, wait and run in ms (float64), item numbers, sizes; then rows: `rows-frame.ts` |
  * | failed | engine | length of a JSON text in bytes, 0; then the text |
- * | shared | engine | it has mapped that memory |
- * | canceled | engine | lane number: nothing of it is read any more |
+ * | shared | engine | the shared memory is mapped |
+ * | canceled | engine | lane number: its tensors are no longer read |
  */
 import { z } from "zod";
-import { errorCodes } from "../../base/errors.ts";
+import { ALIGNMENT } from "../../author/tensor-memory.ts";
+import { errorCodes, SconceError } from "../../base/errors.ts";
 
 export const frameKinds = {
   submit: 1,
@@ -35,17 +36,17 @@ export const frameKinds = {
 
 export const HEADER_BYTES = 8;
 export const KIND_MASK = 0xff;
-/** Flag of `submit` and `dispatched`: the item is run with no other beside it. */
+/** Flag of `submit` and `dispatched`: the item runs in a batch of its own. */
 export const IS_ALONE = 0x100;
-/** Flag of `submit`: the item goes behind those of other clients. */
+/** Flag of `submit`: items of other clients run first. */
 export const IS_LATE = 0x200;
-/** Flag of `submit`: in the place of the tensors is where they lie in the shared memory. */
+/** Flag of `submit`: the tensors lie in shared memory, and the frame has their offset. */
 export const IS_SHARED = 0x400;
 
-/** Where a frame lies. It stays there for as long as anything refers to the memory. */
+/** Memory with frames, which views keep alive. */
 export interface FrameMemory {
   readonly buffer: ArrayBuffer;
-  /** Where in `buffer` the memory begins; 8 divides it. */
+  /** Start in `buffer`; a multiple of 8. */
   readonly byteOffset: number;
   readonly words: Uint32Array;
 }
@@ -54,24 +55,22 @@ export function frameMemory(buffer: ArrayBuffer, byteOffset: number, byteLength:
   return { buffer, byteOffset, words: new Uint32Array(buffer, byteOffset, Math.floor(byteLength / 4)) };
 }
 
-/** A number of 64 bits in a frame. */
 export function doubleAt({ buffer, byteOffset }: FrameMemory, at: number): number {
   return new Float64Array(buffer, byteOffset + at, 1)[0] ?? 0;
 }
 
-/** How a model runs, as warm-up has found it; what an engine process says of itself to a front that connects. */
+/** Properties of the engine after warm-up, which a front gets when it connects. */
 export const engineInfoSchema = z.object({
   maxBatchSize: z.int(),
-  /** Over all devices. */
+  /** Instances on all devices. */
   instances: z.int(),
   /** `cpu`, or one or more `cuda:N`. */
   devices: z.array(z.string()).readonly(),
-  /** The version of its libtorch. */
+  /** Version of libtorch. */
   torch: z.string(),
-  /** Of the process that runs it. */
   pid: z.int(),
   threads: z.int(),
-  /** Of one instance. */
+  /** Layers of one instance with rearranged weights. */
   packedLayers: z.int(),
   /** Milliseconds of a forward pass by batch size, measured at warm-up. */
   forwardMs: z.array(z.tuple([z.int(), z.number()]).readonly()).readonly(),
@@ -79,17 +78,89 @@ export const engineInfoSchema = z.object({
 
 export type EngineInfo = z.infer<typeof engineInfoSchema>;
 
-/** An item's failure. */
 export const failureSchema = z.object({
   number: z.int(),
   code: z.enum(errorCodes),
   message: z.string(),
-  /** The line of the author's code. */
+  /** Line of the author's code. */
   at: z.string().optional(),
 });
 
-/** The text of a `hello` or `failed` frame. */
+/** Parses the text of a `hello` or `failed` frame. */
 export function jsonAt({ buffer, byteOffset, words }: FrameMemory, at: number): unknown {
   const bytes = new Uint8Array(buffer, byteOffset + at + 16, words[at / 4 + 2] ?? 0);
   return JSON.parse(new TextDecoder().decode(bytes));
+}
+
+/** @param at byte offset of a frame in the memory, which the handler may keep */
+export type FrameHandler = (memory: FrameMemory, at: number) => void;
+
+/** Extracts frames from the chunks of a socket. */
+export class FrameReader {
+  readonly #handle: FrameHandler;
+  /** A partial frame: its header, then memory for the whole frame. */
+  #partial: Uint8Array<ArrayBuffer> | undefined;
+  #filled = 0;
+
+  constructor(handle: FrameHandler) {
+    this.#handle = handle;
+  }
+
+  /** @param chunk not copied, except for a frame that continues in the next chunk */
+  push(chunk: Uint8Array): void {
+    let begin = 0;
+    while (this.#partial !== undefined && begin < chunk.length) begin += this.#fill(this.#partial, chunk, begin);
+    if (begin === chunk.length) return;
+    const rest = placed(chunk, begin);
+    const memory = frameMemory(rest.buffer, rest.byteOffset, rest.length);
+    let at = 0;
+    while (rest.length - at >= HEADER_BYTES) {
+      const bytes = lengthOf(memory.words[at / 4]);
+      if (bytes > rest.length - at) break;
+      this.#handle(memory, at);
+      at += bytes;
+    }
+    if (at === rest.length) return;
+    let copied = at;
+    this.#partial = new Uint8Array(HEADER_BYTES);
+    this.#filled = 0;
+    while (copied < rest.length) copied += this.#fill(this.#partial, rest, copied);
+  }
+
+  /** @returns bytes used */
+  #fill(partial: Uint8Array<ArrayBuffer>, from: Uint8Array, begin: number): number {
+    const end = Math.min(from.length, begin + partial.length - this.#filled);
+    partial.set(from.subarray(begin, end), this.#filled);
+    this.#filled += end - begin;
+    if (this.#filled === partial.length) this.#filledUp(partial);
+    return end - begin;
+  }
+
+  #filledUp(partial: Uint8Array<ArrayBuffer>): void {
+    const memory = frameMemory(partial.buffer, 0, partial.length);
+    const bytes = lengthOf(memory.words[0]);
+    if (partial.length < bytes) {
+      // Every byte is written before the frame is read.
+      const whole = new Uint8Array(Buffer.allocUnsafeSlow(bytes).buffer);
+      whole.set(partial);
+      this.#partial = whole;
+    } else {
+      this.#partial = undefined;
+      this.#handle(memory, 0);
+    }
+  }
+}
+
+/** The aligned bytes from `begin` on. Chunks rarely need a copy for that: writers send whole units. */
+function placed(chunk: Uint8Array, begin: number): Uint8Array<ArrayBuffer> {
+  const { buffer, byteOffset, length } = chunk;
+  if (buffer instanceof ArrayBuffer && (byteOffset + begin) % ALIGNMENT === 0) {
+    return new Uint8Array(buffer, byteOffset + begin, length - begin);
+  }
+  return new Uint8Array(chunk.subarray(begin));
+}
+
+function lengthOf(units = 0): number {
+  if (units === 0) throw new SconceError("run_failed", "the engine's socket gave no frame");
+  return units * ALIGNMENT;
 }

@@ -1,4 +1,4 @@
-/** The frame by which a front submits an item: written there, read in the engine process, laid out here for both. */
+/** The frame of an item: a front writes it, the engine process reads it. */
 import { arrayTypes, countOf, type Dim, type DType, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { ALIGNMENT, aligned, setAt } from "../../author/tensor-memory.ts";
 import { type CheckedItem, fixedKey, type Sizes, shapeKey } from "../item-check.ts";
@@ -6,7 +6,7 @@ import { type FrameMemory, frameKinds, IS_ALONE, IS_LATE, IS_SHARED } from "./fr
 import { type Block, beginFrame } from "./frame-blocks.ts";
 import type { SharedPlace } from "./shared-tensors.ts";
 
-/** What a frame says of an item beside its tensors. */
+/** Properties of an item beside its tensors. */
 export interface ItemHead {
   readonly number: number;
   readonly lane: number;
@@ -17,11 +17,11 @@ export interface ItemHead {
 interface Plan {
   readonly dtype: DType;
   readonly dims: readonly Dim[];
-  /** How many of its dimensions are not fixed. */
+  /** Count of free dimensions. */
   readonly open: number;
-  /** Undefined where there are such. */
+  /** Undefined with free dimensions. */
   readonly shape: readonly number[] | undefined;
-  /** The product of the fixed sizes. */
+  /** Product of the fixed sizes. */
   readonly count: number;
 }
 
@@ -34,7 +34,7 @@ export class ItemFrames {
   readonly #headBytes: number;
   readonly #isFixed: boolean;
 
-  /** @param inputs as the model declares them */
+  /** @param inputs declared by the model */
   constructor(inputs: TensorSpecs) {
     this.#plans = Object.values(inputs).map(({ dtype, dims }) => {
       const fixed = dims.filter((dim) => typeof dim === "number");
@@ -53,14 +53,14 @@ export class ItemFrames {
     return bytes;
   }
 
-  /** Of a frame whose tensors lie in shared memory. */
+  /** Size of a frame with tensors in shared memory. */
   get sharedBytes(): number {
     return this.#headBytes + ALIGNMENT;
   }
 
   /**
-   * Writes a frame of `bytesOf(tensors)` bytes, or of `sharedBytes`, at the end of a block; the tensors are copied.
-   * @param shared where the tensors go in place of the frame
+   * Copies an item to the end of a block, as a frame of `bytesOf(tensors)` or `sharedBytes` bytes.
+   * @param shared destination of the tensors instead of the frame
    */
   write(block: Block, bytes: number, head: ItemHead, tensors: readonly Tensor[], shared?: SharedPlace): void {
     const { words } = block.memory;
@@ -91,7 +91,7 @@ export class ItemFrames {
     }
   }
 
-  /** The item's tensors: views of the frame, or of shared memory. */
+  /** Tensors of an item, as views of the frame or of shared memory. */
   read(memory: FrameMemory, at: number, shared?: ArrayBuffer): CheckedItem {
     const inFrame = at + this.#headBytes;
     const isShared = ((memory.words[at / 4 + 1] ?? 0) & IS_SHARED) !== 0;
@@ -119,7 +119,7 @@ export class ItemFrames {
   }
 }
 
-/** A tensor's shape, of which the frame has the sizes that are not fixed; they are noted by name too. */
+/** Shape of a tensor: fixed sizes, and free sizes from the frame, which also go to `sizes` by name. */
 function readShape(dims: readonly Dim[], words: Uint32Array, begin: number, sizes: Sizes | undefined): number[] {
   let word = begin;
   return dims.map((dim) => {

@@ -1,27 +1,26 @@
-/** What is still to be written to a socket: frames of one turn of the event loop go out together, and what a full socket leaves is kept. */
+/** Unwritten bytes of a socket. One write has the frames of a turn of the event loop, and the bytes that a full socket refused. */
 import { Fifo } from "../../base/collections/fifo.ts";
 import { BLOCK_BYTES, type Block, type FrameBlocks } from "./frame-blocks.ts";
 
-/** The part of a socket that is needed here. */
 export interface Writable {
-  /** @returns how many bytes it took; fewer when it is full, and below 0 when it is closed */
+  /** @returns accepted bytes: fewer for a full socket, negative for a closed one */
   write(bytes: Uint8Array, byteOffset: number, byteLength: number): number;
 }
 
-/** Bytes side by side. */
-interface Stretch {
+/** A contiguous range of bytes. */
+interface Range {
   readonly bytes: Uint8Array;
   from: number;
   to: number;
-  /** Held until the bytes are written. */
+  /** The holder count includes this range. */
   readonly block: Block | undefined;
 }
 
 export class Outbox {
   readonly #socket: Writable;
   readonly #blocks: FrameBlocks;
-  readonly #stretches = new Fifo<Stretch>();
-  #last: Stretch | undefined;
+  readonly #ranges = new Fifo<Range>();
+  #last: Range | undefined;
   #waitingBytes = 0;
   #isFull = false;
   #isFlushScheduled = false;
@@ -35,12 +34,12 @@ export class Outbox {
     this.#blocks = blocks;
   }
 
-  /** Whether the socket has all of it. */
+  /** Whether everything is written. */
   get isEmpty(): boolean {
-    return this.#stretches.length === 0;
+    return this.#ranges.length === 0;
   }
 
-  /** Adds the bytes of a block from `from` up to `to`. They go out with `flush` or `flushSoon`, or before when there are many. */
+  /** Adds bytes of a block. `flush` and `flushSoon` write them; many bytes are written at once. */
   add(block: Block, from: number, to: number): void {
     const { bytes } = block.memory;
     if (this.#last?.bytes === bytes && this.#last.to === from) {
@@ -53,15 +52,15 @@ export class Outbox {
     if (this.#waitingBytes >= BLOCK_BYTES) this.flush();
   }
 
-  /** Adds bytes that nobody writes to again. */
+  /** Adds bytes that no longer change. */
   addBytes(bytes: Uint8Array): void {
     if (bytes.length > 0) this.#push({ bytes, from: 0, to: bytes.length, block: undefined });
   }
 
-  /** Writes as much as the socket takes. */
+  /** Writes as much as the socket accepts. */
   flush(): void {
     while (!this.#isFull) {
-      const next = this.#stretches.first;
+      const next = this.#ranges.first;
       if (next === undefined) return;
       const length = next.to - next.from;
       const written = this.#socket.write(next.bytes, next.from, length);
@@ -71,36 +70,36 @@ export class Outbox {
         this.#isFull = true;
         return;
       }
-      this.#stretches.shift();
+      this.#ranges.shift();
       if (this.#last === next) this.#last = undefined;
       if (next.block !== undefined) this.#blocks.release(next.block);
     }
   }
 
-  /** Writes once the event loop turns: with all that is added until then. */
+  /** Writes at the end of this turn of the event loop. */
   flushSoon(): void {
     if (this.#isFlushScheduled) return;
     this.#isFlushScheduled = true;
     setImmediate(this.#scheduled);
   }
 
-  /** The socket takes more. */
+  /** The socket accepts bytes again. */
   drained(): void {
     this.#isFull = false;
     this.flush();
   }
 
-  /** Forgets all that was not written: the socket is closed. */
+  /** Drops everything, after the socket was closed. */
   drop(): void {
     this.#isFull = true;
-    for (const { block } of this.#stretches.rest()) if (block !== undefined) this.#blocks.release(block);
-    while (this.#stretches.shift() !== undefined);
+    for (const { block } of this.#ranges.rest()) if (block !== undefined) this.#blocks.release(block);
+    while (this.#ranges.shift() !== undefined);
     this.#last = undefined;
   }
 
-  #push(stretch: Stretch): void {
-    this.#stretches.push(stretch);
-    this.#last = stretch;
-    this.#waitingBytes += stretch.to - stretch.from;
+  #push(range: Range): void {
+    this.#ranges.push(range);
+    this.#last = range;
+    this.#waitingBytes += range.to - range.from;
   }
 }

@@ -1,4 +1,4 @@
-/** The items that a front has given to an engine process and that have not ended, with their frames in case they have to be sent again. */
+/** Submitted items without a result, with their frames for a restart of the engine process. */
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
 import { type InRing, Ring } from "../../base/collections/ring.ts";
 import type { Item } from "../engine.ts";
@@ -11,35 +11,32 @@ export interface Pending<T extends Item> extends InRing<Pending<T>> {
   readonly number: number;
   readonly ownLane: Lane<T>;
   readonly padded: ReadonlyMap<string, number>;
-  /** Its frame. */
+  /** Location of the frame. */
   readonly block: Block;
   readonly from: number;
   readonly to: number;
-  /** Of its tensors, where they are not in the frame. */
+  /** Location of the tensors in shared memory. */
   readonly place: SharedPlace | undefined;
-  /** Waits for a batch, is in one, or is in one with no other item beside it. */
+  /** `alone`: dispatched in a batch of one item. */
   state: "waiting" | "dispatched" | "alone";
-  /** How often an engine process ended before the item did. */
+  /** Engine processes that ended before the item. */
   losses: number;
 }
 
-/** The items of one lane. */
 interface Lane<T extends Item> {
   readonly number: number;
   readonly items: Ring<Pending<T>>;
 }
 
-/** An item that saw so many processes end is taken for a suspect: that it was dispatched may not have come through. */
-const MOST_LOSSES = 2;
-/** Numbers go round below this, far more than there are items at a time. */
+/** After this many losses an item is a suspect even without a `dispatched` frame, which may be lost too. */
+const MAX_LOSSES = 2;
+/** Numbers wrap around here, far above the count of pending items. */
 const NUMBERS = 2 ** 30;
 
 export class PendingItems<T extends Item> {
   readonly #blocks: FrameBlocks;
   readonly #shared: SharedTensors;
-  /** By number. */
   readonly #items = new OpenMap<number, Pending<T>>(spread);
-  /** Those that have items. */
   readonly #lanes = new WeakMap<object, Lane<T>>();
   #lastItem = 0;
   #lastLane = 0;
@@ -49,7 +46,7 @@ export class PendingItems<T extends Item> {
     this.#shared = shared;
   }
 
-  /** In the order in which they were submitted. */
+  /** In order of submission. */
   all(): Pending<T>[] {
     const age = ({ number }: Pending<T>) => (this.#lastItem - number + NUMBERS) % NUMBERS;
     return [...this.#items].sort((a, b) => age(b) - age(a));
@@ -83,13 +80,13 @@ export class PendingItems<T extends Item> {
     pending.state = isAlone ? "alone" : "dispatched";
   }
 
-  /** Forgets an item that ended, and its frame. */
+  /** Removes an ended item. */
   remove(pending: Pending<T>): void {
-    this.#forget(pending);
+    this.#removeFrame(pending);
     if (pending.place !== undefined) this.#shared.release(pending.place);
   }
 
-  #forget(pending: Pending<T>): void {
+  #removeFrame(pending: Pending<T>): void {
     const { ownLane, item, block } = pending;
     this.#items.delete(pending.number);
     ownLane.items.delete(pending);
@@ -98,22 +95,22 @@ export class PendingItems<T extends Item> {
   }
 
   /**
-   * Forgets the items of a lane. The places of their tensors stay until the lane has ended in the engine process, too.
-   * @returns the number of the lane; undefined when it has no items
+   * Removes the items of a lane. The engine process may still read their shared memory, which is freed later.
+   * @returns number of the lane; undefined for a lane without items
    */
   removeLane(lane: object): number | undefined {
     const known = this.#lanes.get(lane);
     if (known === undefined) return undefined;
     for (let first = known.items.first; first !== undefined; first = known.items.first) {
-      this.#forget(first);
+      this.#removeFrame(first);
       if (first.place !== undefined) this.#shared.retire(known.number, first.place);
     }
     return known.number;
   }
 
   /**
-   * The engine process ended: all items wait again. Those that were in a batch are marked to be run with no other item beside them.
-   * @returns those that ran so, and are not run again
+   * The engine process ended. All items wait again; dispatched ones will run alone.
+   * @returns items that ran alone, which are removed
    */
   lost(): Pending<T>[] {
     const culprits: Pending<T>[] = [];
@@ -123,7 +120,7 @@ export class PendingItems<T extends Item> {
         continue;
       }
       pending.losses += 1;
-      if (pending.state === "dispatched" || pending.losses >= MOST_LOSSES) markAlone(pending);
+      if (pending.state === "dispatched" || pending.losses >= MAX_LOSSES) markAlone(pending);
       pending.state = "waiting";
     }
     for (const culprit of culprits) this.remove(culprit);

@@ -1,4 +1,4 @@
-/** The engine in another process: items go there as frames, rows come back, and what was there when the process ended goes to the next one. */
+/** The engine of another process. Sends items as frames, receives rows, and sends unfinished items again after a restart of the process. */
 import type { Socket } from "bun";
 import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
 import { SconceError } from "../../base/errors.ts";
@@ -9,6 +9,7 @@ import {
   type EngineInfo,
   engineInfoSchema,
   type FrameMemory,
+  FrameReader,
   failureSchema,
   frameKinds,
   IS_ALONE,
@@ -16,7 +17,6 @@ import {
   KIND_MASK,
 } from "./frame.ts";
 import { BLOCK_BYTES, type Block, FrameBlocks, wordsFrame } from "./frame-blocks.ts";
-import { FrameReader } from "./frame-reader.ts";
 import { ItemFrames } from "./item-frame.ts";
 import { Outbox } from "./outbox.ts";
 import { type Pending, PendingItems } from "./pending-items.ts";
@@ -24,25 +24,25 @@ import { numbersWord, observationAt, RowsFrames } from "./rows-frame.ts";
 import { type SharedPlace, SharedTensors } from "./shared-tensors.ts";
 
 export interface RemoteEngineOptions {
-  /** As the model declares them. */
+  /** Declared by the model. */
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
   readonly observer?: BatchObserver | undefined;
 }
 
-/** One life of the engine process, as this side sees it. */
+/** The connection to one engine process. */
 interface Connection {
   socket: Socket | undefined;
   outbox: Outbox | undefined;
-  /** Whether the process said so: it is sent nothing before. */
+  /** Whether the process has sent `hello`. Nothing is sent before. */
   isReady: boolean;
-  /** Rejected when the connection ends before that. */
+  /** Rejects if the connection ends before `hello`. */
   readonly ready: PromiseWithResolvers<EngineInfo>;
 }
 
 /**
- * Items may be submitted at any time; without a process they wait for the next. When the process ends, and it was told why (`engineEnded`), the items
- * that were in a batch are sent to the next process to be run alone. One that ran alone fails, and those that waited wait on.
+ * Accepts items at any time; without a process they wait for the next one. When the process has ended and the reason is known (`engineEnded`), the next
+ * process runs each item of a running batch alone. An item that ran alone fails.
  */
 export class RemoteEngine<T extends Item> implements Engine<T> {
   listener: EngineListener<T> | undefined;
@@ -55,11 +55,11 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   readonly #shared = new SharedTensors();
   readonly #pending = new PendingItems<T>(this.#blocks, this.#shared);
   #connection: Connection | undefined;
-  /** What the process said of itself; kept when it ends. */
+  /** Stays after the end of the process. */
   #info: EngineInfo | undefined;
   #isHurried = false;
   #isClosed = false;
-  /** It ended, and what follows from that waits for the reason. */
+  /** An ended connection whose reason is not known yet. */
   #lost: Connection | undefined;
   #reason: string | undefined;
 
@@ -71,7 +71,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     this.#rowsFrames = new RowsFrames(options.outputs);
   }
 
-  /** Undefined before the first process was ready. */
+  /** Undefined before the first process is ready. */
   get info(): EngineInfo | undefined {
     return this.#info;
   }
@@ -93,8 +93,9 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   }
 
   /**
-   * Connects to an engine process that listens at `path`, and sends it all that has not ended.
-   * @throws SconceError `not_ready` when there is a connection, or the last one ended and `engineEnded` was not called; else what the socket throws
+   * Connects to an engine process, and sends it all pending items.
+   * @param path Unix socket
+   * @throws SconceError `not_ready` while a connection exists, or before `engineEnded` for the last one; or an error of the socket
    */
   async connect(path: string): Promise<EngineInfo> {
     if (this.#isClosed) throw closed();
@@ -132,13 +133,13 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   }
 
   /**
-   * Tells how the process ended, before or after its connection did; nothing is made of the one without the other.
-   * @param reason for the message of an item that was run alone then: "the engine was ended by SIGSEGV"
+   * Reports why the process ended. Items are sent again when both this and the end of the connection are known, in any order.
+   * @param reason for the message of an item that ran alone: "the engine was ended by SIGSEGV"
    */
   engineEnded(reason: string): void {
     if (this.#connection === undefined && this.#lost === undefined) return;
     this.#reason = reason;
-    this.#settleLoss();
+    this.#handleLoss();
   }
 
   submit(item: T, tensors: Readonly<Record<string, Tensor>>): void {
@@ -179,39 +180,39 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   cancel(lane: object): void {
     const number = this.#pending.removeLane(lane);
     if (number === undefined) return;
-    if (this.isReady) this.#tell(frameKinds.cancel, number);
+    if (this.isReady) this.#sendWords(frameKinds.cancel, number);
     else this.#shared.laneEnded(number);
   }
 
   hurry(): void {
     this.#isHurried = true;
-    this.#tell(frameKinds.hurry);
+    this.#sendWords(frameKinds.hurry);
   }
 
-  /** Closes the connection only: whoever started the process ends it. */
+  /** Closes the connection, and leaves the process to its supervisor. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    const left = this.#pending.all();
-    for (const pending of left) this.#pending.remove(pending);
+    const unfinished = this.#pending.all();
+    for (const pending of unfinished) this.#pending.remove(pending);
     this.#shared[Symbol.dispose]();
     if (this.#connection !== undefined) this.#connection.isReady = false;
     this.#connection?.socket?.end();
-    for (const { item } of left) this.listener?.failed(item, closed());
+    for (const { item } of unfinished) this.listener?.failed(item, closed());
   }
 
-  /** The first large item makes shared memory, which those after it are in. */
+  /** The first large item creates the shared memory, for later items. */
   #sharedPlace(bytes: number): SharedPlace | undefined {
     if (this.isReady && this.#shared.make()) this.#share();
     return this.#shared.take(bytes);
   }
 
   #share(): void {
-    if (this.#shared.descriptor !== undefined) this.#tell(frameKinds.share, process.pid, this.#shared.descriptor);
+    if (this.#shared.descriptor !== undefined) this.#sendWords(frameKinds.share, process.pid, this.#shared.descriptor);
   }
 
-  /** Sends a frame of numbers; to nobody when there is no process. */
-  #tell(kind: number, ...numbers: readonly number[]): void {
+  /** Sends a frame of integers, if a process is connected. */
+  #sendWords(kind: number, ...numbers: readonly number[]): void {
     if (!this.isReady) return;
     const { block, from } = wordsFrame(this.#blocks, kind, numbers);
     this.#send(block, from, block.end);
@@ -265,7 +266,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     const items: T[] = [];
     for (let i = 0, word = at / 4 + 3; i < count; i++) {
       const pending = this.#pending.get(words[word + i] ?? 0);
-      // Its lane may have been cancelled.
+      // The lane may be cancelled.
       if (pending === undefined) continue;
       this.#pending.dispatched(pending, isAlone);
       items.push(pending.item);
@@ -293,13 +294,13 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     this.#connection = undefined;
     this.#shared.laneEnded();
     connection.ready.reject(new SconceError("not_ready", "the engine process ended before it was ready"));
-    // Nobody need wait for it.
+    // The caller of `connect` may not await it.
     connection.ready.promise.catch(() => {});
     this.#lost = connection;
-    this.#settleLoss();
+    this.#handleLoss();
   }
 
-  #settleLoss(): void {
+  #handleLoss(): void {
     const [lost, reason] = [this.#lost, this.#reason];
     if (lost === undefined || reason === undefined) return;
     this.#lost = undefined;

@@ -1,4 +1,4 @@
-/** The frame by which the engine process gives the rows of a batch's items: written there, read in a front, laid out here for both. */
+/** The frame with the rows of a batch: the engine process writes it, a front reads it. */
 
 import { arrayTypes, type DType, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { aligned, setAt } from "../../author/tensor-memory.ts";
@@ -8,52 +8,52 @@ import { doubleAt, type FrameMemory, frameKinds } from "./frame.ts";
 import { BLOCK_BYTES, type Block, beginFrame, type FrameBlocks } from "./frame-blocks.ts";
 import type { Outbox } from "./outbox.ts";
 
-/** A batch's cause, as its place among the causes, in the word of its size. */
+/** Factor of the cause's index in the word of the batch size. */
 const CAUSE_UNIT = 2 ** 24;
 
 interface Plan {
   readonly dtype: DType;
-  /** Without the batch dimension. */
+  /** Dimensions without the batch dimension. */
   readonly rank: number;
 }
 
 /** Bytes before the item numbers. */
 const HEAD_BYTES = 32;
-/** Outputs of more bytes are written from where they are. */
-const MOST_COPIED_BYTES = BLOCK_BYTES / 4;
+/** Larger outputs are written without a copy. */
+const MAX_COPIED_BYTES = BLOCK_BYTES / 4;
 
 const padding = new Uint8Array(8);
 
-/** Rows of one batch that go to one front. */
+/** Rows of one batch for one front. */
 export interface RowsOfFront {
-  /** Of the items, in the order of their rows. */
+  /** Item numbers, in the order of the rows. */
   readonly numbers: readonly number[];
-  /** Their rows in the batch; undefined: all of them, in order. */
+  /** Indexes of the rows in the batch; undefined for all rows. */
   readonly places: readonly number[] | undefined;
-  /** Of the whole batch. */
+  /** Outputs of the whole batch. */
   readonly outputs: readonly Tensor[];
-  /** How the batch ran; undefined where another front is told. */
+  /** Times of the batch, for one of its fronts. */
   readonly observation: BatchRun | undefined;
 }
 
 export class RowsFrames {
   readonly #plans: readonly Plan[];
-  /** How many sizes all outputs have together, without the batch dimension. */
+  /** Count of sizes of all outputs, without the batch dimension. */
   readonly #sizes: number;
 
-  /** @param outputs as the model declares them */
+  /** @param outputs declared by the model */
   constructor(outputs: TensorSpecs) {
     this.#plans = Object.values(outputs).map(({ dtype, dims }) => ({ dtype, rank: dims.length }));
     this.#sizes = this.#plans.reduce((sum, { rank }) => sum + rank, 0);
   }
 
-  /** Adds a frame of these rows. They are copied, but for the large outputs of a whole batch, which nobody writes to any more. */
+  /** Adds a frame. Rows are copied, except large outputs of a whole batch, which no longer change. */
   add(outbox: Outbox, blocks: FrameBlocks, rows: RowsOfFront): void {
     const { numbers, places, outputs } = rows;
     const headBytes = aligned(HEAD_BYTES + 4 * (numbers.length + this.#sizes));
     let dataBytes = 0;
     for (const output of outputs) dataBytes += bytesOf(output, numbers.length);
-    const isCopied = places !== undefined || dataBytes <= MOST_COPIED_BYTES;
+    const isCopied = places !== undefined || dataBytes <= MAX_COPIED_BYTES;
     const bytesHere = isCopied ? headBytes + dataBytes : headBytes;
     const block = blocks.withRoomFor(bytesHere);
     const from = block.end;
@@ -68,7 +68,7 @@ export class RowsFrames {
     }
   }
 
-  /** The outputs of all items of a frame, with an item's row in the place of its number: views of the frame. */
+  /** Outputs as views of the frame; row i belongs to the i-th item number. */
   outputsAt({ buffer, byteOffset, words }: FrameMemory, at: number): Tensor[] {
     const count = words[at / 4 + 2] ?? 0;
     let word = (at + HEAD_BYTES) / 4 + count;
@@ -101,7 +101,7 @@ export class RowsFrames {
   }
 }
 
-/** The place of an item's number among the words of a frame. */
+/** Index of the first item number. */
 export function numbersWord(at: number): number {
   return (at + HEAD_BYTES) / 4;
 }
@@ -124,7 +124,7 @@ function copyRows({ memory }: Block, at: number, { outputs, numbers, places }: R
     const to = offset / data.BYTES_PER_ELEMENT;
     const size = data.length / (shape[0] ?? 1);
     if (places === undefined) setAt(memory[dtype], data, to);
-    // Rows side by side go at once.
+    // Copies adjacent rows at once.
     else
       for (let i = 0, end = 0; i < places.length; i = end) {
         const first = places[i] ?? 0;

@@ -1,4 +1,4 @@
-/** Memory that a front and the engine process share: large tensors are copied into it once, in place of going through the socket. */
+/** Shared memory of a front and the engine process. Large tensors need one copy into it, instead of the socket. */
 import { dlopen, FFIType } from "bun:ffi";
 import { closeSync, ftruncateSync } from "node:fs";
 import { memoryOver, type TensorMemory } from "../../author/tensor-memory.ts";
@@ -6,11 +6,11 @@ import { messageOf } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { BLOCK_BYTES } from "./frame-blocks.ts";
 
-/** It takes memory as far as it was ever written to. What finds no place in it goes through the socket. */
+/** Only written pages use memory. Tensors that do not fit go through the socket. */
 const SHARED_BYTES = 32 * 2 ** 20;
 const MFD_CLOEXEC = 1;
 
-/** Where the tensors of an item lie in it. */
+/** Location of the tensors of an item. */
 export interface SharedPlace {
   readonly memory: TensorMemory;
   readonly at: number;
@@ -21,20 +21,20 @@ export class SharedTensors implements Disposable {
   #descriptor: number | undefined;
   #memory: TensorMemory | undefined;
   #wasMade = false;
-  /** Whether an engine process has said that it has mapped it. */
+  /** Whether the engine process has mapped the memory. */
   isOpen = false;
-  /** By size, which is a power of two. */
+  /** Free places by size, a power of two. */
   readonly #free = new Map<number, SharedPlace[]>();
   #end = 0;
-  /** Of cancelled items, by the number of their lane: the engine process may still read them. */
+  /** Places of cancelled items, by lane number. The engine process may still read them. */
   readonly #retired = new Map<number, SharedPlace[]>();
 
-  /** What the engine process opens it by, in this process; undefined before `make`. */
+  /** File descriptor in this process; undefined before `make`. */
   get descriptor(): number | undefined {
     return this.#descriptor;
   }
 
-  /** @returns whether there is something new to tell the engine process of */
+  /** @returns whether the engine process must map new memory */
   make(): boolean {
     if (this.#wasMade || process.platform !== "linux") return false;
     this.#wasMade = true;
@@ -54,7 +54,7 @@ export class SharedTensors implements Disposable {
     }
   }
 
-  /** A place for so many bytes; undefined where there is none. */
+  /** @returns undefined if no place is free */
   take(bytes: number): SharedPlace | undefined {
     const memory = this.#memory;
     if (!this.isOpen || memory === undefined) return undefined;
@@ -71,14 +71,14 @@ export class SharedTensors implements Disposable {
     else free.push(place);
   }
 
-  /** Keeps a place from being used again until the engine process has done with its lane. */
+  /** Frees a place when the engine process has finished its lane. */
   retire(lane: number, place: SharedPlace): void {
     const retired = this.#retired.get(lane);
     if (retired === undefined) this.#retired.set(lane, [place]);
     else retired.push(place);
   }
 
-  /** Nothing reads what was retired of a lane; without a number, of any. */
+  /** Frees the retired places of a lane; without a number, of all lanes. */
   laneEnded(lane?: number): void {
     for (const number of lane === undefined ? [...this.#retired.keys()] : [lane]) {
       for (const place of this.#retired.get(number) ?? []) this.release(place);
@@ -93,7 +93,7 @@ export class SharedTensors implements Disposable {
   }
 }
 
-/** What a process that has not ended has made. */
+/** Maps the memory of a running process. */
 export function openShared(pid: number, descriptor: number): ArrayBuffer {
   const bytes = Bun.mmap(`/proc/${pid}/fd/${descriptor}`, { shared: true });
   if (bytes.byteOffset !== 0) throw new RangeError("a file is not mapped from its beginning");
