@@ -22,7 +22,7 @@ describe("an executable without libtorch", () => {
   const predict = (env: Readonly<Record<string, string>>, ...args: string[]) =>
     startExecutable(external.path, ["predict", "--example", ...args], env);
 
-  test("is small, and serves with that of --libtorch, of $LIBTORCH, or of the Python on the PATH, or one that was installed", async () => {
+  test("is small, and serves with that of --libtorch, of $LIBTORCH or of the Python on the PATH", async () => {
     await using cache = await tempDir();
     const env = { SCONCE_CACHE_DIR: cache.path };
     // The addon: of all libraries there are 90 MiB and more.
@@ -34,14 +34,10 @@ describe("an executable without libtorch", () => {
       `#!/bin/sh\nPYTHONPATH=${join(folder, "..")} exec ${libtorch?.python?.command} "$@"\n`,
       { mode: 0o755 },
     );
-    await using home = await tempDir();
-    await mkdir(home.join("libtorch/2.13.0"), { recursive: true });
-    await symlink(folder, home.join("libtorch/2.13.0/torch"));
     for (const [variables, ...args] of [
       [env, "--libtorch", folder],
       [{ ...env, LIBTORCH: folder }],
       [{ ...env, PATH: bin.path }],
-      [{ ...env, SCONCE_HOME: home.path }],
     ] as const) {
       await using program = predict(variables, ...args);
       expect(JSON.parse((await program.stdout) || "null")).toMatchObject({ digit: 3 });
@@ -52,11 +48,10 @@ describe("an executable without libtorch", () => {
   test("says what is missing, and what is of another version", async () => {
     await using dir = await tempDir();
     const env = { SCONCE_CACHE_DIR: dir.join("cache") };
-    const wayOut =
-      "install one with `sconce libtorch install`, or name the folder of one with LIBTORCH, such as that of Python's torch";
+    const wayOut = "name a libtorch with LIBTORCH, such as the folder torch of Python's packages";
     expect(await failureOfProgram(predict(env))).toEqual({
       code: 1,
-      line: `sconce: there is no libtorch: none is named or installed, and the Python on the PATH has none; ${wayOut}`,
+      line: `sconce: there is no libtorch: LIBTORCH is not set, and the Python on the PATH has no torch; ${wayOut}`,
     });
     expect((await failureOfProgram(predict(env, "--libtorch", dir.path))).line).toBe(
       `sconce: ${dir.path} has no lib/libtorch_cpu.so; ${wayOut}`,

@@ -1,7 +1,7 @@
-/** What people install from npm: with Bun, a libtorch and an empty home, and no checkout. */
+/** The npm packages, installed with Bun alone: an empty home, no Python, no other libtorch, no checkout. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdir, readdir, symlink } from "node:fs/promises";
-import { join } from "node:path";
+import { chmod, mkdir, readdir, symlink } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import { packPackages } from "../scripts/pack/npm.ts";
 import { readLibtorch } from "../scripts/setup/libtorch.ts";
 import { minorOf } from "../src/machine/libtorch/libtorch-build.ts";
@@ -17,14 +17,13 @@ let dir: TempDir;
 let registry: NpmRegistry;
 let project: string;
 
-/** All that the commands of this file know of the machine. */
+/** Runs Bun with no other variables of this machine. */
 function start(command: readonly string[], { cwd = project, env = {} } = {}) {
   const known = {
     HOME: dir.join("home"),
     PATH: dir.join("bin"),
     TMPDIR: dir.join("tmp"),
     BUN_CONFIG_REGISTRY: registry.url,
-    LIBTORCH: libtorch?.root ?? "",
   };
   const options = { stdin: "ignore", stdout: "pipe", stderr: "pipe" } as const;
   return follow(Bun.spawn([process.execPath, ...command], { ...options, cwd, env: { ...known, ...env } }));
@@ -42,7 +41,7 @@ beforeAll(async () => {
   for (const name of ["home", "bin", "tmp", "packed"]) await mkdir(dir.join(name));
   await symlink(process.execPath, dir.join("bin", "bun"));
   const addons = { [minorOf(libtorch?.build ?? "")]: join(root, "build/Release/sconce.node") };
-  registry = await npmRegistry(await packPackages(dir.join("packed"), addons));
+  registry = await npmRegistry(await packPackages(dir.join("packed"), addons, 1));
   project = dir.join("my-model");
   await output(["create", "sconce", "my-model"], { cwd: dir.path });
 });
@@ -59,6 +58,41 @@ test("bun create sconce DIR makes a folder that `bun run serve` answers from", a
   // The server gets the signal that the process gets which was started.
   server.kill("SIGTERM");
   expect(await server.exited).toBe(0);
+});
+
+test("libtorch is that of $LIBTORCH, else of the Python on the PATH, else of the npm package; other releases are skipped", async () => {
+  const libtorchOf = async (env = {}) => {
+    await using doctor = start(["x", "sconce", "doctor", "--port", "0"], { env });
+    return /^. libtorch .* in (\S+)$/m.exec(await doctor.stdout)?.[1];
+  };
+  const packaged = join(project, "node_modules/@sconce", `libtorch-${process.platform}-${process.arch}`);
+  const python = async (torch: string) => {
+    const folder = dir.join(`python-${basename(torch)}`);
+    await Bun.write(join(folder, "python3"), `#!/bin/sh\necho ${torch}\n`);
+    await chmod(join(folder, "python3"), 0o755);
+    return `${folder}:${dir.join("bin")}`;
+  };
+  expect(await libtorchOf()).toBe(packaged);
+  await Bun.write(dir.join("old/build-version"), "1.13.1\n");
+  await Bun.write(dir.join("old/lib/libtorch_cpu.so"), "");
+  expect(await libtorchOf({ PATH: await python(dir.join("old")) })).toBe(packaged);
+  const found = libtorch?.root ?? "";
+  expect(await libtorchOf({ PATH: await python(found) })).toBe(found);
+  expect(await libtorchOf({ PATH: await python(dir.join("old")), LIBTORCH: found })).toBe(found);
+});
+
+test.if(Bun.which("npm") !== null)("npm create sconce DIR makes the same folder, with Bun on the PATH", async () => {
+  const env = {
+    HOME: dir.join("npm-home"),
+    PATH: `${dir.join("bin")}:${dirname(Bun.which("npm") ?? "")}:/usr/bin:/bin`,
+    BUN_CONFIG_REGISTRY: registry.url,
+    npm_config_registry: registry.url,
+  };
+  const command = ["npm", "create", "--yes", "sconce", "by-npm"];
+  await using npm = follow(Bun.spawn(command, { cwd: dir.path, env, stdin: "ignore", stdout: "pipe", stderr: "pipe" }));
+  const text = await npm.stdout;
+  expect(await npm.exited, npm.lines.join("\n") + text).toBe(0);
+  expect(await readdir(dir.join("by-npm"))).toEqual(await readdir(project));
 });
 
 test("build and check take relative folders of the environment from where they are called", async () => {

@@ -1,11 +1,10 @@
-/** The packages of npm as somebody has them who has Bun, glibc and a libtorch: no Python, compiler or checkout. Prints how long each step takes. */
-import { readdirSync } from "node:fs";
+/** Installs the npm packages in a root with Bun and glibc alone, uses them, and prints how long each step takes. */
 import { join } from "node:path";
-import { bareRoot, systemLibraries } from "../../test/helpers/bare-root.ts";
+import { bareRoot } from "../../test/helpers/bare-root.ts";
 import { clientOf, follow, type RunningCli } from "../../test/helpers/cli.ts";
+import { systemLibraries } from "../../test/helpers/executable.ts";
 import { npmRegistry } from "../../test/helpers/npm-registry.ts";
 import { hasRegistry, startRegistry } from "../../test/helpers/registry.ts";
-import { readLibtorch } from "../setup/libtorch.ts";
 import { root as checkout } from "../setup/step.ts";
 
 const folder = "/tmp/my-model";
@@ -13,17 +12,13 @@ const folder = "/tmp/my-model";
 export async function tryPackages(tarballs: readonly string[]): Promise<void> {
   await using packages = await npmRegistry(tarballs);
   await using root = await bareRoot();
-  const libtorch = join(readLibtorch()?.root ?? "", "lib");
-  const libraries = readdirSync(libtorch).filter((name) => /^lib(torch_cpu|c10|gomp|torch)\b/.test(name));
   await root.add({
     "/usr/bin/bun": process.execPath,
     "/usr/bin/env": "/usr/bin/env",
     "/bin/sh": "/bin/sh",
-    "/torch/version.py": join(libtorch, "../version.py"),
-    ...Object.fromEntries(libraries.map((name) => [`/torch/lib/${name}`, join(libtorch, name)])),
-    ...(await systemLibraries(process.execPath, "/usr/bin/env", "/bin/sh", join(libtorch, "libtorch_cpu.so"))),
+    ...(await systemLibraries()),
   });
-  const env = { HOME: "/tmp/home", PATH: "/usr/bin:/bin", LIBTORCH: "/torch", BUN_CONFIG_REGISTRY: packages.url };
+  const env = { HOME: "/tmp/home", PATH: "/usr/bin:/bin", BUN_CONFIG_REGISTRY: packages.url };
   const start = (command: readonly string[], cwd = folder) => root.run(command, { env, cwd });
   const began = performance.now();
 
@@ -37,7 +32,7 @@ export async function tryPackages(tarballs: readonly string[]): Promise<void> {
 
   const sconce = (...args: string[]) =>
     step(`sconce ${args.join(" ")}`, start(["/usr/bin/bun", "x", "sconce", ...args]));
-  // No part of what a server needs; it sees what was installed there, and nothing of this checkout.
+  // The compiler of the checkout reads the installed types.
   const compiler = [process.execPath, join(checkout, "node_modules/typescript/bin/tsc"), "-p", root.path + folder];
   await step("tsc", follow(Bun.spawn(compiler, { stdin: "ignore", stdout: "pipe", stderr: "pipe" })));
   await sconce("build");

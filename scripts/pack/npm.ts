@@ -1,7 +1,8 @@
-/** The packages of npm, in dist/: sconce, its addons, and what `bun create sconce` runs. */
+/** The npm packages in dist/: sconce, its addons, libtorch, and create-sconce for `bun create sconce`. */
 import { chmodSync, cpSync, mkdirSync, statSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { formatBytes } from "../../src/base/bytes.ts";
+import { libtorchPackage } from "../../src/machine/libtorch/external-libtorch.ts";
 import { platformPackage } from "../../src/machine/libtorch/find-addon.ts";
 import { addonName } from "../../src/machine/libtorch/pack.ts";
 import { tempDir } from "../../test/helpers/temp-dir.ts";
@@ -11,13 +12,13 @@ import { run } from "../setup/command.ts";
 import { pageFolder } from "../setup/page.ts";
 import { root } from "../setup/step.ts";
 import { madeAddons } from "./addons.ts";
+import { requirePublishable, writeLibtorch } from "./libtorch.ts";
 import { tryPackages } from "./npm-trial.ts";
 import { writeTypes } from "./types.ts";
 
 export const dist = join(root, "dist");
 const { version, license, description, dependencies } = await Bun.file(join(root, "package.json")).json();
-const common = { version, license, type: "module" };
-/** Its own dependency reports to its makers when it is installed; of the rest a server needs two files. */
+/** Not a dependency of the package: it depends on a package that reports each installation. The files below suffice. */
 const { "swagger-ui-dist": _, ...exact } = dependencies;
 const swaggerFiles = [
   "LICENSE",
@@ -27,9 +28,12 @@ const swaggerFiles = [
   "swagger-ui.css",
 ];
 
+const platform = { os: [process.platform], cpu: [process.arch], libc: ["glibc"] };
+
 export async function pack({ isTried, minors }: PackOptions): Promise<void> {
   const found = madeAddons(minors);
   if (Object.keys(found).length === 0) throw new Error("there are no addons of these sources: npm run pack -- addons");
+  await requirePublishable();
   const tarballs = await packPackages(dist, found);
   for (const path of tarballs) console.log(`${relative(root, path)}: ${formatBytes(statSync(path).size)}`);
   if (isTried) await tryPackages(tarballs);
@@ -38,27 +42,31 @@ export async function pack({ isTried, minors }: PackOptions): Promise<void> {
 /** Paths, by the minor of torch. */
 export type Addons = Readonly<Record<string, string>>;
 
-/** @returns the paths of the tarballs */
-export async function packPackages(folder: string, found: Addons): Promise<string[]> {
+/**
+ * @param level of gzip, 0 to 9
+ * @returns the paths of the tarballs
+ */
+export async function packPackages(folder: string, found: Addons, level = 9): Promise<string[]> {
   await using work = await tempDir();
   mkdirSync(folder, { recursive: true });
+  const libtorch = await libtorchFiles(work.join("libtorch"));
   const made = [
-    await sconce(work.join("sconce"), found),
+    libtorch,
+    await sconce(work.join("sconce"), found, libtorch.version),
     await addons(work.join("addons"), found),
     await createSconce(work.join("create-sconce")),
   ];
   const paths = [];
-  for (const { name, at } of made) {
+  for (const { name, version, at } of made) {
     const path = join(folder, `${name.replace("@", "").replace("/", "-")}-${version}.tgz`);
-    await run([process.execPath, "pm", "pack", "--quiet", "--ignore-scripts", "--cwd", at, "--filename", path], {
-      verbose: false,
-    });
+    const options = ["--quiet", "--ignore-scripts", "--gzip-level", String(level), "--cwd", at, "--filename", path];
+    await run([process.execPath, "pm", "pack", ...options], { verbose: false });
     paths.push(path);
   }
   return paths;
 }
 
-async function sconce(at: string, found: Addons) {
+async function sconce(at: string, found: Addons, libtorchVersion: string) {
   const names = ["src", "docs", "README.md", "LICENSE"];
   for (const name of names) cpSync(join(root, name), join(at, name), { recursive: true });
   chmodSync(join(at, "src", "main.ts"), 0o755);
@@ -82,7 +90,7 @@ async function sconce(at: string, found: Addons) {
     bin: { sconce: "src/main.ts" },
     engines: { bun: ">=1.4.5" },
     dependencies: exact,
-    optionalDependencies: { [platformPackage]: version },
+    optionalDependencies: { [platformPackage]: version, [libtorchPackage]: libtorchVersion },
   });
 }
 
@@ -96,9 +104,18 @@ async function addons(at: string, found: Addons) {
   return describe(at, {
     name: platformPackage,
     description: "The native addon of sconce, for each minor of torch that it supports",
-    os: [process.platform],
-    cpu: [process.arch],
-    libc: ["glibc"],
+    ...platform,
+  });
+}
+
+/** Releases of sconce with the same torch share the package: its version is that of torch. */
+async function libtorchFiles(at: string) {
+  return describe(at, {
+    name: libtorchPackage,
+    version: await writeLibtorch(at),
+    license: "BSD-3-Clause",
+    description: "PyTorch's libraries for CPUs, for sconce",
+    ...platform,
   });
 }
 
@@ -113,9 +130,16 @@ async function createSconce(at: string) {
   });
 }
 
-async function describe(at: string, description: Readonly<Record<string, unknown>> & { readonly name: string }) {
-  await writeJson(join(at, "package.json"), { ...common, ...description });
-  return { name: description.name, at };
+interface Description extends Readonly<Record<string, unknown>> {
+  readonly name: string;
+  /** The default is the version of sconce. */
+  readonly version?: string;
+}
+
+async function describe(at: string, description: Description) {
+  const whole = { version: String(version), license, type: "module", ...description };
+  await writeJson(join(at, "package.json"), whole);
+  return { name: whole.name, version: whole.version, at };
 }
 
 /** What the tsconfig.json of a model's folder extends: ours, less what is for this checkout alone. */

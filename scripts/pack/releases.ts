@@ -1,8 +1,10 @@
+import { defaultTorch } from "../../src/machine/libtorch/libtorch-build.ts";
+
 /** The release of torch that the addon of each minor is compiled against. */
 export const releases: Readonly<Record<string, string>> = {
   "2.11": "2.11.0",
   "2.12": "2.12.0",
-  "2.13": "2.13.0",
+  "2.13": defaultTorch,
   "2.14": "2.14.1",
   "2.15": "2.15.0",
 };

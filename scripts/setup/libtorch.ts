@@ -5,7 +5,7 @@
 
 import { existsSync, mkdirSync, readdirSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
-import { libtorchBuild, libtorchRelease } from "../../src/machine/libtorch/libtorch-build.ts";
+import { defaultTorch, libtorchBuild, libtorchRelease } from "../../src/machine/libtorch/libtorch-build.ts";
 import { Failure, missingTool, run } from "./command.ts";
 import type { Python } from "./python.ts";
 import { pythonEnvironment, pythonsOnPath } from "./python.ts";
@@ -24,7 +24,7 @@ export interface Libtorch {
   python: { command: string; path: string | null } | null;
 }
 
-const installed = { version: "2.13.0", folder: join(state, "torch") };
+const installed = { version: defaultTorch, folder: join(state, "torch") };
 const supported = { first: [2, 11], last: [2, 15], pythonAtLeast: [3, 10] } as const;
 const range = `${supported.first.join(".")} to ${supported.last.join(".")}`;
 const recordPath = join(state, "libtorch.json");

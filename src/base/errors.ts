@@ -23,8 +23,6 @@ export const errorCodes = [
   "target_unreachable", // one item alone takes longer than the latency target
   "session_closed", // a session was used after `dispose()`
   "native_unavailable", // the addon or libtorch could not be loaded
-  "index_unavailable", // a package index cannot be reached, or has no wheel that fits
-  "wheel_invalid", // a wheel does not have its digest, or not what it should have in it
   "cache_unusable", // the folder into which an executable unpacks libtorch cannot be used
   "file_refused", // a URL that must not be fetched (scheme, address, redirect)
   "file_unavailable", // a URL that could not be fetched (time limit, status, connection)

@@ -40,10 +40,6 @@ export const commands: Readonly<Record<string, LazyCommand>> = {
   pull: lazyCommand("Copy a model from a registry", async () => (await import("./commands/pull.ts")).pull),
   tag: lazyCommand("Add a tag to a packaged model", async () => (await import("./commands/tag.ts")).tag),
   rm: lazyCommand("Remove tags, and models without remaining tags", async () => (await import("./commands/rm.ts")).rm),
-  libtorch: lazyCommand(
-    "Install PyTorch's libraries without Python, list or remove them",
-    async () => (await import("./commands/libtorch.ts")).libtorch,
-  ),
   doctor: lazyCommand(
     "Check whether this machine can serve models",
     async () => (await import("./commands/doctor.ts")).doctor,

@@ -1,24 +1,24 @@
-/** A registry of npm packages on loopback: some from tarballs, all others as they lie in node_modules. Nothing comes from the network. */
+/** An npm registry on loopback. It serves the given tarballs, and all other packages from node_modules. */
 import { join } from "node:path";
 import { z } from "zod";
 
 export interface NpmRegistry extends AsyncDisposable {
   readonly url: string;
-  /** Names of the packages whose contents were asked for. */
+  /** Names of the packages whose tarballs were downloaded. */
   readonly downloads: readonly string[];
 }
 
 const packages = join(import.meta.dir, "..", "..", "node_modules");
-const description = z.looseObject({ name: z.string(), version: z.string() });
+const descriptionSchema = z.looseObject({ name: z.string(), version: z.string() });
 
 export async function npmRegistry(tarballs: readonly string[]): Promise<NpmRegistry> {
-  const contents = new Map<string, Promise<Uint8Array<ArrayBuffer> | undefined>>();
+  const contents = new Map<string, Promise<Package | undefined>>();
   for (const path of tarballs) {
-    const bytes = await Bun.file(path).bytes();
-    contents.set((await describe(bytes)).name, Promise.resolve(bytes));
+    const content = await described(await Bun.file(path).bytes());
+    contents.set(content.description.name, Promise.resolve(content));
   }
   const downloads: string[] = [];
-  // Each is packed once: the same files packed again have another digest.
+  // Packing the same files twice gives two digests.
   const contentOf = (name: string) => {
     const content = contents.get(name) ?? installed(name);
     contents.set(name, content);
@@ -30,16 +30,15 @@ export async function npmRegistry(tarballs: readonly string[]): Promise<NpmRegis
     routes: {
       "/tarballs/:name": async ({ params: { name } }) => {
         downloads.push(name);
-        return new Response(await contentOf(name));
+        return new Response((await contentOf(name))?.bytes);
       },
       "/:name": async ({ params: { name }, url }) => {
-        const bytes = await contentOf(name);
-        if (bytes === undefined) return new Response("there is no such package", { status: 404 });
-        const described = await describe(bytes);
-        const { version } = described;
+        const content = await contentOf(name);
+        if (content === undefined) return new Response("there is no such package", { status: 404 });
+        const { description, integrity } = content;
+        const { version } = description;
         const tarball = new URL(`/tarballs/${encodeURIComponent(name)}`, url).href;
-        const integrity = `sha512-${new Bun.CryptoHasher("sha512").update(bytes).digest("base64")}`;
-        const versions = { [version]: { ...described, dist: { tarball, integrity } } };
+        const versions = { [version]: { ...description, dist: { tarball, integrity } } };
         return Response.json({ name, "dist-tags": { latest: version }, versions });
       },
     },
@@ -47,17 +46,25 @@ export async function npmRegistry(tarballs: readonly string[]): Promise<NpmRegis
   return { url: server.url.href, downloads, [Symbol.asyncDispose]: () => server.stop(true) };
 }
 
-async function describe(tarball: Uint8Array<ArrayBuffer>) {
-  const files = await new Bun.Archive(tarball).files("package/package.json");
-  return description.parse(await files.get("package/package.json")?.json());
+interface Package {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly description: z.infer<typeof descriptionSchema>;
+  readonly integrity: string;
 }
 
-async function installed(name: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
+async function described(bytes: Uint8Array<ArrayBuffer>): Promise<Package> {
+  const files = await new Bun.Archive(bytes).files("package/package.json");
+  const description = descriptionSchema.parse(await files.get("package/package.json")?.json());
+  const integrity = `sha512-${new Bun.CryptoHasher("sha512").update(bytes).digest("base64")}`;
+  return { bytes, description, integrity };
+}
+
+async function installed(name: string): Promise<Package | undefined> {
   const folder = join(packages, name);
   const files: Record<string, Uint8Array> = {};
   if (!(await Bun.file(join(folder, "package.json")).exists())) return undefined;
   for await (const path of new Bun.Glob("**").scan({ cwd: folder, dot: true })) {
     files[`package/${path}`] = await Bun.file(join(folder, path)).bytes();
   }
-  return new Bun.Archive(files, { compress: "gzip", level: 1 }).bytes();
+  return described(await new Bun.Archive(files, { compress: "gzip", level: 1 }).bytes());
 }

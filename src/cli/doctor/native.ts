@@ -5,7 +5,6 @@ import { messageOf, SconceError } from "../../base/errors.ts";
 import { systemText } from "../../base/system-file.ts";
 import { cudaDeviceCount, torchVersion } from "../../engine/native/binding.ts";
 import { libtorchBuild } from "../../machine/libtorch/libtorch-build.ts";
-import { programName } from "../../machine/processes/program-name.ts";
 import { type Check, fault, ok, warning } from "./check.ts";
 
 /** The last to be asked: a library that is made for another processor may end the process. */
@@ -26,8 +25,7 @@ export async function native(prepare: () => Promise<void>): Promise<Check[]> {
   } catch (error) {
     const found = error instanceof SconceError ? error.withoutMend : messageOf(error);
     const mend = error instanceof SconceError ? error.mend : undefined;
-    const fix = mend ?? `\`${programName} libtorch install\` gets one without Python`;
-    return [fault("libtorch", found, fix), gpu(there, true)];
+    return [fault("libtorch", found, mend ?? "name a libtorch with LIBTORCH"), gpu(there, true)];
   }
 }
 
@@ -35,11 +33,8 @@ function gpu(there: readonly string[], isCuda: boolean): Check {
   if (there.length === 0) return ok("gpu", "none");
   const found = there.join("; ");
   if (!isCuda) {
-    return warning(
-      "gpu",
-      `${found}: not used, as libtorch is for the CPU`,
-      `\`${programName} libtorch install --cuda\``,
-    );
+    const fix = "install a torch for CUDA with pip, or name its folder with LIBTORCH";
+    return warning("gpu", `${found}: not used, as libtorch is for the CPU`, fix);
   }
   const usable = countUsable();
   return usable === there.length

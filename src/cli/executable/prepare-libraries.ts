@@ -37,7 +37,7 @@ export const externalOptions = {
   libtorch: openOption<string>({
     description: "Folder of libtorch, with lib/ in it",
     valueHint: "dir",
-    described: "$LIBTORCH, else that of Python's torch, else the installed one",
+    described: "$LIBTORCH, else that of Python's torch",
     parse: z.string().min(1, "must be a folder"),
   }),
 } as const;

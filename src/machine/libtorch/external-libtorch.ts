@@ -1,12 +1,16 @@
-/** Finds and loads a libtorch outside the executable, such as the libtorch of a PyTorch image for GPUs. */
+/** Finds and loads a libtorch outside the executable: of an npm package, of Python, or at a named folder. */
+import { dlopen, FFIType } from "bun:ffi";
 import { existsSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
 import { SconceError } from "../../base/errors.ts";
-import { installedLibtorchs } from "./installed-libtorch.ts";
+import { isExecutable } from "../processes/program.ts";
 import { libtorchBuild, libtorchRelease, minorOf, torchMinors } from "./libtorch-build.ts";
-import { loadLibrary } from "./load-library.ts";
 
 const library = "libtorch_cpu.so";
+const root = fileURLToPath(new URL("../../..", import.meta.url));
+/** The npm package with libtorch for CPUs: its libraries in `lib/`, its version in `build-version`. */
+export const libtorchPackage = `@sconce/libtorch-${process.platform}-${process.arch}`;
 
 /**
  * Loads libtorch before the addon, so that the addon links to it.
@@ -27,9 +31,8 @@ export function loadExternalLibtorch(asked: string | undefined, wanted: string):
 }
 
 /**
- * The requested folder, else `$LIBTORCH`. Without either: the torch of the Python on the PATH, then the versions of
- * `sconce libtorch install`. The first that fits wins; if none fits, the first is returned so that a message can name
- * it.
+ * The requested folder, else `$LIBTORCH`. Without either: the torch of the Python on the PATH, then the npm package.
+ * The first that fits wins; if none fits, the first is returned so that a message can name it.
  * @returns a folder with `lib/`
  * @throws SconceError `native_unavailable`
  */
@@ -42,11 +45,14 @@ export function findLibtorch(
     if (existsSync(join(named, "lib", library))) return resolve(named);
     throw unavailable(`${named} has no lib/${library}`);
   }
-  const ofPython = folderOfPython();
-  const folders = [...(ofPython === undefined ? [] : [ofPython]), ...installedLibtorchs().map(({ root }) => root)];
-  const found = folders.find((folder) => fits(libtorchBuild(folder) ?? "")) ?? folders[0];
-  if (found !== undefined) return found;
-  throw unavailable("there is no libtorch: none is named or installed, and the Python on the PATH has none");
+  let first: string | undefined;
+  for (const find of [folderOfPython, folderOfPackage]) {
+    const folder = find();
+    if (folder !== undefined && fits(libtorchBuild(folder) ?? "")) return folder;
+    first ??= folder;
+  }
+  if (first !== undefined) return first;
+  throw unavailable("there is no libtorch: LIBTORCH is not set, and the Python on the PATH has no torch");
 }
 
 /** Asks Python for the folder of torch without importing it, since the import takes seconds. */
@@ -63,15 +69,34 @@ function folderOfPython(): string | undefined {
   return undefined;
 }
 
-/** Loads libtorch before the addon, so that the addon links to it. */
+function folderOfPackage(): string | undefined {
+  if (isExecutable) return undefined;
+  try {
+    return dirname(Bun.resolveSync(`${libtorchPackage}/package.json`, root));
+  } catch {
+    return undefined;
+  }
+}
+
+const RTLD_NOW = 2;
+const RTLD_GLOBAL = 0x100;
+
+/** Loads libtorch by path and globally: it finds its neighbours, and the addon finds it by name. */
 export function loadLibtorch(folder: string): void {
   const path = join(folder, "lib", library);
-  const fault = loadLibrary(path);
-  if (fault !== undefined) throw unavailable(`${path} cannot be loaded (${fault})`);
+  const system = dlopen("libc.so.6", {
+    dlopen: { args: [FFIType.cstring, FFIType.i32], returns: FFIType.ptr },
+    dlerror: { args: [], returns: FFIType.cstring },
+  });
+  try {
+    const handle = system.symbols.dlopen(Buffer.from(`${path}\0`), RTLD_NOW | RTLD_GLOBAL);
+    if (handle === null) throw unavailable(`${path} cannot be loaded (${system.symbols.dlerror()})`);
+  } finally {
+    system.close();
+  }
 }
 
 function unavailable(why: string): SconceError {
-  const mend =
-    "install one with `sconce libtorch install`, or name the folder of one with LIBTORCH, such as that of Python's torch";
+  const mend = `${isExecutable ? "" : `install ${libtorchPackage}, or `}name a libtorch with LIBTORCH, such as the folder torch of Python's packages`;
   return new SconceError("native_unavailable", why, { mend });
 }

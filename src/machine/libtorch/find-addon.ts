@@ -43,7 +43,7 @@ export function addonFor(libtorch: string, addons: string): string {
     .sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
   throw unavailable(
     `torch ${build ?? "of no known version"} in ${libtorch}, but this sconce has addons for ${minors[0]} to ${minors.at(-1)}`,
-    `install one with \`sconce libtorch install\`, or name another with LIBTORCH`,
+    "install a torch of these, or name one with LIBTORCH",
   );
 }
 

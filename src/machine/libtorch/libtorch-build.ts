@@ -5,6 +5,9 @@ import { join } from "node:path";
 /** Minor releases of torch that sconce is built and tested with, the oldest first. */
 export const torchMinors: readonly string[] = ["2.11", "2.12", "2.13", "2.14", "2.15"];
 
+/** The release that set-up installs and that the npm package of libtorch holds. */
+export const defaultTorch = "2.13.0";
+
 /**
  * Version and build variant, e.g. `2.13.0+cpu`, from version.py of a Python package or build-version of a C++
  * distribution.

@@ -1,0 +1,41 @@
+/** The files of the npm package with libtorch for CPUs. */
+import { cpSync, existsSync, mkdirSync, readdirSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { defaultTorch, libtorchRelease } from "../../src/machine/libtorch/libtorch-build.ts";
+import { isForGpus, libraryFiles } from "../../src/package/executable/library-files.ts";
+import { run } from "../setup/command.ts";
+import { readLibtorch } from "../setup/libtorch.ts";
+
+/**
+ * Copies the set-up's libtorch without its local symbols, which are a fifth of it.
+ * @param folder gets `lib/`, `licenses/` and `build-version`
+ * @returns the version of the package, which is the release of torch
+ */
+export async function writeLibtorch(folder: string): Promise<string> {
+  const { libtorch, torch } = await libraryFiles();
+  const lib = join(folder, "lib");
+  mkdirSync(lib, { recursive: true });
+  for (const { name, path } of libtorch) cpSync(path, join(lib, name), { dereference: true });
+  await run(["strip", "--strip-unneeded", ...libtorch.map(({ name }) => join(lib, name))], { verbose: false });
+  const licenses = licensesFolder();
+  if (licenses !== undefined) cpSync(licenses, join(folder, "licenses"), { recursive: true });
+  await Bun.write(join(folder, "build-version"), `${torch}\n`);
+  return libtorchRelease(torch);
+}
+
+/** A published package needs one certain release, for CPUs, with its licenses. */
+export async function requirePublishable(): Promise<void> {
+  const files = await libraryFiles();
+  if (libtorchRelease(files.torch) === defaultTorch && !isForGpus(files) && licensesFolder() !== undefined) return;
+  throw new Error(
+    `the set-up has libtorch ${files.torch}; the package needs torch ${defaultTorch} for CPUs from pip: python3 -m pip install torch==${defaultTorch} --index-url https://download.pytorch.org/whl/cpu`,
+  );
+}
+
+/** Wheels of torch have a folder of licenses beside the folder torch. */
+function licensesFolder(): string | undefined {
+  const packages = dirname(readLibtorch()?.root ?? "");
+  const about = readdirSync(packages).find((name) => /^torch-.*\.dist-info$/.test(name));
+  const folder = join(packages, about ?? "", "licenses");
+  return about !== undefined && existsSync(folder) ? folder : undefined;
+}
