@@ -41,13 +41,13 @@ afterAll(async () => {
 const refused = (asked: number) =>
   `a batch size of ${asked} was asked for, the weights take at most 4096: set batchSize or --batch-size to 4096 or less, or export them for larger batches, with an example of ${asked} rows`;
 
-test("a batch size beyond that of a package is refused: of the operator, of the author, of --tune", async () => {
+test("a batch size beyond that of a package is refused: of the operator, of the author, of tune", async () => {
   expect(await failure(store.serve("small", { batchSize: 4097 }))).toBe(`weights_invalid: ${refused(4097)}`);
   const folder = await writeModel(dir, text(65_536), "wrong");
   await copyFile(fixture.path, `${folder}/compiled.pt2`);
   const env = { SCONCE_HOME: store.home };
   expect(await cli(["build", folder], { env })).toMatchObject({ code: 1, stderr: `sconce: ${refused(65_536)}\n` });
-  const tuned = await cli(["serve", "--tune", "small", "--batch-size", "5000"], { env });
+  const tuned = await cli(["tune", "small", "--batch-size", "5000"], { env });
   expect(tuned).toMatchObject({ code: 1, stderr: expect.stringContaining(`sconce: ${refused(5000)}\n`) });
 });
 
@@ -62,14 +62,14 @@ test("the largest batch of a package is served, and one that takes a single size
   await session.dispose();
 });
 
-test("--tune leaves out what is larger", async () => {
+test("tune skips larger batches", async () => {
   const folder = await writeModel(dir, text(4), "few");
   const few = withSource(await readFile(fixture.path), "expected to be <= 4096", "expected to be <=   12");
   await Bun.write(`${folder}/compiled.pt2`, few);
   const env = { SCONCE_HOME: dir.join("home") };
   expect((await cli(["build", folder], { env })).code).toBe(0);
-  const flags = ["--tune-seconds", "0.3", "--instances", "1", "--threads", "1"];
-  const { stdout } = await cli(["serve", "--tune", "small", ...flags], { env });
+  const flags = ["--seconds", "0.3", "--instances", "1", "--threads", "1"];
+  const { stdout } = await cli(["tune", "small", ...flags], { env });
   const sizes = stdout.split("\n").flatMap((line) => /^\d+(?= )/.exec(line)?.map(Number) ?? []);
   expect(sizes.toSorted((a, b) => a - b)).toEqual([1, 2, 4, 8, 12]);
 });

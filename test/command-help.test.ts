@@ -1,36 +1,71 @@
-/** Help, compared with `snapshots/help-*.txt`; `UPDATE_HELP=1 bun test test/command-help.test.ts` writes them anew. */
+/**
+ * Help, compared with `snapshots/help-*.txt`, and docs/cli.md; `UPDATE_HELP=1 bun test test/command-help.test.ts` writes
+ * both anew.
+ */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "../src/author/z.ts";
 import { flag, listOption, openOption, option } from "../src/base/option.ts";
 import { commands } from "../src/cli/cli.ts";
-import { defaultOf, peekOptions, variableName } from "../src/cli/command-line/arguments.ts";
-import { helpOf, helpWidth } from "../src/cli/command-line/help.ts";
+import { flagName, peekOptions, variableName } from "../src/cli/command-line/command.ts";
+import { commandHelp, defaultText, helpWidth } from "../src/cli/command-line/help.ts";
 import { cli } from "./helpers/cli.ts";
+import { cliPage } from "./helpers/cli-page.ts";
 import { cliOnTerminal } from "./helpers/interactive-cli.ts";
 
 setDefaultTimeout(120_000);
 
-const folder = join(import.meta.dir, "snapshots");
 const names = Object.keys(commands);
+const loaded = await Promise.all(
+  Object.entries(commands).map(async ([name, { description, load }]) => ({
+    name,
+    description,
+    command: await load(),
+  })),
+);
 
-async function expectSnapshot(name: string, text: string): Promise<void> {
-  const path = join(folder, `help-${name}.txt`);
+async function expectFile(name: string, text: string): Promise<void> {
+  const path = join(import.meta.dir, name);
   if (process.env.UPDATE_HELP) await Bun.write(path, text);
   expect(text).toBe(await readFile(path, "utf8"));
 }
 
-test.each(names)("sconce %s --help", async (name) => {
+test.each(["serve", "rm"])("sconce %s --help", async (name) => {
   const { code, stdout, stderr } = await cli([name, "--help"]);
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-  await expectSnapshot(name, stdout);
+  await expectFile(`snapshots/help-${name}.txt`, stdout);
 });
 
 test("sconce --help", async () => {
   const { stdout } = await cli(["--help"]);
-  await expectSnapshot("sconce", stdout);
+  await expectFile("snapshots/help-sconce.txt", stdout);
   expect([...stdout.matchAll(/^ {2}([a-z]+) {2,}\S/gm)].map(([, name]) => name)).toEqual(names);
+});
+
+test("docs/cli.md has every command with its arguments and options", async () => {
+  const page = await readFile(join(import.meta.dir, "../docs/cli.md"), "utf8");
+  const [head = ""] = page.split("\n## sconce ");
+  await expectFile("../docs/cli.md", `${head}\n${cliPage(loaded)}`);
+});
+
+test("--help shows about twenty options of serve, --help --all shows every option", async () => {
+  const shown = async (...args: string[]) => {
+    const { stdout } = await cli(["serve", "--help", ...args]);
+    return [...stdout.matchAll(/^ {2}(?:-\w, )?--(?:\[no-\])?([a-z-]+)/gm)].map(([, name]) => name);
+  };
+  const all = Object.keys((await commands.serve?.load())?.options ?? {}).map(flagName);
+  expect((await shown("--all")).toSorted()).toEqual(all.toSorted());
+  const few = await shown();
+  expect(few.length).toBeLessThan(25);
+  for (const name of ["port", "batch-size", "device", "store", "log-level"]) expect(few).toContain(name);
+});
+
+test("no command shows more than 25 options without --all", () => {
+  for (const { name, command } of loaded) {
+    const shown = Object.values(command.options).filter(({ isAdvanced }) => !isAdvanced);
+    expect({ name, isShort: shown.length <= 25 }).toEqual({ name, isShort: true });
+  }
 });
 
 test("sconce help NAME is sconce NAME --help, and of an unknown name a wrong call", async () => {
@@ -53,22 +88,20 @@ test.each([40, 60, 80, 300])(
   async (columns) => {
     const width = helpWidth({ isTTY: true, columns });
     expect(width).toBe(Math.min(100, Math.max(60, columns)));
-    for (const { load } of Object.values(commands)) {
-      const [text = ""] = Bun.stripANSI(await helpOf(await load(), width)).split("\n\nEXAMPLE\n");
-      const long = text.split("\n").filter((line) => line.length > width);
-      expect(long).toEqual([]);
+    for (const { command, ...each } of loaded) {
+      const help = commandHelp(command, { ...each, width, isAll: true });
+      const [text = ""] = Bun.stripANSI(help).split("\n\nEXAMPLE\n");
+      expect(text.split("\n").filter((line) => line.length > width)).toEqual([]);
     }
   },
 );
 
 describe("every option of every command", () => {
-  test.each(names)("of %s says its default, if it has one, and has a variable of its own", async (name) => {
-    const command = await commands[name]?.load();
-    if (command === undefined) throw new Error(`there is no command ${name}`);
-    const text = Bun.stripANSI(await helpOf(command, 1000));
+  test.each(loaded)("of $name has a default in help, and its own variable", ({ command, ...each }) => {
+    const text = Bun.stripANSI(commandHelp(command, { ...each, width: 1000, isAll: true }));
     const variables = new Set<string>();
     for (const [key, one] of Object.entries(command.options)) {
-      const stated = defaultOf(one);
+      const stated = defaultText(one);
       if (one.default !== undefined) expect(stated).toBeDefined();
       if (stated !== undefined) expect(text).toContain(`${one.description} (default: ${stated}`);
       variables.add(variableName(key, one));

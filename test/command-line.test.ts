@@ -52,7 +52,6 @@ describe("a wrong call is refused:", () => {
       ["--fetch-timeout", "3000000"],
       ["--fetch-timeout must be a number from 0.001 to 2147483", 'not "3000000"'],
     ],
-    ["serve", ["--poll-share", "2"], ["--poll-share must be a number from 0.01 to 1", 'not "2"']],
     ["serve", ["--max-body-bytes", "1TB"], ["--max-body-bytes must be a number of bytes"]],
     ["serve", ["--log-level", "loud"], ["--log-level must be one of trace, debug, info, warning, error"]],
     ["serve", ["--device", "tpu"], ['--device must be "auto", "cpu", "cuda"', 'not "tpu"']],
@@ -60,9 +59,13 @@ describe("a wrong call is refused:", () => {
     ["serve", ["lab", "other"], ['unexpected argument "other"']],
     ["serve", ["Lab"], ['did you mean "lab"?']],
     ["build", ["no-such-folder"], ["there is no no-such-folder; expected a model's folder, or a file of weights"]],
-    ["build", ["--name"], ["--name must be a name"]],
-    ["build", ["--tag", "a b"], ['"a b"', "a tag is 1 to 128 of"]],
-    ["build", ["--name", "Digits"], ['did you mean "digits"?']],
+    ["build", ["--tag"], ["--tag must be NAME, NAME:TAG or :TAG"]],
+    ["build", ["--tag", ":a b"], ['":a b"', "a tag is 1 to 128 of"]],
+    ["build", ["-t", "Digits"], ['did you mean "digits"?']],
+    ["build", ["--compile"], ["there is no option --compile; use --aot"]],
+    ["build", ["--name", "digits"], ["use -t NAME[:TAG]"]],
+    ["build", ["--eject", "digits"], ["use sconce init DIR --from FILE"]],
+    ["serve", ["--tune"], ["use sconce tune"]],
     ["serve", ["--model=lab"], ["unknown option --model"]],
     ["serve", ["--no-port"], ["unknown option --no-port"]],
     ["models", ["--json=maybe"], ['--json must be "true" or "false", not "maybe"']],
@@ -77,7 +80,7 @@ describe("a wrong call is refused:", () => {
   test.each([
     [["serve", "--batch-size", "0"], "--batch-size must be"],
     [["serve", "--batchsize", "4"], "did you mean --batch-size?"],
-    [["build", "test/models/lab", "--tag", "a b"], '"a b"'],
+    [["build", "test/models/lab", "--tag", ":a b"], '":a b"'],
     [["tag", "lab"], "missing argument TARGET (see --help)"],
     [["toString"], "unknown command toString"],
     [["serv"], "unknown command serv; did you mean serve?"],
@@ -99,6 +102,31 @@ describe("a wrong call is refused:", () => {
   test("a bad variable, by its name", async () => {
     const line = await usageFault(["serve"], { SCONCE_BATCH_SIZE: "many" });
     expect(line).toContain('SCONCE_BATCH_SIZE must be a whole number from 1 to 65536, not "many"');
+  });
+});
+
+describe("variables", () => {
+  test("of no option are named in one line, with the name that was meant", async () => {
+    const { code, stderr } = await run(["models"], {
+      SCONCE_BATCHSIZE: "4",
+      SCONCE_OTHER_THING: "1",
+      SCONCE_PORT: "1",
+    });
+    expect(code).toBe(0);
+    expect(stderr.trim().split("\n")).toEqual([
+      expect.stringMatching(/no option is read from SCONCE_BATCHSIZE \(did you mean .*\?\), SCONCE_OTHER_THING$/),
+    ]);
+    expect(stderr).toContain("did you mean SCONCE_BATCH_SIZE?");
+  });
+
+  test("of options of other commands, and of Kubernetes for its services, are not named", async () => {
+    const { stderr } = await run(["models"], {
+      SCONCE_BATCH_SIZE: "4",
+      SCONCE_MODEL_INPUT: "x",
+      SCONCE_FRONT_SERVICE_HOST: "10.0.0.1",
+      SCONCE_FRONT_PORT_3000_TCP_ADDR: "10.0.0.1",
+    });
+    expect(stderr).toBe("");
   });
 });
 
@@ -133,7 +161,7 @@ describe("help", () => {
       "serve",
       ["--port", "(default: 3000", "--host", "(default: 0.0.0.0)", "(default: the model's)", "(default: info)"],
     ],
-    ["build", ["--name", "(default: the model's name, or the file's)", "--tag", "DIR"]],
+    ["build", ["--tag", "(default: the model's name, or the file's)", "DIR"]],
     ["models", ["--json"]],
   ])("of %s shows its options with their defaults, and an example", async (command, parts) => {
     const { code, stdout } = await run([command, "--help"]);
@@ -195,14 +223,14 @@ describe("build", () => {
     const weights = ["--weights", folder.join("lab.pt")];
     expect(await built("first", ...weights)).toMatch(/^small:[0-9a-f]{12}$/);
     expect(await latest()).toBe("first");
-    const other = await built("second", ...weights, "--tag", "fast");
+    const other = await built("second", ...weights, "-t", ":fast");
     expect([await latest(), other]).toEqual(["first", "small:fast"]);
     await built("third");
     expect(await latest()).toBe("third");
   });
 
   test("takes a name and a tag, which it prints and keeps", async () => {
-    const { stdout } = await built(modelFolder("lab"), "--name", "team/lab", "-t", "v1");
+    const { stdout } = await built(modelFolder("lab"), "-t", "team/lab:v1");
     expect(stdout).toBe("team/lab:v1\n");
     const listed = JSON.parse((await cli(["models", "--json"], { env: { SCONCE_HOME: home.path } })).stdout);
     expect(listed).toContainEqual(

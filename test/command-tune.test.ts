@@ -1,7 +1,7 @@
-/** `sconce serve --tune` on a real model. */
+/** `sconce tune` on a real model. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
-import { peekOptions } from "../src/cli/command-line/arguments.ts";
+import { peekOptions } from "../src/cli/command-line/command.ts";
 import { serveOptions } from "../src/server/config.ts";
 import { cli } from "./helpers/cli.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -25,7 +25,7 @@ afterAll(() => store[Symbol.asyncDispose]());
 /** With several settings: how many are measured in a time depends on what else the machine does. */
 async function tunedSeveral(model: string): ReturnType<typeof tuned> {
   for (let seconds = 1.5; ; seconds *= 4) {
-    const result = await tuned(model, "--tune-seconds", String(seconds));
+    const result = await tuned(model, "--seconds", String(seconds));
     if (result.rows.length > 1 || seconds > 20) return result;
   }
 }
@@ -33,7 +33,7 @@ async function tunedSeveral(model: string): ReturnType<typeof tuned> {
 /** The rows of the table by the words of its head, and the flags below it. */
 async function tuned(...args: string[]) {
   const env = { SCONCE_HOME: store.home };
-  const { code, stdout, stderr } = await cli(["serve", "--tune", "--tune-seconds", "1.5", ...args], { env });
+  const { code, stdout, stderr } = await cli(["tune", "--seconds", "1.5", ...args], { env });
   const [head = "", ...lines] = stdout.trimEnd().split("\n");
   const words = head.split(/ {2,}/);
   const rows = lines

@@ -16,7 +16,7 @@ test("a program whose example has two rows is compiled for batches of 32", async
     AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
     TORCHINDUCTOR_VEC_ISA_OK: "1",
   };
-  const { code, stderr } = await cli(["build", join(folder, "few.pt2"), "--compile"], { env });
+  const { code, stderr } = await cli(["build", join(folder, "few.pt2"), "--aot"], { env });
   expect({ code, stderr }).toEqual({ code: 0, stderr: expect.not.stringContaining("at most") });
   expect((await new ModelStore(dir.path).resolve("few")).config.batchSize).toBe(32);
 }, 300_000);

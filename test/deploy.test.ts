@@ -7,7 +7,7 @@ import { parser } from "@prometheus-io/lezer-promql";
 import Ajv from "ajv";
 import { z } from "zod";
 import { routes } from "../src/base/labels.ts";
-import { variableName } from "../src/cli/command-line/arguments.ts";
+import { variableName } from "../src/cli/command-line/command.ts";
 import { registryOptions } from "../src/cli/commands/registry/registry-options.ts";
 import { commonOptions, serveOptions } from "../src/server/config.ts";
 import { tempDir } from "./helpers/temp-dir.ts";

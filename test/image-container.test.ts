@@ -21,7 +21,7 @@ beforeAll(async () => {
   const images = dir.join("images");
   await copyPreparedImages(images);
   for (const command of [
-    ["build", digits, "--tag", "v1"],
+    ["build", digits, "-t", "digits:v1"],
     ["image", "digits:v1", "-o", images],
   ]) {
     const { code, stderr, stdout } = await cli(command, { env });

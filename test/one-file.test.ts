@@ -40,7 +40,7 @@ bareRootTest(test)("packages a model of TypeScript, serves it, and writes anothe
   const env = { HOME: "/tmp/home", LIBTORCH: "/torch" };
   const run = (...args: string[]) => system.run(["/bin/sconce", ...args], { env });
 
-  await using building = run("build", "/model", "--tag", "v1");
+  await using building = run("build", "/model", "-t", ":v1");
   expect(await building.stdout, building.lines.join("\n")).toBe("digits:v1\n");
   await using server = run("serve", "digits:v1", "--port=0", "--host=127.0.0.1");
   const client = await clientOf(server);
@@ -80,7 +80,7 @@ describe.skipIf(!hasPip || !libtorch?.python)("a wheel", () => {
   test("says in its name which systems it is for, and packages weights alone with the torch beside it", async () => {
     expect(basename(wheel)).toMatch(/^sconce_serve-[\d.]+-py3-none-manylinux_2_\d\d_(x86_64|aarch64)\.whl$/);
     const weights = join(root, "src/cli/commands/init/template/model.pt2");
-    const building = ["build", weights, "--name", "weights", "--tag", "v1"];
+    const building = ["build", weights, "-t", "weights:v1"];
     await using program = start([dir.join("site/bin/sconce"), ...building], dirname(libtorch?.root ?? ""));
     expect(await program.stdout, program.lines.join("\n")).toBe("weights:v1\n");
   });

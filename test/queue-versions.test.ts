@@ -31,7 +31,7 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
     const builds = Object.entries(beyond).map(async ([version, more]) => {
       const changed = text.replace("(y.data[0] ?? 0)", `(y.data[0] ?? 0) + ${more}`);
       const folder = await writeModel(source, changed, version);
-      return cli(["build", "--allow-random", "--tag", version, folder], { env: { SCONCE_HOME: store.home } });
+      return cli(["build", "--allow-random", "-t", `:${version}`, folder], { env: { SCONCE_HOME: store.home } });
     });
     expect((await Promise.all(builds)).map(({ stderr, code }) => (code === 0 ? "" : stderr))).toEqual(["", ""]);
   });

@@ -4,9 +4,6 @@ import { cp, mkdir, readFile, symlink } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { Glob } from "bun";
 import { z } from "zod";
-import { helpOf } from "../src/cli/command-line/help.ts";
-import { serve } from "../src/cli/commands/serve.ts";
-import { serveOptions } from "../src/server/config.ts";
 import { cacheFolder } from "./helpers/executable.ts";
 import { copyPreparedImages } from "./helpers/prepared-images.ts";
 import { anchorsOf, blocksOf, commandsOf, linksOf, readPages } from "./helpers/readme.ts";
@@ -109,17 +106,6 @@ test("every link between pages leads to a file, and to a heading of it", async (
   expect(all.flatMap(({ text }) => linksOf(text)).length).toBeGreaterThan(20);
 });
 
-test("docs/serve.md lists the options of serve in the groups and the order of its help", async () => {
-  const [, table = ""] =
-    /^\| option of serve .*\n.*\n((?:\|.*\n)+)/m.exec(pages.find(({ path }) => path === "docs/serve.md")?.text ?? "") ??
-    [];
-  const listed = [...table.matchAll(/^\| (?:\*\*(.+)\*\*|`--([a-z-]+)`)/gm)].map(([, group, flag]) => group ?? flag);
-  const [, help = ""] = Bun.stripANSI(await helpOf(serve, 100)).split("\nOPTIONS\n");
-  const shown = [...help.matchAll(/^([A-Z][a-z]+(?: [a-z]+)*)$|^ {2}(?:-\w, )?--([a-z-]+)/gm)];
-  expect(shown.map(([, group, flag]) => group ?? flag)).toEqual(listed);
-  expect(listed.length).toBeGreaterThan(Object.keys(serveOptions).length);
-});
-
 function environment(port: number): Record<string, string | undefined> {
   const path = `${dirname(process.execPath)}:${process.env.PATH}`;
   return {
@@ -155,7 +141,7 @@ async function run(commands: readonly string[]): Promise<string> {
     .replaceAll("localhost:3000", `127.0.0.1:${server?.port}`)
     .replaceAll(namedRegistry, registry?.host ?? namedRegistry)
     // Every setting has its turn in one second, too; more rounds only keep both cores busy.
-    .replaceAll("--tune-seconds 5", "--tune-seconds 1");
+    .replaceAll("--seconds 5", "--seconds 1");
   const child = Bun.spawn(["bash", "-euo", "pipefail", "-c", script], {
     cwd: checkout.path,
     env: environment(server?.port ?? 0),

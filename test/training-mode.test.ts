@@ -62,7 +62,7 @@ test("build, build --compile, check and a session refuse it alike", async () => 
   const refused = `was exported in training mode (dropout): ${mend}, and in forward F.dropout(x, training=self.training)`;
   const ways = [
     ["build", folder],
-    ["build", folder, "--compile"],
+    ["build", folder, "--aot"],
     ["build", folder, "--allow-random"],
     ["build", file],
   ];

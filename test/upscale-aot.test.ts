@@ -37,8 +37,8 @@ test("compiled and as it was exported, a program enlarges pictures of any size, 
 test("weights that were compiled take the place of the model's with `build --weights`, and are served", async () => {
   await using dir = await tempDir();
   const build = (...options: string[]) => cli(["build", ...options], { env: { SCONCE_HOME: dir.path } });
-  expect((await build(example, "--weights", compiled, "--tag", "aot")).code).toBe(0);
-  expect((await build(example, "--tag", "exported")).code).toBe(0);
+  expect((await build(example, "--weights", compiled, "-t", ":aot")).code).toBe(0);
+  expect((await build(example, "-t", ":exported")).code).toBe(0);
   const store = new ModelStore(dir.path);
   const [plain, ahead] = await Promise.all(["upscale:exported", "upscale:aot"].map((name) => store.resolve(name)));
   expect(ahead?.layer("upscale.pt2").size).toBe(Bun.file(compiled).size);

@@ -1,6 +1,6 @@
 /** Messages to receivers that are slow, silent or not what they say: each holds up itself alone. */
 import { expect, test } from "bun:test";
-import { checkArguments } from "../src/cli/command-line/arguments.ts";
+import { checkArguments } from "../src/cli/command-line/command.ts";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
 import { GuardedRequests } from "../src/machine/network/guarded-requests.ts";
 import { serveOptions } from "../src/server/config.ts";

@@ -4,7 +4,7 @@
     python export.py [FOLDER]        (default: this folder)
 
 The exported program runs step by step and anywhere; AOTInductor makes one native library of it, for the kind of processor that it
-was compiled on. `sconce build --compile` does that with the same options.
+was compiled on. `sconce build --aot` does that with the same options.
 """
 import sys
 from pathlib import Path

@@ -24,6 +24,8 @@ export interface Option<T> {
   readonly isList?: boolean;
   /** Never printed in messages, which may end up in logs. */
   readonly isSecret?: boolean;
+  /** Shown only by `--help --all`. */
+  readonly isAdvanced?: boolean;
   /** Overrides the variable's name, when another command already uses the default name. */
   readonly variable?: string;
   /** A variable shared with other programs, read if the option's own variable is not set. */
@@ -89,9 +91,6 @@ export function duration(
     .pipe(z.number().min(min, `must be ${allowed}`).max(max, `must be ${allowed}`));
   return { valueHint, parse };
 }
-
-/** A fraction from 0.01 to 1. */
-export const share = { ...duration("seconds", 0.01, 1), valueHint: "share" };
 
 const unitBytes: Readonly<Record<string, number>> = { "": 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30 };
 /** A byte count, including 0. */

@@ -25,6 +25,8 @@ export interface FrontService {
 }
 
 const DEFAULT_MAX_INPUTS = 10_000;
+/** Demo predictions are for people: more inputs only slow the page. */
+const MAX_DEMO_INPUTS = 64;
 
 export function openService({ config, model, running, ...options }: FrontServiceOptions): FrontService {
   const { memory, metrics } = options;
@@ -53,7 +55,7 @@ export function maxInputsOf(model: Model, config: ServeConfig): { prediction: nu
     config.maxInputs ?? model.settings.maxInputs ?? DEFAULT_MAX_INPUTS,
     config.maxQueuedItems,
   );
-  return { prediction, demo: Math.min(config.maxDemoInputs, prediction) };
+  return { prediction, demo: Math.min(MAX_DEMO_INPUTS, prediction) };
 }
 
 /** What a client did wrong is for the client; what the model did is for the operator too, with its stack for who debugs. */

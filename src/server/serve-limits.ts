@@ -8,11 +8,10 @@ import { Fetcher } from "./flow/fetcher.ts";
 import type { FileCaps } from "./flow/item-pipeline.ts";
 
 /** Fetches files as the operator allows it. */
-export function fetcherFor(config: ServeConfig): Fetcher {
+export function fetcherFor(config: Pick<ServeConfig, "allowPrivateUrls" | "fetchTimeout">): Fetcher {
   return new Fetcher({
     guard: new AddressGuard({ allowPrivate: config.allowPrivateUrls }),
     timeoutMs: config.fetchTimeout * 1000,
-    maxRedirects: config.maxRedirects,
     maxBytes: Number.MAX_SAFE_INTEGER,
     userAgent: `sconce/${version}`,
   });

@@ -6,7 +6,7 @@ import { configureLog } from "../../src/base/log.ts";
 import { build as buildCommand } from "../../src/cli/commands/build.ts";
 import { IndexFile } from "../../src/package/store/index-file.ts";
 import { ModelStore } from "../../src/package/store/store.ts";
-import { type ServeConfig, serveOptions } from "../../src/server/config.ts";
+import { fixedLimits, type ServeConfig, serveOptions } from "../../src/server/config.ts";
 import { type Server, startServer } from "../../src/server/server.ts";
 import { Client } from "./client.ts";
 import { commandHere } from "./command-here.ts";
@@ -88,5 +88,5 @@ function testServer(server: Server): TestServer {
 
 function defaults(): ServeConfig {
   const entries = Object.entries(serveOptions).map(([key, { default: value }]) => [key, value]);
-  return Object.fromEntries(entries) as ServeConfig;
+  return { ...Object.fromEntries(entries), ...fixedLimits } as ServeConfig;
 }

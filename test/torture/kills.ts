@@ -16,7 +16,7 @@ export interface Kills extends Injection {
 }
 
 export async function killUnderLoad({ tally, home, random, args = [], kills, total, isGivenUp, kill }: Kills) {
-  await using server = await TestedServer.start({ home, args: [...args, "--retain-count", "100000"] });
+  await using server = await TestedServer.start({ home, args });
   const traffic = new Traffic({ url: server.url, tally, random, lastLines: () => server.lastLines, isGivenUp });
   const running = traffic.run(total);
   for (let i = 0; i < kills; i++) {

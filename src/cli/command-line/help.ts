@@ -1,76 +1,164 @@
-/** Renders help: citty's usage text, plus option groups, details and an example, wrapped to the terminal's width. */
-import { type CommandDef, renderUsage } from "citty";
+/** Help of commands and programs as text, made of their definitions. */
+import type { Option, OptionTable } from "../../base/option.ts";
 import { programName } from "../../machine/processes/program-name.ts";
-import { flagName } from "./arguments.ts";
+import { type Command, type Commands, flagName, isSwitch, positionalName } from "./command.ts";
 
-/** Help texts beyond citty's. */
-export interface HelpTexts {
-  /** Paragraphs, separated by empty lines. */
-  readonly details?: string;
-  /** Example calls, one per line. */
-  readonly example?: string;
-  /** Group headings, by the key of the first option in each group. */
-  readonly groups?: Readonly<Record<string, string>>;
-  /** Paragraphs and sections at the end. */
-  readonly notes?: string;
+export interface HelpOptions {
+  /** As typed: `sconce serve`. */
+  readonly name: string;
+  readonly description: string;
+  readonly width: number;
+  /** Also shows advanced options. */
+  readonly isAll?: boolean;
+  /** Commands of a program that also runs one itself. */
+  readonly commands?: Commands;
 }
 
 /** Width when the output is not a terminal. */
 const DEFAULT_WIDTH = 100;
+
+const variables =
+  "Every option is also read from a variable, --batch-size from SCONCE_BATCH_SIZE; the option takes precedence.";
 
 /** Text width for an output, within readable bounds. */
 export function helpWidth(output: { readonly isTTY?: boolean; readonly columns?: number }): number {
   return output.isTTY && output.columns ? Math.min(Math.max(output.columns, 60), DEFAULT_WIDTH) : DEFAULT_WIDTH;
 }
 
-/** @param parent the program, when `command` is one of its commands */
-export async function helpOf(command: CommandDef & HelpTexts, width: number, parent?: CommandDef): Promise<string> {
-  const { details = "", example = "", groups = {}, notes = "" } = command;
-  const usage = await renderUsage(command, parent);
-  const [title = "", calls = "", ...sections] = usage.trimEnd().split("\n\n");
-  const variables =
-    "Every option can also be set by a variable, as --batch-size by SCONCE_BATCH_SIZE; a flag goes before it.";
-  const blocks = [
-    title,
-    calls,
-    details,
-    ...sections.map((section) => grouped(section, groups)),
-    usage.includes("--log-level") ? variables : "",
-    notes.replaceAll(/^[A-Z]+$/gm, heading),
-  ];
-  const texts = blocks.map((block) => fitted(block, width));
-  if (example !== "") {
-    const pasted = example.replaceAll(/\bsconce (?=[a-z])/g, `${programName} `);
-    texts.push(`${heading("EXAMPLE")}\n\n${pasted.replaceAll(/^/gm, "  ")}`);
+export function commandHelp(command: Command, { name, description, width, isAll = false, commands }: HelpOptions) {
+  const { options, positionals, groups = {}, details = "", example = "" } = command;
+  const rows = optionRows(options, groups, isAll);
+  const hidden = isAll ? 0 : Object.values(options).filter(({ isAdvanced }) => isAdvanced).length;
+  return blocks([
+    wrapped(`${description} (${name})`, width),
+    `${heading("USAGE")} ${[name, "[OPTIONS]", ...positionals.map(usageOf)].join(" ")}`,
+    wrapped(details, width),
+    section(
+      "ARGUMENTS",
+      table(
+        positionals.map((each) => [positionalName(each), `${each.description}${each.required ? " (required)" : ""}`]),
+        width,
+      ),
+    ),
+    section("OPTIONS", table(rows, width)),
+    hidden === 0 ? "" : wrapped(`${hidden} more options: ${name} --help --all`, width),
+    commands === undefined ? "" : commandList(commands, name, width),
+    wrapped(variables, width),
+    example && section("EXAMPLE", exampleText(example).replaceAll(/^/gm, "  ")),
+  ]);
+}
+
+export interface ProgramHelpOptions extends Omit<HelpOptions, "isAll" | "commands"> {
+  readonly commands: Commands;
+  /** Paragraphs at the end. */
+  readonly notes: string;
+}
+
+export function programHelp({ name, description, width, commands, notes }: ProgramHelpOptions): string {
+  return blocks([
+    wrapped(`${description} (${name})`, width),
+    `${heading("USAGE")} ${name} COMMAND`,
+    commandList(commands, name, width),
+    section(
+      "ENVIRONMENT",
+      table(
+        [
+          ["SCONCE_HOME", "Folder of the model store (default: sconce in your data directory)"],
+          ["SCONCE_…", "Any option: SCONCE_BATCH_SIZE is --batch-size; the option takes precedence"],
+          ["NO_COLOR", "Any value turns colours off"],
+        ],
+        width,
+      ),
+    ),
+    wrapped(notes, width),
+  ]);
+}
+
+/** Examples with the program's name as it is typed here. */
+export function exampleText(example: string): string {
+  return example.replaceAll(/\bsconce (?=[a-z])/g, `${programName} `);
+}
+
+/** `-p, --port=<n>`; `--[no-]verify` for a switch that is on by default. */
+export function flagText(key: string, option: Option<unknown>): string {
+  const hint = isSwitch(option) ? "" : `=<${option.valueHint ?? "text"}>`;
+  const negation = option.default === true ? "[no-]" : "";
+  return `${option.alias === undefined ? "" : `-${option.alias}, `}--${negation}${flagName(key)}${hint}`;
+}
+
+/** Default of an option, as help shows it; undefined if there is none. */
+export function defaultText(option: Option<unknown>): string | undefined {
+  if (option.described !== undefined) return option.described;
+  if (option.isList) return "none";
+  if (option.default === undefined) return undefined;
+  return isSwitch(option) ? (option.default ? "on" : "off") : String(option.default);
+}
+
+/** Description of an option with its default and its variables. */
+export function optionText(option: Option<unknown>): string {
+  const stated = defaultText(option);
+  const facts = [
+    stated && `default: ${stated}`,
+    option.variable && `variable: ${option.variable}`,
+    option.otherVariable && `also read from ${option.otherVariable}`,
+  ].filter(Boolean);
+  return `${option.description}${facts.length > 0 ? ` (${facts.join("; ")})` : ""}`;
+}
+
+/** A name and a text; without text, the heading of a group. */
+type Row = readonly [name: string, text?: string];
+
+function optionRows(options: OptionTable, groups: Readonly<Record<string, string>>, isAll: boolean): readonly Row[] {
+  const rows: Row[] = [];
+  let group: string | undefined;
+  for (const [key, option] of Object.entries(options)) {
+    group = groups[key] ?? group;
+    if (option.isAdvanced && !isAll) continue;
+    if (group !== undefined) rows.push([group]);
+    group = undefined;
+    rows.push([flagText(key, option), optionText(option)]);
   }
-  return texts.filter(Boolean).join("\n\n");
+  return rows;
 }
 
-/** Inserts group headings between options. */
-function grouped(rows: string, groups: Readonly<Record<string, string>>): string {
-  const names = new Map(Object.entries(groups).map(([key, name]) => [flagName(key), name]));
+function commandList(commands: Commands, name: string, width: number): string {
+  const rows = Object.entries(commands).map(([name, { description }]): Row => [name, description]);
+  return `${section("COMMANDS", table(rows, width))}\n\n${wrapped(`\`${name} COMMAND --help\` explains a command.`, width)}`;
+}
+
+function usageOf(positional: Command["positionals"][number]): string {
+  const name = positionalName(positional);
+  return positional.required ? `<${name}>` : `[${name}]`;
+}
+
+/** Two columns; the second is wrapped. */
+function table(rows: readonly Row[], width: number): string {
+  const column = Math.max(0, ...rows.map(([name, text]) => (text === undefined ? 0 : Bun.stringWidth(name)))) + 4;
   return rows
-    .replaceAll(/^ .*?--([a-z-]+).*$/gm, (row, flag: string) => {
-      const name = names.get(flag);
-      return name === undefined ? row : `\n${heading(name)}\n${row}`;
-    })
-    .replace(/^\n/, "");
-}
-
-/** Wraps lines. In rows, which citty aligns to the right, only the description is wrapped. */
-function fitted(block: string, width: number): string {
-  return block
-    .split("\n")
-    .map((line) => {
-      const [, name = "", text = line] = /^ {2}( *\S.*?) {4,}(.*)$/.exec(line) ?? [];
-      const column = name === "" ? "" : `  ${name.trimStart().padEnd(name.length)}  `;
-      const rows = Bun.wrapAnsi(text.trimEnd(), width - Bun.stringWidth(column));
-      return column + rows.replaceAll("\n", `\n${" ".repeat(Bun.stringWidth(column))}`);
+    .map(([name, text], i) => {
+      if (text === undefined) return `${i === 0 ? "" : "\n"}${heading(name)}`;
+      const lines = Bun.wrapAnsi(text, width - column).replaceAll("\n", `\n${" ".repeat(column)}`);
+      return `  ${name}${" ".repeat(column - 2 - Bun.stringWidth(name))}${lines}`;
     })
     .join("\n");
 }
 
-/** Bold and underlined, as citty's headings. `print` strips this unless the output is a terminal. */
+function wrapped(text: string, width: number): string {
+  return text
+    .split("\n")
+    .map((line) => Bun.wrapAnsi(line, width))
+    .join("\n");
+}
+
+function section(title: string, body: string): string {
+  return body && `${heading(title)}\n\n${body}`;
+}
+
+function blocks(parts: readonly string[]): string {
+  return parts.filter(Boolean).join("\n\n");
+}
+
+/** Bold. `print` removes this unless the output is a terminal. */
 function heading(text: string): string {
-  return `\u001b[1m\u001b[4m${text}\u001b[24m\u001b[22m`;
+  return `\u001b[1m${text}\u001b[22m`;
 }

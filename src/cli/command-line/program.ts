@@ -1,9 +1,6 @@
-/**
- * A command line with subcommands: finds the command, prints help, and turns every error into one line and an exit
- * code.
- */
+/** A program with commands: finds the command, prints help, and turns each error into one line and an exit code. */
 import { resolve } from "node:path";
-import { type CommandDef, runCommand } from "citty";
+import { runCommand } from "citty";
 import { messageWithLine } from "../../base/author-line.ts";
 import { closest } from "../../base/closest.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
@@ -11,12 +8,14 @@ import { exitProcess } from "../../base/exit.ts";
 import { configureLog, isLogJson, log } from "../../base/log.ts";
 import { type Roles, roleOf, runRole } from "../../machine/processes/link.ts";
 import { commonOptions } from "../../server/config.ts";
-import { peekOptions } from "./arguments.ts";
-import type { Command, LazyCommand } from "./command.ts";
-import { type HelpTexts, helpOf, helpWidth } from "./help.ts";
+import { type Command, type Commands, type ListedCommand, peekOptions, variableName } from "./command.ts";
+import { commandHelp, helpWidth, programHelp } from "./help.ts";
 
-export interface Program extends HelpTexts, CommandDef {
-  readonly subCommands: Record<string, Command | LazyCommand>;
+export interface Program {
+  /** As typed. */
+  readonly name: string;
+  description(): string | Promise<string>;
+  readonly commands: Commands;
   /** Command that runs when none is named, even if options are given. Without a default, the program prints help. */
   readonly default?: string;
   /** Output of `--version`. */
@@ -25,7 +24,7 @@ export interface Program extends HelpTexts, CommandDef {
   readonly roles: Roles;
 }
 
-export const exitCodes =
+const exitCodes =
   "Exit codes: 0 done, 1 failed, 2 called wrongly, 130 interrupted. Results go to standard output, the rest to standard error.";
 
 /** Time that a failed command has to flush its output. */
@@ -63,43 +62,72 @@ async function run(program: Program, argv: readonly string[]): Promise<void> {
   if (role !== undefined) return runRole(program.roles, role);
   const [first = program.default ?? "--help", ...rest] = argv;
   if (first === "--version" || first === "-v") return print(await program.version());
-  if (first === "help" || isHelp(first))
-    return printHelp(
-      program,
-      rest.find((arg) => !arg.startsWith("-")),
-    );
-  // citty would treat the value of an unknown option as a command's name.
-  const rawArgs =
-    first.startsWith("-") && program.default !== undefined ? [program.default, ...argv] : [first, ...rest];
-  commandOf(program, rawArgs[0] ?? first);
+  if (first === "help" || isHelp(first)) return printHelp(program, rest);
+  const isDefault = first.startsWith("-") && program.default !== undefined;
+  const [name, rawArgs] = isDefault ? [program.default, argv] : [first, rest];
+  const found = commandOf(program, name);
   const end = rawArgs.indexOf("--");
-  if (rawArgs.slice(0, end < 0 ? undefined : end).some(isHelp)) return printHelp(program, rawArgs[0]);
-  await runCommand(program, { rawArgs });
+  if (rawArgs.slice(0, end < 0 ? undefined : end).some(isHelp)) return printHelp(program, [name, ...rawArgs]);
+  const command = await found.load();
+  await warnOfUnknownVariables(program, command);
+  await runCommand(command, { rawArgs: [...rawArgs] });
+}
+
+/** Variables that are read elsewhere than by an option. */
+const otherVariables = ["SCONCE_HOME", "SCONCE_CACHE_DIR", "SCONCE_PROGRAM"];
+/** Kubernetes sets these for services whose names begin with `sconce`. */
+const kubernetesVariable = /_(SERVICE_HOST|SERVICE_PORT|PORT)(_|$)/;
+
+async function warnOfUnknownVariables({ commands }: Program, running: Command): Promise<void> {
+  const own = new Set([...otherVariables, ...variablesOf(running)]);
+  const isOther = (name: string) => name.startsWith("SCONCE_") && !kubernetesVariable.test(name) && !own.has(name);
+  const others = Object.keys(process.env).filter(isOther);
+  if (others.length === 0) return;
+  const loaded = await Promise.all(Object.values(commands).map(({ load }) => load()));
+  const known = new Set([...own, ...loaded.flatMap(variablesOf)]);
+  const unknown = others.filter((name) => !known.has(name));
+  if (unknown.length === 0) return;
+  const shown = unknown.map((name) => {
+    const near = closest(name, known);
+    return near === undefined ? name : `${name} (did you mean ${near}?)`;
+  });
+  log.warn(`Ignored: no option is read from ${shown.join(", ")}`);
+}
+
+function variablesOf({ options }: Command): string[] {
+  return Object.entries(options).map(([key, option]) => variableName(key, option));
 }
 
 function isHelp(arg: string): boolean {
   return arg === "--help" || arg === "-h";
 }
 
-/** Prints the help of a command, or of the program. */
-async function printHelp(program: Program, name: string | undefined): Promise<void> {
+/** Prints the help of the command that the arguments begin with, else of the program. */
+async function printHelp(program: Program, [given = "", ...others]: readonly string[]): Promise<void> {
+  const { name, commands } = program;
   const width = helpWidth(process.stdout);
-  if (name === undefined || name === program.default) return print(await helpOf(program, width));
-  const found = commandOf(program, name);
-  print(await helpOf("load" in found ? await found.load() : found, width, program));
+  const isAll = [given, ...others].includes("--all");
+  const chosen = given === "" || given.startsWith("-") ? program.default : given;
+  if (chosen === undefined) {
+    return print(programHelp({ name, description: await program.description(), width, commands, notes: exitCodes }));
+  }
+  const found = commandOf(program, chosen);
+  const whole = { name, description: await program.description(), commands };
+  const own = { name: `${name} ${chosen}`, description: found.description };
+  print(commandHelp(await found.load(), { ...(chosen === program.default ? whole : own), width, isAll }));
 }
 
 /** @throws SconceError `usage` */
-function commandOf({ subCommands }: Program, name: string): Command | LazyCommand {
-  const found = Object.hasOwn(subCommands, name) ? subCommands[name] : undefined;
+function commandOf({ commands }: Program, name: string): ListedCommand {
+  const found = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (found !== undefined) return found;
   if (name.startsWith("-")) {
     const near = closest(name, ["--help", "--version"]);
     const hint = near === undefined ? "options stand after the command" : `did you mean ${near}?`;
     throw new SconceError("usage", `unknown option ${name}; ${hint} (see --help)`);
   }
-  const near = closest(name, Object.keys(subCommands));
-  const hint = near === undefined ? `known: ${Object.keys(subCommands).join(", ")}` : `did you mean ${near}?`;
+  const near = closest(name, Object.keys(commands));
+  const hint = near === undefined ? `known: ${Object.keys(commands).join(", ")}` : `did you mean ${near}?`;
   throw new SconceError("usage", `unknown command ${name}; ${hint}`);
 }
 
@@ -115,10 +143,7 @@ function printable(text: string): string {
 }
 
 /** Prints an error as one line on standard error; the stack only at log level debug. */
-function fail(thrown: unknown): number {
-  // citty's error for a missing required argument.
-  const missing = thrown instanceof Error && /^Missing required positional argument: (\S+)/.exec(thrown.message)?.[1];
-  const error = missing ? new SconceError("usage", `missing argument ${missing} (see --help)`) : thrown;
+function fail(error: unknown): number {
   // EPIPE: the reader closed the pipe, as `head` does. This is not an error.
   if (error instanceof Error && "code" in error && error.code === "EPIPE") return 0;
   const isKnown = error instanceof SconceError;

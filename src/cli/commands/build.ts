@@ -5,7 +5,7 @@ import { log } from "../../base/log.ts";
 import { count, flag, openOption, option } from "../../base/option.ts";
 import { Progress } from "../../base/progress.ts";
 import { goldenTitle, mediaTypes } from "../../package/store/manifest.ts";
-import { checkRepository, checkTag } from "../../package/store/reference.ts";
+import { checkTag, parseReference } from "../../package/store/reference.ts";
 import { ModelStore } from "../../package/store/store.ts";
 import { command } from "../command-line/command.ts";
 import { missingFile } from "../command-line/missing-file.ts";
@@ -19,30 +19,21 @@ import { configOf, withSource } from "./try-out/source-model.ts";
 import { timeoutOption } from "./try-out/timeout-option.ts";
 
 export const build = command({
-  name: "build",
-  description: "Package a model folder or a weights file as repo:tag, after a trial run",
   details: `Bundles model.ts with its npm packages, loads the weights, runs the example alone, again and in a batch, and copies everything into the model store. Prints repo:tag at the end. The tag is derived from the content: equal content gets an equal tag. The tag latest moves to the new build. With --no-latest or --weights it moves only if the model has no other build.
 
 A weights file becomes a model with arrays as inputs and outputs. Exported programs (torch.export.save) and AOTInductor packages describe their input tensors; for TorchScript, an older format, give them with --input.
 
-An exported program runs uncompiled on any processor or GPU. --compile turns it into a native library, for this processor or for the kind of GPU that it was exported on. Compiling needs a Python with torch, and a C++ compiler. A program that cannot run uncompiled is always compiled.`,
-  example: `sconce build examples/digits --tag v1
-sconce build classifier.pt2 --name classifier
+An exported program runs uncompiled on any processor or GPU. --aot turns it into a native library, for this processor or for the kind of GPU that it was exported on. Compiling needs a Python with torch, and a C++ compiler. A program that cannot run uncompiled is always compiled.`,
+  example: `sconce build examples/digits -t digits:v1
+sconce build classifier.pt2 -t classifier
 sconce build traced.pt --input x=float32[N,784]`,
   options: {
-    name: openOption<string>({
-      description: "Repository",
-      valueHint: "repo",
-      alias: "n",
-      described: "the model's name, or the file's",
-      parse: z.string().min(1, "must be a name"),
-    }),
     tag: openOption<string>({
-      description: "A further tag, besides the generated tag and latest",
-      valueHint: "tag",
+      description: "Name and further tag, as docker build -t; :tag keeps the model's name",
+      valueHint: "[name][:tag]",
       alias: "t",
-      described: "none",
-      parse: z.string().min(1, "must be a tag"),
+      described: "the model's name, or the file's",
+      parse: z.string().min(1, "must be NAME, NAME:TAG or :TAG"),
     }),
     latest: option({
       description: "Move the tag latest to this build; with --no-latest only if the model has no other build",
@@ -56,7 +47,7 @@ sconce build traced.pt --input x=float32[N,784]`,
       described: "the model's",
       parse: z.string().min(1, "must be a file"),
     }),
-    compile: option({
+    aot: option({
       description: "Compile exported programs with AOTInductor, for this processor or the GPU of the export",
       default: false,
       parse: flag,
@@ -70,12 +61,6 @@ sconce build traced.pt --input x=float32[N,784]`,
       variable: "SCONCE_MODEL_BATCH_SIZE",
       ...count(1, 65536),
     }),
-    eject: openOption<string>({
-      description: "Folder for the generated model of a weights file, to edit it further",
-      valueHint: "dir",
-      described: "none",
-      parse: z.string().min(1, "must be a folder"),
-    }),
     allowRandom: option({
       description: "Package a model whose outputs differ between runs, or depend on other items of the batch",
       default: false,
@@ -84,18 +69,22 @@ sconce build traced.pt --input x=float32[N,784]`,
     compare: compareOption,
     timeout: timeoutOption,
   },
+  replaced: {
+    compile: "--aot",
+    name: "-t NAME[:TAG]",
+    eject: "sconce init DIR --from FILE",
+  },
   positionals: [
     { name: "dir", description: "The model's folder, or a weights file; default: this folder", required: false },
   ],
-  async run({ options, positionals: [given = "."] }) {
+  async run({ options, positionals: [dir = "."] }) {
     // Checks spelling first, because trying the model can take long.
-    if (options.name !== undefined) checkRepository(options.name);
-    if (options.tag !== undefined) checkTag(options.tag);
+    const { name, tag: ownTag } = nameAndTag(options.tag);
     if (options.weights !== undefined && !isFile(options.weights)) {
       throw new SconceError("usage", `--weights: ${missingFile(options.weights)}`);
     }
-    using folder = await modelFolder(given, options);
-    const { weights, compile: isCompiled } = options;
+    using folder = await modelFolder(dir, { ...options, name });
+    const { weights, aot: isCompiled } = options;
     const { code, model, examples, files, pathOf, golden } = await withSource(
       { dir: folder.path, weights, isCompiled, externals: options.external, timeoutS: options.timeout },
       async (source) => {
@@ -112,13 +101,13 @@ sconce build traced.pt --input x=float32[N,784]`,
         return { ...source, golden: item && isSteady ? await goldenOf(source, item) : undefined };
       },
     );
-    const repository = options.name ?? model.name;
+    const repository = name ?? model.name;
     const progress = new Progress({ verb: "Copying" });
     const putting = new ModelStore().put({
       repository,
-      tags: options.tag === undefined ? [] : [options.tag],
+      tags: ownTag === undefined ? [] : [ownTag],
       isVariant: weights !== undefined || !options.latest,
-      folder: isFile(given) ? undefined : folder.path,
+      folder: isFile(dir) ? undefined : folder.path,
       config: configOf({ model, examples, pathOf }),
       layers: [
         { mediaType: mediaTypes.bundle, title: "model.js", source: new TextEncoder().encode(code) },
@@ -128,9 +117,19 @@ sconce build traced.pt --input x=float32[N,784]`,
       onProgress: (step) => progress.update(step),
     });
     const { tag } = await putting.finally(() => progress.end());
-    console.log(`${repository}:${options.tag ?? tag}`);
+    console.log(`${repository}:${ownTag ?? tag}`);
   },
 });
+
+/** @throws SconceError `usage` for a misspelled name or tag */
+function nameAndTag(given: string | undefined): { readonly name?: string; readonly tag?: string } {
+  if (given === undefined) return {};
+  if (given.startsWith(":")) return { tag: checkTag(given.slice(1), given) };
+  const reference = parseReference(given);
+  if (!("tag" in reference)) throw new SconceError("usage", `--tag must be NAME[:TAG], not the digest ${given}`);
+  const { repository: name, tag } = reference;
+  return given === name ? { name } : { name, tag };
+}
 
 /** Logs warnings, or refuses the model. @throws SconceError */
 function settle(findings: readonly Finding[], isRandomAllowed: boolean): void {

@@ -20,8 +20,6 @@ import { withSource } from "./try-out/source-model.ts";
 import { timeoutOption } from "./try-out/timeout-option.ts";
 
 export const check = command({
-  name: "check",
-  description: "Run a model's example through every stage, and find mistakes in its export",
   details: `Packages nothing. Checks the types of model.ts with the nearest tsconfig.json and the folder's own typescript, else sconce's. Measures time and memory of each stage and of batches of 1, 2, 4 and so on, and proposes a batchSize. Compares the example's outputs when it runs again and in a batch. Finds common mistakes of an export and prints the Python fix for each: a fixed batch, training mode, outputs without a batch dimension, a GPU or another dtype in the weights, wrong names, a softmax over the batch, random outputs, unknown operators. Outputs of a tuple have no names, so outputs declared in the wrong order are not detected.
 
 Like build, it also tries both ends of each free size, and padding with the example's values negated, scaled and at random. Prints the guards of an exported program.
@@ -43,7 +41,7 @@ sconce check . --json | jq '.findings[].python'`,
   async run({ options, positionals: [given = "."] }) {
     const examination = newExamination();
     try {
-      const plain = { name: "model", weights: undefined, compile: false, batchSize: undefined, eject: undefined };
+      const plain = { name: "model", weights: undefined, aot: false, batchSize: undefined };
       using folder = await modelFolder(given, { ...plain, input: options.input });
       await withSource({ dir: folder.path, externals: options.external, timeoutS: options.timeout }, (source) =>
         examine(source, examination, { isMeasured: true, isCompared: options.compare, fixedRows: folder.fixedRows }),

@@ -2,8 +2,7 @@
 import { z } from "zod";
 import { SconceError } from "../../base/errors.ts";
 import type { Option } from "../../base/option.ts";
-import { flagName, isSwitch } from "../command-line/arguments.ts";
-import { type Command, command, type LazyCommand } from "../command-line/command.ts";
+import { type Command, type Commands, command, flagName, isSwitch } from "../command-line/command.ts";
 
 const shells = { bash, zsh, fish } as const;
 
@@ -14,11 +13,9 @@ type Completed = ReturnType<typeof completedOf>;
 type Flag = ReturnType<typeof flagsOf>[number];
 
 /** @param commands all completed commands, by name */
-export function completionsCommand(commands: Readonly<Record<string, LazyCommand>>): Command {
+export function completionsCommand(commands: Commands): Command {
   const known = Object.keys(shells).join(", ");
   return command({
-    name: "completions",
-    description: "Print a script that completes commands, options, values and models in a shell",
     details:
       "The script completes the command sconce: put sconce on your PATH or define it as an alias, and load the script in your shell's start-up file.",
     example: `echo 'source <(sconce completions bash)' >> ~/.bashrc
@@ -29,8 +26,8 @@ sconce completions fish > ~/.config/fish/completions/sconce.fish`,
     async run({ positionals: [given = ""] }) {
       const shell = Object.entries(shells).find(([name]) => name === given)?.[1];
       if (shell === undefined) throw new SconceError("usage", `SHELL must be one of ${known}, not ${given}`);
-      const completed = Object.entries(commands).map(async ([name, lazy]) =>
-        completedOf(name, lazy, await lazy.load()),
+      const completed = Object.entries(commands).map(async ([name, { description, load }]) =>
+        completedOf(name, description, await load()),
       );
       console.log(shell(await Promise.all(completed)));
     },
@@ -38,7 +35,7 @@ sconce completions fish > ~/.config/fish/completions/sconce.fish`,
 }
 
 /** Completions of a command: flags, fixed words for its first argument, and whether it takes models. */
-function completedOf(name: string, { meta: { description = "" } }: LazyCommand, { positionals, options }: Command) {
+function completedOf(name: string, description: string, { positionals, options }: Command) {
   const flags = Object.entries(options).flatMap(([key, option]) => flagsOf(flagName(key), option));
   const takesModel = positionals.some(({ description }) => description.startsWith("repo[:tag]"));
   return { name, description, flags, words: positionals[0]?.values ?? [], takesModel };

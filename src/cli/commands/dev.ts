@@ -2,25 +2,23 @@
 import { statSync } from "node:fs";
 import { SconceError } from "../../base/errors.ts";
 import { option } from "../../base/option.ts";
-import { type ServeConfig, serveGroups, serveOptions } from "../../server/config.ts";
+import { fixedLimits, type ServeConfig, serveGroups, serveOptions } from "../../server/config.ts";
 import { command } from "../command-line/command.ts";
 import { DevServer } from "./dev/dev-server.ts";
 import { stopOnSignals } from "./serve.ts";
 import { externalOption } from "./try-out/external-option.ts";
 
-/**
- * Options of `serve` without a use for a changing folder: isolation, persistent predictions, replicas, packaged files.
- */
-const { verify, tune, tuneSeconds, isolate, fronts, store, storeSync, ...others } = serveOptions;
-const { queue, queueName, queueLease, role, bucket, shutdownDelay, host, ...shared } = others;
+/** Options of `serve` without a use for a folder: isolation, stored predictions, several servers, packaged files. */
+const { verify, isolate, fronts, store, storeSync, queue, queueName, queueLease, role, bucket, ...others } =
+  serveOptions;
+const { shutdownDelay, host, port, ...shared } = others;
 
 /** Listens on loopback by default: a model under development should not be public. */
-const options = { ...shared, host: option({ ...host, default: "127.0.0.1" }) };
+const options = { port, host: option({ ...host, default: "127.0.0.1" }), ...shared };
 
 const fixed = {
+  ...fixedLimits,
   verify: false,
-  tune: false,
-  tuneSeconds: tuneSeconds.default,
   isolate: true,
   fronts: undefined,
   store: "memory",
@@ -34,8 +32,6 @@ const fixed = {
 } satisfies Partial<ServeConfig>;
 
 export const dev = command({
-  name: "dev",
-  description: "Serve a model folder, and reload it whenever it changes",
   details: `Packages nothing. When model.ts, an imported file, an asset or the weights change, the new version is loaded in a new process and takes over once it is ready. Until then the old version serves, and it finishes its requests. The port stays open, and answers with 503 while no version works. Weights stay loaded if only code changes. An error in the new code is printed in one line, with its place in model.ts, and the last working version continues. Accepts the options of serve that make sense for a folder.`,
   example: `sconce dev
 sconce dev examples/digits --port 8080`,

@@ -10,8 +10,6 @@ import { native } from "../doctor/native.ts";
 import { cache, credentials, data, models } from "../doctor/storage.ts";
 
 export const doctor = command({
-  name: "doctor",
-  description: "Check whether this machine can serve models, and suggest fixes",
   details:
     "Prints one line per check: ✓ good, ! works but could be better, ✗ serving would not work, with a fix at the end of the line. Loads libtorch and the addon to check them. Exits with 1 if serving would not work.",
   example: `sconce doctor

@@ -20,8 +20,6 @@ import { fixedBatchText, inputOption, isFile } from "./plain/tensor-input.ts";
 const templateName = "colours";
 
 export const init = command({
-  name: "init",
-  description: "Write a model folder to start from, which type-checks, builds and serves unchanged",
   details: `The folder must be new or empty. The sample model names colours. The comments in model.ts explain what to change for your model, and export.py writes the weights. --from generates a model for existing weights, with their tensors filled in.
 
 tsconfig.json finds sconce's types in .sconce/types, a link to this sconce that is not committed. In a fresh clone, check or --link restores the link. If the folder has sconce installed, the types come from node_modules/sconce.`,
@@ -76,7 +74,7 @@ Next:
   ${programName} serve ${name}`);
       return;
     }
-    if (options.input.length > 0) throw new SconceError("usage", "--input is of weights: name them with --from");
+    if (options.input.length > 0) throw new SconceError("usage", "--input is for a weights file: name it with --from");
     const files = await filesOf(dir, name);
     await mkdir(dir, { recursive: true });
     // Never overwrites files created in the meantime.
@@ -95,7 +93,7 @@ Then change model.ts and export.py into your model.${await pathHint()}`);
 });
 
 /** Writes a model folder for a weights file. */
-export async function writeModelOf(
+async function writeModelOf(
   weights: string,
   dir: string,
   options: Omit<PlainOptions, "isKept">,
@@ -126,7 +124,7 @@ export function nameFrom(dir: string): string {
 /** Files of a new Git repository, or of a package that only installed sconce. */
 const asGoodAsEmpty = new Set([".git", "package.json", "bun.lock", "node_modules"]);
 
-export async function checkEmpty(dir: string, given: string): Promise<void> {
+async function checkEmpty(dir: string, given: string): Promise<void> {
   try {
     const found = (await readdir(dir)).filter((name) => !asGoodAsEmpty.has(name));
     if (found.length === 0) return;

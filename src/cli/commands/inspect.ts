@@ -14,8 +14,6 @@ sconce inspect digits | jq .config.inputSchema`,
 
 export function inspectCommand(source: ModelSource, example: string): Command {
   return command({
-    name: "inspect",
-    description: "Print a packaged model's config and layers as JSON",
     details:
       "Sizes are in bytes. The config holds the JSON Schemas of inputs and outputs, the tensors of one item, the batch size, the version of torch at build time, the processor features that compiled weights need, and the example. A model pulled for a front has no weights. Data URIs in the example are shortened.",
     example,

@@ -8,8 +8,6 @@ import { command } from "../command-line/command.ts";
 import { formatAge, formatTable } from "../command-line/table.ts";
 
 export const models = command({
-  name: "models",
-  description: "List the models of the store, the most recent build first",
   details:
     "A model's first tag is derived from its content; the others were given by users. Sizes include files shared with other models, and weights missing from a model that was pulled for a front. --json prints tags, full digests, sizes in bytes and times; an unreadable model has the field problem.",
   example: `sconce models

@@ -23,8 +23,6 @@ echo '{"x": 1.5}' | sconce predict lab:v1 --json -`,
 
 export function predictCommand(source: ModelSource, example: string): Command {
   return command({
-    name: "predict",
-    description: "Run a model once, without a server, and print its output as JSON",
     details: `The field's type decides how a value is read: numbers, true and false, JSON for arrays and objects, or plain text. An array field may be repeated, once per element. field=@FILE reads the value from a file; the file "-" is standard input.
 
 A file field accepts a path, or a URL: http, https or data. A file in the output is a data URI; -o saves it.

@@ -10,8 +10,6 @@ import { credentialsHelp, registryOptions } from "./registry/registry-options.ts
 import { type LocalName, localName, pullModel } from "./registry/registry-pull.ts";
 
 export const pull = command({
-  name: "pull",
-  description: "Copy a model from a registry",
   details: `Fetches missing files, and checks the digest of every file before the model gets its name. An interrupted pull resumes with the next one. Prints the model's name in the store: its full name in the registry, with the tag. The model also gets its generated tag, and latest if the store has no model of that name.
 
 ${credentialsHelp}`,

@@ -14,8 +14,6 @@ import { command } from "../command-line/command.ts";
 import { credentialsHelp, registryOptions } from "./registry/registry-options.ts";
 
 export const push = command({
-  name: "push",
-  description: "Copy a model to a registry",
   details: `Sends only missing files; a broken upload resumes if the registry supports it. The model arrives byte for byte, with the same digest. Prints the reference by digest, which can be pulled and never refers to another model.
 
 ${credentialsHelp}`,

@@ -8,8 +8,6 @@ import { ModelStore } from "../../package/store/store.ts";
 import { command } from "../command-line/command.ts";
 
 export const rm = command({
-  name: "rm",
-  description: "Remove tags, and models without remaining tags",
   details: `Removing a model's last tag, other than the generated one, also removes the generated tag and the model. While another tag remains, the model stays and nothing is freed. --all-tags, or a digest (repo@sha256:…), removes all tags of the model in the repository. Files shared with other models stay.
 
 Removes as much as possible, then reports the failures. A running server keeps the model that it has open.`,

@@ -4,8 +4,6 @@ import { ModelStore } from "../../package/store/store.ts";
 import { command } from "../command-line/command.ts";
 
 export const tag = command({
-  name: "tag",
-  description: "Add a tag to a packaged model",
   details:
     "An existing tag moves from its old model. TARGET may name another repository; nothing is copied. Prints the new reference.",
   example: "sconce tag digits digits:production",

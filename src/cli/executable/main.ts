@@ -9,12 +9,12 @@ import { PackagedModel } from "../../package/store/packaged-model.ts";
 import { ModelStore } from "../../package/store/store.ts";
 import { serveOptions } from "../../server/config.ts";
 import { rolesFor } from "../../server/roles.ts";
-import { peekOptions } from "../command-line/arguments.ts";
-import { type Command, command } from "../command-line/command.ts";
-import { exitCodes, runProgram } from "../command-line/program.ts";
+import { type Command, type Commands, command, peekOptions } from "../command-line/command.ts";
+import { runProgram } from "../command-line/program.ts";
 import { inspectCommand } from "../commands/inspect.ts";
 import { predictCommand } from "../commands/predict.ts";
 import { serveCommand } from "../commands/serve.ts";
+import { tuneCommand } from "../commands/tune.ts";
 import {
   cacheOptions,
   cleanCache,
@@ -29,25 +29,35 @@ export async function main(contents: Contents, argv: readonly string[]): Promise
   const name = `./${basename(process.execPath)}`;
   const source = sourceOf(contents, argv);
   const { cleanCache: isCleaning } = peekOptions(argv, cleanOptions);
-  const serve =
-    isCleaning && contents.libraries !== "beside"
-      ? cleaning(contents)
-      : serveCommand({ ...source, libraryOptions: servingOptionsOf(contents) }, `${name} --batch-size 16 --port 8080`);
-  const predict = predictCommand(source, `${name} predict --example`);
-  const inspect = inspectCommand(source, `${name} inspect`);
-  const meta = async () => ({
-    name,
-    description: `Serves the model ${(await source.resolve(undefined)).reference} over HTTP. All it takes is in this file`,
-    version,
-  });
-  const { run: _, ...help } = serve;
+  const serving = { ...source, libraryOptions: servingOptionsOf(contents) };
+  const commands: Commands = {
+    serve: {
+      description: "Serve the model over HTTP",
+      load: async () =>
+        isCleaning && contents.libraries !== "beside"
+          ? cleaning(contents)
+          : serveCommand(serving, `${name} --batch-size 16 --port 8080`),
+    },
+    predict: {
+      description: "Run the model once, without a server, and print its output as JSON",
+      load: async () => predictCommand(source, `${name} predict --example`),
+    },
+    tune: {
+      description: "Measure batch sizes, instances and threads on this machine",
+      load: async () => tuneCommand(source, `${name} tune`),
+    },
+    inspect: {
+      description: "Print the model's config and layers as JSON",
+      load: async () => inspectCommand(source, `${name} inspect`),
+    },
+  };
   await runProgram(
     {
-      ...help,
-      meta,
-      subCommands: { serve, predict, inspect },
+      name,
+      description: async () =>
+        `Serves the model ${(await source.resolve(undefined)).reference} over HTTP; this file contains everything`,
+      commands,
       default: "serve",
-      notes: exitCodes,
       version: async () => versionText(contents, await source.resolve(undefined)),
       roles: rolesFor((given) => sourceOf(contents, given)),
     },
@@ -110,9 +120,6 @@ function servingOptionsOf(contents: Contents): OptionTable {
 /** The `serve` command under `--clean-cache`. */
 function cleaning(contents: Contents): Command {
   return command({
-    name: "serve",
-    description: cleanOptions.cleanCache.description,
-    example: "",
     options: { ...serveOptions, ...servingOptionsOf(contents), ...cacheOptions },
     run: async ({ options: { cacheDir } }) => cleanCache(contents, cacheDir),
   });

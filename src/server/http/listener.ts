@@ -8,7 +8,7 @@ import { asItCame } from "./head-as-get.ts";
 
 export type Fetch = (request: Request) => Response | Promise<Response>;
 
-export interface ListenOptions extends Pick<ServeConfig, "port" | "host" | "idleTimeout" | "maxConnections"> {
+export interface ListenOptions extends Pick<ServeConfig, "port" | "host" | "idleTimeout"> {
   /** Lets several processes of one server listen on the port. By default Bun lets any, and each client meets one of them. */
   readonly isShared?: boolean;
   /** Path of a Unix socket to listen on in place of the port. */
@@ -52,8 +52,7 @@ export class Listener {
     this.port = server.port ?? options.port;
     this.#options = { ...options, port: this.port };
     const limit = descriptorLimit();
-    const spared = limit - Math.max(SPARE.least, SPARE.share * limit);
-    this.#most = Math.min(spared, lowestFree() + (options.maxConnections ?? Infinity));
+    this.#most = limit - Math.max(SPARE.least, SPARE.share * limit);
     this.#look = setInterval(() => this.#watch(), LOOK_MS);
     this.#look.unref();
   }
@@ -91,9 +90,7 @@ export class Listener {
       this.#closed.add(server);
       void server.stop().finally(() => this.#closed.delete(server));
       if (!this.#hasWarned)
-        log.warn(
-          "There are too many connections: others are refused until some have ended; --max-connections and ulimit -n are the limits",
-        );
+        log.warn("There are too many connections: new ones are refused until some end; `ulimit -n` sets the limit");
       this.#hasWarned = true;
     } else if (!isFull && server === undefined) {
       try {

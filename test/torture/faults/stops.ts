@@ -17,7 +17,7 @@ export const stops: Fault = {
 };
 
 async function drainUnderLoad({ tally, home, random, isLong }: Injection, fronts: number): Promise<void> {
-  const args = ["--fronts", String(fronts), "--retain-count", "100000", "--linger", "0.5"];
+  const args = ["--fronts", String(fronts), "--linger", "0.5"];
   await using server = await TestedServer.start({ home, args });
   const total = isLong ? 2000 : 200;
   const traffic = new Traffic({ url: server.url, tally, random, lastLines: () => server.lastLines });

@@ -3,10 +3,9 @@ import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, parse, resolve } from "node:path";
 import { SconceError } from "../../../base/errors.ts";
-import { log } from "../../../base/log.ts";
 import { modelStore } from "../../../package/model-source.ts";
 import { missingFile } from "../../command-line/missing-file.ts";
-import { checkEmpty, nameFrom, writeModelOf } from "../init.ts";
+import { nameFrom } from "../init.ts";
 import { writePlainModel } from "./plain-model.ts";
 import { type GivenInput, isFile } from "./tensor-input.ts";
 
@@ -16,8 +15,7 @@ interface PlainChoices {
   readonly weights: string | undefined;
   readonly input: readonly GivenInput[];
   readonly batchSize: number | undefined;
-  readonly eject: string | undefined;
-  readonly compile: boolean;
+  readonly aot: boolean;
 }
 
 interface PreparedFolder extends Disposable {
@@ -27,27 +25,21 @@ interface PreparedFolder extends Disposable {
   readonly program?: string | undefined;
 }
 
-/** The given folder. For a weights file, a temporary folder is written and removed on disposal; --eject keeps it. */
+/** The given folder. For a weights file, a temporary folder is written, and removed on disposal. */
 export async function modelFolder(given: string, options: PlainChoices): Promise<PreparedFolder> {
-  const { weights, input: inputs, batchSize, eject, compile: isCompiled } = options;
-  const permanent = (path: string, fixedRows?: number) => ({ path, fixedRows, [Symbol.dispose]() {} });
+  const { weights, input: inputs, batchSize, aot: isCompiled } = options;
   if (!isFile(given)) {
     if (!statSync(given, { throwIfNoEntry: false })?.isDirectory())
       throw new SconceError("usage", `${missingFile(given)}; expected a model's folder, or a file of weights`);
-    if (inputs.length > 0 || batchSize !== undefined || eject !== undefined)
-      throw new SconceError("usage", "--input, --batch-size and --eject are for weights alone; model.ts says it all");
+    if (inputs.length > 0 || batchSize !== undefined)
+      throw new SconceError("usage", "--input and --batch-size are for a weights file; model.ts declares both");
     await modelStore.prepareLibraries();
-    return permanent(resolve(given));
+    return { path: resolve(given), [Symbol.dispose]() {} };
   }
-  if (weights !== undefined) throw new SconceError("usage", "--weights stands in for those of a folder, not of a file");
+  if (weights !== undefined)
+    throw new SconceError("usage", "--weights replaces the weights of a folder, not of a file");
   await modelStore.prepareLibraries();
   const plain = { name: options.name ?? nameFrom(parse(given).name), inputs, batchSize, isCompiled };
-  if (eject !== undefined) {
-    await checkEmpty(resolve(eject), eject);
-    const { files, fixedRows } = await writeModelOf(given, resolve(eject), plain);
-    log.info(`Wrote ${eject}: ${files.join(", ")}`);
-    return permanent(resolve(eject), fixedRows);
-  }
   const path = mkdtempSync(join(tmpdir(), "sconce-model-"));
   const remove = () => rmSync(path, { recursive: true, force: true });
   try {

@@ -1,27 +1,84 @@
-/** `sconce serve --tune`: measures settings of a model on this machine and prints the best as flags. */
+/** `sconce tune [[HOST/]repo[:tag]]`: measures settings of a model on this machine and prints the best as options of `serve`. */
 import { availableParallelism } from "node:os";
-import { messageOf, SconceError } from "../../../base/errors.ts";
-import { log } from "../../../base/log.ts";
-import { batchSizeFor } from "../../../engine/open-runners.ts";
-import { bestOf, settingsToTry, type Tuned, type TunedSetting, tune } from "../../../engine/tuner.ts";
-import { exampleOrZeros } from "../../../engine/warm-up.ts";
-import { loadModel } from "../../../package/code/load.ts";
-import type { PackagedModel } from "../../../package/store/packaged-model.ts";
-import type { ServeConfig } from "../../../server/config.ts";
-import { openModel } from "../../../server/flow/set-up.ts";
-import { fetcherFor } from "../../../server/serve-limits.ts";
-import { formatTable } from "../../command-line/table.ts";
+import { messageOf, SconceError } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
+import { duration, option } from "../../base/option.ts";
+import { batchSizeFor } from "../../engine/open-runners.ts";
+import { bestOf, settingsToTry, type Tuned, type TunedSetting, tune as tuneRunners } from "../../engine/tuner.ts";
+import { exampleOrZeros } from "../../engine/warm-up.ts";
+import { loadModel } from "../../package/code/load.ts";
+import { type ModelSource, modelStore } from "../../package/model-source.ts";
+import type { PackagedModel } from "../../package/store/packaged-model.ts";
+import { type ServeConfig, serveOptions } from "../../server/config.ts";
+import { openModel } from "../../server/flow/set-up.ts";
+import { fetcherFor } from "../../server/serve-limits.ts";
+import { type Command, command } from "../command-line/command.ts";
+import { formatTable } from "../command-line/table.ts";
+import { modelOptions, modelPositional, namedModel } from "./named-model.ts";
+
+export const tune = tuneCommand(
+  modelStore,
+  `sconce tune digits
+sconce tune digits --latency-target 20 --threads 1`,
+);
+
+export function tuneCommand(source: ModelSource, example: string): Command {
+  const { batchSize, device, instances, threads, packLayers, latencyTarget, verify } = serveOptions;
+  const { fetchTimeout, allowPrivateUrls } = serveOptions;
+  return command({
+    details: `Runs full batches of the model's example with different settings, and prints the fastest first. The last line has the simplest setting within 5 % of the fastest, as options of serve. LATENCY MS is the time of two batches: an input that just misses one batch waits for it. With --latency-target only settings within the target are proposed. Settings given as options are not varied. preprocess and postprocess are not measured. Nothing is stored.`,
+    example,
+    options: {
+      ...source.libraryOptions,
+      seconds: option({
+        description: "Seconds to measure",
+        default: 60,
+        variable: "SCONCE_TUNE_SECONDS",
+        ...duration("seconds", 0.1),
+      }),
+      batchSize,
+      instances,
+      threads,
+      latencyTarget,
+      device,
+      packLayers,
+      verify,
+      ...modelOptions(source),
+      fetchTimeout,
+      allowPrivateUrls: { ...allowPrivateUrls, isAdvanced: true },
+    },
+    positionals: [modelPositional(source)],
+    async run({ options, positionals: [given] }) {
+      const packaged = await namedModel(source, given, { ...options, withoutWeights: false });
+      if (options.verify) await source.verify(packaged);
+      await source.prepareLibraries();
+      await tuneModel(packaged, options);
+    },
+  });
+}
 
 /** Larger batches are only tried if the model declares them. */
 const LEAST_TRIED = 64;
 /** Interval of progress lines. */
 const PROGRESS_MS = 5000;
 
+type TuneConfig = { readonly seconds: number } & Pick<
+  ServeConfig,
+  | "batchSize"
+  | "device"
+  | "instances"
+  | "threads"
+  | "packLayers"
+  | "latencyTarget"
+  | "fetchTimeout"
+  | "allowPrivateUrls"
+>;
+
 /**
  * Prints a table, and the best setting's flags as last line. Settings given as flags are not varied.
  * @throws SconceError when the model cannot be set up
  */
-export async function tuneModel(packaged: PackagedModel, config: ServeConfig): Promise<void> {
+async function tuneModel(packaged: PackagedModel, config: TuneConfig): Promise<void> {
   log.info(`Setting up the model ${packaged.reference} (${packaged.digest})`);
   const model = await loadModel(await packaged.code(), packaged.digest);
   using fetcher = fetcherFor(config);
@@ -52,14 +109,14 @@ export async function tuneModel(packaged: PackagedModel, config: ServeConfig): P
         "sizes of the model's inputs are free: declare an example to tune it with",
       );
     }
-    log.info(`Trying ${settings.length} settings on ${devices.join(", ")} for ${config.tuneSeconds} s`);
-    const tuned = await tune({
+    log.info(`Trying ${settings.length} settings on ${devices.join(", ")} for ${config.seconds} s`);
+    const tuned = await tuneRunners({
       runners,
       item: one,
       settings,
-      budgetMs: 1000 * config.tuneSeconds,
+      budgetMs: 1000 * config.seconds,
       onRound: progress(),
-      onLeftOut: (setting, error) => log.warn(`${flagsOf(setting)} is left out: ${messageOf(error)}`),
+      onLeftOut: (setting, error) => log.warn(`${flagsOf(setting)} is skipped: ${messageOf(error)}`),
     });
     report(tuned, targetMs);
   } finally {

@@ -1,0 +1,64 @@
+/** The sections of docs/cli.md, made of the definitions of the commands. */
+
+import type { Command } from "../../src/cli/command-line/command.ts";
+import { positionalName } from "../../src/cli/command-line/command.ts";
+import { defaultText, flagText } from "../../src/cli/command-line/help.ts";
+
+interface NamedCommand {
+  readonly name: string;
+  readonly description: string;
+  readonly command: Command;
+}
+
+export function cliPage(commands: readonly NamedCommand[]): string {
+  return commands.map(sectionOf).join("\n");
+}
+
+function sectionOf({ name, description, command }: NamedCommand): string {
+  const { positionals, options, groups = {}, details = "", example = "" } = command;
+  const calls = positionals.map((each) => (each.required ? `<${positionalName(each)}>` : `[${positionalName(each)}]`));
+  const argumentRows = positionals.map((each) => row([`\`${positionalName(each)}\``, "", each.description]));
+  const optionRows = Object.entries(options).flatMap(([key, option]) => {
+    const group = groups[key] === undefined ? [] : [row([`**${groups[key]}**`, "", ""])];
+    const variables = [option.variable, option.otherVariable].filter((name) => name !== undefined);
+    const from = variables.length === 0 ? "" : ` (variable: ${variables.map((name) => `\`${name}\``).join(", ")})`;
+    const flag = `\`${flagText(key, option)}\``;
+    return [...group, row([flag, marked(defaultText(option) ?? ""), `${marked(option.description)}${from}`])];
+  });
+  return `## sconce ${name}
+
+${description}.
+
+\`\`\`text
+${["sconce", name, "[OPTIONS]", ...calls].join(" ")}
+\`\`\`
+
+${marked(details)}
+
+| argument or option | default | |
+|---|---|---|
+${[...argumentRows, ...optionRows].join("\n")}
+
+\`\`\`text
+${example}
+\`\`\`
+`;
+}
+
+function row(cells: readonly string[]): string {
+  return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
+}
+
+/** Options, variables and calls as code; other characters of Markdown as they are. */
+function marked(text: string): string {
+  return text
+    .split(/(`[^`]*`)/)
+    .map((part, i) =>
+      i % 2 === 1
+        ? part
+        : part
+            .replaceAll(/[*<>]/g, "\\$&")
+            .replaceAll(/(?<![\w-])(?:--[a-z][a-z-]*|-[a-z]|\$[A-Z_]+|SCONCE_[A-Z_]+)(?![\w-])/g, "`$&`"),
+    )
+    .join("");
+}
