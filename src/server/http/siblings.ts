@@ -1,5 +1,7 @@
 /** The other fronts of this server, each on a Unix socket: what one has, all of them answer. */
+import { z } from "zod";
 import { SconceError } from "../../base/errors.ts";
+import { type Family, familySchema } from "../metrics/counts.ts";
 import { frontOf } from "../predictions/ids.ts";
 import { urlOf } from "./path.ts";
 import type { RequestContext } from "./request-context.ts";
@@ -67,17 +69,17 @@ export class Siblings {
     }
   }
 
-  /** The gauges of each of the others that can be reached, as JSON of the metrics library. */
-  async metrics(): Promise<object[]> {
+  /** The gauges of all other fronts that can be reached. */
+  async metrics(): Promise<Family[]> {
     const { index, count, socketOf } = this.#options;
     const others = Array.from({ length: count }, (_, i) => i).filter((i) => i !== index);
     const answers = await Promise.allSettled(
       others.map(async (other) => {
-        const answer: unknown = await (await fetch(`http://front${metricsPath}`, { unix: socketOf(other) })).json();
-        return Array.isArray(answer) ? answer : [];
+        const answer = await fetch(`http://front${metricsPath}`, { unix: socketOf(other) });
+        return z.array(familySchema).parse(await answer.json());
       }),
     );
-    return answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));
+    return answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
   }
 }
 

@@ -2,6 +2,7 @@
  * Counters and histograms as numbers in one array. An event adds to a number; a scrape formats the array. The fronts of a server share the memory, with
  * a row for each, so that the counts of a killed front remain.
  */
+import { z } from "zod";
 import {
   batchCauses,
   failureReasons,
@@ -16,14 +17,18 @@ import {
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** The JSON form of prom-client. */
-export interface Family {
-  readonly name: string;
-  readonly help: string;
-  readonly type: "counter" | "gauge" | "histogram";
-  readonly aggregator: "sum" | "max" | "first";
-  readonly values: readonly { readonly labels: Labels; readonly value: number; readonly metricName?: string }[];
-}
+/** A metric with its series. Fronts send each other their gauges in this form as JSON. */
+export const familySchema = z.object({
+  name: z.string(),
+  help: z.string(),
+  type: z.enum(["counter", "gauge", "histogram"]),
+  /** How equal series of several fronts become one. */
+  aggregator: z.enum(["sum", "max", "first"]),
+  values: z
+    .array(z.object({ labels: z.record(z.string(), z.string()), value: z.number(), metricName: z.string().optional() }))
+    .readonly(),
+});
+export type Family = z.infer<typeof familySchema>;
 
 interface Declared {
   readonly name: string;

@@ -1,5 +1,4 @@
 /** The metrics of the server as Prometheus text, with the naming conventions of Prometheus. */
-import AggregatorRegistry from "prom-client/lib/cluster.js";
 import {
   batchCauses,
   type FailureReason,
@@ -30,6 +29,7 @@ import {
   slots,
 } from "./counts.ts";
 import { processFamilies } from "./processes.ts";
+import { prometheusText } from "./prometheus-text.ts";
 
 /** Values that a scrape reads. */
 export interface Gauges {
@@ -93,7 +93,6 @@ export interface EndedPrediction {
 }
 
 export class Metrics implements BatchObserver {
-  readonly contentType = AggregatorRegistry.PROMETHEUS_CONTENT_TYPE;
   readonly #own: Float64Array;
   readonly #rows: readonly Float64Array[];
   #gauges: (() => Gauges) | undefined;
@@ -166,9 +165,9 @@ export class Metrics implements BatchObserver {
   }
 
   /** @param others gauges of the other fronts */
-  async text(others: readonly object[] = []): Promise<string> {
-    const own = [...familiesOf(this.#rows), ...this.gauges(), ...processFamilies(this.#gauges?.().processes ?? {})];
-    return AggregatorRegistry.aggregate([own, ...others]).metrics();
+  text(others: readonly Family[] = []): string {
+    const processes = processFamilies(this.#gauges?.().processes ?? {});
+    return prometheusText([...familiesOf(this.#rows), ...this.gauges(), ...processes, ...others]);
   }
 
   /** Gauges of this process. The front that is scraped has the counters of all. */

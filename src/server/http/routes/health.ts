@@ -2,6 +2,7 @@
 import { Hono } from "hono";
 import type { Refusal } from "../../../base/labels.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
+import { prometheusType } from "../../metrics/prometheus-text.ts";
 import { addPageRoutes } from "../../page/page.ts";
 import type { Lifecycle, Unready } from "../lifecycle.ts";
 import { pathOf } from "../path.ts";
@@ -19,8 +20,8 @@ export function addHealthRoutes(app: Pick<Hono, "get">, lifecycle: Lifecycle): v
 
 export function addMetricsRoute(app: Pick<Hono, "get">, metrics: Metrics, siblings: Siblings | undefined): void {
   app.get("/metrics", async (c) => {
-    const text = await metrics.text((await siblings?.metrics()) ?? []);
-    return c.body(text, 200, { "Content-Type": metrics.contentType });
+    const text = metrics.text((await siblings?.metrics()) ?? []);
+    return c.body(text, 200, { "Content-Type": prometheusType });
   });
 }
 
