@@ -104,7 +104,7 @@ test("build and check take relative folders of the environment from where they a
   expect(await output([sconce, "models"], { env: { SCONCE_HOME: dir.join("own/home") } })).toContain(
     reference.split(":")[0] ?? reference,
   );
-  expect(await output([sconce, "check", "my-model"], options)).toContain("nothing found");
+  expect(await output([sconce, "check", "my-model"], options)).toContain("no mistakes found");
   expect(await readdir(project)).not.toContain("own");
 });
 

@@ -6,7 +6,7 @@ import { SconceError } from "../../base/errors.ts";
 import type { Option, OptionTable, OptionValues, Positional } from "../../base/option.ts";
 import { commonOptions } from "../../server/config.ts";
 
-/** Help texts beside those of the options. */
+/** Help texts of a command; each option has its own. */
 export interface HelpTexts {
   /** Paragraphs, separated by empty lines. */
   readonly details?: string;
@@ -35,7 +35,7 @@ export interface Command extends HelpTexts, CommandDef {
   run(context: CommandContext): Promise<void>;
 }
 
-/** A command in the list of a program. It is loaded only to run it or to show its help. */
+/** A command in the list of a program. `load` is called only to run the command or to show its help. */
 export interface ListedCommand {
   readonly description: string;
   load(): Promise<Command>;
@@ -70,7 +70,7 @@ export function isSwitch(option: Option<unknown>): boolean {
   return typeof option.default === "boolean";
 }
 
-/** What citty passes to a command. */
+/** Arguments that citty passes to a command. */
 export interface CittyArguments {
   readonly args: Readonly<Record<string, unknown>> & { readonly _: readonly string[] };
   readonly rawArgs: readonly string[];

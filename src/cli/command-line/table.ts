@@ -1,12 +1,16 @@
 /** Formats tables, JSON and ages for people. */
 
+const quantity = /^[\d.]+( (×|s|ms|B|[KMGT]iB))?$/;
+
+/** Columns of numbers are aligned to the right, except the first column. */
 export function formatTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const all = [head, ...rows];
   const widths = head.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
+  const areNumbers = head.map((_, column) => column > 0 && rows.every((row) => quantity.test(row[column] ?? "")));
   return all
     .map((row) =>
       row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .map((cell, column) => cell[areNumbers[column] ? "padStart" : "padEnd"](widths[column] ?? 0))
         .join("   ")
         .trimEnd(),
     )

@@ -115,17 +115,26 @@ function report(examination: Examination): string {
     );
   }
   if (proposed !== undefined) {
-    parts.push(`Proposed: batchSize: ${proposed}, the least with nine tenths of the best throughput measured here.`);
+    parts.push(`Proposed batchSize: ${proposed}, the smallest with at least 90 % of the best throughput here.`);
   }
   if (differences !== undefined) {
     const { again, together, padded } = differences;
-    const batched = together === undefined ? "" : `, in a batch by up to ${differenceText(together)}`;
-    const filled = padded === undefined ? "" : `, beside a longer item by up to ${differenceText(padded)}`;
-    parts.push(`Run again, the outputs differ by up to ${differenceText(again)}${batched}${filled}.`);
+    const rows = [
+      ["run again", again],
+      ["in a batch", together],
+      ["beside a longer input", padded],
+    ] as const;
+    parts.push(
+      formatTable(
+        ["OUTPUTS", "DIFFER BY"],
+        rows.flatMap(([name, difference]) => (difference === undefined ? [] : [[name, differenceText(difference)]])),
+      ),
+    );
   }
   if (reference !== undefined) {
     const { compared, refused, missing } = reference;
-    const counts = `${compared} batches have the outputs of PyTorch, ${refused} are refused by both.`;
+    const refusals = refused === 0 ? "" : `; PyTorch and sconce both refuse ${refused} others`;
+    const counts = `${compared} batches have the same outputs as with PyTorch${refusals}.`;
     parts.push(missing === undefined ? counts : `Not compared with PyTorch: ${missing}.`);
   }
   if (guards.length > 0) parts.push(`Guards of the program:\n${guards.map((guard) => `  ${guard}`).join("\n")}`);
@@ -142,7 +151,7 @@ function report(examination: Examination): string {
     const fix = python === undefined ? "" : `\n  ${colour("cyan", python)}`;
     parts.push(`${colour("red", `✖ ${mistake}`)}: ${messageWithLine(error)}${fix}`);
   }
-  if (findings.length === 0) parts.push(colour("green", "✔ nothing found"));
+  if (findings.length === 0) parts.push(colour("green", "✔ no mistakes found"));
   return parts.join("\n\n");
 }
 
@@ -151,5 +160,9 @@ function memoryText(bytes: number | undefined): string {
 }
 
 function differenceText(difference: number): string {
-  return difference === Infinity ? "more than a number can say" : String(Number(difference.toPrecision(2)));
+  return difference === Infinity
+    ? "not numbers"
+    : difference === 0
+      ? "nothing"
+      : `up to ${Number(difference.toPrecision(2))}`;
 }

@@ -41,24 +41,20 @@ sconce rm --all-tags digits:v1 flowers`,
     const store = new ModelStore();
     const faults: SconceError[] = [];
     let freedBytes = 0;
-    let count = 0;
     for (const reference of positionals) {
       try {
         const result = store.remove(reference, { allTags: options.allTags });
         for (const removed of result.removed) console.log(`Untagged ${removed}`);
         freedBytes += result.freedBytes;
-        count += result.removed.length;
         if (result.left.length > 0) {
-          log.info(
-            `${result.left.join(", ")} still ${result.left.length === 1 ? "stands" : "stand"} for it; --all-tags removes all`,
-          );
+          log.info(`The model stays: its other tags are ${result.left.join(", ")}; --all-tags removes it`);
         }
       } catch (error) {
         if (!(error instanceof SconceError)) throw error;
         if (!(options.force && error.code === "model_not_found")) faults.push(error);
       }
     }
-    if (count > 0) console.log(`Freed ${formatBytes(freedBytes)}`);
+    if (freedBytes > 0) console.log(`Freed ${formatBytes(freedBytes)}`);
     const [first] = faults;
     if (first === undefined) return;
     throw new SconceError(first.code, faults.map(({ message }) => message).join("; "), { cause: first });

@@ -1,11 +1,11 @@
-/** One line of `sconce doctor`: what was found, and what to do where it is not as it should be. */
+/** A line of `sconce doctor`: a finding, and a fix for a problem. */
 
 export interface Check {
   readonly name: string;
-  /** A warning is no reason why serving would not work. */
+  /** Serving works despite a warning. */
   readonly state: "ok" | "warning" | "fault";
   readonly found: string;
-  /** What mends it; undefined where nothing is to be done. */
+  /** Undefined if no fix is needed. */
   readonly fix?: string;
 }
 

@@ -1,4 +1,4 @@
-/** What `sconce doctor` says of the machine, or the container, that would serve. */
+/** Checks of `sconce doctor` on the machine or container. */
 import { availableParallelism, totalmem } from "node:os";
 import { version } from "../../../package.json";
 import { formatBytes } from "../../base/bytes.ts";
@@ -12,9 +12,9 @@ import { type Check, fault, ok, warning } from "./check.ts";
 const OLDEST_BUN = "1.4.5";
 /** The C library that the addon needs. */
 const OLDEST_GLIBC = "2.34";
-/** libtorch with a small model takes about as much. */
+/** Memory of libtorch with a small model. */
 const LITTLE_MEMORY = 1024 ** 3;
-/** Each client has one, each process and each store a few. */
+/** Each client needs a descriptor, each process and store a few. */
 const FEW_DESCRIPTORS = 1024;
 
 export function bun(running = Bun.version): Check {

@@ -1,4 +1,4 @@
-/** What `sconce doctor` says of libtorch, the addon and GPUs: it loads them, and looks at what was loaded. */
+/** Checks of `sconce doctor` on libtorch, the addon and GPUs. Both libraries are loaded. */
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { messageOf, SconceError } from "../../base/errors.ts";
@@ -7,7 +7,7 @@ import { cudaDeviceCount, torchVersion } from "../../engine/native/binding.ts";
 import { libtorchBuild } from "../../machine/libtorch/libtorch-build.ts";
 import { type Check, fault, ok, warning } from "./check.ts";
 
-/** The last to be asked: a library that is made for another processor may end the process. */
+/** Runs last: a library for another processor may crash the process. */
 export async function native(prepare: () => Promise<void>): Promise<Check[]> {
   const there = await gpus();
   try {
@@ -50,7 +50,7 @@ function countUsable(): number {
   }
 }
 
-/** Name, memory and driver, as the driver's own tool has them. */
+/** Name, memory and driver of each GPU, from nvidia-smi. */
 async function gpus(): Promise<string[]> {
   const tool = Bun.which("nvidia-smi");
   if (tool === null) return [];
@@ -65,7 +65,7 @@ async function gpus(): Promise<string[]> {
     .map(([name, memory, driver]) => `${name}, ${memory}, driver ${driver}`);
 }
 
-/** Where a library of this process lies, by the end of its path. */
+/** Path of a loaded library whose path has this end. */
 function loaded(end: string): string | undefined {
   const line = systemText("/proc/self/maps")
     .split("\n")

@@ -1,4 +1,4 @@
-/** What `sconce doctor` says of the folders that serving reads and writes. */
+/** Checks of `sconce doctor` on folders that serving reads and writes. */
 import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { formatBytes } from "../../base/bytes.ts";
@@ -10,10 +10,10 @@ import { credentialFiles } from "../../package/registry/credentials.ts";
 import { ModelStore } from "../../package/store/store.ts";
 import { type Check, fault, ok, warning } from "./check.ts";
 
-/** A model with libtorch beside it takes as much. */
+/** Disk space of a model with libtorch. */
 const LITTLE_ROOM = 1024 ** 3;
 
-/** The data directory: models, predictions, libtorch. What is there already can be served without writing. */
+/** The data directory: models and predictions. Existing models can be served from a read-only directory. */
 export function data(): Check {
   const fix = "name another with SCONCE_HOME";
   const home = storeLocation();
@@ -41,7 +41,7 @@ export async function models(): Promise<Check> {
   }
 }
 
-/** Used by executables alone. */
+/** Only executables unpack into the cache. */
 export function cache(): Check {
   const fix = "name a folder with SCONCE_CACHE_DIR; executables unpack libtorch into it";
   const folder = cacheLocation(process.env.SCONCE_CACHE_DIR);
@@ -49,7 +49,7 @@ export function cache(): Check {
   return folderState(folder).isWritable ? ok("cache", folder) : warning("cache", `${folder} cannot be written`, fix);
 }
 
-/** That there are some; what they are is nobody's business. */
+/** Names the credential files, never the credentials. */
 export function credentials(): Check {
   const files = credentialFiles().filter((file) => existsSync(file));
   return ok("registries", files.length === 0 ? "no credentials" : `credentials in ${files.join(", ")}`);
@@ -61,7 +61,7 @@ interface FolderState {
   readonly freeBytes: number;
 }
 
-/** Of the folder, or of the one in which it would be made. */
+/** State of the folder; for a missing folder, of its nearest existing parent. */
 function folderState(folder: string): FolderState {
   let nearest = folder;
   while (!existsSync(nearest)) nearest = dirname(nearest);

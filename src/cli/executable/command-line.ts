@@ -2,14 +2,16 @@
  * Entry point of an executable with the full command line. Sources are inside, libraries inside or beside it; models
  * come from the store.
  */
-
+import { existsSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { SconceError } from "../../base/errors.ts";
+import { cacheFault, cacheLocation, requirePrivate, secureFolder } from "../../machine/libtorch/cache-folder.ts";
 import { programName } from "../../machine/processes/program-name.ts";
-import type { CommandLineContents } from "../../package/executable/contents.ts";
+import type { CommandLineContents, SourceArchive } from "../../package/executable/contents.ts";
 import { setSources } from "../../package/executable/sources.ts";
 import { setLibraries } from "../../package/model-source.ts";
 import { main as commandLine } from "../cli.ts";
 import { prepareLibraries, unpackLibraries } from "./prepare-libraries.ts";
-import { unpackSources } from "./unpack-sources.ts";
 
 /** Runs a command line without the executable's name. */
 export async function main(contents: CommandLineContents, argv: readonly string[]): Promise<void> {
@@ -24,4 +26,32 @@ export async function main(contents: CommandLineContents, argv: readonly string[
   setSources(() => unpackSources(contents.sources));
   process.env.SCONCE_PROGRAM = programName;
   await commandLine(argv);
+}
+
+/**
+ * Unpacks the sources into the cache directory, once. The folder's name contains the digest, and the folder gets its name only when it is complete.
+ * @throws SconceError `cache_unusable`
+ */
+async function unpackSources({ path, digest }: SourceArchive): Promise<string> {
+  const location = cacheLocation(process.env.SCONCE_CACHE_DIR);
+  if (location === undefined)
+    throw new SconceError("cache_unusable", "there is no cache directory for the sources: set SCONCE_CACHE_DIR");
+  const home = secureFolder(location);
+  const folder = join(home, `sources-${digest.slice(0, 16)}`);
+  let unfinished: string | undefined;
+  try {
+    if (!existsSync(folder)) {
+      unfinished = mkdtempSync(join(home, ".sources-"));
+      const archive = new Bun.Archive(await Bun.zstdDecompress(await Bun.file(path).bytes()));
+      await archive.extract(unfinished);
+      renameSync(unfinished, folder);
+    }
+  } catch (error) {
+    // Another process finished first.
+    if (!existsSync(folder)) throw cacheFault(error, home);
+  } finally {
+    if (unfinished !== undefined) rmSync(unfinished, { recursive: true, force: true });
+  }
+  requirePrivate(folder);
+  return folder;
 }

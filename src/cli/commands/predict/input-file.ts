@@ -2,6 +2,7 @@
 import { readFile, stat } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { messageOf, SconceError } from "../../../base/errors.ts";
+import { listsOfNpy } from "../../../base/npy.ts";
 
 const standardInput = "-";
 let piped: Promise<Uint8Array> | undefined;
@@ -43,6 +44,15 @@ export function dataUriOf(bytes: Uint8Array, path: string): string {
   // The registered media types have no x- (audio/wav, audio/flac), and fields ask for those.
   const mediaType = named.replace(/^audio\/x-/, "audio/") || "application/octet-stream";
   return `data:${mediaType};base64,${bytes.toBase64()}`;
+}
+
+/**
+ * The value of an array field: lists for a .json or NumPy file, a data URI of the elements' bytes for any other file.
+ * @throws for broken JSON, or an unreadable NumPy file
+ */
+export function arrayOf(bytes: Uint8Array, path: string): unknown {
+  if (/\.json$/i.test(path)) return JSON.parse(new TextDecoder().decode(bytes));
+  return listsOfNpy(bytes) ?? dataUriOf(bytes, path);
 }
 
 async function readBytes(path: string, name: string): Promise<Uint8Array> {

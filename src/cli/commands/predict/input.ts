@@ -2,8 +2,7 @@
 import { closest } from "../../../base/closest.ts";
 import { messageOf, SconceError } from "../../../base/errors.ts";
 import type { JsonType, SchemaNode } from "../../../base/json-schema.ts";
-import { arrayOf } from "./array-file.ts";
-import { dataUriOf, fileValue, readText } from "./input-file.ts";
+import { arrayOf, dataUriOf, fileValue, readText } from "./input-file.ts";
 import { isFile } from "./schema.ts";
 
 export interface InputParts {
