@@ -10,6 +10,7 @@ import { flag, listOption, openOption, option } from "../src/base/option.ts";
 import { commands } from "../src/cli/cli.ts";
 import { flagName, peekOptions, variableName } from "../src/cli/command-line/command.ts";
 import { commandHelp, defaultText, helpWidth } from "../src/cli/command-line/help.ts";
+import { commonOptions } from "../src/server/config.ts";
 import { cli } from "./helpers/cli.ts";
 import { cliPage } from "./helpers/cli-page.ts";
 import { cliOnTerminal } from "./helpers/interactive-cli.ts";
@@ -47,6 +48,10 @@ test("docs/cli.md has every command with its arguments and options", async () =>
   const page = await readFile(join(import.meta.dir, "../docs/cli.md"), "utf8");
   const [head = ""] = page.split("\n## sconce ");
   await expectFile("../docs/cli.md", `${head}\n${cliPage(loaded)}`);
+  for (const [key, common] of Object.entries(commonOptions)) {
+    const cells = [`--${flagName(key)}=`, defaultText(common) ?? "", common.description];
+    expect(head.split("\n").some((line) => cells.every((cell) => line.includes(cell)))).toBe(true);
+  }
 });
 
 test("--help shows about twenty options of serve, --help --all shows every option", async () => {

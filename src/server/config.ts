@@ -25,7 +25,7 @@ const roles = ["front", "worker", "both"] as const;
 /** Options that every command has. */
 export const commonOptions = {
   logLevel: option<LogLevel>({
-    description: `Lowest level that is logged: ${logLevels.join(", ")}`,
+    description: `Lowest level of the log: ${logLevels.join(", ")}`,
     default: "info",
     ...choice(logLevels),
     valueHint: "level",

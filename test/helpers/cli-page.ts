@@ -3,6 +3,7 @@
 import type { Command } from "../../src/cli/command-line/command.ts";
 import { positionalName } from "../../src/cli/command-line/command.ts";
 import { defaultText, flagText } from "../../src/cli/command-line/help.ts";
+import { commonOptions } from "../../src/server/config.ts";
 
 interface NamedCommand {
   readonly name: string;
@@ -19,6 +20,8 @@ function sectionOf({ name, description, command }: NamedCommand): string {
   const calls = positionals.map((each) => (each.required ? `<${positionalName(each)}>` : `[${positionalName(each)}]`));
   const argumentRows = positionals.map((each) => row([`\`${positionalName(each)}\``, "", each.description]));
   const optionRows = Object.entries(options).flatMap(([key, option]) => {
+    // The head of the page has them.
+    if (key in commonOptions) return [];
     const group = groups[key] === undefined ? [] : [row([`**${groups[key]}**`, "", ""])];
     const variables = [option.variable, option.otherVariable].filter((name) => name !== undefined);
     const from = variables.length === 0 ? "" : ` (variable: ${variables.map((name) => `\`${name}\``).join(", ")})`;

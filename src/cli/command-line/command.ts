@@ -162,5 +162,10 @@ function flagText({ args, rawArgs }: CittyArguments, name: string, option: Optio
 }
 
 function refuse(message: string): never {
-  throw new SconceError("usage", message);
+  throw usage(message);
+}
+
+/** The error of a wrong call. */
+export function usage(message: string): SconceError {
+  return new SconceError("usage", message);
 }

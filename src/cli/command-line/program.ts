@@ -8,7 +8,7 @@ import { exitProcess } from "../../base/exit.ts";
 import { configureLog, isLogJson, log } from "../../base/log.ts";
 import { type Roles, roleOf, runRole } from "../../machine/processes/link.ts";
 import { commonOptions } from "../../server/config.ts";
-import { type Command, type Commands, type ListedCommand, peekOptions, variableName } from "./command.ts";
+import { type Command, type Commands, type ListedCommand, peekOptions, usage, variableName } from "./command.ts";
 import { commandHelp, helpWidth, programHelp } from "./help.ts";
 
 export interface Program {
@@ -124,11 +124,11 @@ function commandOf({ commands }: Program, name: string): ListedCommand {
   if (name.startsWith("-")) {
     const near = closest(name, ["--help", "--version"]);
     const hint = near === undefined ? "options stand after the command" : `did you mean ${near}?`;
-    throw new SconceError("usage", `unknown option ${name}; ${hint} (see --help)`);
+    throw usage(`unknown option ${name}; ${hint} (see --help)`);
   }
   const near = closest(name, Object.keys(commands));
   const hint = near === undefined ? `known: ${Object.keys(commands).join(", ")}` : `did you mean ${near}?`;
-  throw new SconceError("usage", `unknown command ${name}; ${hint}`);
+  throw usage(`unknown command ${name}; ${hint}`);
 }
 
 /** Prints results to standard output, with colours only on a terminal. */

@@ -7,7 +7,7 @@ import { Progress } from "../../base/progress.ts";
 import { goldenTitle, mediaTypes } from "../../package/store/manifest.ts";
 import { checkTag, parseReference } from "../../package/store/reference.ts";
 import { ModelStore } from "../../package/store/store.ts";
-import { command } from "../command-line/command.ts";
+import { command, usage } from "../command-line/command.ts";
 import { missingFile } from "../command-line/missing-file.ts";
 import { modelFolder } from "./plain/model-folder.ts";
 import { inputOption, isFile } from "./plain/tensor-input.ts";
@@ -29,7 +29,7 @@ sconce build classifier.pt2 -t classifier
 sconce build traced.pt --input x=float32[N,784]`,
   options: {
     tag: openOption<string>({
-      description: "Name and further tag, as docker build -t; :tag keeps the model's name",
+      description: "NAME or NAME:TAG, as for docker build; :TAG keeps the model's name",
       valueHint: "[name][:tag]",
       alias: "t",
       described: "the model's name, or the file's",
@@ -81,7 +81,7 @@ sconce build traced.pt --input x=float32[N,784]`,
     // Checks spelling first, because trying the model can take long.
     const { name, tag: ownTag } = nameAndTag(options.tag);
     if (options.weights !== undefined && !isFile(options.weights)) {
-      throw new SconceError("usage", `--weights: ${missingFile(options.weights)}`);
+      throw usage(`--weights: ${missingFile(options.weights)}`);
     }
     using folder = await modelFolder(dir, { ...options, name });
     const { weights, aot: isCompiled } = options;
@@ -126,7 +126,7 @@ function nameAndTag(given: string | undefined): { readonly name?: string; readon
   if (given === undefined) return {};
   if (given.startsWith(":")) return { tag: checkTag(given.slice(1), given) };
   const reference = parseReference(given);
-  if (!("tag" in reference)) throw new SconceError("usage", `--tag must be NAME[:TAG], not the digest ${given}`);
+  if (!("tag" in reference)) throw usage(`--tag must be NAME[:TAG], not the digest ${given}`);
   const { repository: name, tag } = reference;
   return given === name ? { name } : { name, tag };
 }

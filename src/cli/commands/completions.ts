@@ -1,8 +1,7 @@
 /** `sconce completions SHELL`: completion scripts for bash, zsh and fish, generated from the command definitions. */
 import { z } from "zod";
-import { SconceError } from "../../base/errors.ts";
 import type { Option } from "../../base/option.ts";
-import { type Command, type Commands, command, flagName, isSwitch } from "../command-line/command.ts";
+import { type Command, type Commands, command, flagName, isSwitch, usage } from "../command-line/command.ts";
 
 const shells = { bash, zsh, fish } as const;
 
@@ -25,7 +24,7 @@ sconce completions fish > ~/.config/fish/completions/sconce.fish`,
     positionals: [{ name: "shell", description: known, required: true, values: Object.keys(shells) }],
     async run({ positionals: [given = ""] }) {
       const shell = Object.entries(shells).find(([name]) => name === given)?.[1];
-      if (shell === undefined) throw new SconceError("usage", `SHELL must be one of ${known}, not ${given}`);
+      if (shell === undefined) throw usage(`SHELL must be one of ${known}, not ${given}`);
       const completed = Object.entries(commands).map(async ([name, { description, load }]) =>
         completedOf(name, description, await load()),
       );

@@ -1,9 +1,8 @@
 /** `sconce dev [DIR]` */
 import { statSync } from "node:fs";
-import { SconceError } from "../../base/errors.ts";
 import { option } from "../../base/option.ts";
 import { fixedLimits, type ServeConfig, serveGroups, serveOptions } from "../../server/config.ts";
-import { command } from "../command-line/command.ts";
+import { command, usage } from "../command-line/command.ts";
 import { DevServer } from "./dev/dev-server.ts";
 import { stopOnSignals } from "./serve.ts";
 import { externalOption } from "./try-out/external-option.ts";
@@ -35,12 +34,12 @@ export const dev = command({
   details: `Packages nothing. When model.ts, an imported file, an asset or the weights change, the new version is loaded in a new process and takes over once it is ready. Until then the old version serves, and it finishes its requests. The port stays open, and answers with 503 while no version works. Weights stay loaded if only code changes. An error in the new code is printed in one line, with its place in model.ts, and the last working version continues. Accepts the options of serve that make sense for a folder.`,
   example: `sconce dev
 sconce dev examples/digits --port 8080`,
-  groups: serveGroups,
-  options: { ...options, external: externalOption },
+  // The options that begin these groups of `serve` are not options of `dev`.
+  groups: { ...serveGroups, hookTimeout: "Processes", retainAge: "Storage", external: "Model" },
+  options: { external: externalOption, ...options },
   positionals: [{ name: "dir", description: "The model's folder; default: this folder", required: false }],
   async run({ options: given, positionals: [dir = "."] }) {
-    if (!statSync(dir, { throwIfNoEntry: false })?.isDirectory())
-      throw new SconceError("usage", `${dir} is not a folder`);
+    if (!statSync(dir, { throwIfNoEntry: false })?.isDirectory()) throw usage(`${dir} is not a folder`);
     const { external: externals, ...config } = given;
     const server = await DevServer.open({ dir, externals }, { ...config, ...fixed });
     stopOnSignals(() => server.stop(), true);

@@ -1,7 +1,6 @@
 /** `sconce image [repo[:tag]] -o DIR` */
 import { z } from "zod";
 import { formatBytes } from "../../base/bytes.ts";
-import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { openOption, option } from "../../base/option.ts";
 import { Progress } from "../../base/progress.ts";
@@ -13,7 +12,7 @@ import { makeProgram } from "../../package/image/program.ts";
 import { modelStore } from "../../package/model-source.ts";
 import { hostOf } from "../../package/store/reference.ts";
 import { ModelStore } from "../../package/store/store.ts";
-import { command } from "../command-line/command.ts";
+import { command, usage } from "../command-line/command.ts";
 import { formatTable } from "../command-line/table.ts";
 
 /** Grammar of an image's name in a layout (OCI image spec, "Pre-Defined Annotation Keys"). */
@@ -71,13 +70,13 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
   ],
   async run({ options, positionals: [reference] }) {
     const folder = options.output;
-    if (folder === undefined) throw new SconceError("usage", "missing --output DIR, the folder of the image layout");
+    if (folder === undefined) throw usage("missing --output DIR, the folder of the image layout");
     const platform = imagePlatform();
     const store = new ModelStore();
     const model = await store.resolve(reference);
     const name = options.tag ?? model.reference;
     if (!refName.test(name)) {
-      throw new SconceError("usage", `${name} can't be an image's name, which is ${allowed}; give one with --tag`);
+      throw usage(`${name} can't be an image's name, which is ${allowed}; give one with --tag`);
     }
     const base = options.base === undefined ? undefined : openBase(options.base, platform);
     const progress = new Progress({ verb: "Writing" });

@@ -10,7 +10,7 @@ import { programName } from "../../machine/processes/program-name.ts";
 import { sourcesFolder } from "../../package/executable/sources.ts";
 import { modelStore } from "../../package/model-source.ts";
 import { checkRepository } from "../../package/store/reference.ts";
-import { command } from "../command-line/command.ts";
+import { command, usage } from "../command-line/command.ts";
 import { missingFile } from "../command-line/missing-file.ts";
 import { linkTypes, typesConfig } from "./init/types-link.ts";
 import { type PlainOptions, type WrittenModel, writePlainModel } from "./plain/plain-model.ts";
@@ -49,14 +49,14 @@ sconce init digits --from digits.pt2`,
   },
   positionals: [{ name: "dir", description: "The folder to write", required: true }],
   async run({ options, positionals: [given = ""] }) {
-    if (given === "") throw new SconceError("usage", "DIR must be a folder, not an empty text");
+    if (given === "") throw usage("DIR must be a folder, not an empty text");
     const dir = resolve(given);
     if (options.link) {
-      if (!existsSync(join(dir, "model.ts"))) throw new SconceError("usage", `--link: ${given} has no model.ts`);
+      if (!existsSync(join(dir, "model.ts"))) throw usage(`--link: ${given} has no model.ts`);
       return linkTypes(dir);
     }
     if (options.from !== undefined && !isFile(options.from)) {
-      throw new SconceError("usage", `--from: ${missingFile(options.from)}`);
+      throw usage(`--from: ${missingFile(options.from)}`);
     }
     const name = options.name === undefined ? nameFrom(dir) : checkRepository(options.name);
     await checkEmpty(dir, given);
@@ -74,7 +74,7 @@ Next:
   ${programName} serve ${name}`);
       return;
     }
-    if (options.input.length > 0) throw new SconceError("usage", "--input is for a weights file: name it with --from");
+    if (options.input.length > 0) throw usage("--input is for a weights file: name it with --from");
     const files = await filesOf(dir, name);
     await mkdir(dir, { recursive: true });
     // Never overwrites files created in the meantime.
@@ -129,7 +129,7 @@ async function checkEmpty(dir: string, given: string): Promise<void> {
     const found = (await readdir(dir)).filter((name) => !asGoodAsEmpty.has(name));
     if (found.length === 0) return;
     const shown = found.slice(0, 3).join(", ") + (found.length > 3 ? ", …" : "");
-    throw new SconceError("usage", `${given} must be an empty or a new folder; it holds ${shown}`);
+    throw usage(`${given} must be an empty or a new folder; it holds ${shown}`);
   } catch (error) {
     const code = error instanceof Error && "code" in error ? error.code : undefined;
     if (code === "ENOENT") return;

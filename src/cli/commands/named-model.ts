@@ -1,5 +1,3 @@
-/** The model that `serve` and `tune` open: of the store, of a registry, or a weights file that is packaged first. */
-import { SconceError } from "../../base/errors.ts";
 import { exitProcess } from "../../base/exit.ts";
 import { log } from "../../base/log.ts";
 import type { Positional } from "../../base/option.ts";
@@ -8,6 +6,7 @@ import type { ModelSource } from "../../package/model-source.ts";
 import { isRemote } from "../../package/registry/remote-reference.ts";
 import type { PackagedModel } from "../../package/store/packaged-model.ts";
 import { ModelStore } from "../../package/store/store.ts";
+import { usage } from "../command-line/command.ts";
 import { type GivenInput, inputOption, isFile } from "./plain/tensor-input.ts";
 import { registryOptions } from "./registry/registry-options.ts";
 
@@ -38,7 +37,7 @@ export async function namedModel(
   { input = [], plainHttp, withoutWeights }: NamedModelOptions,
 ): Promise<PackagedModel> {
   const isBuilt = source.reference !== undefined && given !== undefined && /[./]/.test(given) && isFile(given);
-  if (input.length > 0 && !isBuilt) throw new SconceError("usage", "--input is for a weights file");
+  if (input.length > 0 && !isBuilt) throw usage("--input is for a weights file");
   const needsName = given === undefined && source.reference !== undefined;
   const named = needsName ? new ModelStore().unnamed(process.cwd()) : given;
   const reference = isBuilt ? await buildFile(given, input) : named;

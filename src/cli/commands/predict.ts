@@ -1,6 +1,5 @@
 /** `sconce predict [repo[:tag]] field=value …` */
 import { z } from "zod";
-import { SconceError } from "../../base/errors.ts";
 import { SchemaNode } from "../../base/json-schema.ts";
 import { isLogJson, log } from "../../base/log.ts";
 import { flag, listOption, openOption, option } from "../../base/option.ts";
@@ -8,7 +7,7 @@ import { type ModelSource, modelStore } from "../../package/model-source.ts";
 import type { PackagedModel } from "../../package/store/packaged-model.ts";
 import { serveOptions } from "../../server/config.ts";
 import { withConsole } from "../../server/flow/captured-console.ts";
-import { type Command, command } from "../command-line/command.ts";
+import { type Command, command, usage } from "../command-line/command.ts";
 import { formatJson } from "../command-line/table.ts";
 import { readInput } from "./predict/input.ts";
 import { LocalModel } from "./predict/local-model.ts";
@@ -122,8 +121,4 @@ function print(output: unknown): void {
   if (name === undefined) return;
   const target = names.length === 1 ? "FILE" : `${name}=FILE`;
   log.info(`${names.join(", ")} ${names.length === 1 ? "is" : "are"} cut short here; save with -o ${target}`);
-}
-
-function usage(message: string): SconceError {
-  return new SconceError("usage", message);
 }

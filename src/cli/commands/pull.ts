@@ -1,11 +1,10 @@
 /** `sconce pull HOST/repo[:tag]` */
 import { z } from "zod";
-import { SconceError } from "../../base/errors.ts";
 import { openOption } from "../../base/option.ts";
 import { parseRemoteReference } from "../../package/registry/remote-reference.ts";
 import { parseReference, type TagReference } from "../../package/store/reference.ts";
 import { ModelStore } from "../../package/store/store.ts";
-import { command } from "../command-line/command.ts";
+import { command, usage } from "../command-line/command.ts";
 import { credentialsHelp, registryOptions } from "./registry/registry-options.ts";
 import { type LocalName, localName, pullModel } from "./registry/registry-pull.ts";
 
@@ -38,7 +37,7 @@ sconce pull registry.example.com/team/digits:v1 --as team/digits:tried`,
 /** The given name; if it has no tag, the model's tag is added. */
 function nameAs(as: string, { tag }: LocalName): LocalName {
   const name = parseReference(as);
-  if (!("tag" in name)) throw new SconceError("usage", `--as ${JSON.stringify(as)} is a digest; expected name[:tag]`);
+  if (!("tag" in name)) throw usage(`--as ${JSON.stringify(as)} is a digest; expected name[:tag]`);
   return isTagged(as, name) ? name : { repository: name.repository, tag };
 }
 

@@ -1,6 +1,5 @@
 /** `sconce push [REF] HOST/repo[:tag]` */
 import { formatBytes } from "../../base/bytes.ts";
-import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { Progress } from "../../base/progress.ts";
 import { isLoopback } from "../../machine/network/loopback.ts";
@@ -10,7 +9,7 @@ import { formatRemote, parseRemoteReference, type RemoteReference } from "../../
 import { latestTag, parseReference } from "../../package/store/reference.ts";
 import { ModelStore } from "../../package/store/store.ts";
 import { abortable } from "../command-line/abortable.ts";
-import { command } from "../command-line/command.ts";
+import { command, usage } from "../command-line/command.ts";
 import { credentialsHelp, registryOptions } from "./registry/registry-options.ts";
 
 export const push = command({
@@ -33,10 +32,7 @@ sconce push registry.example.com/team/digits:v1`,
     const [target = "", source] = positionals.toReversed();
     const remote = parseRemoteReference(target);
     if (remote.digest !== undefined) {
-      throw new SconceError(
-        "usage",
-        `${JSON.stringify(target)} is a digest, which is made of the content; expected a tag`,
-      );
+      throw usage(`${JSON.stringify(target)} is a digest, which is made of the content; expected a tag`);
     }
     const store = new ModelStore();
     const own = source ?? (await namedBy(remote, store));

@@ -25,7 +25,7 @@ export function serveCommand(source: ModelSource, example: string): Command {
   return command({
     details: `The port opens at once; until the model is ready, the server answers 503. GET /docs shows how to call it. SIGTERM or Ctrl-C finishes accepted requests; a second signal, at least a second later, ends the server at once. Byte counts accept k, m and g for KiB, MiB and GiB.
 
-${ofFile}A model of a registry is pulled first, unless the store has it; --role front pulls no weights. If the registry is unreachable, the store's copy is served. ${credentialsHelp}`,
+${ofFile}A model of a registry is pulled first, unless the store has it; a front (--role front) pulls no weights. If the registry is unreachable, the store's copy is served. ${credentialsHelp}`,
     example,
     groups: serveGroups,
     options: {

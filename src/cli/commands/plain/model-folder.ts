@@ -2,8 +2,8 @@
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, parse, resolve } from "node:path";
-import { SconceError } from "../../../base/errors.ts";
 import { modelStore } from "../../../package/model-source.ts";
+import { usage } from "../../command-line/command.ts";
 import { missingFile } from "../../command-line/missing-file.ts";
 import { nameFrom } from "../init.ts";
 import { writePlainModel } from "./plain-model.ts";
@@ -30,14 +30,13 @@ export async function modelFolder(given: string, options: PlainChoices): Promise
   const { weights, input: inputs, batchSize, aot: isCompiled } = options;
   if (!isFile(given)) {
     if (!statSync(given, { throwIfNoEntry: false })?.isDirectory())
-      throw new SconceError("usage", `${missingFile(given)}; expected a model's folder, or a file of weights`);
+      throw usage(`${missingFile(given)}; expected a model's folder, or a file of weights`);
     if (inputs.length > 0 || batchSize !== undefined)
-      throw new SconceError("usage", "--input and --batch-size are for a weights file; model.ts declares both");
+      throw usage("--input and --batch-size are for a weights file; model.ts declares both");
     await modelStore.prepareLibraries();
     return { path: resolve(given), [Symbol.dispose]() {} };
   }
-  if (weights !== undefined)
-    throw new SconceError("usage", "--weights replaces the weights of a folder, not of a file");
+  if (weights !== undefined) throw usage("--weights replaces the weights of a folder, not of a file");
   await modelStore.prepareLibraries();
   const plain = { name: options.name ?? nameFrom(parse(given).name), inputs, batchSize, isCompiled };
   const path = mkdtempSync(join(tmpdir(), "sconce-model-"));

@@ -6,6 +6,7 @@ import { log } from "../../../base/log.ts";
 import { Archive } from "../../../engine/native/archive.ts";
 import { packageSource, programFile, readProgram, requireEvalMode } from "../../../engine/native/program.ts";
 import { describeFile } from "../../../engine/native/weights-kind.ts";
+import { usage } from "../../command-line/command.ts";
 import { compiledProgram } from "./compiled-program.ts";
 import { inputsOfProgram } from "./exported-program.ts";
 import { modelText } from "./model-text.ts";
@@ -122,12 +123,11 @@ function chosenInputs(
 ): readonly TensorInput[] {
   const name = basename(path);
   if (found !== undefined && given.length > 0) {
-    throw new SconceError("usage", `${name} says itself which inputs it takes: leave --input out`);
+    throw usage(`${name} says itself which inputs it takes: leave --input out`);
   }
   const inputs = found ?? given;
   if (inputs.length === 0) {
-    throw new SconceError(
-      "usage",
+    throw usage(
       `${name} does not say the sizes of its inputs: give each, with the batch dimension first, like ${inputForm}`,
     );
   }

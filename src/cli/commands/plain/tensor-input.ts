@@ -31,7 +31,8 @@ const form = "must be NAME=DTYPE[SIZES], with the batch dimension first, like x=
 export const inputForm = "--input x=float32[N,784]";
 
 export const inputOption = listOption<GivenInput>({
-  description: `Name, dtype and sizes of an input, for files without this information: x=float32[N,784], with the batch dimension first and names for free sizes; in the order of forward's arguments`,
+  description:
+    "An input of a file that does not describe its inputs: x=float32[N,784], in the order of forward's arguments. The batch comes first; a name stands for any size",
   valueHint: "tensor",
   variable: "SCONCE_MODEL_INPUT",
   parse: z.string().transform((text, { addIssue }) => {

@@ -1,7 +1,8 @@
 /** Builds an input, as a request would carry it, from `field=value` arguments. */
 import { closest } from "../../../base/closest.ts";
-import { messageOf, SconceError } from "../../../base/errors.ts";
+import { messageOf } from "../../../base/errors.ts";
 import type { JsonType, SchemaNode } from "../../../base/json-schema.ts";
+import { usage } from "../../command-line/command.ts";
 import { arrayOf, dataUriOf, fileValue, readText } from "./input-file.ts";
 import { isFile } from "./schema.ts";
 
@@ -167,8 +168,4 @@ function nameOf(value: unknown): string {
 
 function shown(text: string): string {
   return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
-}
-
-function usage(message: string): SconceError {
-  return new SconceError("usage", message);
 }

@@ -4,8 +4,8 @@ import { writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { decodeDataUrl } from "../../../author/data-url.ts";
 import { formatBytes } from "../../../base/bytes.ts";
-import { SconceError } from "../../../base/errors.ts";
 import type { SchemaNode } from "../../../base/json-schema.ts";
+import { usage } from "../../command-line/command.ts";
 import { filePaths } from "./schema.ts";
 import { isForValues, ValueTarget } from "./value-target.ts";
 
@@ -152,8 +152,4 @@ function checkPath(path: string): void {
   const isFolder = (candidate: string) => statSync(candidate, { throwIfNoEntry: false })?.isDirectory() ?? false;
   if (isFolder(path)) throw usage(`-o must be a file, and ${path} is a folder`);
   if (!isFolder(dirname(path))) throw usage(`${path} can't be written: there is no folder ${dirname(path)}`);
-}
-
-function usage(message: string): SconceError {
-  return new SconceError("usage", message);
 }

@@ -1,7 +1,7 @@
 /** Saves the output, or a field of it, as JSON or NumPy array, depending on the file's extension. */
 import { writeFile } from "node:fs/promises";
-import { SconceError } from "../../../base/errors.ts";
 import type { SchemaNode } from "../../../base/json-schema.ts";
+import { usage } from "../../command-line/command.ts";
 import { formatJson } from "../../command-line/table.ts";
 import { npyOf } from "./npy.ts";
 import { isNumbers, isWhole, pathsOf } from "./schema.ts";
@@ -68,8 +68,4 @@ function replaced(value: unknown, [key, ...rest]: readonly string[], path: strin
   if (typeof value !== "object" || value === null) return value;
   const inner = replaced(member(value, key), rest, path);
   return Array.isArray(value) ? value.with(Number(key), inner) : { ...value, [key]: inner };
-}
-
-function usage(message: string): SconceError {
-  return new SconceError("usage", message);
 }
