@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { preparedModel } from "../examples/minilm/prepared.ts";
 import { storeWith, type TestServer } from "../test/helpers/server.ts";
 import { tempDir } from "../test/helpers/temp-dir.ts";
-import { pythonsOnPath } from "./setup/python.ts";
+import { findPython } from "./setup/python.ts";
 import { root } from "./setup/step.ts";
 
 /** The last two carry a Java and a Go, which this machine may lack. */
@@ -90,7 +90,7 @@ console.log("✓ openapi-generator, Go: types and round trip");
 async function install(): Promise<void> {
   const stamp = join(tools, "packages.txt");
   if (existsSync(stamp) && (await Bun.file(stamp).text()) === packages.join("\n")) return;
-  const [{ executable } = { executable: "python3" }] = await pythonsOnPath();
+  const { executable = "python3" } = (await findPython()) ?? {};
   await run([executable, "-m", "venv", "--clear", tools]);
   await run([join(bin, "pip"), "install", "--quiet", ...packages]);
   await Bun.write(stamp, packages.join("\n"));

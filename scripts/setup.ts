@@ -1,27 +1,25 @@
 /**
- * Makes this checkout ready to run: its packages, libtorch, the addon, the page. Finished steps are skipped and redone when what they
- * depend on has changed. Imports nothing from node_modules, which it fills, and installs nothing outside the checkout.
+ * Makes this checkout ready to run: packages, libtorch, the addon, the page. A step runs again only when its inputs have changed. Imports
+ * nothing from node_modules, which it fills, and installs nothing outside the checkout.
  */
-
 import { accessSync, constants, mkdirSync } from "node:fs";
 import { addon } from "./setup/addon.ts";
 import { Failure } from "./setup/command.ts";
 import { libtorch } from "./setup/libtorch.ts";
-import { withLock } from "./setup/lock.ts";
 import { packages } from "./setup/packages.ts";
 import { page } from "./setup/page.ts";
 import { line, seconds } from "./setup/report.ts";
 import type { Step } from "./setup/step.ts";
-import { isDone, perform, state } from "./setup/step.ts";
+import { isDone, perform, state, withLock } from "./setup/step.ts";
 
 export interface SetupOptions {
-  /** Shows what the commands of the steps print, which is otherwise shown only when they fail. */
+  /** Shows the output of all commands, not only of failed ones. */
   verbose?: boolean;
-  /** Called when a step is done, now or before; with its name. */
+  /** Called with the name of each finished step. */
   onDone?: (name: string) => void;
 }
 
-/** Does the steps that are not done, in order. Ends the process with code 1, and says why, if one cannot be done. */
+/** Runs the unfinished steps in order. If one fails, prints the reason and ends the process with code 1. */
 export async function setup({ verbose = false, onDone = () => {} }: SetupOptions = {}): Promise<void> {
   if (isSetUp()) {
     for (const step of steps) onDone(step.name);
@@ -32,7 +30,7 @@ export async function setup({ verbose = false, onDone = () => {} }: SetupOptions
     await withLock(async () => {
       await refuseIfToolsAreMissing(steps.filter((step) => !isDone(step)));
       for (const step of steps) {
-        // Asked again, in turn: another set-up may have done it while this one waited, or the step before changed its inputs.
+        // Checked again: another set-up may have done it meanwhile, and the step before may have changed its inputs.
         if (!isDone(step)) await perform(step, { verbose });
         onDone(step.name);
       }
@@ -44,14 +42,14 @@ export async function setup({ verbose = false, onDone = () => {} }: SetupOptions
   }
 }
 
-/** Whether there is nothing to do; a few milliseconds. */
+/** Whether all steps are done. Takes a few milliseconds. */
 export function isSetUp(): boolean {
   return steps.every(isDone);
 }
 
 const steps: Step[] = [packages, libtorch, addon, page];
 
-/** Says it before a step does in words of its own: a checkout that another user has set up, or one on a disk that is read-only. */
+/** Refuses a checkout that another user has set up, or that is on a read-only disk. */
 function requireWritable(pending: Step[]): void {
   try {
     mkdirSync(state, { recursive: true });
@@ -68,7 +66,7 @@ function requireWritable(pending: Step[]): void {
   }
 }
 
-/** All at once and before anything is downloaded, so that a user installs what is missing in one go. */
+/** Names all missing tools at once, before any download. */
 async function refuseIfToolsAreMissing(pending: Step[]): Promise<void> {
   const missing = await Promise.all(pending.map((step) => step.missingTools()));
   const lines = [...new Set(missing.flat())];

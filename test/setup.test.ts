@@ -175,7 +175,7 @@ test("an addon that was made of the sources that are here is taken for the torch
   for (const minor of ["2.13", "2.14"]) {
     mkdirSync(join(checkout, minor));
     for (const name of ["sconce.node", "pixels.so"]) writeFileSync(join(checkout, minor, name), `of ${minor}`);
-    await runScript(checkout, `keepAddon("${minor}", "build/compiled/${minor}")`, { path });
+    await runScript(checkout, `keepAddon("${minor}", "${minor}")`, { path });
   }
   const setUp = async () =>
     (
@@ -183,12 +183,12 @@ test("an addon that was made of the sources that are here is taken for the torch
         path,
       })
     ).output;
-  expect(await setUp()).toMatch(/^\[\]\n✓ addon +prebuilt for torch 2\.14 /);
+  expect(await setUp()).toMatch(/^\[\]\n✓ addon +compiled before, for torch 2\.14 /);
   expect(readFileSync(join(checkout, "build/Release/sconce.node"), "utf8")).toBe("of 2.14");
   expect(readFileSync(join(checkout, "build/Release/pixels.so"), "utf8")).toBe("of 2.14");
   expect(readlinkSync(join(checkout, "build/Release/libtorch"))).toBe(torch);
   await runLibtorch(checkout, { path, LIBTORCH: fakeLibtorch("2.13.0") });
-  expect(await setUp()).toContain("prebuilt for torch 2.13");
+  expect(await setUp()).toContain("compiled before, for torch 2.13");
   expect(readFileSync(join(checkout, "build/Release/sconce.node"), "utf8")).toBe("of 2.13");
   writeFileSync(join(checkout, "native/another.cc"), "");
   expect(await setUp()).toContain("CMake");
@@ -267,9 +267,9 @@ function folder(): string {
 /** A checkout with nothing but the named files and folders. */
 function copy(...names: string[]): string {
   const checkout = folder();
-  // What the scripts share with the program.
-  const shared = "src/machine/libtorch/libtorch-build.ts";
-  for (const name of [...names, shared]) cpSync(join(root, name), join(checkout, name), { recursive: true });
+  const shared = ["libtorch/libtorch-build.ts", "files/lock.ts"].map((name) => join("src/machine", name));
+  for (const name of [...names, ...shared, "src/base/errors.ts"])
+    cpSync(join(root, name), join(checkout, name), { recursive: true });
   return checkout;
 }
 
@@ -292,7 +292,7 @@ function fakePython({ torch }: { torch: string | null }): string {
   const [path, wheel] = [folder(), folder()];
   fillLibtorch(join(wheel, "torch"), "2.13.0+cpu");
   const executable = join(path, "python3");
-  const answer = { executable, version: [3, 11], tag: "cpython-311", hasPip: true, hasVenv: true, torch };
+  const answer = { executable, version: [3, 11], tag: "cpython-311", hasPip: true, torch };
   const script = `#!/bin/sh
 while [ $# -gt 0 ]; do
   case $1 in
@@ -322,9 +322,8 @@ function runScript(checkout: string, statements: string, { path, LIBTORCH }: Run
   const script = `import { appendFileSync, writeFileSync } from "node:fs";
     import { libtorch } from "./scripts/setup/libtorch.ts";
     import { run } from "./scripts/setup/command.ts";
-    import { withLock } from "./scripts/setup/lock.ts";
     import { addon, keepAddon } from "./scripts/setup/addon.ts";
-    import { isDone, perform, writeStamp } from "./scripts/setup/step.ts";
+    import { isDone, perform, withLock, writeStamp } from "./scripts/setup/step.ts";
     ${statements}`;
   writeFileSync(join(checkout, "script.ts"), script);
   return run([process.execPath, "script.ts"], { cwd: checkout, ...(path ? { path } : {}), env: { LIBTORCH } });

@@ -1,4 +1,4 @@
-/** Step "addon": sconce.node and pixels.so in build/Release, prebuilt ones where there are some of these sources, else compiled from native/ against libtorch. */
+/** Step "addon": sconce.node and pixels.so in build/Release, compiled from native/ against libtorch unless there are some of these sources. */
 
 import {
   copyFileSync,
@@ -22,19 +22,13 @@ import { isStamped, readText, root, writeStamp } from "./step.ts";
 
 const build = join(root, "build");
 const release = join(build, "Release");
-/** The addon for pictures, which needs no libtorch: imported as `#pixels`. */
+/** The addon for pictures, imported as `#pixels`; it needs no libtorch. */
 export const pixelsName = "pixels.so";
 const names = ["sconce.node", pixelsName];
-/** How it finds libtorch (see CMakeLists.txt). */
+/** The addon finds libtorch by this link (see CMakeLists.txt). */
 const link = join(release, "libtorch");
-/** What set-up itself compiled for one torch or another: going to and fro between two must not compile each time. */
-const compiled = join(build, "compiled");
-/** In each a folder for each minor of torch, with the digest of the sources; the first is made by `npm run pack`. */
-const prebuiltFolders = [
-  join(build, "addons"),
-  compiled,
-  join(root, "node_modules", "@sconce", `linux-${process.arch}-gnu`),
-];
+/** Compiled addons: a folder for each minor of torch, with the digest of the sources. Set-up and `npm run pack` share them. */
+export const compiledFolder = join(build, "compiled");
 
 export const addon: Step = {
   name: "addon",
@@ -47,8 +41,7 @@ export const addon: Step = {
   isIntact: () => [...names, "libtorch"].every((name) => existsSync(join(release, name))),
 
   async missingTools() {
-    // Of which torch is not known yet; there is one for each that is supported.
-    if (prebuiltFolders.some((folder) => existsSync(folder) && readdirSync(folder).some(prebuilt))) return [];
+    if (existsSync(compiledFolder) && readdirSync(compiledFolder).some(isCompiled)) return [];
     const has = (...names: string[]) => names.some((name) => Bun.which(name));
     const { CXX } = process.env;
     return [
@@ -64,31 +57,30 @@ export const addon: Step = {
     const libtorch = readLibtorch();
     const configured = configuration();
     if (!libtorch || !configured) throw new Failure(["libtorch is not set up"]);
-    const ready = prebuilt(minorOf(libtorch.build));
-    if (ready === undefined) {
-      // CMake remembers what it found: a build folder of another libtorch, or of a checkout at another place, is of no use.
+    const minor = minorOf(libtorch.build);
+    const wasCompiled = isCompiled(minor);
+    if (wasCompiled) {
+      mkdirSync(release, { recursive: true });
+      copyAddon(join(compiledFolder, minor), release);
+    } else {
+      // CMake caches paths: a build folder for another libtorch, or of a moved checkout, is useless.
       if (!isStamped("addon-configuration", configured) || !wasConfiguredHere()) {
         for (const name of existsSync(build) ? readdirSync(build) : []) {
-          if (name !== "addons" && name !== "compiled") rmSync(join(build, name), { recursive: true });
+          if (name !== "compiled") rmSync(join(build, name), { recursive: true });
         }
       }
       writeStamp("addon-configuration", configured);
       line.update(`compiling against libtorch ${libtorch.build}`);
       await compileAddon(libtorch.root, build, { verbose });
-      keepAddon(release, join(compiled, minorOf(libtorch.build)));
-    } else {
-      mkdirSync(release, { recursive: true });
-      copyAddon(ready, release);
+      keepAddon(release, minor);
     }
     rmSync(link, { force: true });
     symlinkSync(libtorch.root, link);
-    return ready === undefined
-      ? `compiled against libtorch ${libtorch.build}`
-      : `prebuilt for torch ${minorOf(libtorch.build)}`;
+    return wasCompiled ? `compiled before, for torch ${minor}` : `compiled against libtorch ${libtorch.build}`;
   },
 };
 
-/** @param folder of CMake, in whose Release the files lie then */
+/** @param folder build folder of CMake; the files are in its subfolder Release */
 export async function compileAddon(libtorch: string, folder: string, { verbose }: { verbose: boolean }): Promise<void> {
   const cmake = [process.execPath, "--bun", join(root, "node_modules", "cmake-js", "bin", "cmake-js")];
   const options = [
@@ -98,24 +90,25 @@ export async function compileAddon(libtorch: string, folder: string, { verbose }
     String(availableParallelism()),
     "--out",
     folder,
-    // As the compiler names it in messages, from which CMakeLists.txt takes it away.
+    // Without links, as in the compiler's messages: CMakeLists.txt removes this prefix.
     `--CDLIBTORCH=${realpathSync(libtorch)}`,
   ];
-  // Not cmake-js's "compile", which after an error in a source file does everything once more.
+  // cmake-js "compile" repeats the whole build after an error in a source file.
   await run([...cmake, "configure", ...options], { verbose });
   await run([...cmake, "build", ...options], { verbose });
 }
 
-/** Puts an addon of the sources that are here now into a folder for a minor of torch. */
-export function keepAddon(made: string, folder: string): void {
+/** Keeps an addon of the current sources for a minor of torch. */
+export function keepAddon(made: string, minor: string): void {
+  const folder = join(compiledFolder, minor);
   mkdirSync(folder, { recursive: true });
   rmSync(join(folder, "sources"), { force: true });
   copyAddon(made, folder);
-  // Last: it says that the addon is whole.
+  // Written last: a folder with this file is complete.
   writeFileSync(join(folder, "sources"), `${sourcesDigest()}\n`);
 }
 
-/** Puts other files in the place of those that are there: a server may have them loaded, and what is loaded must not be written over. */
+/** Replaces the files by new ones: overwriting a library crashes a server that has loaded it. */
 function copyAddon(from: string, to: string): void {
   for (const name of names) {
     copyFileSync(join(from, name), join(to, `${name}.new`));
@@ -123,18 +116,17 @@ function copyAddon(from: string, to: string): void {
   }
 }
 
-/** The folder of the addon for a minor of torch that was made of the sources that are here now. */
-function prebuilt(minor: string): string | undefined {
-  const folders = prebuiltFolders.map((folder) => join(folder, minor));
-  return folders.find((folder) => readText(join(folder, "sources"))?.trim() === sourcesDigest());
+/** Whether there is an addon of the current sources for a minor of torch. */
+export function isCompiled(minor: string): boolean {
+  return readText(join(compiledFolder, minor, "sources"))?.trim() === sourcesDigest();
 }
 
-/** Hexadecimal: of all that an addon is made of but libtorch. */
+/** SHA-256 in hex of the sources and tools of an addon, libtorch excepted. */
 export function sourcesDigest(): string {
   return new Bun.CryptoHasher("sha256").update(JSON.stringify([toolVersions(), sources()])).digest("hex");
 }
 
-/** What needs a clean build when it changes. */
+/** A change of these values needs a clean build. */
 function configuration(): string | undefined {
   const libtorch = readLibtorch();
   if (!libtorch) return undefined;
@@ -148,7 +140,7 @@ function toolVersions(): string[] {
   );
 }
 
-/** A checkout that was moved can use the addon that it has, but not compile it anew in the same folder. */
+/** A moved checkout can use its addon, but CMake cannot build in the same folder again. */
 function wasConfiguredHere(): boolean {
   const cache = readText(join(build, "CMakeCache.txt"));
   return cache === undefined || cache.includes(`\nCMAKE_HOME_DIRECTORY:INTERNAL=${root}\n`);

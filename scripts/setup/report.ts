@@ -1,10 +1,7 @@
-/** What the scripts print while they work: one aligned line a step, on standard error, so that standard output stays the program's. */
+/** Output of the scripts: one aligned line for each step, on standard error. Standard output belongs to the program. */
 
 const terminal = process.stderr.isTTY === true;
 const colour = terminal && !process.env.NO_COLOR && process.env.TERM !== "dumb";
-
-/** A step without a terminal says that it is under way only when it takes longer than this. */
-const patienceMs = 3_000;
 
 /** `✓ packages   83 packages of bun.lock            1.2 s` */
 export function line(mark: "✓" | "✗" | " ", name: string, text: string, time = ""): string {
@@ -13,7 +10,7 @@ export function line(mark: "✓" | "✗" | " ", name: string, text: string, time
   return `${painted} ${name.padEnd(10)} ${padded}`;
 }
 
-/** Milliseconds as the reports show them: `3 ms`, `0.3 s`, `1 min 12 s`. */
+/** `3 ms`, `0.3 s` or `1 min 12 s` */
 export function seconds(ms: number): string {
   if (ms < 99.5) return `${Math.ceil(ms)} ms`;
   if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;
@@ -21,57 +18,51 @@ export function seconds(ms: number): string {
   return `${Math.floor(whole / 60)} min ${whole % 60} s`;
 }
 
-/** The line of a step that is under way; rewritten in place on a terminal. */
+/** The line of a running step. A terminal shows the elapsed time; elsewhere each activity gets a line. */
 export class StepLine {
   readonly #began = performance.now();
   readonly #name: string;
-  readonly #timer: NodeJS.Timeout;
+  readonly #timer: NodeJS.Timeout | undefined;
   #activity: string;
 
   constructor(name: string, activity: string) {
     this.#name = name;
     this.#activity = activity;
-    this.#timer = setInterval(() => this.#show(), terminal ? 100 : patienceMs);
-    if (terminal) this.#show();
+    if (terminal) this.#timer = setInterval(() => this.#show(), 100);
   }
 
   update(activity: string): void {
     this.#activity = activity;
     if (terminal) this.#show();
+    else this.note(`${activity} …`);
   }
 
-  /** Leaves a line that stays above the one of the step. */
+  /** Prints a line above the line of the step. */
   note(text: string): void {
-    this.#erase();
-    process.stderr.write(`${line(" ", this.#name, text)}\n`);
+    this.#print(line(" ", this.#name, text));
   }
 
   done(summary: string): void {
-    this.#end(line("✓", this.#name, summary, seconds(performance.now() - this.#began)));
+    this.#end("✓", summary);
   }
 
   failed(summary: string): void {
-    this.#end(line("✗", this.#name, summary, seconds(performance.now() - this.#began)));
+    this.#end("✗", summary);
   }
 
   #show(): void {
-    this.#erase();
-    const elapsed = seconds(performance.now() - this.#began);
-    if (terminal) {
-      process.stderr.write(line(" ", this.#name, this.#activity, elapsed).slice(0, process.stderr.columns || 80));
-    } else {
-      process.stderr.write(`${line(" ", this.#name, `${this.#activity} …`)}\n`);
-      clearInterval(this.#timer);
-    }
+    const shown = line(" ", this.#name, this.#activity, seconds(performance.now() - this.#began));
+    process.stderr.write(`${clear}${shown.slice(0, process.stderr.columns || 80)}`);
   }
 
-  #end(text: string): void {
+  #end(mark: "✓" | "✗", summary: string): void {
     clearInterval(this.#timer);
-    this.#erase();
-    process.stderr.write(`${text}\n`);
+    this.#print(line(mark, this.#name, summary, seconds(performance.now() - this.#began)));
   }
 
-  #erase(): void {
-    if (terminal) process.stderr.write("\r\x1b[2K");
+  #print(text: string): void {
+    process.stderr.write(`${clear}${text}\n`);
   }
 }
+
+const clear = terminal ? "\r\x1b[2K" : "";

@@ -1,22 +1,22 @@
-/** A step of the set-up, and how it is remembered that it was done: a stamp, a file with the hash of what it depended on. */
-
+/** A step of the set-up. The stamp of a finished step is a file with the hash of its inputs. */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { StepLine } from "./report.ts";
+import { lockWhenFree } from "../../src/machine/files/lock.ts";
+import { line, StepLine } from "./report.ts";
 
 export const root = dirname(dirname(import.meta.dir));
-/** What the set-up makes for itself, git-ignored. */
+/** Files of the set-up, ignored by git. */
 export const state = join(root, ".sconce");
 
 export interface Step {
   readonly name: string;
-  /** What it depends on; asked at every start, so it has to be cheap. Undefined if what it depends on is not there yet. */
+  /** Text that changes when the step must run again. Read at every start, so it must be cheap. Undefined before the step can run. */
   inputs(): string | undefined;
-  /** Whether what it made is still there. */
+  /** Whether the results still exist. */
   isIntact(): boolean;
-  /** One line for each tool that doing it takes and that this machine lacks. */
+  /** One line for each missing tool. */
   missingTools(): Promise<string[]>;
-  /** Does it and says in a few words what was done. */
+  /** @returns a summary in a few words */
   run(context: StepContext): Promise<string>;
 }
 
@@ -25,26 +25,34 @@ export interface StepContext {
   verbose: boolean;
 }
 
+/** One set-up runs at a time in a checkout; others wait, and then find the work done. */
+export async function withLock(work: () => Promise<void>): Promise<void> {
+  mkdirSync(state, { recursive: true });
+  const onWait = () => console.error(line(" ", "set-up", "another one is at work in this checkout; waiting for it"));
+  using _lock = await lockWhenFree(join(state, "lock.sqlite"), { onWait });
+  await work();
+}
+
 export function isDone(step: Step): boolean {
   const inputs = step.inputs();
   return inputs !== undefined && readStamp(step.name) === hash(inputs) && step.isIntact();
 }
 
 export async function perform(step: Step, { verbose }: { verbose: boolean }): Promise<void> {
-  // Gone while the step is at work, so that one that is cut short is not taken for done.
+  // A step that is interrupted has no stamp, so it runs again.
   rmSync(stampPath(step.name), { force: true });
-  const line = new StepLine(step.name, "…");
+  const progress = new StepLine(step.name, "…");
   try {
-    const summary = await step.run({ line, verbose });
+    const summary = await step.run({ line: progress, verbose });
     writeStamp(step.name, step.inputs() ?? "");
-    line.done(summary);
+    progress.done(summary);
   } catch (error) {
-    line.failed("failed");
+    progress.failed("failed");
     throw error;
   }
 }
 
-/** Whether `inputs` is what was last stamped under this name. */
+/** Whether the stamp of this name has these inputs. */
 export function isStamped(name: string, inputs: string): boolean {
   return readStamp(name) === hash(inputs);
 }

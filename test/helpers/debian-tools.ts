@@ -6,8 +6,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure, run } from "../../scripts/setup/command.ts";
-import { withLock } from "../../scripts/setup/lock.ts";
-import { state } from "../../scripts/setup/step.ts";
+import { state, withLock } from "../../scripts/setup/step.ts";
 
 /** Named alike as packages and as programs. */
 export const debianTools = ["docker-registry", "skopeo", "redis-server", "chromium-headless-shell", "nginx"] as const;
