@@ -1,6 +1,7 @@
 /** The libtorch of a release of torch, for compiling against it and for trying it on a CPU: what its wheel has of headers and libraries. */
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from "node:fs";
+import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { madeOnce } from "../../src/machine/files/made-once.ts";
 import { run } from "../setup/command.ts";
 import { state } from "../setup/step.ts";
 
@@ -13,13 +14,10 @@ const further = ["torch/lib/libtorch.so", "torch/lib/libgomp*", "torch/lib/libgf
 /** @returns the folder with lib/ and include/, downloaded the first time */
 export async function torchFor(release: string): Promise<string> {
   const folder = unpacked(release);
-  if (existsSync(folder)) return join(folder, "torch");
-  const unfinished = `${folder}.${process.pid}`;
-  rmSync(unfinished, { recursive: true, force: true });
-  mkdirSync(unfinished, { recursive: true });
-  await unpack(await download(`torch==${release}`), unfinished, [...wanted, ...further]);
-  for (const name of cudaWheels) await unpack(await download(name), unfinished, ["nvidia/*/lib/*.so*"]);
-  renameSync(unfinished, folder);
+  await madeOnce(folder, async (temporary) => {
+    await unpack(await download(`torch==${release}`), temporary, [...wanted, ...further]);
+    for (const name of cudaWheels) await unpack(await download(name), temporary, ["nvidia/*/lib/*.so*"]);
+  });
   return join(folder, "torch");
 }
 

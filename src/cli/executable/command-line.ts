@@ -2,9 +2,10 @@
  * Entry point of an executable with the full command line. Sources are inside, libraries inside or beside it; models
  * come from the store.
  */
-import { existsSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { SconceError } from "../../base/errors.ts";
+import { madeOnce } from "../../machine/files/made-once.ts";
 import { cacheFault, cacheLocation, requirePrivate, secureFolder } from "../../machine/libtorch/cache-folder.ts";
 import { programName } from "../../machine/processes/program-name.ts";
 import type { CommandLineContents, SourceArchive } from "../../package/executable/contents.ts";
@@ -29,7 +30,7 @@ export async function main(contents: CommandLineContents, argv: readonly string[
 }
 
 /**
- * Unpacks the sources into the cache directory, once. The folder's name contains the digest, and the folder gets its name only when it is complete.
+ * Unpacks the sources into the cache directory, once. The folder's name contains the digest.
  * @throws SconceError `cache_unusable`
  */
 async function unpackSources({ path, digest }: SourceArchive): Promise<string> {
@@ -38,19 +39,14 @@ async function unpackSources({ path, digest }: SourceArchive): Promise<string> {
     throw new SconceError("cache_unusable", "there is no cache directory for the sources: set SCONCE_CACHE_DIR");
   const home = secureFolder(location);
   const folder = join(home, `sources-${digest.slice(0, 16)}`);
-  let unfinished: string | undefined;
   try {
-    if (!existsSync(folder)) {
-      unfinished = mkdtempSync(join(home, ".sources-"));
+    await madeOnce(folder, async (temporary) => {
+      mkdirSync(temporary, { mode: 0o700 });
       const archive = new Bun.Archive(await Bun.zstdDecompress(await Bun.file(path).bytes()));
-      await archive.extract(unfinished);
-      renameSync(unfinished, folder);
-    }
+      await archive.extract(temporary);
+    });
   } catch (error) {
-    // Another process finished first.
-    if (!existsSync(folder)) throw cacheFault(error, home);
-  } finally {
-    if (unfinished !== undefined) rmSync(unfinished, { recursive: true, force: true });
+    throw cacheFault(error, home);
   }
   requirePrivate(folder);
   return folder;

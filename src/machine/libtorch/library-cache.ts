@@ -2,22 +2,13 @@
  * Cache of unpacked libraries, shared by all starts. A folder's name contains the pack's digest, and it gets the name
  * only when it is complete.
  */
-import {
-  accessSync,
-  chmodSync,
-  constants,
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  statSync,
-} from "node:fs";
+import { accessSync, chmodSync, constants, existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { open, stat } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { SconceError } from "../../base/errors.ts";
 import { onAllCores } from "../../base/parallel.ts";
 import { type FileLock, lockWhenFree } from "../files/lock.ts";
+import { madeOnce } from "../files/made-once.ts";
 import { cacheFault, requirePrivate, requireRoom, secureFolder } from "./cache-folder.ts";
 import { checksumOf, type LibraryPack, type PackedFile, unpackedSize } from "./pack.ts";
 import { sha256 } from "./sha256.ts";
@@ -123,28 +114,20 @@ function named(home: string, pattern: RegExp): string[] {
 }
 
 async function unpack(pack: LibraryPack, folder: string, listener: UnpackListener): Promise<void> {
-  const unfinished = mkdtempSync(join(dirname(folder), unfinishedPrefix));
-  const remove = () => rmSync(unfinished, { recursive: true, force: true });
-  // SIGTERM may end the server by `process.exit` while it unpacks.
-  process.once("exit", remove);
-  try {
-    let doneBytes = 0;
-    const onBytes = (bytes: number) => {
-      doneBytes += bytes;
-      listener.progress(doneBytes, unpackedSize(pack));
-    };
-    for (const file of pack.files) await unpackFile(pack, file, join(unfinished, file.name), onBytes);
-    // The stamp is taken after the rename. Moving or copying the folder later invalidates the stamp, so the files are
-    // checked again.
-    renameSync(unfinished, folder);
-    const stamp = stampOf(folder, namesOf(pack));
-    if (stamp !== undefined) writeStamp(folder, stamp);
-  } catch (error) {
-    remove();
-    throw error;
-  } finally {
-    process.off("exit", remove);
-  }
+  let doneBytes = 0;
+  const onBytes = (bytes: number) => {
+    doneBytes += bytes;
+    listener.progress(doneBytes, unpackedSize(pack));
+  };
+  const make = async (temporary: string) => {
+    mkdirSync(temporary, { mode: 0o700 });
+    for (const file of pack.files) await unpackFile(pack, file, join(temporary, file.name), onBytes);
+  };
+  await madeOnce(folder, make, unfinishedPrefix);
+  // The stamp is taken after the rename. Moving or copying the folder later invalidates the stamp, so the files are
+  // checked again.
+  const stamp = stampOf(folder, namesOf(pack));
+  if (stamp !== undefined) writeStamp(folder, stamp);
 }
 
 async function unpackFile(

@@ -2,8 +2,9 @@
  * Remembers that files were verified, because hashing libtorch takes a second. The stamp holds file metadata and the
  * machine's boot id. After a reboot, a copy or a write, the files are verified again.
  */
-import { readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { replaceFile } from "../files/durable.ts";
 
 const stampName = ".checked";
 
@@ -18,10 +19,8 @@ export function hasStamp(folder: string, names: readonly string[]): boolean {
 
 /** Call after the files were verified. In a read-only folder no stamp is written, so each start verifies the files. */
 export function writeStamp(folder: string, stamp: string): void {
-  const temporary = join(folder, `${stampName}-${process.pid}`);
   try {
-    writeFileSync(temporary, stamp);
-    renameSync(temporary, join(folder, stampName));
+    replaceFile(join(folder, stampName), stamp, join(folder, `${stampName}-${process.pid}`));
   } catch {}
 }
 

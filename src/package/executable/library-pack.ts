@@ -1,9 +1,11 @@
 /** Compresses libraries into a pack, in chunks that can be unpacked in parallel. Packs of equal bytes are reused. */
-import { lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, utimesSync } from "node:fs";
+import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import { SconceError } from "../../base/errors.ts";
 import { onAllCores } from "../../base/parallel.ts";
+import { madeOnce } from "../../machine/files/made-once.ts";
 import { cacheFault, requirePrivate } from "../../machine/libtorch/cache-folder.ts";
 import { checksumOf, type LibraryPack, type PackedFile } from "../../machine/libtorch/pack.ts";
 import { sha256 } from "../../machine/libtorch/sha256.ts";
@@ -44,31 +46,25 @@ export async function packLibraries(
   const path = join(folder, packName);
   const known = await readPack(folder);
   if (known !== undefined) return { path, digest, files: known };
-  let unfinished: string | undefined;
-  const remove = () => unfinished && rmSync(unfinished, { recursive: true, force: true });
-  process.once("exit", remove);
   try {
     mkdirSync(options.cacheFolder, { recursive: true, mode: 0o700 });
     removeUnused(options.cacheFolder);
-    unfinished = mkdtempSync(join(options.cacheFolder, unfinishedPrefix));
-    const packed = await compress(files, described, {
-      ...options,
-      path: join(unfinished, packName),
-    });
-    const checksum = await checksumOfFile(join(unfinished, packName));
-    await Bun.write(join(unfinished, indexName), JSON.stringify({ checksum, files: packed }));
-    // Another process may have finished first with the same bytes. Its pack stays, because it may be in use.
-    const others = await readPack(folder);
-    if (others !== undefined) return { path, digest, files: others };
+    // A damaged pack.
     rmSync(folder, { recursive: true, force: true });
-    renameSync(unfinished, folder);
-    return { path, digest, files: packed };
+    const make = async (temporary: string) => {
+      mkdirSync(temporary, { mode: 0o700 });
+      const packed = await compress(files, described, { ...options, path: join(temporary, packName) });
+      const checksum = await checksumOfFile(join(temporary, packName));
+      await Bun.write(join(temporary, indexName), JSON.stringify({ checksum, files: packed }));
+    };
+    await madeOnce(folder, make, unfinishedPrefix);
   } catch (error) {
     throw cacheFault(error, options.cacheFolder);
-  } finally {
-    process.off("exit", remove);
-    remove();
   }
+  const packed = await readPack(folder);
+  if (packed === undefined)
+    throw new SconceError("cache_unusable", `${folder} was changed by another process; try again`);
+  return { path, digest, files: packed };
 }
 
 /** Removes packs that were not used for a month, and leftovers of killed processes. */

@@ -1,5 +1,5 @@
 /** Compiles exported programs with AOTInductor, using a Python with torch. Results are cached. */
-import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync } from "node:fs";
 import { cpus } from "node:os";
 import { basename, join } from "node:path";
 import { SconceError } from "../../../base/errors.ts";
@@ -8,6 +8,7 @@ import { Archive } from "../../../engine/native/archive.ts";
 import { torchVersion } from "../../../engine/native/binding.ts";
 import { GUARDS_KEY, guardSourceOf, programFile } from "../../../engine/native/program.ts";
 import type { GuardSource } from "../../../engine/native/program-guards.ts";
+import { madeOnce } from "../../../machine/files/made-once.ts";
 import { cacheLocation, secureFolder } from "../../../machine/libtorch/cache-folder.ts";
 import { pythonWithTorch } from "./python-torch.ts";
 
@@ -72,9 +73,7 @@ export async function compiledProgram(path: string, rows = EXAMPLE_ROWS): Promis
   const { command, env } = await pythonWithTorch();
   if (Bun.which(command) === null) throw notCompiled(path, `there is no ${command} to run`);
   log.info(`Compiling ${basename(path)} with AOTInductor; the result is kept for the next time`);
-  // Written to a temporary name and renamed, so that a cached file is always complete.
-  const unfinished = `${file.slice(0, -".pt2".length)}.${process.pid}.pt2`;
-  try {
+  return madeOnce(file, async (unfinished) => {
     const child = Bun.spawn([command, "-c", script, path, unfinished, GUARDS_KEY, guards, String(rows)], {
       env: { ...process.env, ...env },
       stdin: "ignore",
@@ -83,11 +82,7 @@ export async function compiledProgram(path: string, rows = EXAMPLE_ROWS): Promis
     });
     const errors = await child.stderr.text();
     if ((await child.exited) !== 0) throw newerProgram(path) ?? notCompiled(path, reasonOf(errors));
-    renameSync(unfinished, file);
-  } finally {
-    rmSync(unfinished, { force: true });
-  }
-  return file;
+  });
 }
 
 /**

@@ -1,0 +1,42 @@
+/** Files and folders that exist only when they are complete. */
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+
+/**
+ * Makes a file or folder under a temporary name and renames it when it is complete. If several processes make it at
+ * once, the first result stays.
+ * @param make gets the temporary path, which does not exist yet
+ * @param prefix name of the temporary folder, which lies beside `path` and which a killed process leaves behind
+ * @returns `path`
+ */
+export async function madeOnce(
+  path: string,
+  make: (temporary: string) => Promise<void>,
+  prefix = ".unfinished-",
+): Promise<string> {
+  if (existsSync(path)) return path;
+  mkdirSync(dirname(path), { recursive: true });
+  const folder = mkdtempSync(join(dirname(path), prefix));
+  const remove = () => rmSync(folder, { recursive: true, force: true });
+  // A signal may end the process by `process.exit`, which skips `finally`.
+  process.once("exit", remove);
+  try {
+    const temporary = join(folder, basename(path));
+    await make(temporary);
+    renameInto(temporary, path);
+    return path;
+  } finally {
+    process.off("exit", remove);
+    remove();
+  }
+}
+
+function renameInto(temporary: string, path: string): void {
+  try {
+    renameSync(temporary, path);
+  } catch (error) {
+    // Another process has made the folder meanwhile.
+    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    if (code !== "ENOTEMPTY" && code !== "EEXIST") throw error;
+  }
+}
