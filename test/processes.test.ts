@@ -183,7 +183,7 @@ test("a process that does not stop is ended after the limit", async () => {
   await using process = supervise({ role: "deaf" });
   await process.supervised.start();
   await process.supervised.stop(50);
-  expect(logged.all).toEqual(["The deaf process did not stop within 0.05 s and is ended"]);
+  expect(logged.all).toEqual(["The deaf process did not stop within 0.05 s and is killed"]);
 });
 
 test("stopping before the process is ready cancels its start", async () => {
@@ -247,7 +247,7 @@ test("the first restart comes at once, later ones wait longer and longer, and a 
   expect([early.nextMs(0), early.nextMs(0), early.nextMs(0)]).toEqual([0, 50, 100]);
 });
 
-test("a kill is put down to a want of memory when the kernel's count has risen", () => {
+test("a kill is explained by missing memory when the kernel's count has risen", () => {
   const folder = mkdtempSync("/tmp/sconce-test-");
   const file = join(folder, "memory.events");
   const write = (count: number) => writeFileSync(file, `low 0\noom 9\noom_kill ${count}\noom_group_kill 0\n`);
@@ -256,7 +256,7 @@ test("a kill is put down to a want of memory when the kernel's count has risen",
   const killed = { exitCode: null, signal: "SIGKILL" } as const;
   expect(deathReason(killed, kills)).toBe("was ended by SIGKILL");
   write(5);
-  expect(deathReason(killed, kills)).toBe("was ended by SIGKILL, probably for want of memory");
+  expect(deathReason(killed, kills)).toBe("was ended by SIGKILL, probably because memory ran out");
   expect(deathReason(killed, kills)).toBe("was ended by SIGKILL");
   rmSync(folder, { recursive: true });
 });

@@ -1,9 +1,9 @@
-/** How much memory this process may have: the machine's, or less where its container (cgroup v1 or v2) says so. */
+/** Memory limit of this process: that of its container (cgroup v1 or v2), else the memory of the machine. */
 import { totalmem } from "node:os";
 import { dirname, join } from "node:path";
 import { systemText } from "../base/system-file.ts";
 
-/** @param root of the file system that is asked */
+/** @param root root of the file system to read */
 export function memoryLimit(root = "/", machineBytes = totalmem()): number {
   let least = machineBytes;
   for (const line of systemText(join(root, "proc/self/cgroup")).split("\n")) {
@@ -15,7 +15,7 @@ export function memoryLimit(root = "/", machineBytes = totalmem()): number {
   return least;
 }
 
-/** Of a group and of those that it is part of; a container may see its own group as the first one. */
+/** The least limit of a group and its parents. A container may see its own group as the root. */
 function leastOf(mount: string, path: string, file: string): number {
   let least = Number.POSITIVE_INFINITY;
   for (let group = join("/", path); ; group = dirname(group)) {

@@ -24,7 +24,7 @@ const SPARE_BYTES = 16 * 1024 * 1024;
 export function requireRoom(home: string, bytes: number, spareableBytes = 0): void {
   const { blocks, bavail, bsize } = statfsSync(home);
   const freeBytes = Math.max(0, bavail * bsize + spareableBytes - SPARE_BYTES);
-  // Some virtual file systems report zero blocks. Their size is unknown, so they pass.
+  // Some virtual file systems report zero blocks, since their size is unknown.
   if (bytes <= freeBytes || blocks === 0) return;
   throw new SconceError(
     "store_unwritable",

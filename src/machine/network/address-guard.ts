@@ -1,15 +1,15 @@
-/** Decides which addresses the server may connect to on behalf of a client. */
+/** Checks the addresses of URLs that clients name, before the server connects. */
 import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
 import { SconceError } from "../../base/errors.ts";
 import { nameResolver, type Resolver } from "./name-resolver.ts";
 
 export interface AddressGuardOptions {
-  /** Lets every address pass, for a server that is meant to read from its own network; off by default. */
+  /** Allows all addresses, for servers that read from their own network (default: false). */
   readonly allowPrivate?: boolean;
-  /** Which addresses may be connected to when private ones may not; `isGlobalAddress` by default. */
+  /** Decides about an address unless all are allowed (default: `isGlobalAddress`). */
   readonly isAllowed?: (address: string) => boolean;
-  /** By default that of the process, which reads /etc/hosts and asks the name servers. */
+  /** The default reads /etc/hosts and asks the name servers. */
   readonly resolver?: Resolver;
 }
 
@@ -27,13 +27,12 @@ export class AddressGuard {
   }
 
   /**
-   * Every address of the host of a URL that may be connected to, in the order in which to try them. The name is looked up once, here;
-   * connecting to what this returns, and to nothing else, is what makes the check hold. Those that may not are left out: a host with a
-   * public and a private address is public.
+   * Looks a host up once and returns its allowed addresses, in the order to try them. Callers must connect to these
+   * addresses only: a second look-up could return others. A host with a public and a private address is public.
    *
-   * @param hostname as `URL.hostname` gives it: a name, an IPv4 address, or an IPv6 address in brackets
-   * @param signal gives the look-up up
-   * @throws SconceError `file_refused` for an address that is not public, `file_unavailable` for a name without a public one; the
+   * @param hostname `URL.hostname`: a name, an IPv4 address, or an IPv6 address in brackets
+   * @param signal cancels the look-up
+   * @throws SconceError `file_refused` for a private address, `file_unavailable` for a name without a public address; the
    * signal's reason
    */
   async resolveAll(hostname: string, signal?: AbortSignal): Promise<string[]> {
@@ -46,8 +45,8 @@ export class AddressGuard {
   }
 
   /**
-   * The host of a URL, as `resolveAll` takes it, where it is an address; undefined for a name, of which nothing is known yet.
-   * @throws SconceError `file_refused` for an address that is not public
+   * The address in a URL's host; undefined for a name.
+   * @throws SconceError `file_refused` for a private address
    */
   literal(hostname: string): string | undefined {
     const literal = hostname.replace(/^\[(.*)\]$/, "$1");
@@ -65,7 +64,7 @@ export class AddressGuard {
     }
   }
 
-  /** One error for names that are not found and for internal ones: which of them there are is not the client's business. `cause` says it. */
+  /** The same error for unknown and for internal names, so that clients cannot probe for internal names. `cause` has the reason. */
   #noAddress(name: string, cause: unknown): SconceError {
     const shown = name.length > 100 ? `${name.slice(0, 100)}…` : name;
     const message = this.allowPrivate
@@ -75,16 +74,16 @@ export class AddressGuard {
   }
 }
 
-/** IANA's allocation of global unicast addresses; all else (mapped, compatible, NAT64, local, reserved) lies outside it. */
+/** IANA's allocation of global unicast addresses. Mapped, NAT64, local and reserved addresses lie outside it. */
 const globalIpv6 = ipaddr.parseCIDR("2000::/3");
 
 /**
- * Whether an address can be reached from the whole Internet: not loopback, private, link-local, carrier-grade NAT, multicast,
- * broadcast, unspecified, documentation, benchmarking, reserved, nor one that carries an IPv4 address (mapped, compatible, NAT64,
- * 6to4, Teredo), which a gateway could turn into any of these. Follows IANA's special-purpose address registries.
+ * Whether an address is public by IANA's special-purpose address registries. Refused are loopback, private, link-local,
+ * carrier-grade NAT, multicast, broadcast, documentation and reserved addresses. IPv6 addresses that carry an IPv4
+ * address (mapped, NAT64, 6to4, Teredo) are refused too, since a gateway could translate them.
  */
 export function isGlobalAddress(address: string): boolean {
-  // Only the plain spelling: ipaddr.js would also read octal and hexadecimal parts, which others read differently.
+  // ipaddr.js also accepts octal and hexadecimal parts, which other programs read differently.
   if (isIP(address) === 0) return false;
   const parsed = ipaddr.parse(address);
   if (parsed.kind() === "ipv6" && !parsed.match(globalIpv6)) return false;

@@ -1,6 +1,6 @@
-/** Bodies that should be short: read as far as a limit, since who sends them need not be honest. */
+/** Reads short bodies up to a limit, since a sender may send more. */
 
-/** All of it, or undefined when it is longer than `maxBytes`. */
+/** The whole body; undefined if it is longer than `maxBytes`. */
 export async function boundedBytes(
   chunks: AsyncIterable<Uint8Array>,
   maxBytes: number,
@@ -15,7 +15,7 @@ export async function boundedBytes(
   return Buffer.concat(parts, size);
 }
 
-/** The JSON in it, or undefined when there is none, or it is longer than `maxBytes`. */
+/** The parsed JSON; undefined if it is invalid or longer than `maxBytes`. */
 export async function boundedJson(chunks: AsyncIterable<Uint8Array>, maxBytes: number): Promise<unknown> {
   const bytes = await boundedBytes(chunks, maxBytes);
   try {
@@ -25,7 +25,7 @@ export async function boundedJson(chunks: AsyncIterable<Uint8Array>, maxBytes: n
   }
 }
 
-/** Those of a response; reading no further lets go of the connection. */
+/** The body of a response. The connection closes if the reader stops early. */
 export async function* chunksOf(response: Response): AsyncGenerator<Uint8Array> {
   for await (const chunk of response.body ?? []) yield chunk;
 }

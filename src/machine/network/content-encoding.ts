@@ -1,4 +1,4 @@
-/** Undoes the Content-Encoding of a body, within a limit. */
+/** Decompresses a body by its Content-Encoding, up to a limit. */
 import * as zlib from "node:zlib";
 
 export type Decoded =
@@ -17,7 +17,7 @@ const decoders = new Map<string, readonly Decoder[]>([
     "deflate",
     [
       (body, maxOutputLength, done) => zlib.inflate(body, { maxOutputLength }, done),
-      // Some servers send it without the zlib header that the standard asks for.
+      // Some servers omit the zlib header that the standard requires.
       (body, maxOutputLength, done) => zlib.inflateRaw(body, { maxOutputLength }, done),
     ],
   ],
@@ -25,15 +25,15 @@ const decoders = new Map<string, readonly Decoder[]>([
   ["zstd", [(body, maxOutputLength, done) => zlib.zstdDecompress(body, { maxOutputLength }, done)]],
 ]);
 
-/** What a `Content-Encoding` names; undefined where the body lies there as it is. */
+/** The encoding in a `Content-Encoding` header; undefined if the body is not encoded. */
 export function encodingOf(header: string | null): string | undefined {
   const named = header?.trim() ?? "";
   return named === "" || named.toLowerCase() === "identity" ? undefined : named;
 }
 
 /**
- * The content of a body in gzip, deflate, br or zstd. Runs beside the JS thread and stops as soon as it is over `maxBytes`. An encoding that
- * isn't known (or several at once) is a body that can't be read.
+ * Decompresses gzip, deflate, br or zstd off the JS thread, and stops above `maxBytes`. Other encodings and lists of
+ * encodings fail.
  */
 export async function decodeContent(
   body: Uint8Array,

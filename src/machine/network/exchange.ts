@@ -1,4 +1,4 @@
-/** One HTTP request of a registry or a package index: redirects, and one silence limit for both directions. */
+/** An HTTP request to a registry, with redirects and one silence limit for both directions. */
 import { version } from "../../../package.json";
 import type { SconceError } from "../../base/errors.ts";
 import { isLoopback } from "./loopback.ts";
@@ -7,10 +7,10 @@ import { SilenceLimit } from "./silence-limit.ts";
 export interface ExchangeRequest {
   readonly method: string;
   readonly url: URL;
-  /** Called for each host on the way, so that a login reaches one origin only. */
+  /** Called for each redirect, so that credentials reach one origin only. */
   headers(url: URL): Readonly<Record<string, string>>;
   readonly body?: Blob | Uint8Array | undefined;
-  /** Called with the bytes of a large body that are sent. */
+  /** Called with the number of sent bytes of a large body. */
   readonly onSent?: ((bytes: number) => void) | undefined;
 }
 
@@ -21,7 +21,7 @@ export interface ExchangeRules {
   readonly maxRedirects: number;
   /** Options of the connection, for example a certificate authority. */
   readonly connection?: BunFetchRequestInit;
-  /** Throws where a redirect must not be followed. */
+  /** Throws if a redirect must not be followed. */
   checkRedirect?(to: URL): Promise<void>;
   /** The error for a connection that failed. */
   failure(url: URL, error: unknown): unknown;
@@ -125,7 +125,7 @@ export class Exchange implements AsyncDisposable {
     }
   }
 
-  /** The bytes of a file, each of which counts as progress when the connection takes it. */
+  /** Streams a file. Each sent chunk counts as progress. */
   #watched(body: Blob): ReadableStream<Uint8Array> {
     let sentBytes = 0;
     const count = new TransformStream<Uint8Array, Uint8Array>({

@@ -1,4 +1,4 @@
-/** Requests to URLs that clients name, sent to addresses that the guard lets pass and to nothing else. */
+/** Sends requests to URLs that clients name, only to addresses that the guard allows. */
 import type { AddressGuard } from "./address-guard.ts";
 import { HostSessions } from "./host-sessions.ts";
 
@@ -9,7 +9,7 @@ export interface GuardedRequest {
   readonly body?: string;
 }
 
-/** Failures of an address, after which the next one of the same host is tried. */
+/** Errors after which the next address of the host is tried. */
 const unreachable = new Set([
   "ECONNREFUSED",
   "ConnectionRefused",
@@ -23,21 +23,21 @@ const unreachable = new Set([
 const maxAddresses = 3;
 
 /**
- * Names are looked up once, and the connection goes to the address that was checked. Redirects are not followed; proxy variables are
- * ignored, since a proxy would connect to an address that nobody checked.
+ * Looks each name up once and connects to the checked address. Follows no redirects. Ignores proxy variables, since a
+ * proxy would connect to unchecked addresses.
  */
 export class GuardedRequests implements Disposable {
   readonly #guard: AddressGuard;
   readonly #ca: string | undefined;
   readonly #sessions = new HostSessions();
 
-  /** @param ca certificates (PEM) to trust instead of the built-in ones */
+  /** @param ca trusted certificates (PEM); they replace the built-in list */
   constructor(guard: AddressGuard, ca?: string) {
     this.#guard = guard;
     this.#ca = ca;
   }
 
-  /** @throws SconceError of the guard; what the last address that was tried fails with */
+  /** @throws SconceError of the guard, or the error of the last address */
   async send(url: URL, request: GuardedRequest): Promise<Response> {
     const addresses = (await this.#guard.resolveAll(url.hostname, request.signal)).slice(0, maxAddresses);
     for (const address of addresses.slice(0, -1)) {
@@ -70,7 +70,7 @@ export class GuardedRequests implements Disposable {
     });
   }
 
-  /** The certificate is checked against the name in the URL, not the address that is connected to. */
+  /** Checks the certificate against the name in the URL instead of the address. */
   #tls(url: URL, address: string): Bun.TLSOptions {
     const isName = url.hostname.replace(/^\[(.*)\]$/, "$1") !== address;
     return {
@@ -81,7 +81,7 @@ export class GuardedRequests implements Disposable {
   }
 }
 
-/** Of what a request failed with; empty where it has none. */
+/** The code of an error; empty without one. */
 export function codeOf(error: unknown): string {
   return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
 }

@@ -1,16 +1,16 @@
 /**
- * Connections that are kept open, each for one host name. Requests go to addresses, and Bun keeps connections by address: two names on
- * one address would share a connection, and what one of their servers sends too much would be read as the other's answer.
+ * Idle connections, separate for each host name. Bun pools connections by address: two names at one address would share
+ * a connection, and surplus bytes of one server would be read as the answer of the other.
  */
 
-/** Hosts whose connections are kept; the one asked last stays longest. */
+/** Maximum number of hosts. The least recently used host is dropped. */
 const MAX_HOSTS = 64;
 const keepAlive = { idleTimeout: 30, maxIdleSockets: 16 };
 
 export class HostSessions implements Disposable {
   readonly #sessions = new Map<string, Bun.FetchSession>();
 
-  /** @param url whose scheme, name and port the connections are for */
+  /** The session for the origin of a URL. */
   of({ origin }: URL): Bun.FetchSession {
     const session = this.#sessions.get(origin) ?? new Bun.FetchSession({ keepAlive });
     this.#sessions.delete(origin);
@@ -18,7 +18,7 @@ export class HostSessions implements Disposable {
     const [oldest] = this.#sessions;
     if (this.#sessions.size > MAX_HOSTS && oldest !== undefined) {
       this.#sessions.delete(oldest[0]);
-      // Requests that go on end as they would have.
+      // Running requests are not affected.
       oldest[1].close();
     }
     return session;

@@ -1,27 +1,27 @@
-/** Looks host names up without a thread for each, so many at once, and lets go of a look-up whose caller gave up. */
+/** Looks up host names without a thread for each, with a limit on concurrent look-ups. */
 
-/** All addresses of a name, in the order in which they are to be tried. */
+/** All addresses of a name, in the order to try them. */
 export type Resolver = (name: string, signal?: AbortSignal) => Promise<readonly string[]>;
 
-/** More than all fetches that go on at once: a name that never resolves holds its place for half a minute, whoever gave it up. */
+/** More than the concurrent fetches: a name that never resolves keeps its slot for half a minute, even after its caller has left. */
 const MAX_LOOKUPS = 256;
 
 /**
- * c-ares asks the name servers itself, and reads /etc/hosts first. The system's `getaddrinfo` holds a thread of Bun's pool until it has
- * an answer; decoding pictures needs the same few threads.
+ * c-ares reads /etc/hosts and asks the name servers without a thread. The system's `getaddrinfo` would block one of the
+ * few threads that also decode pictures.
  */
 async function askCares(name: string): Promise<readonly string[]> {
   const found = await Bun.dns.lookup(name, { backend: "c-ares" });
-  // IPv4 first: a container often has no IPv6 route, and trying one can cost the whole time limit.
+  // IPv4 first: containers often have no IPv6 route, and an attempt can use up the whole time limit.
   return found.toSorted((a, b) => a.family - b.family).map(({ address }) => address);
 }
 
 export class NameResolver {
   readonly #ask: (name: string) => Promise<readonly string[]>;
   readonly #maxLookups: number;
-  /** By name: whoever asks for a name that is being looked up waits for the same answer. */
+  /** Running look-ups by name, shared by all callers of the name. */
   readonly #running = new Map<string, Promise<readonly string[]>>();
-  /** Those that wait for a place, in order. */
+  /** Callers that wait for a slot, in order. */
   readonly #waiting = new Set<() => void>();
 
   constructor({ ask = askCares, maxLookups = MAX_LOOKUPS } = {}) {
@@ -29,26 +29,26 @@ export class NameResolver {
     this.#maxLookups = maxLookups;
   }
 
-  /** Look-ups that go on, and callers that wait for one to end. */
+  /** Number of running look-ups and of waiting callers. */
   get load(): { readonly running: number; readonly waiting: number } {
     return { running: this.#running.size, waiting: this.#waiting.size };
   }
 
-  /** @throws the signal's reason when that is aborted; what the look-up fails with */
+  /** @throws the signal's reason after an abort, or the error of the look-up */
   readonly resolve: Resolver = async (name, signal) => {
     let asked: Promise<readonly string[]>;
     try {
-      while (!this.#running.has(name) && !this.#hasPlace) await this.#place(signal);
+      while (!this.#running.has(name) && !this.#hasSlot) await this.#slot(signal);
       signal?.throwIfAborted();
       asked = this.#running.get(name) ?? this.#start(name);
     } finally {
-      // Whoever was called and gave up, or found its name looked up by another, takes no place.
+      // An aborted caller, or one that joined a running look-up, leaves its slot to the next.
       this.#callNext();
     }
     return raced(asked, signal);
   };
 
-  get #hasPlace(): boolean {
+  get #hasSlot(): boolean {
     return this.#running.size < this.#maxLookups;
   }
 
@@ -61,16 +61,16 @@ export class NameResolver {
     return asked;
   }
 
-  /** Each is called once: several look-ups may end before the first that was called goes on. */
+  /** Wakes the next caller. It is removed from the queue first, since more look-ups may end before it runs. */
   #callNext(): void {
     const [next] = this.#waiting;
-    if (next === undefined || !this.#hasPlace) return;
+    if (next === undefined || !this.#hasSlot) return;
     this.#waiting.delete(next);
     next();
   }
 
-  /** Resolves when a look-up has ended. */
-  async #place(signal: AbortSignal | undefined): Promise<void> {
+  /** Resolves when a slot is free. */
+  async #slot(signal: AbortSignal | undefined): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting.add(resolve);
     try {
@@ -81,7 +81,7 @@ export class NameResolver {
   }
 }
 
-/** A promise's value, or the signal's reason if that comes first. */
+/** The value of the promise, unless the signal aborts first. */
 async function raced<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return promise;
   signal.throwIfAborted();
@@ -95,5 +95,5 @@ async function raced<T>(promise: Promise<T>, signal: AbortSignal | undefined): P
   }
 }
 
-/** One for the process: the threads and the name servers are the process's too. */
+/** The resolver of this process. */
 export const nameResolver = new NameResolver();

@@ -1,11 +1,11 @@
-/** Trying again what a network or an overloaded registry cut short: a few times, waiting longer each time. */
+/** Repeats requests that a network or an overloaded registry interrupted, with growing delays. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { SconceError } from "../../base/errors.ts";
 
-/** A failure that may not happen again; `error` is what to say if it does. */
+/** A failure that a retry may avoid. `error` is thrown after the last try. */
 export class Interruption extends Error {
   readonly error: SconceError;
-  /** How long the registry asks to be left alone, in milliseconds. */
+  /** Delay in milliseconds that the registry asked for. */
   readonly afterMs: number;
 
   constructor(error: SconceError, afterMs = 0) {
@@ -17,7 +17,7 @@ export class Interruption extends Error {
 
 export interface RetryOptions {
   readonly signal: AbortSignal;
-  /** Before the second try; doubled before each one after it. */
+  /** Delay before the second try; it doubles with each further try. */
   readonly firstDelayMs: number;
 }
 
@@ -33,9 +33,9 @@ export class Retry {
   }
 
   /**
-   * Tries until `attempt` ends without an `Interruption`.
-   * @param doneBytes of a transfer; a long one may be cut short more often, so progress starts the count of tries anew
-   * @throws what failed last
+   * Repeats `attempt` after an `Interruption`.
+   * @param doneBytes bytes of a transfer so far; progress resets the count of tries
+   * @throws the last failure
    */
   async run<T>(attempt: () => Promise<T>, doneBytes = () => 0): Promise<T> {
     for (let furthest = doneBytes(); ; furthest = Math.max(furthest, doneBytes())) {

@@ -1,10 +1,10 @@
-/** What a child process writes to standard error where log lines are JSON: its own lines as they are, all else (crash reports, C++ warnings) as lines. */
+/** Standard error of a child process when log lines are JSON. Log lines pass unchanged; crash reports and C++ warnings become log lines. */
 import { log } from "../../base/log.ts";
 
-/** Of a line without an end. */
+/** Longer lines are split. */
 const MAX_LINE_LENGTH = 64 * 1024;
 
-/** Resolves when the stream has ended. @param name of the process, for lines that are not its log's */
+/** Resolves when the stream has ended. @param name name of the process in the new log lines */
 export async function passLines(stream: ReadableStream<Uint8Array>, name: string): Promise<void> {
   const decoder = new TextDecoder();
   let rest = "";

@@ -1,4 +1,4 @@
-/** One child process in a role, as its supervisor sees it. */
+/** A child process in a role, from the supervisor's side. */
 import { isLogJson, log, logOptions } from "../../base/log.ts";
 import { passLines } from "./child-output.ts";
 import { roleArgument } from "./link.ts";
@@ -7,11 +7,11 @@ import { thisProgram } from "./program.ts";
 
 export interface ChildOptions {
   readonly role: string;
-  /** What the role gets, as JSON: not on the command line, which every user of the machine can read. */
+  /** JSON for the role. It is sent as a message, because every user of the machine can read command lines. */
   readonly start: unknown;
   /** Command line to which the role is added; by default this program. */
   readonly program?: readonly string[];
-  /** Environment variables, where this process has none of these names. */
+  /** Defaults for environment variables. */
   readonly env?: Readonly<Record<string, string>> | undefined;
   onMessage(message: FromChild): void;
   /** Called once, after the last message. */
@@ -23,27 +23,27 @@ export interface ChildEnd {
   readonly signal: Bun.Subprocess["signalCode"];
 }
 
-/** What a process sent before it ended arrives at once; this is for one whose connection something else holds open. */
+/** The wait for last messages if a grandchild keeps the connection open. */
 const LAST_MESSAGES_MS = 1000;
 
 export class Child {
   readonly #process: Bun.Subprocess<"ignore", "inherit", "inherit" | "pipe">;
   readonly #disconnected = Promise.withResolvers<void>();
-  /** All that it wrote to standard error is passed on. */
+  /** Resolves when all of standard error is passed on. */
   readonly #said: Promise<void> = Promise.resolve();
 
   /** @throws Error when the system starts no process */
   constructor({ role, start, program = thisProgram(), env, onMessage, onEnd }: ChildOptions) {
     this.#process = Bun.spawn([...program, roleArgument(role)], {
       argv0: "sconce",
-      // As it is now: by default Bun gives the one that this process was started with.
+      // By default Bun passes the environment of this process at its start, without later changes.
       env: { ...env, ...process.env },
       stdio: ["ignore", "inherit", isLogJson() ? "pipe" : "inherit"],
       serialization: "json",
       ipc: (raw: unknown) => {
         const message = fromChild.safeParse(raw);
         if (message.success) onMessage(message.data);
-        else log.debug(`The ${role} process sent what is no message: ${message.error.message}`);
+        else log.debug(`The ${role} process sent an invalid message: ${message.error.message}`);
       },
       onDisconnect: () => this.#disconnected.resolve(),
     });
@@ -57,7 +57,7 @@ export class Child {
     return this.#process.exitCode !== null || this.#process.signalCode !== null;
   }
 
-  /** To one that has just ended nothing can be sent; its end will be told. */
+  /** Messages to an ended process are dropped; `onEnd` follows. */
   send(message: ToChild): void {
     if (this.hasEnded) return;
     try {
@@ -73,9 +73,9 @@ export class Child {
 
   async #end(onEnd: (end: ChildEnd) => void): Promise<void> {
     await this.#process.exited;
-    const late = Promise.withResolvers<void>();
-    const timer = setTimeout(late.resolve, LAST_MESSAGES_MS);
-    await Promise.race([Promise.all([this.#disconnected.promise, this.#said]), late.promise]);
+    const timedOut = Promise.withResolvers<void>();
+    const timer = setTimeout(timedOut.resolve, LAST_MESSAGES_MS);
+    await Promise.race([Promise.all([this.#disconnected.promise, this.#said]), timedOut.promise]);
     clearTimeout(timer);
     onEnd({ exitCode: this.#process.exitCode, signal: this.#process.signalCode });
   }

@@ -1,17 +1,17 @@
-/** Deadlines for this thread, kept by another one: code that never returns can be ended by nobody else. */
+/** Deadlines for this thread, kept by another thread: only another thread can end code that never returns. */
 import type { ErrorCode } from "../../base/errors.ts";
 import { isLogJson } from "../../base/log.ts";
 
 export interface Deadline {
   readonly afterMs: number;
-  /** Then this thread has so long to call it off: all threads may have stood still, and both go on at once. */
+  /** Further time in which this thread can cancel. After a pause of the whole machine, both threads continue at once. */
   readonly graceMs: number;
-  /** What the process ends with: a line on standard error, and exit code 1. */
+  /** Printed on standard error before the process exits with code 1. */
   readonly line: string;
 }
 
-/** What the thread is told: a deadline, or that the one with this number is called off. */
-export interface Told {
+/** Sets the deadline of a number, or without a deadline cancels it. */
+export interface DeadlineMessage {
   readonly number: number;
   readonly deadline?: Deadline;
 }
@@ -19,25 +19,25 @@ export interface Told {
 export class DeadlineThread implements Disposable {
   readonly #thread = new Worker(new URL("./deadline-worker.ts", import.meta.url), { ref: false });
 
-  /** In the place of the one with this number, if there is one. */
+  /** Replaces the deadline of this number. */
   set(number: number, deadline: Deadline): void {
-    this.#tell({ number, deadline });
+    this.#send({ number, deadline });
   }
 
-  callOff(number: number): void {
-    this.#tell({ number });
+  cancel(number: number): void {
+    this.#send({ number });
   }
 
   [Symbol.dispose](): void {
     this.#thread.terminate();
   }
 
-  #tell(message: Told): void {
+  #send(message: DeadlineMessage): void {
     this.#thread.postMessage(message);
   }
 }
 
-/** As any error is printed that ends a command. @param afterMs from now on, when it will be printed */
+/** The line in the form of a command's last error. @param afterMs time until it is printed */
 export function lastLine(message: string, code: ErrorCode, afterMs: number): string {
   const time = new Date(Date.now() + afterMs).toISOString();
   return isLogJson() ? JSON.stringify({ time, level: "error", message, code }) : `sconce: ${message}`;

@@ -1,13 +1,13 @@
-/** The thread that ends the process when the other one, which the author's code may hold, does not call a deadline off. */
+/** The thread that ends the process when the JS thread, which author's code may block, does not cancel a deadline. */
 import { dlopen, FFIType } from "bun:ffi";
 import { writeSync } from "node:fs";
-import type { Told } from "./deadline-thread.ts";
+import type { DeadlineMessage } from "./deadline-thread.ts";
 
 declare const self: Worker;
 
 const timers = new Map<number, ReturnType<typeof setTimeout>>();
 
-self.onmessage = ({ data: { number, deadline } }: MessageEvent<Told>) => {
+self.onmessage = ({ data: { number, deadline } }: MessageEvent<DeadlineMessage>) => {
   clearTimeout(timers.get(number));
   timers.delete(number);
   if (deadline === undefined) return;
@@ -22,6 +22,6 @@ self.onmessage = ({ data: { number, deadline } }: MessageEvent<Told>) => {
 
 function end(line: string): void {
   writeSync(process.stderr.fd, `${line}\n`);
-  // `process.exit` would end this thread alone.
+  // In a worker, `process.exit` ends only the worker.
   dlopen("libc.so.6", { _exit: { args: [FFIType.int], returns: FFIType.void } }).symbols._exit(1);
 }

@@ -1,4 +1,4 @@
-/** Why a process ended, in words. */
+/** The reason for a process's end, in words. */
 import { systemText } from "../../base/system-file.ts";
 import type { ChildEnd } from "./child.ts";
 
@@ -6,22 +6,22 @@ import type { ChildEnd } from "./child.ts";
 export function deathReason({ exitCode, signal }: ChildEnd, oomKills: OomKills): string {
   const hasRisen = oomKills.hasRisen();
   if (signal === null) return `ended with code ${exitCode}`;
-  if (signal === "SIGKILL" && hasRisen) return "was ended by SIGKILL, probably for want of memory";
+  if (signal === "SIGKILL" && hasRisen) return "was ended by SIGKILL, probably because memory ran out";
   return `was ended by ${signal}`;
 }
 
-/** The kernel's count of processes that it killed for want of memory. */
+/** The kernel's count of processes that it killed because memory ran out. */
 export class OomKills {
   readonly #files: readonly string[];
   #seen: number | undefined;
 
-  /** @param files the first that has a line `oom_kill N` counts */
+  /** @param files the first with a line `oom_kill N` is read */
   constructor(files: readonly string[] = counterFiles()) {
     this.#files = files;
     this.#seen = this.#count();
   }
 
-  /** Since the last call, or since this was made. */
+  /** Whether the count has risen since the last call, or since construction. */
   hasRisen(): boolean {
     const [before, now] = [this.#seen, this.#count()];
     this.#seen = now;
@@ -37,12 +37,12 @@ export class OomKills {
   }
 }
 
-/** Of this control group, of either version; else of the whole machine. */
+/** The files of this control group (version 1 or 2), then that of the whole machine. */
 function counterFiles(): string[] {
   const groups = systemText("/proc/self/cgroup").split("\n");
   const files = groups.flatMap((line) => {
     const [, controllers = "", path = ""] = /^\d+:([^:]*):(.*)$/.exec(line) ?? [];
-    // In a container the path may be that of the host, and the group's own files lie at the top.
+    // In a container, `path` may be the host's path, and the files of the group lie at the top.
     if (controllers === "memory") {
       return [path, ""].map((each) => `/sys/fs/cgroup/memory${each}/memory.oom_control`);
     }

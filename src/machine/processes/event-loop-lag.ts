@@ -1,5 +1,4 @@
-/** How long the JS thread was held, so that nothing else was answered, and which of the model's functions held it. */
-
+/** Measures how long the JS thread was blocked, and names the hook of the model that blocked it. */
 import { type Clock, monotonicClock } from "../../base/clock.ts";
 import { log } from "../../base/log.ts";
 
@@ -7,30 +6,30 @@ type Hook = "preprocess" | "postprocess" | "demo" | "predict";
 
 const INTERVAL_MS = 50;
 const WARN_MS = 250;
-/** Of one hook, a warning at most this often. */
+/** Minimum time between two warnings about one hook. */
 const REPEAT_MS = 1000;
 
 export interface EventLoopLagOptions {
-  /** Called every 50 ms or, where the thread was held, as soon as it is let go. @param seconds how late that is */
+  /** Called every 50 ms, or as soon as the thread is free again. @param seconds delay of this call */
   onLag?(seconds: number): void;
   readonly warn?: (line: string) => void;
   readonly clock?: Clock;
 }
 
-interface Told {
+interface Warned {
   atMs: number;
-  /** Since then, without a warning. */
-  untold: number;
+  /** Blocks since then, without a warning. */
+  suppressed: number;
 }
 
-/** One for each process: the thread is one, too. */
+/** A process needs one, for its one JS thread. */
 export class EventLoopLag {
-  /** Since this was made. */
+  /** The longest block so far. */
   maxMs = 0;
   readonly #onLag: ((seconds: number) => void) | undefined;
   readonly #warn: (line: string) => void;
   readonly #clock: Clock;
-  readonly #told = new Map<Hook, Told>();
+  readonly #warned = new Map<Hook, Warned>();
   #ran: Hook | undefined;
   #dueMs = 0;
   #cancelTimer: (() => void) | undefined;
@@ -52,8 +51,8 @@ export class EventLoopLag {
   }
 
   /**
-   * Notes that a hook runs, or that an asynchronous one has ended in this turn of the loop. The one that ran last before the thread was let
-   * go is taken for the one that held it.
+   * Call when a hook starts, and when an asynchronous hook ends. The last hook before a late tick is named as the one
+   * that blocked the thread.
    */
   ran(hook: Hook): void {
     this.#ran = hook;
@@ -70,21 +69,22 @@ export class EventLoopLag {
     this.#ran = undefined;
     this.maxMs = Math.max(this.maxMs, lateMs);
     this.#onLag?.(lateMs / 1000);
-    if (hook !== undefined && lateMs >= WARN_MS) this.#tell(hook, lateMs);
+    if (hook !== undefined && lateMs >= WARN_MS) this.#warnOf(hook, lateMs);
     this.#wait();
   }
 
-  #tell(hook: Hook, lateMs: number): void {
+  #warnOf(hook: Hook, lateMs: number): void {
     const now = this.#clock.now();
-    const told = this.#told.get(hook);
-    if (told !== undefined && now - told.atMs < REPEAT_MS) {
-      told.untold++;
+    const warned = this.#warned.get(hook);
+    if (warned !== undefined && now - warned.atMs < REPEAT_MS) {
+      warned.suppressed++;
       return;
     }
-    const untold = told?.untold ?? 0;
-    const more = untold === 0 ? "" : ` (${untold} more ${untold === 1 ? "time" : "times"} since the last warning)`;
+    const suppressed = warned?.suppressed ?? 0;
+    const more =
+      suppressed === 0 ? "" : ` (${suppressed} more ${suppressed === 1 ? "time" : "times"} since the last warning)`;
     this.#warn(`${hook} held the server for ${seconds(lateMs)}: nothing else was answered meanwhile${more}`);
-    this.#told.set(hook, { atMs: now, untold: 0 });
+    this.#warned.set(hook, { atMs: now, suppressed: 0 });
   }
 }
 

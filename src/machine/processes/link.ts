@@ -1,4 +1,4 @@
-/** The child's side of a role: runs it, and connects it with its supervisor. */
+/** Runs a role in a child process and connects it with its supervisor. */
 import { SconceError } from "../../base/errors.ts";
 import { exitProcess } from "../../base/exit.ts";
 import { configureLog, log } from "../../base/log.ts";
@@ -6,42 +6,40 @@ import { type FromChild, type ToChild, toChild } from "./messages.ts";
 import { dieNow, dieWithParent } from "./parent-death.ts";
 import { tellError } from "./told-error.ts";
 
-/** What a role has of its supervisor. */
+/** A role's connection to its supervisor. */
 export interface Link {
-  /** Says that the role does its work from now on. */
+  /** Reports that the role now does its work. @param told passed to the supervisor */
   ready(told?: unknown): void;
-  /** Says that the watchdog may begin, where author's code runs before the role is ready. */
+  /** Starts the watchdog early, for roles that run author's code before they are ready. */
   setUp(): void;
   send(message: unknown): void;
-  /** Messages that came before are handed over at once. One handler: a later one takes the place of the one before. */
+  /** Sets the handler; it gets earlier messages at once. A later handler replaces an earlier one. */
   onMessage(handler: (message: unknown) => void): void;
-  /** Resolves when the role is to end in order; it is killed when that takes too long. */
+  /** Resolves when the role must end. The supervisor kills a role that takes too long. */
   readonly stopping: Promise<void>;
-  /** For the watchdog: how long the oldest batch has been running, 0 when none is. */
+  /** Sets the answer to the watchdog: how long the oldest batch has been running, 0 without a batch. */
   onAsk(runningForMs: () => number): void;
 }
 
 /**
- * What a child process does: it lives until the promise settles. An error before `link.ready()` is told to the supervisor.
- *
- * @param start what the supervisor gave; to be checked
+ * The work of a child process, which lives until the promise settles. The supervisor gets errors before `link.ready()`.
+ * @param start unchecked JSON from the supervisor
  */
 export type Role = (start: unknown, link: Link) => Promise<void>;
 export type Roles = Readonly<Record<string, Role>>;
 
-/** The name of the role that a command line without the program's name asks for. */
+/** The role that a command line (without the program's name) names. */
 export function roleOf([first = ""]: readonly string[]): string | undefined {
   return /^\[([a-z-]+)\]$/.exec(first)?.[1];
 }
 
-/** The argument by which a role is asked for; seen in `ps`. */
+/** The argument that names a role, visible in `ps`. */
 export function roleArgument(role: string): string {
   return `[${role}]`;
 }
 
 /**
- * Runs a role to its end, which is the end of this process.
- *
+ * Runs a role, then exits the process.
  * @throws SconceError `usage` when no supervisor started this process, or there is no such role
  */
 export async function runRole(roles: Roles, name: string): Promise<never> {
@@ -49,7 +47,7 @@ export async function runRole(roles: Roles, name: string): Promise<never> {
   if (process.send === undefined || role === undefined) {
     throw new SconceError("usage", `${roleArgument(name)} is a process that the server starts by itself; run serve`);
   }
-  // Ctrl-C and the end of a terminal or a service reach every process of the server, and it is the supervisor that drains.
+  // Terminals and service managers signal all processes of the server. Only the supervisor reacts, by draining.
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
   process.on("disconnect", dieNow);
   const link = new SupervisorLink();
@@ -110,7 +108,7 @@ class SupervisorLink implements Link {
     this.#runningForMs = runningForMs;
   }
 
-  /** Resolves when the message is on its way: what is still to be written when the process exits is lost. */
+  /** Resolves when the message is written. An exit before that loses it. */
   tell(message: FromChild): Promise<void> {
     return new Promise((resolve) => process.send?.(message, undefined, undefined, () => resolve()));
   }

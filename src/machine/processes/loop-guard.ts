@@ -1,7 +1,7 @@
-/** Ends this process when the model's code has held its event loop for too long: nothing else is answered meanwhile, not even a signal. */
+/** Ends this process when the model's code has blocked its event loop for too long. A blocked loop answers nothing, not even a signal. */
 import { DeadlineThread, lastLine } from "./deadline-thread.ts";
 
-/** How often the loop says that it turns. */
+/** Interval at which the loop renews its deadline. */
 const BEAT_MS = 1000;
 const ONLY = 0;
 
@@ -9,7 +9,7 @@ export class LoopGuard implements Disposable {
   readonly #thread = new DeadlineThread();
   readonly #beat: ReturnType<typeof setInterval>;
 
-  /** @param limitMs how long the loop may be held */
+  /** @param limitMs longest time that the loop may be blocked */
   constructor(limitMs: number) {
     const message = `the model's code has held the server for ${limitMs / 1000} s (twice --hook-timeout), in which nothing was answered; it ends`;
     const beat = () => {

@@ -1,4 +1,4 @@
-/** Ends this process with its parent, however that ends, and whatever this process is doing. */
+/** Ends this process when its parent dies. */
 import { dlopen, FFIType } from "bun:ffi";
 import { messageOf } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
@@ -8,22 +8,22 @@ const PR_SET_NAME = 15;
 const SIGKILL = 9;
 
 /**
- * The kernel kills this process when the parent dies, also while its JS thread is stuck. Where it does not (not Linux), the end of
- * the connection to the parent has to do.
+ * On Linux the kernel kills this process when the parent dies, even if its JS thread is blocked. Other systems rely on
+ * the end of the connection to the parent.
  *
- * @param parentPid the parent may have died before this was called
- * @param name of this process in `top`, of which Linux keeps 15 bytes; in `ps` the command line says it
+ * @param parentPid if the parent has died already, this process ends at once
+ * @param name name of this process in `top`; Linux keeps 15 bytes
  */
 export function dieWithParent(parentPid: number, name: string): void {
   if (parentOf(name) !== parentPid) dieNow();
 }
 
-/** Without anything that runs at exit: the parent is gone, and nobody waits for it. */
+/** Skips exit handlers, because the parent is dead. */
 export function dieNow(): void {
   process.kill(process.pid, "SIGKILL");
 }
 
-/** Asks for the signal first, and only then who the parent is: in between it cannot die unnoticed. */
+/** Requests the signal before it reads the parent's pid, so that no death goes unnoticed. */
 function parentOf(name: string): number {
   if (process.platform !== "linux") return process.ppid;
   try {

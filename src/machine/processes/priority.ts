@@ -1,15 +1,15 @@
-/** Which of a server's processes goes first where there are fewer cores than threads that have something to do. */
+/** Priorities of the server's processes when busy threads outnumber the cores. */
 import { readdirSync } from "node:fs";
 import { getPriority, setPriority } from "node:os";
 
-/** What is added to `nice`: about a third of what another thread gets beside it. */
+/** Added to `nice`. The thread then gets about a third of the time of a thread without it. */
 const BEHIND = 5;
 const LAST = 19;
 
 /**
- * Lets the engine process have a core before this one. A forward pass that waits for one makes all wait whose items are in its batch, and others
- * next: on two cores a network that is most of the work is served 6 % faster. On Linux priorities are of threads: of those that are there now,
- * from which later ones and children have theirs; nobody may raise one again.
+ * Gives this process a lower priority than the engine process. A delayed forward pass delays its whole batch and the
+ * next. On two cores, a network that is most of the work is served 6 % faster. On Linux each thread has a priority, which
+ * new threads and children inherit. Users without privileges cannot raise it again.
  */
 export function goBehindEngine(): void {
   if (process.platform !== "linux") return;
@@ -18,7 +18,7 @@ export function goBehindEngine(): void {
     try {
       setPriority(Number(thread), nice);
     } catch {
-      // It has ended.
+      // The thread has ended.
     }
   }
 }

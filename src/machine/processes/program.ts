@@ -1,17 +1,17 @@
-/** How this program is started once more. */
+/** The command line that starts this program again. */
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-/** Linux: the file that this process runs, also when another one has taken its place or it is gone. */
+/** On Linux, the file of this process, even if it was replaced or deleted. */
 const self = "/proc/self/exe";
 
-/** Whether this is a compiled executable, whose modules Bun alone knows where to find. */
+/** Whether this is a compiled executable, with its modules inside. */
 export const isExecutable = Bun.main.startsWith("/$bunfs/");
 
-/** The command line up to its arguments: of a compiled executable the file alone, of a checkout Bun and its main module. */
+/** The command line without arguments: the executable, or in a checkout Bun and the main module. */
 export function thisProgram(): readonly string[] {
   const executable = existsSync(self) ? self : process.execPath;
   if (isExecutable) return [executable];
-  // In another folder the bunfig.toml of this checkout is not read.
+  // Bun reads the checkout's bunfig.toml only in its folder.
   return [executable, "--no-install", fileURLToPath(new URL("../../main.ts", import.meta.url))];
 }

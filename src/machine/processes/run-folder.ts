@@ -1,4 +1,4 @@
-/** A private folder in which the processes of one server meet: Unix sockets, shared counters. */
+/** A private folder for the Unix sockets and shared counters of one server. */
 import { chmodSync, lstatSync, mkdtempSync, readdirSync, rmSync, utimesSync } from "node:fs";
 import { createConnection, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
@@ -7,29 +7,30 @@ import { messageOf, SconceError } from "../../base/errors.ts";
 
 const prefix = "sconce-run-";
 const named = /^sconce-run-\w{6}$/;
-/** Somebody listens on it for as long as the server lives. */
+/** Socket on which a living server listens. */
 const aliveName = "alive.sock";
-/** `sun_path` has 108 bytes on Linux and 104 elsewhere, with the zero at its end. */
+/** `sun_path` has 108 bytes on Linux and 104 elsewhere, including the final zero. */
 const MAX_SOCKET_PATH = process.platform === "linux" ? 107 : 103;
 /** Longest name of a socket in the folder. */
 const MAX_NAME = 24;
-/** A folder without its socket may be just being made. */
+/** Age at which a folder without its socket counts as abandoned. */
 const UNFINISHED_MS = 60_000;
-/** What removes old files from `/tmp` leaves alone what was touched since; its shortest usual age is a day. */
+/** Cleaners of `/tmp` remove files that were not touched for a day or more. */
 const TOUCH_MS = 3_600_000;
 
 export interface RunFolder extends AsyncDisposable {
-  /** Absolute. */
+  /** Absolute path. */
   readonly path: string;
-  /** A place in it, of a name of at most 24 bytes. */
+  /** The path of a file in it. @param name at most 24 bytes */
   join(name: string): string;
 }
 
 /**
- * Makes the folder in the first place that will do, and removes those that killed servers of this user have left there. It is removed
- * when this process exits.
+ * Creates the folder in the first usable place, and removes folders of this user's killed servers there. The folder is
+ * removed when this process exits.
  *
- * @param places `$XDG_RUNTIME_DIR` goes when its user logs out, and servers may stay: it comes after the folder for temporary files
+ * @param places by default the folder for temporary files comes before `$XDG_RUNTIME_DIR`, which vanishes when the user
+ * logs out
  * @throws SconceError `processes_unavailable`
  */
 export async function makeRunFolder(places: readonly string[] = defaultPlaces()): Promise<RunFolder> {
@@ -62,7 +63,7 @@ async function makeIn(place: string): Promise<RunFolder> {
   const remove = () => rmSync(path, { recursive: true, force: true });
   process.once("exit", remove);
   try {
-    // Whatever the umask is.
+    // Independent of the umask.
     chmodSync(path, 0o700);
     const alive = await listen(join(path, aliveName));
     const touching = setInterval(() => touch(path), TOUCH_MS);
@@ -87,7 +88,7 @@ async function makeIn(place: string): Promise<RunFolder> {
   }
 }
 
-/** Not every file system that can be written has sockets. */
+/** Some writable file systems have no sockets. */
 function listen(path: string): Promise<Server> {
   const { promise, resolve, reject } = Promise.withResolvers<Server>();
   const server = createServer((socket) => socket.destroy());
@@ -103,7 +104,7 @@ function touch(folder: string): void {
     try {
       utimesSync(path, now, now);
     } catch {
-      // It has gone meanwhile.
+      // Removed meanwhile.
     }
   }
 }
@@ -111,7 +112,8 @@ function touch(folder: string): void {
 async function sweep(place: string): Promise<void> {
   for (const name of readdirSync(place)) {
     const folder = join(place, name);
-    if (named.test(name) && isOwn(folder) && (await isLeft(folder))) rmSync(folder, { recursive: true, force: true });
+    if (named.test(name) && isOwn(folder) && (await isAbandoned(folder)))
+      rmSync(folder, { recursive: true, force: true });
   }
 }
 
@@ -120,8 +122,8 @@ function isOwn(folder: string): boolean {
   return found?.isDirectory() === true && found.uid === process.getuid?.();
 }
 
-/** Only a socket that refuses is known to be nobody's. */
-async function isLeft(folder: string): Promise<boolean> {
+/** Whether the server of the folder is dead: its socket refuses connections. */
+async function isAbandoned(folder: string): Promise<boolean> {
   const code = await connect(join(folder, aliveName));
   if (code === "ECONNREFUSED") return true;
   const made = lstatSync(folder, { throwIfNoEntry: false });

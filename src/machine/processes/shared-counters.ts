@@ -1,24 +1,24 @@
-/** Numbers that all processes of one server see: a row for each process, in memory that they share. */
+/** Counters in shared memory: a row for each process of a server. */
 import { writeFileSync } from "node:fs";
 
-/** Numbers of different processes lie in different cache lines. */
+/** Rows start at cache lines, so that processes do not slow each other down. */
 const LINE_BYTES = 64;
 const NUMBER_BYTES = Float64Array.BYTES_PER_ELEMENT;
 
 export interface SharedCountersOptions<N extends string> {
-  /** In the server's run folder. */
+  /** File in the server's run folder. */
   readonly path: string;
-  /** The same in every process. */
+  /** Equal in all processes. */
   readonly names: readonly N[];
-  /** How many processes there are. */
+  /** Number of processes. */
   readonly rows: number;
 }
 
-/** One number of each process. */
+/** A number of each process. */
 export interface SharedCounter {
-  /** Of this process. */
+  /** The number of this process. */
   readonly own: number;
-  /** Over all processes; each part is as new as the processor makes it. */
+  /** Sum over all processes. Memory is read without a lock, so recent additions may be missing. */
   sum(): number;
   add(amount: number): void;
   set(value: number): void;
@@ -30,9 +30,9 @@ export class SharedCounters<N extends string> {
   /** Numbers from one row to the next. */
   readonly #stride: number;
 
-  /** Makes the file, all zeros; before any process opens it. */
+  /** Creates the file with zeros. Call before any process opens it. */
   static create<N extends string>(options: SharedCountersOptions<N>): SharedCounters<N> {
-    // Written, not only made longer: a full disk is told now, and not by a signal later.
+    // Zeros are written, because a sparse file on a full disk would raise a signal later.
     writeFileSync(options.path, new Uint8Array(strideOf(options.names) * NUMBER_BYTES * options.rows), {
       mode: 0o600,
       flag: "wx",
@@ -40,7 +40,7 @@ export class SharedCounters<N extends string> {
     return new SharedCounters(options);
   }
 
-  /** Opens the file that another process has made. */
+  /** Opens an existing file. */
   constructor(options: SharedCountersOptions<N>) {
     this.#options = options;
     this.#stride = strideOf(options.names);
@@ -51,7 +51,7 @@ export class SharedCounters<N extends string> {
     }
   }
 
-  /** @param row of this process, which alone writes it */
+  /** @param row row of this process, the only writer */
   counter(name: N, row: number): SharedCounter {
     const numbers = this.#numbers;
     const stride = this.#stride;
@@ -76,12 +76,12 @@ export class SharedCounters<N extends string> {
     };
   }
 
-  /** The numbers of one process as they lie there, in the order of the names. */
+  /** A view of the numbers of one process, in the order of the names. */
   row(row: number): Float64Array {
     return this.#numbers.subarray(row * this.#stride, (row + 1) * this.#stride);
   }
 
-  /** Takes out what a process that has ended had counted. */
+  /** Zeroes the row of an ended process. */
   clear(row: number): void {
     this.#numbers.fill(0, row * this.#stride, (row + 1) * this.#stride);
   }

@@ -1,5 +1,4 @@
-/** A child process that is kept alive: started again when it dies, later and later, and ended when it is stuck. */
-
+/** Keeps a child process alive: restarts it with growing delays when it dies, and kills it when it is stuck. */
 import { type Clock, monotonicClock } from "../../base/clock.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
@@ -9,27 +8,27 @@ import { deathReason, OomKills } from "./death-reason.ts";
 import type { FromChild } from "./messages.ts";
 import { Watchdog } from "./watchdog.ts";
 
-/** Deaths in a row of a process that has never been ready, after which it is given up. */
+/** Deaths before the first `ready` after which starting is given up. */
 const FIRST_STARTS = 3;
 
 export interface SupervisedOptions {
   readonly role: string;
-  /** As logs and errors call it, e.g. "front process 2"; by default "engine process" for the role `engine`. */
+  /** Name in logs and errors, e.g. "front process 2". The default for the role `engine` is "engine process". */
   readonly name?: string;
-  /** What the role gets, made anew for each start. */
+  /** Called at each start. @returns JSON for the role */
   start(): unknown;
   /** Command line to which the role is added; by default this program. */
   readonly program?: readonly string[];
   readonly env?: ChildOptions["env"];
-  /** Longest time that a batch may run, and that the process may take for an answer; without it nobody asks. */
+  /** Longest run of a batch, and longest wait for an answer. Without it there is no watchdog. */
   readonly batchTimeoutMs?: number | undefined;
-  /** Each time the process does its work from now on. */
+  /** Called each time the process becomes ready. */
   onReady?(told: unknown): void;
   onMessage?(message: unknown): void;
   /**
-   * Each time the process has ended, before it is started again.
+   * Called each time the process has ended, before the restart.
    * @param reason follows "the engine process"
-   * @param isStuck whether it was ended because it was stuck
+   * @param isStuck whether the watchdog ended it
    */
   onEnd?(reason: string, isStuck: boolean): void;
   readonly clock?: Clock;
@@ -40,13 +39,13 @@ interface Running {
   readonly child: Child;
   readonly watchdog: Watchdog | undefined;
   readySinceMs: number | undefined;
-  /** What the process told of its failure. */
+  /** The failure that the process reported. */
   failure: SconceError | undefined;
-  /** Why this process ended it. */
+  /** The reason why the supervisor killed it. */
   endedFor: string | undefined;
 }
 
-/** One for all children, so that no death is laid at the door of an earlier one. */
+/** Shared by all children, so that each kill explains one death only. */
 const oomKills = new OomKills();
 
 export class Supervised {
@@ -69,10 +68,9 @@ export class Supervised {
   }
 
   /**
-   * Resolves with what the process told when it was ready for the first time.
-   *
-   * @throws SconceError what the process told of its failure, `processes_unavailable` when it dies again and again without a word,
-   * `canceled` when it was stopped first
+   * Starts the process. Resolves at the first `ready`, with its value.
+   * @throws SconceError the failure that the process reported; `processes_unavailable` after several deaths without a
+   * report; `canceled` if `stop` came first
    */
   start(): Promise<unknown> {
     if (this.#state === "idle") {
@@ -82,29 +80,29 @@ export class Supervised {
     return this.#first.promise;
   }
 
-  /** What is sent to a process that does not run is lost. */
+  /** Messages are dropped while no process runs. */
   send(message: unknown): void {
     this.#running?.child.send({ kind: "message", message });
   }
 
-  /** Ends the process as if it had died: it is started again. */
+  /** Kills the process; it is started again. */
   restart(reason: string): void {
     if (this.#running === undefined) return;
     this.#running.endedFor ??= reason;
     this.#running.child.kill();
   }
 
-  /** Lets the process end in order, and ends it after `limitMs`. Resolves when it is gone; may be called again with a shorter limit. */
+  /** Asks the process to end, and kills it after `limitMs`. Resolves when it has ended. May be called again with a shorter limit. */
   async stop(limitMs: number): Promise<void> {
     this.#cancelRestart?.();
     const running = this.#running;
     if (running === undefined) this.#over();
     if (this.#state === "over" || running === undefined) return this.#stopped.promise;
     this.#state = "stopping";
-    // What is stuck is ended meanwhile, too.
+    // The watchdog goes on meanwhile.
     running.child.send({ kind: "stop" });
     const cancel = this.#clock.after(limitMs, () => {
-      if (limitMs > 0) log.warn(`The ${this.#name} did not stop within ${limitMs / 1000} s and is ended`);
+      if (limitMs > 0) log.warn(`The ${this.#name} did not stop within ${limitMs / 1000} s and is killed`);
       running.child.kill();
     });
     await this.#stopped.promise;
@@ -169,7 +167,7 @@ export class Supervised {
   #ready(running: Running, told: unknown): void {
     if (running.readySinceMs !== undefined || this.#state === "stopping") return;
     running.readySinceMs = this.#clock.now();
-    // Not before: setting up takes as long as the model is large.
+    // Not earlier, because setting up a large model takes long.
     running.watchdog?.start();
     if (this.#state === "up") log.info(`The ${this.#name} is ready again`);
     this.#state = "up";
@@ -206,7 +204,7 @@ export class Supervised {
     const delayMs = this.#backoff.nextMs(upMs);
     const again = delayMs === 0 ? "starting it again" : `starting it again in ${(delayMs / 1000).toFixed(1)} s`;
     log.error(`The ${this.#name} ${reason}; ${again}`);
-    // Also where it comes at once: whoever hears of the end may stop it.
+    // A timer even without a delay, because `onEnd` may call `stop`.
     this.#cancelRestart = this.#clock.after(delayMs, () => this.#spawn());
     this.#options.onEnd?.(reason, isStuck);
   }
@@ -214,7 +212,7 @@ export class Supervised {
   #over(): void {
     this.#state = "over";
     this.#first.reject(new SconceError("canceled", `the ${this.#name} was stopped before it was ready`));
-    // Nobody need have waited for it.
+    // Avoids an unhandled rejection if no caller waits.
     this.#first.promise.catch(() => {});
     this.#stopped.resolve();
   }

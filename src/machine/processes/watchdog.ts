@@ -1,10 +1,10 @@
-/** Notices that a process is stuck: its oldest batch does not end, or it gives no answer. Pure logic over a clock. */
+/** Detects a stuck process: its oldest batch does not end, or it does not answer. Pure logic over a clock. */
 import { type Clock, monotonicClock } from "../../base/clock.ts";
 
 const INTERVAL_MS = 1000;
 
 export interface WatchdogOptions {
-  /** Longest time that a batch may run, and that an answer may take. */
+  /** Longest run of a batch, and longest wait for an answer. */
   readonly limitMs: number;
   /** Asks how long the oldest batch has been running; the answer comes through `answered`. */
   ask(): void;
@@ -19,14 +19,14 @@ export class Watchdog {
   readonly #intervalMs: number;
   #cancelTimer: (() => void) | undefined;
   #lastTickMs = 0;
-  /** Of the question that has no answer yet. */
+  /** Time of the unanswered question. */
   #askedAtMs: number | undefined;
   #excusedUntilMs = 0;
 
   constructor(options: WatchdogOptions) {
     this.#options = options;
     this.#clock = options.clock ?? monotonicClock;
-    // A limit of less than a second is looked at more often.
+    // Short limits need more frequent checks.
     this.#intervalMs = Math.min(INTERVAL_MS, options.limitMs / 2);
   }
 
@@ -57,7 +57,7 @@ export class Watchdog {
   #tick(): void {
     const { limitMs, ask } = this.#options;
     const now = this.#clock.now();
-    // This process was held itself, or the machine slept: what the other did meanwhile says nothing, and everything begins anew.
+    // This process was blocked or the machine slept: the other process may have stood still too, so measuring starts again.
     if (now - this.#lastTickMs > 2 * this.#intervalMs) {
       this.#excusedUntilMs = now + limitMs;
       if (this.#askedAtMs !== undefined) this.#askedAtMs = now;

@@ -43,7 +43,7 @@ export class TimeLimit implements Disposable {
       return await Promise.race([task(), timedOut.promise]);
     } finally {
       clearTimeout(timer);
-      this.#watchdog.callOff(call);
+      this.#watchdog.cancel(call);
     }
   }
 
