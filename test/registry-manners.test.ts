@@ -9,6 +9,7 @@ import { Registry } from "../src/package/registry/registry.ts";
 import { parseRemoteReference } from "../src/package/registry/remote-reference.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { failure } from "./helpers/failure.ts";
+import { leadingRegistry } from "./helpers/leading-registry.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { putModel } from "./helpers/transfer.ts";
 
@@ -226,41 +227,11 @@ test("a credential helper that waits for somebody is ended, with the programs th
 });
 
 describe("a registry leads its clients", () => {
-  const addresses = (own: string) => async (name: string) => (name === "localhost" ? [own] : ["10.0.0.7"]);
-
-  /** Pulls from a registry on `localhost`, whose address is said to be another, and which leads to 127.0.0.1. */
-  async function pulled(own: string, lead: "redirect" | "realm"): Promise<{ message: string; reached: number }> {
-    let reached = 0;
-    using inner = Bun.serve({
-      hostname: "127.0.0.1",
-      port: 0,
-      fetch() {
-        reached += 1;
-        return new Response("{}", { status: 200 });
-      },
-    });
-    using outer = Bun.serve({
-      hostname: "localhost",
-      port: 0,
-      fetch: () =>
-        lead === "redirect"
-          ? new Response("", { status: 307, headers: { Location: `http://127.0.0.1:${inner.port}/x` } })
-          : new Response("", {
-              status: 401,
-              headers: { "WWW-Authenticate": `Bearer realm="http://127.0.0.1:${inner.port}/x"` },
-            }),
-    });
-    const registry = new Registry({
-      remote: parseRemoteReference(`localhost:${outer.port}/digits:v1`),
-      actions: "pull",
-      isPlain: true,
-      env: { HOME: "/nonexistent" },
-      signal: new AbortController().signal,
-      resolver: addresses(own),
-    });
-    const target = new ModelStore(dir.join(crypto.randomUUID()));
-    const message = await failure(pull({ registry, store: target, repository: "digits", tags: ["v1"] }));
-    return { message, reached };
+  /** Pulls from a registry that leads to 127.0.0.1. */
+  async function pulled(address: string, lead: "redirect" | "realm"): Promise<{ message: string; reached: number }> {
+    await using registry = leadingRegistry({ address, lead });
+    const message = await failure(registry.pullInto(new ModelStore(dir.join(crypto.randomUUID()))));
+    return { message, reached: registry.reached };
   }
 
   test.each(["redirect", "realm"] as const)("not into a private network, if it is public: %s", async (lead) => {

@@ -1,6 +1,6 @@
 /** What clients send to make a server take more memory than it may. */
 import { connect, type Socket } from "node:net";
-import { gzipSync } from "node:zlib";
+import { gzipSync, zstdCompressSync } from "node:zlib";
 import { palettePng, withScans } from "../helpers/crafted-pictures.ts";
 
 export interface Target {
@@ -100,8 +100,12 @@ export const attacks: readonly Attack[] = [
     run: (target) => together(14, () => sendForm(target, parametersForm, { "Content-Encoding": "gzip" })),
   },
   {
-    name: "3,000 compressed uploads that stop after 12 bytes",
-    run: (target) => together(3000, () => begunUpload(target)),
+    name: "9,000 gzip uploads that stop after 12 bytes",
+    run: (target) => together(9000, () => begunUpload(target, "gzip", gzipSync("a").subarray(0, 12))),
+  },
+  {
+    name: "9,000 zstd uploads that stop after 6 bytes",
+    run: (target) => together(9000, () => begunUpload(target, "zstd", zstdCompressSync("a").subarray(0, 6))),
   },
   {
     name: "60 uploads of 60 MB that stop after 3 MB",
@@ -246,12 +250,12 @@ function stalledUpload(target: Target, length: string): Promise<void> {
 }
 
 /** Sends the head of a compressed body and nothing more. */
-function begunUpload(target: Target): Promise<void> {
-  const type = "Content-Type: application/json\r\nContent-Encoding: gzip";
+function begunUpload(target: Target, encoding: string, start: Uint8Array): Promise<void> {
+  const type = `Content-Type: application/json\r\nContent-Encoding: ${encoding}`;
   return opened(target, (socket) => {
     socket.resume();
     socket.write(`POST /predictions HTTP/1.1\r\nHost: localhost\r\n${type}\r\nContent-Length: 100000\r\n\r\n`);
-    socket.write(gzipSync("a").subarray(0, 12));
+    socket.write(start);
   });
 }
 

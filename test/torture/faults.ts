@@ -3,16 +3,32 @@ import type { Fault } from "./fault.ts";
 import { clocks } from "./faults/clocks.ts";
 import { disks } from "./faults/disks.ts";
 import { engineKills } from "./faults/engine-kills.ts";
+import { foreignKeys } from "./faults/foreign-keys.ts";
 import { frontKills } from "./faults/front-kills.ts";
 import { killingInputs } from "./faults/killing-inputs.ts";
 import { large } from "./faults/large.ts";
 import { leaks } from "./faults/leaks.ts";
 import { memory } from "./faults/memory.ts";
 import { orphans } from "./faults/orphans.ts";
+import { outsiders } from "./faults/outsiders.ts";
+import { patience } from "./faults/patience.ts";
 import { replicas } from "./faults/replicas.ts";
 import { serverKills } from "./faults/server-kills.ts";
 import { stops } from "./faults/stops.ts";
 
 export const kills: readonly Fault[] = [serverKills, engineKills, killingInputs, leaks];
 
-export const faults: readonly Fault[] = [...kills, frontKills, orphans, stops, disks, clocks, large, memory, replicas];
+export const faults: readonly Fault[] = [
+  ...kills,
+  frontKills,
+  orphans,
+  stops,
+  disks,
+  clocks,
+  large,
+  memory,
+  outsiders,
+  patience,
+  foreignKeys,
+  replicas,
+];

@@ -1,4 +1,4 @@
-/** A full disk, a folder that is read-only, and a damaged file under the store of predictions. */
+/** A full disk, a folder that is read-only, and damaged or deleted files of the store of predictions. */
 import { closeSync, openSync, rmSync, statSync, writeSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
@@ -8,18 +8,20 @@ import { canMount, tmpfs } from "../../helpers/tmpfs.ts";
 import { until, within } from "../bounded.ts";
 import type { Fault, Injection } from "../fault.ts";
 import { TestedServer } from "../tested-server.ts";
-import { predict, Traffic } from "../traffic.ts";
+import { create, predict, statusOf, Traffic } from "../traffic.ts";
 
 const problemSchema = z.object({ type: z.string(), detail: z.string() });
 
 export const disks: Fault = {
   name: "disks",
-  title: "a full disk, a read-only folder and a damaged file are told in one line, and take nothing away that was told",
+  title: "a full disk, a read-only folder, a damaged and a deleted file are reported, and no other prediction is lost",
   lacking: canMount ? undefined : "this user may not mount a file system",
   async inject(injection) {
     await fillDisk(injection);
     await readOnly(injection);
     await damage(injection);
+    await damageLog(injection);
+    await deleteDatabase(injection);
   },
 };
 
@@ -31,6 +33,8 @@ async function fillDisk({ tally, home, random, isLong }: Injection): Promise<voi
   const filler = join(disk.path, "filler");
   for (let round = 0; round < (isLong ? 5 : 1); round++) {
     await traffic.run(60);
+    const early = await create(server.url, [{ x: 2 }]);
+    await until(async () => (await statusOf(server.url, early)) === "success", `the end of ${early}`);
     fill(filler);
     const before = server.lines.length;
     await tally.inject(async () => {
@@ -45,12 +49,13 @@ async function fillDisk({ tally, home, random, isLong }: Injection): Promise<voi
       // Or more than one where what is cleaned up made room for a moment.
       if (lines.length === 0 || lines.some((line, i) => line.includes("cannot be written") !== (i % 2 === 0)))
         tally.problem(`a full disk takes ${lines.length} lines to tell:\n${lines.slice(0, 5).join("\n")}`);
-      if (round % 2 === 1) {
+      if (round % 2 === 0) {
         await server.kill();
-        rmSync(filler);
         await server.started();
+        const status = await statusOf(server.url, early);
+        if (status !== "success") tally.found("lost", `${early} after a start on a full disk is ${status}`);
       }
-      rmSync(filler, { force: true });
+      rmSync(filler);
       await until(
         async () => (await post(server.url, "")).status === 200,
         `predictions to be taken again\n${server.lastLines}`,
@@ -139,6 +144,44 @@ async function damage({ tally, home, random, isLong }: Injection): Promise<void>
   await Bun.write(path, good);
   await server.started();
   await traffic.verify();
+}
+
+/** Overwrites the beginning of the write-ahead log of a killed server: the server says that predictions are lost. */
+async function damageLog({ tally, home, isLong }: Injection): Promise<void> {
+  await using server = await TestedServer.start({ home });
+  for (let round = 0; round < (isLong ? 5 : 1); round++) {
+    for (let x = 0; x < 50; x++) await create(server.url, [{ x }]);
+    await server.kill();
+    await tally.inject(async () => {
+      const file = await open(`${server.storePath}-wal`, "r+");
+      await file.write(new Uint8Array(5000).fill(0x5a), 0, 5000, 32);
+      await file.close();
+      server.launch();
+      await server.line("was damaged");
+      await server.line("Listening on");
+      const { outputs } = await predict(server.url, [{ x: 5 }]);
+      if (outputs?.[0]?.y !== 15) tally.found("wrong", `after a damaged log: ${JSON.stringify(outputs)}`);
+    });
+  }
+}
+
+/** Deletes the database of a running server: the server is not ready and takes nothing, until it is started again. */
+async function deleteDatabase({ tally, home }: Injection): Promise<void> {
+  await using server = await TestedServer.start({ home });
+  await predict(server.url, [{ x: 1 }]);
+  await tally.inject(async () => {
+    rmSync(server.storePath);
+    await until(
+      async () => (await server.readiness()) === 503,
+      `a server without its database to be not ready\n${server.lastLines}`,
+    );
+    const { status } = await post(server.url, "");
+    if (status !== 503) tally.found("wrong", `a server without its database answers ${status}`);
+    await server.kill();
+    await server.started();
+    const { outputs } = await predict(server.url, [{ x: 5 }]);
+    if (outputs?.[0]?.y !== 15) tally.found("wrong", `with a new database: ${JSON.stringify(outputs)}`);
+  });
 }
 
 /** Starts a server that does not get far. @returns its last line */

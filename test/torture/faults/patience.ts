@@ -1,0 +1,79 @@
+/** Ten times as many requests as a server can answer, from clients that leave after a few batch times. */
+import type { Fault, Injection } from "../fault.ts";
+import { TestedServer } from "../tested-server.ts";
+import { predict } from "../traffic.ts";
+
+const BATCH_ITEMS = 16;
+const OFFERED = 10;
+/** The first part of the time, in which the server learns how long clients wait, is not counted. */
+const SECONDS = { short: 4, long: 20 };
+/** Goodput of a fair server; before the queue followed its clients, it was 0 to 0.18. */
+const LEAST_GOODPUT = { short: 0.4, long: 0.8 };
+
+interface Load {
+  readonly batchMs: number;
+  readonly deadlineMs: number;
+}
+
+const loads: readonly Load[] = [
+  { batchMs: 320, deadlineMs: 1000 },
+  { batchMs: 320, deadlineMs: 700 },
+  { batchMs: 80, deadlineMs: 250 },
+  { batchMs: 80, deadlineMs: 170 },
+];
+
+export const patience: Fault = {
+  name: "patience",
+  title: "a server that is offered ten times its capacity answers clients that leave after a few batch times",
+  async inject(injection) {
+    for (const load of injection.isLong ? loads : loads.slice(0, 1)) await overload(injection, load);
+  },
+};
+
+async function overload({ tally, home, isLong, random }: Injection, { batchMs, deadlineMs }: Load): Promise<void> {
+  await using server = await TestedServer.start({ home, store: "memory", args: ["--retain-count", "0"] });
+  const input = { x: 1, sleepMs: batchMs };
+  await predict(server.url, [input]);
+  await tally.inject(async () => {
+    const perMs = BATCH_ITEMS / batchMs;
+    const totalMs = 1000 * (isLong ? SECONDS.long : SECONDS.short);
+    const beganMs = performance.now();
+    const counted = { good: 0, fromMs: beganMs + totalMs / 2, toMs: beganMs + totalMs };
+    const underWay = new Set<Promise<void>>();
+    for (let atMs = 0; atMs < totalMs; atMs += -Math.log(1 - random()) / (OFFERED * perMs)) {
+      const pauseMs = beganMs + atMs - performance.now();
+      if (pauseMs > 1) await Bun.sleep(pauseMs);
+      const asked = ask(server.url, input, deadlineMs).then((isGood) => {
+        const nowMs = performance.now();
+        if (isGood && nowMs >= counted.fromMs && nowMs < counted.toMs) counted.good += 1;
+      });
+      underWay.add(asked);
+      void asked.finally(() => underWay.delete(asked));
+    }
+    await Promise.all(underWay);
+    const goodput = counted.good / (perMs * (counted.toMs - counted.fromMs));
+    tally.counts.checked += counted.good;
+    tally.note(`goodput ${goodput.toFixed(2)}: batches of ${batchMs} ms, clients that leave after ${deadlineMs} ms`);
+    if (goodput < (isLong ? LEAST_GOODPUT.long : LEAST_GOODPUT.short))
+      tally.found(
+        "stuck",
+        `goodput ${goodput.toFixed(2)} with batches of ${batchMs} ms and ${deadlineMs} ms of patience`,
+      );
+  });
+}
+
+/** @returns whether the prediction succeeded while the client waited */
+async function ask(url: URL, input: object, deadlineMs: number): Promise<boolean> {
+  try {
+    const response = await fetch(new URL("/predictions", url), {
+      method: "POST",
+      headers: { "Content-Type": "application/json", Prefer: "wait=60" },
+      body: JSON.stringify([input]),
+      signal: AbortSignal.timeout(deadlineMs),
+    });
+    const text = await response.text();
+    return response.status === 200 && text.includes('"status":"success"');
+  } catch {
+    return false;
+  }
+}
