@@ -19,7 +19,7 @@ const loads: readonly Load[] = [
   { batchMs: 320, deadlineMs: 1000 },
   { batchMs: 320, deadlineMs: 700 },
   { batchMs: 80, deadlineMs: 250 },
-  { batchMs: 80, deadlineMs: 170 },
+  { batchMs: 80, deadlineMs: 200 },
 ];
 
 export const patience: Fault = {
@@ -32,7 +32,7 @@ export const patience: Fault = {
 
 async function overload({ tally, home, isLong, random }: Injection, { batchMs, deadlineMs }: Load): Promise<void> {
   await using server = await TestedServer.start({ home, store: "memory", args: ["--retain-count", "0"] });
-  const input = { x: 1, sleepMs: batchMs };
+  const input = { x: 1, sleepMs: batchMs / BATCH_ITEMS };
   await predict(server.url, [input]);
   await tally.inject(async () => {
     const perMs = BATCH_ITEMS / batchMs;
