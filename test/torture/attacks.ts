@@ -1,4 +1,4 @@
-/** What clients send to make a server take more memory than it may. */
+/** Requests of attackers that make a server use more memory than `--max-memory`. */
 import { connect, type Socket } from "node:net";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { palettePng, withScans } from "../helpers/crafted-pictures.ts";
@@ -259,7 +259,7 @@ function begunUpload(target: Target, encoding: string, start: Uint8Array): Promi
   });
 }
 
-/** Asks for a result, and reads no more than what the system takes from the server by itself. */
+/** Requests a result and reads nothing: the system's buffers fill. */
 function slowReader(target: Target, at: string): Promise<void> {
   return opened(target, (socket) => {
     socket.pause();

@@ -1,6 +1,6 @@
 /** Waiting that ends: for a promise, or for a condition that nothing tells of. */
 
-/** Longest time for anything that a healthy server does in a moment, also on a machine that is busy with something else. */
+/** Limit for actions that take a healthy server a moment, on a busy machine. */
 export const SOON_MS = 60_000;
 
 /** @throws Error when the promise has not settled in time */
@@ -17,7 +17,7 @@ export async function within<T>(promise: Promise<T>, what: string, limitMs = SOO
 /** @returns whether the condition came true in time */
 export async function comesTrue(condition: () => boolean | Promise<boolean>, limitMs = SOON_MS): Promise<boolean> {
   const untilMs = performance.now() + limitMs;
-  // Less and less often: what is asked takes processes that would come to it.
+  // Polling slows down, because each look takes time from the processes under test.
   for (let pauseMs = 10; !(await condition()); pauseMs = Math.min(1.2 * pauseMs, 100)) {
     if (performance.now() > untilMs) return false;
     await Bun.sleep(pauseMs);
@@ -26,8 +26,8 @@ export async function comesTrue(condition: () => boolean | Promise<boolean>, lim
 }
 
 /**
- * @param what was awaited; a function is called when it did not come true
- * @throws Error when the condition does not come true in time
+ * @param what the name of the condition, for the error; a function is called at the timeout
+ * @throws Error at the timeout
  */
 export async function until(
   condition: () => boolean | Promise<boolean>,

@@ -1,4 +1,4 @@
-/** A Unix socket in front of another one, which can be cut: then nothing goes through, and nobody is told. */
+/** A Unix socket that forwards to another socket, until a test cuts it silently. */
 import { unlinkSync } from "node:fs";
 import { createConnection, createServer, type Socket } from "node:net";
 
@@ -21,7 +21,7 @@ export class CuttableSocket implements Disposable {
     this.#isCut = true;
   }
 
-  /** Connections of before are gone. */
+  /** The earlier connections ended with the cut. */
   heal(): void {
     this.#isCut = false;
     for (const socket of this.#sockets) socket.destroy();

@@ -13,11 +13,11 @@ export interface Injection {
 
 export interface Fault {
   readonly name: string;
-  /** What holds in spite of it, as a sentence. */
+  /** The promise that holds under the fault, as a sentence. */
   readonly title: string;
   /** Why it cannot be injected on this machine. */
   readonly lacking?: string | undefined;
-  /** Whatever is wrong goes into the tally; @throws Error when the injection itself cannot go on */
+  /** Adds each broken promise to the tally. @throws Error when the injection itself fails */
   inject(injection: Injection): Promise<void>;
 }
 

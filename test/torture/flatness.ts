@@ -1,4 +1,4 @@
-/** Memory that is sampled over a run: whether it stays where it was once everything is warm. */
+/** Samples memory over a run, and judges whether it stays flat after the warm-up. */
 import { median } from "../../bench/numbers.ts";
 import type { Tally } from "./tally.ts";
 

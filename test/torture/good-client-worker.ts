@@ -5,7 +5,7 @@ declare const self: Worker;
 
 let isOver = false;
 
-/** Given the server's address it begins; the next message ends it, and is answered with what each request took in milliseconds, in ascending order. */
+/** The first message is the server's address and starts the client. The second stops it; the answer is the durations in milliseconds, ascending. */
 self.onmessage = async ({ data }: MessageEvent<string | undefined>) => {
   if (data === undefined) {
     isOver = true;

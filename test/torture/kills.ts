@@ -1,4 +1,4 @@
-/** Kills at random moments under load: the traffic that goes on meanwhile, and what became of it at the end. */
+/** Kills at random moments under load, and a check of all predictions at the end. */
 import { until } from "./bounded.ts";
 import type { Injection } from "./fault.ts";
 import { TestedServer } from "./tested-server.ts";
@@ -11,7 +11,7 @@ export interface Kills extends Injection {
   readonly total: number;
   /** Whether a prediction may have failed with this message. */
   readonly isGivenUp: (message: string) => boolean;
-  /** Kills once, in each part of the load, and waits until that is over. */
+  /** Kills once in each part of the load, and waits for the recovery. */
   readonly kill: (server: TestedServer) => Promise<void>;
 }
 

@@ -21,7 +21,7 @@ export class MemoryMeter implements Disposable {
     return bytes;
   }
 
-  /** The most since this was asked for the last time. */
+  /** The peak since the last call. */
   takePeak(): number {
     const peak = Math.max(this.#peak, this.sample());
     this.#peak = 0;
@@ -33,7 +33,7 @@ export class MemoryMeter implements Disposable {
   }
 }
 
-/** Of a process that has ended, nothing. */
+/** 0 for a process that has ended. */
 function ownBytes(pid: number): number {
   try {
     const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, "utf8");

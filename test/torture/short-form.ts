@@ -5,10 +5,10 @@ import { type Fault, injectFault } from "./fault.ts";
 import { type ModelHome, modelHome } from "./model-home.ts";
 import { Tally } from "./tally.ts";
 
-/** Far beyond what one takes on two busy cores; all waiting inside is bounded by itself. */
+/** Far longer than a fault takes on two busy cores; each wait inside has a limit. */
 const LIMIT_MS = 300_000;
 
-/** One test for each. */
+/** Makes a test of each fault. */
 export function testFaults(faults: readonly Fault[]): void {
   let home: ModelHome;
   beforeAll(async () => {

@@ -1,10 +1,10 @@
-/** What Linux says of processes. */
+/** Facts about processes from `/proc`. */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 
-/** What a process holds. */
+/** The resources of a process. */
 export interface Holdings {
   readonly descriptors: readonly string[];
-  /** Of files and shared memory. */
+  /** Memory maps of files and shared memory. */
   readonly maps: number;
   readonly residentBytes: number;
   readonly virtualBytes: number;
@@ -16,7 +16,7 @@ export function processesWith(variable: string, value: string): number[] {
   return pids().filter((pid) => textOf(`/proc/${pid}/environ`).split("\0").includes(wanted));
 }
 
-/** Also those that have ended and whose end nobody has asked for. */
+/** Includes zombies. */
 export function childrenOf(pid: number): number[] {
   return textOf(`/proc/${pid}/task/${pid}/children`).split(" ").filter(Boolean).map(Number);
 }
@@ -64,7 +64,7 @@ function linkOf(path: string): string {
   }
 }
 
-/** Empty for a process that has gone meanwhile. */
+/** Empty for a process that has ended. */
 function textOf(path: string): string {
   try {
     return readFileSync(path, "utf8");

@@ -1,15 +1,15 @@
-/** What came of the faults of one kind: counts, and for whatever is wrong a line that says where to look. */
+/** The results of one kind of fault: counts, and a line for each problem. */
 
 export interface Counts {
-  /** Faults that were injected. */
+  /** Injected faults. */
   injected: number;
   /** Faults after which the server served as before. */
   survived: number;
-  /** Predictions whose end was looked at. */
+  /** Predictions with a verified end. */
   checked: number;
   /** Predictions that failed as they may: they ran at two deaths of their process, and say so. */
   givenUp: number;
-  /** Predictions whose client was told an id that nobody knows any more. */
+  /** Predictions with an acknowledged id that the server does not know. */
   lost: number;
   /** Predictions with an output that is not their own, or a failure that is not theirs. */
   wrong: number;
@@ -21,7 +21,7 @@ export interface Counts {
 
 type Fault = "lost" | "wrong" | "stuck" | "leaked";
 
-/** Lines that are kept; more would say the same. */
+/** Limit of lines; later problems repeat earlier ones. */
 const MAX_LINES = 20;
 
 export class Tally {
@@ -35,18 +35,18 @@ export class Tally {
     stuck: 0,
     leaked: 0,
   };
-  /** What was measured, for people. */
+  /** Measurements, for readers. */
   readonly notes: string[] = [];
   /** What is wrong. */
   readonly problems: string[] = [];
 
-  /** Counts what is wrong. */
+  /** Counts a problem. */
   found(fault: Fault, problem: string): void {
     this.counts[fault] += 1;
     this.problem(`${fault}: ${problem}`);
   }
 
-  /** What is wrong without being any of the counts. */
+  /** Adds a problem outside the counts. */
   problem(problem: string): void {
     if (this.problems.length < MAX_LINES) this.problems.push(problem);
   }

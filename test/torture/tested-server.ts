@@ -1,4 +1,4 @@
-/** A real server as a process of its own, which is killed and started again on the same port and the same file. */
+/** A real server in a child process. Tests kill it and start it again on the same port and file. */
 import { type RunningCli, startCli } from "../helpers/cli.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
@@ -11,22 +11,22 @@ export interface TestedServerOptions {
   /** Beside the port and the store. */
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** Default: a file of its own. */
+  /** Default: a new file. */
   readonly store?: string;
   readonly model?: string;
 }
 
-/** Lines of the log that are shown where something is wrong. */
+/** Lines of the log in a report. */
 const LAST_LINES = 15;
 
 export class TestedServer implements AsyncDisposable {
   readonly url: URL;
-  /** Its folder for temporary files, which no other process has. */
+  /** The server's folder for temporary files, not shared. */
   readonly folder: TempDir;
   readonly storePath: string;
   readonly #options: TestedServerOptions;
   #cli: RunningCli | undefined;
-  /** Of the lives before this one. */
+  /** Lines of earlier processes. */
   #earlierLines: string[] = [];
 
   static async start(options: TestedServerOptions): Promise<TestedServer> {
@@ -56,7 +56,7 @@ export class TestedServer implements AsyncDisposable {
     return this.#running.exited;
   }
 
-  /** Of this life's log. */
+  /** Log lines of the current process. */
   get lines(): readonly string[] {
     return this.#cli?.lines ?? [];
   }
@@ -90,7 +90,7 @@ export class TestedServer implements AsyncDisposable {
     this.#running.kill(signal);
   }
 
-  /** Of the supervisor; its children end by themselves. Resolves when it has ended. */
+  /** Kills the supervisor; child processes end by themselves. Resolves when it has ended. */
   async kill(): Promise<void> {
     this.signal("SIGKILL");
     await within(this.exited, "the end of a killed server");
@@ -101,7 +101,7 @@ export class TestedServer implements AsyncDisposable {
     return childrenOf(this.pid).filter((pid) => !hasEnded(pid) && commandLineOf(pid).includes(`[${role}]`));
   }
 
-  /** Of all its lives: also those whose parent has ended. */
+  /** Processes of all starts, including orphans. */
   processes(): number[] {
     return processesWith("TMPDIR", this.folder.path).filter((pid) => !hasEnded(pid));
   }
@@ -128,7 +128,7 @@ export class TestedServer implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#cli?.[Symbol.asyncDispose]();
-    // They end with their supervisor; what does not is a finding of the one test that looks, and no reason to leave it running.
+    // Child processes end with the supervisor. A test of orphans reports the others; here they are killed.
     for (const pid of this.processes()) process.kill(pid, "SIGKILL");
     await this.folder[Symbol.asyncDispose]();
   }

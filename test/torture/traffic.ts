@@ -1,4 +1,4 @@
-/** Clients that send predictions and demos, remember what they were told, and look at the end whether it was kept. */
+/** Clients that send predictions and demos, record the acknowledged ids, and verify the results at the end. */
 import { z } from "zod";
 import { until } from "./bounded.ts";
 import type { Tally } from "./tally.ts";
@@ -16,12 +16,12 @@ const recordSchema = z.looseObject({
 });
 export type ReadRecord = z.infer<typeof recordSchema>;
 
-/** A prediction whose client was told its id. */
+/** A prediction with an acknowledged id. */
 interface Told {
   /** Its path. */
   readonly at: string;
   readonly xs: readonly number[];
-  /** That its client was told as how it ended. */
+  /** The status that the client received. */
   readonly status?: string;
   /** In `performance.now()` milliseconds. */
   readonly toldMs: number;
@@ -38,9 +38,9 @@ export interface TrafficOptions {
   readonly isGivenUp?: (message: string) => boolean;
   /** Looks also at those whose end was the answer: it stays as it was. */
   readonly isReadAgain?: boolean;
-  /** Most predictions that are to be looked at before more are sent: they can be read for a limited time. */
+  /** Limit of unread predictions, at which clients pause: retention is limited. */
   readonly maxUnread?: number;
-  /** For what goes wrong. */
+  /** The end of the log, for problems. */
   readonly lastLines: () => string;
 }
 
@@ -50,7 +50,7 @@ const LARGE_LENGTH = 100_000;
 const STUCK_MS = 90_000;
 
 export class Traffic {
-  /** Predictions that ended, or whose client was told an id. */
+  /** Predictions that ended or have an acknowledged id. */
   done = 0;
   /** Requests that got no answer, and were made again. */
   retried = 0;
@@ -58,7 +58,7 @@ export class Traffic {
   readonly #told: Told[] = [];
   /** Looked at now, and what the last answer was. */
   readonly #looking = new Map<Told, string>();
-  /** Inputs so far: each has a number of its own, also when it is sent again, so that no output can be taken for another. */
+  /** Counts inputs. Each has another number, also in a repeated request, so that outputs differ. */
   #inputs = 0;
   #isStopped = false;
 
@@ -88,13 +88,13 @@ export class Traffic {
     this.#isStopped = true;
   }
 
-  /** Looks at every prediction whose id was told: it has ended or ends, with its own outputs. */
+  /** Verifies that every acknowledged prediction ends with the right outputs. */
   async verify(): Promise<void> {
     await this.verifySome();
     if (this.retried > 0) this.#options.tally.note(`${this.retried} requests got no answer and were made again`);
   }
 
-  /** As `verify`, of those that were told so far; more may be sent meanwhile. */
+  /** Verifies the predictions acknowledged so far, while clients send others. */
   async verifySome(): Promise<void> {
     const { clients = 12 } = this.#options;
     let left = this.#told.length;
@@ -107,14 +107,14 @@ export class Traffic {
     await Promise.all(Array.from({ length: clients }, client));
   }
 
-  /** One prediction or demo: half of the clients wait for the end, the others ask for an id. */
+  /** Sends a prediction or demo: half of the clients wait for the end, the others take the id. */
   async #one(): Promise<void> {
     const { random, tally, lastLines, isReadAgain = false } = this.#options;
     const path = random() < 0.3 ? "/demo" : "/predictions";
     const isWaiting = random() < 0.5;
     const count = 1 + Math.floor(random() * MAX_INPUTS);
     const sleepMs = random() < 0.1 ? 20 : 0;
-    // Now and then a body and an outcome that are too large for a row of a database.
+    // Some bodies and outcomes are too large for a database row.
     const large = random() < 0.05 ? { note: "n".repeat(LARGE_LENGTH), echo: true } : {};
     const untilMs = performance.now() + STUCK_MS;
     for (;;) {
@@ -124,7 +124,7 @@ export class Traffic {
       if (told !== undefined) {
         this.done += 1;
         const isOver = told.record?.status === "success" || told.record?.status === "failed";
-        // Who did not wait may come back for what it was told at once.
+        // A client that did not wait may read the prediction at once.
         const toldMs = performance.now();
         if (told.record === undefined || !isOver || !isWaiting) this.#told.push({ at: told.at, xs, toldMs });
         else {
@@ -168,12 +168,12 @@ export class Traffic {
       return { at, record: recordSchema.parse(JSON.parse(text)) };
     } catch (error) {
       if (error instanceof SyntaxError || error instanceof z.ZodError) tally.found("wrong", `POST ${path}: ${error}`);
-      // The head of an answer says the id: its client was told.
+      // The head of the answer acknowledges the id.
       return at === null ? undefined : { at };
     }
   }
 
-  /** What is being looked at, and what was answered last, for whoever waits in vain. */
+  /** The predictions under verification with their last answers, for a timeout's report. */
   get underWay(): string {
     const looked = [...this.#looking].map(([{ at, toldMs }, last]) => {
       return `${at}, told ${((performance.now() - toldMs) / 1000).toFixed(0)} s ago: ${last}`;
@@ -222,7 +222,7 @@ export class Traffic {
     else if (record.status !== status) tally.found("wrong", `${at} was told as ${status}, and is ${record.status}`);
   }
 
-  /** Of a prediction that has ended. */
+  /** Verifies the outputs of an ended prediction. */
   #check(at: string, xs: readonly number[], record: ReadRecord): void {
     const { tally, isGivenUp = () => false } = this.#options;
     tally.counts.checked += 1;
@@ -269,7 +269,7 @@ export async function create(url: URL, inputs: readonly object[], path = "/predi
   return at;
 }
 
-/** Of a prediction at a path. */
+/** The status of the prediction at a path. */
 export async function statusOf(url: URL, at: string): Promise<unknown> {
   const record: unknown = await (await fetch(new URL(at, url))).json();
   return typeof record === "object" && record !== null && "status" in record ? record.status : undefined;

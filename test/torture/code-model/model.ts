@@ -1,4 +1,4 @@
-/** Three times a number through a `predict` of its own, which ends or holds the process when an input asks for that. */
+/** Triples a number in `predict`, which ends or holds its process if an input says so. */
 import { defineModel, float32, int64, tensor, z } from "sconce";
 
 const faults = ["exit", "kill", "spin"] as const;
@@ -18,7 +18,7 @@ export default defineModel({
   },
   async predict({ x, faults: codes }, { model }) {
     for (const code of codes.data) {
-      // Not `exit`, which is an error like any other in a server.
+      // `exit` is absent: a server turns it into an error.
       if (code === 1n) Reflect.get(process, "reallyExit")(9);
       if (code === 2n) process.kill(process.pid, "SIGBUS");
       while (code === 3n);

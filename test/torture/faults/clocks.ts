@@ -1,4 +1,4 @@
-/** A wall clock that is set back an hour, and forward, while predictions run and between two lives of the server. */
+/** The wall clock jumps an hour back and forward, while predictions run and while the server is stopped. */
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
@@ -32,7 +32,7 @@ export const clocks: Fault = {
         if (Math.round(hoursOff) !== hours)
           throw new Error(`the server's clock is ${hoursOff} hours off, not ${hours}`);
         await running;
-        // A clock that was set back while there was no process.
+        // The clock goes back while the server is stopped.
         if (i === 0) {
           await server.kill();
           setClock(clock, 2 * hours * HOUR_S);

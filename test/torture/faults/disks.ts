@@ -1,4 +1,4 @@
-/** A full disk, a folder that is read-only, and damaged or deleted files of the store of predictions. */
+/** A full disk, a read-only folder, and damaged or deleted files of the prediction store. */
 import { closeSync, openSync, rmSync, statSync, writeSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
@@ -40,13 +40,13 @@ async function fillDisk({ tally, home, random, isLong }: Injection): Promise<voi
     await tally.inject(async () => {
       const told = await refusal(server, tally);
       if (!/no room/.test(told)) tally.problem(`a full disk is told with: ${told}`);
-      // Who waits for the end needs no disk.
+      // A client that waits for the outputs needs no disk.
       const { outputs } = await predict(server.url, [{ x: 5 }]);
       if (outputs?.[0]?.y !== 15) tally.found("wrong", `on a full disk: ${JSON.stringify(outputs)}`);
-      // Beside the one of each second's refusals, and of a loop that others' work held up.
+      // Lines about refusals and about a held event loop do not count.
       const isOther = (line: string) => line.includes(" was refused with ") || line.includes(" held the server for ");
       const lines = server.lines.slice(before).filter((line) => line !== "" && !isOther(line));
-      // Or more than one where what is cleaned up made room for a moment.
+      // A clean-up may make room for a moment; then the fault and its end appear again.
       if (lines.length === 0 || lines.some((line, i) => line.includes("cannot be written") !== (i % 2 === 0)))
         tally.problem(`a full disk takes ${lines.length} lines to tell:\n${lines.slice(0, 5).join("\n")}`);
       if (round % 2 === 0) {
@@ -69,7 +69,7 @@ async function fillDisk({ tally, home, random, isLong }: Injection): Promise<voi
 
 /** Sends predictions until one is refused. @returns the reason that the client is given */
 async function refusal(server: TestedServer, tally: Injection["tally"]): Promise<string> {
-  // What a database has reserved is filled first.
+  // The reserved pages of the database are filled first.
   const note = "n".repeat(50_000);
   for (let i = 0; i < 200; i++) {
     const response = await post(server.url, note);
@@ -104,7 +104,7 @@ function fill(path: string): void {
     }
     bytes >>= 1;
   }
-  // A file that is open keeps its room when it is removed.
+  // The disk space of an open file is not released by `rm`.
   closeSync(file);
 }
 
@@ -129,7 +129,7 @@ async function damage({ tally, home, random, isLong }: Injection): Promise<void>
   await tally.inject(async () => {
     const file = await open(path, "r+");
     const noise = crypto.getRandomValues(new Uint8Array(4096));
-    // Not the first page, by which it is known.
+    // The first page stays whole: it identifies the file.
     for (let at = 4096; at < statSync(path).size; at += 8192) await file.write(noise, 0, noise.length, at);
     await file.close();
     server.launch();

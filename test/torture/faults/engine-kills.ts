@@ -14,7 +14,7 @@ export const engineKills: Fault = {
       ...context,
       kills: isLong ? 10 : 3,
       total: isLong ? 10_000 : 300,
-      // It was in two batches that were killed, the second time alone: nobody can tell it from one that kills.
+      // The input was in two killed batches, the second time alone: the server takes it for the cause.
       isGivenUp: (message) => /SIGKILL.* while it ran this input alone/.test(message),
       kill: async (server) => {
         const engine = await server.child("engine");

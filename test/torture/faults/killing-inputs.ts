@@ -10,7 +10,7 @@ import { predict, Traffic } from "../traffic.ts";
 /** Longest time for a batch: an engine that shares its core with much else must not take that long to die. */
 const BATCH_S = 3;
 
-/** What an input does, and how its failure is told. */
+/** The fault that an input asks for, and the message of its failure. */
 type Deaths = Readonly<Record<string, RegExp>>;
 
 const ofOperators: Deaths = {
@@ -50,7 +50,7 @@ interface Killing {
 
 /** All kinds in one prediction beside inputs that do nothing wrong, while others are served. */
 async function killEach(tally: Tally, home: ModelHome, { model, deaths, rounds, random }: Killing): Promise<void> {
-  // What comes within the delay comes into one batch.
+  // Inputs that arrive within the delay share a batch.
   const args = ["--batch-timeout", String(BATCH_S), "--max-queue-delay", "20"];
   await using server = await TestedServer.start({ home, model, args });
   for (let round = 0; round < rounds; round++) {

@@ -9,7 +9,7 @@ import { create, predict } from "../traffic.ts";
 const LARGE_BYTES = 60_000_000;
 const ECHO_BYTES = 100_000;
 const BUDGET_BYTES = 1_000_000;
-/** Between small requests: the processor is for what is beside them. */
+/** Pause between small requests, which leaves the processor to the large ones. */
 const PAUSE_MS = 5;
 
 export const large: Fault = {
@@ -84,7 +84,7 @@ async function smallBudget({ tally, home, isLong }: Injection): Promise<void> {
 
 /** The newest are there, the oldest are not, and those between them fit into the budget. */
 async function lookBack(server: TestedServer, told: readonly string[], tally: Injection["tally"]): Promise<void> {
-  // What had ended just before the kill may run once more.
+  // Predictions that ended just before the kill may run again.
   for (const at of told) await ended(server.url, at);
   let bytes = 0;
   let isGone = false;
@@ -121,7 +121,7 @@ async function ended(url: URL, at: string): Promise<void> {
   }, `the end of ${at}`);
 }
 
-/** Of the database and what lies beside it under its name. */
+/** Bytes of the database and of the files with its name. */
 function fileBytes(path: string): number {
   const folder = dirname(path);
   const names = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) =>

@@ -1,4 +1,4 @@
-/** Many deaths of the engine process, and what is left of them. */
+/** Many deaths of the engine process, and leaks after them. */
 import { comesTrue, until } from "../bounded.ts";
 import type { Fault, Injection } from "../fault.ts";
 import { childrenOf, holdingsOf, namesIn } from "../system.ts";
@@ -20,7 +20,7 @@ export const leaks: Fault = {
 async function dieOften({ tally, home }: Injection, deaths: number): Promise<void> {
   const shared = sharedMemory();
   await using server = await TestedServer.start({ home });
-  // What is opened when it is first needed is there from now on.
+  // Resources that open on first use exist after the warm-up.
   await dieOnce(server);
   const before = await settled(server, undefined);
   for (let i = 0; i < deaths; i++) await tally.inject(() => dieOnce(server));
@@ -57,7 +57,7 @@ interface Held {
   readonly processes: readonly string[];
 }
 
-/** What the supervisor has once it holds no more than before; what it holds after all where that does not come true. */
+/** The supervisor's resources once they are back at the number before, or at the timeout. */
 async function settled(server: TestedServer, before: Held | undefined): Promise<Held> {
   let held = heldBy(server);
   const isSettled = () => {
@@ -78,13 +78,13 @@ function heldBy(server: TestedServer): Held {
     descriptors: descriptors.map((name) => name.replace(/\[\d+\]$/, "")),
     maps,
     residentBytes,
-    // The socket of each engine process has a name of its own.
+    // Each engine process has another socket name.
     files: files.map((name) => name.replace(/^engine-\d+/, "engine")),
     processes: childrenOf(server.pid).map(() => "of the server"),
   };
 }
 
-/** What is there more often than it was. */
+/** Names with a higher count than before. */
 function added(before: readonly string[], after: readonly string[]): string[] {
   const left = [...before];
   return after.filter((name) => {

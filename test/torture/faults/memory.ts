@@ -6,13 +6,13 @@ import { MemoryMeter } from "../memory-meter.ts";
 import { TestedServer } from "../tested-server.ts";
 
 const MAX_MEMORY = 512 * 2 ** 20;
-/** What the account does not see: pages that were freed and that the allocators keep for a while, code that had not run, threads. */
+/** Memory outside the account: freed pages that allocators retain, code that first runs now, threads. */
 const ALLOWANCE = 128 * 2 ** 20;
 /** Longest time of one attack, or of one mixture. */
 const ATTACK_MS = { short: 6000, long: 15_000 };
 const MIXTURES = 12;
 const OF_ONE_MIXTURE = 5;
-/** Of the short form: always the same, as random ones go beyond the limit now and then, which the long form is to find. */
+/** The short form has a fixed mixture. The long form draws random mixtures and finds those beyond the limit. */
 const SHORT_MIXTURE: readonly string[] = [
   "demo results of 8 MB",
   "32 progressive JPEGs of 5,000 scans",
@@ -45,7 +45,7 @@ export const memory: Fault = {
   },
 };
 
-/** One mixture after the other, on one server. */
+/** Runs the mixtures one by one on one server. */
 async function withstand(
   { tally, home, isLong }: Injection,
   files: URL,
@@ -82,8 +82,8 @@ function megabytes(bytes: number): string {
 }
 
 /**
- * A good client beside others, on a thread of its own: this one is busy with attacks.
- * @returns what each of its requests took in milliseconds, in ascending order; the last one may have been after the end
+ * Runs a good client on another thread, beside the attacks of this thread.
+ * @returns the durations of its requests in milliseconds, ascending; the last request may end after the attacks
  */
 async function goodBeside(url: URL, others: Promise<unknown>): Promise<number[]> {
   const worker = new Worker(new URL("../good-client-worker.ts", import.meta.url));

@@ -1,4 +1,4 @@
-/** Replicas that share a queue: killed, paused beyond their lease, cut off from Redis, or with a Redis that is started again, under load. */
+/** Replicas that share a queue, under load: a kill, a pause beyond the lease, a lost connection, or a restart of Redis. */
 import { readFileSync } from "node:fs";
 import { hasRedis, startRedis, type TestRedis } from "../../helpers/redis.ts";
 import { tempDir } from "../../helpers/temp-dir.ts";
@@ -12,16 +12,16 @@ import { create, Traffic } from "../traffic.ts";
 
 const REPLICAS = 3;
 const LEASE_S = 1;
-/** Far longer than it takes to look at them, on a machine that is busy with other tests as well. */
+/** Far longer than reading the predictions takes, on a busy machine. */
 const RETAIN_S = 60;
-/** Predictions to look at before more are sent: with a replica away at each moment at least 8 are looked at in a second. */
+/** Limit of unread predictions, at which clients pause. With one replica away, at least 8 are read in a second. */
 const MAX_UNREAD = { short: 30, long: 3 * RETAIN_S };
 const LONG_MS = 20 * 60_000;
 const LOOK_MS = 1000;
 const PROGRESS_MS = 60_000;
-/** Mail for replicas that are gone stays a minute. */
+/** Mail for dead replicas stays a minute. */
 const GONE_MS = 150_000;
-/** What an emptied Redis may have more than a new one: scripts, and buffers of connections. */
+/** Allowance of an emptied Redis over a new one, for scripts and connection buffers. */
 const MAX_LEFT_BYTES = 4 * 2 ** 20;
 /** How old the answer to a cancelling is when it is read again. */
 const CANCELLED_MS = 3000;
@@ -105,7 +105,7 @@ export const replicas: Fault = {
     const names = Object.keys(events);
     do {
       for (const name of names.toSorted(() => random() - 0.5)) {
-        // The memory of the first is looked at over the whole time.
+        // The memory of the first replica is sampled over the whole run.
         const replica = name === "kill" ? all[1 + Math.floor(random() * (REPLICAS - 1))] : any();
         if (replica === undefined) continue;
         await tally.inject(async () => {
@@ -134,7 +134,7 @@ export const replicas: Fault = {
       if (x !== WARM_UP && count > 2) tally.found("wrong", `${x} was run ${count} times`);
     const twice = [...counts].filter(([x, count]) => x !== WARM_UP && count > 1).length;
     tally.note(`${names.join(", ")}: ${counts.size} inputs, ${twice} of them run twice`);
-    // One that keeps nothing forgets for all.
+    // A replica with a short retention forgets the predictions of all.
     const forgetting = ["--queue", redis.url, "--retain-age", "1", "--no-isolate"];
     opened.use(await TestedServer.start({ home, args: forgetting, store: "memory" }));
     const left = () => leftIn(redis, isLong);
@@ -173,7 +173,7 @@ function eventsFor(redis: TestRedis): Readonly<Record<string, (replica: Replica)
 interface Cancelled {
   /** Its path. */
   readonly at: string;
-  /** That cancelling it was answered with. */
+  /** The answer to the cancellation. */
   readonly text: string;
   readonly answeredMs: number;
 }
@@ -187,7 +187,7 @@ async function cancelSome(isOver: () => boolean, any: () => Replica | undefined,
       const response = await fetch(url, { method: "POST", signal: AbortSignal.timeout(10_000) });
       if (response.ok) cancelled.push({ at, text: await response.text(), answeredMs: performance.now() });
     } catch {
-      // A replica that is away.
+      // The replica is away.
     }
     await Bun.sleep(50);
   }
@@ -203,7 +203,7 @@ async function readText(url: () => URL): Promise<string> {
       text = await response.text();
       if (response.status !== 503) return text;
     } catch {
-      // One that is away.
+      // The replica is away.
     }
     await Bun.sleep(20);
   }
@@ -214,12 +214,12 @@ async function usedMemory({ client }: TestRedis): Promise<number> {
   return Number(/^used_memory:(\d+)/m.exec(await client.info("memory"))?.[1]);
 }
 
-/** What should not be in Redis once everything has ended, and the last end was long ago. */
+/** Keys that are left in Redis after the retention of the last prediction. */
 async function leftIn({ client }: TestRedis, isMailAwaited: boolean): Promise<string[]> {
   const keys = await client.keys("*");
   const left = await Promise.all(
     keys.map(async (key) => {
-      // Of the replicas that are there.
+      // Keys of running replicas.
       if (key.includes(":queues:") || key.endsWith(":signs")) return [];
       if (key.endsWith(":work")) return (await client.xlen(key)) === 0 ? [] : [`${key} has entries`];
       if (!key.endsWith(":totals")) return [key].filter(() => isMailAwaited || !key.includes(":mail:"));

@@ -14,7 +14,7 @@ export const serverKills: Fault = {
       isGivenUp: isSuspect,
       kill: async (server) => {
         await server.kill();
-        // Now and then a start is killed, too: somewhere between nothing and taking over what is left.
+        // Some kills hit a starting server, before or while it takes over unfinished predictions.
         if (context.random() < 0.3) {
           server.launch();
           await Bun.sleep(1500 * context.random());

@@ -28,7 +28,7 @@ async function drainUnderLoad({ tally, home, random, isLong }: Injection, fronts
     const code = await within(server.exited, `the end after SIGTERM\n${server.lastLines}`);
     if (code !== 0) tally.problem(`SIGTERM ended the server with code ${code}\n${server.lastLines}`);
     await expectGone({ tally, server });
-    // All that was accepted ended before: a new process begins nothing again.
+    // Every accepted prediction ended before the exit: a new process repeats none.
     await server.started();
     const again = server.lines.find((line) => line.includes("Going on with"));
     if (again !== undefined) tally.problem(`after a drain there was work left: ${again}`);
@@ -43,7 +43,7 @@ async function endAtOnce(tally: Injection["tally"], server: TestedServer): Promi
   await tally.inject(async () => {
     server.signal("SIGTERM");
     await server.line("Stopping");
-    // A signal that comes at once is the same one, which npm passes on.
+    // A second signal within a second counts as the first: npm forwards signals.
     const repeat = setInterval(() => server.signal("SIGTERM"), 200);
     try {
       const code = await within(server.exited, `the end after a second SIGTERM\n${server.lastLines}`, 20_000);
@@ -61,7 +61,7 @@ async function drainForSoLong({ tally, home }: Injection, fronts: number): Promi
   // Longer than the drain may take, one after the other.
   const xs = [1, 2];
   const told = await Promise.all(xs.map((x) => create(server.url, [{ x, sleepMs: 1500 }])));
-  // As often as a prediction may see its process die without being given up, and once more.
+  // One more death than a prediction survives.
   for (let stop = 0; stop < 3; stop++) {
     await until(async () => (await statusOf(server.url, told[0] ?? "")) !== "pending", "a prediction that runs");
     await tally.inject(async () => {

@@ -15,7 +15,7 @@ export default defineModel({
     fault: z.enum(faults).optional(),
     /** How long the forward pass takes. */
     sleepMs: z.int().min(0).default(0),
-    /** Comes back in the output when that is asked for. */
+    /** Returned in the output if `echo` is true. */
     note: z.string().default(""),
     echo: z.boolean().default(false),
   }),
