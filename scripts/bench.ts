@@ -1,4 +1,4 @@
-/** The benchmark: ratios measured in one run, as a table. It fails nothing: its exit code is 0 unless something broke. */
+/** The benchmark: ratios measured in one run, as a table. The exit code is 0 unless a case broke; missed goals do not count. */
 import { parseArgs } from "node:util";
 import { Canary } from "../bench/canary.ts";
 import { cases, casesNamed, groups } from "../bench/cases.ts";
@@ -49,7 +49,7 @@ interface BenchOptions {
   readonly json: string | undefined;
 }
 
-/** @returns 1 where a case could not be measured; a goal that is missed is none of them */
+/** @returns 1 if a case could not be measured; missed goals do not count */
 async function bench(names: readonly string[], { seconds, repeats, json }: BenchOptions) {
   const missing = missingWrk();
   if (missing !== undefined) throw new Error(missing);

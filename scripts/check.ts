@@ -1,16 +1,16 @@
-/** Type checking and Biome, without the tests. Neither changes a file. The exit code is how many of the two fail. */
+/** Type checking and Biome, without the tests. No file is changed. The exit code is the number of failed tools. */
 
 import { join } from "node:path";
 import { line, StepLine } from "./setup/report.ts";
 import { root } from "./setup/step.ts";
 
-/** Runs both and shows what they complain about. @returns how many fail */
+/** Runs the tools and prints their complaints. @returns the number of failed tools */
 async function check(): Promise<number> {
   const colour = process.stdout.isTTY && !process.env.NO_COLOR;
-  // Their launchers are started with this Bun: there need not be a Node on the PATH.
+  // Bun runs the launchers, since the PATH may have no Node.
   const results = [
     await succeeds("types", "tsc", [join("typescript", "bin", "tsc"), "-p", ".", ...(colour ? ["--pretty"] : [])]),
-    // In a browser there are other types than on a server.
+    // Code for browsers has other global types.
     await succeeds("types", "tsc of the page", [join("typescript", "bin", "tsc"), "-p", "src/server/page/client"]),
     await succeeds("style", "biome", [
       join("@biomejs", "biome", "bin", "biome"),

@@ -104,7 +104,7 @@ async function pythonClient(name: string, { client }: TestServer): Promise<strin
   return folder;
 }
 
-/** @returns the folder of the clients that openapi-typescript and Hey API generate of the same document, and of one that uses them */
+/** @returns a folder with clients by openapi-typescript and Hey API of the same document, and a program that uses them */
 async function typescriptClient(name: string): Promise<string> {
   const folder = dir.join(`typescript-${name}`);
   const helper = (file: string, ...words: string[]) =>

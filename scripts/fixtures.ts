@@ -1,6 +1,6 @@
 /**
- * What the tests compare with, made once and no part of any test: `fixtures.ts libtorch` makes weights with PyTorch, libraries that use
- * it and fetches programs of Debian, `fixtures.ts addon` compresses what executables and images contain.
+ * Makes the files that tests need, once. `fixtures.ts libtorch` makes weights with PyTorch and libraries that use it, and
+ * fetches programs of Debian. `fixtures.ts addon` compresses the libraries of executables and images.
  */
 
 import { preparedModel } from "../examples/minilm/prepared.ts";

@@ -1,17 +1,17 @@
-/** Makes in dist/ what people install: the addons of each torch, packages of npm, a wheel, one executable file. */
+/** Makes the published files in dist/: addons for each torch, npm packages, a wheel, one executable file. */
 import { parseArgs } from "node:util";
 import { releases } from "./pack/releases.ts";
 
 export interface PackOptions {
-  /** Minors of torch whose addons are packed. */
+  /** Minors of torch for the addons. */
   readonly minors: readonly string[];
-  /** Whether the downloaded torches stay, so that the next addons need no download. */
+  /** Keeps the downloaded torches for the next run. */
   readonly keepsTorch: boolean;
-  /** Also tries out what was made, as somebody who has nothing else would: minutes. */
+  /** Also installs and uses the results in an empty environment, which takes minutes. */
   readonly isTried: boolean;
 }
 
-/** In the order in which they need each other: all others hold the addons. */
+/** In order of need: the others contain the addons. */
 const parts: Readonly<Record<string, () => Promise<{ pack(options: PackOptions): Promise<void> }>>> = {
   addons: () => import("./pack/addons.ts"),
   npm: () => import("./pack/npm.ts"),

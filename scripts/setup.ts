@@ -49,7 +49,7 @@ export function isSetUp(): boolean {
 
 const steps: Step[] = [packages, libtorch, addon, page];
 
-/** Refuses a checkout that another user has set up, or that is on a read-only disk. */
+/** Refuses checkouts of other users and checkouts on read-only disks. */
 function requireWritable(pending: Step[]): void {
   try {
     mkdirSync(state, { recursive: true });

@@ -1,5 +1,4 @@
-/** The first thing to run: the example "digits" built and served, and a request to paste. Arguments go to `serve`. */
-
+/** Builds and serves the example "digits", and prints a request to paste. Arguments go to `serve`. */
 import { readdirSync, readFileSync } from "node:fs";
 import { extname, join } from "node:path";
 import { main } from "../src/cli/cli.ts";
@@ -10,30 +9,30 @@ const options = process.argv.slice(2);
 const example = join(root, "examples", "digits");
 
 const build = Bun.spawn([...thisProgram(), "build", example], { env: process.env, stdout: "pipe", stderr: "inherit" });
-/** The tag of this build: another checkout with the same store may move `latest`. */
+/** The tag of this build. Another checkout with the same store may move `latest`. */
 const reference = (await build.stdout.text()).trim();
 process.exitCode = await build.exited;
 if (process.exitCode === 0) {
   console.log(reference);
-  // Done as soon as the server is ready; it goes on by itself.
+  // Resolves when the server is ready; the server keeps running.
   await main(["serve", reference, ...options]);
   if (!process.exitCode) await showRequest(portOf(options));
 }
 
 async function showRequest(port: string): Promise<void> {
-  // Not so after --help, or with --port 0.
+  // There is no server after --help, and no known port with --port 0.
   const health = await fetch(`http://localhost:${port}/health/ready`).catch(() => undefined);
   if (!health?.ok) return;
   const input = JSON.stringify([{ image: smallestSample() }]);
   console.log(`\nTry it from another terminal:\n\n  ${request(port, input)}\n`);
 }
 
-/** On one line and in single quotes, so that it can be pasted whole. */
+/** A command on one line, for pasting. */
 function request(port: string, input: string): string {
   return `curl -s localhost:${port}/predictions -H 'Prefer: wait' -H 'Content-Type: application/json' -d '${input}'`;
 }
 
-/** As a data URI: it needs no other server, and no path that only this machine knows. */
+/** A sample as a data URI, which needs no file server. */
 function smallestSample(): string {
   const folder = join(example, "samples");
   const images = readdirSync(folder).filter((name) => extname(name) === ".png");

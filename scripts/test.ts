@@ -10,21 +10,21 @@ import { line, StepLine, seconds } from "./setup/report.ts";
 import { readText, root } from "./setup/step.ts";
 import { setup } from "./setup.ts";
 
-/** What scripts/check.ts checks: types and style. Its exit code says how many fail. */
+/** Checks of scripts/check.ts: types and style. The exit code of that script is the number of failed checks. */
 const CHECKS = 2;
 
-/** Of a test that sets none: the machine may be busy with something else. */
+/** Default time limit of a test, long enough for a busy machine. */
 const LIMIT_MS = 120_000;
 
-/** Files that run once more after a failure. More than these fail by a fault, not by the machine's pace. */
+/** Maximum number of failed files that run a second time. More failures are not a matter of load. */
 const MAX_FILES_AGAIN = 4;
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-/** Characters of a failure that are shown once more at the end. */
+/** Maximum length of a failure in the summary, in characters. */
 const MAX_MESSAGE = 3000;
 
-/** Of XML. */
+/** Entities of XML. */
 const ENTITIES: Record<string, string> = { lt: "<", gt: ">", amp: "&", quot: '"', apos: "'" };
 
 interface Counts {
@@ -33,8 +33,8 @@ interface Counts {
   skipped: number;
 }
 
-// Imports nothing from node_modules, which is not there when it begins: what needs it is a child. Both cores are kept at work: types and
-// style are checked while libtorch is downloaded, and fixtures are made while the addon is compiled.
+// node_modules does not exist yet, so scripts that import from it run as child processes. They use both cores: types and
+// style are checked during the download of libtorch, and fixtures are made during the compilation of the addon.
 const meanwhile: Record<string, Promise<number>> = {};
 await setup({
   onDone(step) {
@@ -67,7 +67,7 @@ async function child(script: string, ...options: string[]): Promise<number> {
   return code;
 }
 
-/** Runs everything, then the files that failed once more, alone: beside others a test may fail by the machine's pace. */
+/** Runs all files, then the failed files again without the others, since load may fail a test. */
 async function runTests(options: string[]): Promise<Counts> {
   const began = performance.now();
   const folder = mkdtempSync(join(tmpdir(), "sconce-test-"));
@@ -77,7 +77,7 @@ async function runTests(options: string[]): Promise<Counts> {
     const isAgain = options.length === 0 && files.length > 0 && files.length <= MAX_FILES_AGAIN && !first.problem;
     const second = isAgain ? await bunTest(files, folder) : first;
     const failed = second.failures.length + (second.problem === undefined ? 0 : 1);
-    // Once more, where it is not lost among thousands of lines.
+    // Repeated here, after thousands of lines of output.
     for (const { text } of isAgain ? first.failures : []) console.log(`\nfailed beside other tests:\n${text}`);
     for (const { text } of second.failures) console.log(`\n${text}`);
     const what = second.problem ?? (isAgain ? `bun test, ${files.join(", ")} twice` : "bun test");
@@ -110,7 +110,7 @@ async function bunTest(options: string[], folder: string): Promise<Run> {
       process.execPath,
       "test",
       ...parallel(),
-      // What took longest goes first, so that no long file is left to one core at the end. Made anew by `npm test -- --update-timings`.
+      // Long files start first, so that no core is idle at the end. `npm test -- --update-timings` updates the file.
       `--timings=${join("test", "timings.json")}`,
       `--timeout=${LIMIT_MS}`,
       "--reporter=junit",
@@ -144,7 +144,7 @@ function parallel(): string[] {
   return [`--parallel=${Math.min(4, availableParallelism() + 2)}`, "--no-isolate"];
 }
 
-/** What went wrong beyond the tests that the report counts as failed. */
+/** A fault of the run that is not the failure of a test. */
 function explain(
   tests: number,
   failed: number,

@@ -1,4 +1,4 @@
-/** Injects faults into real servers and prints what came of each; the exit code is 0 when nothing was lost, wrong, stuck or left over. */
+/** Injects faults into real servers and prints the results. The exit code is 0 if nothing was lost, wrong, stuck or left over. */
 import { parseArgs } from "node:util";
 import { seeded } from "../test/helpers/loads.ts";
 import { injectFault } from "../test/torture/fault.ts";
@@ -59,7 +59,7 @@ function table(rows: readonly [string, Counts | string][]): string {
   return [`${"FAULT".padEnd(width)}${titles}`, ...lines].join("\n");
 }
 
-/** The options, or what is wrong with them in one line. */
+/** @returns the options, or an error message */
 function read(argv: string[]) {
   try {
     const { values, positionals } = parseArgs({

@@ -1,5 +1,5 @@
 #!/usr/bin/env bun
-/** `bun create sconce DIR`: a package with sconce in it, and in that what `sconce init` writes. */
+/** `bun create sconce DIR`: makes a package that depends on sconce, with the files of `sconce init`. */
 import { existsSync, mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 

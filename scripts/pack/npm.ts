@@ -18,7 +18,7 @@ import { writeTypes } from "./types.ts";
 
 export const dist = join(root, "dist");
 const { version, license, description, dependencies } = await Bun.file(join(root, "package.json")).json();
-/** Not a dependency of the package: it depends on a package that reports each installation. The files below suffice. */
+/** `swagger-ui-dist` depends on a package that reports each installation. So the needed files are copied instead. */
 const { "swagger-ui-dist": _, ...exact } = dependencies;
 const swaggerFiles = [
   "LICENSE",
@@ -39,7 +39,7 @@ export async function pack({ isTried, minors }: PackOptions): Promise<void> {
   if (isTried) await tryPackages(tarballs);
 }
 
-/** Paths, by the minor of torch. */
+/** Paths of addons, by minor of torch. */
 export type Addons = Readonly<Record<string, string>>;
 
 /**
@@ -78,12 +78,12 @@ async function sconce(at: string, found: Addons, libtorchVersion: string) {
   return describe(at, {
     name: "sconce",
     description,
-    // For the paths of a tsconfig.json, which read no exports.
+    // The `paths` of a tsconfig.json ignore `exports`.
     types: "./types/index.d.ts",
     exports: { ".": { types: "./types/index.d.ts", default: "./src/index.ts" }, "./package.json": "./package.json" },
     imports: {
       "#page/*": "./page/*",
-      // They are alike.
+      // Equal for all torches.
       "#pixels": `${platformPackage}/${Object.keys(found)[0]}/${pixelsName}`,
       "#swagger-ui/*": "./swagger-ui/*",
     },
@@ -108,7 +108,7 @@ async function addons(at: string, found: Addons) {
   });
 }
 
-/** Releases of sconce with the same torch share the package: its version is that of torch. */
+/** The package has the version of torch. Releases of sconce with the same torch share it. */
 async function libtorchFiles(at: string) {
   return describe(at, {
     name: libtorchPackage,
@@ -142,7 +142,7 @@ async function describe(at: string, description: Description) {
   return { name: whole.name, version: whole.version, at };
 }
 
-/** What the tsconfig.json of a model's folder extends: ours, less what is for this checkout alone. */
+/** The settings that a model's tsconfig.json extends: those of this checkout without its paths. */
 async function authorSettings(): Promise<object> {
   const { compilerOptions } = await Bun.file(join(root, "tsconfig.json")).json();
   const { paths: _, types: __, ...options } = compilerOptions;

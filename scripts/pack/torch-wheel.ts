@@ -1,4 +1,4 @@
-/** The libtorch of a release of torch, for compiling against it and for trying it on a CPU: what its wheel has of headers and libraries. */
+/** Headers and libraries from the wheel of a release of torch, to compile and test an addon on a CPU. */
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { madeOnce } from "../../src/machine/files/made-once.ts";
@@ -6,12 +6,12 @@ import { run } from "../setup/command.ts";
 import { state } from "../setup/step.ts";
 
 const wheels = join(state, "pack", "wheels");
-/** What libtorch_cpu.so of a build for GPUs is linked to, by the folder in which it looks for them. */
+/** Libraries that libtorch_cpu.so of a build for GPUs is linked to. */
 const cudaWheels = ["nvidia-cuda-cupti==13.*", "nvidia-cuda-runtime==13.*"];
 const wanted = ["torch/include/*", "torch/version.py", "torch/lib/libtorch_cpu.so", "torch/lib/libc10.so"];
 const further = ["torch/lib/libtorch.so", "torch/lib/libgomp*", "torch/lib/libgfortran*"];
 
-/** @returns the folder with lib/ and include/, downloaded the first time */
+/** Downloads the wheel the first time. @returns the folder with lib/ and include/ */
 export async function torchFor(release: string): Promise<string> {
   const folder = unpacked(release);
   await madeOnce(folder, async (temporary) => {
@@ -21,7 +21,7 @@ export async function torchFor(release: string): Promise<string> {
   return join(folder, "torch");
 }
 
-/** Removes the libtorch of a release and its wheel, which have more than a gigabyte. */
+/** Removes the libtorch of a release and its wheel: more than a gigabyte. */
 export function removeTorch(release: string): void {
   for (const folder of [wheelFolder(`torch==${release}`), unpacked(release)])
     rmSync(folder, { recursive: true, force: true });
@@ -35,7 +35,7 @@ export function removeWheels(): void {
 const unpacked = (release: string) => join(state, "pack", `torch-${release}`);
 const wheelFolder = (requirement: string) => join(wheels, requirement.replaceAll(/[^\w.-]+/g, "-"));
 
-/** With the index that pip is configured with; what constrains versions is meant for what people install. */
+/** Downloads with pip from its configured index, without its constraints on versions. */
 async function download(requirement: string): Promise<string> {
   const folder = wheelFolder(requirement);
   const found = () => existsSync(folder) && readdirSync(folder).find((name) => name.endsWith(".whl"));
@@ -56,7 +56,7 @@ async function download(requirement: string): Promise<string> {
   return join(folder, found() || "");
 }
 
-/** Python's own unzip is everywhere where pip is. */
+/** Unzips with Python, which pip needs anyway. */
 async function unpack(wheel: string, folder: string, patterns: readonly string[]): Promise<void> {
   const script = `import fnmatch, sys, zipfile
 wheel, folder, *patterns = sys.argv[1:]

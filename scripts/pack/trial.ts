@@ -1,8 +1,8 @@
-/** Does what somebody does who has nothing but a command line, in an empty home, and says how long each step takes. */
+/** Uses a command line in an empty home, and prints how long each step takes. */
 import { clientOf, follow } from "../../test/helpers/cli.ts";
 import { tempDir } from "../../test/helpers/temp-dir.ts";
 
-/** From nothing to an answer, then to an executable of the model. */
+/** Makes a model, serves it, and makes an executable and an image of it. */
 export async function tryCommandLine(sconce: string, env: Readonly<Record<string, string>> = {}): Promise<void> {
   await using dir = await tempDir();
   const start = (args: readonly string[]) => {

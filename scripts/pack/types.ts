@@ -1,4 +1,4 @@
-/** The type declarations of what authors import, for compilers that know no Bun. */
+/** Writes the type declarations of the module that authors import, for compilers without the types of Bun. */
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { run } from "../setup/command.ts";
@@ -27,7 +27,7 @@ export async function writeTypes(folder: string): Promise<void> {
   for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" })) {
     if (!name.endsWith(".d.ts")) continue;
     const path = join(folder, name);
-    // Imports of .ts files are an error wherever that is not switched on.
+    // By default, imports of .ts files are errors.
     writeFileSync(path, readFileSync(path, "utf8").replaceAll(/(?<=(?:from |import\()"\.{1,2}\/[^"]*)\.ts"/g, '.js"'));
   }
 }

@@ -1,6 +1,6 @@
-/** The oldest systems that binaries run on, as the name of a wheel says it (PEP 600). */
+/** The platform tag of a wheel: the oldest systems that its binaries run on (PEP 600). */
 
-/** By what is asked of libstdc++, 3.4.N: the glibc of the first systems that have it, as auditwheel's policies say. */
+/** Pairs of a version of libstdc++ (3.4.N) and the glibc (2.N) of the first systems with it, from auditwheel's policies. */
 const glibcOf: readonly (readonly [number, number])[] = [
   [24, 28],
   [28, 31],

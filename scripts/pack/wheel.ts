@@ -1,4 +1,4 @@
-/** The wheel sconce-serve: the whole command line as one executable, which takes the torch beside it, and an addon for each minor of torch. */
+/** The wheel sconce-serve: the command line as an executable without libtorch, and an addon for each minor of torch. */
 import { mkdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { formatBytes } from "../../src/base/bytes.ts";
@@ -28,7 +28,7 @@ export async function pack({ isTried, minors }: PackOptions): Promise<void> {
   if (isTried) await tryWheel(path);
 }
 
-/** In an environment of its own, which has the torch of the set-up. */
+/** Installs the wheel in a new virtual environment with the torch of the set-up. */
 async function tryWheel(wheel: string): Promise<void> {
   const libtorch = readLibtorch();
   if (!libtorch?.python) throw new Error("the set-up found no Python that has torch");
@@ -49,7 +49,7 @@ export interface WheelOptions {
   /** The command line, without libtorch. */
   readonly executable: string;
   readonly addons: Addons;
-  /** How hard it is compressed, 0 to 9. */
+  /** Compression level, 0 to 9. */
   readonly level?: number;
 }
 

@@ -108,7 +108,7 @@ export function keepAddon(made: string, minor: string): void {
   writeFileSync(join(folder, "sources"), `${sourcesDigest()}\n`);
 }
 
-/** Replaces the files by new ones: overwriting a library crashes a server that has loaded it. */
+/** Replaces files by renaming. A process that has loaded a library would crash if its bytes changed. */
 function copyAddon(from: string, to: string): void {
   for (const name of names) {
     copyFileSync(join(from, name), join(to, `${name}.new`));

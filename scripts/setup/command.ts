@@ -1,8 +1,7 @@
-/** Runs the commands of the steps: what they print is hidden unless they fail or the user asked to see it. */
-
+/** Runs commands. Their output is shown only after a failure, or with --verbose. */
 import { root } from "./step.ts";
 
-/** The set-up cannot go on; the lines say why and what to do, and are shown as they are. */
+/** The set-up cannot continue. The lines state the reason and the fix, and are printed unchanged. */
 export class Failure extends Error {
   readonly lines: string[];
 
@@ -19,7 +18,7 @@ export interface CommandOptions {
 
 const shownLines = 40;
 
-/** Throws a `Failure` with the last lines of what the command printed if it does not end with code 0. */
+/** @throws Failure with the last lines of the output if the exit code is not 0 */
 export async function run(command: string[], { verbose, env = {} }: CommandOptions): Promise<void> {
   const child = start(command, { ...process.env, ...env }, verbose ? "inherit" : "pipe");
   const release = endWithUs(child);
@@ -34,7 +33,7 @@ export async function run(command: string[], { verbose, env = {} }: CommandOptio
   throw new Failure([...(verbose ? [] : lines), `This ${end}: ${command.join(" ")}`, ...(verbose ? [] : [more])]);
 }
 
-/** Standard output of a short command, or undefined if it cannot be run or fails. */
+/** Standard output of a short command; undefined if the command fails. */
 export async function ask(command: string[]): Promise<string | undefined> {
   try {
     const child = Bun.spawn(command, { cwd: root, stdin: "ignore", stdout: "pipe", stderr: "ignore" });
@@ -45,7 +44,7 @@ export async function ask(command: string[]): Promise<string | undefined> {
   }
 }
 
-/** One line about a tool that is not there. Packages are named as the package managers spell them. */
+/** A line about a missing tool, with the command that installs it. */
 export function missingTool(
   what: string,
   { apt, dnf = apt, brew = apt }: { apt: string; dnf?: string; brew?: string },
@@ -70,7 +69,7 @@ async function collect(stream: ReadableStream<Uint8Array> | undefined | number, 
   for await (const chunk of stream) printed.push(decoder.decode(chunk, { stream: true }));
 }
 
-/** A signal sent to this process alone must not leave pip or a compiler at work behind it. */
+/** Ends pip or a compiler together with this process. */
 function endWithUs(child: Bun.Subprocess): () => void {
   const signals = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
   const end = (signal: keyof typeof signals) => {

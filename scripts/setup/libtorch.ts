@@ -74,7 +74,7 @@ export function readLibtorch(): Libtorch | undefined {
   return text === undefined ? undefined : JSON.parse(text);
 }
 
-/** Variables with which that Python finds torch. It may cache compiled modules, since the folder belongs to the checkout. */
+/** Variables for that Python to find torch. Python caches compiled modules, since the folder belongs to the checkout. */
 export function pythonVariables({ path }: { readonly path: string | null }): Record<string, string> {
   return path === null ? {} : { PYTHONPATH: path, PYTHONDONTWRITEBYTECODE: "" };
 }
@@ -95,7 +95,7 @@ function fromVariable(value: string, python: Python | undefined): Found {
   return { ...described(folder, build), python: readerOf(folder, python), source: "from $LIBTORCH" };
 }
 
-/** The Python on the PATH, if it can import a torch: that of the folder, or a supported one of its own. */
+/** The Python on the PATH, if it can import the torch in the folder or another supported torch. */
 function readerOf(folder: string, python: Python | undefined): Libtorch["python"] {
   if (python === undefined) return null;
   const isOwn = python.torch !== null && resolve(python.torch) === folder;

@@ -1,5 +1,4 @@
-/** Step "packages": exactly what bun.lock names, without any install script. */
-
+/** Step "packages": installs the packages of bun.lock, without install scripts. */
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { run } from "./command.ts";
@@ -19,12 +18,12 @@ export const packages: Step = {
   missingTools: async () => [],
 
   async run({ line, verbose }) {
-    line.update("installing what bun.lock names");
-    // npm resolves versions by itself and does not know bun.lock: what it left is not mixed with ours.
+    line.update("installing the packages of bun.lock");
+    // npm ignores bun.lock and installs other versions.
     if (wasFilledByNpm()) rmSync(join(root, "node_modules"), { recursive: true });
     const cache = `--cache-dir=${join(state, "cache")}`;
     await run([process.execPath, "install", "--frozen-lockfile", "--ignore-scripts", cache], { verbose });
-    return "as bun.lock names them";
+    return "of bun.lock";
   },
 };
 

@@ -1,5 +1,4 @@
-/** Step "page": build/page, what a browser loads of the model's page, bundled from src/server/page/client. */
-
+/** Step "page": bundles src/server/page/client for browsers, into build/page. */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { run } from "./command.ts";
@@ -24,7 +23,7 @@ export const page: Step = {
   missingTools: async () => [],
 
   async run({ verbose }) {
-    // In a process of its own: this one has looked for node_modules before they were there, and remembers that.
+    // A new process: Bun caches that this one found no node_modules when it started.
     const command = [
       process.execPath,
       "build",

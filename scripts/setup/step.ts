@@ -14,7 +14,7 @@ export interface Step {
   inputs(): string | undefined;
   /** Whether the results still exist. */
   isIntact(): boolean;
-  /** One line for each missing tool. */
+  /** @returns a line for each missing tool */
   missingTools(): Promise<string[]>;
   /** @returns a summary in a few words */
   run(context: StepContext): Promise<string>;
@@ -25,7 +25,7 @@ export interface StepContext {
   verbose: boolean;
 }
 
-/** One set-up runs at a time in a checkout; others wait, and then find the work done. */
+/** Allows one set-up at a time in a checkout. Others wait, and then find the work done. */
 export async function withLock(work: () => Promise<void>): Promise<void> {
   mkdirSync(state, { recursive: true });
   const onWait = () => console.error(line(" ", "set-up", "another one is at work in this checkout; waiting for it"));
@@ -39,7 +39,7 @@ export function isDone(step: Step): boolean {
 }
 
 export async function perform(step: Step, { verbose }: { verbose: boolean }): Promise<void> {
-  // A step that is interrupted has no stamp, so it runs again.
+  // Without a stamp, an interrupted step runs again.
   rmSync(stampPath(step.name), { force: true });
   const progress = new StepLine(step.name, "…");
   try {

@@ -19,17 +19,15 @@ export interface ExchangeRules {
   /** The longest time without a byte sent or received. */
   readonly silenceMs: number;
   readonly maxRedirects: number;
-  /** Options of the connection, for example a certificate authority. */
-  readonly connection?: BunFetchRequestInit;
   /** Throws if a redirect must not be followed. */
-  checkRedirect?(to: URL): Promise<void>;
+  checkRedirect(to: URL): Promise<void>;
   /** The error for a connection that failed. */
   failure(url: URL, error: unknown): unknown;
   /** The error for a redirect that is not followed. */
   refusedRedirect(from: URL, why: string): SconceError;
 }
 
-const redirectStatuses = new Set([301, 302, 303, 307, 308]);
+export const redirectStatuses: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 /** A registry hashes a large blob before it answers. */
 const ANSWER_SILENCES = 10;
 const smallBytes = 1024 * 1024;
@@ -104,17 +102,16 @@ export class Exchange implements AsyncDisposable {
       const to = URL.canParse(location, this.#url.href) ? new URL(location, this.#url) : undefined;
       const isSafe = to?.protocol === "https:" || (to?.protocol === "http:" && this.#url.protocol === "http:");
       if (to === undefined || !isSafe) throw refusedRedirect(this.#url, "redirects to something else than https");
-      await checkRedirect?.(to);
+      await checkRedirect(to);
       this.#url = to;
     }
   }
 
   async #send(): Promise<Response> {
     const { method, headers, body } = this.#request;
-    const { connection, failure } = this.#rules;
+    const { failure } = this.#rules;
     try {
       return await send(this.#url, {
-        ...connection,
         method,
         headers: { ...headers(this.#url), ...(isLarge(body) && { "Content-Length": String(body.size) }) },
         ...(body !== undefined && { body: isLarge(body) ? this.#watched(body) : body }),

@@ -5,6 +5,7 @@ import { urlLabel } from "../../author/url-label.ts";
 import { SconceError } from "../../base/errors.ts";
 import type { AddressGuard } from "../../machine/network/address-guard.ts";
 import { decodeContent, encodingOf } from "../../machine/network/content-encoding.ts";
+import { redirectStatuses } from "../../machine/network/exchange.ts";
 import { codeOf, GuardedRequests } from "../../machine/network/guarded-requests.ts";
 import type { FileCharge } from "../memory/file-memory.ts";
 
@@ -38,7 +39,6 @@ interface Fetching {
   readonly charge: FileCharge | undefined;
 }
 
-const redirectStatuses = new Set([301, 302, 303, 307, 308]);
 const maxUrlLength = 8192;
 /**
  * What a file of unknown length is charged before it is read, or its limit where that is less. At once, not as it comes: files that each have a

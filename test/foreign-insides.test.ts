@@ -1,0 +1,50 @@
+/** Files that rely on internals of packages, with the versions that they were written for. Check the file at each update. */
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+import { z } from "zod";
+import { readLibtorch } from "../scripts/setup/libtorch.ts";
+import { torchMinors } from "../src/machine/libtorch/libtorch-build.ts";
+
+const root = join(import.meta.dir, "..");
+const { dependencies } = z
+  .object({ dependencies: z.record(z.string(), z.string()) })
+  .parse(await Bun.file(join(root, "package.json")).json());
+
+/** Files of `src` whose code matches. */
+async function filesWith(pattern: RegExp): Promise<string[]> {
+  const files: string[] = [];
+  for await (const path of new Bun.Glob("src/**/*.ts").scan(root)) {
+    const code = (await Bun.file(join(root, path)).text()).replaceAll(/^\s*(\/\/|\/?\*).*$/gm, "");
+    if (pattern.test(code)) files.push(path);
+  }
+  return files.sort();
+}
+
+test("src/author/fault-limit.ts alone replaces zod's parse and run, of zod 4.6.7", async () => {
+  expect(await filesWith(/_zod\.(parse|run)\b/)).toEqual(["src/author/fault-limit.ts"]);
+  expect(dependencies.zod).toBe("4.6.7");
+});
+
+test("src/cli/commands/plain/package-source.ts alone reads the C++ that torch 2.11 to 2.15 generate", async () => {
+  expect(await filesWith(/inputs_info_|assert_size_stride/)).toEqual(["src/cli/commands/plain/package-source.ts"]);
+  expect([torchMinors[0], torchMinors.at(-1)]).toEqual(["2.11", "2.15"]);
+});
+
+const schema = join(readLibtorch()?.root ?? "", "_export/serde/schema.py");
+
+test.skipIf(!(await Bun.file(schema).exists()))(
+  "three files read torch's schema of exported programs, version 8 (skipped for a libtorch without Python)",
+  async () => {
+    expect(await filesWith(/\bgraph_module\b.*z\.looseObject/)).toEqual([
+      "src/cli/commands/plain/exported-program.ts",
+      "src/engine/native/program-graph.ts",
+      "src/engine/native/program-training.ts",
+    ]);
+    expect(await Bun.file(schema).text()).toMatch(/^SCHEMA_VERSION = \(8, \d+\)$/m);
+  },
+);
+
+test("no module of src imports an inner file of a package", async () => {
+  const inner = /from "(?!#|node:|bun:|\.)(?:@[\w-]+\/)?[\w.-]+\/(?:lib|dist|src)\//;
+  expect(await filesWith(inner)).toEqual([]);
+});
