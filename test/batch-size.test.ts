@@ -1,4 +1,4 @@
-/** Batches larger than the weights were compiled for are refused before anything runs, and not tried by --tune. */
+/** Batches larger than the weights were compiled for are refused before anything runs, and skipped by tune. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { copyFile, readFile } from "node:fs/promises";
 import { openSession } from "../src/engine/native/binding.ts";

@@ -1,4 +1,4 @@
-/** `sconce dev`: a folder that is served anew whenever it changes. */
+/** `sconce dev` serves a folder and reloads it after changes. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -57,7 +57,7 @@ afterAll(async () => {
   await dir[Symbol.asyncDispose]();
 });
 
-test("where the code fails at first that is one line with its place, and the port answers with 503 until it works", async () => {
+test("logs an error of the first code in one line with its place, and answers 503 until the code works", async () => {
   const line = await dev.line("ERROR");
   expect(line).toContain("the model's code failed while loading: not yet (model.ts:1); http://127.0.0.1:");
   expect(line).toEndWith("answers with 503 until a file changes");
@@ -68,7 +68,7 @@ test("where the code fails at first that is one line with its place, and the por
   expect(await predicted()).toBe("hello first 3");
 });
 
-test("code that changed, wherever it is imported from, is served anew with the weights that are loaded; every request in between is answered", async () => {
+test("reloads changed code and imports, keeps the loaded weights, and answers every request meanwhile", async () => {
   let isOver = false;
   const answers = new Set([await predicted()]);
   const asking = Promise.all(
@@ -86,14 +86,14 @@ test("code that changed, wherever it is imported from, is served anew with the w
   expect([...answers]).toEqual(["hello first 3", "bye first 3"]);
 });
 
-test("an error of the new code leaves the last one that worked", async () => {
+test("keeps serving the last working code after an error", async () => {
   const unfit = await next("ERROR", () => save(modelText({ preprocess: '() => { throw new Error("nor so"); }' })));
   expect(unfit).toMatch(/preprocess failed: nor so \(model\.ts:\d+\); the last one that worked is served/);
   expect(await predicted()).toBe("bye first 3");
   await next("As before", () => save(giving("first")));
 });
 
-test("weights that changed are loaded", async () => {
+test("loads changed weights", async () => {
   const loaded = await next("is served anew", () =>
     copyFile(join(modelFolder("lab"), "lab.pt"), dir.join("model", "lab.pt")),
   );
@@ -101,17 +101,17 @@ test("weights that changed are loaded", async () => {
   expect(await predicted()).toBe("bye first 3");
 });
 
-test("weights that do not work leave those that did; ones that work are served from then on", async () => {
+test("keeps the last working weights after an error, and serves later weights that work", async () => {
   const weights = dir.join("model", "lab.pt");
   const line = await next("ERROR", () => Bun.write(weights, "no weights"));
   expect(line).toContain("the last one that worked is served");
   await next("is served anew", () => copyFile(join(modelFolder("lab"), "lab.pt"), weights));
-  // The one before has ended, and taken away what it had.
+  // The previous engine has ended and removed its files.
   await until(async () => (await inRole(dev.pid, "front")).length === 1);
   expect(await predicted()).toBe("bye first 3");
 });
 
-test("Ctrl-C ends all of it in order", async () => {
+test("Ctrl-C ends all processes in order", async () => {
   dev.kill("SIGINT");
   expect(await dev.exited).toBe(0);
   expect(dev.lines.at(-1)).toContain("Stopped");

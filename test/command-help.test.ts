@@ -1,6 +1,6 @@
 /**
- * Help, compared with `snapshots/help-*.txt`, and docs/cli.md; `UPDATE_HELP=1 bun test test/command-help.test.ts` writes
- * both anew.
+ * Help, compared with `snapshots/help-*.txt`, and docs/cli.md; `UPDATE_HELP=1 bun test test/command-help.test.ts` updates
+ * both.
  */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readFile } from "node:fs/promises";
@@ -73,7 +73,7 @@ test("no command shows more than 25 options without --all", () => {
   }
 });
 
-test("sconce help NAME is sconce NAME --help, and of an unknown name a wrong call", async () => {
+test("sconce help NAME prints the same as sconce NAME --help, and refuses an unknown name", async () => {
   expect((await cli(["help", "tag"])).stdout).toBe((await cli(["tag", "-h"])).stdout);
   expect(await cli(["help", "tagg"])).toMatchObject({
     code: 2,
@@ -114,7 +114,7 @@ describe("every option of every command", () => {
     expect(variables.size).toBe(Object.keys(command.options).length);
   });
 
-  test("is read from its flag, else its variable, else its default", () => {
+  test("is read from its flag, else from its variable, else it has its default", () => {
     const text = z.string().transform((given) => `read ${given}`);
     const table = {
       sconceTestOne: option({ description: "", default: "default", parse: text }),

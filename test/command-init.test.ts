@@ -1,4 +1,4 @@
-/** `init`: the folder it writes type-checks, builds, predicts and serves as it is, wherever it lies. */
+/** `init` writes a folder that type-checks, builds, predicts and serves unchanged. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { cp, mkdir, readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
@@ -35,14 +35,14 @@ async function compile(folder: string): Promise<{ code: number; output: string }
   return { code: await child.exited, output: await child.stdout.text() };
 }
 
-test("says what it wrote and what to do next, with names that can be pasted", async () => {
+test("lists the written files and the next commands, ready to paste", async () => {
   expect({ code: written.code, stderr: written.stderr }).toEqual({ code: 0, stderr: "" });
   expect((await readdir(dir.join("Paint Shop"))).sort()).toEqual(files);
   for (const file of files) if (file !== ".sconce") expect(written.stdout).toContain(file);
   expect(written.stdout).toContain("  sconce build 'Paint Shop'\n  sconce predict paint-shop colour=#ff8800\n");
 });
 
-test("the folder type-checks outside this checkout, and a wrong field in it does not", async () => {
+test("the folder type-checks outside this checkout; a wrong field is a type error", async () => {
   expect(await compile(dir.join("Paint Shop"))).toEqual({ code: 0, output: "" });
   await cli(["init", "wrong"], { cwd: dir.path });
   const text = await readFile(dir.join("wrong", "model.ts"), "utf8");
@@ -52,7 +52,7 @@ test("the folder type-checks outside this checkout, and a wrong field in it does
   expect(output).toMatch(/^\S*model\.ts\(\d+,\d+\): error TS\d+/);
 });
 
-test("a folder for weights with several inputs, outputs and free sizes type-checks as well", async () => {
+test("a folder made from weights with several inputs, outputs and free sizes type-checks", async () => {
   const { path } = await fixtures();
   const inputs = ["--input", "ids=int64[N,T]", "--input", "mask=float32[N,T]"];
   const { code, stdout } = await cli(["init", "texts", "--from", path("tokens.pt"), ...inputs], { cwd: dir.path });
@@ -60,7 +60,7 @@ test("a folder for weights with several inputs, outputs and free sizes type-chec
   expect(await compile(dir.join("texts"))).toEqual({ code: 0, output: "" });
 });
 
-test("the folder names no path of this machine, and type-checks where a colleague has cloned it and linked the types", async () => {
+test("the folder contains no path of this machine, and type-checks in a clone after init --link", async () => {
   await cp(dir.join("Paint Shop"), dir.join("clone"), {
     recursive: true,
     filter: (path) => !path.endsWith(".sconce"),
@@ -91,7 +91,7 @@ test("the types stay where npm installs a package", async () => {
   expect(await compile(dir.join("packaged"))).toEqual({ code: 0, output: "" });
 });
 
-test("check runs the type checker: an error that build leaves in is found, and a missing link is made again", async () => {
+test("check finds type errors and restores a missing link to the types", async () => {
   const folder = dir.join("unchecked");
   await cp(dir.join("Paint Shop"), folder, { recursive: true, filter: (path) => !path.endsWith(".sconce") });
   const checked = async () => JSON.parse((await cli(["check", folder, "--json"])).stdout).findings;
@@ -100,7 +100,7 @@ test("check runs the type checker: an error that build leaves in is found, and a
   await Bun.write(join(folder, "model.ts"), text.replace("batchSize: 32", 'batchSize: 32 as unknown as "32"'));
   const message = expect.stringMatching(/^model\.ts\(\d+,\d+\): error TS\d+: /);
   expect(await checked()).toEqual([{ mistake: "types", message, effect: "unseen" }]);
-  // The compiler of the folder goes before that of sconce.
+  // The folder's compiler takes precedence over sconce's compiler.
   await Bun.write(join(folder, "node_modules/typescript/package.json"), '{ "bin": { "tsc": "tsc.js" } }');
   await Bun.write(
     join(folder, "node_modules/typescript/tsc.js"),
@@ -109,7 +109,7 @@ test("check runs the type checker: an error that build leaves in is found, and a
   expect(await checked()).toMatchObject([{ message: "model.ts(1,1): error TS1: own" }]);
 });
 
-test("check takes the settings of a project around the folder, with the packages that they name", async () => {
+test("check uses the tsconfig.json of a project around the folder", async () => {
   await Bun.write(dir.join("project/node_modules/globals/index.d.ts"), "declare const ours: string;");
   await Bun.write(
     dir.join("project/node_modules/globals/package.json"),
@@ -122,7 +122,7 @@ test("check takes the settings of a project around the folder, with the packages
   expect(errors).toEqual([expect.stringMatching(/^model\.ts\(1,14\): error TS2322: Type 'string' is not assignable/)]);
 });
 
-test("check says by name where there is no TypeScript", async () => {
+test("check names the missing package if there is no TypeScript", async () => {
   await cp(dir.join("Paint Shop"), dir.join("untyped"), { recursive: true, verbatimSymlinks: true });
   await Bun.write(dir.join("untyped", "yarn.lock"), "");
   setSources(async () => dir.path);
@@ -134,7 +134,7 @@ test("check says by name where there is no TypeScript", async () => {
   }
 });
 
-test("in a folder with sconce installed, the types are those of the package, and nothing is linked", async () => {
+test("in a folder with sconce installed, the types come from the package, without a link", async () => {
   await Bun.write(dir.join("installed/node_modules/sconce/package.json"), '{ "name": "sconce" }');
   expect((await cli(["init", "installed"], { cwd: dir.path })).code).toBe(0);
   const { extends: path } = await Bun.file(dir.join("installed/tsconfig.json")).json();
@@ -142,11 +142,11 @@ test("in a folder with sconce installed, the types are those of the package, and
   expect(await readdir(dir.join("installed"))).not.toContain(".sconce");
 });
 
-test("says how to have the command where it is not on the PATH", () => {
+test("prints how to put the command on the PATH", () => {
   expect(written.stdout).toContain(`ln -s ${join(root, "scripts", "sconce")} ~/.local/bin/`);
 });
 
-test("the folder builds, predicts and serves as it is", async () => {
+test("the folder builds, predicts and serves unchanged", async () => {
   await using store = await storeWith(dir.join("Paint Shop"));
   const named = async (colour: string) => {
     const { stdout } = await cli(["predict", "paint-shop", `colour=${colour}`], { env: { SCONCE_HOME: store.home } });
@@ -158,7 +158,7 @@ test("the folder builds, predicts and serves as it is", async () => {
   expect(outputs?.map(({ name }) => name)).toEqual(["green", "white"]);
 });
 
-test("the names of model.ts are those of the colours in export.py, in their order", async () => {
+test("model.ts has the same colour names as export.py, in the same order", async () => {
   const [model, script] = await Promise.all(
     ["model.ts", "export.py"].map((file) => readFile(dir.join("Paint Shop", file), "utf8")),
   );
@@ -166,7 +166,7 @@ test("the names of model.ts are those of the colours in export.py, in their orde
   expect(names).toEqual([...(script ?? "").matchAll(/^ {4}\(.*\), {2}# (\w+)$/gm)].map(([, name]) => name));
 });
 
-test("--name names the model; the folder may be there when it is empty but for a repository", async () => {
+test("--name names the model; the folder may contain an empty repository", async () => {
   await mkdir(dir.join("named", ".git"), { recursive: true });
   const { code, stdout } = await cli(["init", "named", "--name", "team/paint"], { cwd: dir.path });
   expect(code).toBe(0);

@@ -1,4 +1,4 @@
-/** The command line: what it takes, what it refuses and how, what it prints. */
+/** The command line: accepted and refused calls, and their output. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { cp } from "node:fs/promises";
 import { runCommand } from "citty";
@@ -27,7 +27,7 @@ afterAll(() => store[Symbol.asyncDispose]());
 const run = (args: readonly string[], env: Record<string, string> = {}): Promise<CliResult> =>
   cli(args, { env: { SCONCE_HOME: store.home, ...env } });
 
-/** One line on standard error, nothing on standard output, exit code 2. */
+/** Expects a single line on standard error, nothing on standard output, and exit code 2. */
 async function usageFault(args: readonly string[], env: Record<string, string> = {}): Promise<string> {
   const { code, stdout, stderr } = await run(args, env);
   expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
@@ -99,14 +99,14 @@ describe("a wrong call is refused:", () => {
     },
   );
 
-  test("a bad variable, by its name", async () => {
+  test("a bad value of a variable is refused with the variable's name", async () => {
     const line = await usageFault(["serve"], { SCONCE_BATCH_SIZE: "many" });
     expect(line).toContain('SCONCE_BATCH_SIZE must be a whole number from 1 to 65536, not "many"');
   });
 });
 
 describe("variables", () => {
-  test("of no option are named in one line, with the name that was meant", async () => {
+  test("without an option are listed in one warning, each with the nearest known name", async () => {
     const { code, stderr } = await run(["models"], {
       SCONCE_BATCHSIZE: "4",
       SCONCE_OTHER_THING: "1",
@@ -119,7 +119,7 @@ describe("variables", () => {
     expect(stderr).toContain("did you mean SCONCE_BATCH_SIZE?");
   });
 
-  test("of options of other commands, and of Kubernetes for its services, are not named", async () => {
+  test("of other commands' options, and of Kubernetes services, cause no warning", async () => {
     const { stderr } = await run(["models"], {
       SCONCE_BATCH_SIZE: "4",
       SCONCE_MODEL_INPUT: "x",
@@ -131,24 +131,24 @@ describe("variables", () => {
 });
 
 describe("a flag", () => {
-  test("goes before its variable", async () => {
+  test("takes precedence over its variable", async () => {
     expect(await usageFault(["serve", "--port", "x"], { SCONCE_PORT: "1" })).toContain("--port");
   });
 
-  test("of the port also goes before PORT, which counts where SCONCE_PORT is not set", async () => {
+  test("--port takes precedence over SCONCE_PORT, and SCONCE_PORT over PORT", async () => {
     expect(await usageFault(["serve", "--port", "x"], { PORT: "y" })).toContain("--port");
     expect(await usageFault(["serve"], { SCONCE_PORT: "x", PORT: "y" })).toContain("SCONCE_PORT must be");
     expect(await usageFault(["serve"], { PORT: "y" })).toContain("PORT must be a whole number");
   });
 
-  test("comes with a stack only for those who debug", async () => {
+  test("--log-level debug adds the stack to an error", async () => {
     expect((await run(["serve", "none"])).stderr.split("\n").length).toBe(2);
     expect((await run(["serve", "none", "--log-level", "debug"])).stderr).toMatch(/^sconce: .*\n(.*\n)*.*\bat /);
   });
 });
 
 describe("help", () => {
-  test("of all lists the commands", async () => {
+  test("of the program lists the commands", async () => {
     for (const args of [["--help"], []]) {
       const { code, stdout } = await run(args);
       expect(code).toBe(0);
@@ -177,7 +177,7 @@ describe("help", () => {
     expect(stdout).toBe(Bun.stripANSI(stdout));
   });
 
-  test("is shown whatever else is wrong", async () => {
+  test("is shown even if other arguments are wrong", async () => {
     expect((await run(["serve", "--port", "x", "-h"])).code).toBe(0);
   });
 });
@@ -204,14 +204,14 @@ describe("build", () => {
     expect(second.stdout).toBe(first.stdout);
   });
 
-  test("gives the same tag from every folder and wherever the model lies; by default it takes the folder it is called in", async () => {
+  test("builds the working directory by default; the tag does not depend on the folder", async () => {
     await using copy = await tempDir();
     await cp(modelFolder("lab"), copy.path, { recursive: true });
     const { stdout } = await cli(["build", "--allow-random"], { cwd: copy.path, env: { SCONCE_HOME: home.path } });
     expect(stdout).toBe((await built(modelFolder("lab"))).stdout);
   });
 
-  test("with other weights leaves latest to the folder's own, unless there are none", async () => {
+  test("with --weights moves latest only if the model has no other build", async () => {
     await using folder = await tempDir();
     await using home = await tempDir();
     const built = async (description: string, ...args: string[]) => {
@@ -229,7 +229,7 @@ describe("build", () => {
     expect(await latest()).toBe("third");
   });
 
-  test("takes a name and a tag, which it prints and keeps", async () => {
+  test("-t names and tags the model, as in docker build", async () => {
     const { stdout } = await built(modelFolder("lab"), "-t", "team/lab:v1");
     expect(stdout).toBe("team/lab:v1\n");
     const listed = JSON.parse((await cli(["models", "--json"], { env: { SCONCE_HOME: home.path } })).stdout);

@@ -1,4 +1,4 @@
-/** What commands tell of their work: JSON lines for programs, colours for terminals alone, progress of long copies. */
+/** The log of commands: JSON lines for programs, colours on terminals only, progress of long copies. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { Progress } from "../src/base/progress.ts";
 import { cli } from "./helpers/cli.ts";
@@ -26,12 +26,12 @@ describe("--log-format json", () => {
     expect(JSON.parse(result.stderr)).toEqual({ ...entry("error", message), code: errorCode });
   });
 
-  test("is obeyed as SCONCE_LOG_FORMAT by wrong calls, too", async () => {
+  test("SCONCE_LOG_FORMAT also applies to errors of wrong calls", async () => {
     const { stderr } = await cli(["models", "--jsn"], { env: { SCONCE_LOG_FORMAT: "json" } });
     expect(JSON.parse(stderr).level).toBe("error");
   });
 
-  test("makes warnings JSON lines; the result stays what it is", async () => {
+  test("makes warnings JSON lines and leaves the result unchanged", async () => {
     await using dir = await tempDir();
     await using home = await tempDir();
     const folder = await writeModel(dir, modelText({ example: undefined }));
@@ -44,7 +44,7 @@ describe("--log-format json", () => {
 });
 
 describe("log lines", () => {
-  test("have colours where standard error is a terminal, not where it is a file, whatever standard output is", async () => {
+  test("have colours only if standard error is a terminal", async () => {
     await using dir = await tempDir();
     await using home = await tempDir();
     const folder = await writeModel(dir, modelText({ example: undefined }));
@@ -95,11 +95,11 @@ describe("the progress of a copy", () => {
     [6000, (total * 3) / 4],
   ] as const;
 
-  test("that takes less than a second is nothing", () => {
+  test("is not shown for copies of less than a second", () => {
     expect([copy(quick, { isTTY: true }), copy(quick, { isJson: true })]).toEqual([[], []]);
   });
 
-  test("that takes longer is a line on a terminal, written over ten times a second at most, and gone at the end", () => {
+  test("is a line on a terminal, updated at most ten times a second and erased at the end", () => {
     const line = (text: string) => `\r\u001b[KCopying model.pt: ${text}`;
     expect(copy(slow, { isTTY: true })).toEqual([
       line("1.0 MiB of 4.0 MiB (25 %)"),
@@ -109,7 +109,7 @@ describe("the progress of a copy", () => {
     ]);
   });
 
-  test("is a line every five seconds for programs, and nothing in a pipe", () => {
+  test("is a JSON line every five seconds for programs, and nothing in a pipe", () => {
     expect(copy(slow, { isJson: true })).toEqual([
       "Copying model.pt: 1.0 MiB of 4.0 MiB (25 %)",
       "Copying model.pt: 3.0 MiB of 4.0 MiB (75 %)",

@@ -1,4 +1,4 @@
-/** `tag`, `rm`, `inspect`: the commands that work on the store alone. */
+/** `tag`, `rm` and `inspect`: commands on the store. */
 import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { rm } from "node:fs/promises";
 import { ModelStore, type ModelSummary, type PutResult } from "../src/package/store/store.ts";
@@ -58,13 +58,13 @@ describe("serve without a name", () => {
 });
 
 describe("tag", () => {
-  test("gives a model one more tag, in its own or another repository, and prints the reference", async () => {
+  test("adds a tag in the same or another repository, and prints the reference", async () => {
     expect(await run("tag", "digits", "digits:v1")).toEqual({ code: 0, stdout: "digits:v1\n", stderr: "" });
     expect(await run("tag", digits.reference, "team/reader")).toMatchObject({ stdout: "team/reader:latest\n" });
     expect(await tags()).toEqual({ digits: [digits.tag, "latest", "v1"], "team/reader": ["latest"] });
   });
 
-  test("moves a tag that stood for another model", async () => {
+  test("moves an existing tag from another model", async () => {
     await store.put({ repository: "digits", tags: ["v1"], config: modelConfig(), layers: modelLayers("new") });
     await run("tag", `digits@${digits.digest}`, "digits:v1");
     expect((await store.resolve("digits:v1")).digest).toBe(digits.digest);
@@ -85,7 +85,7 @@ describe("tag", () => {
 });
 
 describe("rm", () => {
-  test("removes one tag, says which others keep the model, and that nothing was freed", async () => {
+  test("removes one tag and lists the other tags of the model, which stays", async () => {
     store.tag("digits", "digits:v1");
     const { code, stdout, stderr } = await run("rm", "digits");
     expect({ code, stdout }).toEqual({ code: 0, stdout: "Untagged digits:latest\n" });
@@ -95,7 +95,7 @@ describe("rm", () => {
     expect(await tags()).toEqual({ digits: [digits.tag, "v1"] });
   });
 
-  test("removes the model with the last tag that was given, or with the generated one, and says how much was freed", async () => {
+  test("removes the model with its last named tag or its generated tag, and prints the freed size", async () => {
     const { stdout } = await run("rm", "digits");
     expect(stdout).toMatch(
       new RegExp(`^Untagged ${digits.reference}\nUntagged digits:latest\nFreed [1-9][\\d.]* (B|KiB)\n$`),
@@ -117,14 +117,14 @@ describe("rm", () => {
     expect(await tags()).toEqual({ digits: [other.tag, "latest"] });
   });
 
-  test("of several removes those that are there, and fails with what is not", async () => {
+  test("removes the existing models of several, and fails for the others", async () => {
     store.tag("digits", "digits:v1");
     const { code, stdout, stderr } = await run("rm", "nope", "digits", "digits:v9");
     expect({ code, stdout }).toEqual({ code: 1, stdout: "Untagged digits:latest\n" });
     expect(stderr).toContain('sconce: no model "nope" in the store (models: digits); model "digits" has no tag "v9"');
   });
 
-  test("--force takes what is not there for removed", async () => {
+  test("--force ignores missing models", async () => {
     expect(await run("rm", "-f", "nope", "digits:v9")).toEqual({ code: 0, stdout: "", stderr: "" });
   });
 
@@ -158,7 +158,7 @@ describe("inspect", () => {
     }
   });
 
-  test("cuts data URIs short, and leaves them whole with --full", async () => {
+  test("shortens data URIs, except with --full", async () => {
     const uri = `data:image/png;base64,${"A".repeat(400)}`;
     const config = modelConfig({ example: { image: uri } });
     await store.put({ repository: "long", config, layers: modelLayers("long") });
@@ -167,12 +167,12 @@ describe("inspect", () => {
     expect(stdout).toContain('"image": "data:image/png;base64,AAAAAAAAAAAAAAAAAA… (300 B)"');
   });
 
-  test("of a model that is not there fails", async () => {
+  test("fails for an unknown model", async () => {
     expect(await run("inspect", "digits:v9")).toMatchObject({ code: 1, stdout: "" });
   });
 });
 
-test("models says which models are damaged, and goes on", async () => {
+test("models lists damaged models with their problem", async () => {
   await rm(home.join("blobs", "sha256", digits.digest.slice("sha256:".length)));
   const { code, stdout, stderr } = await run("models");
   expect(code).toBe(0);

@@ -22,7 +22,7 @@ beforeAll(async () => {
 
 afterAll(() => store[Symbol.asyncDispose]());
 
-/** With several settings: how many are measured in a time depends on what else the machine does. */
+/** Tunes for longer until several settings are measured: their number depends on the load of the machine. */
 async function tunedSeveral(model: string): ReturnType<typeof tuned> {
   for (let seconds = 1.5; ; seconds *= 4) {
     const result = await tuned(model, "--seconds", String(seconds));
@@ -30,7 +30,7 @@ async function tunedSeveral(model: string): ReturnType<typeof tuned> {
   }
 }
 
-/** The rows of the table by the words of its head, and the flags below it. */
+/** Rows of the table as objects with the head's words as keys, and the proposed options. */
 async function tuned(...args: string[]) {
   const env = { SCONCE_HOME: store.home };
   const { code, stdout, stderr } = await cli(["tune", "--seconds", "1.5", ...args], { env });
@@ -42,7 +42,7 @@ async function tuned(...args: string[]) {
   return { code, stderr, rows, flags: lines.at(-1) ?? "" };
 }
 
-test("prints what was measured, the fastest first, and flags that serve takes, of one of the fastest", async () => {
+test("prints the fastest setting first, and proposes options of serve for one of the fastest", async () => {
   const { code, rows, flags, stderr } = await tunedSeveral("digits");
   expect(code, stderr).toBe(0);
   const rates = rows.map((row) => row["ITEMS/S"] ?? Number.NaN);
@@ -57,7 +57,7 @@ test("prints what was measured, the fastest first, and flags that serve takes, o
   expect(stderr).not.toContain("Listening");
 });
 
-test("with a latency target the best is one that keeps it, and what was given as a flag is not varied", async () => {
+test("proposes a setting within the latency target, and does not vary given options", async () => {
   const { rows, flags } = await tuned("digits", "--latency-target", "10000", "--threads", "1", "--instances", "1");
   expect(rows.every((row) => row.THREADS === 1 && row.INSTANCES === 1)).toBe(true);
   expect(flags).toEndWith("--instances 1 --threads 1");
@@ -68,7 +68,7 @@ test("with a latency target the best is one that keeps it, and what was given as
   expect(closest.map((row) => `--batch-size ${row["BATCH SIZE"]} --instances 1 --threads 1`)).toContain(out.flags);
 });
 
-test("a model with free sizes is measured with its example, and refused without one", async () => {
+test("measures a model with free sizes by its example, and refuses such a model without an example", async () => {
   expect((await tunedSeveral("shapes")).rows.length).toBeGreaterThan(1);
   const { code, stderr } = await tuned("small");
   expect(code).toBe(1);

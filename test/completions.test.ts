@@ -1,4 +1,4 @@
-/** Completions, asked of the shells that read the scripts. */
+/** Shell completions, tested in the shells themselves. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { chmod } from "node:fs/promises";
 import { cli } from "./helpers/cli.ts";
@@ -12,7 +12,7 @@ let dir: TempDir;
 beforeAll(async () => {
   dir = await tempDir();
   for (const shell of shells) await Bun.write(dir.join(shell), (await cli(["completions", shell])).stdout);
-  // What the store lists, without the time that the real command takes to start.
+  // Stands for `sconce models`, which takes longer to start.
   await Bun.write(
     dir.join("sconce"),
     "#!/bin/sh\nprintf 'REPOSITORY   TAGS\\ndigits   latest\\nteam/upscale   v1\\n'\n",
@@ -22,7 +22,7 @@ beforeAll(async () => {
 
 afterAll(() => dir[Symbol.asyncDispose]());
 
-/** What bash offers for the last word, parted as bash parts words. */
+/** Completions of bash for the last word. */
 async function offered(...words: string[]): Promise<string[]> {
   const script = `. "$0"; COMP_WORDS=(sconce "$@"); COMP_CWORD=$#; _sconce; printf '%s\\n' "\${COMPREPLY[@]}"`;
   const env = { ...process.env, PATH: `${dir.path}:${process.env.PATH}` };
@@ -30,7 +30,7 @@ async function offered(...words: string[]): Promise<string[]> {
   return text.split("\n").filter(Boolean);
 }
 
-test("bash completes commands, options and the values of those that have a list", async () => {
+test("bash completes commands, options and the values of options with a list of values", async () => {
   expect(await offered("pu")).toEqual(["push", "pull"]);
   expect(await offered("serve", "--log-")).toEqual(["--log-level", "--log-format"]);
   expect(await offered("serve", "digits", "--no-")).toEqual([
@@ -44,7 +44,7 @@ test("bash completes commands, options and the values of those that have a list"
   expect(await offered("compile", "--libtorch", "=")).toEqual(["embedded", "external"]);
 });
 
-test("bash completes the models of the store, and leaves the rest to its own completion of files", async () => {
+test("bash completes the models of the store, and files elsewhere", async () => {
   expect(await offered("serve", "")).toEqual(["digits", "team/upscale"]);
   expect(await offered("rm", "digits", "te")).toEqual(["team/upscale"]);
   expect(await offered("build", "")).toEqual([]);
@@ -53,7 +53,7 @@ test("bash completes the models of the store, and leaves the rest to its own com
   expect(await offered("predict", "digits", "image", "=", "dig")).toEqual([]);
 });
 
-test("bash completes the words that a first argument can be, and no others after it", async () => {
+test("bash completes fixed words for a first argument only", async () => {
   expect(await offered("completions", "")).toEqual([...shells]);
   expect(await offered("completions", "z")).toEqual(["zsh"]);
   expect(await offered("completions", "zsh", "")).toEqual([]);
@@ -64,7 +64,7 @@ test.each(shells.filter((shell) => Bun.which(shell)))("%s can read its script", 
   expect({ exitCode, errors: stderr.toString() }).toEqual({ exitCode: 0, errors: "" });
 });
 
-test("a shell that is not known is refused", async () => {
+test("an unknown shell is refused", async () => {
   expect(await cli(["completions", "tcsh"])).toMatchObject({
     code: 2,
     stderr: "sconce: SHELL must be one of bash, zsh, fish, not tcsh\n",

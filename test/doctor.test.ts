@@ -1,4 +1,4 @@
-/** `sconce doctor`: what it says of this machine, and of one that could not serve. */
+/** `sconce doctor` on this machine, and on a machine that cannot serve. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { z } from "zod";
@@ -23,7 +23,7 @@ async function doctor(env: Readonly<Record<string, string>>, ...args: string[]) 
 }
 
 describe("sconce doctor", () => {
-  test("finds that this machine can serve, and says what it would serve with", async () => {
+  test("finds that this machine can serve, and prints libtorch, addon and device", async () => {
     await using home = await tempDir();
     const { code, stdout } = await cli(["doctor", "--port=0"], { env: { SCONCE_HOME: home.path } });
     expect(code).toBe(0);
@@ -34,7 +34,7 @@ describe("sconce doctor", () => {
     expect(stdout).toMatch(/^! models +none: build one with /m);
   });
 
-  test("names each fault with what mends it, and ends with 1", async () => {
+  test("prints each fault with its fix, and exits with 1", async () => {
     await using dir = await tempDir();
     await writeFile(dir.join("file"), "");
     await mkdir(dir.join("bin"));
@@ -82,7 +82,7 @@ describe("sconce doctor", () => {
   );
 });
 
-test("separates the fault of libtorch from its mend, whatever the text of both", async () => {
+test("separates the fault of libtorch from its fix", async () => {
   const fault = new SconceError("native_unavailable", "torch 2.9.1 in /a; b is too old", {
     mend: "install another; or two",
   });
@@ -96,7 +96,7 @@ test("separates the fault of libtorch from its mend, whatever the text of both",
   });
 });
 
-test("asks for the Bun and the glibc that the documentation names", () => {
+test("requires the same Bun and glibc as the documentation", () => {
   expect([bun("1.4.4").state, bun("1.4.5").state, bun("1.10.0").state]).toEqual(["fault", "ok", "ok"]);
   expect([system("2.28"), system("2.33"), system("2.34"), system("2.100")].map(({ state }) => state)).toEqual([
     "fault",

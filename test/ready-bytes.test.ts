@@ -1,4 +1,4 @@
-/** `--max-ready-bytes`: how much is prepared ahead of the batches, whoever it is for. */
+/** `maxReadyBytes` bounds the tensors that are prepared ahead of the batches. */
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { Image } from "../src/author/media.ts";

@@ -48,7 +48,7 @@ test("no program in evaluation mode is taken for one in training mode", async ()
   for (const file of files) expect(readProgram(join(programs, file))).toBeDefined();
 });
 
-test("build, build --compile, check and a session refuse it alike", async () => {
+test("build, build --aot, check and a session refuse it alike", async () => {
   const file = join(programs, "training-dropout.pt2");
   const text = modelText({
     tensors: "{ inputs: { input: float32(4, 4) }, outputs: { output0: float32(4, 4) } }",
