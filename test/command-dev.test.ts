@@ -60,7 +60,7 @@ afterAll(async () => {
 test("logs an error of the first code in one line with its place, and answers 503 until the code works", async () => {
   const line = await dev.line("ERROR");
   expect(line).toContain("the model's code failed while loading: not yet (model.ts:1); http://127.0.0.1:");
-  expect(line).toEndWith("answers with 503 until a file changes");
+  expect(line).toEndWith("answers 503 until a file changes");
   url = /http:\S+\d/.exec(line)?.[0] ?? "";
   const { status, headers } = await ask();
   expect([status, headers.get("Retry-After")]).toEqual([503, "1"]);
@@ -76,10 +76,10 @@ test("reloads changed code and imports, keeps the loaded weights, and answers ev
       while (!isOver) answers.add(await predicted());
     }),
   );
-  const line = await next("is served anew", () =>
+  const line = await next("Reloaded", () =>
     Bun.write(dir.join("shared", "greeting.ts"), 'export const greeting = "bye";'),
   );
-  expect(line).toContain("its weights stayed");
+  expect(line).toContain("the weights stayed loaded");
   answers.add(await predicted());
   isOver = true;
   await asking;
@@ -88,25 +88,25 @@ test("reloads changed code and imports, keeps the loaded weights, and answers ev
 
 test("keeps serving the last working code after an error", async () => {
   const unfit = await next("ERROR", () => save(modelText({ preprocess: '() => { throw new Error("nor so"); }' })));
-  expect(unfit).toMatch(/preprocess failed: nor so \(model\.ts:\d+\); the last one that worked is served/);
+  expect(unfit).toMatch(/preprocess failed: nor so \(model\.ts:\d+\); the last working version is still served/);
   expect(await predicted()).toBe("bye first 3");
   await next("As before", () => save(giving("first")));
 });
 
 test("loads changed weights", async () => {
-  const loaded = await next("is served anew", () =>
+  const loaded = await next("Reloaded", () =>
     copyFile(join(modelFolder("lab"), "lab.pt"), dir.join("model", "lab.pt")),
   );
-  expect(loaded).not.toContain("its weights stayed");
+  expect(loaded).not.toContain("the weights stayed loaded");
   expect(await predicted()).toBe("bye first 3");
 });
 
 test("keeps the last working weights after an error, and serves later weights that work", async () => {
   const weights = dir.join("model", "lab.pt");
   const line = await next("ERROR", () => Bun.write(weights, "no weights"));
-  expect(line).toContain("the last one that worked is served");
-  await next("is served anew", () => copyFile(join(modelFolder("lab"), "lab.pt"), weights));
-  // The previous engine has ended and removed its files.
+  expect(line).toContain("the last working version is still served");
+  await next("Reloaded", () => copyFile(join(modelFolder("lab"), "lab.pt"), weights));
+  // The previous front has ended and removed its files.
   await until(async () => (await inRole(dev.pid, "front")).length === 1);
   expect(await predicted()).toBe("bye first 3");
 });

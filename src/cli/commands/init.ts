@@ -13,7 +13,7 @@ import { checkRepository } from "../../package/store/reference.ts";
 import { command, usage } from "../command-line/command.ts";
 import { missingFile } from "../command-line/missing-file.ts";
 import { linkTypes, typesConfig } from "./init/types-link.ts";
-import { type PlainOptions, type WrittenModel, writePlainModel } from "./plain/plain-model.ts";
+import { type PlainOptions, writePlainModel } from "./plain/plain-model.ts";
 import { fixedBatchText, inputOption, isFile } from "./plain/tensor-input.ts";
 
 /** Name of the template's model. */
@@ -60,49 +60,49 @@ sconce init digits --from digits.pt2`,
     }
     const name = options.name === undefined ? nameFrom(dir) : checkRepository(options.name);
     await checkEmpty(dir, given);
-    if (options.from !== undefined) {
-      await modelStore.prepareLibraries();
-      const chosen = { name, inputs: options.input, batchSize: undefined };
-      const { files, fixedRows } = await writeModelOf(options.from, dir, chosen);
-      if (fixedRows !== undefined) log.warn(fixedBatchText(basename(options.from), fixedRows));
-      console.log(`Wrote ${given}: ${files.join(", ")}
-
-Next:
-
-  ${programName} build ${quoted(given)}
-  ${programName} predict ${name} --example
-  ${programName} serve ${name}`);
-      return;
-    }
-    if (options.input.length > 0) throw usage("--input is for a weights file: name it with --from");
-    const files = await filesOf(dir, name);
-    await mkdir(dir, { recursive: true });
-    // Never overwrites files created in the meantime.
-    for (const [file, content] of files) await writeFile(join(dir, file), content, { flag: "wx" });
+    if (options.from === undefined && options.input.length > 0)
+      throw usage("--input is for a weights file: name it with --from");
+    const files =
+      options.from === undefined
+        ? await writeSample(dir, name)
+        : await writeModelOf(options.from, dir, { name, inputs: options.input, batchSize: undefined });
     await linkTypes(dir);
-    console.log(`Wrote ${given}: ${files.map(([file]) => file).join(", ")}
+    const isSample = options.from === undefined;
+    const then = `\n\nThen change model.ts and export.py into your model.${await pathHint()}`;
+    console.log(`Wrote ${given}: ${files.join(", ")}
 
 Next:
 
   ${programName} build ${quoted(given)}
-  ${programName} predict ${name} colour=#ff8800
-  ${programName} serve ${name}
-
-Then change model.ts and export.py into your model.${await pathHint()}`);
+  ${programName} predict ${name} ${isSample ? "colour=#ff8800" : "--example"}
+  ${programName} serve ${name}${isSample ? then : ""}`);
   },
 });
 
-/** Writes a model folder for a weights file. */
+/** @returns the names of the files */
+async function writeSample(dir: string, name: string): Promise<readonly string[]> {
+  const files = await filesOf(dir, name);
+  await mkdir(dir, { recursive: true });
+  // Never overwrites files created in the meantime.
+  for (const [file, content] of files) await writeFile(join(dir, file), content, { flag: "wx" });
+  return files.map(([file]) => file);
+}
+
+/**
+ * Writes a model folder for a weights file.
+ * @returns the names of the files
+ */
 async function writeModelOf(
   weights: string,
   dir: string,
   options: Omit<PlainOptions, "isKept">,
-): Promise<WrittenModel> {
+): Promise<readonly string[]> {
+  await modelStore.prepareLibraries();
   const { files, fixedRows } = await writePlainModel(resolve(weights), dir, { ...options, isKept: true });
+  if (fixedRows !== undefined) log.warn(fixedBatchText(basename(weights), fixedRows));
   await writeFile(join(dir, "tsconfig.json"), await typesConfig(dir), { flag: "wx" });
   await writeFile(join(dir, ".gitignore"), await ofTemplate("gitignore"), { flag: "wx" });
-  await linkTypes(dir);
-  return { files: [...files, "tsconfig.json", ".gitignore"], fixedRows };
+  return [...files, "tsconfig.json", ".gitignore"];
 }
 
 /** Hint for checkouts without the command on the PATH. */

@@ -8,9 +8,9 @@ import { Registry } from "../../package/registry/registry.ts";
 import { formatRemote, parseRemoteReference, type RemoteReference } from "../../package/registry/remote-reference.ts";
 import { latestTag, parseReference } from "../../package/store/reference.ts";
 import { ModelStore } from "../../package/store/store.ts";
-import { abortable } from "../command-line/abortable.ts";
 import { command, usage } from "../command-line/command.ts";
 import { credentialsHelp, registryOptions } from "./registry/registry-options.ts";
+import { abortable } from "./registry/registry-pull.ts";
 
 export const push = command({
   details: `Sends only missing files; a broken upload resumes if the registry supports it. The model arrives byte for byte, with the same digest. Prints the reference by digest, which can be pulled and never refers to another model.

@@ -156,10 +156,10 @@ export class DevServer {
         if (this.#isStopping) return;
         const next =
           this.#current === undefined
-            ? `${this.#port.url.origin} answers with 503 until`
-            : "the last one that worked is served until";
+            ? `${this.#port.url.origin} answers 503 until a file changes`
+            : "the last working version is still served";
         this.#hasFailed = true;
-        log.error(`${codedError(error).message}; ${next} a file changes`);
+        log.error(`${codedError(error).message}; ${next}`);
       }
     }
   }
@@ -173,7 +173,7 @@ export class DevServer {
     this.#hasFailed = false;
     if (this.#isStopping) return;
     if (facts.reference === before?.facts.reference) {
-      if (hadFailed) log.info("As before: what is served is what the folder has");
+      if (hadFailed) log.info("Unchanged: the served version is the folder's version again");
       return;
     }
     const packaged = declaredModel(this.#folder.path, facts.reference);
@@ -200,7 +200,7 @@ export class DevServer {
     const took = `${((performance.now() - begun) / 1000).toFixed(2)} s`;
     if (before === undefined)
       log.info(`Listening on ${this.#port.url.origin}, and watching ${this.#source.dir} (${took})`);
-    else log.info(`Changed: ${packaged.repository} is served anew after ${took}${keeps ? ", its weights stayed" : ""}`);
+    else log.info(`Reloaded ${packaged.repository} (${took})${keeps ? "; the weights stayed loaded" : ""}`);
     if (before !== undefined) this.#retire(before, engine);
   }
 

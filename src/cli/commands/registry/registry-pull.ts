@@ -14,7 +14,6 @@ import {
 import type { PackagedModel } from "../../../package/store/packaged-model.ts";
 import { latestTag } from "../../../package/store/reference.ts";
 import type { ModelStore } from "../../../package/store/store.ts";
-import { abortable } from "../../command-line/abortable.ts";
 
 /** Name of a pulled model in the store. A model pulled by digest only gets its generated tag. */
 export interface LocalName {
@@ -106,4 +105,20 @@ async function formerlyNamed(
 ): Promise<PackagedModel | undefined> {
   const found = await find(repository.split("/").at(-1) ?? repository);
   return found?.copies.includes(`${host}/${repository}`) ? found : undefined;
+}
+
+/**
+ * Lets Ctrl-C abort a copy in an orderly way.
+ * @param what message of the `canceled` error, with which SIGINT or SIGTERM aborts the signal
+ */
+export async function abortable<T>(what: string, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const controller = new AbortController();
+  const abort = () => controller.abort(new SconceError("canceled", what));
+  const signals = ["SIGINT", "SIGTERM"] as const;
+  for (const signal of signals) process.once(signal, abort);
+  try {
+    return await work(controller.signal);
+  } finally {
+    for (const signal of signals) process.off(signal, abort);
+  }
 }
