@@ -90,7 +90,7 @@ test("keeps serving the last working code after an error", async () => {
   const unfit = await next("ERROR", () => save(modelText({ preprocess: '() => { throw new Error("nor so"); }' })));
   expect(unfit).toMatch(/preprocess failed: nor so \(model\.ts:\d+\); the last working version is still served/);
   expect(await predicted()).toBe("bye first 3");
-  await next("As before", () => save(giving("first")));
+  await next("Unchanged", () => save(giving("first")));
 });
 
 test("loads changed weights", async () => {
