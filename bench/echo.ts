@@ -3,9 +3,8 @@
  * the same shape; no record, no model. Prints its address.
  */
 import { Hono } from "hono";
-import { readBody } from "../src/server/http/body-reader.ts";
+import { readBody, Uploads } from "../src/server/http/body-reader.ts";
 import { problemOf, problemResponse } from "../src/server/http/problem.ts";
-import { Uploads } from "../src/server/http/uploads.ts";
 import { Bodies } from "../src/server/inputs/bodies.ts";
 import { InputDecoder } from "../src/server/inputs/input-decoder.ts";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";

@@ -1,7 +1,7 @@
 /** Texts of answers that were waited for arrive whole, however long they are, and in few pieces. */
 import { dlopen, ptr } from "bun:ffi";
 import { afterAll, expect, test } from "bun:test";
-import { bodyOf } from "../src/server/http/body.ts";
+import { bodyOf } from "../src/server/http/large-answers.ts";
 
 const server = Bun.serve({
   port: 0,

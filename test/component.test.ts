@@ -4,9 +4,9 @@ import { OpenAPIHono } from "@hono/zod-openapi";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import * as z from "../src/author/z.ts";
 import type { JsonSchema } from "../src/base/json-schema.ts";
-import { componentOf } from "../src/server/http/component.ts";
-import { describeRoutes } from "../src/server/http/openapi.ts";
-import { modelSchemas } from "../src/server/http/schemas.ts";
+import { componentOf } from "../src/server/http/openapi/component.ts";
+import { describeRoutes } from "../src/server/http/openapi/document.ts";
+import { modelSchemas } from "../src/server/http/openapi/schemas.ts";
 
 const node = z.object({
   value: z.number(),

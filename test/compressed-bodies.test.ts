@@ -1,9 +1,8 @@
 /** Bodies that come compressed. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import * as zlib from "node:zlib";
-import { readBody } from "../src/server/http/body-reader.ts";
+import { readBody, Uploads } from "../src/server/http/body-reader.ts";
 import { DECODER_BYTES } from "../src/server/http/decoded-body.ts";
-import { Uploads } from "../src/server/http/uploads.ts";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { type PredictionBody, problemOf } from "./helpers/client.ts";
 import { SharedServer } from "./helpers/shared-server.ts";

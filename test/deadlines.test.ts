@@ -1,7 +1,7 @@
 /** Time limits of many predictions on one timer, and the headers that clients ask for time with. */
 import { afterEach, beforeEach, describe, expect, jest, test } from "bun:test";
 import type { InRing } from "../src/base/collections/ring.ts";
-import { cancelAfterMsOf, waitMsOf } from "../src/server/http/prefer.ts";
+import { cancelAfterMsOf, waitMsOf } from "../src/server/http/request-headers.ts";
 import { Deadlines } from "../src/server/predictions/deadlines.ts";
 
 interface Timed extends InRing<Timed> {

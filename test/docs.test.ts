@@ -1,6 +1,6 @@
 /** The interactive documentation and the OpenAPI document behind it. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { shortened } from "../src/server/http/short-example.ts";
+import { shortened } from "../src/server/http/openapi/samples.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
 setDefaultTimeout(120_000);

@@ -1,8 +1,8 @@
 /** Predictions as server-sent events. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { EventStream } from "../src/server/http/event-stream.ts";
-import { families } from "../src/server/http/families.ts";
 import { LargeAnswers } from "../src/server/http/large-answers.ts";
+import { families } from "../src/server/http/record-json.ts";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { SentOutputs } from "../src/server/predictions/sent-outputs.ts";
 import { eventsOf } from "./helpers/events.ts";
@@ -121,8 +121,8 @@ function followed(keepAliveMs = 60_000) {
       large,
       memory,
       keepAliveMs,
-      onOver: () => overs.push(live.isOver),
-      onEnd() {},
+      onPredictionEnd: () => overs.push(live.isOver),
+      onStreamEnd() {},
     });
     const stop = live.watch(stream.changed);
     const watched = { record: live.record, outputs: texts, [Symbol.dispose]: stop };

@@ -1,10 +1,8 @@
 /** Hostile forms are refused before they take the server's memory or its event loop. */
 import { expect, test } from "bun:test";
 import { z } from "../src/author/z.ts";
-import { readBody } from "../src/server/http/body-reader.ts";
-import { inputsOfForm } from "../src/server/http/form-body.ts";
-import { partsOf } from "../src/server/http/form-parts.ts";
-import { Uploads } from "../src/server/http/uploads.ts";
+import { readBody, Uploads } from "../src/server/http/body-reader.ts";
+import { inputsOfForm, partsOf } from "../src/server/http/form-body.ts";
 import { type Expected, expectedKinds } from "../src/server/inputs/expected-kinds.ts";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { failureOf } from "./helpers/failure.ts";

@@ -2,9 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import { Hono } from "hono";
 import { z } from "../src/index.ts";
-import { readBody } from "../src/server/http/body-reader.ts";
+import { readBody, Uploads } from "../src/server/http/body-reader.ts";
 import { problemOf, problemResponse } from "../src/server/http/problem.ts";
-import { Uploads } from "../src/server/http/uploads.ts";
 import { Bodies } from "../src/server/inputs/bodies.ts";
 import { InputDecoder } from "../src/server/inputs/input-decoder.ts";
 import { allOf } from "../src/server/inputs/input-list.ts";

@@ -1,7 +1,7 @@
 /** The place of a fault in a text that is no JSON. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { faultPlace } from "../src/server/inputs/json-fault.ts";
+import { faultPlace } from "../src/server/inputs/json-text.ts";
 
 const placeIn = (text: string) => faultPlace(new TextEncoder().encode(text));
 

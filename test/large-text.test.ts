@@ -1,7 +1,7 @@
 /** Text in pieces: the same as in one, whoever reads it and however often. */
 import { expect, test } from "bun:test";
-import { families } from "../src/server/http/families.ts";
 import { LargeAnswers } from "../src/server/http/large-answers.ts";
+import { families, largeRecord, recordPath } from "../src/server/http/record-json.ts";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { byteLengthOf, joined, LargeText, listText } from "../src/server/predictions/large-text.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
@@ -32,7 +32,8 @@ test("readers of one record are sent the whole text, of which there is one copy"
   const record = endOf("a1", { outcome: { status: "success", members: text } });
   const [first, second] = families
     .flatMap((family) => (family.kind === record.kind ? [family, family] : []))
-    .map((family) => new Response(answers.stream(record, family)).text());
+    .map((family) => answers.stream(recordPath(family, record.id), () => largeRecord(record, family)))
+    .map((body) => new Response(body).text());
   expect((await first)?.includes(members)).toBe(true);
   expect((await second) === (await first)).toBe(true);
   // The bytes that were sent are the record's.
@@ -46,7 +47,7 @@ test("one piece is sent in each turn of the event loop, however fast however man
   const answers = new LargeAnswers(new MemoryAccount());
   const text = new LargeText(["a".repeat(5_000_000)]);
   using turns = loopTurns();
-  const readers = ["a", "b"].map((path) => new Response(answers.part(path, () => text)).text());
+  const readers = ["a", "b"].map((path) => new Response(answers.stream(path, () => text)).text());
   const lengths = (await Promise.all(readers)).map(({ length }) => length);
   expect(lengths).toEqual([text.length, text.length]);
   expect(turns.count).toBeGreaterThanOrEqual(2 * text.pieces.length);

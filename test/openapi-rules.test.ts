@@ -9,8 +9,8 @@ import upscale from "../examples/upscale/model.ts";
 import type { Model } from "../src/author/define.ts";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import { defineModel, float32, z } from "../src/index.ts";
-import { describeRoutes, documentOf } from "../src/server/http/openapi.ts";
-import { modelSchemas } from "../src/server/http/schemas.ts";
+import { describeRoutes, documentOf } from "../src/server/http/openapi/document.ts";
+import { modelSchemas } from "../src/server/http/openapi/schemas.ts";
 
 const node = z.object({
   value: z.number(),

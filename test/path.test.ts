@@ -1,7 +1,7 @@
 /** Where a request goes, whatever its client names in the place of a host and a path. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { urlOf } from "../src/server/http/path.ts";
+import { urlOf } from "../src/server/http/request.ts";
 
 test("the URL of a request can be parsed, whatever Bun made of what came", () => {
   const given = fc.oneof(

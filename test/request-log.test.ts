@@ -1,9 +1,7 @@
 /** How a request is followed: its id in its answer, and in each line of the log that it leads to. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { Lifecycle } from "../src/server/http/lifecycle.ts";
-import { RequestContext } from "../src/server/http/request-context.ts";
-import { named } from "../src/server/http/requests.ts";
-import { createStartingApp } from "../src/server/http/routes/health.ts";
+import { RequestContext, withContext } from "../src/server/http/request.ts";
+import { createStartingApp, Lifecycle } from "../src/server/http/routes/health.ts";
 import { type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
@@ -71,7 +69,7 @@ describe("X-Request-Id", () => {
   });
 
   test("comes back while the model is set up, too", async () => {
-    const fetch = named(createStartingApp(new Lifecycle()).fetch, { accessLog: false });
+    const fetch = withContext(createStartingApp(new Lifecycle()).fetch, { accessLog: false });
     const response = await fetch(new Request("http://x/predictions", { headers: { "X-Request-Id": "early" } }));
     expect([response.status, response.headers.get("x-request-id")]).toEqual([503, "early"]);
   });

@@ -3,9 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import * as z from "../src/author/z.ts";
 import { image } from "../src/index.ts";
-import { families } from "../src/server/http/families.ts";
-import { recordSamples } from "../src/server/http/record-samples.ts";
-import { sampleOf } from "../src/server/http/sample.ts";
+import { recordSamples, sampleOf } from "../src/server/http/openapi/samples.ts";
+import { families } from "../src/server/http/record-json.ts";
 
 const node = z.object({
   value: z.number(),

@@ -1,7 +1,6 @@
 /** Requests that a front hands to another one: meanwhile their connections are silent, and not idle. */
 import { expect, test } from "bun:test";
-import { RequestContext } from "../src/server/http/request-context.ts";
-import { named } from "../src/server/http/requests.ts";
+import { RequestContext, withContext } from "../src/server/http/request.ts";
 import { Siblings } from "../src/server/http/siblings.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
@@ -54,7 +53,7 @@ test("HEAD is handed on as HEAD: nobody would read the body of an answer to GET,
     fetch: ({ method }) => new Response("12345", { headers: { "X-Method": method } }),
   });
   const siblings = frontBeside(dir.join("1"));
-  const head = named(
+  const head = withContext(
     async (request, context) => (await siblings.forward("1id", request, context)) ?? new Response("not forwarded"),
     { accessLog: false },
   );

@@ -1,8 +1,7 @@
 /** Bodies that come too slowly, and others that have no room beside them. */
 import { expect, test } from "bun:test";
-import { readBody } from "../src/server/http/body-reader.ts";
+import { readBody, Uploads } from "../src/server/http/body-reader.ts";
 import { problemOf } from "../src/server/http/problem.ts";
-import { Uploads } from "../src/server/http/uploads.ts";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";

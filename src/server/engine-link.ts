@@ -1,13 +1,14 @@
 /** A front's way to the engine process: connects to each one that is started, and hears of each one's end. */
-
 import { messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { RemoteEngine } from "../engine/remote/remote-engine.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
+import type { ServeConfig } from "./config.ts";
 import type { ListItem } from "./flow/item-list.ts";
 import { ItemPipeline } from "./flow/item-pipeline.ts";
-import { type RunningModel, runSetup } from "./flow/set-up.ts";
+import { logFacts, type RunningModel, runSetup, settingsOf, setUp } from "./flow/set-up.ts";
 import type { FrontTools } from "./front.ts";
+import { maxPaddedBytesOf } from "./serve-limits.ts";
 
 /** What a front is told of the engine process. */
 export interface EngineEvents {
@@ -63,4 +64,26 @@ export function logShrink(maxBatchSize: number): void {
   log.warn(
     `The device has too little memory for larger batches: they have at most ${maxBatchSize} for now; --batch-size ${maxBatchSize} makes that so from the start`,
   );
+}
+
+export async function runHere(
+  packaged: PackagedModel,
+  config: ServeConfig,
+  { model, fetcher, fileCaps, metrics, hooks }: FrontTools,
+): Promise<RunningModel> {
+  const running = await setUp({
+    model,
+    pathOf: (name) => packaged.layer(name).path,
+    example: packaged.config.example,
+    golden: config.golden ? packaged.golden : undefined,
+    settings: settingsOf(config),
+    fetcher,
+    fileCaps,
+    hooks,
+    maxPaddedBytes: maxPaddedBytesOf(config),
+    observer: metrics,
+    onShrink: logShrink,
+  });
+  logFacts(running.facts);
+  return running;
 }

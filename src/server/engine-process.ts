@@ -8,7 +8,7 @@ import type { ModelSource } from "../package/model-source.ts";
 import { stampsSchema } from "../package/store/verification.ts";
 import { logShrink } from "./engine-link.ts";
 import { logFacts, settingsOf, warmModel } from "./flow/set-up.ts";
-import { roleStart } from "./role-start.ts";
+import { roleStart } from "./messages.ts";
 import { fetcherFor, maxPaddedBytesOf } from "./serve-limits.ts";
 
 /** What the supervisor gives. */

@@ -8,13 +8,12 @@ import type { ModelSource } from "../package/model-source.ts";
 import { EngineLink } from "./engine-link.ts";
 import { RunningHooks } from "./flow/running-hooks.ts";
 import { openFront } from "./front.ts";
-import { allDone, counterNames, fromSupervisor } from "./front-messages.ts";
+import { allDone, counterNames, fromSupervisor, roleStart } from "./messages.ts";
 import { slots } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import type { Unfinished } from "./predictions/admission.ts";
 import { frontOf, ownerOf } from "./predictions/ids.ts";
 import { openStore } from "./predictions/open-store.ts";
-import { roleStart } from "./role-start.ts";
 
 /** What the supervisor gives. */
 const frontStart = roleStart.extend({

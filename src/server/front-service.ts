@@ -8,7 +8,7 @@ import { logLimit } from "../base/log-limit.ts";
 import type { ServeConfig } from "./config.ts";
 import { ItemFlow } from "./flow/item-flow.ts";
 import type { RunningModel } from "./flow/set-up.ts";
-import { fieldsOf } from "./http/request-context.ts";
+import { fieldsOf } from "./http/request.ts";
 import type { Logged } from "./predictions/live-predictions.ts";
 import { PredictionService, type ServiceOptions } from "./predictions/service.ts";
 

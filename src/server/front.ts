@@ -16,18 +16,14 @@ import type { RunningHooks } from "./flow/running-hooks.ts";
 import type { RunningModel } from "./flow/set-up.ts";
 import { maxInputsOf, openService } from "./front-service.ts";
 import { createApp } from "./http/app.ts";
-import { familyOf } from "./http/families.ts";
-import { Lifecycle } from "./http/lifecycle.ts";
 import { type Fetch, Listener, type ListenOptions } from "./http/listener.ts";
 import { LiveThread } from "./http/live-thread.ts";
+import { shortened } from "./http/openapi/samples.ts";
 import { OutputLinks } from "./http/output-links.ts";
-import { recordJson } from "./http/record-json.ts";
-import { named } from "./http/requests.ts";
-import { createStartingApp } from "./http/routes/health.ts";
-import { shortened } from "./http/short-example.ts";
-import { listenForSiblings } from "./http/sibling-listener.ts";
-import { Siblings, type SiblingsOptions } from "./http/siblings.ts";
-import { createWorkerApp } from "./http/worker-app.ts";
+import { familyOf, recordJson } from "./http/record-json.ts";
+import { withContext } from "./http/request.ts";
+import { createStartingApp, createWorkerApp, Lifecycle } from "./http/routes/health.ts";
+import { listenForSiblings, Siblings, type SiblingsOptions } from "./http/siblings.ts";
 import { Bodies } from "./inputs/bodies.ts";
 import { InputDecoder } from "./inputs/input-decoder.ts";
 import { LargeBodies } from "./inputs/large-bodies.ts";
@@ -123,7 +119,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     return listener;
   };
   const { accessLog } = config;
-  const starting = named(
+  const starting = withContext(
     createStartingApp(lifecycle, config.role === "worker" ? undefined : packaged.repository).fetch,
     { accessLog },
   );
@@ -247,7 +243,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
           peerOf: (request) => listener?.peerOf(request),
         });
   if (options.siblings !== undefined) {
-    const fetch = named(app.fetch, { accessLog: false, isForwarded: true });
+    const fetch = withContext(app.fetch, { accessLog: false, isForwarded: true });
     opened.use(listenForSiblings(options.siblings, fetch, metrics));
   }
   options.onSetUp?.();
@@ -255,7 +251,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   if (resumed > 0) log.info(`Going on with ${resumed} predictions that were accepted before`);
   if (service !== undefined && engine !== undefined) replica?.work(service, engine);
   await replica?.ready();
-  const answer = named(app.fetch, { metrics, accessLog });
+  const answer = withContext(app.fetch, { metrics, accessLog });
   listener = early ?? open(answer);
   listener.fetch = answer;
   lifecycle.phase = "ready";

@@ -8,9 +8,9 @@ import type { ServeConfig } from "./config.ts";
 import type { EngineEvents } from "./engine-link.ts";
 import { RunningHooks } from "./flow/running-hooks.ts";
 import type { Front } from "./front.ts";
-import { allDone, counterNames, type EngineNews } from "./front-messages.ts";
 import type { FrontStart } from "./front-process.ts";
 import { freePort, localUrl } from "./http/listener.ts";
+import { allDone, counterNames, type EngineNews } from "./messages.ts";
 import { slots } from "./metrics/counts.ts";
 
 export interface FrontsOptions {

@@ -113,7 +113,7 @@ async function openOne({ packaged, config, source }: ServerOptions, opened: Asyn
         : async (tools) => {
             if (config.verify) await source?.verify(packaged);
             await source?.prepareLibraries();
-            return (await import("./run-here.ts")).runHere(packaged, config, tools);
+            return (await import("./engine-link.ts")).runHere(packaged, config, tools);
           },
     openStore: (memory) => openStore(storePath(packaged.repository, config), config, "main", memory),
   });

@@ -5,8 +5,7 @@ import { formatBytes } from "../../base/bytes.ts";
 import { systemText } from "../../base/system-file.ts";
 import { glibcVersion } from "../../machine/libtorch/glibc.ts";
 import { memoryLimit } from "../../machine/memory-limit.ts";
-import { descriptorLimit } from "../../server/http/descriptors.ts";
-import { listenFault } from "../../server/http/listener.ts";
+import { descriptorLimit, listenFault } from "../../server/http/listener.ts";
 import { type Check, fault, ok, warning } from "./check.ts";
 
 const OLDEST_BUN = "1.4.5";

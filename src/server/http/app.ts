@@ -1,4 +1,4 @@
-/** Assembles the Hono app of one model. Never listens, so tests can call `app.request()`. */
+/** Assembles the Hono app of one model. It does not listen. */
 import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { cors } from "hono/cors";
@@ -9,20 +9,19 @@ import { logLimit } from "../../base/log-limit.ts";
 import type { ServeConfig } from "../config.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { addPageRoutes } from "../page/page.ts";
-import { refuseOtherHosts } from "./allowed-hosts.ts";
-import { refuseForeignOrigins } from "./foreign-origin.ts";
-import type { Lifecycle } from "./lifecycle.ts";
-import { describeRoutes, documentOf } from "./openapi.ts";
-import { pathOf } from "./path.ts";
+import { refuseForeignOrigins, refuseOtherHosts } from "./browser-guards.ts";
+import { LargeAnswers } from "./large-answers.ts";
+import { describeRoutes, documentOf } from "./openapi/document.ts";
+import { modelSchemas } from "./openapi/schemas.ts";
 import { type Problem, problemOf, problemResponse, refusalOf } from "./problem.ts";
-import { contextOf, type RequestContext } from "./request-context.ts";
+import { contextOf, pathOf, type RequestContext } from "./request.ts";
 import { addDocsRoutes } from "./routes/docs.ts";
+import type { Lifecycle } from "./routes/health.ts";
 import { addHealthRoutes, addMetricsRoute } from "./routes/health.ts";
 import { addOutputFileRoutes } from "./routes/output-files.ts";
 import { addPredictionRoutes, type PredictionRoutes } from "./routes/predictions.ts";
-import { modelSchemas } from "./schemas.ts";
 
-/** What clients are told of the model. */
+/** The model's description for clients. */
 export interface ServedModel {
   readonly name: string;
   readonly tag: string;
@@ -32,30 +31,26 @@ export interface ServedModel {
   readonly inputSchema: JsonSchema;
   readonly outputSchema: JsonSchema;
   readonly demoOutputSchema: JsonSchema;
-  /** Inputs to try, the author's own one first. */
   readonly examples: readonly unknown[];
-  /** The first of them for the documentation, with small files. */
+  /** An example for the OpenAPI document, with small files. */
   readonly shortExample: unknown;
 }
 
-export interface AppOptions extends PredictionRoutes {
+export interface AppOptions extends Omit<PredictionRoutes, "large"> {
   readonly model: ServedModel;
   readonly metrics: Metrics;
   readonly lifecycle: Lifecycle;
   readonly version: string;
-  /** Whose pages may read answers, or "*"; by default none of another origin. */
   readonly corsOrigin?: readonly string[] | undefined;
-  /** Names that the Host header may have. */
   readonly allowedHosts: ServeConfig["allowedHosts"];
-  /** The address that the server listens on. */
   readonly host: ServeConfig["host"];
-  /** Told of errors that say more than their answer does. */
+  /** Called with errors whose answer hides their cause. */
   readonly onInternalError: (error: unknown, context: RequestContext) => void;
 }
 
-/** Of answers, beside those that scripts of other pages may always read. */
+/** Headers of answers that scripts of other origins may read. */
 const exposeHeaders = ["Location", "Retry-After", "X-Request-Id", "Preference-Applied", "Allow", "Accept-Encoding"];
-/** For how long a browser may keep what it was told; none keeps it for longer than two hours. */
+/** How long browsers cache a CORS permission. No browser allows more than two hours. */
 const PREFLIGHT_S = 7200;
 
 export function createApp(options: AppOptions): OpenAPIHono {
@@ -70,8 +65,9 @@ export function createApp(options: AppOptions): OpenAPIHono {
   app.use(refuseOtherHosts(options), refuseForeignOrigins(corsOrigin));
   const schemas = modelSchemas(model);
   describeRoutes(app, { schemas, example: model.shortExample, hasLinks: options.links !== undefined });
-  addPredictionRoutes(app, options);
-  addOutputFileRoutes(app, options);
+  const predictionRoutes: PredictionRoutes = { ...options, large: new LargeAnswers(options.memory) };
+  addPredictionRoutes(app, predictionRoutes);
+  addOutputFileRoutes(app, predictionRoutes);
   addHealthRoutes(app, lifecycle);
   addDocsRoutes(app, model.name);
   addPageRoutes(app, { ...model, isReady: true });
@@ -104,14 +100,14 @@ export function createApp(options: AppOptions): OpenAPIHono {
   return app;
 }
 
-/** What the server had no room for, or was not there for, is for the operator; probes ask again and again. */
+/** Overload and unavailability concern the operator, so they are warnings. Health probes repeat, so theirs are not. */
 function logRefusal(c: Context, problem: Problem): void {
   const { status, detail } = problem;
   const context = contextOf(c);
   const { path } = context;
   const cause = refusalOf(problem);
   const line = () =>
-    `${c.req.method} ${context.shownPath} was refused with ${status} (${cause}): ${JSON.stringify(detail)}`;
+    `${c.req.method} ${context.encodedPath} was refused with ${status} (${cause}): ${JSON.stringify(detail)}`;
   if ((status === 429 || status === 503) && !path.startsWith("/health/")) {
     logLimit.write(cause, (...more) => log.warn(line(), ...more, context.fields({ status })));
   } else if (isLogged("debug")) {
@@ -119,11 +115,11 @@ function logRefusal(c: Context, problem: Problem): void {
   }
 }
 
-/** 405 with `Allow` where the path is known with another method, else 404. */
+/** 405 with `Allow` if the path has other methods, else 404. */
 function unknownRoute(app: OpenAPIHono, c: Context): Problem {
   const { method, path } = c.req;
   const methods = new Set(app.routes.map((route) => route.method));
-  // Middleware takes all methods of all paths, and answers none.
+  // Middleware matches all methods and paths, but is no route.
   methods.delete(METHOD_NAME_ALL);
   const allowed = [...methods].filter((other) =>
     app.router.match(other, path)[0].some(([[, route]]) => route.method === other),

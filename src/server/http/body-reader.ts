@@ -1,20 +1,19 @@
-/** Reads the bodies of requests: their type, their size, their bytes. */
+/** Reads the body of a request: checks its media type and size, charges its memory, decodes it and converts forms to JSON. */
+import { type InRing, Ring } from "../../base/collections/ring.ts";
 import { SconceError } from "../../base/errors.ts";
 import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../inputs/bodies.ts";
 import { anything } from "../inputs/expected-kinds.ts";
 import { type InputDecoder, utf8 } from "../inputs/input-decoder.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
-import { DECODER_BYTES, decoderOf, type Parts } from "./decoded-body.ts";
-import { inputsOfForm } from "./form-body.ts";
-import { boundaryOf } from "./form-parts.ts";
-import { ProblemError } from "./problem.ts";
-import type { Upload, Uploads } from "./uploads.ts";
+import { type BodyChunks, DECODER_BYTES, decoderOf } from "./decoded-body.ts";
+import { boundaryOf, inputsOfForm } from "./form-body.ts";
+import { memoryFull, ProblemError } from "./problem.ts";
 
 export interface ReadBody {
   readonly body: Body;
   readonly bytes: number;
-  /** For the body and for what is parsed of it. */
+  /** Memory of the body and of the inputs that are parsed from it. */
   readonly charge: Charge;
 }
 
@@ -22,13 +21,13 @@ export interface BodyLimits {
   readonly maxBytes: number;
   readonly memory: MemoryAccount;
   readonly uploads: Uploads;
-  /** Knows what the fields of a form are to be. */
+  /** Its schema tells how to read the fields of a form. */
   readonly decoder?: Pick<InputDecoder, "expected"> | undefined;
 }
 
 /**
- * Asks for the memory of a body before it reads a byte of it where its length is announced, and of each chunk as it comes where it is not.
- * What is left unread when a request is refused is read past by the listener, and held nowhere.
+ * Charges memory before it reads: the whole Content-Length at once, or each chunk of a body without one. If the request is refused, the
+ * listener skips the rest of the body.
  *
  * @throws ProblemError 400, 408, 413 or 415; SconceError `body_invalid`, `queue_full`
  */
@@ -36,29 +35,30 @@ export async function readBody(request: Request, limits: BodyLimits): Promise<Re
   const { memory, uploads } = limits;
   const boundary = checkMediaType(request.headers);
   const decoder = decoderOf(request.headers.get("content-encoding"));
-  const announced = lengthOf(request, limits);
-  // What a compressed body becomes is known at its end.
+  const announced = announcedBytes(request.headers);
+  if (announced !== undefined) checkSize(announced, limits);
+  // The decoded length of a compressed body is not known yet.
   const length = decoder === undefined ? announced : undefined;
-  const charge = uploads.taken(() => memory.take("bodies", HELD_PER_BYTE * (length ?? 0)));
-  if (charge === undefined) throw noRoom();
+  const charge = uploads.withRoom(() => memory.take("bodies", HELD_PER_BYTE * (length ?? 0)));
+  if (charge === undefined) throw memoryFull();
   try {
     if (boundary === undefined && length !== undefined && length <= LARGE_BYTES) {
-      // Not `request.text()`, which replaces bytes that are not UTF-8 with U+FFFD.
-      const reading = uploads.during(charge, length, (upload) => upload.part(request.bytes()));
+      // `request.text()` would replace invalid UTF-8 by U+FFFD.
+      const reading = uploads.during(charge, length, (upload) => upload.untilDropped(request.bytes()));
       return { body: utf8(await reading.catch(refuseIncomplete)), bytes: length, charge };
     }
-    const isAnnounced = length !== undefined;
+    const isCharged = length !== undefined;
     const { chunks, bytes } = await uploads.during(charge, 0, (upload) =>
-      readChunks(request, { limits, upload, isAnnounced, decoder }),
+      readChunks(request, { limits, upload, isCharged, decoder }),
     );
     if (boundary === undefined) return { body: chunks, bytes, charge };
-    using places = memory.add("bodies", 0);
-    const body = await inputsOfForm(chunks, boundary, limits.decoder?.expected ?? anything, (taken) => {
-      if (!places.tryGrow(taken)) throw noRoom();
+    using formMemory = memory.add("bodies", 0);
+    const body = await inputsOfForm(chunks, boundary, limits.decoder?.expected ?? anything, (added) => {
+      if (!formMemory.tryGrow(added)) throw memoryFull();
     });
-    const madeBytes = typeof body === "string" ? body.length : body.reduce((sum, { length }) => sum + length, 0);
-    if (!charge.tryGrow(HELD_PER_BYTE * Math.max(0, madeBytes - bytes))) throw noRoom();
-    return { body, bytes: madeBytes, charge };
+    const jsonBytes = typeof body === "string" ? body.length : body.reduce((sum, { length }) => sum + length, 0);
+    if (!charge.tryGrow(HELD_PER_BYTE * Math.max(0, jsonBytes - bytes))) throw memoryFull();
+    return { body, bytes: jsonBytes, charge };
   } catch (error) {
     charge[Symbol.dispose]();
     throw error;
@@ -73,70 +73,56 @@ function checkMediaType(headers: Headers): string | undefined {
   const boundary = given === null ? undefined : boundaryOf(given);
   if (boundary !== undefined) return boundary;
   const received = given === null ? "none" : JSON.stringify(given);
-  throw unsupported(
-    `expected the header Content-Type: application/json, or multipart/form-data with its boundary, received ${received}`,
-  );
+  const detail = `expected the header Content-Type: application/json, or multipart/form-data with its boundary, received ${received}`;
+  throw new ProblemError({ status: 415, code: "unsupported_media_type", detail });
 }
 
-/** @returns undefined for a body in chunks, which tells its size only by coming to its end */
-function lengthOf({ headers }: Request, limits: BodyLimits): number | undefined {
-  const bytes = announcedBytes(headers);
-  if (bytes !== undefined) checkSize(bytes, limits);
-  return bytes;
-}
-
-/** Of a header that came twice Bun has made one, with a comma between two equal numbers. */
+/**
+ * The Content-Length; undefined for a chunked body. Bun joins two equal headers with a comma.
+ */
 export function announcedBytes(headers: Headers): number | undefined {
   const length = headers.get("content-length");
   return length === null ? undefined : Number.parseInt(length, 10);
 }
 
-interface Chunked {
+interface ChunkOptions {
   readonly limits: BodyLimits;
   readonly upload: Upload;
-  /** All of its bytes were charged before; else each is as it comes. */
-  readonly isAnnounced: boolean;
+  /** Whether the whole body is charged already. */
+  readonly isCharged: boolean;
   readonly decoder: ReturnType<typeof decoderOf>;
 }
 
-/** As a whole a large body would hold the loop for each time that its memory is moved to make it larger. */
+/** Keeps a large body in chunks: growing one buffer would copy it again and again and hold the event loop. */
 async function readChunks(
   request: Request,
-  { limits, upload, isAnnounced, decoder }: Chunked,
+  { limits, upload, isCharged, decoder }: ChunkOptions,
 ): Promise<{ chunks: Uint8Array<ArrayBuffer>[]; bytes: number }> {
   const chunks: Uint8Array<ArrayBuffer>[] = [];
   const { body } = request;
-  const take = (bytes: number) => {
-    if (!limits.uploads.taken(() => upload.charge.tryGrow(bytes))) throw noRoom();
+  const grow = (bytes: number) => {
+    if (!limits.uploads.withRoom(() => upload.charge.tryGrow(bytes))) throw memoryFull();
   };
-  const encoded: Parts | undefined = body?.getReader();
-  const reader = encoded && (decoder?.(encoded, take) ?? encoded);
+  const encoded: BodyChunks | undefined = body?.getReader();
+  const reader = encoded && (decoder?.(encoded, grow) ?? encoded);
   try {
     while (reader !== undefined) {
-      const { value } = await upload.part(reader.read()).catch(refuseIncomplete);
+      const { value } = await upload.untilDropped(reader.read()).catch(refuseIncomplete);
       if (value === undefined) break;
       upload.bytes += value.length;
       checkSize(upload.bytes, limits);
-      if (!isAnnounced) take(HELD_PER_BYTE * value.length);
+      if (!isCharged) grow(HELD_PER_BYTE * value.length);
       chunks.push(value);
-      // Of a client that sends fast enough chunks would follow one another for as long as it sends.
+      // A fast client must not occupy the event loop.
       await new Promise((resolve) => setImmediate(resolve));
     }
   } catch (error) {
-    // Not awaited: a client that sends nothing more would hold the answer back.
+    // Awaiting would delay the answer until the client sends more.
     reader?.cancel().catch(() => {});
     throw error;
   }
   if (decoder !== undefined && reader !== undefined) upload.charge.grow(-DECODER_BYTES);
   return { chunks, bytes: upload.bytes };
-}
-
-function noRoom(): SconceError {
-  return new SconceError(
-    "queue_full",
-    "the server's memory is taken by other requests (--max-memory); try again later",
-    { refusal: "memory" },
-  );
 }
 
 function refuseIncomplete(cause: unknown): never {
@@ -145,14 +131,92 @@ function refuseIncomplete(cause: unknown): never {
   throw new ProblemError({ status: 400, code: "body_incomplete", detail }, { cause });
 }
 
-function unsupported(detail: string): ProblemError {
-  return new ProblemError({ status: 415, code: "unsupported_media_type", detail });
-}
-
-/** A body alone is taken as long as it needs no more than the whole account. @throws ProblemError 413 */
+/** A body that needs more than the whole memory account can never succeed. @throws ProblemError 413 */
 function checkSize(bytes: number, { maxBytes, memory }: BodyLimits): void {
   const heldBytes = Math.floor(memory.maxBytes / HELD_PER_BYTE);
   if (bytes <= Math.min(maxBytes, heldBytes)) return;
   const limit = heldBytes < maxBytes ? `${heldBytes} bytes (--max-memory)` : `${maxBytes} bytes (--max-body-bytes)`;
   throw new ProblemError({ status: 413, code: "body_too_large", detail: `a body may have at most ${limit}` });
+}
+
+/** Uploads at this average rate are never dropped. The grace period is for their start. */
+const MIN_BYTES_PER_SECOND = 32 * 1024;
+const GRACE_MS = 5000;
+
+/** A body that is being received. */
+export class Upload implements InRing<Upload> {
+  ring: InRing<Upload>["ring"] = undefined;
+  before: Upload | undefined = undefined;
+  after: Upload | undefined = undefined;
+  /** Received bytes; the Content-Length of a body that is read as a whole. */
+  bytes: number;
+  readonly charge: Charge;
+  readonly beganAtMs: number;
+  #refusal: ProblemError | undefined;
+  #reject: ((refusal: ProblemError) => void) | undefined;
+
+  constructor(charge: Charge, { bytes, beganAtMs }: { readonly bytes: number; readonly beganAtMs: number }) {
+    this.charge = charge;
+    this.bytes = bytes;
+    this.beganAtMs = beganAtMs;
+  }
+
+  /** Waits for a read. @throws ProblemError 408 as soon as the upload is dropped */
+  untilDropped<T>(reading: Promise<T>): Promise<T> {
+    // Promise.race() takes five microseconds longer.
+    return new Promise((resolve, reject) => {
+      reading.then(resolve, reject);
+      if (this.#refusal === undefined) this.#reject = reject;
+      else reject(this.#refusal);
+    });
+  }
+
+  drop(): void {
+    this.charge[Symbol.dispose]();
+    const detail = `the body came at less than ${MIN_BYTES_PER_SECOND / 1024} kB/s while others waited for memory`;
+    // Closing the connection spares the server the rest of the body.
+    const headers = { Connection: "close" };
+    this.#refusal = new ProblemError({ status: 408, code: "body_too_slow", detail, headers });
+    this.#reject?.(this.#refusal);
+  }
+}
+
+/** All bodies that are being received. When memory is full, slow uploads are dropped. */
+export class Uploads {
+  readonly #now: () => number;
+  /** The oldest is first. */
+  readonly #uploads = new Ring<Upload>();
+
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now;
+  }
+
+  /** @param bytes the initial count: 0 if `read` adds each chunk */
+  async during<T>(charge: Charge, bytes: number, read: (upload: Upload) => Promise<T>): Promise<T> {
+    const upload = new Upload(charge, { bytes, beganAtMs: this.#now() });
+    this.#uploads.add(upload);
+    try {
+      return await read(upload);
+    } finally {
+      this.#uploads.delete(upload);
+    }
+  }
+
+  /** Calls `take`, which charges memory. While it fails, drops slow uploads, the oldest first, and calls it again. */
+  withRoom<T>(take: () => T): T {
+    let result = take();
+    if (result || this.#uploads.size === 0) return result;
+    for (const upload of [...this.#uploads]) {
+      if (result) return result;
+      if (!this.#isTooSlow(upload)) continue;
+      this.#uploads.delete(upload);
+      upload.drop();
+      result = take();
+    }
+    return result;
+  }
+
+  #isTooSlow({ bytes, beganAtMs }: Upload): boolean {
+    return this.#now() - beganAtMs > GRACE_MS + (1000 * bytes) / MIN_BYTES_PER_SECOND;
+  }
 }

@@ -1,18 +1,18 @@
-/** The content of a compressed body, a part at a time: what a few bytes would become is never there as a whole. */
+/** Decompresses a body chunk by chunk. A small compressed body can be huge, so it never lies in memory as a whole. */
 import { pipeline, Readable, type Transform } from "node:stream";
 import * as zlib from "node:zlib";
 import { ProblemError } from "./problem.ts";
 
-/** Each part is a turn of the thread pool. */
+/** Each chunk is one task of the thread pool. */
 const options = { chunkSize: 64 * 1024 };
 
-/** A body begins to be decoded once as many bytes have come, or all of it: a client that sends fewer and waits has no decoder. */
-const LEAST_BYTES = 1024;
+/** A decoder is made only after this many bytes, or at the end: it takes memory, and a client may send a byte and wait. */
+const MIN_ENCODED_BYTES = 1024;
 
-/** Of a decoder, beside what it decodes; zstd and Brotli took 63 kB before the first byte of content. */
+/** Memory of a decoder itself. zstd and Brotli were measured with 63 kB before the first byte of content. */
 export const DECODER_BYTES = 128 * 1024;
 
-/** Longest distance in a body that zstd looks back: 8 MB, as RFC 9659 has it for HTTP. */
+/** The largest zstd window that HTTP allows: 8 MB (RFC 9659). */
 const zstdOptions = { ...options, params: { [zlib.constants.ZSTD_d_windowLogMax]: 23 } };
 
 const decoders: ReadonlyMap<string, () => Transform> = new Map([
@@ -25,20 +25,20 @@ const decoders: ReadonlyMap<string, () => Transform> = new Map([
 
 export const contentEncodings = ["gzip", "deflate", "br", "zstd", "identity"] as const;
 
-/** As the reader of a stream has them. */
-export interface Parts {
+/** The part of a stream's reader that is used. */
+export interface BodyChunks {
   read(): Promise<{ readonly done?: boolean | undefined; readonly value?: Uint8Array<ArrayBuffer> | undefined }>;
   cancel(): Promise<unknown>;
 }
 
-/** Counts the bytes of a decoder before it is made. @throws where there is no room */
-type Take = (bytes: number) => void;
+/** Charges the memory of a decoder. @throws SconceError `queue_full` */
+type Grow = (bytes: number) => void;
 
 /**
- * @returns a reader of bodies with this Content-Encoding; undefined for a body that is not encoded
+ * @returns makes a reader of the decoded content; undefined for a body that is not encoded
  * @throws ProblemError 415
  */
-export function decoderOf(encoding: string | null): ((body: Parts, take: Take) => Parts) | undefined {
+export function decoderOf(encoding: string | null): ((body: BodyChunks, grow: Grow) => BodyChunks) | undefined {
   const name = encoding?.trim().toLowerCase() ?? "identity";
   if (name === "identity") return undefined;
   const decoder = decoders.get(name);
@@ -48,37 +48,37 @@ export function decoderOf(encoding: string | null): ((body: Parts, take: Take) =
     const headers = { "Accept-Encoding": known };
     throw new ProblemError({ status: 415, code: "unsupported_media_type", detail, headers });
   }
-  return (body, take) => new DecodedParts(body, { name, decoder, take });
+  return (body, grow) => new DecodedChunks(body, { name, decoder, grow });
 }
 
 interface Decoding {
   readonly name: string;
   readonly decoder: () => Transform;
-  readonly take: Take;
+  readonly grow: Grow;
 }
 
-class DecodedParts implements Parts {
-  readonly #body: Parts;
+class DecodedChunks implements BodyChunks {
+  readonly #body: BodyChunks;
   readonly #decoding: Decoding;
   #content: (Readable & AsyncIterable<Uint8Array>) | undefined;
-  #parts: AsyncIterator<Uint8Array> | undefined;
+  #chunks: AsyncIterator<Uint8Array> | undefined;
 
-  constructor(body: Parts, decoding: Decoding) {
+  constructor(body: BodyChunks, decoding: Decoding) {
     this.#body = body;
     this.#decoding = decoding;
   }
 
   async read() {
-    const { name, decoder, take } = this.#decoding;
-    if (this.#parts === undefined) {
-      const begin = await this.#begin();
-      take(DECODER_BYTES);
-      this.#content = pipeline(Readable.from(this.#encoded(begin)), decoder(), () => {});
-      this.#parts = this.#content[Symbol.asyncIterator]();
+    const { name, decoder, grow } = this.#decoding;
+    if (this.#chunks === undefined) {
+      const first = await this.#firstChunks();
+      grow(DECODER_BYTES);
+      this.#content = pipeline(Readable.from(this.#encoded(first)), decoder(), () => {});
+      this.#chunks = this.#content[Symbol.asyncIterator]();
     }
     try {
-      const { done, value } = await this.#parts.next();
-      // Two parts may lie in one buffer, which is given away with the first.
+      const { done, value } = await this.#chunks.next();
+      // Two chunks may share one buffer. Callers transfer buffers to a thread, so each gets a copy.
       return done ? { done } : { value: new Uint8Array(value) };
     } catch (cause) {
       const detail = `the body cannot be read as ${name}, which its Content-Encoding announces, or it ended too early`;
@@ -91,10 +91,9 @@ class DecodedParts implements Parts {
     await this.#body.cancel();
   }
 
-  /** The first bytes: enough to be worth a decoder, or all. */
-  async #begin(): Promise<Uint8Array[]> {
+  async #firstChunks(): Promise<Uint8Array[]> {
     const chunks: Uint8Array[] = [];
-    for (let bytes = 0; bytes < LEAST_BYTES; ) {
+    for (let bytes = 0; bytes < MIN_ENCODED_BYTES; ) {
       const { value } = await this.#body.read();
       if (value === undefined) break;
       bytes += value.length;
@@ -103,8 +102,8 @@ class DecodedParts implements Parts {
     return chunks;
   }
 
-  async *#encoded(begin: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
-    yield* begin;
+  async *#encoded(first: readonly Uint8Array[]): AsyncGenerator<Uint8Array> {
+    yield* first;
     for (;;) {
       const { value } = await this.#body.read();
       if (value === undefined) return;

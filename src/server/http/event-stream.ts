@@ -1,42 +1,40 @@
-/** A prediction as server-sent events: each is made when its reader takes it, of what is there then, and nothing is queued for readers that lag. */
+/** A prediction as server-sent events. Each event is made when the client reads it, so nothing is queued for slow clients. */
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import { LargeText, type Text } from "../predictions/large-text.ts";
 import { outputsOf } from "../predictions/outcome-list.ts";
 import type { Watched } from "../predictions/predictions.ts";
 import { type EndedRecord, hasEnded, type PredictionRecord } from "../predictions/record.ts";
 import { SentOutputs } from "../predictions/sent-outputs.ts";
-import type { Family } from "./families.ts";
 import { LARGE_ANSWER_LENGTH, type LargeAnswers } from "./large-answers.ts";
-import { largeRecord, recordJson } from "./record-json.ts";
+import { type Family, largeRecord, recordJson, recordPath } from "./record-json.ts";
 
-/** Of the last event: who has had it is answered 204, which tells an EventSource not to come back. */
+/** The id of the last event. A client that sends it back gets 204: then an EventSource does not reconnect. */
 export const END_ID = "end";
-/** Before a client whose stream broke off comes back. */
+/** Clients reconnect after this time. */
 const RETRY_MS = 1000;
-/** Proxies take connections that are silent for long for dead ones. */
+/** Interval of comments on an idle stream: proxies close silent connections. */
 const KEEP_ALIVE_MS = 15_000;
 
 export interface EventStreamOptions {
   readonly family: Family;
-  /** Of a client that goes on where it was. */
+  /** The `Last-Event-ID` of a client that reconnects. */
   readonly lastEventId?: string | null;
   readonly large: LargeAnswers;
   readonly memory: MemoryAccount;
   readonly keepAliveMs?: number;
-  /** Called once, when the prediction has ended: from then on its reader alone is waited for. */
-  readonly onOver: () => void;
-  /** Called once. */
-  readonly onEnd: (hasLeft: boolean) => void;
+  /** Called once, when the prediction has ended. From then on the stream waits only for the client. */
+  readonly onPredictionEnd: () => void;
+  /** Called once, when the stream has ended. */
+  readonly onStreamEnd: (hasLeft: boolean) => void;
 }
 
-/** What is to be told next beside logs. */
 interface NextEvent {
   readonly name: "output" | "completed";
-  /** Of the output. */
+  /** The index of the output. */
   readonly index: number | undefined;
-  /** Under which others may be reading it. */
+  /** The path for `LargeAnswers`. */
   readonly path: string;
-  /** Of its text, about. */
+  /** The approximate length of the JSON text. */
   readonly length: number;
   readonly json: () => LargeText;
 }
@@ -45,14 +43,14 @@ export class EventStream {
   readonly #options: EventStreamOptions;
   readonly #encoder = new TextEncoder();
   readonly #sent: SentOutputs;
-  /** Characters of the logs that were sent. */
+  /** Characters of the logs that are sent. */
   #sentLogs: number;
   readonly #isResumed: boolean;
   #isChanged = false;
   #hasLeft = false;
   #wake: (() => void) | undefined;
   #watched: Watched | undefined;
-  /** What is there of an end that its reader has not taken. */
+  /** Keeps a large outcome until the client has read it. */
   readonly #held = new DisposableStack();
   #hasEnded = false;
 
@@ -64,27 +62,27 @@ export class EventStream {
     this.#sent = new SentOutputs(ranges);
   }
 
-  /** To be called when what is watched has changed. */
+  /** Tells the stream that the watched prediction changed. */
   readonly changed = (): void => {
     this.#isChanged = true;
     const record = this.#watched?.record;
-    if (record !== undefined && hasEnded(record) && !this.#hasEnded) this.#over(record);
+    if (record !== undefined && hasEnded(record) && !this.#hasEnded) this.#predictionEnded(record);
     this.#wake?.();
   };
 
-  /** The bytes of the events; disposes of what is watched. */
+  /** @param watched is disposed at the end */
   body(watched: Watched): ReadableStream<Uint8Array> {
     const events = this.#events(watched);
     this.#watched = watched;
     this.changed();
-    let isOver = false;
+    let isEnded = false;
     const end = () => {
-      if (isOver) return;
-      isOver = true;
+      if (isEnded) return;
+      isEnded = true;
       this.#watched = undefined;
       this.#held.dispose();
       watched[Symbol.dispose]();
-      this.#options.onEnd(this.#hasLeft);
+      this.#options.onStreamEnd(this.#hasLeft);
     };
     const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
       try {
@@ -120,7 +118,7 @@ export class EventStream {
         yield this.#log(record);
         continue;
       }
-      // Of a large record none: its end tells all of it, and nobody is sent so much twice.
+      // `completed` has all outputs. A large outcome is not sent twice, so its last outputs get no events.
       if (hasEnded(record)) ended ??= outputsOf(record.outcome, LARGE_ANSWER_LENGTH);
       const next = this.#next(record, ended ?? watched.outputs);
       if (next === undefined) {
@@ -137,14 +135,16 @@ export class EventStream {
     }
   }
 
-  #over(record: EndedRecord): void {
-    const { large, family, onOver } = this.#options;
+  #predictionEnded(record: EndedRecord): void {
+    const { large, family, onPredictionEnd } = this.#options;
     this.#hasEnded = true;
-    if (record.outcome.members.length >= LARGE_ANSWER_LENGTH) this.#held.use(large.hold(record, family));
-    onOver();
+    if (record.outcome.members.length >= LARGE_ANSWER_LENGTH) {
+      this.#held.use(large.hold(recordPath(family, record.id), () => largeRecord(record, family)));
+    }
+    onPredictionEnd();
   }
 
-  /** Without outputs and logs, which have events of their own. */
+  /** The record without outputs and logs, which have their own events. */
   #startOf(record: PredictionRecord): string {
     return recordJson({ ...record, outcome: undefined, finishedAtMs: undefined, logs: "" }, this.#options.family);
   }
@@ -158,7 +158,7 @@ export class EventStream {
 
   #next(record: PredictionRecord, outputs: readonly (Text | undefined)[]): NextEvent | undefined {
     const { family } = this.#options;
-    const path = `${family.path}/${record.id}`;
+    const path = recordPath(family, record.id);
     const index = this.#sent.next(outputs);
     if (index !== undefined) {
       const text = outputs[index] ?? "";
@@ -177,7 +177,7 @@ export class EventStream {
       return;
     }
     yield `event: ${name}\ndata: `;
-    for await (const bytes of this.#options.large.part(path, json)) yield bytes;
+    for await (const bytes of this.#options.large.stream(path, json)) yield bytes;
     yield `\nid: ${id}\n\n`;
   }
 
@@ -189,7 +189,7 @@ export class EventStream {
     return `${this.#sentLogs}:${this.#sent}`;
   }
 
-  /** Waits for a change; where there is none for long its reader hears that it is still there. */
+  /** Waits for a change. Yields a comment if there is none for a while. */
   async *#pause(): AsyncGenerator<string> {
     if (this.#isChanged) return;
     const isChanged = await new Promise<boolean>((resolve) => {
@@ -204,7 +204,7 @@ export class EventStream {
   }
 }
 
-/** Where a part of a text may end at the latest, so that no character is torn. */
+/** The last place up to `end` that does not split a surrogate pair. */
 function wholeEnd(text: string, end: number): number {
   const last = text.charCodeAt(end - 1);
   return last >= 0xd800 && last < 0xdc00 ? end - 1 : end;

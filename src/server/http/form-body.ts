@@ -1,32 +1,32 @@
-/** From a form with files to the JSON list of inputs that it stands for: what is kept and sent on is one kind of body. */
-
+/** Converts a form (RFC 7578) to a JSON list of inputs, so that all other code reads JSON only. */
 import { isDataUrl } from "../../author/data-url.ts";
+import { isEssence, mediaTypeOf } from "../../author/media-type.ts";
 import type { SconceError } from "../../base/errors.ts";
 import { pointerTo } from "../../base/json.ts";
 import { type Body, LARGE_BYTES } from "../inputs/bodies.ts";
 import { anything, type Expected } from "../inputs/expected-kinds.ts";
 import { unfit, utf8 } from "../inputs/input-decoder.ts";
-import { type FilePart, formTooLarge, type Part, partsOf } from "./form-parts.ts";
+import { ProblemError } from "./problem.ts";
 
 const MAX_LEVELS = 32;
-/** Of all inputs together: three for each of the parts that a form may have. */
+/** Places of all inputs together: three for each part of the largest form. */
 const MAX_PLACES = 30_000;
-/** Measured 350, with the list and the map of each. */
+/** Memory of a place; 350 was measured. */
 const PLACE_BYTES = 400;
-/** Longest time that the event loop waits for a form. */
+/** The event loop runs other tasks at least this often. */
 const MAX_HOLD_MS = 2;
-/** Bytes of a file that are made text in one turn of the loop: without a remainder in base64. */
+/** Bytes of a file that are encoded at once. A multiple of 3, so that base64 needs no padding. */
 const SLICE_BYTES = 3 * 2 ** 18;
 
 type Value = Part["value"];
 
-/** A place of an input: the values there, and the places within by name. */
+/** A place in the inputs: its values, and its fields or elements by name. */
 interface Place {
   readonly values: Value[];
   readonly within: Map<string, Place>;
 }
 
-/** The places of a form, from its root. */
+/** The tree of all places of a form. */
 class Places {
   readonly root: Place = { values: [], within: new Map() };
   readonly #take: (bytes: number) => void;
@@ -55,7 +55,7 @@ class Places {
   }
 }
 
-/** Lets the event loop turn where a form has held it for long enough. */
+/** Yields to the event loop after `MAX_HOLD_MS`. */
 class Turn {
   #begunMs = performance.now();
 
@@ -70,11 +70,11 @@ class Turn {
 }
 
 /**
- * A part's name is the way to its place: `image`, `box.0` or `note[text]`; where all begin with numbers these are the inputs. A text is
- * what the schema has there, a file is a data URL.
+ * The name of a part is its path in the input: `image`, `box.0` or `note[text]`. If all names begin with numbers, these number the inputs.
+ * The schema tells the type of a text. A file becomes a data URL.
  *
- * @param expected of one input
- * @param take counts memory beside that of the body, which is free again at the end
+ * @param expected the kinds of JSON values that one input takes
+ * @param take charges memory that is used until this function ends
  * @throws SconceError `body_invalid` or `inputs_invalid`; ProblemError 413; what `take` throws
  */
 export async function inputsOfForm(
@@ -107,7 +107,7 @@ function* inList(pieces: Pieces): Pieces {
   yield "]";
 }
 
-/** JSON, in which a file stands for the text of its data URL. */
+/** Pieces of JSON text. A file stands for its data URL. */
 function* jsonOf(place: Place, expected: Expected, path: readonly string[]): Pieces {
   const { within } = place;
   const { kinds } = expected;
@@ -152,28 +152,28 @@ function elementOf({ items = anything, first = [] }: Expected, index: number): E
   return first[index] ?? items;
 }
 
-/** A text that is no JSON where something else than text is expected is one that the schema refuses. */
+/** A text that is not JSON becomes a JSON string, also where the schema expects a number: then the schema refuses it. */
 function* valueJson(value: Value, expected: Expected): Pieces {
   if (typeof value !== "string") yield value;
   else yield takesText(expected) || !isJson(value) ? JSON.stringify(value) : value;
 }
 
-/** Whether a text is taken as it is, whatever it says. */
+/** Whether any text is a valid value. */
 function takesText({ kinds, hasOnlyDataUrls = false }: Expected): boolean {
   return kinds.has("string") && !hasOnlyDataUrls;
 }
 
-/** Whether the value alone is one of the strings that are taken; a file stands for its data URL. */
+/** Whether the value is a valid string. A file stands for its data URL. */
 function isString(value: Value, { kinds, hasOnlyDataUrls = false }: Expected): boolean {
   return kinds.has("string") && (!hasOnlyDataUrls || typeof value !== "string" || isDataUrl(value));
 }
 
-/** As browsers send JSON with its type. */
+/** Whether a browser sent JSON with its media type, as a file. */
 function isJsonFile(value: Value): value is FilePart {
   return typeof value !== "string" && value.isJson;
 }
 
-/** A large text is taken for JSON unseen: the whole body is parsed beside the JS thread, and its parser says what is wrong. */
+/** Large texts are assumed to be JSON: a thread parses large bodies later, and reports errors. */
 function isJson(text: string): boolean {
   if (text.length > LARGE_BYTES) return true;
   try {
@@ -188,7 +188,7 @@ function isJsonList(value: Value): boolean {
   return typeof value === "string" && value.trimStart().startsWith("[") && isJson(value);
 }
 
-/** As one text where it is short. */
+/** Joins the pieces: a text if it is short, else chunks of UTF-8. */
 async function bodyOf(pieces: Pieces, turn: Turn): Promise<Body> {
   const encoder = new TextEncoder();
   const chunks: Uint8Array<ArrayBuffer>[] = [];
@@ -218,4 +218,76 @@ async function bodyOf(pieces: Pieces, turn: Turn): Promise<Body> {
 
 function misplaced(path: readonly string[], detail: string): SconceError {
   return unfit([{ pointer: pointerTo(path), detail }]);
+}
+
+/** Reading more empty parts would take seconds. */
+const MAX_PARTS = 10_000;
+/** Browsers send about 200 bytes; a file name may have a kilobyte. */
+const MAX_HEAD_BYTES = 4 * 1024;
+/** A Content-Disposition has three parameters: `name`, `filename` and `filename*`. */
+const MAX_PARAMETERS = 8;
+
+export interface FilePart {
+  readonly bytes: Uint8Array;
+  readonly mediaType: string;
+  readonly isJson: boolean;
+}
+
+export interface Part {
+  readonly name: string;
+  readonly value: string | FilePart;
+}
+
+/** @returns the boundary of a form; undefined for another media type */
+export function boundaryOf(mediaType: string): string | undefined {
+  const match = /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"]+)"|([^\s;"]+))/i.exec(mediaType);
+  return match?.[1] ?? match?.[2];
+}
+
+/**
+ * Reads the parts of a form. Bun's FormData ignores the media type of a file and guesses it from the file name.
+ * @throws SconceError `body_invalid`; ProblemError 400 or 413
+ */
+export function* partsOf(bytes: Uint8Array<ArrayBuffer>, boundary: string): Generator<Part> {
+  const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const delimiter = `\r\n--${boundary}`;
+  let count = 0;
+  // The first delimiter may lack the line break.
+  const first = body.indexOf(delimiter.slice(2));
+  if (first < 0) throw notForm();
+  for (let at = first + delimiter.length - 2; body.toString("latin1", at, at + 2) !== "--"; ) {
+    const blank = body.indexOf("\r\n\r\n", at);
+    // An empty part may end with the blank line.
+    const end = blank < 0 ? -1 : body.indexOf(delimiter, blank + 2);
+    if (end < 0 || blank - at > MAX_HEAD_BYTES) throw notForm();
+    if (++count > MAX_PARTS) throw formTooLarge(`${MAX_PARTS} parts`);
+    yield partOf(body.toString("utf8", at, blank), bytes.subarray(blank + 4, Math.max(blank + 4, end)));
+    at = end + delimiter.length;
+  }
+}
+
+/** @param most such as "10000 parts" */
+export function formTooLarge(most: string): ProblemError {
+  return new ProblemError({ status: 413, code: "body_too_large", detail: `a form may have at most ${most}` });
+}
+
+function partOf(head: string, bytes: Uint8Array): Part {
+  const [, disposition = ""] = /^content-disposition:\s*form-data(.*)$/im.exec(head) ?? [];
+  const [, type = ""] = /^content-type:(.*)$/im.exec(head) ?? [];
+  const pairs = disposition.matchAll(/;\s*([\w*-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]*))/g);
+  const parameters = [...pairs.take(MAX_PARAMETERS + 1)];
+  if (parameters.length > MAX_PARAMETERS) throw notForm();
+  const names = new Map(parameters.map(([, key = "", quoted, plain = ""]) => [key.toLowerCase(), quoted ?? plain]));
+  const name = names.get("name") ?? "";
+  const { essence, parameters: typeParameters } = mediaTypeOf(type);
+  const isJson = /^application\/(.+\+)?json$/.test(essence);
+  const isText = essence === "" || essence.startsWith("text/") || isJson;
+  if (isText && !names.has("filename") && !names.has("filename*")) return { name, value: utf8(bytes) };
+  const mediaType = isEssence(essence) ? `${essence}${typeParameters}` : "application/octet-stream";
+  return { name, value: { bytes, mediaType, isJson } };
+}
+
+function notForm(): ProblemError {
+  const detail = "the body is not the form that its Content-Type announces";
+  return new ProblemError({ status: 400, code: "body_unreadable", detail });
 }

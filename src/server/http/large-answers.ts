@@ -1,91 +1,97 @@
-/** Large results on their way to clients: one copy in memory for all who read one at the same time, however slow they are. */
-import { SconceError } from "../../base/errors.ts";
+/** Bodies of answers, small and large. */
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { LargeText } from "../predictions/large-text.ts";
-import type { EndedRecord } from "../predictions/record.ts";
-import type { Family } from "./families.ts";
-import { largeRecord } from "./record-json.ts";
 
-/** Smaller ones fit into the buffers of a connection. */
+/** Longer answers are streamed. Shorter ones fit into the socket's buffer. */
 export const LARGE_ANSWER_LENGTH = 64 * 1024;
 
-interface Shared {
+/** Bun 1.4 sends an asynchronous answer in one piece if its body is shorter than this. */
+const SENT_AT_ONCE = 16 * 1024 - 1024;
+
+/**
+ * @returns the body for a text. Bun sends each header of a longer answer with its own system call, unless the body is a direct stream: five
+ * times the work for 20 kB. A stream has no `Content-Length`.
+ */
+export function bodyOf(text: string): string | ReadableStream<Uint8Array> {
+  if (text.length < SENT_AT_ONCE) return text;
+  const source: Bun.DirectUnderlyingSource<Uint8Array> = {
+    type: "direct",
+    pull(controller) {
+      controller.write(text);
+      controller.end();
+    },
+  };
+  return new ReadableStream(source);
+}
+
+interface SharedText {
   readonly text: LargeText;
   readonly charge: Charge;
   readers: number;
 }
 
+/** Streams large results. All clients that read the same result share one copy in memory, however slowly they read. */
 export class LargeAnswers {
   readonly #memory: MemoryAccount;
-  /** What is being read, by its path: of ended records, which do not change any more. */
-  readonly #shared = new Map<string, Shared>();
-  /** The turn of the event loop of the piece that was asked for last. */
+  /** Texts that are being read, by path. They belong to ended predictions, so they do not change. */
+  readonly #shared = new Map<string, SharedText>();
   #lastTurn: Promise<unknown> = Promise.resolve();
 
   constructor(memory: MemoryAccount) {
     this.#memory = memory;
   }
 
-  /** Whether there is room for one of this length, or others are reading it. */
+  /** Whether memory allows an answer of this length. Always, if another client is reading the same path. */
   hasRoomFor(path: string, length: number): boolean {
     return this.#shared.has(path) || this.#memory.hasRoom("answers", length);
   }
 
-  /** The JSON text of a record that others are reading. */
-  streamOf(id: string, { path }: Family): ReadableStream<Uint8Array> | undefined {
-    const shared = this.#shared.get(`${path}/${id}`);
-    return shared && this.part(`${path}/${id}`, () => shared.text);
-  }
-
-  /** The JSON text of a record. */
-  stream(record: EndedRecord, family: Family): ReadableStream<Uint8Array> {
-    return this.part(`${family.path}/${record.id}`, () => largeRecord(record, family));
+  /** Streams a text that another client is reading. @returns undefined if no client is */
+  join(path: string): ReadableStream<Uint8Array> | undefined {
+    const shared = this.#shared.get(path);
+    return shared && this.stream(path, () => shared.text);
   }
 
   /**
-   * A part of what a path always has. Nothing is held before the first byte is asked for: a client may have left by then. In each turn of the
-   * event loop one piece is sent, whoever reads it: a connection that takes all of ten megabytes at once would hold up everybody.
-   * @param open makes the whole where nobody else is reading it
+   * Streams the bytes from `begin` to `end`. Nothing is allocated before the first byte is requested, since the client may have left. All
+   * streams together send one piece per turn of the event loop, so that one fast connection does not delay other requests.
+   * @param open makes the text if no other client is reading this path
    */
-  part(path: string, open: () => LargeText, begin = 0, end = Infinity): ReadableStream<Uint8Array> {
-    // Let go of once it was called: it may hold the record.
+  stream(path: string, open: () => LargeText, begin = 0, end = Infinity): ReadableStream<Uint8Array> {
+    // Released after its call, since it refers to the record.
     let opening: (() => LargeText) | undefined = open;
-    let shared: Shared | undefined;
-    // The piece that is next, and where it begins.
-    let [next, at] = [0, 0];
-    let hasLeft = false;
-    const leave = () => {
-      hasLeft = true;
-      if (shared !== undefined) this.#leave(path, shared);
+    let shared: SharedText | undefined;
+    let [nextPiece, offset] = [0, 0];
+    let isClosed = false;
+    const close = () => {
+      isClosed = true;
+      if (shared !== undefined) this.#release(path, shared);
       shared = undefined;
       opening = undefined;
     };
     const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
       await this.#turn();
-      if (hasLeft) return;
-      if (opening !== undefined) shared = this.#join(path, opening);
+      if (isClosed) return;
+      if (opening !== undefined) shared = this.#share(path, opening);
       opening = undefined;
-      for (let bytes = shared?.text.bytes(next); bytes !== undefined && at < end; bytes = shared?.text.bytes(next)) {
-        next += 1;
-        const wanted = bytes.subarray(Math.max(0, begin - at), end - at);
-        at += bytes.length;
+      for (let bytes = shared?.text.bytes(nextPiece); bytes !== undefined && offset < end; ) {
+        nextPiece += 1;
+        const wanted = bytes.subarray(Math.max(0, begin - offset), end - offset);
+        offset += bytes.length;
         if (wanted.length > 0) return controller.enqueue(wanted);
+        bytes = shared?.text.bytes(nextPiece);
       }
-      leave();
+      close();
       controller.close();
     };
-    return new ReadableStream({ pull, cancel: leave }, { highWaterMark: 0 });
+    return new ReadableStream({ pull, cancel: close }, { highWaterMark: 0 });
   }
 
-  /** Counts what is there for a reader that takes it later, or never, until this is disposed: the store may have forgotten it by then. */
-  hold(record: EndedRecord, family: Family): Disposable {
-    const path = `${family.path}/${record.id}`;
+  /** Keeps a text for a client that reads it later, until the result is disposed. Meanwhile the store may evict the record. */
+  hold(path: string, open: () => LargeText): Disposable {
     const held = new DisposableStack();
-    held.adopt(
-      this.#join(path, () => largeRecord(record, family)),
-      (shared) => this.#leave(path, shared),
-    );
+    held.adopt(this.#share(path, open), (shared) => this.#release(path, shared));
     return held;
   }
 
@@ -94,11 +100,11 @@ export class LargeAnswers {
     return this.#lastTurn;
   }
 
-  #join(path: string, open: () => LargeText): Shared {
+  #share(path: string, open: () => LargeText): SharedText {
     let shared = this.#shared.get(path);
     if (shared === undefined) {
       const text = open();
-      // Beside what it was made of, which may be forgotten meanwhile, there are the bytes of what was sent.
+      // The store charges the record. This charge is for the encoded bytes.
       shared = { text, charge: this.#memory.add("answers", text.length), readers: 0 };
       this.#shared.set(path, shared);
     }
@@ -106,16 +112,10 @@ export class LargeAnswers {
     return shared;
   }
 
-  #leave(path: string, shared: Shared): void {
+  #release(path: string, shared: SharedText): void {
     shared.readers -= 1;
     if (shared.readers > 0) return;
     this.#shared.delete(path);
     shared.charge[Symbol.dispose]();
   }
-}
-
-/** The refusal of one that there is no room for. */
-export function noMemory(): SconceError {
-  const message = "the server's memory is taken by other requests (--max-memory); try again later";
-  return new SconceError("queue_full", message, { refusal: "memory" });
 }

@@ -1,46 +1,45 @@
-/** The port: opened at once, with an app that is exchanged when the model is ready; closed for as long as there are too many connections. */
-import { rmSync } from "node:fs";
+/** Listens on the port. Limits the number of connections, and replaces the app when the model is ready. */
+import { closeSync, openSync, readFileSync, rmSync } from "node:fs";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import type { ServeConfig } from "../config.ts";
-import { descriptorLimit, lowestFree } from "./descriptors.ts";
-import { asItCame } from "./head-as-get.ts";
+import { originalOf } from "./request.ts";
 
 export type Fetch = (request: Request) => Response | Promise<Response>;
 
 export interface ListenOptions extends Pick<ServeConfig, "port" | "host" | "idleTimeout"> {
-  /** Lets several processes of one server listen on the port. By default Bun lets any, and each client meets one of them. */
+  /** Whether several processes of this server listen on the port. */
   readonly isShared?: boolean;
-  /** Path of a Unix socket to listen on in place of the port. */
+  /** Path of a Unix socket that replaces the port. */
   readonly unix?: string | undefined;
 }
 
-/** The other end of a connection. */
+/** The client's address. */
 export type Peer = Pick<Bun.SocketAddress, "address" | "port">;
 
 type Server = Bun.Server<undefined>;
 
-/** How often the connections are counted: a burst is let in for this long. */
-const LOOK_MS = 100;
-/** Descriptors that are left for all but connections: files, fetches, the database. */
-const SPARE = { least: 16, share: 0.1 };
+/** Interval of counting connections. */
+const COUNT_MS = 100;
+/** Descriptors that are reserved for files, fetches and the database. */
+const RESERVED = { least: 16, share: 0.1 };
 
 /**
- * Bun has no limit of connections, and with no descriptor free it asks the system for the next connection without end, which takes a core.
- * So before there is none the port is closed: new clients are refused by the system, and connections that carry no request are
- * closed. Those that carry one go on. The port is opened again as soon as there is room.
+ * Bun does not limit connections. Without a free descriptor it calls accept() in an endless loop. So the port is closed before descriptors
+ * run out: the kernel refuses new clients, idle connections are closed, and requests continue. The port opens again when descriptors are
+ * free.
  */
 export class Listener {
   readonly url: URL;
   readonly port: number;
   readonly #options: ListenOptions;
-  readonly #most: number;
+  readonly #maxDescriptor: number;
   #fetch: Fetch;
   /** Undefined while the port is closed. */
   #server: Server | undefined;
-  /** Closed ones whose connections have not ended. */
+  /** Servers that are closed, but have requests. */
   readonly #closed = new Set<Server>();
-  readonly #look: ReturnType<typeof setInterval>;
+  readonly #timer: ReturnType<typeof setInterval>;
   #hasWarned = false;
 
   /** @throws SconceError `address_in_use` */
@@ -52,38 +51,37 @@ export class Listener {
     this.port = server.port ?? options.port;
     this.#options = { ...options, port: this.port };
     const limit = descriptorLimit();
-    this.#most = limit - Math.max(SPARE.least, SPARE.share * limit);
-    this.#look = setInterval(() => this.#watch(), LOOK_MS);
-    this.#look.unref();
+    this.#maxDescriptor = limit - Math.max(RESERVED.least, RESERVED.share * limit);
+    this.#timer = setInterval(() => this.#limitConnections(), COUNT_MS);
+    this.#timer.unref();
   }
 
-  /** What answers from now on. */
   set fetch(fetch: Fetch) {
     this.#fetch = fetch;
   }
 
-  /** For how many seconds the connection of a request may be silent; 0: for ever. */
+  /** Sets how long the connection of a request may be silent; 0: without limit. */
   timeout(request: Request, seconds: number): void {
-    // Bun finds the connection by the request, whichever server it came to.
+    // Any server finds the connection of a request.
     const [server = this.#server] = this.#closed;
-    server?.timeout(asItCame(request), seconds);
+    server?.timeout(originalOf(request), seconds);
   }
 
-  /** Of a request that was not answered yet. */
+  /** Works until the request is answered. */
   peerOf(request: Request): Peer | undefined {
     const [server = this.#server] = this.#closed;
-    return server?.requestIP(asItCame(request)) ?? undefined;
+    return server?.requestIP(originalOf(request)) ?? undefined;
   }
 
-  /** @param areEnded whether connections are closed that still carry a request */
-  async stop(areEnded = false): Promise<void> {
-    clearInterval(this.#look);
+  /** @param abort closes connections that have a request, too */
+  async stop(abort = false): Promise<void> {
+    clearInterval(this.#timer);
     const servers = [...this.#closed, ...(this.#server === undefined ? [] : [this.#server])];
-    await Promise.all(servers.map((server) => server.stop(areEnded)));
+    await Promise.all(servers.map((server) => server.stop(abort)));
   }
 
-  #watch(): void {
-    const isFull = lowestFree() >= this.#most;
+  #limitConnections(): void {
+    const isFull = lowestFree() >= this.#maxDescriptor;
     const server = this.#server;
     if (isFull && server !== undefined) {
       this.#server = undefined;
@@ -103,11 +101,11 @@ export class Listener {
 
   #serve({ port, host, idleTimeout, isShared = false, unix }: ListenOptions): Server {
     try {
-      // Left by a process that was killed.
+      // A killed process leaves its socket.
       if (unix !== undefined) rmSync(unix, { force: true });
       return Bun.serve({
         ...(unix === undefined ? { port, hostname: host, reusePort: isShared, idleTimeout } : { unix }),
-        // Bun answers larger bodies itself, with nothing in it; the routes answer with a problem.
+        // The routes check the size: Bun's own answer has no problem details.
         maxRequestBodySize: Number.MAX_SAFE_INTEGER,
         development: false,
         fetch: (request) => this.#fetch(request),
@@ -119,7 +117,7 @@ export class Listener {
   }
 }
 
-/** Why a port cannot be listened on, and what to do. */
+/** Why listening failed, and the fix. */
 export function listenFault(error: unknown): { readonly found: string; readonly fix: string } {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   return code === "EADDRINUSE"
@@ -128,8 +126,8 @@ export function listenFault(error: unknown): { readonly found: string; readonly 
 }
 
 /**
- * The port for processes that share one: the one asked for, or one that is free.
- * @throws SconceError `address_in_use` where another program has it
+ * The port that processes can share: `options.port`, or a free one for 0.
+ * @throws SconceError `address_in_use`
  */
 export function freePort(options: ListenOptions): number {
   const listener = new Listener(options, () => new Response());
@@ -137,7 +135,28 @@ export function freePort(options: ListenOptions): number {
   return listener.port;
 }
 
-/** As it can be typed on this machine, in the way that Bun writes a listener's. */
+/** The URL of a port, as Bun writes it. */
 export function localUrl(host: string, port: number): URL {
   return new URL(`http://${host.includes(":") ? `[${host}]` : host}:${port}`);
+}
+
+/** `ulimit -n`; Infinity if it is unknown, as on systems without /proc. */
+export function descriptorLimit(): number {
+  try {
+    const [, limit] = /^Max open files +(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8")) ?? [];
+    return limit === undefined ? Infinity : Number(limit);
+  } catch {
+    return Infinity;
+  }
+}
+
+/** The lowest free descriptor, which tells about how many are open. Infinity if none is free. */
+export function lowestFree(): number {
+  try {
+    const descriptor = openSync("/dev/null", "r");
+    closeSync(descriptor);
+    return descriptor;
+  } catch {
+    return Infinity;
+  }
 }

@@ -1,11 +1,11 @@
 /** Answers `GET /health/live` on a second thread while the model's code holds the JS thread. */
 
-/** Each beat of the JS thread adds one to the number. */
 const BEAT_MS = 250;
 
-/** First message to the thread. */
+/** The message that starts the thread. */
 export interface LiveStart {
   readonly port: number;
+  /** One shared number that the JS thread increments every `BEAT_MS`. */
   readonly beats: Int32Array;
 }
 
@@ -13,7 +13,7 @@ export class LiveThread implements Disposable {
   readonly #thread = new Worker(new URL("./live-worker.ts", import.meta.url), { ref: false });
   readonly #beat: ReturnType<typeof setInterval>;
 
-  /** @param port on which this process listens */
+  /** @param port of this process */
   constructor(port: number) {
     const beats = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
     this.#thread.postMessage({ port, beats } satisfies LiveStart);

@@ -1,4 +1,4 @@
-/** Files among the outputs of ended predictions as links that expire, for clients that prefer them to data URIs. */
+/** Replaces files in outputs by links to a bucket, for clients that send `Prefer: outputs=url`. */
 
 import { decodeDataUrl } from "../../author/data-url.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
@@ -10,14 +10,14 @@ import type { BucketValues } from "../queue/bucket-values.ts";
 
 export interface OutputLinksOptions {
   readonly values: Pick<BucketValues, "link">;
-  /** How long an ended prediction, and with it its links, can be read. */
+  /** How long ended predictions are retained. Their links expire with them. */
   readonly retainS: number;
   readonly memory: MemoryAccount;
 }
 
-/** Clients may read what they were just told of, even where nothing is retained. */
+/** A link works at least this long, also if predictions are not retained. */
 const MIN_LINK_S = 60;
-/** Media types are shorter. */
+/** Longest beginning of a data URI, up to the comma. */
 const MAX_HEAD = 200;
 
 export class OutputLinks {
@@ -28,8 +28,8 @@ export class OutputLinks {
   }
 
   /**
-   * The record with links in the places of all strings that are base64 data URIs; undefined where there are none, or the bucket cannot take them
-   * now: a preference is no reason to withhold the outputs.
+   * Replaces each base64 data URI by a link. @returns undefined if the record has no data URI, or if the bucket fails: then the client gets
+   * data URIs.
    */
   async linked(record: EndedRecord): Promise<EndedRecord | undefined> {
     const members = String(record.outcome.members);
@@ -50,10 +50,10 @@ export class OutputLinks {
     }
   }
 
-  /** @returns undefined where it only looks like a data URI */
+  /** @returns undefined for an invalid data URI */
   async #link({ id, finishedAtMs }: EndedRecord, part: string, uri: string): Promise<string | undefined> {
     const { values, retainS, memory } = this.#options;
-    // Its text, decoded.
+    // The decoded text.
     using _charge = memory.add("answers", 2 * uri.length);
     let file: ReturnType<typeof decodeDataUrl>;
     try {
@@ -66,12 +66,12 @@ export class OutputLinks {
   }
 }
 
-/** Where the strings of a JSON text are that look like base64 data URIs: none has a character that is escaped. */
+/** Finds the base64 data URIs in a JSON text. Their characters are never escaped. */
 function* dataUris(text: string): Generator<{ readonly start: number; readonly end: number }> {
   for (let quote = text.indexOf('"data:'); quote >= 0; quote = text.indexOf('"data:', quote + 1)) {
     if (!/^"data:[^",;\\]+;base64,/.test(text.slice(quote, quote + MAX_HEAD))) continue;
     const end = text.indexOf('"', quote + 1);
-    // Neither the end of another string nor the name of a member.
+    // Skip a quote that ends a string, and names of members.
     if (/[[:,]/.test(text.charAt(quote - 1)) && /[\],}]/.test(text.charAt(end + 1))) yield { start: quote + 1, end };
   }
 }

@@ -1,9 +1,9 @@
-/** Errors as clients see them: RFC 9457 problem details. */
+/** Errors in HTTP answers: problem details (RFC 9457). */
 import type { Context } from "hono";
 import { type ErrorCode, type Fault, SconceError } from "../../base/errors.ts";
 import type { Refusal, Status } from "../../base/labels.ts";
 
-/** By status; the only statuses that problems have. */
+/** Titles by status. Problems have no other status. */
 export const titles = {
   400: "Bad request",
   403: "Forbidden",
@@ -19,7 +19,7 @@ export const titles = {
   503: "Service unavailable",
 } as const satisfies Partial<Record<Status, string>>;
 
-/** Stable words; a problem's `type` is made of one. Clients may know them all. */
+/** A problem's `type` ends with its code. Codes are part of the API. */
 export const problemCodes = [
   "not_json",
   "body_unreadable",
@@ -58,7 +58,7 @@ export interface Problem {
   readonly code: ProblemCode;
   readonly errors?: readonly Fault[] | undefined;
   readonly headers?: Readonly<Record<string, string>>;
-  /** What the request is refused for, where the code leaves that open. */
+  /** The metric label of the refusal, if the code has several. */
   readonly refusal?: Refusal | undefined;
 }
 
@@ -92,7 +92,7 @@ export function refusalOf({ code, refusal = refusalOfCode[code] }: Problem): Ref
   return refusal;
 }
 
-/** A request that cannot be answered with anything but a problem. */
+/** An error that is answered with this problem. */
 export class ProblemError extends Error {
   readonly problem: Problem;
 
@@ -110,7 +110,13 @@ export function unknownPrediction(): ProblemError {
   });
 }
 
-/** What clients are told of the errors that reach them as such; every other error is a 500 without internals. */
+/** A request is refused because the memory account is full. */
+export function memoryFull(): SconceError {
+  const message = "the server's memory is taken by other requests (--max-memory); try again later";
+  return new SconceError("queue_full", message, { refusal: "memory" });
+}
+
+/** Problems by error code. Any other error becomes a 500 that reveals nothing. */
 const known: Partial<Record<ErrorCode, Omit<Problem, "detail" | "errors"> & Partial<Pick<Problem, "detail">>>> = {
   body_invalid: { status: 400, code: "not_json" },
   inputs_invalid: { status: 422, code: "inputs_invalid" },
@@ -120,13 +126,13 @@ const known: Partial<Record<ErrorCode, Omit<Problem, "detail" | "errors"> & Part
   predictions_unusable: {
     status: 503,
     code: "predictions_unusable",
-    // Its own words name files of the server.
+    // The error's message names files of the server.
     detail: "kept predictions cannot be read now",
     headers: { "Retry-After": "1" },
   },
   predictions_unwritable: { status: 503, code: "predictions_unwritable", headers: { "Retry-After": "1" } },
   queue_unavailable: { status: 503, code: "queue_unavailable", headers: { "Retry-After": "1" } },
-  // Whoever keeps the connection would meet the same process again.
+  // A new connection may reach another process.
   not_ready: { status: 503, code: "not_ready", headers: { "Retry-After": "1", Connection: "close" } },
 };
 

@@ -1,15 +1,59 @@
-/** Records as clients read them. */
+/** Predictions and demo predictions as JSON. Both kinds have the same routes, below different paths. */
 import { LargeText, type Text } from "../predictions/large-text.ts";
-import { type EndedRecord, type PredictionRecord, statusOf } from "../predictions/record.ts";
-import type { Family } from "./families.ts";
+import { type EndedRecord, type Kind, type PredictionRecord, statusOf } from "../predictions/record.ts";
 
-/** JSON text; the outcome was formatted when the prediction ended. */
+/** The names of one kind in routes, JSON and the OpenAPI document. */
+export interface Family {
+  readonly kind: Kind;
+  readonly path: "/predictions" | "/demo";
+  readonly idName: "prediction_id" | "demo_id";
+  /** Part of operation ids and component names. */
+  readonly name: "Prediction" | "DemoPrediction";
+  /** The lists of outputs. */
+  readonly lists: readonly ("outputs" | "demo_outputs")[];
+  readonly tag: string;
+  readonly tagDescription: string;
+  readonly noun: string;
+}
+
+const prediction: Family = {
+  kind: "prediction",
+  path: "/predictions",
+  idName: "prediction_id",
+  name: "Prediction",
+  lists: ["outputs"],
+  tag: "Predictions",
+  tagDescription: "Outputs of the model for a list of inputs",
+  noun: "prediction",
+};
+const demo: Family = {
+  kind: "demo",
+  path: "/demo",
+  idName: "demo_id",
+  name: "DemoPrediction",
+  lists: ["outputs", "demo_outputs"],
+  tag: "Demo",
+  tagDescription: "Predictions that also have the outputs and the logs of the model's demo",
+  noun: "demo prediction",
+};
+
+export const families: readonly Family[] = [prediction, demo];
+
+export function familyOf(kind: Kind): Family {
+  return kind === "demo" ? demo : prediction;
+}
+
+export function recordPath({ path }: Family, id: string): string {
+  return `${path}/${id}`;
+}
+
+/** The outcome is JSON text already. */
 export function recordJson(record: PredictionRecord, family: Family): string {
   const { head, members, tail } = textsOf(record, family);
   return `${head}${members}${tail}`;
 }
 
-/** The same, of an outcome that may be megabytes. */
+/** The JSON text in pieces, for an outcome of megabytes. */
 export function largeRecord(record: EndedRecord, family: Family): LargeText {
   const { head, members, tail } = textsOf(record, family);
   return new LargeText([head, members, tail]);
@@ -29,7 +73,7 @@ function textsOf(
   return { head, members: outcome?.members ?? "", tail: `${tail}}` };
 }
 
-/** Formats times; the last one is kept, as the predictions of one batch began and ended in the same millisecond. */
+/** Formats times. Caches the last one: predictions of one batch start and end in the same millisecond. */
 function isoFormat(): (ms: number) => string {
   let [last, text] = [Number.NaN, ""];
   return (ms) => {

@@ -1,10 +1,12 @@
 /** The other fronts of this server, each on a Unix socket: what one has, all of them answer. */
+import { rmSync } from "node:fs";
 import { z } from "zod";
 import { SconceError } from "../../base/errors.ts";
 import { type Family, familySchema } from "../metrics/counts.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import { frontOf } from "../predictions/ids.ts";
-import { urlOf } from "./path.ts";
-import type { RequestContext } from "./request-context.ts";
+import type { Fetch } from "./listener.ts";
+import { type RequestContext, urlOf } from "./request.ts";
 
 export interface SiblingsOptions {
   /** Of this front. */
@@ -54,7 +56,7 @@ export class Siblings {
         signal,
         body: passed.stream,
       });
-      context.isNamed = true;
+      context.hasIdHeader = true;
       // That front says how long its reader may be silent.
       const events = answer.headers.get("content-type") === "text/event-stream" ? answer.body : null;
       if (events !== null) return new Response(events.pipeThrough(new TransformStream({ flush: release })), answer);
@@ -109,4 +111,25 @@ function away(cause: unknown): SconceError {
     refusal: "engine",
     cause,
   });
+}
+
+export function listenForSiblings(
+  { index, socketOf }: SiblingsOptions,
+  fetch: Fetch,
+  metrics: Metrics,
+): AsyncDisposable {
+  const path = socketOf(index);
+  // Left by a process of this index that was killed.
+  rmSync(path, { force: true });
+  const listener = Bun.serve({
+    unix: path,
+    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+    development: false,
+    fetch: async (request, server) => {
+      // A sibling may wait for as long as its client does.
+      server.timeout(request, 0);
+      return new URL(urlOf(request)).pathname === metricsPath ? Response.json(metrics.gauges()) : fetch(request);
+    },
+  });
+  return { [Symbol.asyncDispose]: () => listener.stop(true) };
 }

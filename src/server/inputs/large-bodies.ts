@@ -7,9 +7,8 @@ import type { Charge } from "../memory/charge.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
 import type { DecodedBody } from "./bodies.ts";
 import { type InputDecoder, utf8 } from "./input-decoder.ts";
-import { ReadyInputs } from "./input-list.ts";
-import { LateInputs } from "./late-inputs.ts";
-import type { ListScan } from "./list-scan.ts";
+import { LateInputs, ReadyInputs } from "./input-list.ts";
+import type { ListScan } from "./json-text.ts";
 
 /** What the thread needs to know the schema of an input: the model's code. */
 export interface BundleSource {

@@ -10,8 +10,7 @@ import {
   unfit,
   utf8,
 } from "./input-decoder.ts";
-import { faultPlace } from "./json-fault.ts";
-import { BACKSLASH, type ListScan, OPEN_LIST, OPEN_OBJECT, QUOTE, scanList } from "./list-scan.ts";
+import { BACKSLASH, faultPlace, type ListScan, OPEN_LIST, OPEN_OBJECT, QUOTE, scanList } from "./json-text.ts";
 import { withoutWrongKinds } from "./wrong-kinds.ts";
 
 /** Elements are parsed together up to about this many bytes: a fraction of a millisecond of work. */

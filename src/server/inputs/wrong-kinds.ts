@@ -1,6 +1,6 @@
 /** Cuts from a JSON text what its faults do not need: values of a kind that no schema takes are costly to make, and never used. */
 import { anything, type Expected, type Kind } from "./expected-kinds.ts";
-import { BACKSLASH, CLOSE_LIST, CLOSE_OBJECT, COMMA, OPEN_LIST, OPEN_OBJECT, QUOTE } from "./list-scan.ts";
+import { BACKSLASH, CLOSE_LIST, CLOSE_OBJECT, COMMA, OPEN_LIST, OPEN_OBJECT, QUOTE } from "./json-text.ts";
 
 const COLON = 0x3a;
 

@@ -4,7 +4,7 @@ import { accepts } from "hono/accepts";
 import { html } from "hono/html";
 import pageStyle from "#page/page.css" with { type: "file" };
 import pageScript from "#page/page.js" with { type: "file" };
-import { ImmutableAssets } from "../http/immutable-assets.ts";
+import { ImmutableAssets } from "../http/assets.ts";
 
 const assets = new ImmutableAssets({
   page: "/demo",

@@ -1,9 +1,8 @@
 /** The port of `sconce dev`. It stays open while front processes are replaced, so clients never see a closed port. */
 import type { ServeConfig } from "../../../server/config.ts";
-import { Lifecycle } from "../../../server/http/lifecycle.ts";
 import { Listener } from "../../../server/http/listener.ts";
-import { named } from "../../../server/http/requests.ts";
-import { createStartingApp } from "../../../server/http/routes/health.ts";
+import { withContext } from "../../../server/http/request.ts";
+import { createStartingApp, Lifecycle } from "../../../server/http/routes/health.ts";
 
 /** Forwards requests to a front. */
 export class FrontDoor {
@@ -49,7 +48,9 @@ export class DevPort {
 
   /** @throws SconceError `address_in_use` */
   constructor(config: ServeConfig) {
-    const unready = named(createStartingApp(new Lifecycle(), "sconce dev").fetch, { accessLog: config.accessLog });
+    const unready = withContext(createStartingApp(new Lifecycle(), "sconce dev").fetch, {
+      accessLog: config.accessLog,
+    });
     this.#listener = new Listener(config, async (request) => {
       if (this.door === undefined) return unready(request);
       // The front enforces request timeouts.

@@ -10,9 +10,9 @@ import { makeRunFolder, type RunFolder } from "../../../machine/processes/run-fo
 import { Supervised } from "../../../machine/processes/supervised.ts";
 import type { ServeConfig } from "../../../server/config.ts";
 import type { EngineEvents } from "../../../server/engine-link.ts";
-import { allDone, type EngineNews } from "../../../server/front-messages.ts";
 import type { FrontStart } from "../../../server/front-process.ts";
 import { FOREVER_MS, meetingPlace } from "../../../server/fronts.ts";
+import { allDone, type EngineNews } from "../../../server/messages.ts";
 import { engineProcess, heldAfterMs } from "../../../server/server.ts";
 import { Changes } from "./changes.ts";
 import { type DeclaredFacts, declaredFacts } from "./declare-role.ts";

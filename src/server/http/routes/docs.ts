@@ -3,7 +3,7 @@ import { swaggerUI } from "@hono/swagger-ui";
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import swaggerStyle from "#swagger-ui/swagger-ui.css" with { type: "file" };
 import swaggerScript from "#swagger-ui/swagger-ui-bundle.js" with { type: "file" };
-import { ImmutableAssets } from "../immutable-assets.ts";
+import { ImmutableAssets } from "../assets.ts";
 
 const assets = new ImmutableAssets({
   page: "/docs",

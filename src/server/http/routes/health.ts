@@ -1,13 +1,35 @@
-/** Liveness, readiness and metrics, and the app that stands in while the model is set up. */
 import { Hono } from "hono";
 import type { Refusal } from "../../../base/labels.ts";
+import type { ServeConfig } from "../../config.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
 import { prometheusType } from "../../metrics/prometheus-text.ts";
 import { addPageRoutes } from "../../page/page.ts";
-import type { Lifecycle, Unready } from "../lifecycle.ts";
-import { pathOf } from "../path.ts";
+import { refuseOtherHosts } from "../browser-guards.ts";
 import { ProblemError, problemOf, problemResponse } from "../problem.ts";
+import { pathOf } from "../request.ts";
 import type { Siblings } from "../siblings.ts";
+
+/**
+ * Where the server stands in its life; routes answer by it. A server that is `leaving` still takes work, from routers that have not learnt of it
+ * yet; one that is `draining` finishes what it has.
+ */
+export type Phase = "starting" | "ready" | "leaving" | "draining";
+
+/** What a server lacks that takes predictions: it cannot end them now. */
+export type Hindrance = "engine" | "queue" | "pictures" | "store";
+
+/** Why a server is not ready. */
+export type Unready = Exclude<Phase, "ready"> | Hindrance;
+
+export class Lifecycle {
+  phase: Phase = "starting";
+  hindrance: () => Hindrance | undefined = () => undefined;
+
+  /** Undefined where the server is ready. */
+  get unready(): Unready | undefined {
+    return this.phase === "ready" ? this.hindrance() : this.phase;
+  }
+}
 
 export function addHealthRoutes(app: Pick<Hono, "get">, lifecycle: Lifecycle): void {
   app.get("/health/live", (c) => c.json({ status: "live" }));
@@ -55,4 +77,24 @@ const reasons: Readonly<Record<Unready, Reason>> = {
 
 function notReady(unready: Unready): ProblemError {
   return new ProblemError({ status: 503, code: "not_ready", headers: { "Retry-After": "1" }, ...reasons[unready] });
+}
+
+export interface WorkerAppOptions {
+  readonly metrics: Metrics;
+  readonly siblings: Siblings | undefined;
+  readonly lifecycle: Lifecycle;
+  readonly config: Pick<ServeConfig, "allowedHosts" | "host">;
+}
+
+export function createWorkerApp({ metrics, siblings, lifecycle, config }: WorkerAppOptions): Hono {
+  const app = new Hono({ getPath: pathOf });
+  app.use(refuseOtherHosts(config));
+  addHealthRoutes(app, lifecycle);
+  addMetricsRoute(app, metrics, siblings);
+  app.notFound((c) => {
+    const detail = "this replica is a worker (--role worker), which has /health and /metrics only; ask a front";
+    return problemResponse(c, { status: 404, code: "not_found", detail });
+  });
+  app.onError((error, c) => problemResponse(c, problemOf(error)));
+  return app;
 }

@@ -1,4 +1,4 @@
-/** The routes of files among outputs: the bytes of one, from a data URI in the outcome. */
+/** The routes of files in outputs: decodes a data URI of the outcome. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import { getExtension } from "hono/utils/mime";
 import { type DecodedData, decodeDataUrl, isDataUrl } from "../../../author/data-url.ts";
@@ -8,20 +8,18 @@ import { LargeText } from "../../predictions/large-text.ts";
 import { listIn } from "../../predictions/outcome-list.ts";
 import type { Watched } from "../../predictions/predictions.ts";
 import { hasEnded } from "../../predictions/record.ts";
-import { byteRangeOf } from "../byte-range.ts";
-import { type Family, families } from "../families.ts";
-import { LARGE_ANSWER_LENGTH, LargeAnswers, noMemory } from "../large-answers.ts";
-import { urlOf } from "../path.ts";
-import { ProblemError, unknownPrediction } from "../problem.ts";
-import { contextOf } from "../request-context.ts";
+import { LARGE_ANSWER_LENGTH } from "../large-answers.ts";
+import { memoryFull, ProblemError, unknownPrediction } from "../problem.ts";
+import { type Family, families } from "../record-json.ts";
+import { contextOf, urlOf } from "../request.ts";
 import type { PredictionRoutes } from "./predictions.ts";
 
 type List = Family["lists"][number];
 
-/** Media types that a browser runs for a page of the same origin. With `nosniff` it runs no other. */
+/** Media types that browsers run as scripts. With `nosniff` they run no other type. */
 const scriptType = /script|^(?:application|text)\/(?:wasm|jscript)$/;
 
-/** A file may be a page with scripts: it is shown without them, and as nobody's. */
+/** A file may be an HTML page. The sandbox runs no scripts and has no origin. */
 const fileHeaders = {
   "X-Content-Type-Options": "nosniff",
   "Content-Security-Policy": "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'",
@@ -30,9 +28,8 @@ const fileHeaders = {
 
 export function addOutputFileRoutes(
   app: OpenAPIHono,
-  { predictions, siblings, memory }: Pick<PredictionRoutes, "predictions" | "siblings" | "memory">,
+  { predictions, siblings, memory, large }: Pick<PredictionRoutes, "predictions" | "siblings" | "memory" | "large">,
 ): void {
-  const large = new LargeAnswers(memory);
   for (const { path, kind, lists } of families) {
     for (const list of lists) {
       app.get(`${path}/:id/${list}/:index/*`, async (c) => {
@@ -44,7 +41,7 @@ export function addOutputFileRoutes(
         if (watched === undefined) throw unknownPrediction();
         const index = c.req.param("index");
         const text = outputOf(watched, list, index);
-        // What is parsed of it, and decoded.
+        // The parsed and the decoded output.
         using _charge = memory.add("answers", 2 * text.length);
         const fields = fieldsOf(raw);
         const uri = fileIn(text, fields);
@@ -65,12 +62,12 @@ export function addOutputFileRoutes(
         const status = range === undefined ? 200 : 206;
         const partly = range && { "Content-Range": `bytes ${begin}-${end - 1}/${bytes.length}` };
         const init = { status, headers: { ...headers, ...partly, "Content-Length": `${end - begin}` } };
-        // Bun knows no length of a stream.
+        // Bun would send no length for a stream.
         if (contextOf(c).isHead) return new Response(null, init);
         if (bytes.length < LARGE_ANSWER_LENGTH) return new Response(bytes.subarray(begin, end), init);
-        if (!large.hasRoomFor(c.req.path, bytes.length)) throw noMemory();
+        if (!large.hasRoomFor(c.req.path, bytes.length)) throw memoryFull();
         return new Response(
-          large.part(c.req.path, () => new LargeText([decoded(uri).bytes]), begin, end),
+          large.stream(c.req.path, () => new LargeText([decoded(uri).bytes]), begin, end),
           init,
         );
       });
@@ -92,9 +89,9 @@ function outputOf({ record, outputs }: Watched, list: List, index: string): stri
   throw missing(members === undefined ? `input ${index} has no output yet` : `input ${index} failed: it has no output`);
 }
 
-/** The parts behind the index; clients that are generated write the slashes between them as `%2F`. */
+/** The path of the file in the output. Generated clients escape its slashes as `%2F`. */
 function fieldsOf(request: Request): string[] {
-  // Behind the path of the prediction, the list and the index: an id may end with "outputs", too.
+  // Skip "", the kind, the id, the list and the index.
   const place = new URL(urlOf(request)).pathname.split("/").slice(5).join("/");
   try {
     return decodeURIComponent(place).split("/").filter(Boolean);
@@ -129,4 +126,32 @@ function isKnown(ifNoneMatch: string | null, etag: string): boolean {
 
 function missing(detail: string): ProblemError {
   return new ProblemError({ status: 404, code: "file_not_found", detail });
+}
+
+export interface ByteRange {
+  readonly begin: number;
+  /** Exclusive. */
+  readonly end: number;
+}
+
+/**
+ * The header `Range` (RFC 9110, section 14).
+ * @returns undefined for the whole file: without a range, with several ranges, or with an `If-Range` of another file
+ * @throws ProblemError 416
+ */
+export function byteRangeOf(headers: Headers, size: number, etag: string): ByteRange | undefined {
+  const [, first, last] = /^bytes=(\d*)-(\d*)$/i.exec(headers.get("range")?.trim() ?? "") ?? [];
+  if (!first && !last) return undefined;
+  if ((headers.get("if-range") ?? etag) !== etag) return undefined;
+  const begin = first ? Number(first) : Math.max(0, size - Number(last));
+  const end = first && last ? Math.min(size, Number(last) + 1) : size;
+  if (begin < end) return { begin, end };
+  // RFC 9110: ignore a range that ends before it begins.
+  if (first && last && Number(last) < begin) return undefined;
+  throw new ProblemError({
+    status: 416,
+    code: "range_not_satisfiable",
+    detail: `there are ${size} bytes, and none of those that were asked for`,
+    headers: { "Content-Range": `bytes */${size}` },
+  });
 }

@@ -1,5 +1,4 @@
-/** The routes of predictions and demo predictions: they translate between HTTP and `Predictions`. */
-
+/** The routes of predictions and demo predictions: translates between HTTP and `Predictions`. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Sender } from "../../flow/suspects.ts";
 import type { InputDecoder } from "../../inputs/input-decoder.ts";
@@ -7,55 +6,57 @@ import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { onceOf } from "../../predictions/once.ts";
 import type { AskedPrediction, Client, Predictions, Watched } from "../../predictions/predictions.ts";
 import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
-import { bodyOf } from "../body.ts";
-import { announcedBytes, readBody } from "../body-reader.ts";
-import { checkChosenId, idOfKey } from "../chosen-id.ts";
+import { announcedBytes, readBody, Uploads } from "../body-reader.ts";
 import { END_ID, EventStream } from "../event-stream.ts";
-import { type Family, families } from "../families.ts";
-import { LARGE_ANSWER_LENGTH, LargeAnswers, noMemory } from "../large-answers.ts";
+import { bodyOf, LARGE_ANSWER_LENGTH, type LargeAnswers } from "../large-answers.ts";
 import type { Peer } from "../listener.ts";
 import type { OutputLinks } from "../output-links.ts";
-import { cancelAfterMsOf, OUTPUTS_AS_LINKS, prefersLinks, waitMsOf } from "../prefer.ts";
-import { unknownPrediction } from "../problem.ts";
-import { recordJson } from "../record-json.ts";
-import { contextOf, type RequestContext } from "../request-context.ts";
+import { memoryFull, unknownPrediction } from "../problem.ts";
+import { type Family, families, largeRecord, recordJson, recordPath } from "../record-json.ts";
+import { contextOf, type RequestContext } from "../request.ts";
+import {
+  cancelAfterMsOf,
+  checkChosenId,
+  idOfKey,
+  OUTPUTS_AS_LINKS,
+  prefersLinks,
+  waitMsOf,
+  webhookOf,
+} from "../request-headers.ts";
 import type { Siblings } from "../siblings.ts";
-import { Uploads } from "../uploads.ts";
-import { webhookOf } from "../webhook-headers.ts";
 
-/** Told when an answer has begun to be held back for long, and when that ends: its connection is silent, but not idle. */
+/** Called when an answer starts to wait for a prediction, and when the wait ends. Meanwhile the idle timeout does not apply. */
 type OnHold = (request: Request, isHeld: boolean) => void;
 
 type PeerOf = (request: Request) => Peer | undefined;
 
-/** Characters of `X-Forwarded-For` that tell clients apart. */
+/** Characters of `X-Forwarded-For` that identify a client. */
 const MAX_FORWARDED = 200;
 
 export interface PredictionRoutes {
   readonly predictions: Predictions;
-  /** The other fronts of this server, which may have a prediction that this one is asked for. */
+  /** The other fronts of this server. A prediction may belong to one of them. */
   readonly siblings?: Siblings | undefined;
   readonly maxBodyBytes: number;
   readonly decoder: Pick<InputDecoder, "expected">;
-  /** For clients that prefer links to data URIs; undefined where there is no bucket. */
+  /** Undefined without a bucket. */
   readonly links?: OutputLinks | undefined;
   readonly memory: MemoryAccount;
+  readonly large: LargeAnswers;
   readonly onHold?: OnHold;
   readonly peerOf?: PeerOf;
 }
 
+/** The options in the headers of a request. */
 interface Asked extends AskedPrediction {
   readonly asksForEvents: boolean;
-  /** The id, where the client chose it. */
+  /** The id that the client chose. */
   readonly chosen?: string;
 }
 
 export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes): void {
-  const { predictions, siblings, memory, links, decoder, onHold = () => {}, peerOf = () => undefined } = options;
+  const { predictions, siblings, memory, large, links, decoder, onHold = () => {}, peerOf = () => undefined } = options;
   const bodyLimits = { maxBytes: options.maxBodyBytes, memory, uploads: new Uploads(), decoder };
-  const large = new LargeAnswers(memory);
-  // The same ids have other texts there.
-  const largeLinked = new LargeAnswers(memory);
   const isPlain = (raw: Request) => links === undefined || !prefersLinks(raw.headers.get("prefer"));
   const preferred = (
     family: Family,
@@ -65,11 +66,11 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     location?: string,
   ): Response | Promise<Response> => {
     if (links === undefined || isPlain(raw) || record === undefined || !hasEnded(record)) {
-      return answer(family, record, large, context, location);
+      return answer(family, record, { large, context, location });
     }
     return links.linked(record).then((linked) => {
-      if (linked === undefined) return answer(family, record, large, context, location);
-      const response = answer(family, linked, largeLinked, context, location);
+      if (linked === undefined) return answer(family, record, { large, context, location });
+      const response = answer(family, linked, { large, context, location, hasLinks: true });
       response.headers.set("Preference-Applied", OUTPUTS_AS_LINKS);
       return response;
     });
@@ -80,25 +81,25 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     raw: Request,
     { context, made, isKnown = made === undefined }: Streamed,
   ): Promise<Response> => {
-    const { kind, path } = family;
+    const { kind } = family;
     const lastEventId = made === undefined ? raw.headers.get("last-event-id") : null;
     if (lastEventId === END_ID) return new Response(null, { status: 204 });
-    // Its reader may be silent while nothing happens, and no longer.
-    const onOver = () => onHold(raw, false);
-    const onEnd = (hasLeft: boolean) => {
-      onOver();
-      // As with `Prefer: wait`: nobody else was told the id, or is told of the end. What has ended stays as it is.
+    // The idle timeout applies again when the prediction has ended.
+    const onPredictionEnd = () => onHold(raw, false);
+    const onStreamEnd = (hasLeft: boolean) => {
+      onPredictionEnd();
+      // No other client knows the id, as with `Prefer: wait`.
       if (hasLeft && !isKnown) predictions.cancel(kind, id).catch(() => {});
     };
-    const stream = new EventStream({ family, lastEventId, large, memory, onOver, onEnd });
-    const watched = (await predictions.watch(kind, id, stream.changed)) ?? endOf(made);
+    const stream = new EventStream({ family, lastEventId, large, memory, onPredictionEnd, onStreamEnd });
+    const watched = (await predictions.watch(kind, id, stream.changed)) ?? endedWatched(made);
     if (watched === undefined) throw unknownPrediction();
     onHold(raw, true);
     const body = stream.body(watched);
-    // Nobody reads it, nor would ever cancel it: its client is gone.
+    // Bun cancels no body of a client that has left already.
     if (raw.signal.aborted) await body.cancel();
-    const location = made === undefined ? {} : { Location: `${path}/${id}` };
-    context.isNamed = true;
+    const location = made === undefined ? {} : { Location: recordPath(family, id) };
+    context.hasIdHeader = true;
     const headers = { ...eventHeaders, ...location, "X-Request-Id": context.requestId };
     return new Response(body, { headers });
   };
@@ -128,20 +129,20 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
           isKnown: once !== undefined || asked.webhook !== undefined,
         });
       }
-      return preferred(family, record, raw, origin, `${path}/${record.id}`);
+      return preferred(family, record, raw, origin, recordPath(family, record.id));
     };
 
     const createOnce = async (raw: Request, origin: RequestContext, asked: Asked & { readonly chosen: string }) =>
       (await siblings?.forward(asked.chosen, raw, origin)) ?? create(raw, origin, asked);
 
-    // Not asynchronous: of a server under overload most requests end here, and a promise would cost as much as all else.
+    // Not async: under overload most requests are refused here, and a promise would double their cost.
     app.post(path, (c) => {
       const { headers } = c.req.raw;
       const asked = askedOf(c.req.raw);
       const key = headers.get("idempotency-key");
-      // Where it was accepted before, there need not be room for it now.
+      // A repeated request needs no room in the queue.
       if (key !== null) return createOnce(c.req.raw, contextOf(c), { ...asked, chosen: idOfKey(key, path) });
-      // What is too large is told so: it need not come again later.
+      // Reject oversized bodies with 413, not 429: a retry cannot succeed.
       if (asked.bytes <= bodyLimits.maxBytes) predictions.admit(asked);
       return create(c.req.raw, contextOf(c), asked);
     });
@@ -159,12 +160,12 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const forwarded = await siblings?.forward(id, raw, contextOf(c));
       if (forwarded !== undefined) return forwarded;
       if (asksForEvents(raw)) return events(family, id, raw, { context: contextOf(c) });
-      const shared = isPlain(raw) ? large.streamOf(id, family) : undefined;
+      const shared = isPlain(raw) ? large.join(recordPath(family, id)) : undefined;
       if (shared !== undefined) return jsonResponse(shared, contextOf(c));
       return preferred(family, await predictions.wait(kind, id, { waitMs, client }), raw, contextOf(c));
     });
 
-    // The same by a path of its own: in clients that are generated an operation has one kind of answer.
+    // A separate path for generated clients, whose operations have one media type each.
     app.get(`${path}/:id/events`, async (c) => {
       const id = c.req.param("id");
       const forwarded = await siblings?.forward(id, c.req.raw, contextOf(c));
@@ -174,33 +175,33 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     app.post(`${path}/:id/cancel`, async (c) => {
       const id = c.req.param("id");
       const forwarded = await siblings?.forward(id, c.req.raw, contextOf(c));
-      return forwarded ?? answer(family, await predictions.cancel(kind, id), large, contextOf(c));
+      return forwarded ?? answer(family, await predictions.cancel(kind, id), { large, context: contextOf(c) });
     });
   }
 }
 
 interface Streamed {
   readonly context: RequestContext;
-  /** By this request. */
+  /** The prediction that this request created. */
   readonly made?: PredictionRecord;
-  /** Whether its client has the id from elsewhere. */
+  /** Whether another client or a webhook may know the id. */
   readonly isKnown?: boolean;
 }
 
-/** Proxies must neither keep events, nor hold them back, nor compress them. */
+/** Tells proxies not to cache, buffer or compress events. */
 const eventHeaders = {
   "Content-Type": "text/event-stream",
   "Cache-Control": "no-cache, no-transform",
   "X-Accel-Buffering": "no",
 };
 
-/** Who likes JSON better names it first. */
+/** Clients that prefer JSON list it first in Accept. */
 function asksForEvents({ headers }: Request): boolean {
   return headers.get("accept")?.startsWith("text/event-stream") ?? false;
 }
 
-/** Of one that ended before it was watched, where nothing is retained. */
-function endOf(record: PredictionRecord | undefined): Watched | undefined {
+/** For a prediction that ended before it was watched, if ended predictions are not retained. */
+function endedWatched(record: PredictionRecord | undefined): Watched | undefined {
   return record && hasEnded(record) ? { record, outputs: [], [Symbol.dispose]() {} } : undefined;
 }
 
@@ -218,7 +219,7 @@ function askedOf(raw: Request): Asked {
 
 type ClientOptions = Required<Pick<PredictionRoutes, "onHold" | "peerOf">>;
 
-/** A class, as the signal of a request is made when it is asked for. */
+/** A class, so that Bun makes the signal of a request only if it is used. */
 class RequestClient implements Client {
   readonly #request: Request;
   readonly #options: ClientOptions;
@@ -234,7 +235,7 @@ class RequestClient implements Client {
 
   get sender(): Sender | undefined {
     const peer = this.#options.peerOf(this.#request);
-    // What the last proxies wrote is at the end, where no client can write.
+    // The nearest proxies append to the header. A client can only write its beginning.
     const forwarded = this.#request.headers.get("x-forwarded-for")?.slice(-MAX_FORWARDED);
     return peer && { address: peer.address, name: forwarded ?? String(peer.port) };
   }
@@ -244,27 +245,36 @@ class RequestClient implements Client {
   }
 }
 
+interface AnswerOptions {
+  readonly large: LargeAnswers;
+  readonly context: RequestContext;
+  readonly location?: string | undefined;
+  /** Whether outputs are links. */
+  readonly hasLinks?: boolean;
+}
+
 function answer(
   family: Family,
   record: PredictionRecord | undefined,
-  large: LargeAnswers,
-  context: RequestContext,
-  location?: string,
+  { large, context, location, hasLinks = false }: AnswerOptions,
 ): Response {
   if (record === undefined) throw unknownPrediction();
   if (!hasEnded(record) || record.outcome.members.length < LARGE_ANSWER_LENGTH) {
     return jsonResponse(bodyOf(recordJson(record, family)), context, location);
   }
-  // Who has just made it is not sent away: what it took meanwhile was given back.
-  if (location === undefined && !large.hasRoomFor(`${family.path}/${record.id}`, record.outcome.members.length)) {
-    throw noMemory();
-  }
-  return jsonResponse(large.stream(record, family), context, location);
+  const path = `${recordPath(family, record.id)}${hasLinks ? `?${OUTPUTS_AS_LINKS}` : ""}`;
+  // The answer to a POST is never refused: the prediction released more memory than the answer needs.
+  if (location === undefined && !large.hasRoomFor(path, record.outcome.members.length)) throw memoryFull();
+  return jsonResponse(
+    large.stream(path, () => largeRecord(record, family)),
+    context,
+    location,
+  );
 }
 
 function jsonResponse(body: string | ReadableStream<Uint8Array>, context: RequestContext, location?: string): Response {
-  // Given with the others a header costs less than one that is set later.
-  context.isNamed = true;
+  // Setting the header later would cost more.
+  context.hasIdHeader = true;
   const { requestId } = context;
   const headers =
     location === undefined

@@ -1,9 +1,9 @@
 /** Answers in the OpenAPI document: JSON, and problems. */
 import { type RouteConfig, z } from "@hono/zod-openapi";
-import type { Fault } from "../../base/errors.ts";
-import { contentEncodings } from "./decoded-body.ts";
-import { answered } from "./header-schemas.ts";
-import { type ProblemCode, problemType, titles } from "./problem.ts";
+import type { Fault } from "../../../base/errors.ts";
+import { contentEncodings } from "../decoded-body.ts";
+import { type ProblemCode, problemType, titles } from "../problem.ts";
+import { answered } from "./headers.ts";
 import { problemSchema } from "./schemas.ts";
 
 /** @param examples `example` or `examples` of the body */

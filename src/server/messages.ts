@@ -1,5 +1,14 @@
-/** Messages between a front and its supervisor, and the names of the counters that they share. The supervisor loads no more of a front. */
+/** What the supervisor gives to every process of a server. */
 import { z } from "zod";
+import type { ServeConfig } from "./config.ts";
+
+export const roleStart = z.object({
+  /** The command line of the supervisor, which says where the libraries are. */
+  argv: z.array(z.string()),
+  /** `repository@sha256:…` */
+  reference: z.string(),
+  config: z.custom<ServeConfig>((value) => typeof value === "object" && value !== null),
+});
 
 /** How the engine process is: where it listens, or why it ended. */
 const engineNews = z.union([z.object({ socket: z.string() }), z.object({ ended: z.string() })]);

@@ -1,9 +1,9 @@
 /** The bodies of the HTTP contract as schemas: OpenAPI's named components. */
 import { z } from "@hono/zod-openapi";
-import type { JsonSchema } from "../../base/json-schema.ts";
+import { type JsonSchema, SchemaNode } from "../../../base/json-schema.ts";
+import { problemCodes, problemType } from "../problem.ts";
 import { componentOf, referenceTo } from "./component.ts";
-import { problemCodes, problemType } from "./problem.ts";
-import { sampleOf } from "./sample.ts";
+import { sampleOf } from "./samples.ts";
 
 const status = z.enum(["pending", "running", "success", "failed"]);
 const time = z.iso.datetime();
@@ -122,4 +122,24 @@ function byStatus(outputs: readonly string[]): object {
   });
   const running = when("running", { required: ["started_at"] }, {});
   return when("success", ended(outputs), when("failed", ended(["error_message"]), running));
+}
+
+const description =
+  "One input. Files are parts as they are, or texts with their URLs; the elements of a list are parts of one name; objects are JSON, or parts named `box.left`. With `0.`, `1.` and so on before all names these are several inputs.";
+
+/** @param input as a component */
+export function formSchema(input: JsonSchema, example: unknown): JsonSchema {
+  const { title = "Input" } = input;
+  const { fields } = SchemaNode.of(input);
+  const properties = Object.fromEntries([...fields].map(([name, field]) => [name, partOf(field)]));
+  const rest = fields.size > 0 ? { ...input, properties } : { type: "object" };
+  // With a title of its own openapi-python-client would know it, and then sends no lists: it asks `isinstance(body, list[Input])` where it
+  // has the choice.
+  return { ...rest, title, description, ...(example === undefined ? {} : { examples: [example] }) };
+}
+
+/** A file is a part with its bytes. */
+function partOf({ schema, items, file }: SchemaNode): JsonSchema {
+  if (schema.type === "array") return { ...schema, items: partOf(items) };
+  return schema.type === "string" && file !== undefined ? { ...schema, format: "binary" } : schema;
 }

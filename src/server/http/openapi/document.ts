@@ -1,13 +1,11 @@
 /** What the routes do, as OpenAPI paths. The handlers are registered apart: they read bodies themselves, to name every fault. */
 import { createRoute, type OpenAPIHono, type RouteConfig, z } from "@hono/zod-openapi";
-import { webhookEvents } from "../webhooks/webhook.ts";
-import { creatingRoutes, type Described } from "./creating-routes.ts";
-import { fails, json } from "./documented-answers.ts";
-import { families } from "./families.ts";
-import { answered, signed, traced } from "./header-schemas.ts";
-import { formSchema } from "./input-form.ts";
-import { readingRoutes } from "./reading-routes.ts";
-import { healthSchema } from "./schemas.ts";
+import { webhookEvents } from "../../webhooks/webhook.ts";
+import { families } from "../record-json.ts";
+import { fails, json } from "./answers.ts";
+import { answered, signed, traced } from "./headers.ts";
+import { creatingRoutes, type Described, readingRoutes } from "./routes.ts";
+import { formSchema, healthSchema } from "./schemas.ts";
 
 /** Of the whole document. */
 export function documentOf(
@@ -28,7 +26,7 @@ export function documentOf(
     security: [],
     tags: [
       { name: "Model", description: "What is served" },
-      ...families.map(({ tag, description }) => ({ name: tag, description })),
+      ...families.map(({ tag, tagDescription }) => ({ name: tag, description: tagDescription })),
       // A tag of their own: generators write a file for each, and would write those of the routes over.
       { name: "Webhooks", description: "What the server sends by itself" },
       { name: "Operations", description: "For those who run the server" },

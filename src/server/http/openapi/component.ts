@@ -1,6 +1,6 @@
 /** A JSON Schema as components of an OpenAPI document, where `#` is the whole document and no longer the schema. */
-import { isObject, pointerTo } from "../../base/json.ts";
-import type { JsonSchema } from "../../base/json-schema.ts";
+import { isObject, pointerTo } from "../../../base/json.ts";
+import type { JsonSchema } from "../../../base/json-schema.ts";
 
 export interface Component {
   /** The schema itself. */

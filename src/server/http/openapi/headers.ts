@@ -1,9 +1,14 @@
 /** Headers of requests and answers, as the OpenAPI document has them. */
 import { z } from "@hono/zod-openapi";
-import { webhookEvents } from "../webhooks/webhook.ts";
-import { contentEncodings } from "./decoded-body.ts";
-import { MAX_CANCEL_AFTER_S, MAX_WAIT_S, MIN_CANCEL_AFTER_S, OUTPUTS_AS_LINKS } from "./prefer.ts";
-import { MAX_WEBHOOK_URL } from "./webhook-headers.ts";
+import { webhookEvents } from "../../webhooks/webhook.ts";
+import { contentEncodings } from "../decoded-body.ts";
+import {
+  MAX_CANCEL_AFTER_S,
+  MAX_WAIT_S,
+  MAX_WEBHOOK_URL,
+  MIN_CANCEL_AFTER_S,
+  OUTPUTS_AS_LINKS,
+} from "../request-headers.ts";
 
 /** A key that a client chose. */
 export const sampleKey = "1c1d1c80-7d3f-4d2e-9f0e-0d1f5b0a4f6e";

@@ -1,0 +1,192 @@
+/** Short values that fit a JSON Schema, for the samples in the documentation. */
+
+import { decodeDataUrl, isDataUrl } from "../../../author/data-url.ts";
+import * as z from "../../../author/z.ts";
+import { isObject } from "../../../base/json.ts";
+import { type JsonSchema, SchemaNode } from "../../../base/json-schema.ts";
+import type { Family } from "../record-json.ts";
+
+/** Longest list and text that are still read as samples. */
+const MAX_ELEMENTS = 16;
+const MAX_CHARACTERS = 100;
+const MAX_LEVELS = 8;
+
+/** By `format`; all of them are longer than most least lengths. */
+const texts: Readonly<Record<string, string>> = {
+  uri: "https://example.com/",
+  "date-time": "2026-01-01T12:00:00Z",
+  date: "2026-01-01",
+  time: "12:00:00",
+  duration: "PT1S",
+  email: "person@example.com",
+  uuid: "0198c1f2-7c5e-7d3a-9c39-0b5f3c2d1e4f",
+  ipv4: "192.0.2.1",
+  ipv6: "2001:db8::1",
+};
+export const plainFile = "data:text/plain;base64,c2NvbmNl";
+/** The smallest picture: one pixel. */
+const picture = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEAAAAALAAAAAABAAEAAAICTAEAOw==";
+
+/**
+ * @param schema a document of its own: its references lead to itself or into its `$defs`
+ * @returns undefined when no short value is found: a list has to be long, a text to have a pattern
+ */
+export function sampleOf(schema: JsonSchema): unknown {
+  const sample = sampleWithin(SchemaNode.of(schema), 0);
+  if (sample === undefined) return undefined;
+  try {
+    // What is made above knows only the common keywords.
+    return z.fromJSONSchema({ ...schema }).safeParse(sample).success ? sample : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function sampleWithin(node: SchemaNode, level: number): unknown {
+  if (level > MAX_LEVELS) return undefined;
+  const { schema, examples, values, parts } = node;
+  const known = [schema.const, ...examples, schema.default, ...(parts.length === 0 ? values : [])];
+  const given = known.find((value) => value !== undefined);
+  if (given !== undefined) return given;
+  for (const part of parts) {
+    const sample = sampleWithin(part, level + 1);
+    if (sample !== undefined) return sample;
+  }
+  const [type] = node.types;
+  if (type === "object") return objectOf(node, level);
+  if (type === "array") return arrayOf(node, level);
+  if (type === "string") return textOf(node);
+  if (type === "number" || type === "integer") return numberOf(node, type);
+  if (type === "boolean") return true;
+  return type === "null" ? null : undefined;
+}
+
+function objectOf({ fields, required }: SchemaNode, level: number): unknown {
+  const entries: [string, unknown][] = [];
+  for (const [key, field] of fields) {
+    const sample = sampleWithin(field, level + 1);
+    if (sample !== undefined) entries.push([key, sample]);
+    else if (required.includes(key)) return undefined;
+  }
+  return Object.fromEntries(entries);
+}
+
+function arrayOf({ first: tuple = [], items, minItems, maxItems }: SchemaNode, level: number): unknown {
+  const first = tuple.map((element) => sampleWithin(element, level + 1));
+  if (first.includes(undefined)) return undefined;
+  const least = minItems ?? Math.min(1, maxItems ?? 1);
+  if (least <= first.length) return first;
+  const element = sampleWithin(items, level + 1);
+  if (element === undefined) return minItems === undefined ? first : undefined;
+  if (least > MAX_ELEMENTS) return undefined;
+  return [...first, ...Array.from({ length: least - first.length }, () => element)];
+}
+
+function textOf({ format, file, minLength = 0, maxLength }: SchemaNode): string | undefined {
+  if (minLength > MAX_CHARACTERS) return undefined;
+  if (file !== undefined) return file.mediaTypes.some((type) => type.startsWith("image/")) ? picture : plainFile;
+  const text = format === undefined ? undefined : texts[format];
+  return text ?? "text".padEnd(minLength, ".").slice(0, maxLength);
+}
+
+function numberOf(
+  { minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf }: SchemaNode,
+  type: "number" | "integer",
+): number {
+  const step = multipleOf ?? (type === "integer" ? 1 : 0.5);
+  const least = Math.max(minimum ?? -Infinity, (exclusiveMinimum ?? -Infinity) + step);
+  const most = Math.min(maximum ?? Infinity, (exclusiveMaximum ?? Infinity) - step);
+  return Math.min(Math.max(step, least), most);
+}
+
+/** One output and one demo output; undefined where no short one is known. */
+export interface OutputSamples {
+  readonly output: unknown;
+  readonly demoOutput: unknown;
+}
+
+type Status = "pending" | "running" | "success" | "failed" | "canceled";
+
+/** OpenAPI's named examples of these statuses, in this order; those that would have an unknown output are left out. */
+export function recordSamples(
+  family: Family,
+  { output, demoOutput }: OutputSamples,
+  statuses: readonly Status[],
+): Record<string, { value: object }> {
+  const isDemo = family.kind === "demo";
+  const record = (status: string, members: object, times: object) => ({
+    [family.idName]: "k3v9q7x1c5m2",
+    status,
+    ...members,
+    ...(isDemo ? { logs: "" } : {}),
+    created_at: "2026-01-01T12:00:00.000Z",
+    ...times,
+  });
+  const started = { started_at: "2026-01-01T12:00:00.002Z" };
+  const ended = { ...started, finished_at: "2026-01-01T12:00:00.010Z" };
+  const fault = "the file is not an image";
+  const failure = {
+    error_message: `${isDemo ? "" : "1 of 2 inputs failed: "}input 1: ${fault}`,
+    errors: [{ index: 1, message: fault }],
+  };
+  const values: Record<Status, object | undefined> = {
+    pending: record("pending", {}, {}),
+    running: record("running", {}, started),
+    success:
+      output === undefined || (isDemo && demoOutput === undefined)
+        ? undefined
+        : record("success", { outputs: [output], ...(isDemo ? { demo_outputs: [demoOutput] } : {}) }, ended),
+    failed:
+      output === undefined && !isDemo
+        ? undefined
+        : record("failed", { ...failure, ...(isDemo ? {} : { partial_outputs: [output, null] }) }, ended),
+    canceled: record("failed", { error_message: "Canceled" }, ended),
+  };
+  const samples: Record<string, { value: object }> = {};
+  for (const status of statuses) {
+    const value = values[status];
+    if (value !== undefined) samples[status] = { value };
+  }
+  return samples;
+}
+
+const MAX_EXAMPLE_CHARACTERS = 1000;
+/** Sides in pixels, tried in this order. */
+const sides = [96, 64, 48, 32, 16];
+
+/** @returns the input with smaller pictures, and with short texts for other files */
+export async function shortened(value: unknown): Promise<unknown> {
+  if (Array.isArray(value)) return Promise.all(value.map(shortened));
+  if (isObject(value)) {
+    const entries = Object.entries(value).map(async ([key, each]) => [key, await shortened(each)] as const);
+    return Object.fromEntries(await Promise.all(entries));
+  }
+  if (typeof value !== "string" || value.length <= MAX_EXAMPLE_CHARACTERS || !isDataUrl(value)) return value;
+  return /^data:image\//i.test(value) ? smaller(value).catch(() => plainFile) : plainFile;
+}
+
+async function smaller(uri: string): Promise<string> {
+  const { bytes } = decodeDataUrl(uri, Number.POSITIVE_INFINITY);
+  for (const side of sides) {
+    const picture = new Bun.Image(bytes).resize(side, side, { fit: "inside", withoutEnlargement: true });
+    const text = `data:image/webp;base64,${pixelsOf(await picture.webp({ quality: 60 }).bytes()).toBase64()}`;
+    if (text.length <= MAX_EXAMPLE_CHARACTERS) return text;
+  }
+  return plainFile;
+}
+
+/** A WebP with its pixels alone: a colour profile takes 3 kB. */
+function pixelsOf(webp: Uint8Array): Uint8Array {
+  const file = Buffer.from(webp);
+  for (let at = 12; at + 8 <= file.length; ) {
+    const length = file.readUInt32LE(at + 4);
+    const end = at + 8 + length + (length % 2);
+    if (/^VP8[ L]$/.test(file.toString("latin1", at, at + 4))) {
+      const whole = Buffer.concat([file.subarray(0, 12), file.subarray(at, end)]);
+      whole.writeUInt32LE(whole.length - 8, 4);
+      return whole;
+    }
+    at = end;
+  }
+  return webp;
+}

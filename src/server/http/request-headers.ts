@@ -1,0 +1,102 @@
+/** The headers of a request that choose its wait, its time limit, its id and its webhook. */
+import { type Webhook, type WebhookEvent, webhookEvents } from "../webhooks/webhook.ts";
+import { ProblemError } from "./problem.ts";
+
+const DEFAULT_WAIT_S = 60;
+export const MAX_WAIT_S = 300;
+/** Limits of `Cancel-After`. Values are rounded to milliseconds. */
+export const MIN_CANCEL_AFTER_S = 0.001;
+export const MAX_CANCEL_AFTER_S = 999_999_999.999;
+export const MAX_WEBHOOK_URL = 2048;
+
+/** `Prefer: outputs=url` */
+export const OUTPUTS_AS_LINKS = "outputs=url";
+
+/**
+ * `Prefer: wait[=seconds]` (RFC 7240): how long the answer may wait for the end of the prediction, in milliseconds. 0 without the
+ * preference. RFC 7240 asks servers to ignore a preference that they do not understand.
+ */
+export function waitMsOf(prefer: string | null): number {
+  if (prefer === null) return 0;
+  if (prefer === "wait") return DEFAULT_WAIT_S * 1000;
+  const wait = /(?:^|,|;)\s*wait(?:\s*=\s*"?(\d+)"?)?\s*(?:,|;|$)/i.exec(prefer);
+  if (wait === null) return 0;
+  return Math.min(wait[1] === undefined ? DEFAULT_WAIT_S : Number(wait[1]), MAX_WAIT_S) * 1000;
+}
+
+export function prefersLinks(prefer: string | null): boolean {
+  return prefer !== null && /(?:^|,|;)\s*outputs\s*=\s*"?url"?\s*(?:,|;|$)/i.test(prefer);
+}
+
+/**
+ * `Cancel-After: seconds`: the time limit of the prediction in milliseconds; undefined without the header.
+ * @throws ProblemError 400
+ */
+export function cancelAfterMsOf(header: string | null): number | undefined {
+  if (header === null) return undefined;
+  const ms = Math.round(1000 * Number(header));
+  const isInRange = ms >= 1000 * MIN_CANCEL_AFTER_S && ms <= 1000 * MAX_CANCEL_AFTER_S;
+  // Refuse a sign, an exponent and other number bases.
+  if (/^\d+(\.\d+)?$/.test(header) && isInRange) return ms;
+  throw badHeader("Cancel-After to be a number of seconds above 0", header);
+}
+
+/**
+ * `Webhook-URL` and `Webhook-Events: start, log, output, completed`. Without `Webhook-Events` only `completed` is sent.
+ * @returns undefined without a URL
+ * @throws ProblemError 400. The message does not repeat the URL, because a URL may be a secret.
+ */
+export function webhookOf(headers: Headers): Webhook | undefined {
+  const url = headers.get("webhook-url");
+  if (url === null) return undefined;
+  if (!isWebhookUrl(url)) {
+    throw badHeader(
+      `Webhook-URL to be an http or https URL without user and password, of at most ${MAX_WEBHOOK_URL} characters`,
+    );
+  }
+  const names = (headers.get("webhook-events") ?? "completed").split(",").map((name) => name.trim());
+  if (!names.every(isEvent)) throw badHeader(`Webhook-Events to be some of ${webhookEvents.join(", ")}`);
+  return { url, events: names };
+}
+
+function isWebhookUrl(text: string): boolean {
+  if (text.length > MAX_WEBHOOK_URL || !URL.canParse(text)) return false;
+  const { protocol, username, password } = new URL(text);
+  return (protocol === "https:" || protocol === "http:") && username === "" && password === "";
+}
+
+function isEvent(name: string): name is WebhookEvent {
+  return webhookEvents.some((known) => known === name);
+}
+
+/** An id that a client chooses: long enough that two clients do not choose the same, and without characters that URLs escape. */
+export const chosenId = /^[A-Za-z0-9][A-Za-z0-9_-]{15,63}$/;
+/** `Idempotency-Key`, with or without the quotes of a structured field (RFC 8941). */
+const keyPattern = /^"?([\x21\x23-\x7e]{16,255})"?$/;
+
+/** @throws ProblemError 400 */
+export function checkChosenId(id: string): string {
+  if (chosenId.test(id)) return id;
+  throw badHeader(
+    "an id that a client chooses to be 16 to 64 of A-Z, a-z, 0-9, _ and -, the first of them no _ or -",
+    id,
+  );
+}
+
+/**
+ * The id of a prediction with an `Idempotency-Key`. Every process computes the same id from the same key.
+ * @param path keys of `/predictions` and of `/demo` give different ids
+ * @throws ProblemError 400
+ */
+export function idOfKey(key: string, path: string): string {
+  const [, text] = keyPattern.exec(key) ?? [];
+  if (text === undefined) throw badHeader("Idempotency-Key to be 16 to 255 characters of ASCII without blanks", key);
+  return new Bun.CryptoHasher("sha256").update(`${path}\n${text}`).digest("base64url");
+}
+
+/** Refuses a header or an id. */
+function badHeader(expected: string, received?: string): ProblemError {
+  const shown = received && received.length > 300 ? `${received.slice(0, 300)}…` : received;
+  const detail = `expected ${expected}${shown === undefined ? "" : `, received ${JSON.stringify(shown)}`}`;
+  return new ProblemError({ status: 400, code: "bad_header", detail });
+}

@@ -1,0 +1,142 @@
+/** A request on its way in and out: its context, its URL, and the wrapper of the app that counts and logs each answer. */
+import type { Context } from "hono";
+import { getPathNoStrict } from "hono/utils/url";
+import { routeOf } from "../../base/labels.ts";
+import { isLogged, LogFields, log } from "../../base/log.ts";
+import type { Metrics } from "../metrics/metrics.ts";
+import { newId } from "../predictions/ids.ts";
+import type { Origin } from "../predictions/predictions.ts";
+import type { Fetch } from "./listener.ts";
+
+/** Printable ASCII. */
+const requestIdPattern = /^[\x20-\x7e]{1,128}$/;
+/** W3C Trace Context, level 1. Later versions may append fields. */
+const traceparentPattern = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$/;
+
+/** Identifies a request in its answer and in the log. */
+export class RequestContext implements Origin {
+  /** The header `X-Request-Id` if it is valid, else a new id. */
+  readonly requestId: string;
+  readonly traceId: string | undefined;
+  readonly spanId: string | undefined;
+  readonly isHead: boolean;
+  /** The path that the router uses. */
+  path = "/";
+  /** Whether another front of this server forwarded the request. */
+  isForwarded = false;
+  /** Whether the answer has the header `X-Request-Id` already. */
+  hasIdHeader = false;
+
+  constructor({ headers, method }: Request) {
+    this.isHead = method === "HEAD";
+    const given = headers.get("x-request-id");
+    this.requestId = given !== null && requestIdPattern.test(given) ? given : newId("");
+    const traceparent = headers.get("traceparent");
+    if (traceparent === null) return;
+    const [, version, traceId, spanId, more] = traceparentPattern.exec(traceparent) ?? [];
+    if (version === "00" && more !== undefined) return;
+    this.traceId = traceId;
+    this.spanId = spanId;
+  }
+
+  /** The path for log lines. The router decoded it, so it may have line breaks. */
+  get encodedPath(): string {
+    return encodeURI(this.path);
+  }
+
+  fields(more: Readonly<Record<string, string | number>> = {}): LogFields {
+    return fieldsOf(this, more);
+  }
+}
+
+export function contextOf({ env }: Context): RequestContext {
+  if (env instanceof RequestContext) return env;
+  throw new RangeError("the request has no context: the app was called without withContext()");
+}
+
+export function fieldsOf(origin: Origin | undefined, more: Readonly<Record<string, string | number>> = {}): LogFields {
+  return new LogFields({ ...more, request_id: origin?.requestId, trace_id: origin?.traceId, span_id: origin?.spanId });
+}
+
+/** The path for the router, without a slash at its end. */
+export function pathOf(request: Request, options?: { readonly env?: unknown }): string {
+  const url = urlOf(request);
+  const path = getPathNoStrict(url === request.url ? request : new Request(url));
+  if (options?.env instanceof RequestContext) options.env.path = path;
+  return path;
+}
+
+/**
+ * The absolute URL of a request. Bun's `request.url` is a mere path if an HTTP/1.0 client sends no Host header, and cannot be parsed if
+ * the header is malformed.
+ */
+export function urlOf({ url }: Pick<Request, "url">): string {
+  if (URL.canParse(url)) return url;
+  const path = url.replace(/^https?:\/\/[^/]*/, "");
+  return `http://localhost${path.startsWith("/") ? "" : "/"}${path}`;
+}
+
+/**
+ * A HEAD request as a GET request. Hono removes the body of an answer to HEAD, and the body's length with it. Bun sends the length, and
+ * cancels a stream.
+ */
+export class HeadAsGet extends Request {
+  readonly head: Request;
+
+  constructor(head: Request) {
+    super(urlOf(head), { method: "GET", headers: head.headers, signal: head.signal });
+    this.head = head;
+  }
+}
+
+/** The request object that Bun made. Bun finds the connection by it. */
+export function originalOf(request: Request): Request {
+  return request instanceof HeadAsGet ? request.head : request;
+}
+
+export interface ContextOptions {
+  /** Counts requests. Undefined for forwarded requests: the front that forwards a request counts it. */
+  readonly metrics?: Metrics | undefined;
+  /** Log each request at the level `info`; by default at `trace`. */
+  readonly accessLog: boolean;
+  readonly isForwarded?: boolean;
+}
+
+/** Gives each request a context. Sets `X-Request-Id`, counts and logs each answer. */
+export function withContext(
+  answer: (request: Request, context: RequestContext) => Response | Promise<Response>,
+  { metrics, accessLog, isForwarded = false }: ContextOptions,
+): Fetch {
+  const finish = (request: Request, context: RequestContext, response: Response, beganMs: number) => {
+    if (!context.hasIdHeader) response.headers.set("X-Request-Id", context.requestId);
+    metrics?.answered(routeOf(context.path), response.status);
+    if (beganMs > 0) logAccess(context, { request, response, beganMs, level: accessLog ? "info" : "trace" });
+    return response;
+  };
+  return (request) => {
+    const context = new RequestContext(request);
+    context.isForwarded = isForwarded;
+    const beganMs = accessLog || isLogged("trace") ? performance.now() : 0;
+    const response = answer(context.isHead ? new HeadAsGet(request) : request, context);
+    return response instanceof Promise
+      ? response.then((resolved) => finish(request, context, resolved, beganMs))
+      : finish(request, context, response, beganMs);
+  };
+}
+
+interface Access {
+  readonly request: Request;
+  readonly response: Response;
+  readonly beganMs: number;
+  readonly level: "info" | "trace";
+}
+
+function logAccess(context: RequestContext, { request, response, beganMs, level }: Access): void {
+  const path = context.encodedPath;
+  const { method } = request;
+  const { status } = response;
+  const durationMs = Math.round(1000 * (performance.now() - beganMs)) / 1000;
+  const fields = context.fields({ method, path, status, duration_ms: durationMs });
+  const location = response.headers.get("location");
+  log[level](`${method} ${location ?? path} ${status} in ${durationMs} ms`, fields);
+}

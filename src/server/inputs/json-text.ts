@@ -1,0 +1,200 @@
+/** Finds the elements of a JSON list without parsing them, so that a large one can be parsed part by part. */
+
+/** Where the parts of a list begin and end. */
+export interface ListScan {
+  /** Elements of the list. */
+  readonly count: number;
+  /**
+   * Two numbers for each part: the index of its first element, and where in the bytes that begins. It ends one byte before the next part
+   * begins; two more numbers, the count and the place behind the list's end, say so for the last one.
+   */
+  readonly parts: Uint32Array;
+  /** The first part that has more levels than are taken; undefined if none has. */
+  readonly deepPart: number | undefined;
+}
+
+export const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
+export const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
+const [SPACE, TAB, NEWLINE, RETURN] = [0x20, 0x09, 0x0a, 0x0d];
+
+/** Most bytes are parts of numbers and names, and passed over. */
+const isStructural = new Uint8Array(256);
+for (const byte of [QUOTE, COMMA, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT]) isStructural[byte] = 1;
+
+/**
+ * Looks at structure alone: that each part is JSON is for a parser to say, of `[`, the part's text, and `]`, which then has as many
+ * elements as the scan says.
+ *
+ * @param bytes UTF-8
+ * @param partBytes a part ends with the element that makes it this long
+ * @returns undefined for what cannot be a list with an element: then a parser says what is wrong
+ */
+export function scanList(bytes: Uint8Array, partBytes: number): ListScan | undefined {
+  let at = afterSpace(bytes, 0);
+  if (bytes[at++] !== OPEN_LIST || bytes[afterSpace(bytes, at)] === CLOSE_LIST) return undefined;
+  const parts = [0, at];
+  let begin = at;
+  let count = 1;
+  let depth = 0;
+  let deepPart: number | undefined;
+  for (; at < bytes.length; at++) {
+    const byte = bytes[at] ?? 0;
+    if (isStructural[byte] === 0) continue;
+    if (byte === COMMA) {
+      if (depth > 0) continue;
+      if (at + 1 - begin >= partBytes) {
+        begin = at + 1;
+        parts.push(count, begin);
+      }
+      count += 1;
+    } else if (byte === QUOTE) {
+      at = endOfText(bytes, at);
+      if (at < 0) return undefined;
+    } else if (byte === OPEN_LIST || byte === OPEN_OBJECT) {
+      depth += 1;
+      if (depth > MAX_LEVELS) deepPart ??= parts.length / 2 - 1;
+    } else if (depth > 0) {
+      depth -= 1;
+    } else {
+      if (byte !== CLOSE_LIST || afterSpace(bytes, at + 1) < bytes.length) return undefined;
+      parts.push(count, at + 1);
+      return { count, parts: Uint32Array.from(parts), deepPart };
+    }
+  }
+  return undefined;
+}
+
+function afterSpace(bytes: Uint8Array, from: number): number {
+  let at = from;
+  for (; at < bytes.length; at++) {
+    const byte = bytes[at];
+    if (byte !== SPACE && byte !== TAB && byte !== NEWLINE && byte !== RETURN) break;
+  }
+  return at;
+}
+
+/** Where the text that begins with the quote at `from` has its other quote; -1 if it has none. */
+function endOfText(bytes: Uint8Array, from: number): number {
+  for (let at = bytes.indexOf(QUOTE, from + 1); at >= 0; at = bytes.indexOf(QUOTE, at + 1)) {
+    let first = at;
+    while (bytes[first - 1] === BACKSLASH) first -= 1;
+    if ((at - first) % 2 === 0) return at;
+  }
+  return -1;
+}
+
+const number = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
+const word = /true|false|null/y;
+const escaped = /\\(?:["\\/bfnrt]|u[\dA-Fa-f]{4})/y;
+
+/**
+ * @param bytes UTF-8 that the parser refused
+ * @returns `line 1, column 12`, both from 1; a superfluous comma is the place of its fault
+ */
+export function faultPlace(bytes: Uint8Array): string {
+  // JSON's syntax is ASCII, so each byte may stand for a character.
+  const at = faultAt(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1"));
+  let line = 1;
+  let begin = 0;
+  for (let next = bytes.indexOf(NEWLINE); next >= 0 && next < at; next = bytes.indexOf(NEWLINE, begin)) {
+    line += 1;
+    begin = next + 1;
+  }
+  return `line ${line}, column ${new TextDecoder().decode(bytes.subarray(begin, at)).length + 1}`;
+}
+
+function faultAt(text: string): number {
+  const open: ("[" | "{")[] = [];
+  let comma = -1;
+  let isFresh = false;
+  for (let at = spaceEnd(text, 0); ; ) {
+    const inside = open.at(-1);
+    const char = text[at] ?? "";
+    const isClosed = (char === "]" && inside === "[") || (char === "}" && inside === "{");
+    if (isClosed && comma >= 0) return comma;
+    const isEmpty = isClosed && isFresh;
+    if (!isEmpty && inside === "{") {
+      const end = textEnd(text, at);
+      if (end < 0) return -end - 1;
+      const colon = spaceEnd(text, end);
+      if (text[colon] !== ":") return colon;
+      at = spaceEnd(text, colon + 1);
+    }
+    comma = -1;
+    isFresh = false;
+    const first = text[at] ?? "";
+    if (!isEmpty && (first === "[" || first === "{")) {
+      // Deeper bodies are refused for their levels, and the list of open brackets stays short.
+      if (open.push(first) > MAX_LEVELS) return at;
+      isFresh = true;
+      at = spaceEnd(text, at + 1);
+      continue;
+    }
+    if (!isEmpty) {
+      const end = first === '"' ? textEnd(text, at) : Math.max(matchEnd(number, text, at), matchEnd(word, text, at));
+      if (end < 0) return first === '"' ? -end - 1 : at;
+      at = spaceEnd(text, end);
+    }
+    // Behind a value: its list or object goes on or ends.
+    for (;;) {
+      const bracket = open.at(-1);
+      if (bracket === undefined) return at;
+      if (text[at] === ",") {
+        comma = at;
+        at = spaceEnd(text, at + 1);
+        break;
+      }
+      if (text[at] !== (bracket === "[" ? "]" : "}")) return at;
+      open.pop();
+      at = spaceEnd(text, at + 1);
+    }
+  }
+}
+
+/** Behind a text; `-at - 1` for a fault at `at`. */
+function textEnd(text: string, quote: number): number {
+  if (text[quote] !== '"') return -quote - 1;
+  for (let at = quote + 1; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === 0x22) return at + 1;
+    if (code < 0x20) return -at - 1;
+    if (code !== 0x5c) continue;
+    const end = matchEnd(escaped, text, at);
+    if (end < 0) return -at - 1;
+    at = end - 1;
+  }
+  return -text.length - 1;
+}
+
+function matchEnd(pattern: RegExp, text: string, at: number): number {
+  pattern.lastIndex = at;
+  return pattern.test(text) ? pattern.lastIndex : -1;
+}
+
+function spaceEnd(text: string, from: number): number {
+  let at = from;
+  while (at < text.length && "\t\n\r ".includes(text.charAt(at))) at += 1;
+  return at;
+}
+
+/** Levels of lists and objects in a body. */
+export const MAX_LEVELS = 2000;
+
+/** Whether a JSON value has more levels than are taken. */
+export function isTooDeep(value: unknown): boolean {
+  return typeof value === "object" && value !== null && isDeeper(value, MAX_LEVELS);
+}
+
+function isDeeper(value: object, levels: number): boolean {
+  if (levels === 0) return true;
+  if (Array.isArray(value)) {
+    // Lists of numbers can be long: an element costs one `typeof` and no call.
+    for (const element of value)
+      if (typeof element === "object" && element && isDeeper(element, levels - 1)) return true;
+    return false;
+  }
+  for (const element of Object.values(value)) {
+    if (typeof element === "object" && element && isDeeper(element, levels - 1)) return true;
+  }
+  return false;
+}
