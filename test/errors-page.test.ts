@@ -1,0 +1,45 @@
+/** docs/errors.md lists every code of the source, with the status that the server answers. */
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+import { errorCodes, SconceError } from "../src/base/errors.ts";
+import { reasonOf, refusals } from "../src/base/labels.ts";
+import { problemCodes, problemOf, refusalOf } from "../src/server/http/problem.ts";
+
+const page = await Bun.file(join(import.meta.dir, "../docs/errors.md")).text();
+
+/** Cells of the table below a heading, by the code in the first cell. */
+function tableOf(heading: string): Map<string, string[]> {
+  const section = page.split(/^## /m).find((each) => each.startsWith(heading)) ?? "";
+  const rows = [...section.matchAll(/^\| `(\w+)` \| (.*) \|$/gm)];
+  return new Map(rows.map(([, code = "", cells = ""]) => [code, cells.split(" | ")]));
+}
+
+const refused = tableOf("Refused requests");
+const failed = tableOf("Failed inputs");
+const commands = tableOf("Commands and servers");
+
+test("Refused requests: every problem code with its status", () => {
+  const expected = problemCodes.map((code) => {
+    const refusal = refusalOf({ code, status: 500, detail: "" });
+    return [code, String(refusals[refusal])];
+  });
+  expect(Object.fromEntries([...refused].map(([code, [status]]) => [code, status]))).toEqual(
+    Object.fromEntries(expected),
+  );
+});
+
+test("Failed inputs: every code has the reason of the metric", () => {
+  const listed = [...failed].map(([code, [reason]]) => [code, reason]);
+  const known = [...failed.keys()].flatMap((code) => errorCodes.filter((each) => each === code));
+  expect(listed).toEqual(known.map((code) => [code, `\`${reasonOf(code)}\``]));
+});
+
+test("every error code is a refusal, a failed input or the fault of a command", () => {
+  const own = errorCodes.filter((code) => problemOf(new SconceError(code, "")).code === "internal");
+  expect([...failed.keys(), ...commands.keys()].sort()).toEqual(own.sort());
+});
+
+test("every row names a cause and a fix", () => {
+  const rows = [...refused.values(), ...failed.values()].map((cells) => cells.slice(1)).concat([...commands.values()]);
+  expect(rows.filter((cells) => cells.length !== 2 || cells.some((cell) => cell === ""))).toEqual([]);
+});
