@@ -89,7 +89,7 @@ test("the README's test command is the one that CI runs", async () => {
 
 test("every link between pages leads to a file, and to a heading of it", async () => {
   const others = await Array.fromAsync(
-    new Glob("{CONTRIBUTING.md,bench/**/*.md,deploy/**/*.md,examples/*/README.md}").scan(root),
+    new Glob("{*.md,docs/tutorial.md,bench/**/*.md,deploy/**/*.md,examples/*/README.md}").scan(root),
   );
   const all = [...pages, ...others.map((path) => ({ path, text: readFileSync(join(root, path), "utf8") }))];
   const dead = all.flatMap(({ path, text }) =>
