@@ -1,7 +1,12 @@
-/** Compares programs that sconce runs with PyTorch: operators, random programs, architectures. The exit code is 0 when no answer was wrong. */
+/**
+ * Compares programs that sconce runs with PyTorch: operators, random programs, architectures. The exit code is 0 when
+ * no answer was wrong, and no network slower with packed layers.
+ */
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import type { Making } from "../test/fidelity/maker.ts";
+import { MOST_RATIO, packedTimes } from "../test/fidelity/packing.ts";
 import { report } from "../test/fidelity/report.ts";
 import { type Counted, runSuite } from "../test/fidelity/suite.ts";
 import { tempDir } from "../test/helpers/temp-dir.ts";
@@ -13,11 +18,17 @@ const suites = {
   operators: "each sample of PyTorch's operator database, plain and decomposed",
   programs: "random programs with free sizes, guards and constants",
   architectures: "networks of timm, torchvision, transformers and torchaudio",
+  packing: "the same networks, measured with packed and with plain layers",
 } as const;
 type Suite = keyof typeof suites;
 
 /** Pairs of an operator and a dtype, programs, networks. */
-const counts: Readonly<Record<Suite, number>> = { operators: 10_000, programs: 2000, architectures: 1000 };
+const counts: Readonly<Record<Suite, number>> = {
+  operators: 10_000,
+  programs: 2000,
+  architectures: 1000,
+  packing: 1000,
+};
 
 const usage = `USAGE fidelity [SUITE…] [--seed N] [--count N] [--only NAME] [--json FILE]
 
@@ -56,7 +67,7 @@ console.log(`seed ${values.seed}`);
 const names = Object.keys(suites).filter(isSuite);
 const chosen = names.filter((name) => positionals.length === 0 || positionals.includes(name));
 let isClean = true;
-for (const name of chosen) isClean = (await suite(name)) && isClean;
+for (const name of chosen) isClean = (await (name === "packing" ? packing() : suite(name))) && isClean;
 process.exitCode = isClean ? 0 : 1;
 
 function isSuite(name: string): name is Suite {
@@ -64,23 +75,13 @@ function isSuite(name: string): name is Suite {
 }
 
 /** @returns whether no answer was wrong */
-async function suite(name: Suite): Promise<boolean> {
+async function suite(name: Exclude<Suite, "packing">): Promise<boolean> {
   const began = performance.now();
   await using dir = await tempDir();
-  const packages = await installed(name === "architectures" ? "architectures.txt" : "requirements.txt");
   const parts = 2;
-  const makings = Array.from({ length: parts }, (_, part) => ({
-    script: `${name}.py`,
-    args: [
-      values.seed,
-      String(part),
-      String(parts),
-      values.count ?? String(counts[name]),
-      ...(values.only === undefined ? [] : [`--only=${values.only}`]),
-    ],
-    out: join(values.keep ?? dir.path, name, String(part)),
-    packages,
-  }));
+  const makings = await Promise.all(
+    Array.from({ length: parts }, (_, part) => makingOf(name, { out: values.keep ?? dir.path, part, parts })),
+  );
   const counted = await runSuite(makings, {
     keep: values.keep !== undefined,
     async onFolder(soFar) {
@@ -92,6 +93,40 @@ async function suite(name: Suite): Promise<boolean> {
   console.log(report(name, counted));
   console.log(`${((performance.now() - began) / 1000).toFixed(0)} s\n`);
   return counted.wrong.length === 0;
+}
+
+/** @returns whether no network is slower with packed layers */
+async function packing(): Promise<boolean> {
+  await using dir = await tempDir();
+  let isClean = true;
+  const making = await makingOf("architectures", { out: dir.path, more: ["--forms=exported"] });
+  for await (const { case: name, batch, packedLayers, packedMs, plainMs } of packedTimes(making)) {
+    const isSlower = packedMs > MOST_RATIO * plainMs;
+    isClean &&= !isSlower;
+    const times = `${packedMs.toFixed(2)} ms packed, ${plainMs.toFixed(2)} ms plain: ${(packedMs / plainMs).toFixed(2)}`;
+    console.log(`${isSlower ? "✗" : "✓"} ${name}, batch ${batch}, ${packedLayers} layers packed: ${times}`);
+  }
+  return isClean;
+}
+
+interface Part {
+  readonly out: string;
+  readonly part?: number;
+  readonly parts?: number;
+  readonly more?: readonly string[];
+}
+
+async function makingOf(
+  name: Exclude<Suite, "packing">,
+  { out, part = 0, parts = 1, more = [] }: Part,
+): Promise<Making> {
+  const only = values.only === undefined ? [] : [`--only=${values.only}`];
+  return {
+    script: `${name}.py`,
+    args: [values.seed, String(part), String(parts), values.count ?? String(counts[name]), ...only, ...more],
+    out: join(out, name, String(part)),
+    packages: await installed(name === "architectures" ? "architectures.txt" : "requirements.txt"),
+  };
 }
 
 async function writeVerdicts(name: Suite, { wrong, refused, skipped, counts }: Counted): Promise<void> {

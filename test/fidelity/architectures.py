@@ -1,10 +1,12 @@
 """
-Networks of timm, torchvision, transformers and torchaudio, for batches of 1, 2, 7 and 16, packed and not.
+Networks of timm, torchvision, transformers and torchaudio, for batches of 1, 2, 7 and 16: exported and traced, each packed and not; small ones compiled.
 
-Usage: architectures.py OUT SEED PART PARTS COUNT [--after NAME] [--only NAME]
+Usage: architectures.py OUT SEED PART PARTS COUNT [--after NAME] [--only NAME] [--forms FORM,…]
 """
 
 import argparse
+import io
+import random
 import sys
 import warnings
 
@@ -16,6 +18,13 @@ from networks import NAMES, network
 
 BATCHES = (1, 2, 7, 16)
 TOLERANCE = 1e-5
+
+# Compiling takes minutes for larger ones.
+COMPILED = {
+    "torchvision/shufflenet_v2_x0_5", "torchvision/squeezenet1_1", "timm/lcnet_035", "timm/test_byobnet", "timm/test_convnext", "timm/test_efficientnet", "timm/test_nfnet",
+    "timm/test_resnet", "timm/test_vit", "torchaudio/conv_tasnet", "torchaudio/wav2letter", "transformers/albert", "transformers/bert", "transformers/gpt2", "transformers/llama",
+    "transformers/segformer",
+}
 
 
 def rows_of(example, count):
@@ -41,37 +50,76 @@ def own_difference(results):
     return difference
 
 
-def write(cases, name, seed):
+def exported(module, example):
+    """The program, with the most rows that its guards allow."""
+    try:
+        free = {0: Dim("batch", min=1, max=64)}
+        return torch.export.export(module, example, dynamic_shapes=tuple(free for _ in example), strict=False)
+    except Exception:  # noqa: BLE001
+        return torch.export.export(module, example, dynamic_shapes=tuple({0: Dim.AUTO} for _ in example), strict=False)
+
+
+def add(cases, name, runnable, inputs, save, item_inputs, **more):
+    runs, results = [], {}
+    for count in BATCHES:
+        rows = [each[:count] for each in inputs]
+        result = outcome(runnable, rows)
+        runs.append((f"batch {count}", rows, result))
+        if not isinstance(result, BaseException):
+            results[count] = result
+    if not results:
+        raise runs[0][2]
+    own = own_difference(results)
+    first = next(iter(results.values()))
+    outputs = specs([f"output_{i}" for i in range(len(first))], first)
+    cases.add(
+        name, save, runs, group=name.split("/")[0], source=f"{name}: in PyTorch batches differ by {own:.1e}", compare="values", tolerance=max(TOLERANCE, own),
+        batched={"inputs": item_inputs, "outputs": outputs}, **more,
+    )
+
+
+def write_exported(cases, name, module, example, inputs):
+    program = exported(module, example)
+    names = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
+
+    def save(path):
+        with open(path, "wb") as file:
+            torch.export.save(program, file)
+
+    given = (program.module(), inputs, save, specs(names, example))
+    add(cases, name, *given, pack=[True, False])
+    if name in COMPILED:
+        add(cases, f"{name}:compiled", *given, compile=True)
+
+
+def write_traced(cases, name, module, example, inputs):
+    file = io.BytesIO()
+    torch.jit.save(torch.jit.trace(module, example, check_trace=False), file)
+    file.seek(0)
+    loaded = torch.jit.load(file)
+
+    def save(path):
+        with open(path, "wb") as copy:
+            copy.write(file.getvalue())
+
+    names = [argument.name for argument in loaded.forward.schema.arguments[1:]]
+    add(cases, f"{name}:traced", loaded, inputs, save, specs(names, example), pack=[True, False])
+
+
+FORMS = {"exported": write_exported, "traced": write_traced}
+
+
+def write(cases, name, seed, forms):
     torch.manual_seed(seed)
     module, example = network(name)
-    with time_limit(240):
-        try:
-            free = {0: Dim("batch", min=1, max=64)}
-            program = torch.export.export(module, example, dynamic_shapes=tuple(free for _ in example), strict=False)
-        except Exception:  # noqa: BLE001
-            program = torch.export.export(module, example, dynamic_shapes=tuple({0: Dim.AUTO} for _ in example), strict=False)
-        runnable = program.module()
-        inputs = [rows_of(each, max(BATCHES)) for each in example]
-        runs, results = [], {}
-        for count in BATCHES:
-            rows = [each[:count] for each in inputs]
-            result = outcome(runnable, rows)
-            if isinstance(result, BaseException):
-                raise result
-            results[count] = result
-            runs.append((f"batch {count}", rows, result))
-        own = own_difference(results)
-        names = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
-        outputs = [f"output_{i}" for i in range(len(results[1]))]
-
-        def save(path):
-            with open(path, "wb") as file:
-                torch.export.save(program, file)
-
-        cases.add(
-            name, save, runs, group=name.split("/")[0], source=f"{name}: in PyTorch batches differ by {own:.1e}", compare="values", tolerance=max(TOLERANCE, own),
-            batched={"inputs": specs(names, example), "outputs": specs(outputs, results[1])}, pack=[True, False],
-        )
+    inputs = [rows_of(each, max(BATCHES)) for each in example]
+    with torch.no_grad():
+        for form in forms:
+            try:
+                with time_limit(240):
+                    FORMS[form](cases, name, module, example, inputs)
+            except Exception as error:  # noqa: BLE001
+                skip(f"{name}:{form}", error)
 
 
 def main():
@@ -81,18 +129,22 @@ def main():
         parser.add_argument(number, type=int)
     parser.add_argument("--after")
     parser.add_argument("--only")
+    parser.add_argument("--forms", default=",".join(FORMS))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     cases = Cases(options.out, 1)
-    names = [name for name in NAMES if not options.only or name.startswith(options.only)][: options.count]
+    names = [name for name in NAMES if not options.only or name.startswith(options.only)]
+    # So a run that is cut short has seen networks of every library.
+    random.Random(options.seed).shuffle(names)
+    names = names[: options.count]
     first = names.index(options.after) + 1 if options.after else 0
     for place in range(options.part, len(names), options.parts):
         if place < first:
             continue
         say(at=names[place])
         try:
-            write(cases, names[place], options.seed)
+            write(cases, names[place], options.seed, options.forms.split(","))
         except Exception as error:  # noqa: BLE001
             skip(names[place], error)
     cases.close()

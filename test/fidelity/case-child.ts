@@ -2,8 +2,9 @@
 
 import type { Tensor } from "../../src/author/tensor.ts";
 import { messageOf } from "../../src/base/errors.ts";
+import { compiledProgram } from "../../src/cli/commands/plain/compiled-program.ts";
 import { type NativeSession, openSession } from "../../src/engine/native/binding.ts";
-import { type Case, CaseFolder, type Run } from "./case.ts";
+import { type Case, CaseFolder, itemsOf, type Run } from "./case.ts";
 import { compare, leavesOf } from "./compare.ts";
 import type { Outcome, Verdict } from "./verdict.ts";
 
@@ -24,7 +25,9 @@ async function runCase(each: Case, pack: boolean): Promise<void> {
   };
   let session: NativeSession;
   try {
-    session = await openSession({ path: folder.file(each), device: "cpu", threads: 1, pack, ...each.batched });
+    const file = folder.file(each);
+    const path = each.compile ? await compiledProgram(file) : file;
+    session = await openSession({ path, device: "cpu", threads: 1, pack, ...each.batched });
   } catch (error) {
     const why = messageOf(error);
     for (const run of each.runs) report(run, run.raises === undefined ? "refusedAtLoad" : "bothRefuse", why);
@@ -47,7 +50,7 @@ async function runOnce(
   try {
     const inputs = folder.inputs(run);
     got =
-      each.batched === undefined ? leavesOf(await session.call("forward", inputs)) : await session.run(items(inputs));
+      each.batched === undefined ? leavesOf(await session.call("forward", inputs)) : await session.run(itemsOf(inputs));
   } catch (error) {
     report(run, run.raises === undefined ? "refusedAtRun" : "bothRefuse", messageOf(error));
     return;
@@ -59,17 +62,6 @@ async function runOnce(
   const { tolerance, compare: by } = each;
   const result = compare(got, folder.expected(run), { tolerance, shapesOnly: by === "shapes" });
   report(run, result.kind, result.kind === "different" ? result.how : "");
-}
-
-/** The rows of stacked tensors. */
-function items(stacked: readonly Tensor[]): Tensor[][] {
-  const rows = stacked[0]?.shape[0] ?? 0;
-  return Array.from({ length: rows }, (_, row) =>
-    stacked.map(({ dtype, shape, data }) => {
-      const size = data.length / rows;
-      return { dtype, shape: shape.slice(1), data: data.slice(row * size, (row + 1) * size) };
-    }),
-  );
 }
 
 function say(line: object): void {

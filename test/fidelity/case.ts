@@ -43,6 +43,8 @@ export const caseSchema = z.object({
   batched: z.object({ inputs: specs, outputs: specs }).optional(),
   /** Runs with layers packed, not packed, or both. */
   pack: z.array(z.boolean()).default([true]),
+  /** Compiles the program with AOTInductor, as `sconce build --compile` does. */
+  compile: z.boolean().default(false),
 });
 
 export type Case = z.infer<typeof caseSchema>;
@@ -83,4 +85,15 @@ export class CaseFolder {
   expected({ expected = [] }: Run): (Tensor | string)[] {
     return expected.map((each) => ("value" in each ? each.value : this.tensor(each)));
   }
+}
+
+/** The items of a batch, from its stacked tensors. */
+export function itemsOf(stacked: readonly Tensor[]): Tensor[][] {
+  const rows = stacked[0]?.shape[0] ?? 0;
+  return Array.from({ length: rows }, (_, row) =>
+    stacked.map(({ dtype, shape, data }) => {
+      const size = data.length / rows;
+      return { dtype, shape: shape.slice(1), data: data.slice(row * size, (row + 1) * size) };
+    }),
+  );
 }

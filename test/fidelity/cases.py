@@ -150,5 +150,11 @@ def alike(first, second):
     )
 
 
+def draws(program):
+    """Whether an exported program draws random numbers."""
+    graphs = [module.graph for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule)]
+    return any(torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()) for graph in graphs for node in graph.nodes)
+
+
 def last_line(error):
     return "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]

@@ -4,8 +4,8 @@ import { CaseFolder } from "./case.ts";
 import { message, type Verdict } from "./verdict.ts";
 
 const child = join(import.meta.dir, "case-child.ts");
-/** A small program runs for milliseconds, a large network for seconds. */
-const SILENCE_MS = 120_000;
+/** A small program runs for milliseconds, a large network for seconds; compiling it takes minutes. */
+const SILENCE_MS = 600_000;
 
 export async function* checked(path: string): AsyncGenerator<Verdict> {
   const { cases } = await CaseFolder.open(path);
@@ -16,6 +16,8 @@ export async function* checked(path: string): AsyncGenerator<Verdict> {
       stdin: "ignore",
       stdout: "pipe",
       stderr: "pipe",
+      // Compiled programs are removed with their folder.
+      env: { ...process.env, SCONCE_CACHE_DIR: join(path, "cache") },
     });
     const errors = running.stderr.text();
     let isStuck = false;

@@ -13,7 +13,7 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as pytree
 
-from cases import DTYPES, Cases, alike, copied, last_line, outcome, say, skip, time_limit
+from cases import DTYPES, Cases, alike, copied, draws, last_line, outcome, say, skip, time_limit
 
 # Their elements are whatever the memory held.
 UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize_", "resize_as_"}
@@ -96,7 +96,7 @@ def write(cases, operator, dtype, seed, decompositions):
                     program = plain if form == "plain" else plain.run_decompositions(decompositions)
                     runnable = program.module()
                     runs = [("as sampled", inputs, outcome(runnable, inputs))]
-                    isRandom = operator.name in UNDEFINED or not alike(runs[0][2], outcome(runnable, inputs, seed=1))
+                    is_random = operator.name in UNDEFINED or draws(program) or not alike(runs[0][2], outcome(runnable, inputs, seed=1))
                     special = spiked(inputs, chance)
                     if special is not None:
                         runs.append(("with -0.0, nan and inf", special, outcome(runnable, special)))
@@ -106,7 +106,7 @@ def write(cases, operator, dtype, seed, decompositions):
                         runs,
                         group=operator.full_name,
                         source=f"{source_of(operator, sample)}\n{program.graph}",
-                        compare="shapes" if isRandom else "values",
+                        compare="shapes" if is_random else "values",
                     )
             except Exception as error:  # noqa: BLE001
                 skip(f"{name}:{form}", error)

@@ -14,10 +14,12 @@ import warnings
 import torch
 from torch.export import Dim
 
-from cases import Cases, alike, outcome, say, skip, time_limit
+from cases import Cases, alike, draws, outcome, say, skip, time_limit
 from generator import Module, sample
 
 RUNS = 6
+# Compiling takes a quarter of a minute.
+PLACES_PER_COMPILED = 40
 
 
 def module_of(source, name):
@@ -71,14 +73,14 @@ def other_inputs(program):
         yield f"{shapes}", [sample(shape, example.dtype, chance) for shape, example in zip(shapes, program.examples)]
 
 
-def form_of(program):
+def form_of(program, is_compiled):
     """How the program reaches sconce."""
-    return program.chance.choice(["plain"] * 8 + ["decomposed"] * 8 + ["traced"] * 3 + ["scripted"])
+    return "compiled" if is_compiled else program.chance.choice(["plain"] * 8 + ["decomposed"] * 8 + ["traced"] * 3 + ["scripted"])
 
 
-def write(cases, seed, name):
+def write(cases, seed, name, is_compiled):
     program = Module(seed)
-    form = form_of(program)
+    form = form_of(program, is_compiled)
     style = program.chance.choice(["auto", "auto", "named", "mixed", "static"])
     with time_limit(60):
         module = module_of(program.source, name)
@@ -103,20 +105,20 @@ def write(cases, seed, name):
                     torch.export.save(made, file)
 
         runs = [(title, inputs, outcome(runnable, inputs)) for title, inputs in other_inputs(program)]
-        random_outputs = not alike(runs[0][2], outcome(runnable, runs[0][1], seed=1))
+        is_random = form not in ("traced", "scripted") and draws(made) or not alike(runs[0][2], outcome(runnable, runs[0][1], seed=1))
         text = program.source
-        if form in ("plain", "decomposed"):
+        if form not in ("traced", "scripted"):
             guards = "\n".join(f"# guard: {guard}" for guard in made._guards_code)
             text += f"\n# {form}, {style}; inputs {program.symbols} of {program.sizes}\n# {made.range_constraints}\n{guards}\n{made.graph}"
-        cases.add(name, save, runs, group=form, source=text, compare="shapes" if random_outputs else "values")
+        cases.add(name, save, runs, group=form, source=text, compare="shapes" if is_random else "values", compile=is_compiled)
 
 
-def attempt(cases, name):
+def attempt(cases, name, is_compiled=False):
     """Writes the program of this name. Some have no form that PyTorch can save: another takes the place."""
     seed = random.Random(name).randrange(2**31)
     for place in range(8):
         try:
-            write(cases, seed + place, name)
+            write(cases, seed + place, name, is_compiled)
             return
         except Exception as error:  # noqa: BLE001
             skip(name, error)
@@ -139,7 +141,7 @@ def main():
         if place < first or (options.only and options.only != name):
             continue
         say(at=name)
-        attempt(cases, name)
+        attempt(cases, name, is_compiled=place % PLACES_PER_COMPILED == 0)
     cases.close()
 
 

@@ -138,6 +138,8 @@ const renamed: Readonly<Record<string, string>> = {
   "aten::sym_numel": "aten::numel",
   "aten::sym_storage_offset": "aten::storage_offset",
   "prims::scalar_tensor": "aten::scalar_tensor",
+  // Gives the input itself if it has the dtype. Decomposed programs have no writes, so that is the same.
+  "prims::convert_element_type": "aten::to.dtype",
 };
 
 /** Operators that make a number of a tensor's only element. */

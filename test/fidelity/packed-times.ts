@@ -1,0 +1,51 @@
+/** Measures the networks of a folder with packed and plain layers: `packed-times.ts FOLDER` prints a line for each network and batch. */
+
+import type { Tensor } from "../../src/author/tensor.ts";
+import { type NativeSession, openSession } from "../../src/engine/native/binding.ts";
+import { CaseFolder, itemsOf } from "./case.ts";
+import type { PackedTime } from "./packing.ts";
+
+const BATCHES = [1, 2, 8];
+/** A session chooses the form of small layers in its first runs of a size. */
+const UNTIMED_RUNS = 15;
+/** A block of runs of one form takes so long, as the clock of processor time is coarse. */
+const BLOCK_MS = 10;
+const LEAST_BLOCKS = 5;
+const LEAST_MS = 1500;
+
+const folder = await CaseFolder.open(process.argv[2] ?? "");
+for (const each of folder.cases) {
+  const largest = each.runs.findLast(({ expected }) => expected !== undefined);
+  if (each.batched === undefined || each.compile || largest === undefined) continue;
+  const options = { path: folder.file(each), device: "cpu", threads: 1, ...each.batched };
+  const [packed, plain] = [await openSession(options), await openSession({ ...options, pack: false })];
+  const items = itemsOf(folder.inputs(largest));
+  for (const batch of BATCHES) {
+    if (batch > items.length) continue;
+    const rows = items.slice(0, batch);
+    for (let i = 0; i < UNTIMED_RUNS; i++) await packed.run(rows);
+    let [packedMs, plainMs] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];
+    const began = performance.now();
+    for (let i = 0; i < LEAST_BLOCKS || performance.now() - began < LEAST_MS; i++) {
+      packedMs = Math.min(packedMs, await timeOf(packed, rows));
+      plainMs = Math.min(plainMs, await timeOf(plain, rows));
+    }
+    const { packedLayers } = packed;
+    const line: PackedTime = { case: each.name, batch, packedLayers, packedMs, plainMs };
+    process.stdout.write(`${JSON.stringify(line)}\n`);
+  }
+  await packed.dispose();
+  await plain.dispose();
+}
+
+/** Mean processor time of a run in a block, in milliseconds. In a block, as in a server, the weights stay in the processor's cache. */
+async function timeOf(session: NativeSession, rows: readonly (readonly Tensor[])[]): Promise<number> {
+  await session.run(rows);
+  const before = process.cpuUsage();
+  for (let runs = 1; ; runs++) {
+    await session.run(rows);
+    const { user, system } = process.cpuUsage(before);
+    const ms = (user + system) / 1000;
+    if (ms >= BLOCK_MS) return ms / runs;
+  }
+}

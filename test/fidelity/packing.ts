@@ -1,0 +1,37 @@
+/** A suite that measures networks with packed and with plain layers. */
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { linesOf } from "./checker.ts";
+import { type Making, made } from "./maker.ts";
+
+const packedTime = z.object({
+  case: z.string(),
+  batch: z.number(),
+  packedLayers: z.number(),
+  /** Processor time of a run in the shortest block. */
+  packedMs: z.number(),
+  plainMs: z.number(),
+});
+export type PackedTime = z.infer<typeof packedTime>;
+
+const child = join(import.meta.dir, "packed-times.ts");
+
+/** Packing pays when the ratio is below 1. The measurement repeats within about 5 percent. */
+export const MOST_RATIO = 1.05;
+
+export async function* packedTimes(making: Making): AsyncGenerator<PackedTime> {
+  for await (const said of made(making)) {
+    if ("skipped" in said) continue;
+    const running = Bun.spawn([process.execPath, "--no-install", child, said.folder], {
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "inherit",
+    });
+    for await (const line of linesOf(running.stdout)) {
+      if (line.startsWith("{")) yield packedTime.parse(JSON.parse(line));
+    }
+    if ((await running.exited) !== 0) throw new Error(`${child} failed in ${said.folder}`);
+    await rm(said.folder, { recursive: true });
+  }
+}
