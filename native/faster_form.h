@@ -1,9 +1,8 @@
-// Measures whether a layer runs faster with packed or with plain weights.
+// Measures whether a network runs faster with packed or with plain layers.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,26 +13,42 @@
 namespace sconce {
 
 /**
- * Times the first runs of each input size with both forms, then uses the faster one. Only small inputs of small layers
- * are tried: for them the overhead of calling oneDNN can exceed its gain, depending on the processor. All others run
- * packed.
+ * Times the first runs of each input size with packed and with plain layers, then uses the faster form. Which one is
+ * faster depends on the network, the number of rows and the processor. Layers are not measured one by one, because one
+ * layer decides the memory layout in which the next one gets its input.
  */
 class FasterForm {
  public:
-  /** One run; plain if `plain_weight` is set. */
-  struct Turn {
-    std::optional<at::Tensor> plain_weight;
-    bool is_timed = false;
-    std::chrono::steady_clock::time_point begin;
+  /** Input sizes, and whatever else affects the time. */
+  using Sizes = std::vector<int64_t>;
+
+  /** One run of the network on this thread. Its layers are plain or packed until it is destroyed. */
+  class Run {
+   public:
+    Run(FasterForm& form, Sizes sizes);
+    ~Run();
+    Run(const Run&) = delete;
+    Run& operator=(const Run&) = delete;
+    /** Records the time. A run that throws is not recorded. */
+    void end();
+
+   private:
+    FasterForm& form_;
+    Sizes sizes_;
+    bool is_plain_ = false;
+    /** Processor time of this thread; none if the run is not timed. */
+    std::optional<double> begin_;
   };
 
   ~FasterForm();
 
-  /** @param products number of multiplications for this input */
-  static bool is_tried(int64_t weights, int64_t products);
-  /** @param sizes key of the trial: input sizes, and whatever else affects the time */
-  Turn begin(const std::vector<int64_t>& sizes, const std::function<at::Tensor()>& plain_weight);
-  void end(const std::vector<int64_t>& sizes, const Turn& turn);
+  /** Whether the plain weights of a layer may be kept beside the packed ones. */
+  static bool can_keep(size_t bytes);
+  /**
+   * The plain weights of a layer in a plain run. None in a packed run, and when the limit of memory is reached.
+   * @param make called once, the weights are then kept
+   */
+  static std::optional<at::Tensor> plain_weight(const void* layer, size_t bytes, const std::function<at::Tensor()>& make);
 
  private:
   struct Trial {
@@ -47,13 +62,16 @@ class FasterForm {
     double plain;
   };
 
-  bool keep(const std::function<at::Tensor()>& plain_weight);
+  std::optional<at::Tensor> kept(const void* layer, size_t bytes, const std::function<at::Tensor()>& make);
   void release();
 
   /** Sessions that share the weights run in parallel. */
   std::mutex mutex_;
-  std::map<std::vector<int64_t>, Trial> trials_;
-  std::optional<at::Tensor> plain_weight_;
+  std::map<Sizes, Trial> trials_;
+  std::map<const void*, at::Tensor> plain_weights_;
 };
+
+/** Whether `packed` takes clearly longer than `plain`. */
+bool is_slower(const std::function<void()>& packed, const std::function<void()>& plain);
 
 }  // namespace sconce

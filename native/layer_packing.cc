@@ -188,10 +188,11 @@ class Packer {
 
   size_t count() const { return known_.size(); }
 
-  /** Replaces `node` by the packed layer. */
+  /** Replaces `node` by the packed layer, unless that is slower. */
   void replace(Node* node, const Found<Layer>& found) {
     auto* const graph = node->owningGraph();
     const std::string name = name_of(found);
+    if (name.empty()) return;
     const torch::jit::WithInsertPoint before(node);
     std::vector<torch::jit::Value*> inputs = {node->namedInput(found.input), graph->insertGetAttr(graph->inputs()[0], name)};
     if constexpr (std::is_same_v<Layer, PackedConvolution>) inputs.push_back(graph->insertConstant(false));
@@ -226,7 +227,7 @@ class Packer {
     return known.form == found.form && known.weight.is_of(weight);
   }
 
-  /** Name of the attribute that holds the layer. */
+  /** Name of the attribute that holds the layer; empty if the layer stays plain. */
   std::string name_of(const Found<Layer>& found) {
     const auto same = std::find_if(known_.begin(), known_.end(), [&](const Known& known) { return are_same(known, found); });
     if (same != known_.end()) return same->name;
@@ -235,6 +236,7 @@ class Packer {
     // fails for custom objects.
     const std::string name = "packed_" + std::to_string(module_.type()->numAttributes());
     const auto layer = c10::make_intrusive<Layer>(weight, bias, found.form);
+    if (!layer->is_worth(weight)) return "";
     module_.register_attribute(name, c10::getCustomClassType<c10::intrusive_ptr<Layer>>(), c10::IValue(layer));
     known_.push_back({found.form, Place(weight), bias ? std::optional(Place(*bias)) : std::nullopt, name});
     return name;

@@ -20,6 +20,8 @@
 #include <utility>
 #include <vector>
 
+#include "faster_form.h"
+
 namespace sconce {
 namespace {
 
@@ -124,13 +126,15 @@ at::Tensor PackedLinear::run_packed(const at::Tensor& input) const {
 
 at::Tensor PackedLinear::run(const at::Tensor& input) {
   if (!fits(input)) return run_plain(input, weight_.to_dense());
-  const int64_t rows = input.numel() / columns_;
-  if (!FasterForm::is_tried(weight_.numel(), rows * weight_.numel())) return run_packed(input);
-  const std::vector<int64_t> sizes = {rows, input.dim(), at::get_num_threads()};
-  const auto turn = faster_.begin(sizes, [this] { return weight_.to_dense(); });
-  auto output = turn.plain_weight ? run_plain(input, *turn.plain_weight) : run_packed(input);
-  faster_.end(sizes, turn);
-  return output;
+  const auto plain = FasterForm::plain_weight(this, weight_.numel() * weight_.element_size(), [this] { return weight_.to_dense(); });
+  return plain ? run_plain(input, *plain) : run_packed(input);
+}
+
+/** A single row gains least: its time is that of reading the weights. */
+bool PackedLinear::is_worth(const at::Tensor& weight) const {
+  if (FasterForm::can_keep(weight.nbytes())) return true;
+  const auto row = at::zeros({1, columns_}, weight.options());
+  return !is_slower([&] { run_packed(row); }, [&] { run_plain(row, weight); });
 }
 
 PackedConvolution::PackedConvolution(const at::Tensor& weight, const std::optional<at::Tensor>& bias, const ConvolutionForm& form)
@@ -147,7 +151,10 @@ at::Tensor PackedConvolution::pack(const at::Tensor& weight, std::optional<at::I
   return call(function, {weight.contiguous(), list(padding), list(stride), list(dilation), groups, input_sizes});
 }
 
-at::Tensor PackedConvolution::unpacked() const { return packed_.front().to_dense().reshape(sizes_); }
+at::Tensor PackedConvolution::unpacked() const {
+  const auto format = is_channels_last_ ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  return packed_.front().to_dense().reshape(sizes_).contiguous(format);
+}
 
 at::Tensor PackedConvolution::plain_weight() {
   const std::lock_guard lock(mutex_);
@@ -201,25 +208,15 @@ at::Tensor PackedConvolution::run_packed(const at::Tensor& input, const std::vec
   return lies_so ? output : in_order(output);
 }
 
-bool PackedConvolution::is_tried(const at::Tensor& input) const {
-  // The plain weights here are in dimension order, so the results would have another layout.
-  if (is_channels_last_) return false;
-  int64_t weights = 1;
-  for (const int64_t size : sizes_) weights *= size;
-  const int64_t pixels = input.size(0) * input.size(2) * input.size(3) / (form_.stride[0] * form_.stride[1]);
-  return FasterForm::is_tried(weights, pixels * weights);
-}
-
 at::Tensor PackedConvolution::run(const at::Tensor& input, bool is_free) {
   if (form_.takes_single_pictures && input.dim() == 3) return run(input.unsqueeze(0), is_free).squeeze(0);
   if (!fits(input)) return run_plain(input, plain_weight());
+  const size_t bytes = c10::multiply_integers(sizes_) * c10::elementSize(type_);
+  const auto plain = FasterForm::plain_weight(this, bytes, [this] { return plain_weight(); });
+  if (plain) return run_plain(input, *plain);
   auto sizes = input.sizes().vec();
   sizes.push_back(at::get_num_threads());
-  if (!is_tried(input)) return run_packed(input, sizes, is_free);
-  const auto turn = faster_.begin(sizes, [this] { return plain_weight(); });
-  auto output = turn.plain_weight ? run_plain(input, *turn.plain_weight) : run_packed(input, sizes, is_free);
-  faster_.end(sizes, turn);
-  return output;
+  return run_packed(input, sizes, is_free);
 }
 
 }  // namespace sconce

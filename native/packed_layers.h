@@ -10,8 +10,6 @@
 #include <optional>
 #include <vector>
 
-#include "faster_form.h"
-
 namespace sconce {
 
 /** Whether this libtorch has the operators that packed layers use. */
@@ -30,6 +28,8 @@ class PackedLinear final : public torch::CustomClassHolder {
 
   PackedLinear(const at::Tensor& weight, const std::optional<at::Tensor>& bias, Product product);
   at::Tensor run(const at::Tensor& input);
+  /** Whether the layer is never slower than with this plain weight, which may be too large to be kept for slow sizes. */
+  bool is_worth(const at::Tensor& weight) const;
 
  private:
   bool fits(const at::Tensor& input) const;
@@ -40,7 +40,6 @@ class PackedLinear final : public torch::CustomClassHolder {
   int64_t columns_;
   at::Tensor weight_;
   std::optional<at::Tensor> bias_;
-  FasterForm faster_;
 };
 
 /** One value for each image dimension. */
@@ -74,10 +73,10 @@ class PackedConvolution final : public torch::CustomClassHolder {
   at::Tensor run(const at::Tensor& input, bool is_free);
   /** Whether libtorch's result is also channels-last for any input. */
   bool is_channels_last() const { return is_channels_last_; }
+  bool is_worth(const at::Tensor&) const { return true; }
 
  private:
   bool fits(const at::Tensor& input) const;
-  bool is_tried(const at::Tensor& input) const;
   at::Tensor run_packed(const at::Tensor& input, const std::vector<int64_t>& sizes, bool is_free);
   at::Tensor run_plain(const at::Tensor& input, const at::Tensor& weight) const;
   at::Tensor pack(const at::Tensor& weight, std::optional<at::IntArrayRef> input_sizes) const;
@@ -96,7 +95,6 @@ class PackedConvolution final : public torch::CustomClassHolder {
   std::vector<at::Tensor> packed_;
   /** Weights by input sizes and number of threads. */
   std::map<std::vector<int64_t>, at::Tensor> packed_for_;
-  FasterForm faster_;
 };
 
 /**

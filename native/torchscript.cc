@@ -1,4 +1,5 @@
 // TorchScript modules (.pt) and uncompiled exported programs. Arguments are matched by name, results by name or order.
+#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/ir/alias_analysis.h>
@@ -14,6 +15,7 @@
 #include "argument_checks.h"
 #include "batch_norms.h"
 #include "error.h"
+#include "faster_form.h"
 #include "freezing.h"
 #include "graph.h"
 #include "layer_packing.h"
@@ -212,6 +214,25 @@ class TorchScript final : public Weights {
 
  private:
   void run_forward(torch::jit::Stack& stack) {
+    if (packed_layers_ == 0) return interpret(stack);
+    FasterForm::Run run(faster_, sizes_of(stack));
+    interpret(stack);
+    run.end();
+  }
+
+  /** Sizes of all tensors among the arguments, and the number of threads. */
+  static FasterForm::Sizes sizes_of(const torch::jit::Stack& stack) {
+    FasterForm::Sizes sizes = {at::get_num_threads()};
+    for (const auto& argument : stack) {
+      if (!argument.isTensor()) continue;
+      const auto& tensor = argument.toTensor();
+      sizes.push_back(tensor.dim());
+      sizes.insert(sizes.end(), tensor.sizes().begin(), tensor.sizes().end());
+    }
+    return sizes;
+  }
+
+  void interpret(torch::jit::Stack& stack) {
     if (code_) {
       torch::jit::InterpreterState(*code_).run(stack);
     } else {
@@ -307,6 +328,7 @@ class TorchScript final : public Weights {
   torch::jit::Module module_;
   bool keeps_state_;
   size_t packed_layers_;
+  FasterForm faster_;
   std::optional<torch::jit::Method> forward_;
   /** Schema of `forward` before freezing. */
   std::optional<c10::FunctionSchema> schema_;
