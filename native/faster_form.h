@@ -13,8 +13,8 @@
 namespace sconce {
 
 /**
- * Times the first runs of each input size with packed and with plain layers, then uses the faster form. Which one is
- * faster depends on the network, the number of rows and the processor. Layers are not measured one by one, because one
+ * Times the first runs of each input size with packed and with plain layers, then uses the faster form, which
+ * depends on the network, the number of rows and the processor. Layers are not measured one by one, because one
  * layer decides the memory layout in which the next one gets its input.
  */
 class FasterForm {
@@ -22,7 +22,7 @@ class FasterForm {
   /** Input sizes, and whatever else affects the time. */
   using Sizes = std::vector<int64_t>;
 
-  /** One run of the network on this thread. Its layers are plain or packed until it is destroyed. */
+  /** A run of the network on this thread. While this object exists, the layers use the form that it chose. */
   class Run {
    public:
     Run(FasterForm& form, Sizes sizes);
@@ -45,7 +45,7 @@ class FasterForm {
   /** Whether the plain weights of a layer may be kept beside the packed ones. */
   static bool can_keep(size_t bytes);
   /**
-   * The plain weights of a layer in a plain run. None in a packed run, and when the limit of memory is reached.
+   * The plain weights of a layer in a plain run. A packed run gets none, nor does a plain one at the limit of memory.
    * @param make called once, the weights are then kept
    */
   static std::optional<at::Tensor> plain_weight(const void* layer, size_t bytes, const std::function<at::Tensor()>& make);

@@ -43,7 +43,7 @@ export const caseSchema = z.object({
   batched: z.object({ inputs: specs, outputs: specs }).optional(),
   /** Runs with layers packed, not packed, or both. */
   pack: z.array(z.boolean()).default([true]),
-  /** Compiles the program with AOTInductor, as `sconce build --compile` does. */
+  /** Compiles the program with AOTInductor, as `sconce build --aot` does. */
   compile: z.boolean().default(false),
 });
 
