@@ -17,7 +17,7 @@ setDefaultTimeout(120_000);
 const examples = join(import.meta.dir, "../examples");
 const picture = Bun.file(join(import.meta.dir, "data/digits/plain.png"));
 const image = `data:image/png;base64,${(await picture.bytes()).toBase64()}`;
-const limits = { maxInputs: 100, maxDemoInputs: 100, maxQueuedItems: 100, maxBodyBytes: 2 ** 20 };
+const limits = { maxInputs: 64, maxQueuedItems: 64, maxBodyBytes: 2 ** 20 };
 
 interface Example {
   readonly name: string;
