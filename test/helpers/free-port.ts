@@ -20,7 +20,8 @@ export function freePort(): number {
   }
 }
 
-function isFree(port: number): boolean {
+/** Whether nobody listens on the port of loopback. */
+export function isFree(port: number): boolean {
   try {
     using _ = Bun.listen({ hostname: "127.0.0.1", port, socket: { data() {} } });
     return true;

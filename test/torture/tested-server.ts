@@ -1,6 +1,6 @@
 /** A real server in a child process. Tests kill it and start it again on the same port and file. */
 import { type RunningCli, startCli } from "../helpers/cli.ts";
-import { freePort } from "../helpers/free-port.ts";
+import { freePort, isFree } from "../helpers/free-port.ts";
 import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
 import { until, within } from "./bounded.ts";
 import type { ModelHome } from "./model-home.ts";
@@ -76,8 +76,12 @@ export class TestedServer implements AsyncDisposable {
     });
   }
 
-  /** Starts the process; resolves when it is ready. */
+  /**
+   * Starts the process; resolves when it is ready. The front of a killed server keeps the port until its event loop turns: a large body can hold
+   * the loop for seconds.
+   */
   async started(args: readonly string[] = [], env: Readonly<Record<string, string>> = {}): Promise<void> {
+    await until(() => isFree(Number(this.url.port)), "the end of the listener of the killed server");
     this.launch(args, env);
     await within(this.#running.line("Listening on"), "the server's start");
   }
