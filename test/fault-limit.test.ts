@@ -55,7 +55,7 @@ function told({ error }: z.ZodSafeParseResult<unknown>): unknown {
   const faults = new Faults();
   faults.add(error?.issues ?? [], [], { input: undefined, expected: anything });
   try {
-    faults.refuse();
+    faults.throwIfAny();
     return undefined;
   } catch (refusal) {
     return refusal instanceof SconceError ? refusal.faults : refusal;

@@ -6,7 +6,7 @@ import { readBody, Uploads } from "../src/server/http/body-reader.ts";
 import { problemOf, problemResponse } from "../src/server/http/problem.ts";
 import { Bodies } from "../src/server/inputs/bodies.ts";
 import { InputDecoder } from "../src/server/inputs/input-decoder.ts";
-import { allOf } from "../src/server/inputs/input-list.ts";
+import { toArray } from "../src/server/inputs/input-list.ts";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import type { ProblemBody } from "./helpers/client.ts";
 
@@ -21,7 +21,7 @@ async function read(schema: z.ZodType, body: string | Uint8Array<ArrayBuffer>): 
       uploads: new Uploads(),
     });
     const { inputs } = await bodies.decode(given, 10_000);
-    return c.json({ inputs: allOf(inputs), bytes });
+    return c.json({ inputs: toArray(inputs), bytes });
   });
   app.onError((error, c) => problemResponse(c, problemOf(error)));
   const headers = { "Content-Type": "application/json", "Content-Length": String(Buffer.byteLength(body)) };

@@ -8,7 +8,7 @@ import { ModelStore } from "../src/package/store/store.ts";
 import { problemOf as problemFor } from "../src/server/http/problem.ts";
 import type { DecodedBody } from "../src/server/inputs/bodies.ts";
 import { InputDecoder } from "../src/server/inputs/input-decoder.ts";
-import { allOf, LateInputs } from "../src/server/inputs/input-list.ts";
+import { LazyInputs, toArray } from "../src/server/inputs/input-list.ts";
 import { scanList } from "../src/server/inputs/json-text.ts";
 import { LargeBodies } from "../src/server/inputs/large-bodies.ts";
 import { checkLargeBody } from "../src/server/inputs/large-body.ts";
@@ -40,7 +40,7 @@ const outcomeOf = (read: () => unknown) => {
 function readInParts(body: string, decoder: InputDecoder): unknown {
   const bytes = new TextEncoder().encode(body);
   const scan = checkLargeBody(bytes, decoder, MAX_INPUTS, { partBytes: 8 });
-  return scan === undefined ? decoder.body(body, MAX_INPUTS) : allOf(new LateInputs(bytes, scan, decoder));
+  return scan === undefined ? decoder.body(body, MAX_INPUTS) : toArray(new LazyInputs(bytes, scan, decoder));
 }
 
 const space = fc.stringMatching(/^[ \t\n\r]{0,3}$/);
@@ -125,7 +125,7 @@ describe("threads that check large bodies", () => {
   ) => {
     return new LargeBodies(packaged.bundle, new InputDecoder(schema), options);
   };
-  const xOf = async (body: Promise<DecodedBody>) => allOf((await body).inputs);
+  const xOf = async (body: Promise<DecodedBody>) => toArray((await body).inputs);
 
   test("go on beside one that a slow body holds", async () => {
     using bodies = open({ maxThreads: 2, timeoutMs: 600_000 });
@@ -198,7 +198,7 @@ describe("threads that check large bodies", () => {
   });
 });
 
-test("an input may have as many lists and objects within as there is memory for, with the defaults of these", () => {
+test("the memory limit bounds the lists and objects of an input, with the memory of their defaults", () => {
   const schema = (fields: z.ZodRawShape) => z.object({ list: z.array(z.object(fields)) });
   const plain = new InputDecoder(schema({ b: z.string().optional() }));
   const filled = new InputDecoder(schema({ b: z.string().default("much text") }));
@@ -206,7 +206,7 @@ test("an input may have as many lists and objects within as there is memory for,
   const body = new TextEncoder().encode(`[{"list":[${"{},".repeat(97)}{"b":"[{\\"[["}]}]`);
   expect(checkLargeBody(body, filled, 10, { maxNested: 100 })?.count).toBe(1);
   const check = () => checkLargeBody(body, filled, 10, { maxNested: 99 });
-  expect(check).toThrow("/0: expected at most 99 lists and objects within, for which there is memory");
+  expect(check).toThrow("/0: expected at most 99 lists and objects in an input, for the memory of this server");
 });
 
 /** Peak memory beyond the body, of a process that checks it; `body` is an expression. */

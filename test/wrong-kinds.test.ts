@@ -48,7 +48,7 @@ function told(decoder: InputDecoder, inputs: readonly unknown[]): unknown {
   const faults = new Faults();
   decoder.list(inputs, 0, faults);
   try {
-    faults.refuse();
+    faults.throwIfAny();
     return undefined;
   } catch (error) {
     return error instanceof SconceError ? error.faults : error;

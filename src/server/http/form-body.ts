@@ -5,7 +5,7 @@ import type { SconceError } from "../../base/errors.ts";
 import { pointerTo } from "../../base/json.ts";
 import { type Body, LARGE_BYTES } from "../inputs/bodies.ts";
 import { anything, type Expected } from "../inputs/expected-kinds.ts";
-import { unfit, utf8 } from "../inputs/input-decoder.ts";
+import { inputsInvalid, utf8 } from "../inputs/input-decoder.ts";
 import { ProblemError } from "./problem.ts";
 
 const MAX_LEVELS = 32;
@@ -135,7 +135,7 @@ function* jsonOf(place: Place, expected: Expected, path: readonly string[]): Pie
   let comma = "";
   for (const [name, field] of within) {
     yield `${comma}${JSON.stringify(name)}:`;
-    yield* jsonOf(field, expected.fields?.get(name) ?? expected.others ?? anything, [...path, name]);
+    yield* jsonOf(field, expected.fields?.get(name) ?? expected.otherFields ?? anything, [...path, name]);
     comma = ",";
   }
   yield "}";
@@ -217,7 +217,7 @@ async function bodyOf(pieces: Pieces, turn: Turn): Promise<Body> {
 }
 
 function misplaced(path: readonly string[], detail: string): SconceError {
-  return unfit([{ pointer: pointerTo(path), detail }]);
+  return inputsInvalid([{ pointer: pointerTo(path), detail }]);
 }
 
 /** Reading more empty parts would take seconds. */

@@ -1,20 +1,19 @@
-/** From the body of a request, or the same body kept in a store, to inputs. */
+/** Decodes the body of a request, or the same body read from a store, into inputs. */
 import { type InputDecoder, utf8 } from "./input-decoder.ts";
 import { type InputList, ReadyInputs } from "./input-list.ts";
 import type { LargeBodies } from "./large-bodies.ts";
 
-/** Beyond this, parsing would hold up everybody for more than a few milliseconds. */
+/** Larger bodies are parsed on another thread: parsing them would block the event loop for milliseconds. */
 export const LARGE_BYTES = 256 * 1024;
 
-/** Bytes of memory that a byte of a body is counted with: itself, and about twice as much for its inputs. */
+/** Memory charged for each byte of a body: the byte itself, and about two bytes of decoded inputs. */
 export const HELD_PER_BYTE = 3;
 
-/** A JSON list of inputs: its text, or the chunks it came in, whose memory is given away. */
+/** A JSON list of inputs: its text, or the chunks received. Decoding transfers the chunks' memory. */
 export type Body = string | readonly Uint8Array<ArrayBuffer>[];
 
 export interface DecodedBody {
   readonly inputs: InputList;
-  /** The body as one. */
   readonly body: string | Uint8Array<ArrayBuffer>;
 }
 
@@ -22,14 +21,14 @@ export class Bodies implements Disposable {
   readonly #decoder: InputDecoder;
   readonly #large: LargeBodies | undefined;
 
-  /** @param large reads large bodies beside the JS thread; without it they are read here */
+  /** @param large parses large bodies on other threads; by default this thread parses them */
   constructor(decoder: InputDecoder, large?: LargeBodies) {
     this.#decoder = decoder;
     this.#large = large;
   }
 
   /**
-   * Answers at once, without a promise, where the body is small.
+   * Returns without a promise for a small body.
    * @throws SconceError `body_invalid` or `inputs_invalid`
    */
   decode(body: Body, maxInputs: number): DecodedBody | Promise<DecodedBody> {

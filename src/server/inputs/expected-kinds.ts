@@ -1,4 +1,4 @@
-/** Which kinds of JSON value a schema takes in which places: what can be checked before a text is made into values. */
+/** The JSON types that a schema accepts at each path. A reader can check them before it parses a text. */
 
 import * as z from "../../author/z.ts";
 import { SchemaNode } from "../../base/json-schema.ts";
@@ -7,57 +7,57 @@ export type Kind = "string" | "number" | "boolean" | "null" | "array" | "object"
 
 export interface Expected {
   readonly kinds: ReadonlySet<Kind>;
-  /** Every string that fits is a data URI, so another text is JSON of another kind. */
+  /** The schema accepts data URIs and no other strings. A form reads another text as JSON. */
   readonly hasOnlyDataUrls?: boolean;
-  /** Of the elements of a list, or of those of a tuple that come behind its `first`. */
+  /** Elements of a list; in a tuple, the elements after `first`. */
   readonly items?: Expected | undefined;
-  /** Of the first elements of a tuple, each by its place. */
+  /** The first elements of a tuple, by index. */
   readonly first?: readonly Expected[] | undefined;
-  /** A list with fewer elements than these may have other faults, or one of another length than it has; Infinity where that is not known. */
-  readonly enough?: number;
-  /** By name. */
+  /** A list cut to this length has the same length faults as the whole list. Infinity means unknown. */
+  readonly sufficientLength?: number;
   readonly fields?: ReadonlyMap<string, Expected> | undefined;
-  /** Of fields that have no name here; undefined where there may be none. */
-  readonly others?: Expected | undefined;
+  /** Fields that `fields` does not name; undefined if the schema refuses such fields. */
+  readonly otherFields?: Expected | undefined;
 }
 
-/** What takes everything, or is not understood here. */
+/** Accepts every value. Schemas that this file cannot analyse become this value. */
 export const anything: Expected = {
   kinds: new Set(["string", "number", "boolean", "null", "array", "object"]),
   get items() {
     return anything;
   },
-  get others() {
+  get otherFields() {
     return anything;
   },
 };
 
-/** Reads the JSON Schema of what a schema takes; what that says in other words than these is taken for anything. */
+/** Reads the JSON Schema of a schema's input. Keywords without an equivalent here become `anything`. */
 export function expectedKinds(schema: z.ZodType): Expected {
   try {
     const root = z.toJSONSchema(schema, {
       io: "input",
       unrepresentable: "any",
       override: ({ zodSchema, jsonSchema }) => {
-        if (takesOthers(zodSchema)) for (const key of Object.keys(jsonSchema)) Reflect.deleteProperty(jsonSchema, key);
+        if (convertsOtherKinds(zodSchema))
+          for (const key of Object.keys(jsonSchema)) Reflect.deleteProperty(jsonSchema, key);
       },
     });
-    return expectedOf(SchemaNode.of(root));
+    return fromSchemaNode(SchemaNode.of(root));
   } catch {
-    // Without a JSON side, as in tests; models are refused for that when they are declared.
+    // Only tests have schemas without a JSON Schema: `define` refuses such models.
     return anything;
   }
 }
 
-/** Whether a schema makes something of other kinds too: by coercion, by code that comes first, or by a value for what is wrong. */
-function takesOthers({ _zod: { def } }: z.core.$ZodType): boolean {
+/** Whether a schema converts values of other JSON types: by coercion, a transform before it, or `catch`. */
+function convertsOtherKinds({ _zod: { def } }: z.core.$ZodType): boolean {
   const isCoerced = "coerce" in def && def.coerce === true;
   const isPrepared = "in" in def && def.in instanceof z.core.$ZodTransform;
   return isCoerced || isPrepared || def.type === "catch";
 }
 
-/** A schema in these words, each read when it is asked for: a schema within itself has no end. */
-class ReadLater implements Expected {
+/** Reads a schema's parts on demand, since a schema may contain itself. */
+class LazyExpected implements Expected {
   readonly kinds: ReadonlySet<Kind>;
   readonly #option: SchemaNode;
   #fields: ReadonlyMap<string, Expected> | undefined;
@@ -72,50 +72,50 @@ class ReadLater implements Expected {
   }
 
   get items() {
-    return expectedOf(this.#option.items);
+    return fromSchemaNode(this.#option.items);
   }
 
   get first() {
-    return this.#option.first?.map(expectedOf);
+    return this.#option.first?.map(fromSchemaNode);
   }
 
-  /** One more than a list may have shows that it is too long. */
-  get enough() {
+  /** The maximum plus one shows that a list is too long. */
+  get sufficientLength() {
     const { minItems = 0, maxItems = -1 } = this.#option;
     return Math.max(minItems, maxItems + 1);
   }
 
   get fields() {
     if (this.#option.hasPatterns) return undefined;
-    this.#fields ??= new Map([...this.#option.fields].map(([name, field]) => [name, expectedOf(field)]));
+    this.#fields ??= new Map([...this.#option.fields].map(([name, field]) => [name, fromSchemaNode(field)]));
     return this.#fields;
   }
 
-  get others() {
+  get otherFields() {
     if (this.#option.hasPatterns) return anything;
-    return this.#option.others && expectedOf(this.#option.others);
+    return this.#option.others && fromSchemaNode(this.#option.others);
   }
 }
 
 const known = new WeakMap<SchemaNode, Expected>();
 
-function expectedOf(node: SchemaNode): Expected {
-  const before = known.get(node);
-  if (before !== undefined) return before;
+function fromSchemaNode(node: SchemaNode): Expected {
+  const cached = known.get(node);
+  if (cached !== undefined) return cached;
   const { options, types } = node;
   const [only, ...others] = options;
   const expected =
     node.isCombined || only === undefined || (others.length === 0 && types.size === 0)
       ? anything
       : others.length === 0
-        ? new ReadLater(only)
-        : eitherOf(options.map(expectedOf));
+        ? new LazyExpected(only)
+        : fromOptions(options.map(fromSchemaNode));
   known.set(node, expected);
   return expected;
 }
 
-/** Takes a value of any option. Looks into lists and objects where a single option has them. */
-function eitherOf(options: readonly Expected[]): Expected {
+/** Accepts a value of any option. Describes elements and fields only if exactly one option is a list or an object. */
+function fromOptions(options: readonly Expected[]): Expected {
   const lists = options.filter(({ kinds }) => kinds.has("array"));
   const objects = options.filter(({ kinds }) => kinds.has("object"));
   const list = lists.length === 1 ? lists[0] : undefined;
@@ -123,7 +123,7 @@ function eitherOf(options: readonly Expected[]): Expected {
   return {
     kinds: new Set(options.flatMap(({ kinds }) => [...kinds])),
     hasOnlyDataUrls: options.every(({ kinds, hasOnlyDataUrls = false }) => hasOnlyDataUrls || !kinds.has("string")),
-    enough: Number.POSITIVE_INFINITY,
+    sufficientLength: Number.POSITIVE_INFINITY,
     get items() {
       return list === undefined ? anything : list.items;
     },
@@ -133,8 +133,8 @@ function eitherOf(options: readonly Expected[]): Expected {
     get fields() {
       return object?.fields;
     },
-    get others() {
-      return object === undefined ? anything : object.others;
+    get otherFields() {
+      return object === undefined ? anything : object.otherFields;
     },
   };
 }

@@ -1,4 +1,4 @@
-/** From JSON to decoded inputs, or to a problem that names every fault. */
+/** Decodes JSON into inputs, or refuses it with an error that lists every fault. */
 
 import { defaultBytes, hasCostlyLists, isRecursive, limitFaults } from "../../author/fault-limit.ts";
 import { type PlainCheck, plainCheck } from "../../author/plain-check.ts";
@@ -10,28 +10,28 @@ import { isObject, pointerTo } from "../../base/json.ts";
 import { type Expected, expectedKinds } from "./expected-kinds.ts";
 import { faultPlace, isTooDeep } from "./json-text.ts";
 
-/** A body can hold more faults than anyone reads; more would only make a small request a large answer. */
+/** Most faults that an error lists, so that a small request cannot cause a large answer. */
 export const MAX_FAULTS = 1000;
 
-/** Measured 372 for `[]`, 315 for an object. */
+/** Memory of a list or an object: measured 372 bytes for `[]`, 315 for an object. */
 const NESTED_BYTES = 400;
 
 export class InputDecoder {
   readonly #input: z.ZodType;
   readonly #isPlain: PlainCheck | undefined;
   readonly #isRecursive: boolean;
-  readonly #isElsewhere: boolean;
+  readonly #isWorker: boolean;
   readonly hasCostlyLists: boolean;
-  /** Memory of a list or an object within an input that is nearly empty, with the defaults that it gets; measured, rounded up. */
+  /** Upper bound for the memory of a nearly empty list or object in an input, including its defaults. */
   readonly nestedBytes: number;
   #expected: Expected | undefined;
 
   /**
-   * @param input the schema of one input, which is changed to stop when there are more faults than are told
-   * @param options.isElsewhere on another thread than the model's: what the schema's own code throws may be for that, and is thrown on
+   * @param input the schema of one input; this constructor patches it to stop after `MAX_FAULTS` faults
+   * @param options.isWorker rethrows errors of the schema's own code, which may fail only because it runs on a worker
    */
-  constructor(input: z.ZodType, { isElsewhere = false }: { readonly isElsewhere?: boolean } = {}) {
-    this.#isElsewhere = isElsewhere;
+  constructor(input: z.ZodType, { isWorker = false }: { readonly isWorker?: boolean } = {}) {
+    this.#isWorker = isWorker;
     limitFaults(input, MAX_FAULTS);
     this.#isRecursive = isRecursive(input);
     this.#input = input;
@@ -40,7 +40,6 @@ export class InputDecoder {
     this.nestedBytes = NESTED_BYTES + defaultBytes(input);
   }
 
-  /** Kinds of JSON values that an input takes. */
   get expected(): Expected {
     this.#expected ??= expectedKinds(this.#input);
     return this.#expected;
@@ -51,22 +50,25 @@ export class InputDecoder {
    * @throws SconceError `body_invalid` or `inputs_invalid`
    */
   body(body: string, maxInputs: number): unknown[] {
-    const list = listOf(parseJson(body), maxInputs);
+    const list = requireList(parseJson(body), maxInputs);
     if (this.#areAllPlain(list)) return list;
     const faults = new Faults();
     const inputs = this.list(list, 0, faults);
-    faults.refuse();
+    faults.throwIfAny();
     return inputs;
   }
 
-  /** As nearly all are. */
+  /** The fast path of nearly all bodies. */
   #areAllPlain(list: readonly unknown[]): boolean {
     if (this.#isPlain === undefined) return false;
     for (let i = 0; i < list.length; i++) if (!this.#isPlain(list[i])) return false;
     return true;
   }
 
-  /** @param first the index of the first element in its body; stops when there are more faults than are told */
+  /**
+   * Stops after `MAX_FAULTS` faults.
+   * @param first the index in the body of the first element
+   */
   list(list: readonly unknown[], first: number, faults: Faults): unknown[] {
     const inputs: unknown[] = [];
     for (let i = 0; i < list.length && !faults.isFull; i++) {
@@ -78,7 +80,7 @@ export class InputDecoder {
       const isDeep = isTooDeep(element);
       if (isDeep && this.#isRecursive) throw tooDeep();
       const parsed = this.#parse(element);
-      // A schema that does not follow it has faults to tell of; one that takes it unseen leaves it to others to follow.
+      // A schema that accepts any value does not look at the depth, but JSON.stringify and hooks recurse into the value.
       if (isDeep && parsed.success) throw tooDeep();
       if (parsed.success) inputs.push(parsed.data);
       else faults.add(parsed.error.issues, [first + i], { input: element, expected: this.expected });
@@ -86,45 +88,44 @@ export class InputDecoder {
     return inputs;
   }
 
-  /** @throws SconceError `inputs_invalid` for an input that is nested more deeply than the schema can be followed */
+  /** @throws SconceError `inputs_invalid` if the schema's recursion overflows the stack */
   #parse(input: unknown) {
     try {
       return this.#input.safeParse(input);
     } catch (error) {
       if (isStackOverflow(error)) throw tooDeep();
-      if (this.#isElsewhere) throw error;
+      if (this.#isWorker) throw error;
       return { success: false, error: { issues: [thrownIssue(this.#input, input, error)] } } as const;
     }
   }
 }
 
-/** An input, and what its schema takes. */
 interface Checked {
   readonly input: unknown;
   readonly expected: Expected;
 }
 
-/** Longer names are not looked for among the fields. */
+/** Longer field names get no suggestion. */
 const MAX_NAME = 64;
 
-/** The fields that the object at a place of an input lacks. */
+/** Names of the schema's fields that the object at `path` lacks. */
 function missingFields({ input, expected }: Checked, path: readonly PropertyKey[]): string[] {
   let value: unknown = input;
   let fields: Expected | undefined = expected;
   for (const key of path) {
     if (Array.isArray(value)) fields = fields?.first?.[Number(key)] ?? fields?.items;
-    else fields = fields?.fields?.get(String(key)) ?? fields?.others;
+    else fields = fields?.fields?.get(String(key)) ?? fields?.otherFields;
     value = typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined;
   }
   const known = [...(fields?.fields?.keys() ?? [])];
   return known.filter((name) => !(isObject(value) && Object.hasOwn(value, name)));
 }
 
-/** What is wrong with a body. */
+/** The faults of a body, as an error lists them. */
 export class Faults {
   readonly #faults: Fault[] = [];
 
-  /** Beyond what is told nothing more is looked for: finding a fault costs far more than finding none. */
+  /** The search stops then, since describing a fault costs far more than accepting an input. */
   get isFull(): boolean {
     return this.#faults.length > MAX_FAULTS;
   }
@@ -133,7 +134,7 @@ export class Faults {
     return this.#faults.length;
   }
 
-  /** The zod issues of one input as faults: one for each unknown field, and for a union those of its nearest option. */
+  /** Adds a fault for each zod issue of an input and each unknown field; for a union, the faults of its nearest option. */
   add(issues: readonly z.core.$ZodIssue[], base: readonly PropertyKey[], checked: Checked): void {
     for (const each of withoutUnions(issues)) this.#add(each, base, checked);
   }
@@ -150,31 +151,34 @@ export class Faults {
       }
       return;
     }
-    this.#faults.push({ pointer: pointerTo(path), detail: detailOf(issue.message) });
+    this.#faults.push({ pointer: pointerTo(path), detail: describeIssue(issue.message) });
   }
 
   /** @throws SconceError `inputs_invalid` if there are faults */
-  refuse(): void {
-    if (this.#faults.length > 0) throw unfit(this.#faults);
+  throwIfAny(): void {
+    if (this.#faults.length > 0) throw inputsInvalid(this.#faults);
   }
 }
 
-/** Before every element is looked at: a list that is too long is refused for its length alone. */
-function listOf(body: unknown, maxInputs: number): unknown[] {
-  if (!Array.isArray(body)) throw notList(nameOf(body));
-  if (body.length === 0) throw unfit([{ pointer: "", detail: "expected at least one input, received an empty list" }]);
+/** Refuses a list for its length before any element is checked. */
+function requireList(body: unknown, maxInputs: number): unknown[] {
+  if (!Array.isArray(body)) throw notAList(typeName(body));
+  if (body.length === 0)
+    throw inputsInvalid([{ pointer: "", detail: "expected at least one input, received an empty list" }]);
   refuseTooMany(body.length, maxInputs);
   return body;
 }
 
-export function notList(received: string): SconceError {
-  return unfit([{ pointer: "", detail: `expected a list of inputs, received ${received}; put a single input in [ ]` }]);
+export function notAList(received: string): SconceError {
+  return inputsInvalid([
+    { pointer: "", detail: `expected a list of inputs, received ${received}; put a single input in [ ]` },
+  ]);
 }
 
 /** @throws SconceError `inputs_invalid` */
 export function refuseTooMany(count: number, maxInputs: number): void {
   if (count <= maxInputs) return;
-  throw unfit([
+  throw inputsInvalid([
     {
       pointer: "",
       detail: `expected at most ${maxInputs} inputs, received ${count}; send them in several requests`,
@@ -185,42 +189,42 @@ export function refuseTooMany(count: number, maxInputs: number): void {
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * The text of bytes, less a byte order mark.
+ * Decodes UTF-8 and removes a byte order mark.
  * @throws SconceError `body_invalid`
  */
 export function utf8(bytes: Uint8Array): string {
   try {
     return strictUtf8.decode(bytes);
   } catch (error) {
-    throw notJson("the body is not JSON: it is not UTF-8", error);
+    throw bodyInvalid("the body is not JSON: it is not UTF-8", error);
   }
 }
 
-export function notJson(message: string, cause?: unknown): SconceError {
+export function bodyInvalid(message: string, cause?: unknown): SconceError {
   return new SconceError("body_invalid", message, { cause });
 }
 
 function parseJson(text: string): unknown {
-  if (text === "") throw notJson("expected a JSON list of inputs, received an empty body");
+  if (text === "") throw bodyInvalid("expected a JSON list of inputs, received an empty body");
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw notJson(`the body is not JSON: ${reasonOf(error, text)}`, error);
+    throw bodyInvalid(`the body is not JSON: ${parseFault(error, text)}`, error);
   }
 }
 
-function reasonOf(error: unknown, text: string): string {
+function parseFault(error: unknown, text: string): string {
   if (error instanceof RangeError) return "it is nested too deeply";
   const reason = error instanceof Error ? error.message.replace(/^JSON Parse error: /, "") : "it cannot be parsed";
   return `${reason} (${faultPlace(Buffer.from(text))})`;
 }
 
-export function unfit(faults: readonly Fault[]): SconceError {
+export function inputsInvalid(faults: readonly Fault[]): SconceError {
   const shown = faults.slice(0, MAX_FAULTS);
   const [first] = shown;
   const count = faults.length > MAX_FAULTS ? `more than ${MAX_FAULTS} faults` : `${faults.length} faults`;
-  const one = first === undefined ? "" : `${first.pointer === "" ? "" : `${first.pointer}: `}${first.detail}`;
-  const message = faults.length === 1 ? one : `${count}, the first: ${one}`;
+  const firstFault = first === undefined ? "" : `${first.pointer === "" ? "" : `${first.pointer}: `}${first.detail}`;
+  const message = faults.length === 1 ? firstFault : `${count}, the first: ${firstFault}`;
   return new SconceError("inputs_invalid", message, { faults: shown });
 }
 
@@ -228,42 +232,41 @@ function isStackOverflow(error: unknown): boolean {
   return error instanceof RangeError && error.message.startsWith("Maximum call stack");
 }
 
-/** @returns the error for an input of more levels than are taken */
 export function tooDeep(): SconceError {
-  return unfit([{ pointer: "", detail: "an input is nested too deeply" }]);
+  return inputsInvalid([{ pointer: "", detail: "an input is nested too deeply" }]);
 }
 
-/** zod's message in the words of all the others: what was expected, what was received. */
-function detailOf(message: string): string {
+/** Rewords a zod message in the form of all other messages: expected …, received …. */
+function describeIssue(message: string): string {
   return message.replace(/^Invalid input: /, "").replace(/received undefined$/, "but it is missing");
 }
 
-function nameOf(value: unknown): string {
+function typeName(value: unknown): string {
   if (value === null) return "null";
   return typeof value === "object" ? "an object" : `a ${typeof value}`;
 }
 
-/** @throws `error` itself where not the data is at fault: the schema is asynchronous */
+/** @throws `error` itself if the schema is asynchronous, which is no fault of the input */
 export function thrownIssue(schema: z.core.$ZodType, input: unknown, error: unknown): z.core.$ZodIssue {
   if (error instanceof z.core.$ZodAsyncError) throw error;
-  return { code: "custom", path: pathTo(schema, input), message: messageOf(error), input };
+  return { code: "custom", path: findThrowingPath(schema, input), message: messageOf(error), input };
 }
 
-/** Each level parses again what lies below it, so an input that is nested deeply must not cost its depth squared. */
-const MAX_LEVELS = 32;
+/** Each level parses all lower levels again. The bound avoids a cost of the depth squared. */
+const MAX_SEARCH_LEVELS = 32;
 
-/** zod does not say where a schema threw: the part of the input that throws by itself is looked for. */
-function pathTo(schema: z.core.$ZodType, input: unknown, level = 0): PropertyKey[] {
-  if (level === MAX_LEVELS) return [];
-  for (const [key, part, value] of partsOf(schema, input)) {
-    if (throws(part, value)) return [...(key === undefined ? [] : [key]), ...pathTo(part, value, level + 1)];
+/** Finds the path of the part of an input for which the schema throws: zod does not report it. */
+function findThrowingPath(schema: z.core.$ZodType, input: unknown, level = 0): PropertyKey[] {
+  if (level === MAX_SEARCH_LEVELS) return [];
+  for (const [key, part, value] of subschemas(schema, input)) {
+    if (throws(part, value)) return [...(key === undefined ? [] : [key]), ...findThrowingPath(part, value, level + 1)];
   }
   return [];
 }
 
 type Part = readonly [key: PropertyKey | undefined, schema: z.core.$ZodType, value: unknown];
 
-function partsOf(schema: z.core.$ZodType, input: unknown): Part[] {
+function subschemas(schema: z.core.$ZodType, input: unknown): Part[] {
   if (schema instanceof z.ZodObject && typeof input === "object" && input !== null) {
     const given = new Map(Object.entries(input));
     return Object.entries(schema._zod.def.shape).map(([key, field]) => [key, field, given.get(key)]);
@@ -283,7 +286,7 @@ function throws(schema: z.core.$ZodType, input: unknown): boolean {
     z.safeParse(schema, input);
     return false;
   } catch (error) {
-    // Inside an object zod throws something else for it.
+    // Inside an object, zod throws another error for an asynchronous schema.
     if (error instanceof z.core.$ZodAsyncError) throw error;
     return true;
   }

@@ -1,18 +1,18 @@
 import { SconceError } from "../../base/errors.ts";
 import { Faults, type InputDecoder } from "./input-decoder.ts";
 import type { ListScan } from "./json-text.ts";
-import { parsePart, partsOf, rangeOf } from "./large-body.ts";
+import { parsePart, partCount, partRange } from "./large-body.ts";
 
-/** The decoded inputs of a request: all there from the start, or each made when its turn comes. */
+/** The decoded inputs of a request. `get` may decode them on demand. */
 export interface InputList {
   readonly length: number;
-  /** @returns undefined for one that was dropped */
+  /** @returns undefined after `drop` */
   get(index: number): unknown;
-  /** Lets go of one that is done. */
+  /** Frees an input that the server needs no longer. */
   drop(index: number): void;
 }
 
-/** Inputs that are there; it owns the list. */
+/** Decoded inputs. The list owns the array and changes it. */
 export class ReadyInputs implements InputList {
   readonly #inputs: unknown[];
 
@@ -35,23 +35,22 @@ export class ReadyInputs implements InputList {
 
 export const noInputs: InputList = new ReadyInputs([]);
 
-/** All of them; of none that was dropped. */
-export function allOf(inputs: InputList): unknown[] {
+/** Requires that no input was dropped. */
+export function toArray(inputs: InputList): unknown[] {
   return Array.from({ length: inputs.length }, (_, index) => inputs.get(index));
 }
 
-export class LateInputs implements InputList {
+/** Inputs of a large body, decoded part by part when a reader gets to them. */
+export class LazyInputs implements InputList {
   readonly length: number;
   readonly #bytes: Uint8Array;
   readonly #scan: ListScan;
   readonly #decoder: InputDecoder;
   readonly #inputs: unknown[];
-  /** Parts before this one were decoded: inputs are begun in their order. */
   #nextPart = 0;
-  /** Inputs before this one were decoded. */
-  #decoded = 0;
+  #decodedInputs = 0;
 
-  /** @param scan of the bytes, which were checked: their inputs fit the schema */
+  /** @param scan the parts of `bytes`; `checkLargeBody` has accepted all inputs */
   constructor(bytes: Uint8Array, scan: ListScan, decoder: InputDecoder) {
     this.length = scan.count;
     this.#bytes = bytes;
@@ -61,7 +60,7 @@ export class LateInputs implements InputList {
   }
 
   get(index: number): unknown {
-    while (index >= this.#decoded && this.#nextPart < partsOf(this.#scan)) this.#decodePart();
+    while (index >= this.#decodedInputs && this.#nextPart < partCount(this.#scan)) this.#decodePart();
     return this.#inputs[index];
   }
 
@@ -71,13 +70,13 @@ export class LateInputs implements InputList {
 
   #decodePart(): void {
     const part = this.#nextPart++;
-    const { first, count } = rangeOf(this.#scan, part);
-    this.#decoded = first + count;
+    const { first, count } = partRange(this.#scan, part);
+    this.#decodedInputs = first + count;
     const faults = new Faults();
     const inputs = this.#decoder.list(parsePart(this.#bytes, this.#scan, part) ?? [], first, faults);
-    // It fitted when it was checked: a schema that answers otherwise now depends on more than the input.
+    // The check accepted these inputs, so the schema depends on more than the input.
     if (inputs.length !== count) {
-      throw new SconceError("item_failed", "the input fitted its schema when it came, and does not fit it any more");
+      throw new SconceError("item_failed", "the input schema accepted the input when it arrived, and refuses it now");
     }
     for (let i = 0; i < count; i++) this.#inputs[first + i] = inputs[i];
   }

@@ -1,15 +1,14 @@
 /** Finds the elements of a JSON list without parsing them, so that a large one can be parsed part by part. */
 
-/** Where the parts of a list begin and end. */
+/** The byte ranges of the parts of a list. */
 export interface ListScan {
-  /** Elements of the list. */
   readonly count: number;
   /**
-   * Two numbers for each part: the index of its first element, and where in the bytes that begins. It ends one byte before the next part
-   * begins; two more numbers, the count and the place behind the list's end, say so for the last one.
+   * Two numbers a part: the index of its first element, and the byte offset of that element. A part ends one byte before the next part
+   * begins. Two final numbers, the count and the offset after the list, end the last part.
    */
   readonly parts: Uint32Array;
-  /** The first part that has more levels than are taken; undefined if none has. */
+  /** The first part with more than `MAX_LEVELS` levels. */
   readonly deepPart: number | undefined;
 }
 
@@ -17,17 +16,16 @@ export const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 export const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 const [SPACE, TAB, NEWLINE, RETURN] = [0x20, 0x09, 0x0a, 0x0d];
 
-/** Most bytes are parts of numbers and names, and passed over. */
+/** Most bytes belong to numbers and names; the scan skips them. */
 const isStructural = new Uint8Array(256);
 for (const byte of [QUOTE, COMMA, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT]) isStructural[byte] = 1;
 
 /**
- * Looks at structure alone: that each part is JSON is for a parser to say, of `[`, the part's text, and `]`, which then has as many
- * elements as the scan says.
+ * Splits a list at its commas and brackets. A parser still has to check each part, as `[`, the part's text, and `]`.
  *
  * @param bytes UTF-8
- * @param partBytes a part ends with the element that makes it this long
- * @returns undefined for what cannot be a list with an element: then a parser says what is wrong
+ * @param partBytes a part ends after the first element that reaches this length
+ * @returns undefined if the text is not a list with an element; a parser then finds the fault
  */
 export function scanList(bytes: Uint8Array, partBytes: number): ListScan | undefined {
   let at = afterSpace(bytes, 0);
@@ -64,7 +62,8 @@ export function scanList(bytes: Uint8Array, partBytes: number): ListScan | undef
   return undefined;
 }
 
-function afterSpace(bytes: Uint8Array, from: number): number {
+/** @returns the index of the first byte at or after `from` that is not white space */
+export function afterSpace(bytes: Uint8Array, from: number): number {
   let at = from;
   for (; at < bytes.length; at++) {
     const byte = bytes[at];
@@ -73,8 +72,8 @@ function afterSpace(bytes: Uint8Array, from: number): number {
   return at;
 }
 
-/** Where the text that begins with the quote at `from` has its other quote; -1 if it has none. */
-function endOfText(bytes: Uint8Array, from: number): number {
+/** @returns the index of the quote that closes the string opened at `from`; -1 without one */
+export function endOfText(bytes: Uint8Array, from: number): number {
   for (let at = bytes.indexOf(QUOTE, from + 1); at >= 0; at = bytes.indexOf(QUOTE, at + 1)) {
     let first = at;
     while (bytes[first - 1] === BACKSLASH) first -= 1;
@@ -89,10 +88,10 @@ const escaped = /\\(?:["\\/bfnrt]|u[\dA-Fa-f]{4})/y;
 
 /**
  * @param bytes UTF-8 that the parser refused
- * @returns `line 1, column 12`, both from 1; a superfluous comma is the place of its fault
+ * @returns `line 1, column 12`, both counted from 1; for a trailing comma, the position of the comma
  */
 export function faultPlace(bytes: Uint8Array): string {
-  // JSON's syntax is ASCII, so each byte may stand for a character.
+  // JSON's syntax is ASCII, so Latin-1 gives one character for each byte.
   const at = faultAt(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1"));
   let line = 1;
   let begin = 0;
@@ -124,7 +123,7 @@ function faultAt(text: string): number {
     isFresh = false;
     const first = text[at] ?? "";
     if (!isEmpty && (first === "[" || first === "{")) {
-      // Deeper bodies are refused for their levels, and the list of open brackets stays short.
+      // Bounds the list of open brackets. Deeper bodies are refused for their depth.
       if (open.push(first) > MAX_LEVELS) return at;
       isFresh = true;
       at = spaceEnd(text, at + 1);
@@ -135,7 +134,7 @@ function faultAt(text: string): number {
       if (end < 0) return first === '"' ? -end - 1 : at;
       at = spaceEnd(text, end);
     }
-    // Behind a value: its list or object goes on or ends.
+    // After a value: closing brackets, then a comma or the end.
     for (;;) {
       const bracket = open.at(-1);
       if (bracket === undefined) return at;
@@ -151,7 +150,7 @@ function faultAt(text: string): number {
   }
 }
 
-/** Behind a text; `-at - 1` for a fault at `at`. */
+/** @returns the index after a string; `-at - 1` for a fault at `at` */
 function textEnd(text: string, quote: number): number {
   if (text[quote] !== '"') return -quote - 1;
   for (let at = quote + 1; at < text.length; at++) {
@@ -177,10 +176,9 @@ function spaceEnd(text: string, from: number): number {
   return at;
 }
 
-/** Levels of lists and objects in a body. */
+/** Most levels of lists and objects in a body. */
 export const MAX_LEVELS = 2000;
 
-/** Whether a JSON value has more levels than are taken. */
 export function isTooDeep(value: unknown): boolean {
   return typeof value === "object" && value !== null && isDeeper(value, MAX_LEVELS);
 }
@@ -188,7 +186,7 @@ export function isTooDeep(value: unknown): boolean {
 function isDeeper(value: object, levels: number): boolean {
   if (levels === 0) return true;
   if (Array.isArray(value)) {
-    // Lists of numbers can be long: an element costs one `typeof` and no call.
+    // Lists of numbers can be long: an element costs one `typeof`, no call.
     for (const element of value)
       if (typeof element === "object" && element && isDeeper(element, levels - 1)) return true;
     return false;

@@ -1,4 +1,4 @@
-/** Checks large bodies on threads of their own: parsing 60 MB of numbers takes a second, in which nobody else would be answered. */
+/** Checks large bodies on worker threads: parsing 60 MB of numbers would block the event loop for a second. */
 import { availableParallelism } from "node:os";
 import { type ErrorCode, type Fault, messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
@@ -7,10 +7,10 @@ import type { Charge } from "../memory/charge.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
 import type { DecodedBody } from "./bodies.ts";
 import { type InputDecoder, utf8 } from "./input-decoder.ts";
-import { LateInputs, ReadyInputs } from "./input-list.ts";
+import { LazyInputs, ReadyInputs } from "./input-list.ts";
 import type { ListScan } from "./json-text.ts";
 
-/** What the thread needs to know the schema of an input: the model's code. */
+/** The model's code, from which a thread gets the input schema. */
 export interface BundleSource {
   readonly path: string;
   readonly digest: string;
@@ -20,18 +20,18 @@ export interface CheckRequest {
   readonly bundle: BundleSource;
   readonly chunks: readonly Uint8Array<ArrayBuffer>[];
   readonly maxInputs: number;
-  /** Lists and objects that an input may have within. */
+  /** Most lists and objects in an input. */
   readonly maxNested: number;
 }
 
-/** What a SconceError is between two threads. */
+/** A SconceError as data, for `postMessage`. */
 interface Refusal {
   readonly code: ErrorCode;
   readonly message: string;
   readonly faults: readonly Fault[] | undefined;
 }
 
-/** `error`: it could not be checked, for a reason that is not the body's. */
+/** `error`: the check failed for a reason other than the body. */
 export interface CheckAnswer {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly scan?: ListScan | undefined;
@@ -39,45 +39,43 @@ export interface CheckAnswer {
   readonly error?: string | undefined;
 }
 
-/** What a thread says first: its name, where threads have one. */
+/** The first message of a thread, with its operating system's name if there is one. */
 export interface Hello {
   readonly thread: string | undefined;
 }
 
 interface LargeBodiesOptions {
-  /** Counts what threads take; by default there is no limit. */
+  /** Charged for the memory of threads; by default unlimited. */
   readonly memory?: MemoryAccount;
-  /** Threads at most. */
   readonly maxThreads?: number;
-  /** How much time of a processor a body may take, beside a second for each megabyte. */
+  /** CPU time for the check of a body, plus one second for each megabyte. */
   readonly timeoutMs?: number;
 }
 
-/** A thread that gets a tenth of a processor or less, or waits for something, is not waited for any longer. */
-const MAX_SHARES = 10;
+/** Wall time limit of a check, as a multiple of its CPU time limit. */
+const MAX_WALL_PER_CPU = 10;
 
-/** Bytes that a thread takes for a byte of a body while it checks it: measured 11 for a list of numbers of one digit, 29 where zod looks at each. */
-const CHECKED_PER_BYTE = { plain: 11, costly: 30 };
+/** Memory of a check for each byte of a body. Measured: 11 for one-digit numbers, 29 if zod checks every number. */
+const CHECK_BYTES_PER_BYTE = { plain: 11, costly: 30 };
 
-/** Lists and objects that an input may have within however little memory there is: a few megabytes. */
+/** Lower bound of `maxNested`, for a memory limit of any size; such an input takes a few megabytes. */
 const MIN_NESTED = 10_000;
 
-/** A body that waits for a thread, or is with one. */
+/** A body in the queue or on a thread. */
 interface Task {
   readonly request: CheckRequest;
   readonly bytes: number;
   readonly answer: PromiseWithResolvers<CheckAnswer>;
 }
 
-/** A body with a thread. */
-interface Busy {
+/** A body on a thread. */
+interface Running {
   readonly task: Task;
   readonly charge: Charge;
   timer: Timer;
-  /** What the thread had had of the processors when it began. */
-  hadMs: number;
-  /** When it was given the body. */
-  readonly since: number;
+  /** CPU time of the thread when the check began. */
+  cpuStartMs: number;
+  readonly startMs: number;
 }
 
 export class LargeBodies {
@@ -86,11 +84,10 @@ export class LargeBodies {
   readonly #memory: MemoryAccount;
   readonly #maxThreads: number;
   readonly #timeoutMs: number;
-  /** One body at a time is with a thread: one that is slow holds up nobody who is not waiting for all of them. */
-  readonly #busy = new Map<Worker, Busy>();
+  readonly #running = new Map<Worker, Running>();
   readonly #idle: Worker[] = [];
   readonly #threads = new WeakMap<Worker, string | undefined>();
-  readonly #waiting = new Set<Task>();
+  readonly #queue = new Set<Task>();
 
   constructor(bundle: BundleSource, decoder: InputDecoder, options: LargeBodiesOptions = {}) {
     this.#bundle = bundle;
@@ -101,24 +98,24 @@ export class LargeBodies {
   }
 
   /**
-   * @param chunks of a body, in memory of their own, which is given away
-   * @throws SconceError `body_invalid` or `inputs_invalid`, also for a body that takes too long
+   * @param chunks their memory moves to a thread
+   * @throws SconceError `body_invalid` or `inputs_invalid`, also for a check that takes too long
    */
   async read(chunks: readonly Uint8Array<ArrayBuffer>[], maxInputs: number): Promise<DecodedBody> {
     const { bytes, scan, refusal, error } = await this.#check(chunks, maxInputs);
     if (refusal !== undefined) throw new SconceError(refusal.code, refusal.message, { faults: refusal.faults ?? [] });
-    if (error !== undefined) log.debug(`A large body is read on the main thread: ${error}`);
+    if (error !== undefined) log.debug(`The main thread parses a large body: ${error}`);
     const inputs =
       scan === undefined
         ? new ReadyInputs(this.#decoder.body(utf8(bytes), maxInputs))
-        : new LateInputs(bytes, scan, this.#decoder);
+        : new LazyInputs(bytes, scan, this.#decoder);
     return { inputs, body: bytes };
   }
 
   [Symbol.dispose](): void {
-    const tasks = [...Array.from(this.#busy.values(), ({ task }) => task), ...this.#waiting];
-    this.#waiting.clear();
-    for (const worker of [...this.#busy.keys(), ...this.#idle]) this.#end(worker);
+    const tasks = [...Array.from(this.#running.values(), ({ task }) => task), ...this.#queue];
+    this.#queue.clear();
+    for (const worker of [...this.#running.keys(), ...this.#idle]) this.#end(worker);
     for (const { answer } of tasks) answer.reject(new Error("a body was not read: the server is stopping"));
   }
 
@@ -127,25 +124,25 @@ export class LargeBodies {
     const request: CheckRequest = { bundle: this.#bundle, chunks, maxInputs, maxNested };
     const bytes = chunks.reduce((sum, { length }) => sum + length, 0);
     const answer = Promise.withResolvers<CheckAnswer>();
-    this.#waiting.add({ request, bytes, answer });
-    this.#next();
+    this.#queue.add({ request, bytes, answer });
+    this.#startNext();
     return answer.promise;
   }
 
-  /** Gives the body that has waited the longest to a thread that is idle, or to a new one; only one at a time where memory is scarce. */
-  #next(): void {
-    const [task] = this.#waiting;
-    if (task === undefined || (this.#idle.length === 0 && this.#busy.size >= this.#maxThreads)) return;
-    const takenBytes = CHECKED_PER_BYTE[this.#decoder.hasCostlyLists ? "costly" : "plain"] * task.bytes;
-    if (this.#busy.size > 0 && !this.#memory.hasRoom("bodies", takenBytes)) return;
-    this.#waiting.delete(task);
-    const charge = this.#memory.add("bodies", takenBytes);
+  /** Starts the oldest queued body on an idle or a new thread. With scarce memory, one body runs at a time. */
+  #startNext(): void {
+    const [task] = this.#queue;
+    if (task === undefined || (this.#idle.length === 0 && this.#running.size >= this.#maxThreads)) return;
+    const checkBytes = CHECK_BYTES_PER_BYTE[this.#decoder.hasCostlyLists ? "costly" : "plain"] * task.bytes;
+    if (this.#running.size > 0 && !this.#memory.hasRoom("bodies", checkBytes)) return;
+    this.#queue.delete(task);
+    const charge = this.#memory.add("bodies", checkBytes);
     const worker = this.#idle.pop() ?? this.#start();
     const timeoutMs = this.#timeoutMs + task.bytes / 1000;
-    const hadMs = threadTimeMs(this.#threads.get(worker)) ?? 0;
-    const since = performance.now();
-    const timer = setTimeout(() => this.#look(worker, timeoutMs), timeoutMs);
-    this.#busy.set(worker, { task, charge, timer, hadMs, since });
+    const cpuStartMs = threadTimeMs(this.#threads.get(worker)) ?? 0;
+    const startMs = performance.now();
+    const timer = setTimeout(() => this.#checkTimeout(worker, timeoutMs), timeoutMs);
+    this.#running.set(worker, { task, charge, timer, cpuStartMs, startMs });
     worker.postMessage(
       task.request,
       task.request.chunks.map(({ buffer }) => buffer),
@@ -157,56 +154,55 @@ export class LargeBodies {
     worker.onmessage = ({ data }: MessageEvent<CheckAnswer | Hello>) => {
       if ("thread" in data) {
         this.#threads.set(worker, data.thread);
-        const begun = this.#busy.get(worker);
-        // To start takes time, too.
-        if (begun !== undefined) begun.hadMs = threadTimeMs(data.thread) ?? 0;
+        const running = this.#running.get(worker);
+        // The start of the thread does not count.
+        if (running !== undefined) running.cpuStartMs = threadTimeMs(data.thread) ?? 0;
         return;
       }
-      const task = this.#taken(worker);
+      const task = this.#release(worker);
       if (task === undefined) return;
       this.#idle.push(worker);
       task.answer.resolve(data);
-      this.#next();
+      this.#startNext();
     };
-    // The next body gets a new thread.
-    worker.onerror = (event) => this.#lose(worker, new Error(`a body was not read: ${messageOf(event.message)}`));
+    worker.onerror = (event) => this.#fail(worker, new Error(`a body was not read: ${messageOf(event.message)}`));
     return worker;
   }
 
-  /** Whether a thread had as much time as its body may take, or waits for it as the machine is busy. */
-  #look(worker: Worker, timeoutMs: number): void {
-    const busy = this.#busy.get(worker);
-    if (busy === undefined) return;
-    // On a busy machine it may not have started yet.
-    const nowMs = this.#threads.has(worker) ? threadTimeMs(this.#threads.get(worker)) : busy.hadMs;
-    const leftMs = nowMs === undefined ? 0 : timeoutMs - (nowMs - busy.hadMs);
-    if (leftMs <= 0 || performance.now() - busy.since >= MAX_SHARES * timeoutMs) this.#tookTooLong(worker, timeoutMs);
-    else busy.timer = setTimeout(() => this.#look(worker, timeoutMs), Math.max(leftMs, 100));
+  /** Ends a check that used its CPU time. On a busy machine the thread may have had less, so the timer starts again. */
+  #checkTimeout(worker: Worker, timeoutMs: number): void {
+    const running = this.#running.get(worker);
+    if (running === undefined) return;
+    // A thread that has not started yet has used no CPU time.
+    const cpuMs = this.#threads.has(worker) ? threadTimeMs(this.#threads.get(worker)) : running.cpuStartMs;
+    const remainingMs = cpuMs === undefined ? 0 : timeoutMs - (cpuMs - running.cpuStartMs);
+    if (remainingMs <= 0 || performance.now() - running.startMs >= MAX_WALL_PER_CPU * timeoutMs)
+      this.#timeOut(worker, timeoutMs);
+    else running.timer = setTimeout(() => this.#checkTimeout(worker, timeoutMs), Math.max(remainingMs, 100));
   }
 
-  #tookTooLong(worker: Worker, timeoutMs: number): void {
+  #timeOut(worker: Worker, timeoutMs: number): void {
     const detail = `the inputs could not be checked within ${Math.ceil(timeoutMs / 1000)} s; send them in smaller requests`;
-    this.#lose(worker, new SconceError("inputs_invalid", detail, { faults: [{ pointer: "", detail }] }));
+    this.#fail(worker, new SconceError("inputs_invalid", detail, { faults: [{ pointer: "", detail }] }));
   }
 
-  #lose(worker: Worker, reason: Error): void {
-    const task = this.#taken(worker);
+  #fail(worker: Worker, reason: Error): void {
+    const task = this.#release(worker);
     this.#end(worker);
     task?.answer.reject(reason);
-    this.#next();
+    this.#startNext();
   }
 
-  /** Takes a body from its thread. */
-  #taken(worker: Worker): Task | undefined {
-    const busy = this.#busy.get(worker);
-    clearTimeout(busy?.timer);
-    busy?.charge[Symbol.dispose]();
-    this.#busy.delete(worker);
-    return busy?.task;
+  #release(worker: Worker): Task | undefined {
+    const running = this.#running.get(worker);
+    clearTimeout(running?.timer);
+    running?.charge[Symbol.dispose]();
+    this.#running.delete(worker);
+    return running?.task;
   }
 
   #end(worker: Worker): void {
-    this.#taken(worker);
+    this.#release(worker);
     const at = this.#idle.indexOf(worker);
     if (at >= 0) this.#idle.splice(at, 1);
     worker.terminate();

@@ -1,4 +1,4 @@
-/** The thread that checks large bodies; it loads the model's code for its schemas alone, and neither weights nor `setup`. */
+/** The worker thread that checks large bodies. The thread loads the model's code for the schemas, without weights and `setup`. */
 import { setPriority } from "node:os";
 import { hasCode, messageOf, type SconceError } from "../../base/errors.ts";
 import { thisThread } from "../../machine/processes/thread-time.ts";
@@ -10,13 +10,14 @@ import { checkLargeBody } from "./large-body.ts";
 
 declare const self: Worker;
 
-/** Whoever waits for a small answer goes first. On Linux a priority is a thread's; elsewhere it is the process's, and left alone. */
+// Small requests go first. Only on Linux does this set the priority of the thread, not of the process.
 if (process.platform === "linux") setPriority(10);
 
 const thread = thisThread();
 self.postMessage({ thread } satisfies Hello);
-/** Of a body this large: as values it may have been ten times as much, which this thread would keep until its next one. */
-const COLLECTED_BYTES = 4 * 2 ** 20;
+
+/** After a larger body the thread collects garbage: otherwise an idle thread would retain up to ten times as much. */
+const MIN_COLLECTED_BYTES = 4 * 2 ** 20;
 
 let decoder: Promise<InputDecoder> | undefined;
 
@@ -33,15 +34,15 @@ self.onmessage = async ({ data: { bundle, chunks, maxInputs, maxNested } }: Mess
   }
   const { length } = bytes;
   self.postMessage(answer, [bytes.buffer]);
-  if (length > COLLECTED_BYTES) Bun.gc(true);
+  if (length > MIN_COLLECTED_BYTES) Bun.gc(true);
 };
 
 async function open(bundle: BundleSource): Promise<InputDecoder> {
   const { input } = await loadModel(new TextDecoder().decode(await readIntact(bundle)), bundle.digest);
-  return new InputDecoder(input, { isElsewhere: true });
+  return new InputDecoder(input, { isWorker: true });
 }
 
-/** Of the body, not of the model's code. */
+/** Whether the body is at fault, and not the model's code. */
 function isRefusal(error: unknown): error is SconceError {
   return hasCode(error, "body_invalid") || hasCode(error, "inputs_invalid");
 }

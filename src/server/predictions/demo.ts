@@ -4,7 +4,7 @@ import { faultBehind, type ItemFault } from "../flow/item-fault.ts";
 import type { ItemFlow } from "../flow/item-flow.ts";
 import type { ItemPipeline } from "../flow/item-pipeline.ts";
 import { runDemo } from "../flow/run-demo.ts";
-import { allOf, type InputList } from "../inputs/input-list.ts";
+import { type InputList, toArray } from "../inputs/input-list.ts";
 import { joined, listText, type Text, textOf } from "./large-text.ts";
 import type { LivePrediction } from "./live.ts";
 import type { OutputMemory } from "./output-memory.ts";
@@ -33,7 +33,7 @@ export async function workOnDemo(live: LivePrediction, inputs: InputList, option
     release: () => memory[Symbol.dispose](),
   });
   const log = new BoundedLog(live, maxLogBytes);
-  const { outputs, demoOutputs } = await runDemo(allOf(inputs), {
+  const { outputs, demoOutputs } = await runDemo(toArray(inputs), {
     flow,
     pipeline,
     signal: live.signal,
