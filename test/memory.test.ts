@@ -90,7 +90,7 @@ test("a server is not ready while pictures have been decoded for half a minute a
   const now = performance.now.bind(performance);
   const clock = spyOn(performance, "now").mockImplementation(() => now() + 30_000);
   try {
-    const detail = "no picture has been decoded for long";
+    const detail = "the decoding of pictures has stalled";
     expect(await problemOf(await ready())).toMatchObject({ status: 503, detail });
     resolve();
     await decoding;

@@ -83,7 +83,7 @@ test("after a minute twice as much is tried, until all fits again", async () => 
 });
 
 const warning = (size: number) =>
-  `The device has too little memory for larger batches: they have at most ${size} for now; --batch-size ${size} makes that so from the start`;
+  `The device has too little memory for larger batches: the limit is ${size} inputs for now; --batch-size ${size} sets it from the start`;
 
 test("a full batch that does not fit at warm-up is halved until one does, with one warning", async () => {
   await using dir = await tempDir();

@@ -321,7 +321,7 @@ interface FixedLimits {
   readonly retainCount: number | undefined;
   /** Share of an overloaded server for predictions whose clients poll. */
   readonly pollShare: number;
-  /** Most tensor bytes that wait for a batch. */
+  /** Most bytes of queued tensors. */
   readonly maxReadyBytes: number;
   /** Most simultaneous downloads of input files. */
   readonly maxFetches: number;

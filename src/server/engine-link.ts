@@ -1,4 +1,4 @@
-/** A front's way to the engine process: connects to each one that is started, and hears of each one's end. */
+/** A front's connection to the engine process, through restarts of that process. */
 import { messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { RemoteEngine } from "../engine/remote/remote-engine.ts";
@@ -10,9 +10,8 @@ import { logFacts, type RunningModel, runSetup, settingsOf, setUp } from "./flow
 import type { FrontTools } from "./front.ts";
 import { maxPaddedBytesOf } from "./serve-limits.ts";
 
-/** What a front is told of the engine process. */
 export interface EngineEvents {
-  /** It listens at this path from now on. */
+  /** The engine process listens at this path. */
   ready(socket: string): void;
   /** @param reason follows "the engine process" */
   ended(reason: string): void;
@@ -21,7 +20,7 @@ export interface EngineEvents {
 export class EngineLink implements EngineEvents {
   #socket: string | undefined;
   #engine: RemoteEngine<ListItem> | undefined;
-  readonly #first = Promise.withResolvers<void>();
+  readonly #connected = Promise.withResolvers<void>();
 
   ready(socket: string): void {
     this.#socket = socket;
@@ -34,15 +33,15 @@ export class EngineLink implements EngineEvents {
   }
 
   /**
-   * Gets the model's code ready and connects; resolves when there is an engine.
-   * @throws SconceError `model_invalid` of the model's `setup`
+   * Runs the model's `setup` and connects; resolves when the engine is ready.
+   * @throws SconceError `model_invalid` if `setup` fails
    */
   async open(packaged: PackagedModel, { model, fetcher, fileCaps, metrics, hooks }: FrontTools): Promise<RunningModel> {
     const engine = new RemoteEngine<ListItem>({ ...model.tensors, observer: metrics });
     this.#engine = engine;
-    await Promise.all([runSetup(model, (name) => packaged.layer(name).path), this.#connect(), this.#first.promise]);
+    await Promise.all([runSetup(model, (name) => packaged.layer(name).path), this.#connect(), this.#connected.promise]);
     const { info } = engine;
-    if (info === undefined) throw new RangeError("an engine that is connected has said what it is");
+    if (info === undefined) throw new RangeError("a connected engine has sent its info");
     return { engine, pipeline: new ItemPipeline(model, fetcher, fileCaps, hooks), facts: info };
   }
 
@@ -51,18 +50,18 @@ export class EngineLink implements EngineEvents {
     if (socket === undefined || this.#engine === undefined) return;
     try {
       await this.#engine.connect(socket);
-      this.#first.resolve();
+      this.#connected.resolve();
     } catch (error) {
-      // It has ended meanwhile, which will be told.
+      // The process has ended. The supervisor will report that and start another.
       log.debug(`The engine process cannot be reached: ${messageOf(error)}`);
     }
   }
 }
 
-/** One warning each time: the batches that failed are run again and do not matter. */
+/** The failed batches run again in smaller parts, so this warning is all that a log needs. */
 export function logShrink(maxBatchSize: number): void {
   log.warn(
-    `The device has too little memory for larger batches: they have at most ${maxBatchSize} for now; --batch-size ${maxBatchSize} makes that so from the start`,
+    `The device has too little memory for larger batches: the limit is ${maxBatchSize} inputs for now; --batch-size ${maxBatchSize} sets it from the start`,
   );
 }
 

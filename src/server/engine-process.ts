@@ -1,4 +1,4 @@
-/** The process that has libtorch: it opens the weights, and runs the batches of all fronts. */
+/** The process that loads libtorch, opens the weights, and runs the batches of all fronts. */
 import { z } from "zod";
 import { surviveStrayErrors } from "../author/stray-errors.ts";
 import { EngineServer } from "../engine/remote/engine-server.ts";
@@ -11,16 +11,15 @@ import { logFacts, settingsOf, warmModel } from "./flow/set-up.ts";
 import { roleStart } from "./messages.ts";
 import { fetcherFor, maxPaddedBytesOf } from "./serve-limits.ts";
 
-/** What the supervisor gives. */
 const engineStart = roleStart.extend({
   /** Path of the Unix socket to listen on. */
   socket: z.string(),
-  /** What the supervisor found of the model's files; undefined where they are not to be checked. */
+  /** Stamps of the files that the supervisor has checked; undefined with --no-verify. */
   verified: stampsSchema.optional(),
 });
 export type EngineStart = z.infer<typeof engineStart>;
 
-/** @param sourceOf the places that a command line names */
+/** @param sourceOf the places of models and libraries that a command line names */
 export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();

@@ -1,4 +1,4 @@
-/** A process that answers clients. Several of them share one port and one engine process. */
+/** A process that answers clients. Several fronts share one port and one engine process. */
 import { z } from "zod";
 import { surviveStrayErrors } from "../author/stray-errors.ts";
 import type { Role } from "../machine/processes/link.ts";
@@ -15,29 +15,29 @@ import type { Unfinished } from "./predictions/admission.ts";
 import { frontOf, ownerOf } from "./predictions/ids.ts";
 import { openStore } from "./predictions/open-store.ts";
 
-/** What the supervisor gives. */
 const frontStart = roleStart.extend({
-  /** That all fronts listen on. */
+  /** Port of all fronts. */
   port: z.int(),
   /** Unix socket that this front listens on in place of the port. */
   unix: z.string().optional(),
   index: z.int(),
-  /** The others answer at the port. */
+  /** Whether other fronts answer at the port already. */
   isRestart: z.boolean(),
   count: z.int(),
   /** The Unix sockets of all fronts, by index. */
   sockets: z.array(z.string()),
+  /** File of the shared counters. */
   counters: z.string(),
-  /** What metrics count. */
+  /** File of the metrics' counters. */
   counts: z.string(),
-  /** The database of predictions; without it they are kept in memory. */
+  /** The database of predictions; by default predictions stay in memory. */
   store: z.string().optional(),
-  /** File of the hooks under way, and whether one of them held the last process of this front. */
+  /** File of the running hooks, and whether one of them blocked the previous process of this front. */
   hooks: z.object({ path: z.string(), hasHeld: z.boolean() }).optional(),
 });
 export type FrontStart = z.infer<typeof frontStart>;
 
-/** @param sourceOf the places that a command line names */
+/** @param sourceOf the places of models and libraries that a command line names */
 export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();
@@ -77,7 +77,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
         indices.map((row) => counted.row(row)),
         index,
       ),
-      // 0: one that is starting again.
+      // The pid is 0 while a front restarts.
       processes: () => ({
         supervisor: process.ppid,
         ...Object.fromEntries(pids.flatMap(({ own }, i) => (own === 0 ? [] : [[`front-${i + 1}`, own]]))),
@@ -92,7 +92,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
   };
 }
 
-/** This front's part of what all have accepted and not ended, and that of the others; and the memory that each takes for it. */
+/** Accepted, unfinished work and memory: of this front, and the sums of the other fronts. */
 function sharedCounts(
   counters: SharedCounters<(typeof counterNames)[number]>,
   { row, count }: { row: number; count: number },

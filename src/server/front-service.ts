@@ -1,4 +1,4 @@
-/** What runs predictions in a front's process: the flow of items behind it, its limits, and what the log is told of failures. */
+/** The prediction service of a front: its flow of items, its limits, and the log of failures. */
 
 import type { Model } from "../author/define.ts";
 import { messageWithLine } from "../base/author-line.ts";
@@ -58,7 +58,7 @@ export function maxInputsOf(model: Model, config: ServeConfig): { prediction: nu
   return { prediction, demo: Math.min(MAX_DEMO_INPUTS, prediction) };
 }
 
-/** What a client did wrong is for the client; what the model did is for the operator too, with its stack for who debugs. */
+/** The client's own faults. Only the answer reports such a fault; the log has all other failures, with a stack at level debug. */
 const clientFaults: ReadonlySet<ErrorCode> = new Set([
   "file_refused",
   "file_unavailable",

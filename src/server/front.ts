@@ -52,7 +52,7 @@ export interface FrontOptions {
   readonly listening?: Partial<ListenOptions>;
   /** Begins the ids of its predictions. */
   readonly owner: string;
-  /** Whose predictions this front goes on with after a restart; by default all. */
+  /** Whose predictions this front resumes after a restart; by default all. */
   readonly isOwn?: (owner: string) => boolean;
   /** Where the fronts of a server count together. */
   readonly metrics?: Metrics;

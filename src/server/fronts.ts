@@ -1,4 +1,4 @@
-/** The front processes of a server, as their supervisor sees them. */
+/** The front processes of a server, in their supervisor. */
 
 import type { RunFolder } from "../machine/processes/run-folder.ts";
 import { SharedCounters } from "../machine/processes/shared-counters.ts";
@@ -21,19 +21,19 @@ export interface FrontsOptions {
   readonly count: number;
   /** The database of predictions. */
   readonly store: string | undefined;
-  /** How long a front may give no answer. */
+  /** How long a front may stay unresponsive. */
   readonly stuckAfterMs: number;
 }
 
-/** Makes what the fronts of one server share. */
-export function meetingPlace({
+/** Creates the files that all fronts of a server share. */
+export function shareFiles({
   config,
   folder,
   count,
   port,
 }: Pick<FrontsOptions, "config" | "folder" | "count"> & { readonly port: number }) {
   const [counters, counts] = [folder.join("counters"), folder.join("counts")];
-  // Never cleared: what a front counted before it was killed goes on counting.
+  // Never cleared: the metrics include the counts of killed fronts.
   SharedCounters.create({ path: counts, names: slots, rows: count });
   return {
     counters: SharedCounters.create({ path: counters, names: counterNames, rows: count }),
@@ -48,33 +48,32 @@ export function meetingPlace({
   };
 }
 
-/** Longer than a drain may take; a second signal ends all at once. */
+/** Longer than any drain. A second signal ends all processes at once. */
 export const FOREVER_MS = 2 ** 31 - 1;
 
 export class Fronts implements Front, EngineEvents {
   readonly url: URL;
   readonly #fronts: readonly Supervised[];
-  /** Those that have not told that they are done. */
-  readonly #busy: Set<Supervised>;
+  readonly #working: Set<Supervised>;
   #engine: EngineNews | undefined;
 
   /** @throws SconceError `address_in_use` */
   constructor({ packaged, config, argv, folder, count, store, stuckAfterMs }: FrontsOptions) {
     const port = freePort(config);
     this.url = localUrl(config.host, port);
-    const { start, counters } = meetingPlace({ config, folder, count, port });
+    const { start, counters } = shareFiles({ config, folder, count, port });
     const shared = { ...start, argv: [...argv], reference: packaged.byDigest, store };
     this.#fronts = start.sockets.map((_, index) => {
       let starts = 0;
       let hasHeld = false;
-      // With predictions in memory there is nothing to run again.
+      // Predictions in memory end with the process, so a blocking hook does not run again.
       const path = store === undefined ? undefined : RunningHooks.create(folder.join(`hooks-${index}`));
       const front = new Supervised({
         role: "front",
         name: count === 1 ? "front process" : `front process ${index + 1}`,
         start: (): FrontStart => {
-          // Messages that a process gets before it asks for them wait.
-          queueMicrotask(() => this.#tell(front));
+          // The process buffers messages until it has a handler.
+          queueMicrotask(() => this.#sendEngine(front));
           return {
             ...shared,
             index,
@@ -83,7 +82,7 @@ export class Fronts implements Front, EngineEvents {
           };
         },
         batchTimeoutMs: stuckAfterMs,
-        onMessage: () => this.#isDone(front),
+        onMessage: () => this.#onDone(front),
         onEnd: (_reason, isStuck) => {
           hasHeld = isStuck;
           counters.clear(index);
@@ -91,17 +90,17 @@ export class Fronts implements Front, EngineEvents {
       });
       return front;
     });
-    this.#busy = new Set(this.#fronts);
+    this.#working = new Set(this.#fronts);
   }
 
-  /** Resolves when all of them take predictions, for which the engine process must be ready. */
+  /** Resolves when all fronts accept predictions, which needs a ready engine process. */
   async start(): Promise<void> {
     await Promise.all(this.#fronts.map((front) => front.start()));
   }
 
   ready(socket: string): void {
     this.#engine = { socket };
-    for (const front of this.#fronts) this.#tell(front);
+    for (const front of this.#fronts) this.#sendEngine(front);
   }
 
   ended(reason: string): void {
@@ -110,28 +109,28 @@ export class Fronts implements Front, EngineEvents {
     for (const front of this.#fronts) front.send(news);
   }
 
-  /** Takes nothing new, finishes what was accepted, and closes. */
+  /** Refuses new work, finishes accepted work, and closes. */
   async stop(): Promise<void> {
     const stopped = async (front: Supervised) => {
       await front.stop(FOREVER_MS);
-      this.#isDone(front);
+      this.#onDone(front);
     };
     await Promise.all(this.#fronts.map(stopped));
   }
 
-  /** Ends them without waiting for anything. */
+  /** Kills the fronts without a drain. */
   async end(): Promise<void> {
     await Promise.all(this.#fronts.map((front) => front.stop(0)));
   }
 
-  /** A port that is closed refuses those who come back for what others still work on: they are closed together. */
-  #isDone(front: Supervised): void {
-    this.#busy.delete(front);
-    if (this.#busy.size > 0) return;
+  /** All fronts close the port together: clients still read predictions of the other fronts at it. */
+  #onDone(front: Supervised): void {
+    this.#working.delete(front);
+    if (this.#working.size > 0) return;
     for (const each of this.#fronts) each.send(allDone);
   }
 
-  #tell(front: Supervised): void {
+  #sendEngine(front: Supervised): void {
     if (this.#engine !== undefined) front.send(this.#engine);
   }
 }

@@ -1,4 +1,4 @@
-/** What the options of `serve` allow each part of a server, whichever process it is in. */
+/** Limits from the options of `serve`, for all processes. */
 import { version } from "../../package.json";
 import { MAX_PADDED_BYTES } from "../engine/fair-queue.ts";
 import { memoryLimit } from "../machine/memory-limit.ts";
@@ -7,7 +7,6 @@ import type { ServeConfig } from "./config.ts";
 import { Fetcher } from "./flow/fetcher.ts";
 import type { FileCaps } from "./flow/item-pipeline.ts";
 
-/** Fetches files as the operator allows it. */
 export function fetcherFor(config: Pick<ServeConfig, "allowPrivateUrls" | "fetchTimeout">): Fetcher {
   return new Fetcher({
     guard: new AddressGuard({ allowPrivate: config.allowPrivateUrls }),
@@ -21,7 +20,7 @@ export function maxMemoryOf({ maxMemory }: ServeConfig): number {
   return maxMemory ?? Math.floor(memoryLimit() / 2);
 }
 
-/** What padding adds is counted nowhere else, and a batch is there several times over: stacked, in the forward pass, as outputs. */
+/** An eighth of the memory: charges ignore padding, and a batch exists as stacked inputs, activations and outputs at once. */
 export function maxPaddedBytesOf(config: ServeConfig): number {
   return Math.min(MAX_PADDED_BYTES, maxMemoryOf(config) / 8);
 }

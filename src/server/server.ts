@@ -1,4 +1,4 @@
-/** Serves one packaged model: this process supervises the fronts and the engine, or with --no-isolate does all the work. */
+/** Serves one packaged model. This process supervises the fronts and the engine; with --no-isolate it does all the work. */
 import { rmSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { SconceError } from "../base/errors.ts";
@@ -23,25 +23,25 @@ export type Server = Front;
 export interface ServerOptions {
   readonly packaged: PackagedModel;
   readonly config: ServeConfig;
-  /** Of this process, for those that it starts. */
+  /** The command line of this process, for its child processes. */
   readonly argv?: readonly string[];
-  /** Where the model, the addon and libtorch come from; by default they lie where they are loaded, and are not checked. */
+  /** Verifies and unpacks the model and the libraries; by default they are loaded in place, unchecked. */
   readonly source?: Pick<ModelSource, "verify" | "unpackLibraries" | "prepareLibraries">;
 }
 
-/** How long the engine process may take to end once its work is done. */
+/** Time limit for the exit of the engine process after its work is done. */
 const STOP_MS = 5000;
 
 /**
- * Opens the port, then sets the model up; resolves when it is ready.
- * @throws SconceError `address_in_use`, or of the model when it cannot be set up
+ * Opens the port, then sets the model up; resolves when the server is ready.
+ * @throws SconceError `address_in_use`, or the error of the model's set-up
  */
 export async function startServer(options: ServerOptions): Promise<Server> {
   const { config } = options;
   checkReplica(config);
   const count = frontsOf(config);
   if (count > 1 && !config.isolate) {
-    throw new SconceError("usage", `--fronts ${count} share an engine in a process of its own: leave --no-isolate out`);
+    throw new SconceError("usage", `--fronts ${count} needs an engine process: remove --no-isolate`);
   }
   await using opened = new AsyncDisposableStack();
   const front = config.isolate ? await openFronts(options, count, opened) : await openOne(options, opened);
@@ -60,44 +60,44 @@ export async function startServer(options: ServerOptions): Promise<Server> {
 /** @throws SconceError `usage` */
 function checkReplica({ queue, role, store, bucket }: ServeConfig): void {
   if (bucket !== undefined && queue === undefined) {
-    throw new SconceError("usage", "--bucket is for replicas, which share their queue: name it with --queue");
+    throw new SconceError("usage", "--bucket is for servers that share a queue: add --queue");
   }
   if (role !== "both" && queue === undefined) {
-    throw new SconceError("usage", `--role ${role} shares its work with other replicas: name their queue with --queue`);
+    throw new SconceError("usage", `--role ${role} is for servers that share a queue: add --queue`);
   }
   if (queue !== undefined && store !== undefined && store !== "memory") {
-    throw new SconceError("usage", "with --queue predictions are kept there: leave --store out");
+    throw new SconceError("usage", "with --queue, the queue stores predictions: remove --store");
   }
 }
 
-/** On 16 cores they answered 1.4 times as many tiny requests as half of them; more were not measured. */
-const MOST_FRONTS = 8;
+/** On 16 cores, 8 fronts answered 1.4 times as many tiny requests as 4 fronts. More fronts were not measured. */
+const MAX_DEFAULT_FRONTS = 8;
 
-/** How long a batch may run, and the engine process give no answer. */
+/** How long a batch may run, and how long the engine process may be unresponsive. */
 function stuckAfterMs({ batchTimeout, timeout }: ServeConfig): number {
   return 1000 * (batchTimeout ?? timeout);
 }
 
 /**
- * How long a process that answers clients may give no answer. Hooks are interrupted sooner, except in native code and after an `await`.
- * Without isolation a `predict` may hold the process as long as a batch may run.
+ * How long a front may be unresponsive. A blocking hook is interrupted sooner, except in native code and after an `await`.
+ * Without isolation, a `predict` function may block the process as long as a batch may run.
  */
 export function heldAfterMs(config: ServeConfig): number {
   const hookMs = 2000 * config.hookTimeout;
   return config.isolate ? hookMs : Math.max(hookMs, stuckAfterMs(config));
 }
 
-/** How many fronts serve best on this machine; each is a thread of JavaScript, and has others beside it that decode pictures. */
+/** The best number of fronts for this machine. A front has one JavaScript thread, and other threads that decode pictures. */
 export function frontsOf(
   { fronts, isolate }: Pick<ServeConfig, "fronts" | "isolate">,
   cores = availableParallelism(),
 ): number {
   if (fronts !== undefined) return fronts;
-  return cores < 8 || !isolate ? 1 : Math.min(MOST_FRONTS, Math.floor(cores / 2));
+  return cores < 8 || !isolate ? 1 : Math.min(MAX_DEFAULT_FRONTS, Math.floor(cores / 2));
 }
 
 async function openOne({ packaged, config, source }: ServerOptions, opened: AsyncDisposableStack): Promise<Front> {
-  // The supervisor of isolated servers loads nothing of this.
+  // Dynamic, so that the supervisor of isolated servers does not load it.
   const { openFront } = await import("./front.ts");
   return openFront({
     packaged,
@@ -105,7 +105,7 @@ async function openOne({ packaged, config, source }: ServerOptions, opened: Asyn
     owner: ownerOf(0),
     processes: () => ({ "front-1": process.pid }),
     onListening: () => logSetUp(packaged),
-    // Not before: setting up takes as long as it takes.
+    // The set-up has no time limit.
     onSetUp: () => void opened.use(new LoopGuard(heldAfterMs(config))),
     run:
       config.role === "front"
@@ -123,7 +123,7 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
   const { packaged, config, argv = [] } = options;
   const folder = opened.use(await makeRunFolder());
   const path = config.queue === undefined ? storePath(packaged.repository, config) : undefined;
-  // Held for life: no other server takes the file, whichever fronts are there.
+  // Open until the server stops, so that no other server takes the file while fronts restart.
   const store = path === undefined ? undefined : await openStore(path, config, "main");
   if (store !== undefined) opened.defer(() => store.close());
   const fronts = new Fronts({ packaged, config, argv, folder, count, store: path, stuckAfterMs: heldAfterMs(config) });
@@ -143,7 +143,7 @@ function logSetUp({ reference, digest }: PackagedModel): void {
   log.info(`Setting up the model ${reference} (${digest})`);
 }
 
-/** @param place.name begins the names of its sockets; of its own for each engine of a server */
+/** @param place.name begins the names of its sockets; engines of one server need different names */
 export function engineProcess(
   { packaged, config, argv = [], source }: ServerOptions,
   { folder, events, name = "engine" }: { folder: RunFolder; events: EngineEvents; name?: string },
@@ -154,7 +154,7 @@ export function engineProcess(
   const engine = new Supervised({
     role: "engine",
     start: (): EngineStart => {
-      // Of its own for each: whoever connects to it meets that process or none.
+      // Each start uses a new path, so a front never reaches an old process.
       socket = folder.join(`${name}-${starts++}.sock`);
       return { argv: [...argv], reference: packaged.byDigest, config, socket, verified };
     },
@@ -168,7 +168,7 @@ export function engineProcess(
   });
   return {
     start: async () => {
-      // Both here: what a signal leaves behind is this process's to remove, and each start of the engine need not hash the weights.
+      // The supervisor does both: it removes the unpacked files after a signal, and restarts of the engine do not hash the weights.
       [verified] = await Promise.all([config.verify ? source?.verify(packaged) : undefined, source?.unpackLibraries()]);
       await engine.start();
     },

@@ -1,4 +1,4 @@
-/** Assembles the Hono app of one model. It does not listen. */
+/** Assembles the Hono app of one model, without a port. */
 import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { cors } from "hono/cors";

@@ -11,9 +11,9 @@ interface Asset {
 }
 
 export interface ImmutableAssetsOptions {
-  /** Of the page that they belong to: `/docs`. */
+  /** Path of the page with these assets: `/docs`. */
   readonly page: string;
-  /** Before the digest in the name of their folder. */
+  /** Begins the folder's name, before the digest. */
   readonly label: string;
   readonly files: Readonly<Record<string, Asset>>;
 }
@@ -45,7 +45,7 @@ export class ImmutableAssets {
     return `${this.#options.label}@${await this.digest()}`;
   }
 
-  /** Of all of them together; they are read when it is first asked for. */
+  /** A digest of all files together. The first call reads the files. */
   digest(): Promise<string> {
     this.#digest ??= (async () => {
       const hasher = new Bun.CryptoHasher("sha256");

@@ -13,7 +13,7 @@ import { memoryFull, ProblemError } from "./problem.ts";
 export interface ReadBody {
   readonly body: Body;
   readonly bytes: number;
-  /** Memory of the body and of the inputs that are parsed from it. */
+  /** Memory of the body and the parsed inputs. */
   readonly charge: Charge;
 }
 
@@ -21,7 +21,7 @@ export interface BodyLimits {
   readonly maxBytes: number;
   readonly memory: MemoryAccount;
   readonly uploads: Uploads;
-  /** Its schema tells how to read the fields of a form. */
+  /** The decoder's schema tells the types of a form's fields. */
   readonly decoder?: Pick<InputDecoder, "expected"> | undefined;
 }
 
@@ -131,7 +131,10 @@ function refuseIncomplete(cause: unknown): never {
   throw new ProblemError({ status: 400, code: "body_incomplete", detail }, { cause });
 }
 
-/** A body that needs more than the whole memory account can never succeed. @throws ProblemError 413 */
+/**
+ * The limit includes the whole memory account, since a larger body can never succeed.
+ * @throws ProblemError 413
+ */
 function checkSize(bytes: number, { maxBytes, memory }: BodyLimits): void {
   const heldBytes = Math.floor(memory.maxBytes / HELD_PER_BYTE);
   if (bytes <= Math.min(maxBytes, heldBytes)) return;
@@ -143,12 +146,12 @@ function checkSize(bytes: number, { maxBytes, memory }: BodyLimits): void {
 const MIN_BYTES_PER_SECOND = 32 * 1024;
 const GRACE_MS = 5000;
 
-/** A body that is being received. */
+/** A body during its upload. */
 export class Upload implements InRing<Upload> {
   ring: InRing<Upload>["ring"] = undefined;
   before: Upload | undefined = undefined;
   after: Upload | undefined = undefined;
-  /** Received bytes; the Content-Length of a body that is read as a whole. */
+  /** Received bytes, or the Content-Length if the body is read as a whole. */
   bytes: number;
   readonly charge: Charge;
   readonly beganAtMs: number;
@@ -181,7 +184,7 @@ export class Upload implements InRing<Upload> {
   }
 }
 
-/** All bodies that are being received. When memory is full, slow uploads are dropped. */
+/** All current uploads. When memory is full, slow uploads are dropped. */
 export class Uploads {
   readonly #now: () => number;
   /** The oldest is first. */

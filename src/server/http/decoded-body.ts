@@ -25,7 +25,7 @@ const decoders: ReadonlyMap<string, () => Transform> = new Map([
 
 export const contentEncodings = ["gzip", "deflate", "br", "zstd", "identity"] as const;
 
-/** The part of a stream's reader that is used. */
+/** The methods of a stream's reader that this file needs. */
 export interface BodyChunks {
   read(): Promise<{ readonly done?: boolean | undefined; readonly value?: Uint8Array<ArrayBuffer> | undefined }>;
   cancel(): Promise<unknown>;

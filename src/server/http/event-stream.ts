@@ -43,7 +43,7 @@ export class EventStream {
   readonly #options: EventStreamOptions;
   readonly #encoder = new TextEncoder();
   readonly #sent: SentOutputs;
-  /** Characters of the logs that are sent. */
+  /** Characters of the logs sent so far. */
   #sentLogs: number;
   readonly #isResumed: boolean;
   #isChanged = false;

@@ -15,7 +15,7 @@ const MAX_PLACES = 30_000;
 const PLACE_BYTES = 400;
 /** The event loop runs other tasks at least this often. */
 const MAX_HOLD_MS = 2;
-/** Bytes of a file that are encoded at once. A multiple of 3, so that base64 needs no padding. */
+/** Bytes of a file for one encoding step. A multiple of 3, so that base64 needs no padding. */
 const SLICE_BYTES = 3 * 2 ** 18;
 
 type Value = Part["value"];
@@ -74,7 +74,7 @@ class Turn {
  * The schema tells the type of a text. A file becomes a data URL.
  *
  * @param expected the kinds of JSON values that one input takes
- * @param take charges memory that is used until this function ends
+ * @param take charges memory until this function ends
  * @throws SconceError `body_invalid` or `inputs_invalid`; ProblemError 413; what `take` throws
  */
 export async function inputsOfForm(

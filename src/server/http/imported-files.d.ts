@@ -1,4 +1,4 @@
-/** Files that are imported for their path, which in a compiled executable lies inside it. */
+/** Imports that give the path of a file. In a compiled executable, the path leads into the executable. */
 declare module "#swagger-ui/swagger-ui-bundle.js" {
   const path: string;
   export default path;

@@ -10,8 +10,8 @@ export const LARGE_ANSWER_LENGTH = 64 * 1024;
 const SENT_AT_ONCE = 16 * 1024 - 1024;
 
 /**
- * @returns the body for a text. Bun sends each header of a longer answer with its own system call, unless the body is a direct stream: five
- * times the work for 20 kB. A stream has no `Content-Length`.
+ * Bun makes a system call for each header of a longer answer, unless the body is a direct stream: five times the work for 20 kB. A stream
+ * has no `Content-Length`.
  */
 export function bodyOf(text: string): string | ReadableStream<Uint8Array> {
   if (text.length < SENT_AT_ONCE) return text;
@@ -34,7 +34,7 @@ interface SharedText {
 /** Streams large results. All clients that read the same result share one copy in memory, however slowly they read. */
 export class LargeAnswers {
   readonly #memory: MemoryAccount;
-  /** Texts that are being read, by path. They belong to ended predictions, so they do not change. */
+  /** Texts with active readers, by path. A text belongs to an ended prediction and does not change. */
   readonly #shared = new Map<string, SharedText>();
   #lastTurn: Promise<unknown> = Promise.resolve();
 
@@ -54,8 +54,9 @@ export class LargeAnswers {
   }
 
   /**
-   * Streams the bytes from `begin` to `end`. Nothing is allocated before the first byte is requested, since the client may have left. All
-   * streams together send one piece per turn of the event loop, so that one fast connection does not delay other requests.
+   * Streams the bytes from `begin` to `end`. Allocation waits for the first read, since the client may have left. All streams together
+   * send one piece per turn of the event loop, so that one fast connection does not delay other requests.
+   *
    * @param open makes the text if no other client is reading this path
    */
   stream(path: string, open: () => LargeText, begin = 0, end = Infinity): ReadableStream<Uint8Array> {
@@ -88,7 +89,7 @@ export class LargeAnswers {
     return new ReadableStream({ pull, cancel: close }, { highWaterMark: 0 });
   }
 
-  /** Keeps a text for a client that reads it later, until the result is disposed. Meanwhile the store may evict the record. */
+  /** Keeps a text for a client that reads it later, until the result is disposed. The store may evict the record before that. */
   hold(path: string, open: () => LargeText): Disposable {
     const held = new DisposableStack();
     held.adopt(this.#share(path, open), (shared) => this.#release(path, shared));

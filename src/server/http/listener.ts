@@ -21,7 +21,7 @@ type Server = Bun.Server<undefined>;
 
 /** Interval of counting connections. */
 const COUNT_MS = 100;
-/** Descriptors that are reserved for files, fetches and the database. */
+/** Descriptors for files, fetches and the database. */
 const RESERVED = { least: 16, share: 0.1 };
 
 /**
@@ -37,7 +37,7 @@ export class Listener {
   #fetch: Fetch;
   /** Undefined while the port is closed. */
   #server: Server | undefined;
-  /** Servers that are closed, but have requests. */
+  /** Closed servers with unfinished requests. */
   readonly #closed = new Set<Server>();
   readonly #timer: ReturnType<typeof setInterval>;
   #hasWarned = false;

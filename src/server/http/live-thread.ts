@@ -5,7 +5,7 @@ const BEAT_MS = 250;
 /** The message that starts the thread. */
 export interface LiveStart {
   readonly port: number;
-  /** One shared number that the JS thread increments every `BEAT_MS`. */
+  /** Shared memory: the JS thread increments the number every `BEAT_MS`. */
   readonly beats: Int32Array;
 }
 

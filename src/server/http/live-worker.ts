@@ -1,5 +1,5 @@
 /**
- * The thread of `LiveThread`. While the JS thread is held, this thread accepts the connections that wait at the port.
+ * The thread of `LiveThread`. While the JS thread is held, this thread accepts the pending connections of the port.
  * It answers `GET /health/live`. When the JS thread runs again, this thread forwards all other connections to it.
  */
 
@@ -19,7 +19,7 @@ declare module "bun" {
 const HELD_MS = 1000;
 const CHECK_MS = 250;
 const ACCEPT_MS = 20;
-/** Most bytes of a request that are read before it is forwarded. */
+/** Most bytes read from a request before the connection is forwarded. */
 const MAX_HEAD_BYTES = 8192;
 
 const live = /^GET \/health\/live(?:\?\S*)? HTTP\/1\.[01]\r\n/;
@@ -27,7 +27,7 @@ const body = '{"status":"live"}';
 const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close`;
 const answer = `${head}\r\n\r\n${body}`;
 
-/** One end of a forwarded connection. */
+/** An end of a forwarded connection. */
 interface End {
   /** Received bytes that are not sent to the other end yet. */
   unsent: Buffer;

@@ -10,7 +10,7 @@ import type { BucketValues } from "../queue/bucket-values.ts";
 
 export interface OutputLinksOptions {
   readonly values: Pick<BucketValues, "link">;
-  /** How long ended predictions are retained. Their links expire with them. */
+  /** How long ended predictions are retained, and links are valid. */
   readonly retainS: number;
   readonly memory: MemoryAccount;
 }
@@ -66,7 +66,7 @@ export class OutputLinks {
   }
 }
 
-/** Finds the base64 data URIs in a JSON text. Their characters are never escaped. */
+/** Finds the base64 data URIs in a JSON text. JSON escapes no character of a base64 data URI. */
 function* dataUris(text: string): Generator<{ readonly start: number; readonly end: number }> {
   for (let quote = text.indexOf('"data:'); quote >= 0; quote = text.indexOf('"data:', quote + 1)) {
     if (!/^"data:[^",;\\]+;base64,/.test(text.slice(quote, quote + MAX_HEAD))) continue;

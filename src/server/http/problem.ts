@@ -92,7 +92,7 @@ export function refusalOf({ code, refusal = refusalOfCode[code] }: Problem): Ref
   return refusal;
 }
 
-/** An error that is answered with this problem. */
+/** An error with the problem to answer. */
 export class ProblemError extends Error {
   readonly problem: Problem;
 

@@ -1,4 +1,4 @@
-/** The other fronts of this server, each on a Unix socket: what one has, all of them answer. */
+/** The other fronts of this server, each on a Unix socket. Every front answers for the predictions of all. */
 import { rmSync } from "node:fs";
 import { z } from "zod";
 import { SconceError } from "../../base/errors.ts";
@@ -9,30 +9,30 @@ import type { Fetch } from "./listener.ts";
 import { type RequestContext, urlOf } from "./request.ts";
 
 export interface SiblingsOptions {
-  /** Of this front. */
+  /** Index of this front. */
   readonly index: number;
   readonly count: number;
   /** The Unix socket of a front. */
   socketOf(index: number): string;
 }
 
-/** A front asks another for its metrics at this path, which no client reaches. */
+/** Path of a front's metrics, on the Unix socket only. */
 export const metricsPath = "/sibling/metrics";
 
 export class Siblings {
   readonly #options: SiblingsOptions;
   readonly #onHold: (request: Request, isHeld: boolean) => void;
 
-  /** @param onHold told when the connection of a request waits for another front, and when no longer: it is silent, but not idle */
+  /** @param onHold called when a request begins to wait for another front, and when the wait ends */
   constructor(options: SiblingsOptions, onHold: (request: Request, isHeld: boolean) => void) {
     this.#options = options;
     this.#onHold = onHold;
   }
 
   /**
-   * Hands a request for a prediction to the front that has it.
-   * @returns its answer; undefined where that is this front, or one that is gone: then the store knows what is left
-   * @throws SconceError `not_ready` where that is one that is gone, and the request has a body, or one that cannot be asked now
+   * Forwards a request for a prediction to the front that owns it.
+   * @returns undefined if this front is the owner, or if the owner has ended: the store then has the prediction
+   * @throws SconceError `not_ready` if the owner cannot be reached, or has ended after the request's body was sent
    */
   async forward(id: string, request: Request, context: RequestContext): Promise<Response | undefined> {
     const { index, count, socketOf } = this.#options;
@@ -41,37 +41,37 @@ export class Siblings {
     const { pathname, search } = new URL(urlOf(request));
     const { method, signal, body } = request;
     const headers = new Headers(request.headers);
-    // What is sent as it comes has no length.
+    // The forwarded body is a stream, so it has no length.
     if (body !== null) headers.delete("Content-Length");
-    const passed = new PassedBody(body);
+    const forwarded = new ForwardedBody(body);
     headers.set("X-Request-Id", context.requestId);
     const release = () => this.#onHold(request, false);
     this.#onHold(request, true);
     try {
       const answer = await fetch(`http://front${pathname}${search}`, {
         unix: socketOf(owner),
-        // The body of an answer to GET would wait for a reader for ever.
+        // HEAD arrives here as GET, but the body of a GET would wait for a reader for ever.
         method: context.isHead ? "HEAD" : method,
         headers,
         signal,
-        body: passed.stream,
+        body: forwarded.stream,
       });
       context.hasIdHeader = true;
-      // That front says how long its reader may be silent.
+      // The connection stays on hold until the other front ends its events.
       const events = answer.headers.get("content-type") === "text/event-stream" ? answer.body : null;
       if (events !== null) return new Response(events.pipeThrough(new TransformStream({ flush: release })), answer);
       release();
       return answer;
     } catch (error) {
       release();
-      // The client has left, and nobody reads this: it is what the other front answers, and where that is a refusal it is counted there.
-      if (signal.aborted) return new Response(null, { status: passed.isWhole ? 200 : 400 });
-      if (body !== null || !isGone(error)) throw away(error);
+      // The client has left, so only metrics see this status. The other front answers the same, and counts refusals.
+      if (signal.aborted) return new Response(null, { status: forwarded.isComplete ? 200 : 400 });
+      if (body !== null || !hasEnded(error)) throw unreachable(error);
       return undefined;
     }
   }
 
-  /** The gauges of all other fronts that can be reached. */
+  /** The gauges of all other reachable fronts. */
   async metrics(): Promise<Family[]> {
     const { index, count, socketOf } = this.#options;
     const others = Array.from({ length: count }, (_, i) => i).filter((i) => i !== index);
@@ -85,29 +85,29 @@ export class Siblings {
   }
 }
 
-/** The body of a request on its way to another front; its client may leave before all of it has come. */
-class PassedBody {
+/** The body of a forwarded request. The client may leave before the body is complete. */
+class ForwardedBody {
   readonly stream: ReadableStream<Uint8Array> | null;
-  isWhole: boolean;
+  isComplete: boolean;
 
   constructor(body: Request["body"]) {
-    this.isWhole = body === null;
+    this.isComplete = body === null;
     const flush = () => {
-      this.isWhole = true;
+      this.isComplete = true;
     };
     this.stream = body?.pipeThrough(new TransformStream({ flush })) ?? null;
   }
 }
 
-/** Whether the process that listened on the socket has ended; all else, such as no free descriptor, says nothing of it. */
-function isGone(error: unknown): boolean {
-  return error instanceof Error && "code" in error && goneCodes.has(error.code);
+/** Whether the process of the socket has ended. Other errors, such as no free descriptor, do not show that. */
+function hasEnded(error: unknown): boolean {
+  return error instanceof Error && "code" in error && endedCodes.has(error.code);
 }
 
-const goneCodes: ReadonlySet<unknown> = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET"]);
+const endedCodes: ReadonlySet<unknown> = new Set(["ENOENT", "ECONNREFUSED", "ECONNRESET"]);
 
-function away(cause: unknown): SconceError {
-  return new SconceError("not_ready", "the process that has this id cannot be asked now; try again later", {
+function unreachable(cause: unknown): SconceError {
+  return new SconceError("not_ready", "the process with this id cannot be reached now; try again later", {
     refusal: "engine",
     cause,
   });
@@ -119,14 +119,14 @@ export function listenForSiblings(
   metrics: Metrics,
 ): AsyncDisposable {
   const path = socketOf(index);
-  // Left by a process of this index that was killed.
+  // A killed process of this index leaves its socket.
   rmSync(path, { force: true });
   const listener = Bun.serve({
     unix: path,
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     development: false,
     fetch: async (request, server) => {
-      // A sibling may wait for as long as its client does.
+      // A sibling may wait as long as the sibling's client.
       server.timeout(request, 0);
       return new URL(urlOf(request)).pathname === metricsPath ? Response.json(metrics.gauges()) : fetch(request);
     },

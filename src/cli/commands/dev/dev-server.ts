@@ -11,7 +11,7 @@ import { Supervised } from "../../../machine/processes/supervised.ts";
 import type { ServeConfig } from "../../../server/config.ts";
 import type { EngineEvents } from "../../../server/engine-link.ts";
 import type { FrontStart } from "../../../server/front-process.ts";
-import { FOREVER_MS, meetingPlace } from "../../../server/fronts.ts";
+import { FOREVER_MS, shareFiles } from "../../../server/fronts.ts";
 import { allDone, type EngineNews } from "../../../server/messages.ts";
 import { engineProcess, heldAfterMs } from "../../../server/server.ts";
 import { Changes } from "./changes.ts";
@@ -86,7 +86,7 @@ export class DevServer {
   readonly #source: DevSource;
   readonly #config: ServeConfig;
   readonly #folder: RunFolder;
-  readonly #place: ReturnType<typeof meetingPlace>;
+  readonly #place: ReturnType<typeof shareFiles>;
   readonly #changes: Changes;
   #generations = 0;
   #current: Generation | undefined;
@@ -106,7 +106,7 @@ export class DevServer {
     this.#source = source;
     this.#config = config;
     this.#folder = folder;
-    this.#place = meetingPlace({ config, folder, count: COUNT, port: this.#port.port });
+    this.#place = shareFiles({ config, folder, count: COUNT, port: this.#port.port });
     this.#changes = new Changes(() => void this.#changed());
     this.#changes.add(source.dir, { recursive: true });
   }

@@ -1,4 +1,4 @@
-/** Answers in the OpenAPI document: JSON, and problems. */
+/** Responses in the OpenAPI document: JSON and problem details. */
 import { type RouteConfig, z } from "@hono/zod-openapi";
 import type { Fault } from "../../../base/errors.ts";
 import { contentEncodings } from "../decoded-body.ts";
@@ -16,17 +16,17 @@ export function json(schema: z.ZodType, description: string, examples: object = 
 }
 
 const descriptions = {
-  400: "The request is malformed: its body is not JSON, or a header or an id is not as it should be",
+  400: "The request is malformed: its body is not JSON, or a header or an id is invalid",
   403: "A page of another origin may not start or cancel work",
-  404: "There is no prediction with this id, or it has no such file",
-  408: "The body came too slowly while others waited for memory",
+  404: "No prediction has this id, or the prediction has no such file",
+  408: "The body arrived too slowly while other requests waited for memory",
   413: "The body is too large",
-  415: "The body is neither application/json nor a form, or its Content-Encoding is not known",
+  415: "The body is neither application/json nor a form, or its Content-Encoding is unknown",
   416: "The file has no such bytes",
-  422: "The list is empty or too long, or an input does not fit its schema: every fault is listed; or the id or the webhook is not taken",
+  422: "The list is empty or too long, or an input does not fit its schema: `errors` lists every fault. Or the server refuses the id or the webhook",
   429: "The queue or the server's memory is full; Retry-After says when to try again",
   500: "The server failed to answer",
-  503: "The server is setting up or stopping, or cannot keep or read predictions now",
+  503: "The server is setting up or stopping, or cannot store or read predictions now",
 } as const;
 type Status = keyof typeof descriptions;
 
@@ -38,7 +38,7 @@ interface Sample {
 
 const missing = { pointer: "/0", detail: "expected object, received string" };
 
-/** Of every code that has a route of its own. */
+/** A sample for each code that only some routes answer with. */
 const samples = {
   not_json: { status: 400, detail: "the body is not JSON: Unexpected EOF (line 1, column 13)" },
   body_unreadable: {
@@ -89,7 +89,7 @@ const samples = {
 
 type SampleCode = keyof typeof samples;
 
-/** Of routes that read predictions. */
+/** Why a route that reads predictions may be unavailable. */
 export const unreadable = ["not_ready", "predictions_unusable", "queue_unavailable"] as const;
 
 const retryAfter = {
@@ -103,16 +103,16 @@ const headers: Partial<Record<Status, z.ZodRawShape>> = {
     "Accept-Encoding": z
       .literal(contentEncodings.join(", "))
       .optional()
-      .openapi({ description: "Where the Content-Encoding is not known" }),
+      .openapi({ description: "Present if the Content-Encoding is unknown" }),
   },
   416: {
-    "Content-Range": z.string().openapi({ description: "How many bytes there are", examples: ["bytes */512"] }),
+    "Content-Range": z.string().openapi({ description: "Size of the file", examples: ["bytes */512"] }),
   },
   429: retryAfter,
   503: retryAfter,
 };
 
-/** By status; every route can be asked wrongly, and can fail. */
+/** Problems by status. Every route may also answer `bad_header` and `internal`. */
 export function fails(...codes: readonly SampleCode[]): RouteConfig["responses"] {
   const byStatus = Map.groupBy(
     new Set<SampleCode>(["bad_header", ...codes, "internal"]),

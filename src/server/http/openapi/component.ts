@@ -1,21 +1,18 @@
-/** A JSON Schema as components of an OpenAPI document, where `#` is the whole document and no longer the schema. */
+/** Turns a JSON Schema into components of an OpenAPI document, in which `#` means the whole document. */
 import { isObject, pointerTo } from "../../../base/json.ts";
 import type { JsonSchema } from "../../../base/json-schema.ts";
 
 export interface Component {
-  /** The schema itself. */
   readonly body: JsonSchema;
-  /** The schemas of its `$defs`, by their names as components: `Input_node` for `#/$defs/node` of `Input`. */
+  /** The schemas of `$defs` by component name: `Input_node` for `#/$defs/node` of `Input`. */
   readonly definitions: ReadonlyMap<string, JsonSchema>;
 }
 
 /**
- * OpenAPI 3.1 takes JSON Schema 2020-12 as it is, but for its references: `#` becomes the component, and what is in `$defs` becomes
- * components of their own. Generators of clients may know no `items: false`, so the greatest length says in its place that a tuple has no
- * other elements.
+ * OpenAPI 3.1 includes JSON Schema 2020-12, so only references change: `#` becomes the component, and each schema in `$defs` becomes
+ * another component. Some client generators do not support `items: false`, so `maxItems` replaces it in tuples.
  *
- * @param name of the component
- * @param schema a document of its own: its references lead to itself or into its `$defs`
+ * @param schema a complete document: references lead to the document itself or into `$defs`
  */
 export function componentOf(name: string, schema: JsonSchema): Component {
   const { $defs = {}, ...body } = schema;
@@ -30,7 +27,7 @@ export function componentOf(name: string, schema: JsonSchema): Component {
   return { body: rewritten(body, targets), definitions: new Map(definitions) };
 }
 
-/** Keywords that hold schemas by names of the author's, which may be keywords as well. */
+/** Keywords that map names to schemas. The author chooses the names, so a name may equal a keyword. */
 const schemaMaps: ReadonlySet<string> = new Set(["properties", "patternProperties", "dependentSchemas"]);
 /** Keywords that hold values, not schemas. */
 const valueKeywords: ReadonlySet<string> = new Set(["const", "enum", "default", "example", "examples"]);
@@ -59,14 +56,13 @@ function mapped(object: JsonSchema, change: (value: unknown, key: string) => unk
   return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value, key)]));
 }
 
-/** Names of components have letters, digits and `.-_` only, which makes some keys alike: a number keeps them apart. */
+/** Component names allow only letters, digits and `.-_`. A number separates keys that become equal. */
 function unusedName(wanted: string, used: ReadonlyMap<string, unknown>): string {
   let name = wanted;
   for (let number = 2; used.has(name); number++) name = `${wanted}_${number}`;
   return name;
 }
 
-/** A schema that is a component's. */
 export function referenceTo(component: string): JsonSchema {
   return { $ref: componentPointer(component) };
 }

@@ -1,4 +1,4 @@
-/** What the routes do, as OpenAPI paths. The handlers are registered apart: they read bodies themselves, to name every fault. */
+/** The OpenAPI document. Handlers are registered elsewhere: they read bodies themselves, to report every fault. */
 import { createRoute, type OpenAPIHono, type RouteConfig, z } from "@hono/zod-openapi";
 import { webhookEvents } from "../../webhooks/webhook.ts";
 import { families } from "../record-json.ts";
@@ -7,7 +7,7 @@ import { answered, signed, traced } from "./headers.ts";
 import { creatingRoutes, type Described, readingRoutes } from "./routes.ts";
 import { formSchema, healthSchema } from "./schemas.ts";
 
-/** Of the whole document. */
+/** The parts of the document that do not depend on routes. */
 export function documentOf(
   { name, tag, description }: Readonly<Record<"name" | "tag" | "description", string>>,
   version: string,
@@ -16,20 +16,20 @@ export function documentOf(
     openapi: "3.1.0",
     info: {
       title: name,
-      // Generators of packages ask for a version; the build is the part of it that orders nothing.
+      // Package generators need a semantic version. The tag is build metadata, which has no order.
       version: `${version}+${tag}`,
       description: description || `The model ${name}, served by sconce ${version}.`,
-      contact: { name: "Whoever runs this server" },
+      contact: { name: "The operator of this server" },
       license: { name: "Apache-2.0, of the server; the model may have another", identifier: "Apache-2.0" },
     },
     servers: [{ url: "/", description: "This server" }],
     security: [],
     tags: [
-      { name: "Model", description: "What is served" },
+      { name: "Model", description: "The model of this server" },
       ...families.map(({ tag, tagDescription }) => ({ name: tag, description: tagDescription })),
-      // A tag of their own: generators write a file for each, and would write those of the routes over.
-      { name: "Webhooks", description: "What the server sends by itself" },
-      { name: "Operations", description: "For those who run the server" },
+      // Generators write a file for each tag, so webhooks under a route's tag would overwrite the file of the routes.
+      { name: "Webhooks", description: "Messages that the server sends" },
+      { name: "Operations", description: "Health and metrics, for operators" },
     ],
   };
 }
@@ -50,7 +50,7 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
     tags: ["Model"],
     summary: "The model, and the schemas of its inputs and outputs",
     description:
-      "The schemas are JSON Schema 2020-12, each a document of its own. Browsers (`Accept: text/html`) are sent to the page.",
+      "The schemas are JSON Schema 2020-12, each a complete document. Browsers (`Accept: text/html`) are redirected to the page.",
     request,
     responses: {
       200: json(schemas.description, "The model", {}, { Vary: z.literal("Accept") }),
@@ -63,7 +63,7 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
     operationId: "getExamples",
     tags: ["Model"],
     summary: "Inputs to try",
-    description: "The model's author gives them. Files are data URIs.",
+    description: "The example inputs of the model's author. Files are data URIs.",
     request,
     responses: {
       200: json(z.array(schemas.input), "The inputs", example === undefined ? {} : { example: [example] }),
@@ -74,7 +74,7 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
     for (const route of [...creatingRoutes(family, described), ...readingRoutes(family, described)]) register(route);
     const { kind, name, idName, noun } = family;
     const events = webhookEvents.filter((each) => kind === "demo" || each !== "log");
-    // Components: receivers read them by these names.
+    // Components, so that generated clients have these type names.
     const timestamp = z.iso.datetime();
     const type = z.enum(events.filter((event) => event !== "output").map((event) => `${kind}.${event}`));
     const message = z.object({ type, timestamp, data: schemas.records[kind] }).openapi(`${name}Message`);
@@ -91,9 +91,9 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
         path: `${kind}.${event}`,
         operationId: `${event}${name}`,
         tags: ["Webhooks"],
-        summary: `What the Webhook-URL of a ${noun} is told`,
+        summary: `Message to the Webhook-URL of a ${noun}`,
         description:
-          "Signed as Standard Webhooks (standardwebhooks.com) says. Told again until it is answered with success, or 410, if it is the end; outcomes and outputs beyond 1 MiB are left out, with `truncated` in their place.",
+          "Signed according to Standard Webhooks (standardwebhooks.com). The server repeats the last message until the answer is 2xx or 410. `truncated` replaces outcomes and outputs larger than 1 MiB.",
         request: {
           headers: z.object(signed),
           body: {
@@ -101,7 +101,10 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
             content: { "application/json": { schema: event === "output" ? outputMessage : message } },
           },
         },
-        responses: { 200: { description: "Heard" }, 410: { description: "Nothing more is to be told of it" } },
+        responses: {
+          200: { description: "Received" },
+          410: { description: "The server sends no more messages about this prediction" },
+        },
       });
     }
   }
@@ -111,19 +114,19 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
     operationId: "getLiveness",
     tags: ["Operations"],
     summary: "Whether the process runs",
-    description: "True from the start, also while the model is set up.",
+    description: "Live from the start, also while the model is set up.",
     request,
-    responses: { 200: json(healthSchema, "It runs", { example: { status: "live" } }), ...fails() },
+    responses: { 200: json(healthSchema, "Live", { example: { status: "live" } }), ...fails() },
   });
   register({
     method: "get",
     path: "/health/ready",
     operationId: "getReadiness",
     tags: ["Operations"],
-    summary: "Whether predictions are taken",
-    description: "Not before the model is set up, nor when the server stops.",
+    summary: "Whether the server accepts predictions",
+    description: "Not ready while the model is set up, and while the server stops.",
     request,
-    responses: { 200: json(healthSchema, "They are taken", { example: { status: "ready" } }), ...fails("not_ready") },
+    responses: { 200: json(healthSchema, "Ready", { example: { status: "ready" } }), ...fails("not_ready") },
   });
   register({
     method: "get",
@@ -131,7 +134,7 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
     operationId: "getMetrics",
     tags: ["Operations"],
     summary: "Metrics as Prometheus text",
-    description: "Of the whole server, however many processes it has.",
+    description: "Metrics of all processes of the server.",
     request,
     responses: {
       200: {

@@ -1,4 +1,4 @@
-/** The routes by which predictions are created and canceled, as OpenAPI paths. */
+/** The routes of predictions as OpenAPI paths. */
 import { type RouteConfig, z } from "@hono/zod-openapi";
 import { isDataUrl } from "../../../author/data-url.ts";
 import { END_ID } from "../event-stream.ts";
@@ -10,12 +10,12 @@ import { answered, creation, idempotencyKey, linked, prefer, sampleKey, text, tr
 import { type OutputSamples, recordSamples } from "./samples.ts";
 import type { modelSchemas } from "./schemas.ts";
 
-/** What differs from server to server. */
+/** The parts of the document that depend on the server's model and options. */
 export interface Described {
   readonly schemas: ReturnType<typeof modelSchemas>;
-  /** One input, shown in the docs and sent by their "Execute". */
+  /** An input that the interactive documentation shows and sends. */
   readonly example: unknown;
-  /** Whether outputs may be links. */
+  /** Whether clients may ask for links in place of outputs. */
   readonly hasLinks: boolean;
 }
 
@@ -41,11 +41,11 @@ export function creatingRoutes(family: Family, { schemas, example, hasLinks }: D
   const asked = { ...prefer(hasLinks), ...creation };
   const inputs = { schema: schemas.inputs, ...(example === undefined ? {} : { example: [example] }) };
   const form = { schema: { ...referenceTo("InputForm") } };
-  // JSON first: generators that take one of them take that.
+  // JSON comes first: generators that support one media type use the first.
   const body = { required: true, content: { "application/json": inputs, "multipart/form-data": form } };
   const made = json(
     schema,
-    `The ${noun} as it stands: pending, or ended if the client asked to wait`,
+    `The current state of the ${noun}: pending, or finished if the client asked to wait`,
     { examples: recordSamples(family, schemas.samples, ["pending", "success", "failed"]) },
     { Location: text(`The path of the ${noun}`), ...(hasLinks ? linked : {}) },
   );
@@ -57,7 +57,7 @@ export function creatingRoutes(family: Family, { schemas, example, hasLinks }: D
       operationId: `create${name}`,
       tags: [tag],
       summary: `Create a ${noun} from a list of inputs`,
-      description: `Answers at once with a ${idName} to read it with, or, with \`Prefer: wait\`, at its end, or, with \`Accept: text/event-stream\`, with the events of stream${name}; a client that leaves before the end of these cancels it.`,
+      description: `Answers at once with a ${idName}. With \`Prefer: wait\` it answers when the ${noun} has finished. With \`Accept: text/event-stream\` it answers with the events of stream${name}; a client that disconnects before their end cancels the ${noun}.`,
       request: { body, headers: z.object({ ...asked, ...idempotencyKey, ...traced }) },
       responses,
     },
@@ -66,9 +66,9 @@ export function creatingRoutes(family: Family, { schemas, example, hasLinks }: D
       path: `${path}/{${idName}}`,
       operationId: `put${name}`,
       tags: [tag],
-      summary: `Create a ${noun} once, under an id of your own`,
+      summary: `Create a ${noun} once, under an id of your choice`,
       description:
-        "As POST, but what is sent again makes no second one: the answer is the one that there is, as it stands. The same body is needed.",
+        "Like POST, but a repeated request creates no second prediction: the answer is the current state of the first. The body must be the same.",
       request: {
         body,
         params: z.object({
@@ -87,10 +87,10 @@ export function creatingRoutes(family: Family, { schemas, example, hasLinks }: D
       operationId: `cancel${name}`,
       tags: [tag],
       summary: `Cancel a ${noun}`,
-      description: "Inputs that wait are not run. What other clients sent is not touched.",
+      description: "Queued inputs do not run. Inputs of other clients are not affected.",
       request: { params: idOf(family), headers: z.object(traced) },
       responses: {
-        200: json(schema, `The ${noun} as it now stands; one that had ended stays as it is`, {
+        200: json(schema, `The current state of the ${noun}; a finished ${noun} does not change`, {
           examples: recordSamples(family, schemas.samples, ["canceled", "success"]),
         }),
         ...fails("origin_refused", "prediction_not_found", "queue_full", ...unreadable, "predictions_unwritable"),
@@ -99,20 +99,23 @@ export function creatingRoutes(family: Family, { schemas, example, hasLinks }: D
   ];
 }
 
-/** The parameter of the path of a prediction. */
+/** The id as a path parameter. */
 export function idOf({ idName, path }: Family) {
-  return z.object({ [idName]: z.string().openapi({ description: `As POST ${path} gave it` }) });
+  return z.object({ [idName]: z.string().openapi({ description: `The id from the answer of POST ${path}` }) });
 }
 
 const eventsRequest = {
-  "Last-Event-ID": text("Of the last event that the client had: the others follow", "0:0-3").optional(),
+  "Last-Event-ID": text(
+    "Id of the last event that the client received; the stream continues after it",
+    "0:0-3",
+  ).optional(),
 };
 const eventsAnswer = { "Cache-Control": z.literal("no-cache, no-transform"), "X-Accel-Buffering": z.literal("no") };
 
 const fileRequest = {
   Range: text("One part of the bytes", "bytes=0-1023").optional(),
-  "If-Range": text("The ETag that the Range is for: of another file all bytes are sent").optional(),
-  "If-None-Match": text("The ETag of what the client has").optional(),
+  "If-Range": text("The ETag that the Range belongs to; if the file has another, the answer has all bytes").optional(),
+  "If-None-Match": text("The ETag of the copy that the client has").optional(),
 };
 const fileAnswer = {
   ETag: text("Strong: the digest of the bytes"),
@@ -140,12 +143,12 @@ function recordRoute(family: Family, { schemas, hasLinks }: Described): RouteCon
     operationId: `get${name}`,
     tags: [tag],
     summary: `Read a ${noun}`,
-    description: `Answers at once, or, with \`Prefer: wait\`, at its end, or, with \`Accept: text/event-stream\`, as stream${name}. Ended ones can be read for a while.`,
+    description: `Answers at once. With \`Prefer: wait\` it answers when the ${noun} has finished, with \`Accept: text/event-stream\` like stream${name}. A finished ${noun} stays readable for a while.`,
     request: { params: idOf(family), headers: z.object({ ...prefer(hasLinks), ...traced }) },
     responses: {
       200: json(
         schemas.records[kind],
-        `The ${noun} as it stands`,
+        `The current state of the ${noun}`,
         { examples: recordSamples(family, schemas.samples, ["success", "pending", "running", "failed"]) },
         hasLinks ? linked : {},
       ),
@@ -156,14 +159,14 @@ function recordRoute(family: Family, { schemas, hasLinks }: Described): RouteCon
 
 function eventsRoute(family: Family, samples: OutputSamples): RouteConfig {
   const { path, kind, idName, name, tag, noun } = family;
-  const log = kind === "demo" ? "`log`: a piece of what the demo wrote; " : "";
+  const log = kind === "demo" ? "`log`: a piece of the demo's logs; " : "";
   return {
     method: "get",
     path: `${path}/{${idName}}/events`,
     operationId: `stream${name}`,
     tags: [tag],
     summary: `Follow a ${noun} by server-sent events`,
-    description: `\`start\`: it was accepted; \`output\`: index and output of an input that succeeded; ${log}\`completed\`: the ${noun} as it ended, with all outputs, also those of a large one that had no event of their own. Data is JSON.`,
+    description: `\`start\`: the ${noun} was accepted; \`output\`: index and output of an input that succeeded; ${log}\`completed\`: the finished ${noun} with all outputs. The last outputs of a large ${noun} may come in \`completed\` only. Data is JSON.`,
     request: { params: idOf(family), headers: z.object({ ...eventsRequest, ...traced }) },
     responses: {
       200: {
@@ -171,7 +174,7 @@ function eventsRoute(family: Family, samples: OutputSamples): RouteConfig {
         headers: z.object({ ...eventsAnswer, ...answered }),
         content: { "text/event-stream": { schema: z.string(), example: eventsExample(family, samples) } },
       },
-      204: { description: "The client had the last event", headers: z.object(answered) },
+      204: { description: "The client has received the last event", headers: z.object(answered) },
       ...fails("prediction_not_found", ...unreadable),
     },
   };
@@ -192,23 +195,25 @@ function fileRoute(family: Family, list: Family["lists"][number], sample: unknow
   const { path, idName, name, tag, noun } = family;
   const isDemo = list === "demo_outputs";
   const bytes = { schema: z.string().openapi({ format: "binary" }) };
-  // The first is a type that generators know.
+  // Generators know the first media type.
   const content = { "application/octet-stream": bytes, "*/*": bytes };
-  const example = placeOfFile(sample);
+  const example = pathOfFile(sample);
   const headers = z.object({ ...fileAnswer, ...answered });
-  const partHeaders = headers.extend({ "Content-Range": text("Which bytes of how many", "bytes 0-1023/5120") });
+  const partHeaders = headers.extend({
+    "Content-Range": text("Range of these bytes, and size of the file", "bytes 0-1023/5120"),
+  });
   return {
     method: "get",
     path: `${path}/{${idName}}/${list}/{index}/{field}`,
     operationId: `get${name}${isDemo ? "Demo" : ""}OutputFile`,
     tags: [tag],
     summary: `Read a file in ${isDemo ? "a demo output" : "an output"} as bytes`,
-    description: `The same bytes as those of the data URI in the ${noun}, with its media type; as soon as the output is there. Where the output itself is a file, the path ends with the index.`,
+    description: `The bytes and the media type of the data URI in the ${noun}, readable as soon as the output exists. If the output itself is a file, the path ends with the index.`,
     request: {
       params: idOf(family).extend({
-        index: z.int().min(0).openapi({ description: "Of the input", example: 0 }),
+        index: z.int().min(0).openapi({ description: "Index of the input", example: 0 }),
         field: z.string().openapi({
-          description: "The place in the output: names and indexes with slashes between them",
+          description: "Path in the output: names and indexes with slashes between them",
           ...(example === undefined ? {} : { example }),
         }),
       }),
@@ -216,19 +221,19 @@ function fileRoute(family: Family, list: Family["lists"][number], sample: unknow
     },
     responses: {
       200: { description: "The file", headers, content },
-      206: { description: "The part of it that was asked for", headers: partHeaders, content },
-      304: { description: "The client has it", headers },
+      206: { description: "The requested range of bytes", headers: partHeaders, content },
+      304: { description: "The client's copy is current", headers },
       ...fails("prediction_not_found", "file_not_found", "range_not_satisfiable", "queue_full", ...unreadable),
     },
   };
 }
 
-/** Of the first in a sample. */
-function placeOfFile(sample: unknown): string | undefined {
+/** The path of the first file in a sample. */
+function pathOfFile(sample: unknown): string | undefined {
   if (typeof sample !== "object" || sample === null) return undefined;
   for (const [name, value] of Object.entries(sample)) {
     if (typeof value === "string" && isDataUrl(value)) return name;
-    const within = placeOfFile(value);
+    const within = pathOfFile(value);
     if (within !== undefined) return `${name}/${within}`;
   }
   return undefined;

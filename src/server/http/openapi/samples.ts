@@ -1,4 +1,4 @@
-/** Short values that fit a JSON Schema, for the samples in the documentation. */
+/** Makes short values that fit a JSON Schema, for the examples of the OpenAPI document. */
 
 import { decodeDataUrl, isDataUrl } from "../../../author/data-url.ts";
 import * as z from "../../../author/z.ts";
@@ -6,12 +6,11 @@ import { isObject } from "../../../base/json.ts";
 import { type JsonSchema, SchemaNode } from "../../../base/json-schema.ts";
 import type { Family } from "../record-json.ts";
 
-/** Longest list and text that are still read as samples. */
 const MAX_ELEMENTS = 16;
 const MAX_CHARACTERS = 100;
 const MAX_LEVELS = 8;
 
-/** By `format`; all of them are longer than most least lengths. */
+/** Sample strings by `format`, longer than most minimum lengths. */
 const texts: Readonly<Record<string, string>> = {
   uri: "https://example.com/",
   "date-time": "2026-01-01T12:00:00Z",
@@ -28,68 +27,68 @@ export const plainFile = "data:text/plain;base64,c2NvbmNl";
 const picture = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEAAAAALAAAAAABAAEAAAICTAEAOw==";
 
 /**
- * @param schema a document of its own: its references lead to itself or into its `$defs`
- * @returns undefined when no short value is found: a list has to be long, a text to have a pattern
+ * @param schema a complete document: references lead to the document itself or into `$defs`
+ * @returns undefined without a short value, for example if the schema requires a long list or a pattern
  */
 export function sampleOf(schema: JsonSchema): unknown {
-  const sample = sampleWithin(SchemaNode.of(schema), 0);
+  const sample = makeSample(SchemaNode.of(schema), 0);
   if (sample === undefined) return undefined;
   try {
-    // What is made above knows only the common keywords.
+    // `makeSample` ignores rare keywords, so zod checks the value.
     return z.fromJSONSchema({ ...schema }).safeParse(sample).success ? sample : undefined;
   } catch {
     return undefined;
   }
 }
 
-function sampleWithin(node: SchemaNode, level: number): unknown {
+function makeSample(node: SchemaNode, level: number): unknown {
   if (level > MAX_LEVELS) return undefined;
   const { schema, examples, values, parts } = node;
   const known = [schema.const, ...examples, schema.default, ...(parts.length === 0 ? values : [])];
   const given = known.find((value) => value !== undefined);
   if (given !== undefined) return given;
   for (const part of parts) {
-    const sample = sampleWithin(part, level + 1);
+    const sample = makeSample(part, level + 1);
     if (sample !== undefined) return sample;
   }
   const [type] = node.types;
-  if (type === "object") return objectOf(node, level);
-  if (type === "array") return arrayOf(node, level);
-  if (type === "string") return textOf(node);
-  if (type === "number" || type === "integer") return numberOf(node, type);
+  if (type === "object") return objectSample(node, level);
+  if (type === "array") return arraySample(node, level);
+  if (type === "string") return textSample(node);
+  if (type === "number" || type === "integer") return numberSample(node, type);
   if (type === "boolean") return true;
   return type === "null" ? null : undefined;
 }
 
-function objectOf({ fields, required }: SchemaNode, level: number): unknown {
+function objectSample({ fields, required }: SchemaNode, level: number): unknown {
   const entries: [string, unknown][] = [];
   for (const [key, field] of fields) {
-    const sample = sampleWithin(field, level + 1);
+    const sample = makeSample(field, level + 1);
     if (sample !== undefined) entries.push([key, sample]);
     else if (required.includes(key)) return undefined;
   }
   return Object.fromEntries(entries);
 }
 
-function arrayOf({ first: tuple = [], items, minItems, maxItems }: SchemaNode, level: number): unknown {
-  const first = tuple.map((element) => sampleWithin(element, level + 1));
+function arraySample({ first: tuple = [], items, minItems, maxItems }: SchemaNode, level: number): unknown {
+  const first = tuple.map((element) => makeSample(element, level + 1));
   if (first.includes(undefined)) return undefined;
   const least = minItems ?? Math.min(1, maxItems ?? 1);
   if (least <= first.length) return first;
-  const element = sampleWithin(items, level + 1);
+  const element = makeSample(items, level + 1);
   if (element === undefined) return minItems === undefined ? first : undefined;
   if (least > MAX_ELEMENTS) return undefined;
   return [...first, ...Array.from({ length: least - first.length }, () => element)];
 }
 
-function textOf({ format, file, minLength = 0, maxLength }: SchemaNode): string | undefined {
+function textSample({ format, file, minLength = 0, maxLength }: SchemaNode): string | undefined {
   if (minLength > MAX_CHARACTERS) return undefined;
   if (file !== undefined) return file.mediaTypes.some((type) => type.startsWith("image/")) ? picture : plainFile;
   const text = format === undefined ? undefined : texts[format];
   return text ?? "text".padEnd(minLength, ".").slice(0, maxLength);
 }
 
-function numberOf(
+function numberSample(
   { minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf }: SchemaNode,
   type: "number" | "integer",
 ): number {
@@ -99,7 +98,7 @@ function numberOf(
   return Math.min(Math.max(step, least), most);
 }
 
-/** One output and one demo output; undefined where no short one is known. */
+/** Each is undefined if no short sample exists. */
 export interface OutputSamples {
   readonly output: unknown;
   readonly demoOutput: unknown;
@@ -107,7 +106,7 @@ export interface OutputSamples {
 
 type Status = "pending" | "running" | "success" | "failed" | "canceled";
 
-/** OpenAPI's named examples of these statuses, in this order; those that would have an unknown output are left out. */
+/** OpenAPI's named examples for these statuses, in this order, without statuses that need an unknown output. */
 export function recordSamples(
   family: Family,
   { output, demoOutput }: OutputSamples,
@@ -151,10 +150,10 @@ export function recordSamples(
 }
 
 const MAX_EXAMPLE_CHARACTERS = 1000;
-/** Sides in pixels, tried in this order. */
+/** Side lengths in pixels, tried in this order. */
 const sides = [96, 64, 48, 32, 16];
 
-/** @returns the input with smaller pictures, and with short texts for other files */
+/** @returns the input with shrinkPicture pictures, and with short texts for other files */
 export async function shortened(value: unknown): Promise<unknown> {
   if (Array.isArray(value)) return Promise.all(value.map(shortened));
   if (isObject(value)) {
@@ -162,21 +161,21 @@ export async function shortened(value: unknown): Promise<unknown> {
     return Object.fromEntries(await Promise.all(entries));
   }
   if (typeof value !== "string" || value.length <= MAX_EXAMPLE_CHARACTERS || !isDataUrl(value)) return value;
-  return /^data:image\//i.test(value) ? smaller(value).catch(() => plainFile) : plainFile;
+  return /^data:image\//i.test(value) ? shrinkPicture(value).catch(() => plainFile) : plainFile;
 }
 
-async function smaller(uri: string): Promise<string> {
+async function shrinkPicture(uri: string): Promise<string> {
   const { bytes } = decodeDataUrl(uri, Number.POSITIVE_INFINITY);
   for (const side of sides) {
     const picture = new Bun.Image(bytes).resize(side, side, { fit: "inside", withoutEnlargement: true });
-    const text = `data:image/webp;base64,${pixelsOf(await picture.webp({ quality: 60 }).bytes()).toBase64()}`;
+    const text = `data:image/webp;base64,${onlyPixels(await picture.webp({ quality: 60 }).bytes()).toBase64()}`;
     if (text.length <= MAX_EXAMPLE_CHARACTERS) return text;
   }
   return plainFile;
 }
 
-/** A WebP with its pixels alone: a colour profile takes 3 kB. */
-function pixelsOf(webp: Uint8Array): Uint8Array {
+/** Removes everything but pixels from a WebP: a colour profile takes 3 kB. */
+function onlyPixels(webp: Uint8Array): Uint8Array {
   const file = Buffer.from(webp);
   for (let at = 12; at + 8 <= file.length; ) {
     const length = file.readUInt32LE(at + 4);

@@ -28,8 +28,8 @@ export const problemSchema = z
 export const healthSchema = z.object({ status: z.enum(["live", "ready"]) }).openapi("Health");
 
 /**
- * The schemas of one model's server. `definitions` are the components that are JSON Schema already: `Input`, `Output` and
- * `DemoOutput`, which are the model's own, and what they refer to.
+ * The schemas of one model's server. `definitions` has the components from the model's JSON Schemas: `Input`, `Output`, `DemoOutput`, and
+ * the schemas in their `$defs`.
  */
 export function modelSchemas(model: Readonly<Record<"inputSchema" | "outputSchema" | "demoOutputSchema", JsonSchema>>) {
   const definitions = new Map<string, JsonSchema>();
@@ -37,14 +37,14 @@ export function modelSchemas(model: Readonly<Record<"inputSchema" | "outputSchem
     const component = componentOf(name, schema);
     definitions.set(name, component.body);
     for (const [key, definition] of component.definitions) definitions.set(key, definition);
-    // Not by name: from the second reference on the library would add what it takes for a difference.
+    // A registered name would not do: from the second reference on, the library adds properties beside `$ref`.
     return z.unknown().openapi({ ...referenceTo(name) });
   };
   const input = own("Input", model.inputSchema);
   const output = own("Output", model.outputSchema);
   const demoOutput = own("DemoOutput", model.demoOutputSchema);
   const truncated = z.boolean().optional().openapi({
-    description: "Only in messages to webhooks: the outcome is left out, because it has more than 1 MiB",
+    description: "Only in messages to webhooks: the outcome is omitted, because it is larger than 1 MiB",
   });
   const fields = {
     status,
@@ -68,14 +68,16 @@ export function modelSchemas(model: Readonly<Record<"inputSchema" | "outputSchem
     partial_outputs: z
       .array(z.union([output, z.null()]))
       .optional()
-      .openapi({ description: "What succeeded, with null in the places of the others; only when status is failed" }),
+      .openapi({
+        description: "Outputs of the inputs that succeeded, null for the others; only when status is failed",
+      }),
   };
   const demo = {
     demo_outputs: z
       .array(demoOutput)
       .optional()
       .openapi({ description: "One per input, in input order; only when status is success" }),
-    logs: z.string().openapi({ description: "What the demo wrote so far" }),
+    logs: z.string().openapi({ description: "Logs of the demo so far" }),
   };
   return {
     definitions,
@@ -107,8 +109,8 @@ export function modelSchemas(model: Readonly<Record<"inputSchema" | "outputSchem
 }
 
 /**
- * What a record of each status has. No union by `status`: in the Python and Go clients of openapi-generator a prediction would lose its own
- * fields (`created.actual_instance.outputs`, `created.SuccessPrediction.Outputs`), and Go need another package. Conditions change none.
+ * The required fields for each status, as conditions. A union by `status` would move fields in the clients of openapi-generator (Python
+ * `created.actual_instance.outputs`, Go `created.SuccessPrediction.Outputs`). Conditions change no client.
  */
 function byStatus(outputs: readonly string[]): object {
   const when = (status: string, then: object, otherwise: object) => ({
@@ -125,21 +127,19 @@ function byStatus(outputs: readonly string[]): object {
 }
 
 const description =
-  "One input. Files are parts as they are, or texts with their URLs; the elements of a list are parts of one name; objects are JSON, or parts named `box.left`. With `0.`, `1.` and so on before all names these are several inputs.";
+  "One input. A file is a part with the file's bytes, or a text with its URL. The elements of a list are parts with the same name. Objects are JSON, or parts named `box.left`. Names that begin with `0.`, `1.` and so on make several inputs.";
 
-/** @param input as a component */
 export function formSchema(input: JsonSchema, example: unknown): JsonSchema {
   const { title = "Input" } = input;
   const { fields } = SchemaNode.of(input);
-  const properties = Object.fromEntries([...fields].map(([name, field]) => [name, partOf(field)]));
+  const properties = Object.fromEntries([...fields].map(([name, field]) => [name, partSchema(field)]));
   const rest = fields.size > 0 ? { ...input, properties } : { type: "object" };
-  // With a title of its own openapi-python-client would know it, and then sends no lists: it asks `isinstance(body, list[Input])` where it
-  // has the choice.
+  // The same title as `Input`: with another, openapi-python-client checks `isinstance(body, list[Input])`, and then sends no lists.
   return { ...rest, title, description, ...(example === undefined ? {} : { examples: [example] }) };
 }
 
-/** A file is a part with its bytes. */
-function partOf({ schema, items, file }: SchemaNode): JsonSchema {
-  if (schema.type === "array") return { ...schema, items: partOf(items) };
+/** The schema of a part: binary for a file. */
+function partSchema({ schema, items, file }: SchemaNode): JsonSchema {
+  if (schema.type === "array") return { ...schema, items: partSchema(items) };
   return schema.type === "string" && file !== undefined ? { ...schema, format: "binary" } : schema;
 }

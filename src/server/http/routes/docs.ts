@@ -14,7 +14,7 @@ const assets = new ImmutableAssets({
   },
 });
 
-/** A torch in its bracket. */
+/** A torch in a wall bracket. */
 const favicon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path fill="#e25822" d="M8 0c3 3 3 4 3 5a3 3 0 0 1-6 0c0-1 1-2 3-5z"/><path fill="#555" d="M5 8h6l-2 8H7z"/></svg>`;
 
 /** Runs once Swagger UI is there, and follows the theme of the system. */
@@ -65,7 +65,7 @@ export function addDocsRoutes(app: OpenAPIHono, title: string): void {
     });
   });
   assets.addRoute(app);
-  // Browsers ask for it unasked, and what is refused is counted.
+  // Browsers always request a favicon. Without this route, metrics would count those requests as errors.
   app.get("/favicon.ico", (c) =>
     c.body(favicon, 200, { "Content-Type": "image/svg+xml", "Cache-Control": "public, max-age=86400" }),
   );

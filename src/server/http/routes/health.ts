@@ -10,12 +10,12 @@ import { pathOf } from "../request.ts";
 import type { Siblings } from "../siblings.ts";
 
 /**
- * Where the server stands in its life; routes answer by it. A server that is `leaving` still takes work, from routers that have not learnt of it
- * yet; one that is `draining` finishes what it has.
+ * State of the server for health checks. A `leaving` server still accepts work, until load balancers notice. A `draining` server only
+ * finishes accepted work.
  */
 export type Phase = "starting" | "ready" | "leaving" | "draining";
 
-/** What a server lacks that takes predictions: it cannot end them now. */
+/** The broken part of a ready server: accepted predictions cannot finish. */
 export type Hindrance = "engine" | "queue" | "pictures" | "store";
 
 /** Why a server is not ready. */
@@ -25,7 +25,7 @@ export class Lifecycle {
   phase: Phase = "starting";
   hindrance: () => Hindrance | undefined = () => undefined;
 
-  /** Undefined where the server is ready. */
+  /** Undefined if the server is ready. */
   get unready(): Unready | undefined {
     return this.phase === "ready" ? this.hindrance() : this.phase;
   }
@@ -48,8 +48,8 @@ export function addMetricsRoute(app: Pick<Hono, "get">, metrics: Metrics, siblin
 }
 
 /**
- * Answers while there is no model yet: live, and 503 to everything else.
- * @param name of the model whose page browsers get, which waits for it
+ * Answers before the model is set up: live, and 503 to everything else.
+ * @param name of the model. Browsers get a page that waits for the model
  */
 export function createStartingApp(lifecycle: Lifecycle, name?: string): Hono {
   const app = new Hono({ getPath: pathOf });
@@ -69,7 +69,7 @@ const reasons: Readonly<Record<Unready, Reason>> = {
   starting: { detail: "the model is being set up", refusal: "drain" },
   engine: { detail: "the process that runs the model has ended and is starting again", refusal: "engine" },
   queue: { detail: "the queue of the replicas cannot be used", refusal: "replicas" },
-  pictures: { detail: "no picture has been decoded for long", refusal: "engine" },
+  pictures: { detail: "the decoding of pictures has stalled", refusal: "engine" },
   store: { detail: "the file of the predictions was deleted or replaced", refusal: "store" },
   leaving: { detail: "the server is about to stop", refusal: "drain" },
   draining: { detail: "the server is stopping", refusal: "drain" },

@@ -25,7 +25,7 @@ import {
 } from "../request-headers.ts";
 import type { Siblings } from "../siblings.ts";
 
-/** Called when an answer starts to wait for a prediction, and when the wait ends. Meanwhile the idle timeout does not apply. */
+/** Called when an answer starts to wait for a prediction, and when the wait ends. The idle timeout does not apply during the wait. */
 type OnHold = (request: Request, isHeld: boolean) => void;
 
 type PeerOf = (request: Request) => Peer | undefined;
@@ -96,7 +96,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     if (watched === undefined) throw unknownPrediction();
     onHold(raw, true);
     const body = stream.body(watched);
-    // Bun cancels no body of a client that has left already.
+    // Bun does not cancel the body if the client has already left.
     if (raw.signal.aborted) await body.cancel();
     const location = made === undefined ? {} : { Location: recordPath(family, id) };
     context.hasIdHeader = true;
@@ -135,7 +135,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     const createOnce = async (raw: Request, origin: RequestContext, asked: Asked & { readonly chosen: string }) =>
       (await siblings?.forward(asked.chosen, raw, origin)) ?? create(raw, origin, asked);
 
-    // Not async: under overload most requests are refused here, and a promise would double their cost.
+    // Without async: under overload this function refuses most requests, and a promise would double the cost.
     app.post(path, (c) => {
       const { headers } = c.req.raw;
       const asked = askedOf(c.req.raw);
