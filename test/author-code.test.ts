@@ -32,7 +32,8 @@ const preprocess = `({ x }) => {
   if (x > 100) process.exit(0);
   return made();
 }`;
-const message = "preprocess failed: process.exit(0) was called, which ends no process of a server: throw an error";
+const message =
+  "preprocess failed: process.exit(0) was called, but a model must not end the server: throw an error instead";
 
 let dir: TempDir;
 let store: TestStore;

@@ -84,7 +84,7 @@ describe("sconce doctor", () => {
 
 test("separates the fault of libtorch from its fix", async () => {
   const fault = new SconceError("native_unavailable", "torch 2.9.1 in /a; b is too old", {
-    mend: "install another; or two",
+    fix: "install another; or two",
   });
   expect(fault.message).toBe("torch 2.9.1 in /a; b is too old; install another; or two");
   const [libtorch] = await native(() => Promise.reject(fault));

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { chmod } from "node:fs/promises";
 import { Authorization } from "../src/package/registry/authorization.ts";
 import { findCredentials } from "../src/package/registry/credentials.ts";
-import { mannersOf } from "../src/package/registry/manners.ts";
+import { productOf } from "../src/package/registry/products.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
@@ -134,10 +134,10 @@ describe("saved credentials", () => {
     await Bun.write(file, `{"auths": {"registry.example.com": {"auth": "${auth}"`);
     expect(await failure(find(env))).toBe(`registry_denied: ${file} is not JSON; log in again, or correct it`);
     await Bun.write(file, JSON.stringify({ auths: { "registry.example.com": { auth: 3 } } }));
-    expect(await failure(find(env))).toContain("auths.registry.example.com.auth has another form");
+    expect(await failure(find(env))).toContain("auths.registry.example.com.auth is invalid");
     await Bun.write(file, JSON.stringify({ credsStore: "absent" }));
     expect(await failure(find({ ...env, PATH: "/nonexistent" }))).toContain(
-      "leaves credentials to docker-credential-absent, which is not on the PATH",
+      "names docker-credential-absent for credentials, but it is not on the PATH",
     );
     const broken = await helper("absent", `echo ${password}; exit 3`);
     const message = await failure(find({ ...env, PATH: broken.PATH }));
@@ -279,12 +279,12 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
       repository: "digits",
       actions: "pull",
       env: { HOME: dir.path, ...env },
-      manners: mannersOf("registry.example.com"),
+      product: productOf("registry.example.com"),
       isPlain: false,
       send: () => Promise.reject(new Error("nothing may be sent")),
     });
     const challenge = 'Bearer realm="http://tokens.example.com/"';
-    expect(await failure(authorization.answer(challenge, undefined))).toContain("expected an https URL");
+    expect(await failure(authorization.renew(challenge, undefined))).toContain("expected an https URL");
   });
 });
 

@@ -112,7 +112,7 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
     );
     const left = new ModelStore(dir.join("too-busy"));
     expect(await failure(pullFrom(left, `${always.host}/digits:v1`))).toBe(
-      `registry_unavailable: ${always.host} can't answer for digits now: 503 TOOMANYREQUESTS: too busy; try again later (tried 5 times)`,
+      `registry_unavailable: ${always.host} can't serve digits now: 503 TOOMANYREQUESTS: too busy; try again later (tried 5 times)`,
     );
     expect(await left.list()).toEqual([]);
   });

@@ -56,7 +56,7 @@ describe.skipIf(!hasRegistry)("on the way from a registry (Debian's docker-regis
     );
     const store = emptyStore();
     expect(await failure(pullFrom(store, `${liar.host}/digits:v1`))).toBe(
-      `registry_corrupt: digits.pt of ${liar.host}/digits:v1 came with another content than its digest ${weights} stands for; nothing of it was kept. Pull again; if that does not help, push the model anew`,
+      `registry_corrupt: digits.pt of ${liar.host}/digits:v1 does not match its digest ${weights}; the received bytes were deleted. Pull again; if that does not help, push the model again`,
     );
     expect(await store.list()).toEqual([]);
     expect(await Bun.file(`${store.home}/index.json`).exists()).toBe(false);
@@ -86,7 +86,7 @@ describe.skipIf(!hasRegistry)("on the way from a registry (Debian's docker-regis
     );
     const store = emptyStore();
     const message = await failure(pullFrom(store, `${liar.host}/digits@${digest}`));
-    expect(message).toContain(`came with the digest ${digestOf(Buffer.from(body))}; expected ${digest}`);
+    expect(message).toContain(`has the digest ${digestOf(Buffer.from(body))}; expected ${digest}`);
     expect(await store.list()).toEqual([]);
   });
 
@@ -278,7 +278,7 @@ describe("what a registry sends", () => {
     const long = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 30 }] });
     await using registry = fakeRegistry(long);
     const message = await failure(pullFrom(emptyStore(), `${registry.host}/digits:v1`));
-    expect(message).toContain("sent less of a blob than it has");
+    expect(message).toContain("sent only a part of a blob");
     expect(message).toContain("(tried 5 times)");
   });
 
@@ -374,7 +374,7 @@ describe("a host that is no registry", () => {
     await using plain = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
     const host = `127.0.0.1:${plain.port}`;
     expect(await failure(pullFrom(emptyStore(), `${host}/digits:v1`, { isPlain: false }))).toBe(
-      `registry_unavailable: ${host} does not speak TLS; if it is a registry without it, on a network that you trust, add --plain-http`,
+      `registry_unavailable: ${host} does not speak TLS; if the registry has no TLS and you trust the network, add --plain-http`,
     );
   });
 

@@ -204,7 +204,7 @@ describe("an upload", () => {
     await putModel(store, "one", 250_000);
     await using server = await uploadServer({ faults: Array.from({ length: 20 }, () => "refuse" as const) });
     expect(await failure(pushTo(store, "digits:v1", `${server.host}/team/digits:v1`, { chunkBytes }))).toBe(
-      `registry_refused: ${server.host} did not take a part of an upload: 416 BLOB_UPLOAD_INVALID: chunk is too large (tried 5 times)`,
+      `registry_refused: ${server.host} refused a part of an upload: 416 BLOB_UPLOAD_INVALID: chunk is too large (tried 5 times)`,
     );
     expect(server.manifests).toEqual([]);
   });

@@ -27,7 +27,7 @@ describe("a reference to a registry", () => {
   test.each([
     ["digits:v1", "does not begin with a registry's host"],
     ["team/digits:v1", "does not begin with a registry's host"],
-    ["https://registry.example.com/digits", "leave out what stands before the host"],
+    ["https://registry.example.com/digits", "leave out the scheme before the host"],
     ["user@registry.example.com/digits", "is not a host"],
     ["registry.example.com:99999/digits", "is not a host"],
     ["registry.example.com:/digits", "is not a host"],

@@ -112,7 +112,7 @@ describe("on a full disk", () => {
       for (const name of ["one", "two"]) await put(name);
       await Bun.write(`${disk.path}/.partial/0123/blob`, new Uint8Array(100_000));
       await fill(`${disk.path}/full`);
-      expect(store.remove("one", { allTags: true })).toMatchObject({ left: [], freedBytes: expect.any(Number) });
+      expect(store.remove("one", { allTags: true })).toMatchObject({ remaining: [], freedBytes: expect.any(Number) });
       expect(await readdir(`${disk.path}/.partial`)).toEqual([]);
       expect((await store.list()).map(({ repository }) => repository)).toEqual(["two"]);
       await store.verify(await store.resolve("two"));

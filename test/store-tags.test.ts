@@ -109,11 +109,11 @@ describe("removing", () => {
     });
     const { size } = await store.resolve(one.reference);
     store.tag("digits", "digits:v1");
-    const left = [one.reference, "digits:v1"];
-    expect(store.remove("digits")).toEqual({ removed: ["digits:latest"], left, freedBytes: 0 });
+    const remaining = [one.reference, "digits:v1"];
+    expect(store.remove("digits")).toEqual({ removed: ["digits:latest"], remaining, freedBytes: 0 });
     const model = await store.resolve(one.reference);
     const { removed, freedBytes } = store.remove("digits:v1");
-    expect(removed).toEqual(left);
+    expect(removed).toEqual(remaining);
     // The layers are shared with the other model.
     expect(freedBytes).toBe(size - model.layers.reduce((sum, layer) => sum + layer.size, 0));
     expect((await failureOf(store.resolve("digits"))).message).toContain("(models: upscale)");

@@ -2,8 +2,8 @@
 import { SconceError } from "./errors.ts";
 
 /**
- * Matches stack frames inside a model's bundle. Its source map has paths relative to the model's folder; all other
- * frames have absolute paths.
+ * Matches stack frames inside a model's bundle. The bundle's source map has relative paths; all other frames have
+ * absolute paths.
  */
 const frame = /^ +at (?:.* \()?((?![\w-]+:|\/)[^():]+\.[cm]?[jt]sx?:\d+)(?::\d+)?\)?$/gm;
 

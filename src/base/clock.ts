@@ -1,9 +1,9 @@
-/** Time, so that tests can let it pass. */
+/** A clock that tests can replace. */
 
 export interface Clock {
-  /** Milliseconds that only go up. */
+  /** Monotonic time in milliseconds. */
   now(): number;
-  /** @returns cancels it */
+  /** @returns a function that cancels the task */
   after(delayMs: number, task: () => void): () => void;
 }
 
@@ -15,7 +15,7 @@ export const systemClock: Clock = {
   },
 };
 
-/** Its timers do not keep the process alive. */
+/** A clock whose timers do not keep the process alive. */
 export const monotonicClock: Clock = {
   now: () => performance.now(),
   after(delayMs, task) {

@@ -1,6 +1,6 @@
-/** The nearest of some known words to a misspelled one, for "did you mean". */
+/** Finds the known word nearest to a misspelled one, for "did you mean". */
 
-/** The word at the least edit distance from `given`, if that is at most a third of its length (and at least 1 edit). */
+/** The word with the least edit distance from `given`; at most a third of its letters, or one letter, may differ. */
 export function closest(given: string, known: Iterable<string>): string | undefined {
   let best: string | undefined;
   let bestDistance = Math.max(1, Math.floor(given.length / 3)) + 1;
@@ -12,8 +12,8 @@ export function closest(given: string, known: Iterable<string>): string | undefi
 }
 
 /**
- * Insertions, deletions, replacements and swaps of neighbours from `a` to `b`, where nothing that was swapped is edited again (optimal
- * string alignment, a restriction of Damerau 1964), three rows at a time.
+ * Insertions, deletions, replacements and swaps of neighbours from `a` to `b`. Swapped letters are not edited again
+ * (optimal string alignment, a restriction of Damerau 1964). Keeps three rows of the table.
  */
 function editDistance(a: string, b: string): number {
   let previous = Array.from({ length: b.length + 1 }, (_, column) => column);

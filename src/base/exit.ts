@@ -1,11 +1,13 @@
-/** The end of a process that has a model's code in it, which is not for that code to decide: it would take everybody's predictions with it. */
+/** Prevents a model's code from ending the server process, which would lose the predictions of all clients. */
 
-/** As `process.exit`, also once a model's code is there. */
+/** The original `process.exit`. */
 export const exitProcess: typeof process.exit = process.exit.bind(process);
 
-/** Lets `process.exit` throw from now on: a model that calls it fails with what it was called for, and nobody else does. */
-export function keepFromExit(): void {
+/** Makes `process.exit` throw, so that only the item whose code calls it fails. */
+export function forbidExit(): void {
   process.exit = (code) => {
-    throw new Error(`process.exit(${code ?? ""}) was called, which ends no process of a server: throw an error`);
+    throw new Error(
+      `process.exit(${code ?? ""}) was called, but a model must not end the server: throw an error instead`,
+    );
   };
 }

@@ -1,28 +1,28 @@
-/** Reads a JSON Schema (2020-12) as typed values. The server, the commands and the page in the browser share this reader. */
+/** Typed access to a JSON Schema (2020-12), shared by the server, the commands and the page in the browser. */
 import { isJson, isObject, type Json, targetOf } from "./json.ts";
 
 export type JsonSchema = Readonly<Record<string, unknown>>;
 export type JsonType = "string" | "number" | "integer" | "boolean" | "null" | "array" | "object";
 
-/** Keyword of a string that is the URL of a file, as of `image()` and `file()` fields. Its value is a `FileMark`. */
+/** Marks a string as the URL of a file, for `image()` and `file()` fields. The value is a `FileMark`. */
 export const FILE_KEYWORD = "x-sconce-file";
-/** Keyword of a string that is a data URI with the elements of a tensor, as of `ndarray()` fields. Its value is the tensor's dtype and shape. */
+/** Marks a string as a data URI with the elements of a tensor, for `ndarray()` fields. The value is the dtype and shape. */
 export const ARRAY_KEYWORD = "x-sconce-array";
 
 export interface FileMark {
-  /** As `audio/wav` or `audio/*`; empty for all. */
+  /** For example `audio/wav` or `audio/*`; empty accepts all types. */
   readonly mediaTypes: readonly string[];
 }
 
 const types: readonly JsonType[] = ["string", "number", "integer", "boolean", "null", "array", "object"];
-/** References deeper than this lead in a circle. */
+/** Deeper references are assumed to be circular. */
 const MAX_LEVELS = 16;
 
-/** One schema inside a document. A keyword that it lacks is read from its only part, if null is the only other one. */
+/** A schema inside a document. A missing keyword is read from its only part; a part for null does not count. */
 export class SchemaNode {
   readonly schema: JsonSchema;
   readonly #root: JsonSchema;
-  /** Nodes of the whole document: a schema within itself is one node. */
+  /** Nodes of the document by schema, so that a recursive schema has one node. */
   readonly #known: WeakMap<JsonSchema, SchemaNode>;
   #parts: readonly SchemaNode[] | undefined;
   #options: readonly SchemaNode[] | undefined;
@@ -35,58 +35,58 @@ export class SchemaNode {
     known.set(schema, this);
   }
 
-  /** @param document whose references lead to itself or into its `$defs` */
+  /** @param document a schema whose references stay inside it */
   static of(document: JsonSchema): SchemaNode {
     return new SchemaNode(document, document, new WeakMap());
   }
 
-  /** The schemas that this one combines or refers to; empty for a plain one. */
+  /** The schemas that this schema combines or refers to; empty for a plain schema. */
   get parts(): readonly SchemaNode[] {
     this.#parts ??= this.#findParts();
     return this.#parts;
   }
 
-  /** The plain schemas of which a value fits one, each of one type at most. */
+  /** The alternatives: plain schemas with at most one type each. */
   get options(): readonly SchemaNode[] {
     this.#options ??= this.#findOptions(new Set());
     return this.#options;
   }
 
-  /** The types that it takes; empty for all types. */
+  /** The accepted types; empty accepts all types. */
   get types(): ReadonlySet<JsonType> {
     const all = this.options.map((option) => option.#ownTypes());
     return new Set(all.some((some) => some.length === 0) ? [] : all.flat());
   }
 
-  /** Whether a value has to fit several schemas at once. */
+  /** Whether a value must match several schemas at once. */
   get isCombined(): boolean {
     return this.schema.allOf !== undefined;
   }
 
-  /** The values that it takes, where they are listed. */
+  /** The listed values of `const` and `enum`. */
   get values(): readonly Json[] {
     return this.options
       .flatMap(({ schema }) => ("const" in schema ? [schema.const] : listOf(schema.enum)))
       .filter(isJson);
   }
 
-  /** Whether it takes texts that are not listed. */
+  /** Whether it accepts strings outside `values`. */
   get takesAnyText(): boolean {
     return this.options.some((option) => option.types.has("string") && option.values.length === 0);
   }
 
-  /** The files that it takes, each as its URL; undefined if it takes none. */
+  /** The accepted files; undefined if it accepts none. */
   get file(): FileMark | undefined {
     const mark = this.options.map(({ schema }) => schema[FILE_KEYWORD]).find(isObject);
     return mark && { mediaTypes: listOf(mark.mediaTypes).filter(isText) };
   }
 
-  /** Whether it takes the bytes of a tensor's elements as a data URI. */
+  /** Whether it accepts a data URI with the elements of a tensor. */
   get takesArrayBytes(): boolean {
     return this.options.some(({ schema }) => isObject(schema[ARRAY_KEYWORD]));
   }
 
-  /** The declared fields of its objects, by name. */
+  /** The declared fields of objects, by name. */
   get fields(): ReadonlyMap<string, SchemaNode> {
     this.#fields ??= new Map(
       this.options.flatMap(({ schema: { properties } }) =>
@@ -98,30 +98,30 @@ export class SchemaNode {
     return this.#fields;
   }
 
-  /** Fields that none of its objects may lack. */
+  /** Fields that every accepted object must have. */
   get required(): readonly string[] {
     const [first = [], ...others] = this.options.map(({ schema }) => listOf(schema.required));
     const all = this.isCombined ? [first, ...others].flat() : first;
     return all.filter(isText).filter((name) => this.isCombined || others.every((list) => list.includes(name)));
   }
 
-  /** The schema of a field, declared or not; undefined if there may be no such field. */
+  /** The schema of a field, declared or not; undefined if the field is not allowed. */
   field(name: string): SchemaNode | undefined {
     return this.fields.get(name) ?? this.options.find((option) => option.others !== undefined)?.others;
   }
 
-  /** The schema of fields that are not declared; undefined if there may be none. */
+  /** The schema of undeclared fields; undefined if they are not allowed. */
   get others(): SchemaNode | undefined {
     const { additionalProperties } = this.schema;
     return additionalProperties === false ? undefined : this.#node(additionalProperties);
   }
 
-  /** Whether the names of its fields follow patterns. */
+  /** Whether field names are declared by patterns. */
   get hasPatterns(): boolean {
     return this.schema.patternProperties !== undefined;
   }
 
-  /** The schema of the elements of its lists, or of those behind `first`. */
+  /** The schema of list elements after `first`. */
   get items(): SchemaNode {
     const list = this.options.find((option) => option.#ownTypes().includes("array"));
     return this.#node(list?.schema.items);
@@ -137,7 +137,7 @@ export class SchemaNode {
     return tuple?.map((element: unknown) => this.#node(element));
   }
 
-  /** The schema of the element at a place of its lists. */
+  /** The schema of the list element at an index. */
   element(index: number): SchemaNode {
     return this.first?.[index] ?? this.items;
   }
@@ -163,16 +163,17 @@ export class SchemaNode {
     return isJson(value) ? value : undefined;
   }
 
-  /** Values that the author gives as examples. */
+  /** The author's examples. */
   get examples(): readonly Json[] {
     return listOf(this.schema.examples).filter(isJson);
   }
 
-  /** What an author says to the page with `.meta()`: whether it is left out, and the names of choices. */
+  /** Whether the author hides the field from the page with `.meta()`. */
   get isHidden(): boolean {
     return this.#keyword("hidden") === true;
   }
 
+  /** The author's labels of the choices, set with `.meta()`. */
   get enumNames(): readonly string[] {
     return listOf(this.#keyword("enumNames")).filter(isText);
   }

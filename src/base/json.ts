@@ -1,4 +1,4 @@
-/** JSON values: their types, and the questions that many places ask of them. */
+/** Types and helpers for JSON values. */
 
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
 export type JsonObject = { readonly [name: string]: Json };
@@ -13,12 +13,12 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** A JSON pointer (RFC 6901) to a place. */
+/** The JSON pointer (RFC 6901) of a path. */
 export function pointerTo(path: readonly PropertyKey[]): string {
   return path.map((part) => `/${String(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 }
 
-/** The value that a reference such as `#/$defs/tree` leads to; undefined where there is none. */
+/** Resolves a reference such as `#/$defs/tree`; undefined if the target is missing. */
 export function targetOf(reference: string, root: unknown): unknown {
   const parts = reference.split("/").slice(1);
   return parts

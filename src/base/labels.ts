@@ -1,25 +1,27 @@
-/** The values that labels of metrics have: few, and known beforehand, so that every series is there from the start. */
+/** Label values of metrics. All values are known in advance, so every series exists from the start. */
 import type { ErrorCode } from "./errors.ts";
 
-/**
- * Why a prediction or an input failed: its time was up, its client gave it up, the input or one of its files is wrong, the model failed, the device had
- * too little memory, the engine process ended, the server stopped, the outputs are too large, or the store cannot be written.
- */
+/** Why a prediction or an input failed. */
 export const failureReasons = [
   "timeout",
   "canceled",
   "input",
   "file",
   "model",
+  // The device has too little memory.
   "memory",
+  // The engine process ended.
   "engine",
+  // The server stopped.
   "stop",
+  // The outputs are too large.
   "size",
+  // The store cannot be written.
   "store",
 ] as const;
 export type FailureReason = (typeof failureReasons)[number];
 
-/** Of an input that failed with an error of this code; all others are the model's. */
+/** Reasons by error code. All other codes are faults of the model. */
 const reasons: Partial<Record<ErrorCode, FailureReason>> = {
   canceled: "canceled",
   timed_out: "timeout",
@@ -37,28 +39,28 @@ export function reasonOf(code: ErrorCode): FailureReason {
   return reasons[code] ?? "model";
 }
 
-/** Why a batch was sent to a runner when it was. */
+/** Why a batch was dispatched. */
 export const batchCauses = [
-  // As many items as go together.
+  // The batch has the maximum size.
   "full",
-  // A runner was idle, and no item was to wait for others.
+  // A runner was idle, and the batching delay is 0.
   "idle",
-  // The oldest item had waited for others as long as it may.
+  // The batching delay of the oldest item ended.
   "delay",
-  // The server stops: no other items will come.
+  // The server stops, so no more items will arrive.
   "drain",
-  // Of clients whose inputs failed before, whose turn comes after others'.
+  // Deprioritised items: earlier inputs of their clients failed.
   "late",
-  // A part of a batch that failed.
+  // A part of a failed batch.
   "part",
-  // A few items of predictions that had just come, beside batches of predictions with many.
+  // A small batch of new predictions, beside the batches of large predictions.
   "express",
-  // An item that may have ended the engine process, by itself.
+  // A single item that may have crashed the engine process.
   "alone",
 ] as const;
 export type BatchCause = (typeof batchCauses)[number];
 
-/** What a request was refused for, by status. */
+/** Reasons of refused requests, with their statuses. */
 export const refusals = {
   json: 400,
   encoding: 400,
@@ -76,7 +78,7 @@ export const refusals = {
   range: 416,
   inputs: 422,
   webhook: 422,
-  // The queue has too many inputs, too many bytes, or is too long for the request's time.
+  // The queue has too many inputs, has too many bytes, or would take longer than the request's time limit.
   queue: 429,
   bytes: 429,
   time: 429,
@@ -85,32 +87,32 @@ export const refusals = {
   drain: 503,
   engine: 503,
   store: 503,
-  // The queue of the replicas is away.
+  // The replicas' queue is not reachable.
   replicas: 503,
 } as const;
 export type Refusal = keyof typeof refusals;
 
 /**
- * Why the queue of the replicas did not do what it was told: it did not answer in time, cannot be reached, takes no writes as a replica of its own, has no
- * memory or disk left, or something else.
+ * Why a command of the replicas' queue failed: `away` means unreachable, `readonly` a Redis replica, `full` no memory or
+ * disk space.
  */
 export const queueFaults = ["timeout", "away", "readonly", "full", "other"] as const;
 export type QueueFault = (typeof queueFaults)[number];
 
-/** What became of a message to a webhook: told, tried again later, or never told. */
+/** Results of a webhook message: `told` is delivered, `failed` will be retried, `given_up` will not. */
 export const webhookResults = ["told", "failed", "given_up"] as const;
 export type WebhookResult = (typeof webhookResults)[number];
 
 export const stages = ["decode", "fetch", "preprocess", "queue", "forward", "postprocess", "encode"] as const;
 export type Stage = (typeof stages)[number];
 
-/** All that the server answers with, counted apart; any other would be a fault, and is counted with 500. */
+/** All statuses of the server. A status outside this list is a bug and counts as 500. */
 export const statuses = [
   200, 204, 206, 302, 304, 308, 400, 403, 404, 405, 408, 413, 415, 416, 422, 429, 500, 503,
 ] as const;
 export type Status = (typeof statuses)[number];
 
-/** The paths that are counted apart, with the statuses that each is expected to answer with. */
+/** Route labels, each with its possible statuses. */
 export const routes = {
   "/": [200, 302],
   "/predictions": [200, 400, 403, 408, 413, 415, 422, 429, 503],
@@ -133,7 +135,6 @@ export const routes = {
 } as const satisfies Record<string, readonly Status[]>;
 export type Route = keyof typeof routes;
 
-/** The route of a path. */
 export function routeOf(path: string): Route {
   const known = byPath.get(path);
   if (known !== undefined) return known;

@@ -1,11 +1,11 @@
-/** Bounds what clients can have written into the logs: one line of each kind a second. */
+/** Limits log lines that clients can cause: one line of each kind per second. */
 import { type Clock, monotonicClock } from "./clock.ts";
 
-/** Writes a line; `more` ends it, and says how many like it were left out. */
-type Write = (...more: readonly string[]) => void;
+/** Writes a line. `suffix` tells the number of suppressed lines. */
+type Write = (...suffix: readonly string[]) => void;
 
-interface LeftOut {
-  /** The last one. */
+interface Suppressed {
+  /** Writes the last suppressed line. */
   write: Write | undefined;
   count: number;
 }
@@ -14,40 +14,42 @@ const PERIOD_MS = 1000;
 
 export class LogLimit {
   readonly #clock: Clock;
-  /** Since a line of that kind was written, less than a second ago. */
-  readonly #leftOut = new Map<string, LeftOut>();
+  /** By kind, for kinds with a line in the last second. */
+  readonly #suppressed = new Map<string, Suppressed>();
 
   constructor(clock = monotonicClock) {
     this.#clock = clock;
   }
 
   /**
-   * Writes a line at once, unless one of its kind was written within the last second; then the last of that second is, at its end.
+   * Writes a line, unless the last second had a line of this kind. The last suppressed line is written when the second ends.
    *
-   * @param kind one of few: each is kept for a second
+   * @param kind one of a small set: each kind takes memory for a second
    */
   write(kind: string, write: Write): void {
-    const leftOut = this.#leftOut.get(kind);
-    if (leftOut === undefined) {
+    const suppressed = this.#suppressed.get(kind);
+    if (suppressed === undefined) {
       this.#begin(kind);
       write();
     } else {
-      leftOut.write = write;
-      leftOut.count += 1;
+      suppressed.write = write;
+      suppressed.count += 1;
     }
   }
 
   #begin(kind: string): void {
-    const leftOut: LeftOut = { write: undefined, count: 0 };
-    this.#leftOut.set(kind, leftOut);
+    const suppressed: Suppressed = { write: undefined, count: 0 };
+    this.#suppressed.set(kind, suppressed);
     this.#clock.after(PERIOD_MS, () => {
-      this.#leftOut.delete(kind);
-      if (leftOut.write === undefined) return;
+      this.#suppressed.delete(kind);
+      if (suppressed.write === undefined) return;
       this.#begin(kind);
-      leftOut.write(...(leftOut.count === 1 ? [] : [`(and ${leftOut.count - 1} more like it in the last second)`]));
+      suppressed.write(
+        ...(suppressed.count === 1 ? [] : [`(and ${suppressed.count - 1} more like it in the last second)`]),
+      );
     });
   }
 }
 
-/** One for all lines of this process. */
+/** The limit of this process. */
 export const logLimit = new LogLimit();

@@ -1,9 +1,9 @@
-/** Logging: one consola instance, for people by default, as JSON lines for programs. */
+/** Logging through one consola instance, as text for people or as JSON lines. */
 import { format as formatted, inspect } from "node:util";
 import { type ConsolaInstance, type ConsolaReporter, createConsola, LogLevels } from "consola";
 import { messageOf, SconceError } from "./errors.ts";
 
-/** From most to least; each shows itself and all after it. */
+/** From most to least verbose. */
 export const logLevels = ["trace", "debug", "info", "warning", "error"] as const;
 export type LogLevel = (typeof logLevels)[number];
 export const logFormats = ["text", "json"] as const;
@@ -17,7 +17,7 @@ const consolaLevels: Record<LogLevel, number> = {
   error: LogLevels.error,
 };
 
-/** What a line belongs to, as its last argument: members of a JSON line, `name=value` at the end of a text line. */
+/** Fields of a log line, passed as its last argument: members of a JSON line, or `name=value` at the end of a text line. */
 export class LogFields {
   readonly values: Readonly<Record<string, string | number | undefined>>;
 
@@ -31,7 +31,7 @@ export class LogFields {
   }
 }
 
-/** One JSON object a line: `time` (ISO 8601), `level`, `message`, `code` where an error has one, and the fields. */
+/** Each line is a JSON object with `time` (ISO 8601), `level`, `message`, the `code` of an error, and the fields. */
 const jsonReporter: ConsolaReporter = {
   log: ({ type, date, args }) => {
     const fields = args.find((arg) => arg instanceof LogFields)?.values;
@@ -45,7 +45,7 @@ const jsonReporter: ConsolaReporter = {
   },
 };
 
-/** Standard error with colours only where a terminal shows them: consola looks at standard output to decide that. */
+/** Standard error, with colours only on a terminal. consola alone would check standard output instead. */
 const output: NodeJS.WriteStream = Object.create(process.stderr, {
   write: {
     value: (text: string) => {
@@ -55,15 +55,15 @@ const output: NodeJS.WriteStream = Object.create(process.stderr, {
   },
 });
 
-/** Writes to standard error, so that a command's result on standard output can be piped on. */
+/** Writes to standard error, so that the result on standard output can be piped. */
 export const log: ConsolaInstance = createConsola({
   stdout: output,
   stderr: output,
-  // Shown where lines have a width; to write it takes 8 ms of each start.
+  // Only a terminal shows dates. Formatting the first one takes 8 ms of the start.
   formatOptions: { date: process.stderr.isTTY },
 });
 
-// As `debug`: consola adds a stack to lines of the type `trace`.
+// Writes `trace` lines as `debug`, because consola adds a stack to `trace`.
 const withoutStacks = (reporter: ConsolaReporter): ConsolaReporter => ({
   log: (line, context) => reporter.log(line.type === "trace" ? { ...line, type: "debug" } : line, context),
 });
@@ -76,17 +76,17 @@ export interface LogOptions {
 
 let current: LogOptions = { level: "info", format: "text" };
 
-/** As configured last: other processes of this server log alike. */
+/** The current options, for starting child processes with the same. */
 export function logOptions(): LogOptions {
   return current;
 }
 
-/** Whether log lines are JSON objects: then nothing else may be written to standard error. */
+/** Whether log lines are JSON. Then standard error must contain nothing else. */
 export function isLogJson(): boolean {
   return current.format === "json";
 }
 
-/** Whether lines of this level are written: what is logged for each request is not even formatted where they are not. */
+/** Whether lines of this level are written. Callers check this before they format a line for each request. */
 export function isLogged(level: LogLevel): boolean {
   return log.level >= consolaLevels[level];
 }
@@ -97,7 +97,7 @@ export function configureLog({ level, format }: LogOptions): void {
   if (format === "json") log.setReporters([jsonReporter]);
 }
 
-// A model's code writes to standard error, too. Once and for all, so that it stays behind what catches the console of a demo.
+// In JSON mode, console output of a model's code becomes log lines. Installed only once, below the console capture of demos.
 for (const method of ["warn", "error", "trace"] as const) {
   const original = console[method].bind(console);
   console[method] = (...values: unknown[]) => {

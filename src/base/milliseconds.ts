@@ -1,9 +1,9 @@
-/** A time for people: `0.12 ms`, `1.5 ms`, `120 ms`. */
+/** Formats a duration: `0.12 ms`, `1.5 ms`, `120 ms`. */
 export function milliseconds(ms: number): string {
   return `${rounded(ms)} ms`;
 }
 
-/** Two digits, and from 100 on all digits before the point; never an exponent. */
+/** Two significant digits, or an integer from 100; never an exponent. */
 export function rounded(value: number): string {
   return value >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(2)));
 }

@@ -1,20 +1,20 @@
-/** Reads NumPy's file format (`.npy`) in every version: for the command line and in a browser, where nothing but the language is there. */
+/** Reads all versions of NumPy's file format (`.npy`). Uses no platform APIs, so that it runs in browsers too. */
 
-/** Numbers, or true and false, nested once for each dimension. */
+/** Numbers or booleans, nested in one list per dimension. */
 export type Lists = number | boolean | readonly Lists[];
 
 type Read = (view: DataView, at: number) => number | boolean;
 
-/** Magic bytes, as a number and what follows it. */
+/** The magic bytes "\x93NUMPY", as a 32-bit and a 16-bit number. */
 const MAGIC = [0x934e554d, 0x5059] as const;
-/** Magic bytes and version. */
+/** Offset of the header length, after the magic bytes and the version. */
 const LENGTH_AT = 8;
-/** As many as NumPy's arrays have. */
+/** NumPy's limit. */
 const MAX_DIMENSIONS = 64;
-/** Beside four for each element: a file of a hundred bytes may be of the shape (10 ** 9, 0). */
+/** Allowed lists in addition to 4 per element. Limits shapes such as (10 ** 9, 0), whose file has a hundred bytes. */
 const MAX_SPARE_LISTS = 2 ** 20;
 
-/** By NumPy's names of little-endian dtypes. */
+/** Element sizes and readers by NumPy's little-endian dtype names. */
 const elements: ReadonlyMap<string, readonly [bytes: number, read: Read]> = new Map([
   ["<f2", [2, (view, at) => view.getFloat16(at, true)]],
   ["<f4", [4, (view, at) => view.getFloat32(at, true)]],
@@ -28,8 +28,8 @@ const elements: ReadonlyMap<string, readonly [bytes: number, read: Read]> = new 
 ] satisfies [string, [number, Read]][]);
 
 /**
- * @returns the array; undefined for what is not in NumPy's format
- * @throws Error that says why it cannot be read, and what to do in NumPy
+ * @returns the array; undefined if the magic bytes are missing
+ * @throws Error with the reason, and the fix in NumPy
  */
 export function listsOfNpy(bytes: Uint8Array): Lists | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -38,17 +38,17 @@ export function listsOfNpy(bytes: Uint8Array): Lists | undefined {
   const descr = /'descr': *'([^']*)'/.exec(header)?.[1];
   const order = /'fortran_order': *(True|False)/.exec(header)?.[1];
   const sizes = /'shape': *\(((?:\d+, *)*\d*)\)/.exec(header)?.[1];
-  if (order === undefined || sizes === undefined) throw new Error("its header is not one that NumPy writes");
+  if (order === undefined || sizes === undefined) throw new Error("its header is not valid");
   const [size, read] = elements.get(descr ?? "") ?? unknownType(descr);
   if (order === "True") throw new Error("it is in Fortran order; save numpy.ascontiguousarray(array)");
   const shape = sizes
     .split(",")
     .filter((each) => each.trim() !== "")
     .map(Number);
-  requireFewLists(shape);
+  limitLists(shape);
   const expected = shape.reduce((product, each) => product * each, size);
   const given = bytes.length - begin;
-  if (given !== expected) throw new Error(`it has ${given} bytes of elements where ${expected} belong`);
+  if (given !== expected) throw new Error(`it has ${given} bytes of elements; expected ${expected}`);
   let at = begin;
   const listAt = (depth: number): Lists => {
     if (depth < shape.length) return Array.from({ length: shape[depth] ?? 0 }, () => listAt(depth + 1));
@@ -58,8 +58,8 @@ export function listsOfNpy(bytes: Uint8Array): Lists | undefined {
   return listAt(0);
 }
 
-/** Each list takes memory, also one without elements, which no byte of the file stands for. */
-function requireFewLists(shape: readonly number[]): void {
+/** Limits the number of lists, because empty lists take memory but no bytes of the file. */
+function limitLists(shape: readonly number[]): void {
   if (shape.length > MAX_DIMENSIONS)
     throw new Error(`it has ${shape.length} dimensions; NumPy has at most ${MAX_DIMENSIONS}`);
   let [product, lists] = [1, 0];
@@ -71,7 +71,7 @@ function requireFewLists(shape: readonly number[]): void {
   throw new Error(`it has ${product} elements in ${lists} lists; save it in another shape than (${shape.join(", ")})`);
 }
 
-/** The length of the header has two bytes in version 1.0, and four in later ones. */
+/** The header length has two bytes in version 1.0, and four bytes in later versions. */
 function headerOf(view: DataView): { readonly header: string; readonly begin: number } {
   const lengthBytes = view.getUint8(6) === 1 ? 2 : 4;
   const from = LENGTH_AT + lengthBytes;
@@ -83,7 +83,7 @@ function headerOf(view: DataView): { readonly header: string; readonly begin: nu
 }
 
 function unknownType(descr: string | undefined): never {
-  if (descr === undefined) throw new Error("it holds records, and no array of numbers");
+  if (descr === undefined) throw new Error("it holds records; expected an array of numbers");
   const little = `<${descr.slice(1)}`;
   if (elements.has(little)) throw new Error(`its elements are big-endian; save array.astype("${little}")`);
   throw new Error(`it holds elements of NumPy's type ${descr}; save it as one of ${[...elements.keys()].join(", ")}`);

@@ -46,12 +46,12 @@ export function option<T>(declared: Option<T>): Option<T> {
   return declared;
 }
 
-/** Declares an option that is undefined unless given; `described` explains the default behaviour. */
+/** Declares an option whose default is undefined; `described` explains the default behaviour. */
 export function openOption<T>(declared: Omit<Option<T | undefined>, "default">): Option<T | undefined> {
   return { ...declared, default: undefined };
 }
 
-/** Declares a repeatable option, empty by default. Its variable has one value per line. */
+/** Declares a repeatable option, empty by default. The environment variable has one value per line. */
 export function listOption<T>(
   declared: Omit<Option<T>, "default" | "isList" | "parse"> & { readonly parse: z.ZodType<T, string> },
 ): Option<readonly T[]> {
@@ -140,7 +140,7 @@ export const flag = z
   .enum(["true", "false", "1", "0", ""], 'must be "true" or "false"')
   .transform((given) => given !== "false" && given !== "0");
 
-/** One of several words. */
+/** A word from a list. */
 export function choice<const V extends readonly string[]>(values: V) {
   return { valueHint: values.join("|"), parse: z.enum(values, `must be one of ${values.join(", ")}`) };
 }

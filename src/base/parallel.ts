@@ -1,4 +1,4 @@
-/** A few things at a time. */
+/** Runs async work on many items with a limited concurrency. */
 import { availableParallelism } from "node:os";
 
 export interface ParallelOptions {
@@ -7,8 +7,8 @@ export interface ParallelOptions {
 }
 
 /**
- * Does the work for each item, a few at a time. When one fails the others are aborted, and have ended when this rejects with the
- * first failure: nothing goes on behind it.
+ * Runs `work` for each item, `atOnce` at a time. After the first failure, the signal of the other tasks is aborted. The
+ * promise rejects with that failure when all tasks have settled.
  */
 export async function inParallel<T>(
   items: readonly T[],
@@ -17,11 +17,11 @@ export async function inParallel<T>(
 ): Promise<void> {
   const controller = new AbortController();
   const both = signal === undefined ? controller.signal : AbortSignal.any([signal, controller.signal]);
-  const left = items.values();
+  const remaining = items.values();
   let failure: { readonly error: unknown } | undefined;
   const worker = async () => {
     try {
-      for (const item of left) {
+      for (const item of remaining) {
         both.throwIfAborted();
         await work(item, both);
       }
@@ -34,10 +34,10 @@ export async function inParallel<T>(
   if (failure) throw failure.error;
 }
 
-/** Does work that other threads do, as much at a time as there are cores for it. The results are in the order of the items. */
+/** Runs work of other threads for each item, with as many tasks as cores. The results keep the order of the items. */
 export async function onAllCores<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
-  // One more than cores: reading and writing files leaves a core free.
+  // One more task than cores, because a task that reads or writes files uses no core.
   await inParallel([...items.entries()], { atOnce: availableParallelism() + 1 }, async ([i, item]) => {
     results[i] = await work(item);
   });

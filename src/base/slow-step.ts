@@ -1,4 +1,4 @@
-/** Says what a start waits for once that takes long: a line that counts the seconds on a terminal, one log line elsewhere. */
+/** Reports a slow step of the start: a line with the elapsed seconds on a terminal, or one log line. */
 import { isLogJson, log } from "./log.ts";
 
 const QUIET_MS = 2000;
@@ -11,7 +11,7 @@ interface SlowStepOptions {
   readonly writeLine?: (line: string) => void;
 }
 
-/** @param doing as in "Loading weights" */
+/** @param doing the activity, e.g. "Loading weights" */
 export async function slowStep<T>(doing: string, task: Promise<T>, options: SlowStepOptions = {}): Promise<T> {
   const { quietMs = QUIET_MS, terminal = process.stderr, writeLine = (line) => log.info(line) } = options;
   const begunMs = performance.now();

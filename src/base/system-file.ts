@@ -1,7 +1,7 @@
-/** What the system tells in files: those of /proc and /sys. */
+/** Reads files of /proc and /sys. */
 import { readFileSync } from "node:fs";
 
-/** Empty where there is no such file. */
+/** The content of the file; empty if it is missing. */
 export function systemText(path: string): string {
   try {
     return readFileSync(path, "utf8");

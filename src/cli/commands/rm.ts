@@ -46,8 +46,8 @@ sconce rm --all-tags digits:v1 flowers`,
         const result = store.remove(reference, { allTags: options.allTags });
         for (const removed of result.removed) console.log(`Untagged ${removed}`);
         freedBytes += result.freedBytes;
-        if (result.left.length > 0) {
-          log.info(`The model stays: its other tags are ${result.left.join(", ")}; --all-tags removes it`);
+        if (result.remaining.length > 0) {
+          log.info(`The model stays: its other tags are ${result.remaining.join(", ")}; --all-tags removes it`);
         }
       } catch (error) {
         if (!(error instanceof SconceError)) throw error;

@@ -23,9 +23,9 @@ export async function native(prepare: () => Promise<void>): Promise<Check[]> {
       gpu(there, isCuda),
     ];
   } catch (error) {
-    const found = error instanceof SconceError ? error.withoutMend : messageOf(error);
-    const mend = error instanceof SconceError ? error.mend : undefined;
-    return [fault("libtorch", found, mend ?? "name a libtorch with LIBTORCH"), gpu(there, true)];
+    const found = error instanceof SconceError ? error.problem : messageOf(error);
+    const fix = error instanceof SconceError ? error.fix : undefined;
+    return [fault("libtorch", found, fix ?? "name a libtorch with LIBTORCH"), gpu(there, true)];
   }
 }
 

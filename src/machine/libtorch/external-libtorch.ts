@@ -97,6 +97,6 @@ export function loadLibtorch(folder: string): void {
 }
 
 function unavailable(why: string): SconceError {
-  const mend = `${isExecutable ? "" : `install ${libtorchPackage}, or `}name a libtorch with LIBTORCH, such as the folder torch of Python's packages`;
-  return new SconceError("native_unavailable", why, { mend });
+  const fix = `${isExecutable ? "" : `install ${libtorchPackage}, or `}name a libtorch with LIBTORCH, such as the folder torch of Python's packages`;
+  return new SconceError("native_unavailable", why, { fix });
 }

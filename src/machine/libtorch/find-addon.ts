@@ -62,6 +62,6 @@ function addonsFolder(): string {
   }
 }
 
-function unavailable(message: string, mend: string, cause?: unknown): SconceError {
-  return new SconceError("native_unavailable", message, { mend, cause });
+function unavailable(message: string, fix: string, cause?: unknown): SconceError {
+  return new SconceError("native_unavailable", message, { fix, cause });
 }

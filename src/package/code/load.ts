@@ -2,7 +2,7 @@
 import * as zod from "zod";
 import { Model } from "../../author/define.ts";
 import { isNoFile, messageOf, SconceError } from "../../base/errors.ts";
-import { keepFromExit } from "../../base/exit.ts";
+import { forbidExit } from "../../base/exit.ts";
 
 const NAMESPACE = "sconce-model";
 const bundles = new Map<string, string>();
@@ -13,7 +13,7 @@ export const suppliedModules = ["sconce", "zod"] as const;
 
 /**
  * @param bundle an ES module whose default export comes from `defineModel`
- * @param id name of the bundle in stack traces; a different bundle with the same id is a different module
+ * @param id name of the bundle in stack traces; may be the same for several bundles
  * @throws SconceError `model_invalid` when the code throws or exports no model
  */
 export async function loadModel(bundle: string, id: string): Promise<Model> {
@@ -46,7 +46,7 @@ async function importBundle(key: string): Promise<{ readonly default?: unknown }
 }
 
 async function installModules(): Promise<void> {
-  keepFromExit();
+  forbidExit();
   const sconce = await import("../../index.ts");
   Bun.plugin({
     name: "sconce",

@@ -1,7 +1,4 @@
-/**
- * Finds npm packages with native code, which a bundle cannot contain. Such packages have an optional dependency for
- * each platform.
- */
+/** Finds npm packages with native code for each platform in optional dependencies. A bundle cannot contain native code. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";

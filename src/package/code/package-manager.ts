@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 
-const adding = [
+const addCommands = [
   ["package-lock.json", "npm install"],
   ["pnpm-lock.yaml", "pnpm add"],
   ["yarn.lock", "yarn add"],
@@ -10,12 +10,10 @@ const adding = [
   ["bun.lockb", "bun add"],
 ] as const;
 
-/**
- * The command that adds npm packages: npm's, unless this folder or a parent has another package manager's lock file.
- */
+/** The command that adds npm packages. Default: npm, if no folder up to the root has a lock file. */
 export function installCommand(dir: string): string {
-  const found = adding.find(([file]) => existsSync(join(dir, file)));
+  const found = addCommands.find(([file]) => existsSync(join(dir, file)));
   if (found !== undefined) return found[1];
-  const above = dirname(dir);
-  return above === dir ? "npm install" : installCommand(above);
+  const parent = dirname(dir);
+  return parent === dir ? "npm install" : installCommand(parent);
 }

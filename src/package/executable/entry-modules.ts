@@ -1,4 +1,4 @@
-/** Generates the entry modules of an executable. They import its embedded files and pass them to the program. */
+/** Generates the entry modules of an executable, which import the embedded files and start the program. */
 import { join } from "node:path";
 import type { CommandLineContents, Contents } from "./contents.ts";
 

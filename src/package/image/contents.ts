@@ -20,7 +20,7 @@ export const containerUser = { name: "sconce", uid: 65532, gid: 65532, home: "/h
 const programFolder = "opt/sconce";
 export const entrypoint = `/${programFolder}/server`;
 
-/** Entries that a base image would provide: system libraries, a user and writable folders. There is no shell. */
+/** Entries that a base image would provide, without a shell: system libraries, a user and writable folders. */
 export function runtimeEntries(libraries: readonly RuntimeLibrary[]): TarEntry[] {
   const { name, uid, gid, home } = containerUser;
   const text = (path: string, lines: readonly string[]): TarEntry => ({

@@ -63,7 +63,7 @@ export function imageLabels(model: PackagedModel): Record<string, string> {
   };
 }
 
-/** The base image's user, unless that is root. */
+/** The base image's user; sconce's own user if the base image runs as root. */
 function userOf(base: BaseImage | undefined): string {
   const user = base?.execution.User ?? "";
   return /^(root|0)?(:|$)/.test(user) ? `${containerUser.uid}:${containerUser.gid}` : user;

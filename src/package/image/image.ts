@@ -16,7 +16,7 @@ export interface ImageOptions extends LayerOptions {
   readonly home: string;
   readonly program: ImageProgram;
   readonly platform: Platform;
-  /** Its layers replace this machine's runtime libraries, as the lowest layers. */
+  /** Provides the lowest layers, instead of this machine's runtime libraries. */
   readonly base?: BaseImage | undefined;
   /** The image's name in the layout. */
   readonly name: string;

@@ -1,4 +1,4 @@
-/** The platform of an image: that of the current machine, because its libraries go into the image. */
+/** The platform of an image. An image contains libraries of this machine, so the platforms are the same. */
 import { SconceError } from "../../base/errors.ts";
 
 export interface Platform {

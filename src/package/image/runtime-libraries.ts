@@ -15,8 +15,8 @@ export interface RuntimeLibrary {
 const nameServices = ["libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2"];
 
 /**
- * All libraries that the linker finds for the files, except the files themselves. They go into the folder of the C
- * library, which the loader always searches.
+ * All libraries that the linker finds for the files, except the files themselves. In the image, all are in the C
+ * library's folder, which the loader always searches.
  * @param files executables and libraries, by soname
  * @throws SconceError `image_invalid` when a library is missing, or this machine's C library is not glibc
  */

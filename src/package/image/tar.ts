@@ -65,7 +65,7 @@ function padding(size: number): Uint8Array {
   return new Uint8Array((blockBytes - (size % blockBytes)) % blockBytes);
 }
 
-/** The header of an entry. A pax header before it holds values that are too long. */
+/** The header of an entry, preceded by a pax header if a value does not fit into its field. */
 function headers(entry: TarEntry, size: number, mtime: number): Uint8Array {
   const name = entry.kind === "folder" ? `${entry.path}/` : entry.path;
   const link = entry.kind === "link" ? entry.target : "";
@@ -96,7 +96,7 @@ function header({ name, link, mode, uid = 0, gid = 0, size, mtime, type }: Heade
   const block = Buffer.alloc(blockBytes);
   const octal = (value: number, at: number, length: number) =>
     block.write(value.toString(8).padStart(length - 1, "0"), at, "latin1");
-  // Names that are too long are cut here; the pax record has the full name.
+  // Long names are truncated; the pax record has the full name.
   block.set(Buffer.from(name).subarray(0, maxHeaderName), 0);
   octal(mode, 100, 8);
   octal(uid, 108, 8);

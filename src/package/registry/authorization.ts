@@ -1,23 +1,23 @@
-/** The `Authorization` header for one repository of a registry: name and password, or a token for which those are exchanged. */
+/** The `Authorization` header for one repository: a name and password, or a token from the registry's token server. */
 import { z } from "zod";
 import { oneLine, SconceError } from "../../base/errors.ts";
 import { boundedJson, chunksOf } from "../../machine/network/bounded-body.ts";
 import { type Credentials, findCredentials } from "./credentials.ts";
-import { type Manners, mannersOfService } from "./manners.ts";
+import { productOfService, type RegistryProduct } from "./products.ts";
 
 export interface AuthorizationOptions {
   readonly host: string;
   readonly repository: string;
-  /** What will be asked of the repository: `pull`, or `pull,push`. */
+  /** The actions to authorize: `pull`, or `pull,push`. */
   readonly actions: string;
   /** Other repositories to read from. */
   readonly alsoPull?: readonly string[] | undefined;
-  /** Where credentials are looked for. */
+  /** Environment that locates the credential files. */
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
-  readonly manners: Manners;
-  /** Whether the registry speaks http, so that its token server may, too. */
+  readonly product: RegistryProduct;
+  /** Whether the registry uses http; only then may its token server use http. */
   readonly isPlain: boolean;
-  /** As `fetch`, telling failures of the connection alike. */
+  /** A `fetch` that throws the registry's errors for failed connections. */
   send(url: URL, init: BunFetchRequestInit): Promise<Response>;
 }
 
@@ -27,7 +27,7 @@ interface Challenge {
   readonly parameters: Readonly<Record<string, string>>;
 }
 
-/** Token servers say `token`, `access_token`, or both. */
+/** Token servers send `token`, `access_token`, or both. */
 const tokenSchema = z.looseObject({ token: z.string().optional(), access_token: z.string().optional() });
 
 const maxTokenBytes = 256 * 1024;
@@ -35,61 +35,62 @@ const maxTokenBytes = 256 * 1024;
 export class Authorization {
   readonly #options: AuthorizationOptions;
   #header: string | undefined;
-  #renewing: Promise<void> | undefined;
-  /** The name that was used, for messages; never a secret. */
+  #renewal: Promise<void> | undefined;
+  /** The user name for messages; never a secret. */
   #user: string | undefined;
-  #lookedIn: readonly string[] = [];
-  #manners: Manners;
+  #credentialFiles: readonly string[] = [];
+  #product: RegistryProduct;
 
   constructor(options: AuthorizationOptions) {
     this.#options = options;
-    this.#manners = options.manners;
+    this.#product = options.product;
   }
 
-  /** To be sent with every request to the registry itself; undefined until it asks. */
+  /** The header of every request to the registry; undefined before the first challenge. */
   get header(): string | undefined {
     return this.#header;
   }
 
   /**
-   * Does what a 401 asks for, once for all requests that were sent with the same header.
+   * Gets a new header after a 401. Requests that failed with the same header share one renewal.
    *
    * @param challenge the answer's `WWW-Authenticate`
-   * @param sent the header that was refused
-   * @throws SconceError `registry_denied` when there is nothing else to try
+   * @param refused the header of the refused request
+   * @throws SconceError `registry_denied` when no credentials fit the challenge
    */
-  async answer(challenge: string | null, sent: string | undefined): Promise<void> {
-    if (this.#header !== sent) return;
-    this.#renewing ??= this.#renew(challenge ?? "").finally(() => {
-      this.#renewing = undefined;
+  async renew(challenge: string | null, refused: string | undefined): Promise<void> {
+    if (this.#header !== refused) return;
+    this.#renewal ??= this.#login(challenge ?? "").finally(() => {
+      this.#renewal = undefined;
     });
-    await this.#renewing;
+    await this.#renewal;
   }
 
-  /** What is to be said when access is refused, with the fix. */
+  /** The error for a refused request, with the fix. */
   denied(why: string): SconceError {
     const { host, repository, actions } = this.#options;
     const verb = actions.includes("push") ? "push to" : "pull";
-    const { product, hidesMissing, createFirst = "the name" } = this.#manners;
-    const hint = hidesMissing ? `${product} answers so, too, where ${repository} does not exist: ` : "";
-    const name = hidesMissing && actions.includes("push") ? createFirst.replace(/:.*/, "") : "the name";
+    const { name, hidesMissing, createFirst = "the name" } = this.#product;
+    const hint = hidesMissing ? `${name} gives the same answer if ${repository} does not exist: ` : "";
+    const checked = hidesMissing && actions.includes("push") ? createFirst.replace(/:.*/, "") : "the name";
     if (this.#user !== undefined) {
-      const message = `${host} does not let ${this.#user} ${verb} ${repository} (${why}); ${hint}check ${name}, or log in as another user: docker login ${host}`;
+      const message = `${host} does not let ${this.#user} ${verb} ${repository} (${why}); ${hint}check ${checked}, or log in as another user: docker login ${host}`;
       return new SconceError("registry_denied", message);
     }
-    const where = this.#lookedIn.length === 0 ? "" : `; none was found in ${this.#lookedIn.join(", ")}`;
-    const message = `${host} asks for a login to ${verb} ${repository} (${why})${where}: ${hint}check ${name}, or log in: docker login ${host}`;
+    const files = this.#credentialFiles;
+    const where = files.length === 0 ? "" : `; none was found in ${files.join(", ")}`;
+    const message = `${host} asks for a login to ${verb} ${repository} (${why})${where}: ${hint}check ${checked}, or log in: docker login ${host}`;
     return new SconceError("registry_denied", message);
   }
 
-  async #renew(text: string): Promise<void> {
+  async #login(text: string): Promise<void> {
     const challenges = parseChallenges(text);
     const { host, repository, env } = this.#options;
     const { found, files } = await findCredentials({ host, repository }, env);
-    this.#lookedIn = files;
+    this.#credentialFiles = files;
     this.#user = found && (found.kind === "password" ? found.username : "the user of the saved token");
     const bearer = challenges.find(({ scheme }) => scheme === "bearer");
-    this.#manners = mannersOfService(bearer?.parameters.service) ?? this.#manners;
+    this.#product = productOfService(bearer?.parameters.service) ?? this.#product;
     const basic = challenges.find(({ scheme }) => scheme === "basic");
     if (bearer) this.#header = `Bearer ${await this.#fetchToken(bearer, found)}`;
     else if (basic && found?.kind === "password") this.#header = basicHeader(found);
@@ -98,7 +99,7 @@ export class Authorization {
 
   async #fetchToken({ parameters }: Challenge, found: Credentials | undefined): Promise<string> {
     const { host, repository, actions, alsoPull = [], send } = this.#options;
-    const url = this.#realm(parameters.realm);
+    const url = this.#tokenServer(parameters.realm);
     const scopes = [`repository:${repository}:${actions}`, ...alsoPull.map((other) => `repository:${other}:pull`)];
     const service = parameters.service === undefined ? {} : { service: parameters.service };
     let answer: Response;
@@ -124,14 +125,14 @@ export class Authorization {
     throw new SconceError("registry_refused", `the token server of ${host} answered ${answer.status} without a token`);
   }
 
-  /** Where tokens come from is the registry's choice, but credentials are not sent in the clear where it speaks TLS. */
-  #realm(text: string | undefined): URL {
+  /** The registry chooses its token server. A registry with TLS may not choose one without: it receives the password. */
+  #tokenServer(realm: string | undefined): URL {
     const { host, isPlain } = this.#options;
-    const url = text !== undefined && URL.canParse(text) ? new URL(text) : undefined;
+    const url = realm !== undefined && URL.canParse(realm) ? new URL(realm) : undefined;
     if (url?.protocol === "https:" || (url?.protocol === "http:" && isPlain)) return url;
     throw new SconceError(
       "registry_refused",
-      `${host} names ${oneLine(JSON.stringify(text ?? ""))} as its token server; expected an https URL`,
+      `${host} names ${oneLine(JSON.stringify(realm ?? ""))} as its token server; expected an https URL`,
     );
   }
 }
@@ -140,7 +141,7 @@ function basicHeader({ username, password }: { readonly username: string; readon
   return `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
 }
 
-/** `Bearer realm="…",service="…", Basic realm="…"` (RFC 9110). Words are looked at from their beginnings alone: a header may be one long word. */
+/** Parses `Bearer realm="…",service="…", Basic realm="…"` (RFC 9110). Linear in time: a word is matched only from its start. */
 function parseChallenges(text: string): Challenge[] {
   const challenges: { scheme: string; parameters: Record<string, string> }[] = [];
   for (const [, scheme, name, quoted, plain] of text.matchAll(

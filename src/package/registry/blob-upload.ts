@@ -1,34 +1,34 @@
-/** Sends a blob to a registry in one request; after it was cut short, in chunks. */
+/** Uploads a blob to a registry: in one request, or in chunks after an interruption. */
 import { SconceError } from "../../base/errors.ts";
-import { Interruption } from "../../machine/network/retry.ts";
 import type { BlobRef } from "../store/blobs.ts";
 import type { Registry, RegistryAnswer, RegistryRequest } from "./registry.ts";
+import { Interruption } from "./retry.ts";
 
 export interface UploadOptions {
   readonly signal: AbortSignal;
-  /** The size of chunks; a registry may ask for larger ones. */
+  /** Size of chunks, unless the registry requires larger ones. */
   readonly chunkBytes: number;
-  /** Other repositories of the registry that may have the blob. */
+  /** Repositories of the registry from which it may mount the blob without an upload. */
   readonly mountFrom: readonly string[];
-  /** Told how much of the blob is sent. */
+  /** Called with the number of sent bytes. */
   onProgress(doneBytes: number): void;
 }
 
-/** The registry's side of an upload under way. */
+/** The registry's state of an unfinished upload. */
 interface Session {
-  /** Where the next request goes. */
+  /** Target of the next request. */
   readonly url: URL;
-  /** How much the registry has. */
+  /** Bytes that the registry has received. */
   readonly doneBytes: number;
   readonly chunkBytes: number;
 }
 
 /**
- * Sends the blob unless the registry has it.
+ * Uploads the blob unless the registry has it.
  *
- * @param path of its content
- * @returns whether it was sent
- * @throws SconceError as `Registry.ask` does
+ * @param source.path file with the blob's content
+ * @returns whether any bytes were sent
+ * @throws SconceError as `Registry.request` does
  */
 export async function uploadBlob(
   registry: Registry,
@@ -41,8 +41,8 @@ export async function uploadBlob(
   const attempt = async () => {
     session = session && (await upload.resume(session));
     if (session === undefined) {
-      // Also where an upload is gone: the registry may have got all, and only its answer was lost.
-      if (await upload.isThere()) return upload.hasSent;
+      // Checked after interruptions too: the upload may be complete, with only the answer lost.
+      if (await upload.isInRegistry()) return upload.hasSent;
       session = await upload.begin();
       if (session === undefined) return upload.hasSent;
     }
@@ -62,12 +62,11 @@ class Upload {
   readonly #blob: BlobRef;
   readonly #path: string;
   readonly #options: UploadOptions;
-  /** Whether a part of it was sent. */
   hasSent = false;
-  /** Where the registry did not take a chunk. */
-  #refusedAt: number | undefined;
-  #takesChunks = true;
-  /** To where it was sent, at the furthest. */
+  /** Offset of a chunk that the registry refused. */
+  #refusedFrom: number | undefined;
+  #supportsChunks = true;
+  /** Highest sent offset. */
   #sentBytes = 0;
 
   constructor(registry: Registry, { blob, path }: { blob: BlobRef; path: string }, options: UploadOptions) {
@@ -77,49 +76,49 @@ class Upload {
     this.#options = options;
   }
 
-  /** Not for a first try: some registries take small chunks only. */
+  /** False for the first try: one request is faster, and some registries accept only small chunks. */
   get isInChunks(): boolean {
-    return this.hasSent && this.#takesChunks;
+    return this.hasSent && this.#supportsChunks;
   }
 
-  isThere(): Promise<boolean> {
+  isInRegistry(): Promise<boolean> {
     const { digest, size } = this.#blob;
     return this.#ask(
       { method: "HEAD", target: `blobs/${digest}`, expected: [200, 404] },
-      // A web server that answers everything has a page of another size.
+      // A web server that answers every request sends a page of another size.
       ({ status, headers }) => status === 200 && Number(headers.get("content-length") ?? size) === size,
     );
   }
 
   /**
-   * Begins the upload, unless the registry can take the blob from another of its repositories, which sends nothing.
+   * Begins the upload, or mounts the blob from another repository.
    *
-   * @returns undefined when it has it now
+   * @returns undefined if the blob was mounted
    */
   async begin(): Promise<Session | undefined> {
     for (const from of this.#options.mountFrom) {
       try {
         return await this.#post(`?${new URLSearchParams({ mount: this.#blob.digest, from })}`);
       } catch (error) {
-        // What may not be read there is sent from here.
+        // Without access to that repository the blob is uploaded.
         if (!(error instanceof SconceError && error.code.startsWith("registry_"))) throw error;
       }
     }
     return this.#post("");
   }
 
-  /** Asks how much the registry has; undefined where the upload has to begin anew. */
+  /** Asks how many bytes the registry has; undefined if the upload has to start over. */
   async resume(session: Session): Promise<Session | undefined> {
     const request = { method: "GET", target: session.url, expected: [204, 200, 400, 404, 416] } as const;
     const found = await this.#ask(request, (answer) => {
       if (answer.status >= 400) return undefined;
       const doneBytes = receivedBytes(answer) ?? 0;
-      // It can't have what was never sent.
+      // A registry that claims more bytes than were sent is wrong.
       if (doneBytes > this.#sentBytes) return undefined;
       return { ...session, url: this.#location(answer, session.url), doneBytes };
     });
-    if (this.#refusedAt === undefined || (found && found.doneBytes > this.#refusedAt)) return found;
-    this.#takesChunks = false;
+    if (this.#refusedFrom === undefined || (found && found.doneBytes > this.#refusedFrom)) return found;
+    this.#supportsChunks = false;
     return undefined;
   }
 
@@ -138,15 +137,15 @@ class Upload {
     return this.#ask(request, async (answer) => {
       const doneBytes = answer.status >= 400 ? from : (receivedBytes(answer) ?? to);
       if (doneBytes > from && doneBytes <= to) return { ...session, url: this.#location(answer), doneBytes };
-      this.#refusedAt = from;
-      throw new Interruption(this.#notTaken((await answer.fault()).text));
+      this.#refusedFrom = from;
+      throw new Interruption(this.#partRefused((await answer.fault()).text));
     });
   }
 
-  /** Names the blob, and sends what is left of it. */
+  /** Sends the remaining bytes and the digest. */
   async finish({ url, doneBytes }: Session): Promise<void> {
     const target = new URL(url);
-    // Added to the text: reading the query and writing it anew would change what storage may have signed.
+    // Appended as text: reserializing the query could break a storage signature.
     target.search = `${url.search}${url.search === "" ? "?" : "&"}digest=${encodeURIComponent(this.#blob.digest)}`;
     this.hasSent = true;
     this.#sentBytes = this.#blob.size;
@@ -163,13 +162,13 @@ class Upload {
       expected: [201, 204, 404, 416],
     } as const;
     await this.#ask(request, async (answer) => {
-      if (answer.status >= 400) throw new Interruption(this.#notTaken((await answer.fault()).text));
+      if (answer.status >= 400) throw new Interruption(this.#partRefused((await answer.fault()).text));
     });
   }
 
   #post(query: string): Promise<Session | undefined> {
     const { host, repository } = this.#registry.remote;
-    const first = this.#registry.manners.createFirst ?? "it";
+    const first = this.#registry.product.createFirst ?? "it";
     const missing = `${host} has no repository ${repository}, and a push does not create it; create ${first} first`;
     const request = { method: "POST", target: `blobs/uploads/${query}`, expected: [201, 202], missing } as const;
     return this.#ask(request, (answer) => {
@@ -180,32 +179,35 @@ class Upload {
     });
   }
 
-  /** Once: what was cut short changes what is to be asked next. */
+  /** Without retries: after an interruption `resume` has to run first. */
   #ask<T>(request: RegistryRequest, read: (answer: RegistryAnswer) => T | Promise<T>): Promise<T> {
-    return this.#registry.askOnce({ ...request, signal: this.#options.signal }, read);
+    return this.#registry.requestOnce({ ...request, signal: this.#options.signal }, read);
   }
 
-  /** Where the upload goes on: a path, or a URL, perhaps of another host. */
+  /** The URL of the next request: the `Location` may be a path or a URL of another host. */
   #location({ headers, url }: RegistryAnswer, before?: URL): URL {
     const text = headers.get("location");
     if (text === null && before) return before;
     const location = text !== null && URL.canParse(text, url.href) ? new URL(text, url) : undefined;
     if (location?.protocol === "https:" || (location?.protocol === "http:" && url.protocol === "http:"))
       return location;
-    throw new SconceError("registry_refused", `${this.#registry.remote.host} does not say where an upload goes on`);
+    throw new SconceError(
+      "registry_refused",
+      `${this.#registry.remote.host} answered an upload without a usable Location`,
+    );
   }
 
   /**
-   * The registry has another part of the upload than expected, has forgotten it, or refuses a request of this size. The next try asks what
-   * it has: `fetch` sends a request again whose connection was just closing, so the registry can have all of it.
+   * The registry has another part of the upload than expected, dropped the upload, or refuses requests of this size. The
+   * next try asks for its state: `fetch` repeats a request when the connection closes, so the registry may have all of it.
    */
-  #notTaken(reason: string): SconceError {
+  #partRefused(reason: string): SconceError {
     const { host } = this.#registry.remote;
-    return new SconceError("registry_refused", `${host} did not take a part of an upload: ${reason}`);
+    return new SconceError("registry_refused", `${host} refused a part of an upload: ${reason}`);
   }
 }
 
-/** From `Range: 0-1023`. The reference registry says `0-0` of nothing, too. */
+/** Parses `Range: 0-1023`. The reference registry also sends `0-0` for an empty upload. */
 function receivedBytes({ headers }: RegistryAnswer): number | undefined {
   const last = /^(?:bytes=)?0-(\d+)$/.exec(headers.get("range") ?? "")?.[1];
   if (last === undefined) return undefined;

@@ -1,19 +1,19 @@
-/** Who to be for a registry: what `docker login` and its like left behind, in files or with a credential helper. */
+/** Finds credentials for a registry: in the files of `docker login` and similar tools, or from a credential helper. */
 import { readFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
 import { messageOf, SconceError } from "../../base/errors.ts";
-import { mannersOf } from "./manners.ts";
+import { productOf } from "./products.ts";
 
-/** A name with a password, or a token that stands for both at the registry's token server. */
+/** A user name and password, or an identity token for the registry's token server. */
 export type Credentials =
   | { readonly kind: "password"; readonly username: string; readonly password: string }
   | { readonly kind: "identity"; readonly token: string };
 
 export interface CredentialsLookup {
   readonly found: Credentials | undefined;
-  /** The files that were looked for, for people. */
+  /** The searched files, for messages. */
   readonly files: readonly string[];
 }
 
@@ -37,13 +37,13 @@ type Config = z.infer<typeof configSchema>;
 
 const helperAnswerSchema = z.looseObject({ Username: z.string(), Secret: z.string() });
 
-/** A helper may ask the user in a window of its own. */
+/** Long enough for a helper that shows a prompt to the user. */
 const HELPER_TIMEOUT_MS = 30_000;
 
 interface LookupContext {
   readonly file: string;
   readonly env: Environment;
-  /** For one answer of a helper. */
+  /** Time limit of a helper. */
   readonly timeoutMs: number;
 }
 
@@ -51,9 +51,9 @@ interface LookupContext {
 const tokenUser = "<token>";
 
 /**
- * Looks in `$REGISTRY_AUTH_FILE`, Docker's `config.json` and podman's `auth.json`, in this order.
+ * Searches `$REGISTRY_AUTH_FILE`, Docker's `config.json` and podman's `auth.json`, in this order.
  *
- * @throws SconceError `registry_denied` when a file or a helper can't be understood; it never tells a secret
+ * @throws SconceError `registry_denied` when a file or a helper's answer is invalid; the message has no secrets
  */
 export async function findCredentials(
   remote: { readonly host: string; readonly repository: string },
@@ -69,7 +69,7 @@ export async function findCredentials(
   return { found: undefined, files };
 }
 
-/** Where credentials are looked for, in this order. */
+/** The files that may have credentials, in search order. */
 export function credentialFiles(env: Environment = process.env): string[] {
   const { REGISTRY_AUTH_FILE, DOCKER_CONFIG, XDG_RUNTIME_DIR, HOME } = env;
   return [
@@ -92,13 +92,13 @@ async function readConfig(file: string): Promise<Config | undefined> {
   try {
     content = JSON.parse(text);
   } catch {
-    // Without the cause: what a parser says of a text may quote it.
+    // No `cause`: a parser's message may quote the secrets.
     throw denied(`${file} is not JSON; log in again, or correct it`);
   }
   const parsed = configSchema.safeParse(content);
   if (parsed.success) return parsed.data;
   const where = parsed.error.issues.map(({ path }) => path.join(".")).join(", ");
-  throw denied(`${file} is not a configuration of Docker: ${where} has another form; log in again, or correct it`);
+  throw denied(`${file} is not a Docker configuration: ${where} is invalid; log in again, or correct it`);
 }
 
 async function lookUp(
@@ -106,32 +106,32 @@ async function lookUp(
   { host, repository }: { readonly host: string; readonly repository: string },
   context: LookupContext,
 ): Promise<Credentials | undefined> {
-  const { logins = [host] } = mannersOf(host);
-  const hosts = logins.map(plainName);
-  const [server = host] = logins;
-  const own = Object.entries(config.credHelpers ?? {}).find(([key]) => hosts.includes(plainName(key)))?.[1];
-  if (own !== undefined) return askHelper(own, server, context);
+  const { loginKeys = [host] } = productOf(host);
+  const hosts = loginKeys.map(withoutScheme);
+  const [server = host] = loginKeys;
+  const helper = Object.entries(config.credHelpers ?? {}).find(([key]) => hosts.includes(withoutScheme(key)))?.[1];
+  if (helper !== undefined) return askHelper(helper, server, context);
   if (config.credsStore) {
     const found = await askHelper(config.credsStore, server, context);
     if (found) return found;
   }
   const auths = Object.entries(config.auths ?? {});
-  for (const name of hosts.flatMap((each) => namesOf(each, repository))) {
-    const entry = auths.find(([key]) => plainName(key) === name)?.[1];
+  for (const name of hosts.flatMap((each) => entryNames(each, repository))) {
+    const entry = auths.find(([key]) => withoutScheme(key) === name)?.[1];
     const found = entry && fromEntry(entry, context.file);
     if (found) return found;
   }
   return undefined;
 }
 
-/** What an entry may be named by, the nearest first: podman has them for repositories, too. */
-function namesOf(host: string, repository: string): string[] {
+/** Names of entries, most specific first: podman also stores logins for single repositories. */
+function entryNames(host: string, repository: string): string[] {
   const parts = repository.split("/");
   return [...parts.map((_, index) => [host, ...parts.slice(0, parts.length - index)].join("/")), host];
 }
 
-/** Docker has written URLs as keys: `https://registry.example.com/v1/`. */
-function plainName(key: string): string {
+/** The host and path of a key: older Docker versions wrote URLs such as `https://registry.example.com/v1/`. */
+function withoutScheme(key: string): string {
   return key.replace(/^https?:\/\//, "").replace(/\/(v[12]\/?)?$/, "");
 }
 
@@ -141,14 +141,14 @@ function fromEntry({ auth, username, password, identitytoken }: z.infer<typeof a
     const decoded = Buffer.from(auth, "base64").toString();
     const colon = decoded.indexOf(":");
     if (colon < 0) throw denied(`${file} has an "auth" that is not name and password; log in again`);
-    // Some tools fill the text up with zero bytes.
+    // Some tools pad the secret with zero bytes.
     const secret = decoded.slice(colon + 1).replace(/\0+$/, "");
     return { kind: "password", username: decoded.slice(0, colon), password: secret } as const;
   }
   return username ? ({ kind: "password", username, password: password ?? "" } as const) : undefined;
 }
 
-/** The protocol of `docker-credential-NAME get`: the host on standard input, JSON on standard output. */
+/** Runs `docker-credential-NAME get`, which reads the host from standard input and prints JSON. */
 async function askHelper(
   name: string,
   host: string,
@@ -156,8 +156,8 @@ async function askHelper(
 ): Promise<Credentials | undefined> {
   const program = `docker-credential-${name}`;
   const path = Bun.which(program, { PATH: env.PATH ?? "" });
-  if (path === null) throw denied(`${file} leaves credentials to ${program}, which is not on the PATH`);
-  // A session of its own has no terminal, so the helper cannot prompt there.
+  if (path === null) throw denied(`${file} names ${program} for credentials, but it is not on the PATH`);
+  // A detached process has no terminal, so the helper cannot prompt there.
   const child = Bun.spawn([path, "get"], {
     env,
     stdin: new Blob([host]),
@@ -165,7 +165,7 @@ async function askHelper(
     stderr: "ignore",
     detached: true,
   });
-  const timer = setTimeout(() => endGroup(child), timeoutMs);
+  const timer = setTimeout(() => killGroup(child), timeoutMs);
   const [output, code] = await Promise.all([child.stdout.text(), child.exited]).finally(() => clearTimeout(timer));
   if (child.signalCode === "SIGKILL") {
     throw denied(
@@ -177,19 +177,19 @@ async function askHelper(
     throw denied(`${program} failed for ${host} with code ${code}; try: echo ${host} | ${program} get`);
   }
   const answer = helperAnswerSchema.safeParse(parseJson(output));
-  if (!answer.success) throw denied(`${program} answered something else than Username and Secret as JSON`);
+  if (!answer.success) throw denied(`${program} did not print Username and Secret as JSON`);
   const { Username: username, Secret: secret } = answer.data;
   return username === tokenUser
     ? { kind: "identity", token: secret }
     : { kind: "password", username, password: secret };
 }
 
-/** Ends a helper with the programs that it started. */
-function endGroup({ pid }: Bun.Subprocess): void {
+/** Kills a helper and the programs that it started. */
+function killGroup({ pid }: Bun.Subprocess): void {
   try {
     process.kill(-pid, "SIGKILL");
   } catch {
-    // It has just ended by itself.
+    // The helper has already exited.
   }
 }
 

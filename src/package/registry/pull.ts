@@ -15,27 +15,27 @@ import { formatRemote } from "./remote-reference.ts";
 export interface PullOptions {
   readonly registry: Registry;
   readonly store: ModelStore;
-  /** What the model is called in the store. */
+  /** Name of the model in the store. */
   readonly repository: string;
   readonly tags: readonly string[];
-  /** Leaves out what a front does not need. */
+  /** Skips the layers that a front does not need. */
   readonly withoutWeights?: boolean;
-  /** Of the model that the store has by that name, complete: when the registry has no other one, nothing is done. */
-  readonly held?: string | undefined;
+  /** Digest of the complete model that the store has under this name. If the registry has the same, nothing is copied. */
+  readonly storedDigest?: string | undefined;
   readonly onProgress?: (progress: ReceiveProgress) => void;
 }
 
 export interface PullResult extends PutResult {
-  /** How many bytes of blobs came from the registry. */
+  /** Downloaded bytes of blobs. */
   readonly receivedBytes: number;
 }
 
-/** As many as the distribution spec has registries take. */
+/** The limit in the distribution spec. */
 const maxManifestBytes = 4 * 1024 * 1024;
 const blobsAtOnce = 3;
 
-/** What a registry may answer with; a manifest of another kind is named in the message that refuses it. */
-const accepted = [
+/** Includes types that sconce cannot use, so that the error can name them. */
+const acceptedTypes = [
   mediaTypes.manifest,
   mediaTypes.index,
   "application/vnd.docker.distribution.manifest.v2+json",
@@ -43,16 +43,17 @@ const accepted = [
 ].join(", ");
 
 /**
- * @throws SconceError `model_not_found`, `model_invalid`, `registry_…` as `Registry.ask`, `registry_corrupt`; then the store's
- * index is as it was
+ * After a failure the store's index is unchanged.
+ *
+ * @throws SconceError `model_not_found`, `model_invalid`, `registry_corrupt`, or `registry_…` as `Registry.request`
  */
 export async function pull(options: PullOptions): Promise<PullResult> {
-  const { registry, store, repository, tags, withoutWeights = false, held, onProgress } = options;
+  const { registry, store, repository, tags, withoutWeights = false, storedDigest, onProgress } = options;
   const { manifest, name } = await fetchManifest(registry);
   let receivedBytes = 0;
-  if (held !== undefined && held === digestOf(manifest)) {
-    const tag = generatedTag(held);
-    return { digest: held, tag, reference: `${repository}:${tag}`, receivedBytes };
+  if (storedDigest !== undefined && storedDigest === digestOf(manifest)) {
+    const tag = generatedTag(storedDigest);
+    return { digest: storedDigest, tag, reference: `${repository}:${tag}`, receivedBytes };
   }
   const put = await store.receive({
     repository,
@@ -83,12 +84,12 @@ async function fetchManifest(registry: Registry): Promise<{ manifest: Uint8Array
   const request = {
     method: "GET",
     target: `manifests/${wanted}`,
-    headers: { Accept: accepted },
+    headers: { Accept: acceptedTypes },
     expected: [200],
     missing: `no model ${name}`,
   } as const;
   const manifest = await registry
-    .ask(request, (answer) => readManifest(answer, name, remote.digest))
+    .request(request, (answer) => readManifest(answer, name, remote.digest))
     .catch(async (error: unknown) => {
       const isMissing = error instanceof SconceError && error.code === "model_not_found";
       throw isMissing ? new SconceError(error.code, error.message + (await knownTags(registry))) : error;
@@ -98,30 +99,30 @@ async function fetchManifest(registry: Registry): Promise<{ manifest: Uint8Array
 
 async function readManifest(answer: RegistryAnswer, name: string, digest: string | undefined): Promise<Uint8Array> {
   if (/html/.test(answer.headers.get("content-type") ?? "")) {
-    throw new SconceError("registry_refused", `${name}: its host answers with a web page; it is not a registry`);
+    throw new SconceError("registry_refused", `${name}: the host answers with a web page; it is not a registry`);
   }
   const manifest = await boundedBytes(answer.chunks(), maxManifestBytes);
   if (manifest === undefined) {
     throw new SconceError("model_invalid", `the manifest of ${name} has more than ${maxManifestBytes} bytes`);
   }
   const found = digestOf(manifest);
-  const promised = digest ?? answer.headers.get("docker-content-digest") ?? found;
-  if (promised === found) return manifest;
+  const expected = digest ?? answer.headers.get("docker-content-digest") ?? found;
+  if (expected === found) return manifest;
   throw new SconceError(
     "registry_corrupt",
-    `the manifest of ${name} came with the digest ${found}; expected ${oneLine(promised)}. Pull again; if that does not help, push the model anew`,
+    `the manifest of ${name} has the digest ${found}; expected ${oneLine(expected)}. Pull again; if that does not help, push the model again`,
   );
 }
 
 const tagsSchema = z.looseObject({ tags: z.array(z.string()).nullable() });
 limitFaults(tagsSchema, 0);
 
-/** What there is instead, where the registry says it. */
+/** The existing tags for the message about a missing one; empty if the registry does not list them. */
 async function knownTags(registry: Registry): Promise<string> {
   if (registry.remote.digest !== undefined) return "";
   const request = { method: "GET", target: "tags/list?n=10", expected: [200] } as const;
   try {
-    const content = await registry.askOnce(request, (answer) => boundedJson(answer.chunks(), maxManifestBytes));
+    const content = await registry.requestOnce(request, (answer) => boundedJson(answer.chunks(), maxManifestBytes));
     const tags = tagsSchema.parse(content).tags ?? [];
     return tags.length === 0 ? "" : ` ${oneLine(`(tags: ${tags.join(", ")})`)}`;
   } catch {

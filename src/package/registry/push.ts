@@ -1,5 +1,4 @@
 /** Copies a model from the store to a registry. */
-
 import { messageOf, oneLine, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { inParallel } from "../../base/parallel.ts";
@@ -15,14 +14,14 @@ export interface PushOptions {
   readonly registry: Registry;
   readonly store: ModelStore;
   readonly model: PackagedModel;
-  /** In the registry's repository. */
+  /** Tag in the registry. */
   readonly tag: string;
   readonly onProgress?: (progress: ReceiveProgress) => void;
   readonly chunkBytes?: number;
 }
 
 export interface PushResult {
-  /** How many blobs were sent; the registry had the others. */
+  /** The registry already had the other blobs. */
   readonly sentBlobs: number;
   readonly sentBytes: number;
   readonly blobs: number;
@@ -31,10 +30,10 @@ export interface PushResult {
 const blobsAtOnce = 3;
 
 /**
- * Sends the blobs that the registry lacks, and at last the manifest as it is in the store, byte for byte, so that digest and
+ * Sends the blobs that the registry lacks, then the manifest. The manifest is sent byte for byte, so the digest and the
  * generated tag stay the same.
  *
- * @throws SconceError `registry_…` as `Registry.ask`, `store_corrupt`
+ * @throws SconceError `registry_…` as `Registry.request`, `store_corrupt`
  */
 export async function push({ registry, store, model, tag, onProgress, chunkBytes }: PushOptions): Promise<PushResult> {
   const { config, layers } = model.manifest;
@@ -52,7 +51,7 @@ export async function push({ registry, store, model, tag, onProgress, chunkBytes
       { blob, path: store.blobPath(blob.digest) },
       {
         signal,
-        chunkBytes: chunkBytes ?? registry.manners.maxChunkBytes,
+        chunkBytes: chunkBytes ?? registry.product.maxChunkBytes,
         mountFrom: siblingsOf(model, registry.remote),
         onProgress: (doneBytes) => report(blob, doneBytes),
       },
@@ -64,8 +63,8 @@ export async function push({ registry, store, model, tag, onProgress, chunkBytes
   try {
     store.noteCopy(model, formatRemote({ ...registry.remote, tag: undefined, digest: undefined }));
   } catch (error) {
-    // The model is there, also when this store may not be written to; it is only not known as a place to take blobs from.
-    log.debug(`the store does not remember this push: ${messageOf(error)}`);
+    // A read-only store does not fail the push, but later pushes cannot mount blobs from this repository.
+    log.debug(`the push was not recorded in the store: ${messageOf(error)}`);
   }
   return {
     sentBlobs: sent.length,
@@ -74,7 +73,7 @@ export async function push({ registry, store, model, tag, onProgress, chunkBytes
   };
 }
 
-/** Other repositories of the registry in which the model is, as far as the store remembers. */
+/** Repositories of the registry with earlier copies of the model, as recorded in the store. */
 export function siblingsOf(model: PackagedModel, { host, repository }: RemoteReference): string[] {
   return model.copies
     .filter((copy) => copy.startsWith(`${host}/`) && copy !== `${host}/${repository}`)
@@ -91,18 +90,18 @@ async function putManifest({ registry, store, model, tag }: PushOptions): Promis
     body: manifest,
     expected: [200, 201, 202],
   } as const;
-  await registry.ask(request, ({ headers, status }) => {
+  await registry.request(request, ({ headers, status }) => {
     const found = headers.get("docker-content-digest");
     if (found === model.digest) return;
     if (found === null) {
-      // The spec asks for 201. A web server that answers everything with 200 has kept nothing.
+      // The spec requires 201. A web server that answers every request with 200 has stored nothing.
       if (status === 201) return;
       throw new SconceError(
         "registry_refused",
-        `${host} does not answer as a registry does (${status} to a manifest); check the name and the port`,
+        `${host} does not answer like a registry (${status} to a manifest); check the name and the port`,
       );
     }
-    const message = `${host} keeps ${repository}:${tag} with the digest ${oneLine(found)}; sent was ${model.digest}`;
+    const message = `${host} stored ${repository}:${tag} with the digest ${oneLine(found)}; expected ${model.digest}`;
     throw new SconceError("registry_corrupt", message);
   });
 }

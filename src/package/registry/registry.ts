@@ -1,73 +1,71 @@
-/** One repository of one registry over HTTP: authorized requests, redirects, and trying again (OCI distribution spec 1.1). */
+/** Client for one repository of a registry: authorization, redirects and retries (OCI distribution spec 1.1). */
 import { isNoFile, SconceError } from "../../base/errors.ts";
-import { Exchange, send } from "../../machine/network/exchange.ts";
 import type { Resolver } from "../../machine/network/name-resolver.ts";
-import { Interruption, Retry } from "../../machine/network/retry.ts";
+import { AllowedHosts } from "./allowed-hosts.ts";
 import { Authorization } from "./authorization.ts";
-import { type Manners, mannersOf } from "./manners.ts";
-import { Reach } from "./reach.ts";
-import { connectionError, type RegistryFault, readFault } from "./registry-errors.ts";
+import { Exchange, fetchPlain } from "./exchange.ts";
+import { connectionError, type RegistryFault, readFault } from "./fault.ts";
+import { productOf, type RegistryProduct } from "./products.ts";
 import type { RemoteReference } from "./remote-reference.ts";
+import { Interruption, Retry } from "./retry.ts";
 
 export interface RegistryOptions {
   readonly remote: RemoteReference;
-  /** What will be asked of the repository. */
+  /** The actions to authorize. */
   readonly actions: "pull" | "pull,push";
-  /** Other repositories of this registry, to take blobs from. */
+  /** Other repositories of this registry, for mounting blobs. */
   readonly alsoPull?: readonly string[];
-  /** Speaks http, without TLS. */
+  /** Whether to use http without TLS. */
   readonly isPlain: boolean;
   readonly signal: AbortSignal;
-  /** Where credentials are looked for; by default the process's own. */
+  /** Environment that locates the credential files; default: the process's. */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Before what was cut short is tried again for the first time. */
+  /** Delay before the first retry. */
   readonly retryDelayMs?: number;
-  /** The longest time without a byte sent or received. */
+  /** Longest time without a byte sent or received. */
   readonly silenceMs?: number;
-  /** By default those of the host. */
-  readonly manners?: Manners;
-  /** Finds the addresses of hosts that the registry names; by default that of the process. */
+  /** By default derived from the host. */
+  readonly product?: RegistryProduct;
+  /** Resolves the hosts that the registry names. */
   readonly resolver?: Resolver;
 }
 
 export interface RegistryRequest {
   readonly method: "HEAD" | "GET" | "POST" | "PATCH" | "PUT";
-  /** Below the repository, for example `manifests/v1`, or the URL of an upload. */
+  /** A path below the repository, for example `manifests/v1`, or the URL of an upload. */
   readonly target: string | URL;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Blob | Uint8Array;
-  /** Called with the bytes of a large body that are sent. */
+  /** Called with the number of sent bytes of a large body. */
   readonly onSent?: (bytes: number) => void;
-  /** The statuses that the caller understands; all others are errors. */
+  /** All other statuses are errors. */
   readonly expected: readonly number[];
-  /** What to say when it is not there (404). */
+  /** Message for 404. */
   readonly missing?: string;
-  /** Of the transfer that this is a part of; aborts the request. */
+  /** Aborts the request; default: the registry's signal. */
   readonly signal?: AbortSignal;
 }
 
-/** An answer whose body is read in pieces. */
 export interface RegistryAnswer {
   readonly status: number;
   readonly headers: Headers;
-  /** Where it was asked for at last, for what is relative to it. */
+  /** The URL after redirects, the base of a relative `Location`. */
   readonly url: URL;
   chunks(): AsyncIterable<Uint8Array>;
-  /** What the body says of an error. */
+  /** Reads the body as an error. */
   fault(): Promise<RegistryFault>;
 }
 
-const maxRedirects = 5;
 const maxLogins = 2;
 
 export class Registry {
   readonly remote: RemoteReference;
   readonly signal: AbortSignal;
-  readonly manners: Manners;
+  readonly product: RegistryProduct;
   readonly #base: URL;
   readonly #isPlain: boolean;
   readonly #authorization: Authorization;
-  readonly #reach: Reach;
+  readonly #allowedHosts: AllowedHosts;
   readonly #retryDelayMs: number;
   readonly #silenceMs: number;
   #hasAnswered = false;
@@ -76,10 +74,10 @@ export class Registry {
     const { host, repository } = options.remote;
     this.remote = options.remote;
     this.signal = options.signal;
-    this.manners = options.manners ?? mannersOf(host);
+    this.product = options.product ?? productOf(host);
     this.#isPlain = options.isPlain;
-    this.#base = new URL(`${this.#isPlain ? "http" : "https"}://${this.manners.apiHost ?? host}/v2/${repository}/`);
-    this.#reach = new Reach(this.#base.hostname, options.resolver);
+    this.#base = new URL(`${this.#isPlain ? "http" : "https"}://${this.product.apiHost ?? host}/v2/${repository}/`);
+    this.#allowedHosts = new AllowedHosts(this.#base.hostname, options.resolver);
     this.#retryDelayMs = options.retryDelayMs ?? 500;
     this.#silenceMs = options.silenceMs ?? 60_000;
     this.#authorization = new Authorization({
@@ -88,23 +86,23 @@ export class Registry {
       actions: options.actions,
       alsoPull: options.alsoPull,
       env: options.env,
-      manners: this.manners,
+      product: this.product,
       isPlain: this.#isPlain,
       send: (url, init) => this.#sendForToken(url, init),
     });
   }
 
   /**
-   * Asks until there is an answer, and gives what `read` makes of it. What `read` throws is thrown as it is.
+   * Sends a request, with retries, and returns the result of `read`. Errors of `read` pass through.
    *
    * @throws SconceError `registry_unavailable`, `registry_denied`, `registry_refused`
    */
-  async ask<T>(request: RegistryRequest, read: (answer: RegistryAnswer) => T | Promise<T>): Promise<T> {
-    return this.retry(request.signal).run(() => this.askOnce(request, read));
+  async request<T>(request: RegistryRequest, read: (answer: RegistryAnswer) => T | Promise<T>): Promise<T> {
+    return this.retry(request.signal).run(() => this.requestOnce(request, read));
   }
 
-  /** The same, once: what a second try might better is thrown as an `Interruption`. */
-  async askOnce<T>(request: RegistryRequest, read: (answer: RegistryAnswer) => T | Promise<T>): Promise<T> {
+  /** Sends a request without retries. Throws an `Interruption` if a retry may help. */
+  async requestOnce<T>(request: RegistryRequest, read: (answer: RegistryAnswer) => T | Promise<T>): Promise<T> {
     await using exchange = await this.#exchange(request, request.signal ?? this.signal);
     const { response, url } = exchange;
     if (!request.expected.includes(response.status)) throw await this.#refusal(request, response);
@@ -121,7 +119,7 @@ export class Registry {
     return new Retry({ signal, firstDelayMs: this.#retryDelayMs });
   }
 
-  /** Whether this host answers as registries do, for a better message than "404". */
+  /** Whether this host answers like a registry; for a better message than "404". */
   async isRegistry(): Promise<boolean> {
     const request = { method: "GET", target: new URL("/v2/", this.#base), expected: [] } as const;
     await using exchange = await this.#exchange(request, this.signal);
@@ -130,9 +128,9 @@ export class Registry {
     return isNamed || response.status === 401 || (response.ok && !/html/.test(contentType(response)));
   }
 
-  /** @throws SconceError `registry_refused` for a URL that this registry must not lead to */
-  async #checkReach(url: URL): Promise<void> {
-    if (await this.#reach.includes(url, this.signal)) return;
+  /** @throws SconceError `registry_refused` if this registry must not send its clients to the URL */
+  async #checkHost(url: URL): Promise<void> {
+    if (await this.#allowedHosts.allows(url, this.signal)) return;
     throw this.#refused(`leads to ${url.host}, which is in a private network; a public registry must not`);
   }
 
@@ -145,22 +143,22 @@ export class Registry {
       if (response.status !== 401 || url.origin !== this.#base.origin || logins === maxLogins) return exchange;
       const fault = await readFault(response);
       await exchange[Symbol.asyncDispose]();
-      // A second login helps where the header was another request's, or had expired.
+      // A second login helps if another request set the header, or the token expired.
       const isRefused = logins === maxLogins - 1 && authorization === this.#authorization.header;
       if (isRefused) throw this.#authorization.denied(fault.text);
-      await this.#authorization.answer(response.headers.get("www-authenticate"), authorization);
+      await this.#authorization.renew(response.headers.get("www-authenticate"), authorization);
     }
   }
 
   async #open(request: RegistryRequest, authorization: string | undefined, signal: AbortSignal): Promise<Exchange> {
     const { method, headers, body, onSent } = request;
     const url = new URL(request.target, this.#base);
-    await this.#checkReach(url);
+    await this.#checkHost(url);
     const exchange = await Exchange.open(
       {
         method,
         url,
-        // Blobs are often on another host, behind signed URLs: it gets no login.
+        // Blobs are often on another host behind signed URLs. That host must not receive the credentials.
         headers: ({ origin }) => ({
           ...headers,
           ...(origin === this.#base.origin && authorization !== undefined && { Authorization: authorization }),
@@ -171,10 +169,9 @@ export class Registry {
       {
         signal,
         silenceMs: this.#silenceMs,
-        maxRedirects,
-        checkRedirect: (to) => this.#checkReach(to),
+        checkRedirect: (to) => this.#checkHost(to),
         failure: (from, error) => this.#failure(from, error),
-        refusedRedirect: (_, why) => this.#refused(why),
+        refusedRedirect: (why) => this.#refused(why),
       },
     );
     this.#hasAnswered = true;
@@ -182,22 +179,22 @@ export class Registry {
   }
 
   async #sendForToken(url: URL, init: BunFetchRequestInit): Promise<Response> {
-    await this.#checkReach(url);
+    await this.#checkHost(url);
     const signal = AbortSignal.any([this.signal, AbortSignal.timeout(this.#silenceMs)]);
-    return send(url, { ...init, signal }).catch((error: unknown) => {
+    return fetchPlain(url, { ...init, signal }).catch((error: unknown) => {
       throw this.#failure(url, error);
     });
   }
 
-  /** What a fetch or a body ended with: the abort's reason, a fault of this machine, or of the connection. */
+  /** Converts an error of a request or body. @throws the abort's reason */
   #failure(url: URL, error: unknown): unknown {
     this.signal.throwIfAborted();
     if (error instanceof SconceError || error instanceof Interruption) return error;
     if (isNoFile(error)) {
-      return new SconceError("store_corrupt", "a file of the model was removed from the store while it was sent");
+      return new SconceError("store_corrupt", "a file of the model was removed from the store during the upload");
     }
     const known = connectionError(url, this.#isPlain, error);
-    // A name or port that never answered is likelier to be misspelled than to be restarting.
+    // No retries for a host that never answered: its name or port is probably misspelled.
     return this.#hasAnswered ? new Interruption(known) : known;
   }
 
@@ -206,7 +203,7 @@ export class Registry {
     if (response.status === 401 || response.status === 403) return this.#authorization.denied(fault.text);
     const { host, repository } = this.remote;
     if (response.status === 429 || response.status >= 500) {
-      const message = `${host} can't answer for ${repository} now: ${fault.text}; try again later`;
+      const message = `${host} can't serve ${repository} now: ${fault.text}; try again later`;
       return new Interruption(new SconceError("registry_unavailable", message), retryAfterMs(response));
     }
     if (fault.code === undefined && response.status === 404 && !(await this.isRegistry())) {
@@ -216,8 +213,8 @@ export class Registry {
     return this.#refused(`refused a request for ${repository}: ${fault.text}`);
   }
 
-  #refused(what: string): SconceError {
-    return new SconceError("registry_refused", `${this.remote.host} ${what}`);
+  #refused(message: string): SconceError {
+    return new SconceError("registry_refused", `${this.remote.host} ${message}`);
   }
 }
 

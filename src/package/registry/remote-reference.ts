@@ -1,13 +1,12 @@
-/** References to models in registries, as other registry tools spell them: `HOST[:PORT]/repository[:tag]` or `…@sha256:…`. */
+/** References to models in registries, in the usual syntax: `HOST[:PORT]/repository[:tag]` or `…@sha256:…`. */
 import { SconceError } from "../../base/errors.ts";
 import { parseReference, type Reference } from "../store/reference.ts";
-import { mannersOf, usualHost } from "./manners.ts";
+import { canonicalHost, productOf } from "./products.ts";
 
 export interface RemoteReference {
-  /** With its port, where one was given. */
+  /** Includes the port, if given. */
   readonly host: string;
   readonly repository: string;
-  /** The tag, or the digest of a manifest; undefined where neither was given. */
   readonly tag: string | undefined;
   readonly digest: string | undefined;
 }
@@ -15,19 +14,19 @@ export interface RemoteReference {
 const hostPattern = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?$/;
 const example = "registry.example.com/team/digits:v1";
 
-/** Whether a reference begins with a registry's host. */
+/** Whether the first part is a host, that is `localhost` or a name with a dot or port. `team/digits` has no host. */
 export function isRemote(text: string): boolean {
   const [host = "", rest] = text.split("/", 2);
   return rest !== undefined && ((/[.:]/.test(host) && !/^\.\.?$/.test(host)) || host === "localhost");
 }
 
 /**
- * Reads a reference whose first part is a host: one with a dot or a port, or `localhost`, so that `team/digits` is not taken for one.
+ * Parses a reference that `isRemote` accepts.
  *
- * @throws SconceError `usage` naming the part that is misspelled and what is allowed
+ * @throws SconceError `usage` naming the misspelled part and the allowed syntax
  */
 export function parseRemoteReference(text: string): RemoteReference {
-  if (/^[a-z]+:\/\//i.test(text)) throw misspelled(text, "leave out what stands before the host");
+  if (/^[a-z]+:\/\//i.test(text)) throw misspelled(text, "leave out the scheme before the host");
   const slash = text.indexOf("/");
   const host = text.slice(0, Math.max(slash, 0));
   if (!isRemote(text)) throw misspelled(text, "it does not begin with a registry's host");
@@ -36,18 +35,17 @@ export function parseRemoteReference(text: string): RemoteReference {
   if (!isHost) throw misspelled(text, `${JSON.stringify(host)} is not a host`);
   const rest = text.slice(slash + 1);
   const reference: Reference = parseReference(rest);
-  const usual = usualHost(host);
-  const { officialOwner } = mannersOf(usual);
+  const canonical = canonicalHost(host);
+  const { officialOwner } = productOf(canonical);
   const isOfficial = officialOwner !== undefined && !reference.repository.includes("/");
   return {
-    host: usual,
+    host: canonical,
     repository: isOfficial ? `${officialOwner}/${reference.repository}` : reference.repository,
     tag: "tag" in reference && rest !== reference.repository ? reference.tag : undefined,
     digest: "digest" in reference ? reference.digest : undefined,
   };
 }
 
-/** The reference as it is typed. */
 export function formatRemote({ host, repository, tag, digest }: RemoteReference): string {
   const end = digest === undefined ? (tag === undefined ? "" : `:${tag}`) : `@${digest}`;
   return `${host}/${repository}${end}`;

@@ -11,7 +11,7 @@ export interface BlobRef {
   readonly size: number;
 }
 
-/** A blob that is already in the store, or in a staged file that only needs a rename. */
+/** A blob in the store, or in a staged file that only needs a rename. */
 export interface StagedBlob extends BlobRef {
   readonly stagedPath?: string;
 }

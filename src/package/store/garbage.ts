@@ -1,4 +1,4 @@
-/** Garbage collection: finds the blobs that are still referenced. */
+/** Garbage collection: finds all referenced blobs. */
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import type { Blobs } from "./blobs.ts";

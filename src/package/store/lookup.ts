@@ -1,4 +1,4 @@
-/** Finds the index entry of a reference, and explains a reference that has none. */
+/** Finds the index entry of a reference. Error messages list the existing models or tags. */
 import { closest } from "../../base/closest.ts";
 import { SconceError } from "../../base/errors.ts";
 import { programName } from "../../machine/processes/program-name.ts";
@@ -30,10 +30,10 @@ export function findEntry(entries: readonly IndexEntry[], reference: Reference |
 }
 
 /**
- * The newest build of a folder, or of the only repository of the store. The newest build of several repositories is no
- * answer: another project may have built it.
- * @param folder a digest, as entries have it
- * @throws SconceError `usage`, listing the models, when neither is there
+ * The newest build of a folder. Otherwise the newest build of the store, if the store has only one repository: with
+ * several, another project may have built it.
+ * @param folder the folder's digest, as in index entries
+ * @throws SconceError `usage`, listing the models, if the store has several repositories
  */
 export function findUnnamed(entries: readonly IndexEntry[], folder: string, home: string): IndexEntry {
   const ofFolder = newest(entries.filter((entry) => entry.folder === folder));
@@ -44,7 +44,7 @@ export function findUnnamed(entries: readonly IndexEntry[], folder: string, home
   throw new SconceError("usage", `the store has ${known.length} models; ${fix} (models: ${listed(known)})`);
 }
 
-/** The entry with the latest build time. Of several with the same time, the last in the file wins. */
+/** The entry with the latest build time. If several have the same time, the last in the file wins. */
 export function newest(entries: readonly IndexEntry[]): IndexEntry | undefined {
   const time = (entry: IndexEntry) => entry.created?.getTime() ?? 0;
   return entries.reduce<IndexEntry | undefined>(
@@ -55,8 +55,8 @@ export function newest(entries: readonly IndexEntry[]): IndexEntry | undefined {
 
 function withGeneratedTag(entry: IndexEntry, entries: readonly IndexEntry[]): IndexEntry {
   const tag = generatedTag(entry.digest);
-  const isThere = entries.some((other) => other.repository === entry.repository && other.tag === tag);
-  return isThere ? { ...entry, tag } : entry;
+  const hasTag = entries.some((other) => other.repository === entry.repository && other.tag === tag);
+  return hasTag ? { ...entry, tag } : entry;
 }
 
 function noRepository(entries: readonly IndexEntry[], repository: string): SconceError {

@@ -50,7 +50,7 @@ export interface StagedPackage {
 
 /**
  * Stages all blobs of a model in `folder`. Equal content gives an identical manifest.
- * @param reuse whether blobs that are already in the store are not copied
+ * @param reuse whether to skip copies of blobs in the store
  * @throws SconceError `model_invalid`, or the signal's reason when it is aborted
  */
 export async function stagePackage(

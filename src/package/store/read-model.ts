@@ -1,7 +1,4 @@
-/**
- * Reads and validates the manifest and config of a packaged model. They may come from a registry, so they are untrusted
- * input.
- */
+/** Reads and validates manifests and configs of packaged models. Documents from a registry are untrusted input. */
 import { z } from "zod";
 import { SconceError } from "../../base/errors.ts";
 import { programName } from "../../machine/processes/program-name.ts";
@@ -69,7 +66,7 @@ export function checkConfig(content: unknown, name: string): ModelConfig {
   return parse(modelConfigSchema, content, name, "config");
 }
 
-/** Layers that were left out when a front pulled the model. Locally built models are never incomplete. */
+/** Layers that a front skipped when it pulled the model. Locally built models are never incomplete. */
 export function lackingLayers<L extends BlobRef & { readonly mediaType: LayerMediaType }>(
   blobs: Blobs,
   { copies = [] }: Pick<IndexEntry, "copies">,
@@ -78,7 +75,7 @@ export function lackingLayers<L extends BlobRef & { readonly mediaType: LayerMed
   return copies.length === 0 ? [] : layers.filter((layer) => isForWorkers(layer) && blobs.lacks(layer));
 }
 
-/** The error for running or copying a model that was pulled without weights. */
+/** The error for running or copying a model without weights. */
 export function withoutWeights({ repository, tag, digest, copies: [copy] = [] }: IndexEntry): SconceError {
   return new SconceError(
     "model_not_found",

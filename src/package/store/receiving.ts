@@ -71,7 +71,7 @@ export function missingBytes(blobs: Blobs, options: ReceiveOptions, folder: stri
 /**
  * Downloads all blobs of a model into `folder` and resumes partial downloads. Blobs in the store are verified instead
  * of downloaded.
- * @param reuse whether blobs that are already in the store are not downloaded
+ * @param reuse whether to skip downloads of blobs in the store
  * @throws SconceError `registry_corrupt`, `model_invalid`, errors of `fill`, or the signal's reason
  */
 export async function stageReceived(
@@ -138,7 +138,7 @@ async function receiveBlob(blob: BlobRef, { folder, title, options, signal, onPr
     if (wasFound) continue;
     throw new SconceError(
       "registry_corrupt",
-      `${title} of ${options.name} came with another content than its digest ${blob.digest} stands for; nothing of it was kept. Pull again; if that does not help, push the model anew`,
+      `${title} of ${options.name} does not match its digest ${blob.digest}; the received bytes were deleted. Pull again; if that does not help, push the model again`,
       { cause: failure },
     );
   }

@@ -38,10 +38,10 @@ export interface PutResult {
 }
 
 export interface RemoveResult {
-  /** References that were removed. */
+  /** Removed references. */
   readonly removed: readonly string[];
   /** References in the same repository that still point to the model. */
-  readonly left: readonly string[];
+  readonly remaining: readonly string[];
   /** Disk space freed; 0 while another tag keeps the model. */
   readonly freedBytes: number;
 }
@@ -88,7 +88,10 @@ export class ModelStore {
         return { digest, tag, reference: `${repository}:${tag}` };
       }
     }
-    throw new SconceError("store_corrupt", `files of ${repository} went away while it was built; build it again`);
+    throw new SconceError(
+      "store_corrupt",
+      `another process removed files of ${repository} during the build; build it again`,
+    );
   }
 
   /**
@@ -112,7 +115,7 @@ export class ModelStore {
   async #receive(options: ReceiveOptions, digest: string): Promise<PutResult> {
     const { repository } = options;
     using workspace = this.#openWorkspace(digest.slice("sha256:".length));
-    this.#makeRoom(missingBytes(this.#blobs, options, workspace.folder));
+    this.#freeSpace(missingBytes(this.#blobs, options, workspace.folder));
     for (const reuse of [true, false]) {
       const staged = await stageReceived(this.#blobs, options, { folder: workspace.folder, reuse });
       const tag = generatedTag(digest);
@@ -121,7 +124,10 @@ export class ModelStore {
         return { digest, tag, reference: `${repository}:${tag}` };
       }
     }
-    throw new SconceError("store_corrupt", `files of ${repository} went away while it was received; pull it again`);
+    throw new SconceError(
+      "store_corrupt",
+      `another process removed files of ${repository} during the pull; pull it again`,
+    );
   }
 
   /**
@@ -173,8 +179,8 @@ export class ModelStore {
   }
 
   /**
-   * The reference that stands for no name in a folder: its own newest build, or the only model of the store.
-   * @throws SconceError `usage` where the store has several models, `model_not_found` where it has none
+   * The default model of a command in a folder: the folder's newest build, or the only model of the store.
+   * @throws SconceError `usage` if the store has several models, `model_not_found` if it has none
    */
   unnamed(folder: string): string {
     const entries = IndexFile.read(this.home).entries();
@@ -264,7 +270,7 @@ export class ModelStore {
     const nameOf = (entry: IndexEntry) => `${entry.repository}:${entry.tag}`;
     return {
       removed: removedEntries.map(nameOf),
-      left: ofModel.filter((entry) => !removedEntries.includes(entry)).map(nameOf),
+      remaining: ofModel.filter((entry) => !removedEntries.includes(entry)).map(nameOf),
       freedBytes: freedBytes + this.#collect(index),
     };
   }
@@ -295,8 +301,8 @@ export class ModelStore {
     syncPath(this.#blobs.folder);
     const index = IndexFile.read(this.home);
     const created = new Date();
-    const taken = index.entries().filter(({ repository }) => repository === model.repository);
-    const spare = model.spareTags?.filter((tag) => !taken.some((entry) => entry.tag === tag)) ?? [];
+    const existing = index.entries().filter(({ repository }) => repository === model.repository);
+    const spare = model.spareTags?.filter((tag) => !existing.some((entry) => entry.tag === tag)) ?? [];
     const { repository, copies = [], folder } = model;
     for (const tag of [...model.tags, ...spare]) index.set({ repository, tag, created, copies, folder, ...manifest });
     index.write();
@@ -337,7 +343,7 @@ export class ModelStore {
    * Deletes abandoned downloads, but only if the disk has enough space without them and too little with them.
    * @throws SconceError `store_unwritable`
    */
-  #makeRoom(bytes: number): void {
+  #freeSpace(bytes: number): void {
     try {
       requireRoom(this.home, bytes);
     } catch {

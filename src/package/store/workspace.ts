@@ -30,8 +30,8 @@ export class Workspace implements Disposable {
   }
 
   /**
-   * Opens the folder `name` inside `parent` with the files of an earlier owner. They stay until `finish`. The caller
-   * holds the store's lock.
+   * Opens the folder `name` inside `parent` with the files of an earlier owner. Only `finish` removes the files. The
+   * caller holds the store's lock.
    * @returns undefined while another process owns the folder
    */
   static reopen(parent: string, name: string): Workspace | undefined {

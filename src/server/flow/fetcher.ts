@@ -5,8 +5,8 @@ import { urlLabel } from "../../author/url-label.ts";
 import { SconceError } from "../../base/errors.ts";
 import type { AddressGuard } from "../../machine/network/address-guard.ts";
 import { decodeContent, encodingOf } from "../../machine/network/content-encoding.ts";
-import { redirectStatuses } from "../../machine/network/exchange.ts";
 import { codeOf, GuardedRequests } from "../../machine/network/guarded-requests.ts";
+import { redirectStatuses } from "../../machine/network/redirects.ts";
 import type { FileCharge } from "../memory/file-memory.ts";
 
 export interface FetcherOptions {

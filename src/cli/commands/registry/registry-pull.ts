@@ -29,11 +29,11 @@ export interface PullModelOptions {
   /** Skips the layers that a front does not need. */
   readonly withoutWeights?: boolean;
   /** The complete model that the store already has under this name. */
-  readonly held?: PackagedModel | undefined;
+  readonly stored?: PackagedModel | undefined;
 }
 
 /** Timeout for a silent registry when the stored model could be served instead. */
-const HELD_SILENCE_MS = 10_000;
+const STORED_SILENCE_MS = 10_000;
 
 /** The full name with host, and the tag. */
 export function localName({ host, repository, tag, digest }: RemoteReference): LocalName {
@@ -45,11 +45,11 @@ export function localName({ host, repository, tag, digest }: RemoteReference): L
 
 /** Pulls a model into the store and shows progress. */
 export async function pullModel(options: PullModelOptions): Promise<PullResult> {
-  const { store, remote, name, plainHttp, withoutWeights = false, held } = options;
+  const { store, remote, name, plainHttp, withoutWeights = false, stored } = options;
   const title = formatRemote(remote);
   const progress = new Progress({ verb: "Pulling" });
   const isPlain = plainHttp || isLoopback(remote.host);
-  const silence = held === undefined ? {} : { silenceMs: HELD_SILENCE_MS };
+  const silence = stored === undefined ? {} : { silenceMs: STORED_SILENCE_MS };
   const result = await abortable("interrupted; pull again to go on", (signal) =>
     pull({
       registry: new Registry({ remote, actions: "pull", isPlain, signal, ...silence }),
@@ -57,7 +57,7 @@ export async function pullModel(options: PullModelOptions): Promise<PullResult> 
       repository: name.repository,
       tags: name.tag === undefined ? [] : [name.tag],
       withoutWeights,
-      held: held?.digest,
+      storedDigest: stored?.digest,
       onProgress: (step) => progress.update({ title, ...step }),
     }),
   ).finally(() => progress.end());
@@ -85,16 +85,16 @@ export async function pulledModel(
       throw error;
     });
   };
-  const held = (await find(name.repository)) ?? (await formerlyNamed(remote, find));
+  const stored = (await find(name.repository)) ?? (await formerlyNamed(remote, find));
   // A digest identifies a model whatever its source.
-  if (held !== undefined && remote.digest !== undefined) return held;
+  if (stored !== undefined && remote.digest !== undefined) return stored;
   try {
-    const { digest } = await pullModel({ store, remote, name, plainHttp, withoutWeights, held });
-    return held?.digest === digest ? held : await store.resolve(`${name.repository}@${digest}`, { weights });
+    const { digest } = await pullModel({ store, remote, name, plainHttp, withoutWeights, stored });
+    return stored?.digest === digest ? stored : await store.resolve(`${name.repository}@${digest}`, { weights });
   } catch (error) {
-    if (held === undefined || !(error instanceof SconceError && error.code === "registry_unavailable")) throw error;
-    log.warn(`Serving ${held.reference} (${held.digest}) as the store has it: ${messageOf(error)}`);
-    return held;
+    if (stored === undefined || !(error instanceof SconceError && error.code === "registry_unavailable")) throw error;
+    log.warn(`Serving ${stored.reference} (${stored.digest}) as the store has it: ${messageOf(error)}`);
+    return stored;
   }
 }
 

@@ -1,8 +1,8 @@
-/** Registries of known makers, each served by a fake with its manners: names, logins, token scopes, chunks and statuses. */
+/** Registries of known products, each served by a fake: names, logins, token scopes, chunks and statuses. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmod } from "node:fs/promises";
 import { findCredentials } from "../src/package/registry/credentials.ts";
-import { knownManners, type Manners, mannersOf } from "../src/package/registry/manners.ts";
+import { knownProducts, productOf, type RegistryProduct } from "../src/package/registry/products.ts";
 import { pull } from "../src/package/registry/pull.ts";
 import { push } from "../src/package/registry/push.ts";
 import { Registry } from "../src/package/registry/registry.ts";
@@ -33,9 +33,9 @@ interface Fake extends Disposable {
 
 interface FakeOptions {
   readonly service?: string;
-  /** What is answered to requests for repositories that do not exist. */
+  /** The answer to requests for repositories that do not exist. */
   readonly missing?: { readonly status: number; readonly code: string };
-  /** Requests with more of a blob are answered 416 where they are chunks, and 503 where they are all of it. */
+  /** Larger requests are answered with 416 for a chunk, and with 503 for a whole blob. */
   readonly maxChunkBytes?: number;
 }
 
@@ -99,13 +99,13 @@ function fakeRegistry({ service = "fake", missing, maxChunkBytes = Infinity }: F
   };
 }
 
-/** The registry of a reference, whose API is the fake. */
-function registryAt(fake: Fake, reference: string, actions: "pull" | "pull,push", manners?: Manners): Registry {
+/** A client for a reference, which sends its requests to the fake. */
+function registryAt(fake: Fake, reference: string, actions: "pull" | "pull,push", product?: RegistryProduct): Registry {
   const remote = parseRemoteReference(reference);
   return new Registry({
     remote,
     actions,
-    manners: { ...(manners ?? mannersOf(remote.host)), apiHost: fake.host },
+    product: { ...(product ?? productOf(remote.host)), apiHost: fake.host },
     isPlain: true,
     env: { HOME: "/nonexistent" },
     signal: new AbortController().signal,
@@ -142,14 +142,14 @@ describe("a repository that does not exist", () => {
     [
       "ghcr.io/alice/digits:v1",
       { status: 403, code: "DENIED" },
-      "GitHub's registry answers so, too, where alice/digits",
+      "GitHub's registry gives the same answer if alice/digits",
     ],
     [
       "docker.io/alice/digits:v1",
       { status: 401, code: "UNAUTHORIZED" },
-      "Docker Hub answers so, too, where alice/digits",
+      "Docker Hub gives the same answer if alice/digits",
     ],
-    ["quay.io/alice/digits:v1", { status: 401, code: "UNAUTHORIZED" }, "Quay answers so, too, where alice/digits"],
+    ["quay.io/alice/digits:v1", { status: 401, code: "UNAUTHORIZED" }, "Quay gives the same answer if alice/digits"],
     [
       "123456789012.dkr.ecr.eu-west-1.amazonaws.com/digits:v1",
       { status: 404, code: "NAME_UNKNOWN" },
@@ -161,8 +161,8 @@ describe("a repository that does not exist", () => {
   });
 
   test.each([
-    ["harbor-registry", "Harbor answers so, too"],
-    ["container_registry", "GitLab answers so, too"],
+    ["harbor-registry", "Harbor gives the same answer"],
+    ["container_registry", "GitLab gives the same answer"],
   ])("is named as the cause by a registry on a host of any name: %s", async (service, message) => {
     using fake = fakeRegistry({ service, missing: { status: 403, code: "DENIED" } });
     const registry = registryAt(fake, "models.example.com/team/digits:v1", "pull,push");
@@ -170,7 +170,7 @@ describe("a repository that does not exist", () => {
   });
 });
 
-test("an upload to GHCR that was cut short goes on in chunks of 4 MiB, which are all that it takes", async () => {
+test("an interrupted upload to GHCR resumes in chunks of 4 MiB, the largest that GHCR accepts", async () => {
   using fake = fakeRegistry({ maxChunkBytes: 4 * 1024 * 1024 });
   const large = new ModelStore(dir.join("large"));
   await putModel(large, "one", 9 * 1024 * 1024);
@@ -182,9 +182,9 @@ test("an upload to GHCR that was cut short goes on in chunks of 4 MiB, which are
   expect((await pull({ registry, store: pulled, repository: "digits", tags: ["v1"] })).digest).toBe(model.digest);
 });
 
-test("Docker Hub's API has a host of its own, and GHCR's chunks are small", () => {
-  expect(mannersOf("docker.io").apiHost).toBe("registry-1.docker.io");
-  expect(knownManners.ghcr.maxChunkBytes).toBe(4 * 1024 * 1024);
+test("Docker Hub's API has another host, and GHCR's chunks are small", () => {
+  expect(productOf("docker.io").apiHost).toBe("registry-1.docker.io");
+  expect(knownProducts.ghcr.maxChunkBytes).toBe(4 * 1024 * 1024);
 });
 
 describe("a login for Docker Hub", () => {
@@ -203,7 +203,7 @@ describe("a login for Docker Hub", () => {
     expect((await findCredentials(remote, { HOME: dir.path, DOCKER_CONFIG })).found).toEqual(found);
   });
 
-  test("is asked for as https://index.docker.io/v1/ of a credential helper", async () => {
+  test("is requested from a credential helper as https://index.docker.io/v1/", async () => {
     const folder = await config({ credsStore: "hub" });
     const answer = '{"Username":"alice","Secret":"secret"}';
     const script = `#!/bin/sh\n[ "$(cat)" = https://index.docker.io/v1/ ] && echo '${answer}'\n`;
@@ -214,7 +214,7 @@ describe("a login for Docker Hub", () => {
   });
 });
 
-test("a credential helper that waits for somebody is ended, with the programs that it started", async () => {
+test("a credential helper that does not answer is killed, with the programs that it started", async () => {
   const folder = dir.join(crypto.randomUUID());
   await Bun.write(`${folder}/config.json`, JSON.stringify({ credsStore: "slow" }));
   await Bun.write(`${folder}/docker-credential-slow`, "#!/bin/sh\nsleep 1000\n");
@@ -226,21 +226,26 @@ test("a credential helper that waits for somebody is ended, with the programs th
   );
 });
 
-describe("a registry leads its clients", () => {
-  /** Pulls from a registry that leads to 127.0.0.1. */
+describe("a registry can send its clients", () => {
+  /** Pulls from a registry that sends its clients to 127.0.0.1. */
   async function pulled(address: string, lead: "redirect" | "realm"): Promise<{ message: string; reached: number }> {
     await using registry = leadingRegistry({ address, lead });
     const message = await failure(registry.pullInto(new ModelStore(dir.join(crypto.randomUUID()))));
     return { message, reached: registry.reached };
   }
 
-  test.each(["redirect", "realm"] as const)("not into a private network, if it is public: %s", async (lead) => {
-    const { message, reached } = await pulled("8.8.8.8", lead);
-    expect(message).toMatch(/registry_refused: localhost:\d+ leads to 127\.0\.0\.1:\d+, which is in a private network/);
-    expect(reached).toBe(0);
-  });
+  test.each(["redirect", "realm"] as const)(
+    "not into a private network, if the registry is public: %s",
+    async (lead) => {
+      const { message, reached } = await pulled("8.8.8.8", lead);
+      expect(message).toMatch(
+        /registry_refused: localhost:\d+ leads to 127\.0\.0\.1:\d+, which is in a private network/,
+      );
+      expect(reached).toBe(0);
+    },
+  );
 
-  test.each(["redirect", "realm"] as const)("anywhere, if it is in a private network itself: %s", async (lead) => {
+  test.each(["redirect", "realm"] as const)("anywhere, if the registry is in a private network: %s", async (lead) => {
     expect((await pulled("127.0.0.1", lead)).reached).toBeGreaterThan(0);
   });
 });

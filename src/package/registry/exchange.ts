@@ -1,8 +1,8 @@
 /** An HTTP request to a registry, with redirects and one silence limit for both directions. */
 import { version } from "../../../package.json";
 import type { SconceError } from "../../base/errors.ts";
-import { isLoopback } from "./loopback.ts";
-import { SilenceLimit } from "./silence-limit.ts";
+import { isLoopback } from "../../machine/network/loopback.ts";
+import { redirectStatuses } from "../../machine/network/redirects.ts";
 
 export interface ExchangeRequest {
   readonly method: string;
@@ -18,19 +18,18 @@ export interface ExchangeRules {
   readonly signal: AbortSignal;
   /** The longest time without a byte sent or received. */
   readonly silenceMs: number;
-  readonly maxRedirects: number;
   /** Throws if a redirect must not be followed. */
   checkRedirect(to: URL): Promise<void>;
   /** The error for a connection that failed. */
   failure(url: URL, error: unknown): unknown;
   /** The error for a redirect that is not followed. */
-  refusedRedirect(from: URL, why: string): SconceError;
+  refusedRedirect(why: string): SconceError;
 }
 
-export const redirectStatuses: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 /** A registry hashes a large blob before it answers. */
 const ANSWER_SILENCES = 10;
 const smallBytes = 1024 * 1024;
+const maxRedirects = 5;
 
 export class Exchange implements AsyncDisposable {
   readonly #request: ExchangeRequest;
@@ -92,16 +91,16 @@ export class Exchange implements AsyncDisposable {
   }
 
   async #follow(): Promise<void> {
-    const { maxRedirects, refusedRedirect, checkRedirect } = this.#rules;
+    const { refusedRedirect, checkRedirect } = this.#rules;
     for (let redirects = 0; ; redirects += 1) {
       this.#response = await this.#send();
       const location = this.#response.headers.get("location");
       if (!redirectStatuses.has(this.#response.status) || location === null) return;
       await this.#response.body?.cancel();
-      if (redirects === maxRedirects) throw refusedRedirect(this.#url, `redirects more than ${maxRedirects} times`);
+      if (redirects === maxRedirects) throw refusedRedirect(`redirects more than ${maxRedirects} times`);
       const to = URL.canParse(location, this.#url.href) ? new URL(location, this.#url) : undefined;
       const isSafe = to?.protocol === "https:" || (to?.protocol === "http:" && this.#url.protocol === "http:");
-      if (to === undefined || !isSafe) throw refusedRedirect(this.#url, "redirects to something else than https");
+      if (to === undefined || !isSafe) throw refusedRedirect("redirects to something else than https");
       await checkRedirect(to);
       this.#url = to;
     }
@@ -111,7 +110,7 @@ export class Exchange implements AsyncDisposable {
     const { method, headers, body } = this.#request;
     const { failure } = this.#rules;
     try {
-      return await send(this.#url, {
+      return await fetchPlain(this.#url, {
         method,
         headers: { ...headers(this.#url), ...(isLarge(body) && { "Content-Length": String(body.size) }) },
         ...(body !== undefined && { body: isLarge(body) ? this.#watched(body) : body }),
@@ -143,7 +142,7 @@ function isLarge(body: Blob | Uint8Array | undefined): body is Blob {
 }
 
 /** A `fetch` without redirects, decompression or a limit on the duration. */
-export function send(url: URL, init: BunFetchRequestInit): Promise<Response> {
+export function fetchPlain(url: URL, init: BunFetchRequestInit): Promise<Response> {
   const headers = new Headers(init.headers);
   headers.set("User-Agent", `sconce/${version}`);
   // Digests and ranges count the bytes as they are stored.
@@ -156,4 +155,38 @@ export function send(url: URL, init: BunFetchRequestInit): Promise<Response> {
     timeout: false,
     ...(isLoopback(url.host) && { proxy: false }),
   });
+}
+
+/** Aborts a transfer that makes no progress. A transfer has no limit on its whole duration. */
+class SilenceLimit {
+  readonly signal: AbortSignal;
+  readonly #controller = new AbortController();
+  readonly #ms: number;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(signal: AbortSignal, ms: number) {
+    this.signal = AbortSignal.any([signal, this.#controller.signal]);
+    this.#ms = ms;
+    this.#start(ms);
+  }
+
+  /** Notes progress. */
+  touch(): void {
+    this.#timer?.refresh();
+  }
+
+  /** Allows a silence of another length, from now on. */
+  allow(times: number): void {
+    this.#start(this.#ms * times);
+  }
+
+  end(): void {
+    clearTimeout(this.#timer);
+  }
+
+  #start(ms: number): void {
+    clearTimeout(this.#timer);
+    const abort = () => this.#controller.abort(new DOMException("silent for too long", "TimeoutError"));
+    this.#timer = setTimeout(abort, ms);
+  }
 }

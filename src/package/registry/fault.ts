@@ -1,4 +1,4 @@
-/** What went wrong between here and a registry, as one line with the fix. */
+/** Describes failed requests and connections in one line with the fix. */
 import { z } from "zod";
 import { messageOf, oneLine, SconceError } from "../../base/errors.ts";
 import { boundedJson, chunksOf } from "../../machine/network/bounded-body.ts";
@@ -10,26 +10,26 @@ const errorsSchema = z.looseObject({
 
 const maxErrorBytes = 64 * 1024;
 
-/** Of an answer that is no success: `404 NAME_UNKNOWN: repository name not known to registry`. */
+/** An error that a registry answers: `404 NAME_UNKNOWN: repository name not known to registry`. */
 export interface RegistryFault {
   readonly status: number;
-  /** The first of the codes that the distribution spec lists, where there is one. */
+  /** The first error code in the body (distribution spec, error codes). */
   readonly code: string | undefined;
   /** Status, code and message as one line. */
   readonly text: string;
 }
 
-/** Reads the errors in an answer's body, in the form that the distribution spec gives them. */
+/** Reads the errors in an answer's body (distribution spec, error codes). */
 export async function readFault(answer: Response): Promise<RegistryFault> {
   const { status } = answer;
-  // What breaks off here is an error already, of which the status says enough.
+  // If the body cannot be read, the status alone describes the error.
   const content = await boundedJson(chunksOf(answer), maxErrorBytes).catch(() => undefined);
   const [first] = errorsSchema.safeParse(content).data?.errors ?? [];
   const words = [first?.code, first?.message].filter((word) => word).join(": ");
   return { status, code: first?.code, text: oneLine(`${status} ${words}`) };
 }
 
-/** A connection that could not be made, or broke off. Its text never has the URL, in which storage puts signatures. */
+/** The error for a failed or broken connection. The message has no URL, because storage URLs contain signatures. */
 export function connectionError(url: URL, isPlain: boolean, error: unknown): SconceError {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   return new SconceError("registry_unavailable", `${url.host} ${explain(url, isPlain, code, error)}`, { cause: error });
@@ -41,7 +41,7 @@ function explain(url: URL, isPlain: boolean, code: string, error: unknown): stri
   }
   if (code === "ENOTFOUND" || code === "EAI_AGAIN") return "is not known to the name server; check the name";
   if (code === "EPROTO") {
-    return "does not speak TLS; if it is a registry without it, on a network that you trust, add --plain-http";
+    return "does not speak TLS; if the registry has no TLS and you trust the network, add --plain-http";
   }
   if (/CERT|SELF_SIGNED|UNABLE_TO|TLS|HOSTNAME/.test(code)) {
     return `has a certificate that is not trusted (${code}); name the authority's file in NODE_EXTRA_CA_CERTS`;

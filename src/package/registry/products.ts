@@ -1,0 +1,96 @@
+/** The differences between registry products, in one table. */
+
+export interface RegistryProduct {
+  /** Undefined for an unknown product. */
+  readonly name?: string;
+  /** Host of the API, if it differs from the host in references. */
+  readonly apiHost?: string;
+  /** Owner of repositories whose name has one part. */
+  readonly officialOwner?: string;
+  /** Keys of `docker login`, if not the host. Credential helpers receive the first. */
+  readonly loginKeys?: readonly string[];
+  /** Largest accepted chunk of an upload. */
+  readonly maxChunkBytes: number;
+  /** The thing to create before the first push, for messages; undefined if a push creates everything. */
+  readonly createFirst?: string;
+  /** Whether a missing repository gives 401 or 403 instead of 404. */
+  readonly hidesMissing: boolean;
+}
+
+interface KnownProduct extends RegistryProduct {
+  readonly name: string;
+  /** Hosts in references. */
+  readonly hosts: RegExp;
+  /** `service` in the product's challenges; identifies installations on other hosts. */
+  readonly service?: string;
+}
+
+const MiB = 1024 * 1024;
+const unknownProduct: RegistryProduct = { maxChunkBytes: 16 * MiB, hidesMissing: false };
+
+export const knownProducts = {
+  dockerHub: {
+    ...unknownProduct,
+    name: "Docker Hub",
+    hosts: /^docker\.io$/,
+    service: "registry.docker.io",
+    apiHost: "registry-1.docker.io",
+    officialOwner: "library",
+    loginKeys: ["https://index.docker.io/v1/", "docker.io", "registry-1.docker.io"],
+    hidesMissing: true,
+  },
+  ghcr: {
+    ...unknownProduct,
+    name: "GitHub's registry",
+    hosts: /^ghcr\.io$/,
+    service: "ghcr.io",
+    maxChunkBytes: 4 * MiB,
+    hidesMissing: true,
+  },
+  ecr: {
+    ...unknownProduct,
+    name: "Amazon ECR",
+    hosts: /^(?:\d+\.dkr\.ecr\.[a-z0-9-]+\.amazonaws\.com(?:\.cn)?|public\.ecr\.aws)$/,
+    createFirst: "the repository: aws ecr create-repository",
+  },
+  gitlab: {
+    ...unknownProduct,
+    name: "GitLab",
+    hosts: /^registry\.gitlab\.com$/,
+    service: "container_registry",
+    createFirst: "the project",
+    hidesMissing: true,
+  },
+  harbor: {
+    ...unknownProduct,
+    name: "Harbor",
+    // Harbor runs on hosts of any name.
+    hosts: /^demo\.goharbor\.io$/,
+    service: "harbor-registry",
+    createFirst: "the project",
+    hidesMissing: true,
+  },
+  quay: { ...unknownProduct, name: "Quay", hosts: /^quay\.io$/, hidesMissing: true },
+} as const satisfies Record<string, KnownProduct>;
+
+/** Other host names of Docker Hub. */
+const dockerHubNames = /^(?:index|registry-1|registry\.hub|www)\.docker\.(?:io|com)$/;
+
+/** The host in lower case; `docker.io` for every name of Docker Hub. */
+export function canonicalHost(host: string): string {
+  const lower = host.toLowerCase();
+  return dockerHubNames.test(lower) ? "docker.io" : lower;
+}
+
+export function productOf(host: string): RegistryProduct {
+  return all().find(({ hosts }) => hosts.test(host)) ?? unknownProduct;
+}
+
+/** The product that uses this `service` in its challenges. */
+export function productOfService(service: string | undefined): RegistryProduct | undefined {
+  return service === undefined ? undefined : all().find((one) => one.service === service);
+}
+
+function all(): readonly KnownProduct[] {
+  return Object.values(knownProducts);
+}
