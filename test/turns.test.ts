@@ -1,6 +1,9 @@
 /** Whose turn it is when there is more to do than can be done, on a simulated clock. */
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { ClientTurns } from "../src/server/flow/client-turns.ts";
 import { ItemList } from "../src/server/flow/item-list.ts";
+import type { Sender } from "../src/server/flow/suspects.ts";
 import { Turns } from "../src/server/flow/turns.ts";
 import { ReadyInputs } from "../src/server/inputs/input-list.ts";
 
@@ -28,8 +31,8 @@ class Server {
     this.turns = new Turns({ pollShare, batchSize: 4, readyBatches: 0, itemsMs: (items) => items * TURN_MS });
   }
 
-  add(count: number, isWaitedFor: boolean): ItemList | undefined {
-    const { waitMs, patienceMs } = this.turns.waitMs(isWaitedFor, this.nowMs);
+  add(count: number, isWaitedFor: boolean, client?: Sender): ItemList | undefined {
+    const { waitMs, patienceMs } = this.turns.waitMs(isWaitedFor, this.nowMs, client);
     if (waitMs > patienceMs) {
       this.refusedAtOnce += 1;
       return undefined;
@@ -45,7 +48,7 @@ class Server {
           this.refusedAfterMs.push(this.nowMs - bornMs);
         },
       },
-      { isWaitedFor },
+      { isWaitedFor, client },
     );
     if (isWaitedFor) this.#waiting.set(list, { list, bornMs });
     this.turns.add(list, this.nowMs);
@@ -64,7 +67,7 @@ class Server {
     this.turns.look(this.nowMs);
     const list = this.turns.next();
     if (list === undefined) return;
-    this.turns.delete(list);
+    this.turns.take(list);
     list.next += 1;
     if (!list.isWaitedFor) this.polledTurns += 1;
     if (list.next < list.count) {
@@ -188,4 +191,82 @@ test("after a time without clients a queue does not stand, though nobody looked 
   while (server.turns.size > 0) server.pass();
   expect(server.refusedAtOnce).toBe(0);
   expect(server.refusedAfterMs).toEqual([]);
+});
+
+describe("a client with one prediction beside another client's 1,000 predictions", () => {
+  const few: Sender = { address: "10.0.0.2", name: "few" };
+  const kinds: readonly (readonly [name: string, many: (i: number) => Sender, count: number, isWaitedFor: boolean])[] =
+    [
+      ["that it waits for", () => ({ address: "10.0.0.1", name: "many" }), 1, true],
+      ["that it comes back for", () => ({ address: "10.0.0.1", name: "many" }), 1, false],
+      ["of several inputs", () => ({ address: "10.0.0.1", name: "many" }), 20, true],
+      ["of the same proxy", () => ({ address: few.address, name: "many" }), 1, true],
+      ["with a new name each", (i) => ({ address: "10.0.0.1", name: `many ${i}` }), 1, true],
+    ];
+
+  test.each(kinds)("%s has its turn after three turns at most", (_, many, count, isWaitedFor) => {
+    const server = new Server();
+    for (let i = 0; i < 1000; i++) server.add(count, isWaitedFor, many(i));
+    for (let i = 0; i < 10; i++) {
+      for (let turns = 0; turns < 20 * TURN_MS; turns++) server.pass();
+      server.answeredAfterMs.length = 0;
+      expect(server.turns.waitMs(true, server.nowMs, few).waitMs).toBeLessThanOrEqual(2 * TURN_MS);
+      const list = server.add(1, true, few);
+      // New predictions and begun ones of a client have a turn each.
+      for (let turns = 0; turns < 3 * TURN_MS; turns++) server.pass();
+      expect(list?.next).toBe(1);
+    }
+  });
+});
+
+test("under overload by one client, the predictions of another are admitted and answered, and the rest is the first one's", () => {
+  const server = new Server();
+  server.overload(1000);
+  const few = { address: "10.0.0.2", name: "few" };
+  let answered = 0;
+  for (let i = 0; i < 1000; i++) {
+    const list = server.add(1, true, few);
+    for (let ms = 0; ms < 4 * TURN_MS; ms++) {
+      server.add(1, true, { address: "10.0.0.1", name: "many" });
+      server.pass(3000);
+    }
+    answered += list?.next ?? 0;
+  }
+  expect(answered).toBe(1000);
+  server.answeredAfterMs.length = 0;
+  expect(server.overload(1000)).toBeGreaterThan(0.95);
+});
+
+test("each list that is added has one turn or is deleted, in any order", () => {
+  const step = fc.record({
+    does: fc.constantFrom("add", "add", "add", "first", "last", "delete"),
+    address: fc.integer({ min: 0, max: 2 }),
+    name: fc.integer({ min: 0, max: 2 }),
+  });
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
+      let number = 0;
+      const turns = new ClientTurns(() => ++number);
+      const waiting: ItemList[] = [];
+      const leave = (list: ItemList | undefined, left: boolean | undefined) => {
+        expect(left).toBe(true);
+        expect(waiting.includes(list as ItemList)).toBe(true);
+        waiting.splice(waiting.indexOf(list as ItemList), 1);
+      };
+      for (const { does, address, name } of steps) {
+        const client = address === 0 ? undefined : { address: `${address}`, name: `${name}` };
+        if (does === "add") {
+          const list = new ItemList(new ReadyInputs([0]), { succeeded() {}, failed() {} }, { client });
+          turns.add(list);
+          waiting.push(list);
+        } else if (waiting.length > 0) {
+          const list = does === "delete" ? waiting[name % waiting.length] : turns[does];
+          leave(list, list && (does === "delete" ? turns.delete(list) : turns.take(list, does === "last")));
+        }
+        expect(turns.size).toBe(waiting.length);
+        expect([...turns].toSorted((a, b) => a.turn - b.turn)).toEqual(waiting);
+        expect(turns.ahead(client)).toBeLessThanOrEqual(waiting.length);
+      }
+    }),
+  );
 });

@@ -51,6 +51,17 @@ export class Ring<T extends InRing<T>> implements Iterable<T> {
     this.#append(member);
   }
 
+  /** Makes one that is there the next. */
+  moveToStart(member: T): void {
+    if (member.ring !== this || member === this.#first) return;
+    this.#unlink(member);
+    member.before = undefined;
+    member.after = this.#first;
+    if (this.#first === undefined) this.#last = member;
+    else this.#first.before = member;
+    this.#first = member;
+  }
+
   /** In turn; the ring must not change meanwhile. */
   *[Symbol.iterator](): Generator<T> {
     for (let member = this.#first; member !== undefined; member = member.after) yield member;

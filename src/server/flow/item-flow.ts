@@ -14,7 +14,7 @@ import { ItemCounts } from "./item-counts.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
 import { bytesOf, RowFinisher } from "./row-finisher.ts";
-import { Suspects } from "./suspects.ts";
+import { type Sender, Suspects } from "./suspects.ts";
 import { Turns } from "./turns.ts";
 
 export interface ItemFlowLimits {
@@ -120,11 +120,19 @@ export class ItemFlow implements EngineListener<ListItem> {
   }
 
   /** When the first input of one more list is likely to be begun, and how long at most it may wait for that: see `Turns`. */
-  waitMs(isWaitedFor: boolean): { readonly waitMs: number; readonly patienceMs: number } {
+  waitMs(
+    isWaitedFor: boolean,
+    client?: { readonly sender: Sender | undefined },
+  ): { readonly waitMs: number; readonly patienceMs: number } {
     if (this.#room.isThere(true)) return { waitMs: 0, patienceMs: Infinity };
     const nowMs = performance.now();
     this.#turns.look(nowMs);
-    return this.#turns.waitMs(isWaitedFor, nowMs);
+    return this.#turns.waitMs(isWaitedFor, nowMs, client?.sender);
+  }
+
+  /** Whether it matters who sends a prediction: lists wait, or an item has failed lately. */
+  get needsSender(): boolean {
+    return this.#turns.size > 0 || this.suspects.isWatching;
   }
 
   /** Lets the inputs of a list come in turn with those of all others. */
@@ -215,7 +223,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#turns.look(begin);
     this.#room.isUrgent = this.#turns.isStanding;
     for (let list = this.#next(); list !== undefined; list = this.#next()) {
-      this.#turns.delete(list);
+      this.#turns.take(list);
       this.#turnMs = begin;
       if (list.next === 0 && begin + this.#leastMs > list.deadlineMs) list.refuse("late");
       else this.#beginOne(list);

@@ -54,9 +54,11 @@ export class ItemList implements InRing<ItemList> {
   readonly client: Sender | undefined;
   /** Its items go behind those of others. */
   isLate = false;
-  /** Its place among all turns, and when it began to wait for its first one. */
+  /** Number of its turn: the lowest number of a client's lists is next. */
   turn = 0;
+  /** When it began to wait for its first turn, and its place among the lists that wait for theirs. */
   queuedAtMs = 0;
+  arrival: Arrival | undefined = undefined;
   /** Index of the next input that has not been begun. */
   next = 0;
   /** Inputs whose files are being fetched, and those that are there and wait to be made ready. */
@@ -215,6 +217,18 @@ export class ItemList implements InRing<ItemList> {
     this.#inputs?.drop(index);
     this.#files?.get(index)?.[Symbol.dispose]();
     this.#files?.delete(index);
+  }
+}
+
+/** A list that waits for its first turn, among all of these in the order in which they came. */
+export class Arrival implements InRing<Arrival> {
+  ring: Ring<Arrival> | undefined = undefined;
+  before: Arrival | undefined = undefined;
+  after: Arrival | undefined = undefined;
+  readonly list: ItemList;
+
+  constructor(list: ItemList) {
+    this.list = list;
   }
 }
 

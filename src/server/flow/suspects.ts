@@ -72,6 +72,6 @@ export class Suspects {
   }
 }
 
-function keyOf({ address, name }: Sender): string {
+export function keyOf({ address, name }: Sender): string {
   return `${address} ${name}`;
 }

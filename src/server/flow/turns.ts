@@ -8,7 +8,9 @@
  * that no client waits for keep a share of the turns and are not refused.
  */
 import { Ring } from "../../base/collections/ring.ts";
-import type { ItemList } from "./item-list.ts";
+import { ClientTurns, earlierOf } from "./client-turns.ts";
+import { Arrival, type ItemList } from "./item-list.ts";
+import type { Sender } from "./suspects.ts";
 
 export interface TurnsOptions {
   /** Of the turns, while the queue stands, for lists that no client waits for. */
@@ -38,15 +40,17 @@ const ADMITTED = 0.2;
 
 export class Turns {
   readonly #options: TurnsOptions;
-  /** Lists that a client waits for and that never had a turn, as they came. */
-  readonly #fresh = new Ring<ItemList>();
-  /** Those that had one. */
-  readonly #begun = new Ring<ItemList>();
-  /** Lists that no client waits for: those that never had a turn, and those that had one. */
-  readonly #polledFresh = new Ring<ItemList>();
-  readonly #polledBegun = new Ring<ItemList>();
+  readonly #nextNumber = () => ++this.#lastNumber;
+  /** Lists that a client waits for and that had no turn yet. */
+  readonly #fresh = new ClientTurns(this.#nextNumber);
+  /** The same lists in the order in which they came. */
+  readonly #arrivals = new Ring<Arrival>();
+  /** Lists that a client waits for and that had a turn. */
+  readonly #begun = new ClientTurns(this.#nextNumber);
+  /** Lists that no client waits for. */
+  readonly #polled = new ClientTurns(this.#nextNumber);
   #freshItems = 0;
-  #lastTurn = 0;
+  #lastNumber = 0;
   /** Since when the first fresh list has been one that waited longer than the target. */
   #standingSinceMs: number | undefined;
   /** When the last client left before its end, and how long it had stayed. */
@@ -69,32 +73,45 @@ export class Turns {
   }
 
   get size(): number {
-    return this.#fresh.size + this.#begun.size + this.#polledSize;
+    return this.#fresh.size + this.#begun.size + this.#polled.size;
   }
 
   /** Lets a list have a turn after those that wait now; does nothing to one that waits. */
   add(list: ItemList, nowMs: number): void {
     if (list.ring !== undefined) return;
-    list.turn = ++this.#lastTurn;
     if (!list.isWaitedFor) {
-      (list.next > 0 ? this.#polledBegun : this.#polledFresh).add(list);
+      this.#polled.add(list);
     } else if (list.next > 0) {
       this.#begun.add(list);
     } else {
       // Nobody looks while there is nothing to do.
-      if (this.#isStanding && this.#fresh.first === undefined) this.look(nowMs);
+      if (this.#isStanding && this.#arrivals.first === undefined) this.look(nowMs);
       list.queuedAtMs = nowMs;
+      list.arrival = new Arrival(list);
+      this.#arrivals.add(list.arrival);
       this.#freshItems += list.count;
       this.#fresh.add(list);
     }
   }
 
-  /** Takes a list out. */
+  /** Deletes a list that has its turn. */
+  take(list: ItemList): void {
+    if (this.#fresh.take(list, this.#isStanding)) this.#leaveArrivals(list);
+    else if (!this.#begun.take(list, false)) this.#polled.take(list, false);
+  }
+
+  /** Deletes a list without a turn. */
   delete(list: ItemList): boolean {
-    if (this.#begun.delete(list) || this.#polledFresh.delete(list) || this.#polledBegun.delete(list)) return true;
+    if (this.#begun.delete(list) || this.#polled.delete(list)) return true;
     if (!this.#fresh.delete(list)) return false;
-    this.#freshItems -= list.count;
+    this.#leaveArrivals(list);
     return true;
+  }
+
+  #leaveArrivals(list: ItemList): void {
+    this.#freshItems -= list.count;
+    if (list.arrival !== undefined) this.#arrivals.delete(list.arrival);
+    list.arrival = undefined;
   }
 
   /** The same for one whose client has left. */
@@ -111,12 +128,12 @@ export class Turns {
   /** Finds out whether the queue stands, and refuses what has waited too long in one that does. */
   look(nowMs: number): void {
     const targetMs = this.#targetMs(nowMs);
-    const oldest = this.#fresh.first;
+    const oldest = this.#arrivals.first?.list;
     if (oldest === undefined) {
       this.#standingSinceMs = undefined;
       // Behind more of the others the next client would wait as long again.
       const isCalm = nowMs - this.#refusedAtMs >= CALM_MS;
-      if (isCalm && this.#options.itemsMs(this.#polledSize, nowMs) <= targetMs) this.#isStanding = false;
+      if (isCalm && this.#options.itemsMs(this.#polled.size, nowMs) <= targetMs) this.#isStanding = false;
     } else if (!this.#isStanding) {
       if (nowMs - oldest.queuedAtMs <= targetMs) this.#standingSinceMs = undefined;
       else this.#standingSinceMs ??= nowMs;
@@ -124,7 +141,7 @@ export class Turns {
       this.#isStanding = nowMs - sinceMs >= INTERVAL_MS && this.#leftAtMs >= sinceMs;
     }
     if (!this.#isStanding) return;
-    for (let list = this.#fresh.first; list !== undefined; list = this.#fresh.first) {
+    for (let list = oldest; list !== undefined; list = this.#arrivals.first?.list) {
       if (nowMs - list.queuedAtMs <= targetMs) break;
       this.delete(list);
       this.#refusedAtMs = nowMs;
@@ -134,8 +151,8 @@ export class Turns {
 
   /** Whose turn it is. */
   next(): ItemList | undefined {
-    const polled = earliest(this.#polledFresh.first, this.#polledBegun.first);
-    if (!this.#isStanding) return earliest(polled, earliest(this.#fresh.first, this.#begun.first));
+    const polled = this.#polled.first;
+    if (!this.#isStanding) return earlierOf(polled, earlierOf(this.#fresh.first, this.#begun.first));
     const waited = this.#nextWaited();
     this.#owed = Math.min(1, this.#owed + this.#options.pollShare);
     if (polled === undefined || (this.#owed < 1 && waited !== undefined)) return waited;
@@ -143,32 +160,35 @@ export class Turns {
     return polled;
   }
 
-  /** The one that has waited the longest for its turn of those that have no input on its way to a batch: new ones, and such as had a file fetched. */
+  /** The next list that has no input on its way to a batch: a new one, or such as had a file fetched. */
   get firstWithoutReady(): ItemList | undefined {
-    const fresh = earliest(this.#fresh.first, this.#polledFresh.first);
-    return earliest(fresh, earliest(firstWithoutReadyOf(this.#begun), firstWithoutReadyOf(this.#polledBegun)));
+    return earlierOf(this.#fresh.first, earlierOf(firstWithoutReadyOf(this.#begun), firstWithoutReadyOf(this.#polled)));
   }
 
   /**
-   * When one more list is likely to have its first turn, in milliseconds from now, and how long it can wait for that although its client
-   * might wait for longer.
+   * When one more list of a client is likely to have its first turn, in milliseconds from now, and how long it can wait for that although its
+   * client might wait for longer.
    */
-  waitMs(isWaitedFor: boolean, nowMs: number): { readonly waitMs: number; readonly patienceMs: number } {
+  waitMs(
+    isWaitedFor: boolean,
+    nowMs: number,
+    sender?: Sender,
+  ): { readonly waitMs: number; readonly patienceMs: number } {
     const { itemsMs, pollShare } = this.#options;
-    if (!this.#isStanding) return { waitMs: itemsMs(this.size, nowMs), patienceMs: Infinity };
+    if (!this.#isStanding) {
+      const ahead = this.#fresh.ahead(sender) + this.#begun.ahead(sender) + this.#polled.ahead(sender);
+      return { waitMs: itemsMs(ahead, nowMs), patienceMs: Infinity };
+    }
     const hasWaited = this.#fresh.size + this.#begun.size > 0;
     if (!isWaitedFor) {
-      return { waitMs: itemsMs(this.#polledSize, nowMs) / (hasWaited ? pollShare : 1), patienceMs: Infinity };
+      return { waitMs: itemsMs(this.#polled.ahead(sender), nowMs) / (hasWaited ? pollShare : 1), patienceMs: Infinity };
     }
     // The last one goes first, and what that leaves behind is refused later.
     const patienceMs = Math.max(ADMITTED * TARGET_MS, itemsMs(this.#options.batchSize, nowMs));
-    const waitMs = itemsMs(this.#freshItems, nowMs);
+    const share = this.#fresh.size === 0 ? 0 : this.#fresh.ahead(sender) / this.#fresh.size;
+    const waitMs = itemsMs(share * this.#freshItems, nowMs);
     if (waitMs > patienceMs) this.#refusedAtMs = nowMs;
     return { waitMs, patienceMs };
-  }
-
-  get #polledSize(): number {
-    return this.#polledFresh.size + this.#polledBegun.size;
   }
 
   /** Clients stay for some time: the target is that time less the batches that are ahead of an item, and its own batch. */
@@ -189,13 +209,8 @@ export class Turns {
   }
 }
 
-/** As many lists as have something on its way are looked at: no more than there is room for. */
-function firstWithoutReadyOf(lists: Ring<ItemList>): ItemList | undefined {
+/** Looks at as many lists as have something on its way: no more than there is room for. */
+function firstWithoutReadyOf(lists: ClientTurns): ItemList | undefined {
   for (const list of lists) if (list.ready + list.preparing === 0) return list;
   return undefined;
-}
-
-function earliest(a: ItemList | undefined, b: ItemList | undefined): ItemList | undefined {
-  if (a === undefined || b === undefined) return a ?? b;
-  return a.turn < b.turn ? a : b;
 }

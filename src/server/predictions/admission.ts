@@ -2,6 +2,7 @@
 import { SconceError } from "../../base/errors.ts";
 import type { Refusal } from "../../base/labels.ts";
 import type { ItemFlow } from "../flow/item-flow.ts";
+import type { Sender } from "../flow/suspects.ts";
 
 /** What was accepted and has not ended. */
 export interface Unfinished {
@@ -30,6 +31,7 @@ export interface Asking extends Readonly<Unfinished> {
   readonly timeLimitMs: number;
   /** How long its client waits for the end; 0 if it does not. */
   readonly waitMs: number;
+  readonly client?: { readonly sender: Sender | undefined };
 }
 
 /** Whoever is told to come back later than this may as well come sooner: the queue will be another one. */
@@ -59,13 +61,13 @@ export class Admission {
   }
 
   /** @throws SconceError `queue_full` */
-  check({ items, bytes, timeLimitMs, waitMs: heldMs }: Asking): void {
+  check({ items, bytes, timeLimitMs, waitMs: heldMs, client }: Asking): void {
     const { flow, limits, others } = this.#options;
     const elsewhere = others?.();
     const allItems = this.#unfinished.items + (elsewhere?.items ?? 0);
     const allBytes = this.#unfinished.bytes + (elsewhere?.bytes ?? 0);
     const isWaitedFor = heldMs > 0;
-    const { waitMs, patienceMs: mostMs } = flow.waitMs(isWaitedFor);
+    const { waitMs, patienceMs: mostMs } = flow.waitMs(isWaitedFor, client);
     const patienceMs = Math.min(timeLimitMs, mostMs, isWaitedFor ? heldMs : Infinity);
     // A body alone in the queue is always taken: the limit of one body is the server's.
     const isLong = allItems + items > limits.maxQueuedItems;

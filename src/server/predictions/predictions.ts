@@ -35,6 +35,7 @@ export interface AskedPrediction {
   /** Longest wait for the end. A client that disconnects meanwhile cancels the prediction, because it has no id. */
   readonly waitMs: number;
   readonly webhook?: Webhook | undefined;
+  readonly client: Client;
 }
 
 export interface NewPrediction extends AskedPrediction {
@@ -42,7 +43,6 @@ export interface NewPrediction extends AskedPrediction {
   readonly body: Body;
   /** Memory of the request until its end. `create` disposes it in every case. */
   readonly charge: Charge;
-  readonly client: Client;
   readonly origin: Origin;
   /** Set for an id that the client chose. A second request gets the existing prediction, and a disconnect cancels nothing. */
   readonly once?: Once | undefined;

@@ -44,10 +44,10 @@ export class PredictionService implements Predictions {
     if (this.live.isDraining) {
       throw new SconceError("not_ready", "the server is stopping and takes no new predictions", { refusal: "drain" });
     }
-    const { bytes, timeoutMs = Infinity, waitMs, webhook } = asked;
+    const { bytes, timeoutMs = Infinity, waitMs, webhook, client } = asked;
     if (webhook !== undefined) admitWebhook(this.#options.webhooks, webhook);
     const timeLimitMs = Math.min(timeoutMs, this.#options.limits.timeoutMs);
-    this.live.admission.check({ items, bytes, waitMs, timeLimitMs });
+    this.live.admission.check({ items, bytes, waitMs, timeLimitMs, client });
   }
 
   async create(request: NewPrediction): Promise<PredictionRecord> {
@@ -226,7 +226,7 @@ export class PredictionService implements Predictions {
         bytes,
         charge,
         isWaitedFor: waitMs > 0,
-        sender: flow.suspects.isWatching ? client.sender : undefined,
+        sender: flow.needsSender ? client.sender : undefined,
       },
     );
     if (isLogged("trace")) onTrace?.(`${nounOf(kind)} ${live.id} was accepted with ${live.count} inputs`, live);

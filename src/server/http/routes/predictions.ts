@@ -56,6 +56,7 @@ interface Asked extends AskedPrediction {
 
 export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes): void {
   const { predictions, siblings, memory, large, links, decoder, onHold = () => {}, peerOf = () => undefined } = options;
+  const clientOptions = { onHold, peerOf };
   const bodyLimits = { maxBytes: options.maxBodyBytes, memory, uploads: new Uploads(), decoder };
   const isPlain = (raw: Request) => links === undefined || !prefersLinks(raw.headers.get("prefer"));
   const preferred = (
@@ -106,9 +107,8 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
   for (const family of families) {
     const { path, kind } = family;
     const create = async (raw: Request, origin: RequestContext, asked: Asked) => {
-      const { chosen, timeoutMs, waitMs, webhook } = asked;
+      const { chosen, timeoutMs, waitMs, webhook, client } = asked;
       const { body, bytes, charge } = await readBody(raw, bodyLimits);
-      const client = new RequestClient(raw, { onHold, peerOf });
       const once = chosen === undefined ? undefined : await onceOf(chosen, kind, body);
       const record = await predictions.create({
         kind,
@@ -138,7 +138,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     // Without async: under overload this function refuses most requests, and a promise would double the cost.
     app.post(path, (c) => {
       const { headers } = c.req.raw;
-      const asked = askedOf(c.req.raw);
+      const asked = askedOf(c.req.raw, clientOptions);
       const key = headers.get("idempotency-key");
       // A repeated request needs no room in the queue.
       if (key !== null) return createOnce(c.req.raw, contextOf(c), { ...asked, chosen: idOfKey(key, path) });
@@ -149,14 +149,17 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
 
     app.put(`${path}/:id`, (c) => {
       const { raw } = c.req;
-      return createOnce(raw, contextOf(c), { ...askedOf(raw), chosen: checkChosenId(c.req.param("id")) });
+      return createOnce(raw, contextOf(c), {
+        ...askedOf(raw, clientOptions),
+        chosen: checkChosenId(c.req.param("id")),
+      });
     });
 
     app.get(`${path}/:id`, async (c) => {
       const { raw } = c.req;
       const id = c.req.param("id");
       const waitMs = waitMsOf(raw.headers.get("prefer"));
-      const client = new RequestClient(raw, { onHold, peerOf });
+      const client = new RequestClient(raw, clientOptions);
       const forwarded = await siblings?.forward(id, raw, contextOf(c));
       if (forwarded !== undefined) return forwarded;
       if (asksForEvents(raw)) return events(family, id, raw, { context: contextOf(c) });
@@ -205,7 +208,7 @@ function endedWatched(record: PredictionRecord | undefined): Watched | undefined
   return record && hasEnded(record) ? { record, outputs: [], [Symbol.dispose]() {} } : undefined;
 }
 
-function askedOf(raw: Request): Asked {
+function askedOf(raw: Request, options: ClientOptions): Asked {
   const { headers } = raw;
   const isForEvents = asksForEvents(raw);
   return {
@@ -213,6 +216,7 @@ function askedOf(raw: Request): Asked {
     timeoutMs: cancelAfterMsOf(headers.get("cancel-after")),
     waitMs: isForEvents ? 0 : waitMsOf(headers.get("prefer")),
     webhook: webhookOf(headers),
+    client: new RequestClient(raw, options),
     asksForEvents: isForEvents,
   };
 }

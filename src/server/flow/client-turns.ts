@@ -1,0 +1,167 @@
+/**
+ * Waiting lists of one kind, in turn: addresses take turns, then the clients of an address, then the lists of a client.
+ *
+ * A client cannot choose its address. It can choose its name, so many names of one address share the turns of that address.
+ */
+import { OpenMap } from "../../base/collections/open-map.ts";
+import { type InRing, Ring } from "../../base/collections/ring.ts";
+import { hashOf } from "../predictions/ids.ts";
+import type { ItemList } from "./item-list.ts";
+import { keyOf, type Sender } from "./suspects.ts";
+
+/** The lists of one client. */
+class ClientLists extends Ring<ItemList> implements InRing<ClientLists> {
+  ring: Ring<ClientLists> | undefined = undefined;
+  before: ClientLists | undefined = undefined;
+  after: ClientLists | undefined = undefined;
+  /** Number of the last turn: the lowest number is next. */
+  turn = 0;
+  readonly key: string;
+  readonly address: AddressClients;
+
+  constructor(key: string, address: AddressClients) {
+    super();
+    this.key = key;
+    this.address = address;
+  }
+}
+
+/** The clients of one address that have lists. */
+class AddressClients extends Ring<ClientLists> implements InRing<AddressClients> {
+  ring: Ring<AddressClients> | undefined = undefined;
+  before: AddressClients | undefined = undefined;
+  after: AddressClients | undefined = undefined;
+  turn = 0;
+  lists = 0;
+  readonly key: string;
+  readonly owner: ClientTurns;
+
+  constructor(key: string, owner: ClientTurns) {
+    super();
+    this.key = key;
+    this.owner = owner;
+  }
+}
+
+export class ClientTurns {
+  readonly #nextNumber: () => number;
+  readonly #addresses = new Ring<AddressClients>();
+  readonly #byAddress = new OpenMap<string, AddressClients>(hashOf);
+  readonly #byClient = new OpenMap<string, ClientLists>(hashOf);
+  /** Lists without a known client share the turns of one client. */
+  readonly #unknown = new ClientLists("", new AddressClients("", this));
+  #size = 0;
+
+  /** @param nextNumber numbers the turns of lists of all kinds, in order */
+  constructor(nextNumber: () => number) {
+    this.#nextNumber = nextNumber;
+  }
+
+  /** Count of lists. */
+  get size(): number {
+    return this.#size;
+  }
+
+  get first(): ItemList | undefined {
+    return this.#addresses.first?.first?.first;
+  }
+
+  /** The newest list of the client that came last, or that has waited least since its last turn. */
+  get last(): ItemList | undefined {
+    return this.#addresses.last?.last?.last;
+  }
+
+  add(list: ItemList): void {
+    const client = this.#clientOf(list.client) ?? this.#addClient(list.client);
+    const { address } = client;
+    list.turn = this.#nextNumber();
+    if (client.ring === undefined) client.turn = list.turn;
+    if (address.ring === undefined) address.turn = list.turn;
+    client.add(list);
+    address.add(client);
+    address.lists += 1;
+    this.#addresses.add(address);
+    this.#size += 1;
+  }
+
+  /** @returns whether the list was here */
+  delete(list: ItemList): boolean {
+    const client = list.ring;
+    if (!(client instanceof ClientLists) || client.address.owner !== this) return false;
+    const { address } = client;
+    client.delete(list);
+    address.lists -= 1;
+    this.#size -= 1;
+    if (client.size > 0) return true;
+    address.delete(client);
+    this.#byClient.delete(client.key);
+    if (address.size > 0) return true;
+    this.#addresses.delete(address);
+    this.#byAddress.delete(address.key);
+    return true;
+  }
+
+  /** Deletes a list that has its turn. Its client and its address are next after all others. */
+  take(list: ItemList, isNewestFirst: boolean): boolean {
+    const client = list.ring;
+    if (!this.delete(list) || !(client instanceof ClientLists)) return false;
+    const { address } = client;
+    client.turn = this.#nextNumber();
+    address.turn = client.turn;
+    if (isNewestFirst) {
+      address.moveToStart(client);
+      this.#addresses.moveToStart(address);
+    } else {
+      address.moveToEnd(client);
+      this.#addresses.moveToEnd(address);
+    }
+    return true;
+  }
+
+  /** In turn as far as each address has one: the clients of an address follow one another. */
+  *[Symbol.iterator](): Generator<ItemList> {
+    for (const address of this.#addresses) for (const client of address) yield* client;
+  }
+
+  /** How many lists have their turn before a new list of a client. */
+  ahead(sender: Sender | undefined): number {
+    const client = this.#clientOf(sender);
+    const address = client?.address ?? (sender && this.#byAddress.get(sender.address));
+    const [ofClient, ofAddress] = [client?.size ?? 0, address?.lists ?? 0];
+    const [clients, addresses] = [address?.size ?? 0, this.#addresses.size];
+    const inAddress = withTurnsOf(clients - (ofClient > 0 ? 1 : 0), ofClient, ofAddress - ofClient);
+    return withTurnsOf(addresses - (ofAddress > 0 ? 1 : 0), inAddress, this.#size - ofAddress);
+  }
+
+  #clientOf(sender: Sender | undefined): ClientLists | undefined {
+    return sender === undefined ? this.#unknown : this.#byClient.get(keyOf(sender));
+  }
+
+  #addClient(sender: Sender | undefined): ClientLists {
+    if (sender === undefined) return this.#unknown;
+    let address = this.#byAddress.get(sender.address);
+    if (address === undefined) {
+      address = new AddressClients(sender.address, this);
+      this.#byAddress.set(address.key, address);
+    }
+    const client = new ClientLists(keyOf(sender), address);
+    this.#byClient.set(client.key, client);
+    return client;
+  }
+}
+
+/** `own` lists and, before each of them and before a new one, a list of each of `others`, which have `rest` lists together. */
+function withTurnsOf(others: number, own: number, rest: number): number {
+  return own + Math.min(rest, others * (own + 1));
+}
+
+/** Of the first lists of two kinds, the list whose address, client or list has waited longer for its turn. */
+export function earlierOf(a: ItemList | undefined, b: ItemList | undefined): ItemList | undefined {
+  if (a === undefined || b === undefined) return a ?? b;
+  const [x, y] = [a.ring, b.ring];
+  if (x instanceof ClientLists && y instanceof ClientLists && x.key !== y.key) {
+    const isOfOneAddress = x.address.key === y.address.key;
+    return (isOfOneAddress ? x.turn < y.turn : x.address.turn < y.address.turn) ? a : b;
+  }
+  return a.turn < b.turn ? a : b;
+}
