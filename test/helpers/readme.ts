@@ -1,15 +1,17 @@
-/** The pages for readers, and what a reader uses of them: fenced blocks, commands, links. */
+/** The pages for readers: their blocks, commands and links. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
+const root = join(import.meta.dir, "../..");
+
 export interface Page {
-  /** From the root of the checkout. */
+  /** Path in the checkout. */
   readonly path: string;
   readonly text: string;
 }
 
-/** The README, then the pages of docs/ in the order in which it names them. */
-export async function readPages(root: string): Promise<Page[]> {
+/** The README, then the pages of docs/ in the order of its table. */
+export async function readPages(): Promise<Page[]> {
   const read = async (path: string) => ({ path, text: await readFile(join(root, path), "utf8") });
   const readme = await read("README.md");
   const table = readme.text.slice(readme.text.indexOf("\n## Where to go on"));
@@ -17,7 +19,7 @@ export async function readPages(root: string): Promise<Page[]> {
   return [readme, ...(await Promise.all([...paths].map(read)))];
 }
 
-/** Links to other files and headings; no addresses. */
+/** Links to other files and to headings, without web addresses. */
 export function linksOf(markdown: string): string[] {
   const prose = markdown.replace(/^```[\s\S]*?^```$/gm, "");
   return [...prose.matchAll(/\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"/g)]
@@ -25,7 +27,7 @@ export function linksOf(markdown: string): string[] {
     .filter((link) => !/^[a-z]+:/.test(link));
 }
 
-/** Of its headings, as they are linked to. */
+/** Anchors of all headings. */
 export function anchorsOf(markdown: string): Set<string> {
   const prose = markdown.replace(/^```[\s\S]*?^```$/gm, "");
   const slug = (title: string) =>
@@ -40,7 +42,7 @@ export function anchorsOf(markdown: string): Set<string> {
 export interface Block {
   /** `sh`, `json`, `ts`, … */
   readonly language: string;
-  /** What follows the language: for files, the path that the text names them by. */
+  /** The path after the language: the text names the file by it. */
   readonly path: string | undefined;
   readonly content: string;
 }
@@ -55,10 +57,20 @@ export function blocksOf(markdown: string): Block[] {
   );
 }
 
-/** The commands of a shell block: lines, joined where a backslash continues them. */
+/** The commands of a shell block: its lines, joined after a backslash. */
 export function commandsOf(block: Block): string[] {
   return block.content
     .replaceAll("\\\n", " ")
     .split("\n")
     .filter((line) => line.trim() !== "");
+}
+
+/** Blocks that a reader runs. `bash` blocks need what tests do not have, such as Docker. */
+export function isRun({ language, content }: Block): boolean {
+  return language === "sh" && content.trim() !== "npm test";
+}
+
+/** Path of the test that runs the blocks of a page. */
+export function testOf(page: string): string {
+  return `test/docs-${/([\w-]+)\.md$/.exec(page)?.[1]?.toLowerCase()}.test.ts`;
 }

@@ -1,0 +1,72 @@
+/** The pages for readers: links, models and tests of their commands. test/docs-PAGE.test.ts runs the commands of a page. */
+import { expect, test } from "bun:test";
+import { existsSync, readFileSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { dirname, join, resolve } from "node:path";
+import { Glob } from "bun";
+import { anchorsOf, blocksOf, isRun, linksOf, readPages, testOf } from "./helpers/readme.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+const root = resolve(import.meta.dir, "..");
+const pages = await readPages();
+
+test("a test runs each page that has commands", () => {
+  const withCommands = pages.filter(({ text }) => blocksOf(text).some(isRun));
+  expect(withCommands.length).toBeGreaterThan(3);
+  expect(withCommands.filter(({ path }) => !existsSync(join(root, testOf(path)))).map(({ path }) => path)).toEqual([]);
+});
+
+test("a page with the command sconce says how a checkout makes it", () => {
+  const line = `In a checkout, \`alias sconce="$PWD/scripts/sconce"\` makes the command \`sconce\`.`;
+  const users = [...pages, { path: "docs/tutorial.md", text: readFileSync(join(root, "docs/tutorial.md"), "utf8") }];
+  const isUser = (text: string) => blocksOf(text).some((block) => isRun(block) && /^sconce /m.test(block.content));
+  const without = users.filter(({ text }) => isUser(text) && !text.includes(line));
+  expect(users.filter(({ text }) => isUser(text)).length).toBeGreaterThan(3);
+  expect(without.map(({ path }) => path)).toEqual([]);
+});
+
+test("every model of the README and of docs/ type-checks", async () => {
+  await using folder = await tempDir();
+  const models = pages
+    .flatMap(({ text }) => blocksOf(text))
+    .filter(({ language, path }) => language === "ts" && path !== undefined);
+  expect(models.length).toBeGreaterThan(4);
+  for (const { path = "", content } of models) await Bun.write(folder.join(path), content);
+  const config = {
+    extends: join(root, "tsconfig.json"),
+    compilerOptions: { paths: { sconce: [join(root, "src/index.ts")] }, typeRoots: [join(root, "node_modules")] },
+    include: models.map(({ path }) => path),
+  };
+  await Bun.write(folder.join("tsconfig.json"), JSON.stringify(config));
+  const { exitCode, stdout } = await Bun.$`${root}/node_modules/.bin/tsc -p tsconfig.json`
+    .cwd(folder.path)
+    .nothrow()
+    .quiet();
+  expect({ exitCode, output: stdout.toString() }).toEqual({ exitCode: 0, output: "" });
+}, 120_000);
+
+test("the README's test command is the one that CI runs", async () => {
+  const [readme] = pages;
+  const blocks = blocksOf(readme?.text ?? "");
+  expect(blocks.some(({ language, content }) => language === "sh" && content === "npm test\n")).toBe(true);
+  expect(await readFile(join(root, ".ci", "run"), "utf8")).toMatch(/^(exec )?npm test$/m);
+});
+
+test("every link between pages leads to a file, and to a heading of it", async () => {
+  const others = await Array.fromAsync(
+    new Glob("{*.md,docs/tutorial.md,bench/**/*.md,deploy/**/*.md,examples/*/README.md}").scan(root),
+  );
+  const all = [...pages, ...others.map((path) => ({ path, text: readFileSync(join(root, path), "utf8") }))];
+  const dead = all.flatMap(({ path, text }) =>
+    linksOf(text)
+      .filter((link) => {
+        const [to = "", anchor] = link.split("#");
+        const file = to === "" ? join(root, path) : join(root, dirname(path), to);
+        if (!existsSync(file)) return true;
+        return anchor !== undefined && !anchorsOf(readFileSync(file, "utf8")).has(anchor);
+      })
+      .map((link) => `${path}: ${link}`),
+  );
+  expect(dead).toEqual([]);
+  expect(all.flatMap(({ text }) => linksOf(text)).length).toBeGreaterThan(20);
+});

@@ -1,0 +1,198 @@
+/** Runs the commands of a page as a reader would, in a folder with the command `sconce` on the PATH. */
+import { expect } from "bun:test";
+import { chmod, mkdir, readFile, symlink } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { z } from "zod";
+import { pythonVariables, readLibtorch } from "../../scripts/setup/libtorch.ts";
+import { clientOf, follow, type RunningCli } from "./cli.ts";
+import { cacheFolder } from "./executable.ts";
+import { freePort } from "./free-port.ts";
+import { machineEnv } from "./machine.ts";
+import { copyPreparedImages } from "./prepared-images.ts";
+import { blocksOf, commandsOf, isRun } from "./readme.ts";
+import { hasRegistry, startRegistry } from "./registry.ts";
+import { tempDir } from "./temp-dir.ts";
+
+const root = join(import.meta.dir, "../..");
+
+/** Registry of the pages. Commands use a registry of the test in its place. */
+const shownRegistry = "registry.example.com";
+
+const { scripts } = z
+  .object({ scripts: z.record(z.string(), z.string()) })
+  .parse(await Bun.file(join(root, "package.json")).json());
+
+/** Variables that make AOTInductor compile faster. Compiled code runs only a few times here. */
+const fastCompilation = {
+  AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
+  AOT_INDUCTOR_ENABLE_LINE_TABLES: "0",
+  TORCHINDUCTOR_VEC_ISA_OK: "1",
+  TORCHINDUCTOR_CACHE_DIR: join(root, ".sconce/inductor"),
+};
+
+/** Stops the server at the end of the scope. */
+export interface Reader extends AsyncDisposable {
+  /** `text` with the address of the running server in place of localhost:3000. */
+  addressed(text: string): string;
+  /** Runs shell commands. @returns their standard output @throws if a command fails */
+  run(commands: string): Promise<string>;
+  /** Stops the running server and starts another one. Resolves when it listens. */
+  serve(command: string): Promise<RunningCli>;
+}
+
+export interface ReaderOptions {
+  /** Folder in which commands run. */
+  readonly folder: string;
+  /**
+   * Puts the Python of the set-up on the PATH as `python3`. Pages with `npm` commands must not set it: the set-up would look for
+   * torch again.
+   */
+  readonly python: boolean;
+}
+
+export async function startReader({ folder, python }: ReaderOptions): Promise<Reader> {
+  const own = await tempDir();
+  await mkdir(own.join("bin"));
+  await writeCommand(own.join("bin/sconce"), `exec ${process.execPath} --no-install ${root}/test/helpers/sconce.ts`);
+  if (python) await writeCommand(own.join("bin/python3"), pythonCommand());
+  let server: RunningCli | undefined;
+  let address = "localhost:3000";
+  const addressed = (text: string) => text.replaceAll("localhost:3000", address);
+  const bash = (script: string, port = 0) =>
+    Bun.spawn(["bash", "-euo", "pipefail", "-c", addressed(script)], {
+      cwd: folder,
+      env: {
+        ...process.env,
+        ...machineEnv,
+        ...fastCompilation,
+        PATH: [own.join("bin"), dirname(process.execPath), process.env.PATH].join(":"),
+        SCONCE_HOME: own.join("models"),
+        SCONCE_CACHE_DIR: cacheFolder,
+        SCONCE_HOST: "127.0.0.1",
+        SCONCE_PORT: String(port),
+      },
+      stdin: "ignore",
+      stdout: "pipe",
+      stderr: "pipe",
+    });
+  const stop = async () => {
+    server?.kill("SIGTERM");
+    const code = await server?.exited;
+    await server?.[Symbol.asyncDispose]();
+    server = undefined;
+    return code ?? 0;
+  };
+  return {
+    addressed,
+    async run(commands) {
+      const child = bash(commands);
+      const [output, errors, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+      if (code !== 0) throw new Error(`${commands}\nended with ${code}: ${output}${errors}`);
+      return output;
+    },
+    async serve(command) {
+      expect(await stop()).toBe(0);
+      // A free port, not 0: `npm start` prints a request with the port of its options.
+      server = follow(bash(`exec ${command} >&2`, freePort()));
+      address = (await clientOf(server)).url.host;
+      return server;
+    },
+    async [Symbol.asyncDispose]() {
+      await stop();
+      await own[Symbol.asyncDispose]();
+    },
+  };
+}
+
+export interface PageOptions {
+  /** Names of examples to build first. */
+  readonly models?: readonly string[];
+  onServer?(server: RunningCli, reader: Reader): Promise<void>;
+}
+
+/** Runs the blocks of a page in order. JSON after a command must match its output. */
+export async function runPage(path: string, { models = [], onServer }: PageOptions = {}): Promise<void> {
+  const blocks = blocksOf(await readFile(join(root, path), "utf8"));
+  const uses = (text: string) => blocks.some((block) => isRun(block) && block.content.includes(text));
+  await using folder = await tempDir();
+  await using registry = hasRegistry && uses(shownRegistry) ? await startRegistry() : undefined;
+  await using reader = await startReader({ folder: folder.path, python: uses("python3") });
+  await symlink(join(root, "examples"), folder.join("examples"));
+  if (uses("sconce image")) await copyPreparedImages(folder.join("images"));
+  for (const model of models) await reader.run(`sconce build examples/${model}`);
+  for (const [i, block] of blocks.entries()) {
+    if (block.path !== undefined) {
+      await mkdir(dirname(folder.join(block.path)), { recursive: true });
+      await Bun.write(folder.join(block.path), block.content);
+    }
+    if (!isRun(block) || (registry === undefined && block.content.includes(shownRegistry))) continue;
+    const commands = commandsOf(block).map((command) => localised(command, registry?.host ?? shownRegistry));
+    const output = await reader.run(commands.filter((command) => !isServer(command)).join("\n"));
+    for (const command of commands.filter(isServer)) {
+      const server = await reader.serve(command);
+      await onServer?.(server, reader);
+    }
+    const next = blocks[i + 1];
+    if (next?.language !== "json") continue;
+    const shown: unknown = JSON.parse(next.content);
+    expect(shapeOf(abridgedAs(shown, JSON.parse(output)))).toEqual(shapeOf(shown));
+  }
+}
+
+function isServer(command: string): boolean {
+  return command === "./server" || /\bsconce serve\b|\/start\.ts$/.test(command);
+}
+
+/** A command of a page with the registry of the test, a shorter tuning, and scripts of package.json without npm, which takes 0.3 s. */
+function localised(command: string, registry: string): string {
+  return command
+    .replaceAll(shownRegistry, registry)
+    .replaceAll("--seconds 5", "--seconds 1")
+    .replace(/^npm (?:run (?:-s )?)?(\w+)((?: [^-\s]\S*)*)(?: --(?= )|$)/, (_, name: string, args: string) => {
+      const script = scripts[name]?.replace("exec ", "").replaceAll("scripts/", `${root}/scripts/`);
+      return `${script}${args}`;
+    });
+}
+
+async function writeCommand(path: string, command: string): Promise<void> {
+  await Bun.write(path, `#!/bin/sh\n${command} "$@"\n`);
+  await chmod(path, 0o755);
+}
+
+function pythonCommand(): string {
+  const python = readLibtorch()?.python;
+  if (!python) throw new Error("the set-up found no Python that has torch");
+  const paths = [python.path, process.env.PYTHONPATH].filter(Boolean).join(":");
+  const variables = { ...pythonVariables(python), PYTHONPATH: paths };
+  return `${Object.entries(variables)
+    .map(([name, value]) => `${name}='${value}'`)
+    .join(" ")} exec ${python.command}`;
+}
+
+/** `given`, abridged where the page abridges it: "abc…" replaces a text that begins with abc, and "…" replaces any value. */
+function abridgedAs(shown: unknown, given: unknown): unknown {
+  if (shown === "…") return shown;
+  if (typeof shown === "string" && shown.endsWith("…") && typeof given === "string") {
+    return given.startsWith(shown.slice(0, -1)) ? shown : given;
+  }
+  if (Array.isArray(shown) && Array.isArray(given)) return given.map((part, i) => abridgedAs(shown[i], part));
+  if (typeof shown === "object" && shown !== null && typeof given === "object" && given !== null) {
+    const parts = new Map<string, unknown>(Object.entries(shown));
+    return Object.fromEntries(Object.entries(given).map(([key, part]) => [key, abridgedAs(parts.get(key), part)]));
+  }
+  return given;
+}
+
+/** `value` without the parts that differ between runs: ids, times, tags, and the last digits of fractions. */
+function shapeOf(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(shapeOf);
+  if (typeof value === "object" && value !== null) {
+    return Object.fromEntries(
+      Object.entries(value).map(([key, part]) => [
+        key,
+        /_id$|_at$|^tag$|^digest$/.test(key) ? "varies" : shapeOf(part),
+      ]),
+    );
+  }
+  return typeof value === "number" && !Number.isInteger(value) ? Math.round(value * 1000) : value;
+}
