@@ -196,14 +196,14 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     await visitor.goTo(link);
     await visitor.until(`document.querySelector(".members dd")?.textContent === "second words"`);
     expect(await visitor.text("form")).toBe("nothing");
-    await visitor.says("This browser does not know its input.");
+    await visitor.says("This browser does not have its input.");
     expect(await visitor.violations()).toEqual([]);
     await visitor.click("Try an input of your own");
     await visitor.until(`document.getElementById("field/0/said")?.value === "hello"`);
     expect(await visitor.text(".members")).toBe("nothing");
     expect(await visitor.text(".history")).toContain("second words");
     await visitor.open(`${kinds.url}demo#id=unknown`);
-    await visitor.says("This result is no longer kept by the server.");
+    await visitor.says("The server no longer has this result.");
   });
 
   fieldTests(() => ({ visitor, kinds: kinds.url }));

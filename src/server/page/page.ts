@@ -1,4 +1,4 @@
-/** The page of the model, on which people try it: what a browser gets at GET /demo, served from the program itself. */
+/** GET /demo: the page on which people try the model. The program contains all files of the page. */
 import type { Context, Hono } from "hono";
 import { accepts } from "hono/accepts";
 import { html } from "hono/html";
@@ -15,7 +15,7 @@ const assets = new ImmutableAssets({
   },
 });
 
-/** Files of inputs and outputs may be anywhere; all else is the server's own, and there is no code in the document. */
+/** Images and media may come from any host, scripts and styles only from this server. The document has no inline code. */
 const files = "'self' data: blob: http: https:";
 const policy = [
   "default-src 'none'",
@@ -32,7 +32,7 @@ const policy = [
 export interface PageModel {
   readonly name: string;
   readonly description: string;
-  /** Without it the page waits for it, and only browsers get the page. */
+  /** Before that, only browsers get the page, and the page waits for the model. */
   readonly isReady: boolean;
 }
 
@@ -43,7 +43,7 @@ export function addPageRoutes(app: Pick<Hono, "get">, { name, description, isRea
   });
   app.get("/demo", async (c, next) => {
     if (!isReady && !prefersHtml(c)) return next();
-    // As of GET /docs: addresses are relative.
+    // Like GET /docs: addresses are relative.
     if (/\/(?:\?|$)/.test(c.req.raw.url)) return c.body(null, 308, { Location: "../demo" });
     const folder = `demo/assets/${await assets.folder()}`;
     c.header("Content-Security-Policy", policy);
@@ -71,7 +71,7 @@ export function addPageRoutes(app: Pick<Hono, "get">, { name, description, isRea
   assets.addRoute(app);
 }
 
-/** Browsers do, programs that take anything do not. */
+/** True for browsers, false for programs that accept every type. */
 function prefersHtml(c: Context): boolean {
   const supports = ["application/json", "text/html"];
   return accepts(c, { header: "Accept", supports, default: "application/json" }) === "text/html";

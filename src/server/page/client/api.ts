@@ -1,4 +1,4 @@
-/** The server's public API, as the page uses it. Addresses are relative, so that a proxy may serve it all below a path. */
+/** The page's client for the server's public API. Addresses are relative, so that a proxy may add a path prefix. */
 import { type JsonSchema, SchemaNode } from "../../../base/json-schema.ts";
 import { pause } from "./pause.ts";
 import { type Json, sentence, type Value } from "./value.ts";
@@ -25,7 +25,7 @@ export interface Run {
   readonly status: "pending" | "running" | "success" | "failed";
   readonly outputs?: readonly Json[];
   readonly demo_outputs?: readonly Json[];
-  /** What succeeded so far, or of a failed run: null in the places of the others. */
+  /** The outputs so far, also of a failed run; null for inputs without an output. */
   readonly partial_outputs?: readonly Json[];
   readonly error_message?: string;
   readonly errors?: readonly { readonly index: number; readonly message: string }[];
@@ -35,13 +35,13 @@ export interface Run {
   readonly finished_at?: string;
 }
 
-/** What is wrong with a body, and the JSON pointer to it. */
+/** A fault of a body, with its JSON pointer. */
 export interface Fault {
   readonly pointer: string;
   readonly detail: string;
 }
 
-/** The server's answer is no. */
+/** The server refused a request. */
 export class Refusal extends Error {
   readonly status: number;
   readonly faults: readonly Fault[];
@@ -53,8 +53,8 @@ export class Refusal extends Error {
   }
 }
 
-/** There is no server, or none that is ready. */
-export class Away extends Error {}
+/** The server does not answer, or is not ready. */
+export class Unavailable extends Error {}
 
 export function hasEnded({ status }: Run): boolean {
   return status === "success" || status === "failed";
@@ -70,7 +70,6 @@ export async function readModel(): Promise<Model> {
   };
 }
 
-/** Inputs as the author would send them. */
 export function readExamples(): Promise<readonly Json[]> {
   return request("examples");
 }
@@ -104,25 +103,26 @@ async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
   const headers = { Accept: "application/json", ...init.headers };
   const response = await fetch(path, { ...init, headers, cache: "no-store" }).catch((error: unknown) => {
     if (init.signal?.aborted) throw error;
-    throw new Away("The server does not answer.");
+    throw new Unavailable("The server does not answer.");
   });
   if (response.ok) return response.json();
   const { detail = "", errors }: { detail?: string; errors?: Fault[] } = await response.json().catch(() => ({}));
-  // Those of a proxy are not about the request either.
-  if ([502, 503, 504].includes(response.status)) throw new Away(`${sentence(detail) || "The server is not ready"}.`);
+  // A proxy may answer with these too. The request is not at fault.
+  if ([502, 503, 504].includes(response.status))
+    throw new Unavailable(`${sentence(detail) || "The server is not ready"}.`);
   throw new Refusal(response.status, detail || `The server answered ${response.status}.`, errors);
 }
 
-/** Does it again and again until the server is there. */
-export async function persistently<T>(action: () => Promise<T>, { signal, onAway }: Persistence): Promise<T> {
+/** Repeats an action until the server is available. */
+export async function persistently<T>(action: () => Promise<T>, { signal, onUnavailable }: Persistence): Promise<T> {
   for (let delayMs = 500; ; delayMs = Math.min(delayMs * 1.5, 3000)) {
     try {
       const result = await action();
-      onAway(undefined);
+      onUnavailable(undefined);
       return result;
     } catch (error) {
-      if (!(error instanceof Away)) throw error;
-      onAway(error);
+      if (!(error instanceof Unavailable)) throw error;
+      onUnavailable(error);
       await pause(delayMs, signal);
     }
   }
@@ -130,6 +130,6 @@ export async function persistently<T>(action: () => Promise<T>, { signal, onAway
 
 export interface Persistence {
   readonly signal: AbortSignal;
-  /** Told whether and why the server is away, each time that it is tried. */
-  readonly onAway: (away: Away | undefined) => void;
+  /** Called after each attempt; undefined if the server was available. */
+  readonly onUnavailable: (unavailable: Unavailable | undefined) => void;
 }

@@ -1,4 +1,4 @@
-/** A field of JSON: arrays of numbers, which may be dropped as a file, and whatever no other field is for. */
+/** A field of JSON: for arrays of numbers, which may come from a file, and for values without another field. */
 import { useState } from "preact/hooks";
 import { listsOfNpy } from "../../../base/npy.ts";
 import { dataUriOf } from "./file-field.tsx";
@@ -17,7 +17,7 @@ export function ArrayField({ value, onChange, takesNumbers, ...at }: FieldProps 
       else if (file.name.endsWith(".json")) onChange(parsed(await file.text()));
       else if (at.schema.takesArrayBytes)
         onChange((await dataUriOf(file)).replace(/^data:[^;,]*/, "data:application/octet-stream"));
-      else setProblem("A .npy or .json file is taken here.");
+      else setProblem("Choose a .npy or .json file.");
     } catch (error) {
       setProblem(`The file cannot be read: ${error instanceof Error ? error.message : String(error)}.`);
     }
@@ -70,14 +70,13 @@ export function ArrayField({ value, onChange, takesNumbers, ...at }: FieldProps 
   );
 }
 
-/** @throws Error that says why it cannot be read */
 async function listsOf(file: File): Promise<Json> {
   const lists = listsOfNpy(new Uint8Array(await file.arrayBuffer()));
-  if (lists === undefined) throw new Error("it is no .npy file");
+  if (lists === undefined) throw new Error("it is not a .npy file");
   return lists;
 }
 
-/** What is no JSON is sent as the text it is: the server says what it expected. */
+/** Invalid JSON is sent as a string, so that the server explains the fault. */
 function parsed(text: string): Value {
   if (text.trim() === "") return undefined;
   try {

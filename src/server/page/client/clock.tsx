@@ -1,4 +1,4 @@
-/** Seconds since it is shown; of no interest to who is read to. */
+/** A stopwatch that begins when it is shown. Screen readers skip it. */
 import { useEffect, useState } from "preact/hooks";
 
 export function Clock() {

@@ -1,7 +1,7 @@
-/** The request as code, to be copied. */
+/** The request as code, to copy. */
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { CopyButton } from "./copy-button.tsx";
-import { Highlighted } from "./highlight.tsx";
 import { languages, snippetOf } from "./snippets.ts";
 import type { Value } from "./value.ts";
 
@@ -36,5 +36,34 @@ export function Code({ inputs }: { readonly inputs: readonly Value[] }) {
         </CopyButton>
       </div>
     </section>
+  );
+}
+
+/** Strings, numbers and keywords of the snippets' languages. */
+const tokens =
+  /(?<text>"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|`(?:[^`\\]|\\.)*`)|(?<number>\b\d[\d.]*\b)|(?<word>\b(?:import|from|const|await|async|return|def|with|as|open|curl|true|false|null|True|False|None)\b)/g;
+
+/** Longer texts are shown without colours. */
+const MAX_LENGTH = 100_000;
+
+function Highlighted({ code }: { readonly code: string }) {
+  if (code.length > MAX_LENGTH) return <>{code}</>;
+  const parts: ComponentChildren[] = [];
+  let end = 0;
+  for (const match of code.matchAll(tokens)) {
+    const [kind] = Object.entries(match.groups ?? {}).find(([, found]) => found !== undefined) ?? ["text"];
+    parts.push(
+      code.slice(end, match.index),
+      <span key={match.index} class={`code-${kind}`}>
+        {match[0]}
+      </span>,
+    );
+    end = match.index + match[0].length;
+  }
+  return (
+    <>
+      {parts}
+      {code.slice(end)}
+    </>
   );
 }

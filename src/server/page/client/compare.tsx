@@ -1,4 +1,4 @@
-/** The input's picture and the output's, one over the other, with a slider between them. */
+/** The input's picture over the output's, with a slider between them. */
 import { useState } from "preact/hooks";
 import { FileFacts, Picture } from "./media.tsx";
 

@@ -1,4 +1,4 @@
-/** Copies a text, and says so. */
+/** Copies a text, and confirms it. */
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
@@ -16,7 +16,7 @@ export function CopyButton({ text, children }: { readonly text: string; readonly
   );
 }
 
-/** Browsers have a clipboard only for pages from this machine or by https. */
+/** Browsers allow the clipboard only for pages of this machine or over HTTPS. */
 async function copied(text: string): Promise<void> {
   if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(text);
   const area = document.createElement("textarea");

@@ -1,4 +1,4 @@
-/** The author's examples, to fill the form with. */
+/** Buttons that fill the form with the author's examples. */
 import { plainIn } from "./history.ts";
 import { isPicture, pictureIn, type Value } from "./value.ts";
 

@@ -47,7 +47,7 @@ function ObjectField(props: FieldProps) {
   );
 }
 
-/** @param props.schema of an object */
+/** The fields of an object, without a frame. */
 export function Members({ schema, value, pointer, faults, onChange }: Omit<FieldProps, "label">) {
   const object = isObject(value) ? value : {};
   const { required } = schema;
@@ -56,14 +56,14 @@ export function Members({ schema, value, pointer, faults, onChange }: Omit<Field
     .filter((member) => !member.schema.isHidden);
   const isOptional = (name: string) => !required.includes(name);
   const isAt = (name: string) => `${pointer}/${escaped(name)}`;
-  const left = members.filter(({ name }) => isOptional(name) && object[name] === undefined);
-  // Also those of fields that are not shown.
+  const omitted = members.filter(({ name }) => isOptional(name) && object[name] === undefined);
+  // Includes the faults of hidden fields.
   const own = faults.filter(
     (fault) =>
       fault.pointer === pointer ||
       (fault.pointer.startsWith(`${pointer}/`) &&
         !members.some(
-          ({ name }) => `${fault.pointer}/`.startsWith(`${isAt(name)}/`) && !left.some((each) => each.name === name),
+          ({ name }) => `${fault.pointer}/`.startsWith(`${isAt(name)}/`) && !omitted.some((each) => each.name === name),
         )),
   );
   const add = (name: string, added: SchemaNode) => {
@@ -73,7 +73,7 @@ export function Members({ schema, value, pointer, faults, onChange }: Omit<Field
   return (
     <>
       {members
-        .filter((member) => !left.includes(member))
+        .filter((member) => !omitted.includes(member))
         .map((member) => (
           <div class="member" key={member.name}>
             <Field
@@ -83,7 +83,7 @@ export function Members({ schema, value, pointer, faults, onChange }: Omit<Field
               value={object[member.name]}
               faults={faults}
               onChange={(changed) =>
-                onChange(withMember(object, member.name, changed ?? keptOf(isOptional(member.name))))
+                onChange(withMember(object, member.name, changed ?? emptiedValue(isOptional(member.name))))
               }
             />
             {isOptional(member.name) && member.schema.default === undefined && (
@@ -100,9 +100,9 @@ export function Members({ schema, value, pointer, faults, onChange }: Omit<Field
           </div>
         ))}
       <Faults id={`field${pointer}`} pointer={pointer} faults={own} />
-      {left.length > 0 && (
+      {omitted.length > 0 && (
         <div class="chips">
-          {left.map((member) => (
+          {omitted.map((member) => (
             <button type="button" class="chip" key={member.name} onClick={() => add(member.name, member.schema)}>
               + {member.schema.title ?? titleOf(member.name)}
             </button>
@@ -113,8 +113,8 @@ export function Members({ schema, value, pointer, faults, onChange }: Omit<Field
   );
 }
 
-/** An optional field that is emptied stays on the form; a required one that is missing is for the server to say. */
-function keptOf(isOptional: boolean) {
+/** An emptied optional field stays on the form. For an emptied required field the server reports a fault. */
+function emptiedValue(isOptional: boolean) {
   return isOptional ? "" : undefined;
 }
 

@@ -1,4 +1,4 @@
-/** A field for a file: dropped, pasted, chosen, recorded, or named by its URL. Files are sent as data URIs. */
+/** A field for a file: dropped, pasted, chosen, recorded, or given by URL. The page sends files as data URIs. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { FileMark } from "../../../base/json-schema.ts";
 import { authorsWords, familyOf, nounOf } from "./file-kind.ts";
@@ -30,7 +30,7 @@ export function FileField({ value, onChange, file, ...at }: FieldProps & { reado
     const paste = (event: ClipboardEvent) => {
       const pasted = event.clipboardData?.files[0];
       const target = event.target instanceof Element ? event.target.closest(".file") : null;
-      // Pasted beside all of them it is for the first.
+      // A paste outside all file fields goes to the first.
       if (pasted === undefined || (target ?? document.querySelector(".file")) !== zone.current) return;
       event.preventDefault();
       latest.current(pasted);
@@ -40,7 +40,7 @@ export function FileField({ value, onChange, file, ...at }: FieldProps & { reado
   }, []);
   const noun = nounOf(file);
   const isImage = familyOf(file) === "image";
-  const shownUrl = isData || (typed.value === url && isWhole(url)) ? url : "";
+  const shownUrl = isData || (typed.value === url && hasCompleteHost(url)) ? url : "";
   const faults =
     url === ""
       ? at.faults.map((fault) => (fault.pointer === at.pointer ? { ...fault, detail: `Choose ${noun}.` } : fault))
@@ -127,7 +127,7 @@ export function FileField({ value, onChange, file, ...at }: FieldProps & { reado
   );
 }
 
-/** A text that is followed at once, but while it is typed only after a pause. */
+/** Follows a text: at once, or after a pause while the user types. */
 function useSettled(text: string) {
   const isTyping = useRef(false);
   const [value, setValue] = useState(text);
@@ -147,8 +147,8 @@ function useSettled(text: string) {
   };
 }
 
-/** A URL whose host may be a whole one: `https://in` is the beginning of another. */
-function isWhole(text: string): boolean {
+/** Whether the host of a URL looks complete; `https://in` does not. */
+function hasCompleteHost(text: string): boolean {
   const { protocol = "", hostname = "" } = URL.parse(text) ?? {};
   return /^https?:$/.test(protocol) && /\.[^.]|^localhost$|^\[/.test(hostname);
 }

@@ -1,11 +1,11 @@
-/** Words for the files that a field takes. */
+/** Words for the files that a field accepts. */
 
 import { fileDescription, imageDescription } from "../../../author/file-description.ts";
 import type { FileMark } from "../../../base/json-schema.ts";
 
 const nouns: Readonly<Record<string, string>> = { image: "an image", audio: "a sound", video: "a video" };
 
-/** The family of all its media types: `image`; undefined where they differ, or all are taken. */
+/** The first part of all media types: `image`; undefined if they differ, or all types are accepted. */
 export function familyOf({ mediaTypes }: FileMark): string | undefined {
   const [family, ...others] = new Set(mediaTypes.map((type) => type.split("/", 1)[0]));
   return others.length === 0 ? family : undefined;
@@ -16,7 +16,7 @@ export function nounOf(file: FileMark): string {
   return nouns[familyOf(file) ?? ""] ?? "a file";
 }
 
-/** The author's description of a field; undefined for the default one, which says how programs send files. */
+/** The author's description of a field; undefined for the default text, which is for programs. */
 export function authorsWords(description: string | undefined, file: FileMark): string | undefined {
   return description === imageDescription || description === fileDescription(file) ? undefined : description;
 }

@@ -1,19 +1,19 @@
 /**
- * Follows a run to its end by its events. It is asked for where these say nothing: until it is dispatched, while the server is away, and behind
- * a proxy that keeps events back.
+ * Follows the events of a run to its end. The page also polls the run while events may be missing: before the run is dispatched, while the server is
+ * unavailable, and behind a proxy that buffers events.
  */
 import { eventsOf, hasEnded, type Persistence, persistently, type Run, readRun } from "./api.ts";
 import { pause } from "./pause.ts";
 import type { Json } from "./value.ts";
 
-const ASK_AGAIN_MS = 1000;
+const POLL_MS = 1000;
 
 export async function follow(begun: Run, onChange: (run: Run) => void, persistence: Persistence): Promise<void> {
   const { signal } = persistence;
   const { demo_id: id } = begun;
   const ended = Promise.withResolvers<void>();
   let run = begun;
-  let isHeard = false;
+  let hasEvents = false;
   let source: EventSource | undefined;
   const show = (changed: Run) => {
     run = changed;
@@ -24,10 +24,10 @@ export async function follow(begun: Run, onChange: (run: Run) => void, persisten
     const events = eventsOf(id);
     const on = <T>(name: string, take: (data: T) => Run) =>
       events.addEventListener(name, ({ data }) => {
-        isHeard = true;
+        hasEvents = true;
         show(take(JSON.parse(data)));
       });
-    // Also from a server that was started again: the rest follows anew.
+    // A restarted server sends `start` again, and then all events of the run.
     on("start", (started: Run) => started);
     on("log", (text: string): Run => ({ ...run, status: "running", logs: run.logs + text }));
     on("output", ({ index, output }: { readonly index: number; readonly output: Json }): Run => {
@@ -42,11 +42,11 @@ export async function follow(begun: Run, onChange: (run: Run) => void, persisten
   try {
     while (!hasEnded(run)) {
       if (source === undefined || source.readyState === EventSource.CLOSED) source = listen();
-      await Promise.race([ended.promise, pause(ASK_AGAIN_MS, signal)]);
-      if (hasEnded(run) || (isHeard && run.status === "running" && source.readyState === EventSource.OPEN)) continue;
-      const asked = await persistently(() => readRun(id, signal), persistence);
-      // Of its logs events may have told more since.
-      if (!hasEnded(run)) show(isHeard && !hasEnded(asked) ? { ...run, status: asked.status } : asked);
+      await Promise.race([ended.promise, pause(POLL_MS, signal)]);
+      if (hasEnded(run) || (hasEvents && run.status === "running" && source.readyState === EventSource.OPEN)) continue;
+      const polled = await persistently(() => readRun(id, signal), persistence);
+      // Events may have delivered more logs than this answer.
+      if (!hasEnded(run)) show(hasEvents && !hasEnded(polled) ? { ...run, status: polled.status } : polled);
     }
   } finally {
     source?.close();

@@ -49,7 +49,7 @@ export function HistoryPanel({ entries, shownId, onOpen, onClear }: HistoryPanel
   );
 }
 
-/** The time of today, the day and time of before. */
+/** The time for today; for earlier runs, the date and time. */
 function timeText(at: Date): string {
   const isToday = at.toDateString() === new Date().toDateString();
   return isToday

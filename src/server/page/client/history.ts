@@ -1,20 +1,20 @@
-/** The runs of this browser, kept in it alone. */
+/** The runs of this browser, in its local storage. */
 import type { Run } from "./api.ts";
-import { isObject, mediaTypeOf, numberText, sizeOf, sizeText, titleOf, type Value } from "./value.ts";
+import { isObject, mediaTypeOf, numberText, pictureIn, sizeOf, sizeText, titleOf, type Value } from "./value.ts";
 
 export interface Entry {
   readonly id: string;
   readonly at: string;
   readonly status: Run["status"];
   readonly summary: string;
-  /** A small picture of it, as a data URI. */
+  /** A small picture of the run, as a data URI. */
   readonly thumbnail?: string | undefined;
-  /** Where they are not too large to keep. */
+  /** Undefined for inputs too large to store. */
   readonly inputs?: readonly Value[];
 }
 
 const MAX_ENTRIES = 30;
-/** Browsers keep 5 MB for a site. */
+/** A browser stores 5 MB for a site. */
 const MAX_INPUT_LENGTH = 100_000;
 
 export function readHistory(model: string): readonly Entry[] {
@@ -26,7 +26,7 @@ export function readHistory(model: string): readonly Entry[] {
   }
 }
 
-/** With this run first, or in its place where it is known. */
+/** Adds a run at the front, or updates its entry. */
 export function withRun(entries: readonly Entry[], run: Run, inputs: readonly Value[] | undefined): readonly Entry[] {
   const known = entries.find(({ id }) => id === run.demo_id);
   const text = JSON.stringify(inputs ?? []);
@@ -53,7 +53,7 @@ export function writeHistory(model: string, entries: readonly Entry[]): void {
     if (entries.length === 0) localStorage.removeItem(keyOf(model));
     else localStorage.setItem(keyOf(model), JSON.stringify(entries));
   } catch {
-    // A browser that keeps nothing shows it until the page is closed.
+    // Without storage, the history lasts until the page is closed.
   }
 }
 
@@ -72,7 +72,7 @@ function isEntry(value: unknown): value is Entry {
   );
 }
 
-/** What was put in, or else what came out, as far as it is a word or a number. */
+/** The first word or number of the inputs, or else of the outputs. */
 function summaryOf(inputs: readonly Value[], { outputs = [] }: Run): string {
   const more = inputs.length > 1 ? ` and ${inputs.length - 1} more` : "";
   const shown = plainIn(inputs[0]) ?? plainIn(outputs[0]);
@@ -98,4 +98,33 @@ export function plainIn(value: Value): string | undefined {
     if (typeof each === "string" && !each.startsWith("data:")) return each;
   }
   return undefined;
+}
+
+/** Pixels. */
+const THUMBNAIL_SIDE = 96;
+
+/** A small picture of a run; undefined without a picture, or for one of another site, whose pixels a page may not read. */
+export async function thumbnailOf(values: readonly Value[]): Promise<string | undefined> {
+  const url = pictureIn(values.filter((value) => value !== undefined));
+  if (url === undefined || !url.startsWith("data:")) return undefined;
+  const picture = new Image();
+  picture.src = url;
+  try {
+    await picture.decode();
+  } catch {
+    return undefined;
+  }
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [THUMBNAIL_SIDE, THUMBNAIL_SIDE];
+  const { naturalWidth: width, naturalHeight: height } = picture;
+  const scale = THUMBNAIL_SIDE / Math.min(width, height);
+  const context = canvas.getContext("2d");
+  context?.drawImage(
+    picture,
+    (THUMBNAIL_SIDE - width * scale) / 2,
+    (THUMBNAIL_SIDE - height * scale) / 2,
+    width * scale,
+    height * scale,
+  );
+  return canvas.toDataURL("image/webp", 0.7);
 }

@@ -1,4 +1,4 @@
-/** JSON that folds. */
+/** JSON with collapsible lists and objects. */
 import type { JSX } from "preact";
 import { isList, isObject, type Json } from "./value.ts";
 

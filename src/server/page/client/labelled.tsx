@@ -7,10 +7,10 @@ import type { Value } from "./value.ts";
 export interface FieldProps {
   readonly schema: SchemaNode;
   readonly label: string;
-  /** Where the value is in the body: `/0/image`. */
+  /** JSON pointer to the value in the body: `/0/image`. */
   readonly pointer: string;
   readonly value: Value;
-  /** Of the whole body. */
+  /** The faults of the whole body. */
   readonly faults: readonly Fault[];
   readonly onChange: (value: Value) => void;
 }
@@ -30,7 +30,7 @@ export function faultsAt(faults: readonly Fault[], pointer: string): readonly Fa
 
 interface LabelledProps extends Pick<FieldProps, "pointer" | "schema" | "faults" | "label"> {
   readonly children: ComponentChildren;
-  /** Instead of the schema's. */
+  /** Replaces the schema's description. */
   readonly description?: string | undefined;
 }
 

@@ -7,7 +7,7 @@ interface MediaProps {
   readonly url: string;
   readonly label: string;
   readonly isPicture: boolean;
-  /** Of the file that was chosen. */
+  /** Name of the chosen file. */
   readonly name?: string | undefined;
 }
 
@@ -41,7 +41,7 @@ export function FileFacts({
   return facts.length === 0 ? null : <p class="file-name">{facts.join(" · ")}</p>;
 }
 
-/** Small ones are enlarged with their pixels to be seen. */
+/** Smaller pictures are enlarged with visible pixels. */
 const SMALL_PIXELS = 160;
 
 interface PictureProps extends Omit<MediaProps, "isPicture" | "name"> {

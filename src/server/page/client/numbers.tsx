@@ -1,4 +1,4 @@
-/** Lists of numbers: a few as bars, many as a plot. */
+/** Lists of numbers: short lists as bars, long lists as a plot. */
 import { alignedTexts, numberText } from "./value.ts";
 
 interface BarsProps {

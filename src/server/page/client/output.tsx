@@ -1,4 +1,4 @@
-/** A value of an output as what it is. */
+/** Shows a value of an output: as a number, text, picture, chart, table or tree. */
 import type { JSX } from "preact";
 import type { SchemaNode } from "../../../base/json-schema.ts";
 import { Compare } from "./compare.tsx";
@@ -13,13 +13,13 @@ interface OutputProps {
   readonly schema: SchemaNode | undefined;
   readonly value: Json;
   readonly label: string;
-  /** The input's picture, to compare others with. */
+  /** The input's picture, for a comparison with the output's. */
   readonly picture: string | undefined;
 }
 
-/** As many numbers are shown one by one. */
+/** Longer lists of numbers are shown as a plot. */
 const MAX_BARS = 24;
-/** As many files, or objects with files, are shown of a list. */
+/** Most files, or objects with files, shown of a list. */
 const MAX_ITEMS = 100;
 
 export function Output({ schema, value, label, picture }: OutputProps): JSX.Element {

@@ -1,15 +1,14 @@
-/** The page of the model: its form, the result, the request as code, the history. */
+/** The page of a model: the form, the result, the request as code, the history. */
 import { render } from "preact";
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { hasEnded, type Model, type Persistence, persistently, type Run, readExamples, readModel } from "./api.ts";
 import { Code } from "./code.tsx";
 import { Examples } from "./examples.tsx";
 import { type Draft, draftOf, Form } from "./form.tsx";
-import { type Entry, readHistory, withRun, withThumbnail, writeHistory } from "./history.ts";
+import { type Entry, readHistory, thumbnailOf, withRun, withThumbnail, writeHistory } from "./history.ts";
 import { HistoryPanel } from "./history-panel.tsx";
 import { Result } from "./result.tsx";
 import { initialOf } from "./schema.ts";
-import { thumbnailOf } from "./thumbnail.ts";
 import { useConnection } from "./use-connection.ts";
 import { useRun } from "./use-run.ts";
 import type { Value } from "./value.ts";
@@ -21,13 +20,13 @@ interface PageProps {
 
 function Page({ model, examples }: PageProps) {
   const initial = useMemo(() => initialOf(model.input, examples[0]), [model, examples]);
-  const { away, onAway, newer } = useConnection(model);
+  const { unavailable, onUnavailable, newer } = useConnection(model);
   const [drafts, setDrafts] = useState<readonly Draft[]>(() => [draftOf(initial)]);
   const [entries, setEntries] = useState(() => readHistory(model.name));
   const keep = useCallback(
     (change: (before: readonly Entry[]) => readonly Entry[]) =>
       setEntries(() => {
-        // Another tab may have added to it.
+        // Another tab may have changed the stored history.
         const after = change(readHistory(model.name));
         writeHistory(model.name, after);
         return after;
@@ -44,7 +43,7 @@ function Page({ model, examples }: PageProps) {
     },
     [keep],
   );
-  const control = useRun({ onAway, onRun });
+  const control = useRun({ onUnavailable, onRun });
   const { open } = control;
 
   const show = useCallback(
@@ -70,7 +69,7 @@ function Page({ model, examples }: PageProps) {
     () => refusal?.faults ?? failures.map(({ index, message }) => ({ pointer: `/${index}`, detail: message })),
     [refusal, failures],
   );
-  // The form would show another input than that of the result.
+  // Without the run's inputs, the form would show other inputs than the result.
   const isForeign = sent === undefined && run !== undefined;
   const values = useMemo(() => drafts.map(({ value }) => value), [drafts]);
   return (
@@ -85,8 +84,8 @@ function Page({ model, examples }: PageProps) {
         </p>
       </header>
       <div class="notices" role="status">
-        {away !== undefined && (
-          <p class="notice">{away.message} This page goes on by itself as soon as it can; nothing on it is lost.</p>
+        {unavailable !== undefined && (
+          <p class="notice">{unavailable.message} This page continues when the server is back; nothing is lost.</p>
         )}
         {newer !== undefined && (
           <div class="notice">
@@ -104,7 +103,7 @@ function Page({ model, examples }: PageProps) {
               <header class="panel-head">
                 <h2 id="input-title">Input</h2>
               </header>
-              <p class="about">The result was opened by its link. This browser does not know its input.</p>
+              <p class="about">This result was opened by its link. This browser does not have its input.</p>
               <button type="button" class="small own" onClick={control.reset}>
                 Try an input of your own
               </button>
@@ -149,20 +148,23 @@ function Page({ model, examples }: PageProps) {
 
 async function begin(): Promise<void> {
   const { signal } = new AbortController();
-  const onAway: Persistence["onAway"] = (away) => {
-    if (away === undefined) return;
+  const onUnavailable: Persistence["onUnavailable"] = (unavailable) => {
+    if (unavailable === undefined) return;
     render(
       <main class="waiting">
         <h1>{document.title}</h1>
         <p class="lead" role="status">
-          {away.message} This page opens by itself as soon as it can.
+          {unavailable.message} This page opens when the server is ready.
         </p>
         <progress aria-label="Waiting for the server" />
       </main>,
       document.body,
     );
   };
-  const [model, examples] = await persistently(() => Promise.all([readModel(), readExamples()]), { signal, onAway });
+  const [model, examples] = await persistently(() => Promise.all([readModel(), readExamples()]), {
+    signal,
+    onUnavailable,
+  });
   document.title = model.name;
   render(<Page model={model} examples={examples} />, document.body);
 }

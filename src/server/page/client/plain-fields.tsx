@@ -4,7 +4,7 @@ import type { SchemaNode } from "../../../base/json-schema.ts";
 import { controlOf, type FieldProps, Labelled } from "./labelled.tsx";
 import { type Choice, isRange } from "./schema.ts";
 
-/** Shorter texts have one line. */
+/** A text with this maximum length or less gets one line. */
 const LINE_LENGTH = 120;
 
 export function TextField({ value, onChange, ...at }: FieldProps) {
@@ -26,7 +26,7 @@ export function NumberField({ value, onChange, ...at }: FieldProps) {
   const { minimum: min, maximum: max } = at.schema;
   const [draft, setDraft] = useState<string>();
   const shown = draft ?? (value === undefined ? "" : String(value));
-  // What is no number is sent as it is: the server says what it expected.
+  // Invalid numbers are sent as strings, so that the server explains the fault.
   const change = (text: string) => {
     setDraft(text);
     const number = Number(text);

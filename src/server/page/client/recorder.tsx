@@ -1,13 +1,12 @@
 /** Takes a picture with the camera, or a sound with the microphone. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Clock } from "./clock.tsx";
-import { wavOf } from "./wav.ts";
 
 export type RecorderKind = "camera" | "microphone";
 
 interface RecorderProps {
   readonly kind: RecorderKind;
-  /** Undefined when nothing was taken. */
+  /** @param file undefined if the user closed the recorder */
   readonly onDone: (file: Blob | undefined) => void;
 }
 
@@ -20,21 +19,21 @@ export function Recorder({ kind, onDone }: RecorderProps) {
   const isReady = stream !== undefined && (kind === "microphone" || hasPicture);
   useEffect(() => {
     let opened: MediaStream | undefined;
-    let isGone = false;
+    let isUnmounted = false;
     const stop = () => {
       for (const track of opened?.getTracks() ?? []) track.stop();
     };
     navigator.mediaDevices.getUserMedia(kind === "camera" ? { video: true } : { audio: true }).then(
       (stream) => {
         opened = stream;
-        if (isGone) return stop();
+        if (isUnmounted) return stop();
         setStream(stream);
         if (video.current) video.current.srcObject = stream;
       },
       (error: unknown) => setProblem(reasonOf(error, kind)),
     );
     return () => {
-      isGone = true;
+      isUnmounted = true;
       stop();
     };
   }, [kind]);
@@ -96,7 +95,7 @@ async function soundOf(recorder: MediaRecorder | null): Promise<Blob | undefined
   const recorded = new Promise<Blob>((resolve) => {
     recorder.ondataavailable = ({ data }) => resolve(data);
   });
-  // All of it comes as one piece.
+  // The whole recording comes as one piece.
   recorder.stop();
   return wavOf(await recorded);
 }
@@ -107,4 +106,41 @@ function pictureOf(video: HTMLVideoElement | null): Promise<Blob | undefined> {
   [canvas.width, canvas.height] = [video.videoWidth, video.videoHeight];
   canvas.getContext("2d")?.drawImage(video, 0, 0);
   return new Promise((resolve) => canvas.toBlob((blob) => resolve(blob ?? undefined), "image/jpeg", 0.92));
+}
+
+/** Converts a recording to WAV, which every model reads: 16-bit, one channel, at the recorded rate. */
+async function wavOf(recorded: Blob): Promise<Blob> {
+  const context = new AudioContext();
+  try {
+    const sound = await context.decodeAudioData(await recorded.arrayBuffer()).catch(() => {
+      throw new Error("The recording is empty: close this and record again.");
+    });
+    return new Blob([wavBytes(sound.getChannelData(0), sound.sampleRate)], { type: "audio/wav" });
+  } finally {
+    await context.close();
+  }
+}
+
+function wavBytes(samples: Float32Array, rate: number): ArrayBuffer {
+  const headerBytes = 44;
+  const view = new DataView(new ArrayBuffer(headerBytes + samples.length * 2));
+  const write = (at: number, text: string) => {
+    for (let i = 0; i < text.length; i++) view.setUint8(at + i, text.charCodeAt(i));
+  };
+  write(0, "RIFF");
+  view.setUint32(4, view.byteLength - 8, true);
+  write(8, "WAVEfmt ");
+  view.setUint32(16, 16, true);
+  view.setUint16(20, 1, true);
+  view.setUint16(22, 1, true);
+  view.setUint32(24, rate, true);
+  view.setUint32(28, rate * 2, true);
+  view.setUint16(32, 2, true);
+  view.setUint16(34, 16, true);
+  write(36, "data");
+  view.setUint32(40, samples.length * 2, true);
+  for (const [i, sample] of samples.entries()) {
+    view.setInt16(headerBytes + i * 2, Math.max(-1, Math.min(1, sample)) * 32767, true);
+  }
+  return view.buffer;
 }

@@ -1,4 +1,4 @@
-/** What came of a run: its status, logs, faults, and each input's outputs. */
+/** The result of a run: status, logs, faults, and the outputs of each input. */
 import { useEffect, useRef } from "preact/hooks";
 import { hasEnded, type Model, type Run } from "./api.ts";
 import { Clock } from "./clock.tsx";
@@ -11,13 +11,13 @@ export function Result({ model, state }: { readonly model: Model; readonly state
   const { run, inputs, refusal, isBusy, places, failures } = state;
   const panel = useRef<HTMLElement>(null);
   useEffect(() => {
-    // Where it is below a long form, as on a phone.
+    // On a phone, the panel may be below a long form.
     const top = panel.current?.getBoundingClientRect().top ?? 0;
     if (isBusy && (top < 0 || top > innerHeight / 2)) panel.current?.scrollIntoView();
   }, [isBusy]);
   const isWhole = run?.outputs !== undefined;
   const outputs: readonly (Json | undefined)[] = run?.outputs ?? run?.partial_outputs ?? [];
-  // Of a run that was opened by its link nobody knows how many inputs it has.
+  // The number of inputs is unknown for a run that was opened by its link.
   const done = inputs === undefined ? 0 : outputs.filter((each) => each !== undefined).length / inputs.length;
   const count = (inputs?.length ?? outputs.length) + failures.length;
   return (
@@ -30,11 +30,11 @@ export function Result({ model, state }: { readonly model: Model; readonly state
       {refusal !== undefined && (
         <p class="notice bad" role="alert">
           {refusal.status === 404 && run === undefined && inputs === undefined
-            ? "This result is no longer kept by the server."
+            ? "The server no longer has this result."
             : refusal.status === 404
-              ? "The server no longer knows this run: it was started again meanwhile, or kept it long enough. Run it once more."
+              ? "The server no longer has this run: it was restarted, or the run is too old. Run it again."
               : refusal.status === 422
-                ? "Some fields need another value; each says what is wrong."
+                ? "Some fields need another value. Each shows its fault."
                 : refusal.message}
         </p>
       )}
@@ -59,9 +59,7 @@ export function Result({ model, state }: { readonly model: Model; readonly state
           ),
       )}
       {run === undefined && refusal === undefined && !isBusy && (
-        <p class="empty">
-          The result is shown here. Everything is filled in already: run the example to see what comes.
-        </p>
+        <p class="empty">The result appears here. The form has an example: run it.</p>
       )}
       {run !== undefined && run.logs !== "" && (
         <details class="logs" open={!hasEnded(run) || run.status === "failed"}>
@@ -85,7 +83,7 @@ export function Result({ model, state }: { readonly model: Model; readonly state
 interface ItemOutputsProps {
   readonly model: Model;
   readonly output: Json;
-  /** What the demo shows of it. */
+  /** The demo output; without one, the output. */
   readonly shown: Json;
   readonly picture: string | undefined;
 }
@@ -96,7 +94,7 @@ function ItemOutputs({ model, output, shown, picture }: ItemOutputsProps) {
     <Output value={value} schema={of} label={label} picture={picture} />
   );
   if (JSON.stringify(output) === JSON.stringify(shown)) return part(output, schema, "Output");
-  // What is said already is not said twice.
+  // Omits members of the demo output that are equal in the output.
   const known = isObject(output) ? output : {};
   const more = isObject(shown)
     ? Object.fromEntries(
@@ -161,12 +159,12 @@ function tookOf({ created_at, finished_at }: Run): string {
   return ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`;
 }
 
-/** Of the inputs, or what the demo wrote itself, as most loops do: `40%`. */
+/** The last percentage in the logs, such as `40%`, or else the share of finished inputs. */
 function Progress({ logs, done }: { readonly logs: string; readonly done: number }) {
   const percent = [...logs.slice(-MAX_LINE).matchAll(/\b(\d{1,3})(?:\.\d+)?\s?%/g)].at(-1)?.[1];
   const share = percent === undefined ? done : Number(percent) / 100;
   return <progress aria-label="Progress" {...(share > 0 && { value: share })} />;
 }
 
-/** Of logs, where a percentage is looked for. */
+/** Characters at the end of the logs in which to search for a percentage. */
 const MAX_LINE = 10_000;

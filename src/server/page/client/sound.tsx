@@ -1,4 +1,4 @@
-/** A sound with its wave. */
+/** A sound with its waveform. */
 import { useEffect, useState } from "preact/hooks";
 
 const BARS = 160;
@@ -6,14 +6,14 @@ const BARS = 160;
 export function Sound({ url, label }: { readonly url: string; readonly label: string }) {
   const [wave, setWave] = useState<readonly number[]>([]);
   useEffect(() => {
-    let isGone = false;
-    waveOf(url).then(
-      (found) => !isGone && setWave(found),
-      // It is heard without.
+    let isUnmounted = false;
+    peaksOf(url).then(
+      (found) => !isUnmounted && setWave(found),
+      // The player works without a waveform.
       () => {},
     );
     return () => {
-      isGone = true;
+      isUnmounted = true;
     };
   }, [url]);
   return (
@@ -24,7 +24,7 @@ export function Sound({ url, label }: { readonly url: string; readonly label: st
           viewBox={`0 0 ${BARS} 2`}
           preserveAspectRatio="none"
           role="img"
-          aria-label={`The wave of ${label}`}
+          aria-label={`The waveform of ${label}`}
         >
           <path d={wave.map((peak, i) => `M${i + 0.5} ${1 - peak}V${1 + peak}`).join("")} />
         </svg>
@@ -35,8 +35,8 @@ export function Sound({ url, label }: { readonly url: string; readonly label: st
   );
 }
 
-/** Its loudest sample in each part of it; of a data URI alone, as others belong to other sites. */
-async function waveOf(url: string): Promise<number[]> {
+/** The peak of each part of a sound. Only for data URIs, since a page may not read sounds of other sites. */
+async function peaksOf(url: string): Promise<number[]> {
   if (!url.startsWith("data:")) return [];
   const bytes = Uint8Array.from(atob(url.slice(url.indexOf(",") + 1)), (letter) => letter.charCodeAt(0));
   const context = new OfflineAudioContext(1, 1, 22050);

@@ -16,7 +16,7 @@ export function isTable(value: Json): value is readonly JsonObject[] {
 
 export function Table({ rows, label }: { readonly rows: readonly JsonObject[]; readonly label: string }) {
   const names = Object.keys(rows[0] ?? {});
-  /** The texts of columns that hold numbers alone. */
+  /** The texts of numeric columns. */
   const columns = new Map(
     names.flatMap((name) => {
       const values = rows.slice(0, MAX_ROWS).map((row) => row[name]);

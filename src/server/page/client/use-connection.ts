@@ -1,22 +1,22 @@
-/** Whether the server is there, with the model that the page is of: looked at now and then, and often while it is away. */
+/** Polls whether the server is available and still has the page's model, more often while the server is unavailable. */
 import { useEffect, useState } from "preact/hooks";
-import { Away, type Model, type Persistence, readModel, readReadiness } from "./api.ts";
+import { type Model, type Persistence, readModel, readReadiness, Unavailable } from "./api.ts";
 
 const USUALLY_MS = 15_000;
 const WHILE_AWAY_MS = 1_000;
 
 export interface Connection {
-  /** Why it cannot be used now. */
-  readonly away: Away | undefined;
-  readonly onAway: Persistence["onAway"];
-  /** Another build that the server has now. */
+  /** Why the server is unavailable. */
+  readonly unavailable: Unavailable | undefined;
+  readonly onUnavailable: Persistence["onUnavailable"];
+  /** The server's current build, if it is another. */
   readonly newer: Model | undefined;
 }
 
 export function useConnection({ digest }: Model): Connection {
-  const [away, setAway] = useState<Away>();
+  const [unavailable, setUnavailable] = useState<Unavailable>();
   const [newer, setNewer] = useState<Model>();
-  const isAway = away !== undefined;
+  const isUnavailable = unavailable !== undefined;
   useEffect(() => {
     const look = async () => {
       if (document.hidden) return;
@@ -24,18 +24,18 @@ export function useConnection({ digest }: Model): Connection {
         await readReadiness();
         const model = await readModel();
         setNewer(model.digest === digest ? undefined : model);
-        setAway(undefined);
+        setUnavailable(undefined);
       } catch (error) {
-        setAway(error instanceof Away ? error : undefined);
+        setUnavailable(error instanceof Unavailable ? error : undefined);
       }
     };
     look();
-    const timer = setInterval(look, isAway ? WHILE_AWAY_MS : USUALLY_MS);
+    const timer = setInterval(look, isUnavailable ? WHILE_AWAY_MS : USUALLY_MS);
     document.addEventListener("visibilitychange", look);
     return () => {
       clearInterval(timer);
       document.removeEventListener("visibilitychange", look);
     };
-  }, [isAway, digest]);
-  return { away, onAway: setAway, newer };
+  }, [isUnavailable, digest]);
+  return { unavailable, onUnavailable: setUnavailable, newer };
 }

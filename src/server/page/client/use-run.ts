@@ -1,4 +1,4 @@
-/** The run that the page shows: begun by its form, or opened by the id in its address. */
+/** The run on the page: started by the form, or opened by the id in the page's address. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { cancelRun, createRun, hasEnded, type Persistence, persistently, Refusal, type Run, readRun } from "./api.ts";
 import { follow } from "./follow.ts";
@@ -6,52 +6,52 @@ import type { Value } from "./value.ts";
 
 /** Why an input of the form failed. */
 export interface InputFailure {
-  /** In the form. */
+  /** Index in the form. */
   readonly index: number;
   readonly message: string;
 }
 
 export interface RunState {
-  /** The places in the form of the run's inputs. Inputs that fail leave: the others are run without them. */
+  /** Index in the form of each input of the run. After a failure the page runs the other inputs again. */
   readonly places: readonly number[];
   readonly failures: readonly InputFailure[];
-  /** What it was begun with, where this browser knows. */
+  /** Undefined if this browser does not have the run's inputs. */
   readonly inputs?: readonly Value[] | undefined;
   readonly run?: Run | undefined;
   readonly isBusy: boolean;
-  /** Why there is none, or none any more. */
+  /** Why there is no run. */
   readonly refusal?: Refusal | undefined;
 }
 
 export interface RunControl extends RunState {
   start(inputs: readonly Value[]): void;
-  /** Shows no run any more. */
+  /** Removes the run from the page. */
   reset(): void;
   open(id: string, inputs?: readonly Value[]): void;
   cancel(): void;
 }
 
 export interface RunOptions {
-  readonly onAway: Persistence["onAway"];
-  /** Told when a run was accepted, and when it ended. */
+  readonly onUnavailable: Persistence["onUnavailable"];
+  /** Called when a run was accepted, and when it ended. */
   readonly onRun: (run: Run, inputs: readonly Value[] | undefined) => void;
 }
 
 const nothing: RunState = { places: [], failures: [], isBusy: false };
 
-export function useRun({ onAway, onRun }: RunOptions): RunControl {
+export function useRun({ onUnavailable, onRun }: RunOptions): RunControl {
   const [state, setState] = useState<RunState>(nothing);
   const current = useRef(new AbortController());
   useEffect(() => () => current.current.abort(), []);
 
   const create = useCallback(
     async (inputs: readonly Value[], signal: AbortSignal) => {
-      const run = await persistently(() => createRun(inputs, signal), { signal, onAway });
+      const run = await persistently(() => createRun(inputs, signal), { signal, onUnavailable });
       history.replaceState(null, "", `#id=${run.demo_id}`);
       onRun(run, inputs);
       return run;
     },
-    [onAway, onRun],
+    [onUnavailable, onRun],
   );
 
   const begin = useCallback(
@@ -71,22 +71,22 @@ export function useRun({ onAway, onRun }: RunOptions): RunControl {
         setState({ inputs, places, failures: all, run, isBusy: !hasEnded(run) });
         if (!hasEnded(run)) return;
         onRun(run, inputs);
-        // A demo fails as a whole. The other inputs have a result without those that failed.
-        const left = places.filter((place) => failed.every(({ index }) => index !== place));
-        if (failed.length > 0 && left.length > 0 && inputs !== undefined) {
-          const others = left.map((place) => inputs[places.indexOf(place)]);
-          beginRef.current?.(others, (next) => create(others, next), { places: left, failures: all });
+        // A demo fails as a whole, so the inputs without a fault run again.
+        const remaining = places.filter((place) => failed.every(({ index }) => index !== place));
+        if (failed.length > 0 && remaining.length > 0 && inputs !== undefined) {
+          const others = remaining.map((place) => inputs[places.indexOf(place)]);
+          beginRef.current?.(others, (next) => create(others, next), { places: remaining, failures: all });
         }
       };
       made(signal)
-        .then((run) => follow(run, show, { signal, onAway }))
+        .then((run) => follow(run, show, { signal, onUnavailable }))
         .catch((error: unknown) => {
           if (signal.aborted) return;
           const refusal = error instanceof Refusal ? error : new Refusal(0, String(error));
           setState((before) => ({ ...before, isBusy: false, refusal }));
         });
     },
-    [create, onAway, onRun],
+    [create, onUnavailable, onRun],
   );
   const beginRef = useRef(begin);
   beginRef.current = begin;
@@ -104,18 +104,18 @@ export function useRun({ onAway, onRun }: RunOptions): RunControl {
 
   const open = useCallback(
     (id: string, inputs?: readonly Value[]) =>
-      begin(inputs, (signal) => persistently(() => readRun(id, signal), { signal, onAway })),
-    [begin, onAway],
+      begin(inputs, (signal) => persistently(() => readRun(id, signal), { signal, onUnavailable })),
+    [begin, onUnavailable],
   );
 
   const cancel = useCallback(() => {
     const { run } = state;
     if (run !== undefined) {
-      // Who follows it sees its end.
+      // The events report the end of the run.
       cancelRun(run.demo_id).catch(() => {});
       return;
     }
-    // Not accepted yet: a client that leaves before it was given an id cancels.
+    // The run is not accepted yet. The server cancels it when the request is aborted.
     current.current.abort();
     setState((before) => ({ ...before, run: undefined, isBusy: false }));
   }, [state]);

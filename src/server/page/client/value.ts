@@ -1,4 +1,4 @@
-/** Values of fields: JSON, or nothing where an optional field is left out. */
+/** Values of fields: JSON, or undefined for an omitted field. */
 import type { Json, JsonObject } from "../../../base/json.ts";
 
 export type { Json, JsonObject };
@@ -16,7 +16,7 @@ export function isNumbers(value: Value | readonly Value[]): value is readonly nu
   return Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === "number");
 }
 
-/** The object with one member changed, or left out. */
+/** The object with one member changed, or removed. */
 export function withMember(object: JsonObject, name: string, value: Value): JsonObject {
   const { [name]: _, ...rest } = object;
   return value === undefined ? rest : { ...object, [name]: value };
@@ -35,7 +35,7 @@ export function titleOf(name: string): string {
   return sentence(words.charAt(0) + words.slice(1).replaceAll(/\b[A-Z](?=[a-z])/g, (letter) => letter.toLowerCase()));
 }
 
-/** The first string in it that is a picture. */
+/** The first picture in a value. */
 export function pictureIn(value: Value): string | undefined {
   if (typeof value === "string") return isPicture(value) ? value : undefined;
   if (typeof value !== "object" || value === null) return undefined;
@@ -46,7 +46,7 @@ export function pictureIn(value: Value): string | undefined {
   return undefined;
 }
 
-/** Whether a file is in it, as its bytes. */
+/** Whether a value has a file as a data URI. */
 export function holdsFile(value: Json): boolean {
   if (typeof value === "string") return value.startsWith("data:");
   return isList(value) ? value.some(holdsFile) : isObject(value) && Object.values(value).some(holdsFile);
@@ -56,7 +56,7 @@ export function isPicture(text: string): boolean {
   return /^data:image\//i.test(text) || /^https?:[^?#]*\.(?:png|jpe?g|webp|gif|bmp|avif)(?:[?#]|$)/i.test(text);
 }
 
-/** Of a data URI; undefined for other URLs. */
+/** The media type of a data URI; undefined for other URLs. */
 export function mediaTypeOf(url: string): string | undefined {
   return /^data:([^;,]*)/i.exec(url)?.[1]?.toLowerCase();
 }
@@ -74,7 +74,7 @@ export function sizeOf(dataUri: string): number {
 }
 
 /**
- * Numbers of one list with as many decimals each, so that they align; shares that make 1 together as percent.
+ * Formats the numbers of a list with equal decimals, so that they align. Shares with the sum 1 become percentages.
  */
 export function alignedTexts(values: readonly number[]): string[] {
   if (values.every(Number.isInteger)) return values.map(String);
