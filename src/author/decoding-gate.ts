@@ -56,7 +56,7 @@ export class ByteGate {
   }
 
   /**
-   * Runs a task when its bytes fit into the budget. A task that is alone always runs.
+   * Runs a task when its bytes fit into the budget. A single task always runs.
    * @param bytes upper bound of the task's memory
    * @param signal removes the task from the queue; only called if the task has to wait
    * @throws the signal's reason

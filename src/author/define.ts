@@ -22,7 +22,7 @@ export interface SetupContext {
 
 /** Context of a demo's `predict`. */
 export interface DemoContext<Input = unknown, Output = unknown> {
-  /** Runs inputs through the model, batched with those of other clients; rejects when one of them fails. */
+  /** Runs inputs through the model, batched with inputs of other clients; rejects if any of the inputs fails. */
   readonly predict: (inputs: readonly Input[]) => Promise<Output[]>;
   /** Adds a line to the logs of this demo prediction; `console` does the same. */
   readonly log: (...values: readonly unknown[]) => void;
@@ -48,7 +48,7 @@ export interface DemoDeclaration<I extends z.ZodType, O extends z.ZodType, D ext
 export interface ModelSettings {
   /** Largest batch, in items. Default 1. */
   readonly batchSize?: number;
-  /** Milliseconds that a ready item may wait for others before a smaller batch runs. Default 0. */
+  /** Maximum milliseconds that a ready item waits for a fuller batch. Default 0. */
   readonly maxQueueDelayMs?: number;
   /**
    * Latency target in milliseconds, from the moment an item is ready to the end of its batch. The server then chooses
@@ -58,8 +58,8 @@ export interface ModelSettings {
   /** `auto` (a GPU when there is one), `cpu`, `cuda`, `cuda:N`, several GPUs as in `cuda:0,cuda:1`, or `cuda:all`. Default `auto`. */
   readonly device?: string;
   /**
-   * Copies of the model that run in parallel on each device. They share the weights, unless a run modifies these.
-   * Default 1.
+   * Copies of the model that run in parallel on each device. All copies share the weights, unless a run modifies the
+   * weights. Default 1.
    */
   readonly instances?: number;
   /** CPU threads per instance. Default: chosen at warm-up. */
@@ -96,7 +96,7 @@ export interface ModelDeclaration<
   readonly assets?: readonly string[];
   /** An input for warm-up and the docs. A file field may name a file in the model's folder. */
   readonly example?: z.input<I>;
-  /** More examples for the web page. Without `example`, the first of these takes its role. */
+  /** More examples for the web page. The first replaces a missing `example`. */
   readonly examples?: readonly z.input<I>[];
   /** Runs once in each server process, before any other function of the model. */
   readonly setup?: (context: SetupContext) => Awaitable<void>;
@@ -104,7 +104,7 @@ export interface ModelDeclaration<
   readonly preprocess: (input: z.output<I>) => Awaitable<TensorsOf<In>>;
   /**
    * Replaces the forward pass: turns a batch's stacked inputs into its stacked outputs by calling methods of the
-   * sessions. The first dimension of every tensor is the items. One batch runs at a time. After an error the batch runs
+   * sessions. The first dimension of every tensor is the items. Batches run one at a time. After an error the batch runs
    * again in halves, so that only the bad item fails. The session of a single weights file is called `model`. With
    * `instances` above 1, each instance loads its own copy of a stateful module, but all share the variables of this
    * file. `preprocess` and `postprocess` run in other processes and share no variables with it.

@@ -1,6 +1,6 @@
 /** Checks that an output's schema can encode: values from model code must become JSON that matches the schema. */
-import { schemasIn } from "./schema-walk.ts";
 import * as z from "./z.ts";
+import { defOf, lazySchema, schemasIn } from "./zod-internals.ts";
 
 type Schema = z.core.$ZodType;
 
@@ -9,16 +9,16 @@ type Schema = z.core.$ZodType;
  * @param field the declared field, for messages: `output` or `demo.output`
  */
 export function encodingFaults(schema: Schema, field: string): string[] {
-  const oneWay = [...schemasIn(schema, field)].filter(([, { _zod }]) =>
-    ["transform", "success"].includes(_zod.def.type),
+  const oneWay = [...schemasIn(schema, field)].filter(([, each]) =>
+    ["transform", "success"].includes(defOf(each).type),
   );
   const faults = oneWay.map(
     ([path]) =>
-      `${path}: has a transform, which cannot be turned back into what crosses the wire; do it in postprocess, or declare both ways with z.codec`,
+      `${path}: has a transform, which cannot encode; do it in postprocess, or declare both directions with z.codec`,
   );
-  if (!mayBeNothing(schema, new Set())) return faults;
-  const fix = "declare what it is, or z.json() for any JSON, or .nullable() where there may be no value";
-  return [...faults, `${field}: may be undefined, which JSON has no word for; ${fix}`];
+  if (!mayBeUndefined(schema, new Set())) return faults;
+  const fix = "declare its type, or z.json() for any JSON, or .nullable() if the value may be missing";
+  return [...faults, `${field}: may be undefined, which JSON cannot express; ${fix}`];
 }
 
 const undefinedTypes: ReadonlySet<string> = new Set(["any", "unknown", "undefined", "void", "optional"]);
@@ -26,15 +26,15 @@ const undefinedTypes: ReadonlySet<string> = new Set(["any", "unknown", "undefine
 const outerTypes: ReadonlySet<string> = new Set(["nullable", "readonly", "default", "prefault", "catch"]);
 
 /** Whether an encoded value may be undefined. */
-function mayBeNothing(schema: Schema, seen: Set<Schema>): boolean {
+function mayBeUndefined(schema: Schema, seen: Set<Schema>): boolean {
   if (seen.has(schema)) return false;
   seen.add(schema);
-  const { def } = schema._zod;
-  const inner = (each: Schema) => mayBeNothing(each, seen);
+  const def = defOf(schema);
+  const inner = (each: Schema) => mayBeUndefined(each, seen);
   if (undefinedTypes.has(def.type)) return true;
-  if (schema instanceof z.core.$ZodLazy) return inner(schema._zod.def.getter());
-  if (schema instanceof z.core.$ZodUnion) return schema._zod.def.options.some(inner);
-  if (schema instanceof z.core.$ZodIntersection) return inner(schema._zod.def.left) && inner(schema._zod.def.right);
+  if (schema instanceof z.core.$ZodLazy) return inner(lazySchema(schema));
+  if (schema instanceof z.core.$ZodUnion) return defOf(schema).options.some(inner);
+  if (schema instanceof z.core.$ZodIntersection) return inner(defOf(schema).left) && inner(defOf(schema).right);
   // In a pipe, and so in a codec, `in` is the JSON side.
   const next = def.type === "pipe" && "in" in def ? def.in : "innerType" in def ? def.innerType : undefined;
   return (def.type === "pipe" || outerTypes.has(def.type)) && next instanceof z.core.$ZodType && inner(next);

@@ -5,6 +5,7 @@
 import { withoutLengths } from "./length-issues.ts";
 import { type PlainCheck, plainCheck } from "./plain-check.ts";
 import * as z from "./z.ts";
+import { defOf, type Parse, partsOf, replaceParse, schemasIn } from "./zod-internals.ts";
 
 /** Number of elements validated at once. At most this many faults can exceed the limit. */
 const SLICE = 1024;
@@ -14,40 +15,30 @@ const SLICE = 1024;
  * messages and order of the faults stay the same. A stopped schema has failed, whatever its refinements would say.
  */
 export function limitFaults(schema: z.core.$ZodType, max: number): void {
-  for (const each of schemasOf(schema)) {
+  for (const [, each] of schemasIn(schema)) {
     if (limited.has(each)) continue;
     limited.add(each);
     if (each instanceof z.core.$ZodArray) {
       const isPlain = plainCheck(each);
-      change(each, (parse) => slicedList(parse, max, { maxLength: longest(each), isPlain }));
+      replaceParse(each, (parse) => slicedList(parse, max, { maxLength: maxLengthOf(each), isPlain }));
     }
-    if (each instanceof z.core.$ZodRecord && isOfAnyText(each._zod.def.keyType)) {
-      change(each, (parse) => slicedRecord(parse, max));
+    if (each instanceof z.core.$ZodRecord && isOfAnyText(defOf(each).keyType)) {
+      replaceParse(each, (parse) => slicedRecord(parse, max));
     }
-    if (each instanceof z.core.$ZodObject) change(each, (parse) => withFewKeys(parse, max));
+    if (each instanceof z.core.$ZodObject) replaceParse(each, (parse) => withFewKeys(parse, max));
   }
 }
 
-/** Schemas that are already limited: several decoders may use one schema. */
+/** Limited schemas, because several decoders may use one schema. */
 const limited = new WeakSet<z.core.$ZodType>();
 
-type Parse = z.core.$ZodType["_zod"]["parse"];
 type Payload = z.core.ParsePayload;
 
-function change({ _zod }: z.core.$ZodType, changed: (parse: Parse) => Parse): void {
-  // On the first value, zod detects recursion and replaces `parse`. This call triggers that before `parse` is wrapped.
-  _zod.parse({ value: undefined, issues: [] }, { async: false });
-  const { parse, run } = _zod;
-  _zod.parse = changed(parse);
-  // If a schema has checks, `run` calls `parse` and then the checks.
-  if (run === parse) _zod.run = _zod.parse;
-}
-
 /** Maximum length of a list. */
-function longest({ _zod }: z.core.$ZodArray): number {
-  const sizes = (_zod.def.checks ?? []).map((check) => {
-    if (check instanceof z.core.$ZodCheckMaxLength) return check._zod.def.maximum;
-    return check instanceof z.core.$ZodCheckLengthEquals ? check._zod.def.length : Number.POSITIVE_INFINITY;
+function maxLengthOf(list: z.core.$ZodArray): number {
+  const sizes = (defOf(list).checks ?? []).map((check) => {
+    if (check instanceof z.core.$ZodCheckMaxLength) return defOf(check).maximum;
+    return check instanceof z.core.$ZodCheckLengthEquals ? defOf(check).length : Number.POSITIVE_INFINITY;
   });
   return Math.min(...sizes, Number.POSITIVE_INFINITY);
 }
@@ -63,7 +54,7 @@ function slicedList(parse: Parse, max: number, { maxLength, isPlain }: ListRule)
     if (!Array.isArray(list) || list.length <= SLICE || context.async) return parse(payload, context);
     // zod allocates an object per element: half a gigabyte for twelve million numbers.
     if (isPlain?.(list)) return payload;
-    // For a list that is too long, zod skips the elements.
+    // zod skips the elements of an overlong list.
     if (list.length > maxLength) return parse(payload, context);
     const values = new Array<unknown>(list.length);
     payload.value = values;
@@ -127,7 +118,7 @@ function movedBy(first: number, [index, ...rest]: readonly PropertyKey[] = []): 
 }
 
 function isOfAnyText(schema: z.core.$ZodType): boolean {
-  return schema instanceof z.core.$ZodString && !schema._zod.def.checks?.length && !("format" in schema._zod.def);
+  return schema instanceof z.core.$ZodString && !defOf(schema).checks?.length && !("format" in defOf(schema));
 }
 
 /**
@@ -135,9 +126,9 @@ function isOfAnyText(schema: z.core.$ZodType): boolean {
  * booleans.
  */
 export function hasCostlyLists(schema: z.core.$ZodType): boolean {
-  for (const each of schemasOf(schema)) {
+  for (const [, each] of schemasIn(schema)) {
     if (!(each instanceof z.core.$ZodArray)) continue;
-    const { element } = each._zod.def;
+    const { element } = defOf(each);
     const isFile = element instanceof z.core.$ZodCodec;
     if (!isFile && (element instanceof z.core.$ZodObject || plainCheck(element) === undefined)) return true;
   }
@@ -150,12 +141,12 @@ export function hasCostlyLists(schema: z.core.$ZodType): boolean {
  */
 export function defaultBytes(schema: z.core.$ZodType): number {
   let most = 0;
-  for (const each of schemasOf(schema)) {
+  for (const [, each] of schemasIn(schema)) {
     if (!(each instanceof z.core.$ZodObject)) continue;
     let bytes = 0;
-    for (const field of Object.values(each._zod.def.shape)) {
+    for (const field of Object.values(defOf(each).shape)) {
       if (!(field instanceof z.core.$ZodDefault) && !(field instanceof z.core.$ZodPrefault)) continue;
-      bytes += 50 + 12 * (JSON.stringify(field._zod.def.defaultValue)?.length ?? 0);
+      bytes += 50 + 12 * (JSON.stringify(defOf(field).defaultValue)?.length ?? 0);
     }
     most = Math.max(most, bytes);
   }
@@ -170,38 +161,10 @@ export function isRecursive(schema: z.core.$ZodType): boolean {
     if (within.has(each)) return true;
     if (done.has(each)) return false;
     within.add(each);
-    const found = [...partsOf(each)].some(leadsBack);
+    const found = partsOf(each).some(([, part]) => leadsBack(part));
     within.delete(each);
     done.add(each);
     return found;
   };
   return leadsBack(schema);
-}
-
-/** A schema and all schemas inside it, each once. */
-function schemasOf(schema: z.core.$ZodType): Iterable<z.core.$ZodType> {
-  const found = new Set([schema]);
-  // A Set's iterator also visits elements added during the loop.
-  for (const each of found) for (const part of partsOf(each)) found.add(part);
-  return found;
-}
-
-/** Direct parts of a schema. */
-function partsOf(schema: z.core.$ZodType): Set<z.core.$ZodType> {
-  const parts = new Set<z.core.$ZodType>();
-  collect(schema._zod.def, parts);
-  if (schema instanceof z.core.$ZodLazy) collect(schema._zod.innerType, parts);
-  return parts;
-}
-
-function collect(part: unknown, found: Set<z.core.$ZodType>): void {
-  if (part instanceof z.core.$ZodType) found.add(part);
-  else if (Array.isArray(part)) for (const element of part) collect(element, found);
-  else if (isPlain(part)) for (const value of Object.values(part)) collect(value, found);
-}
-
-function isPlain(value: unknown): value is object {
-  if (typeof value !== "object" || value === null) return false;
-  const prototype = Object.getPrototypeOf(value);
-  return prototype === Object.prototype || prototype === null;
 }

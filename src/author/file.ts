@@ -117,7 +117,7 @@ export class ModelFile {
   }
 
   /**
-   * Sets the content of a file that came as a URL; the server calls this before `preprocess`. Throws `file_too_large`
+   * Sets the content of a file from a URL; the server calls this before `preprocess`. Throws `file_too_large`
    * above the field's `maxBytes`, and `file_invalid` for a media type that the field does not accept.
    * @internal
    */

@@ -94,8 +94,8 @@ const readable = ["jpeg", "png", "webp", "gif", "bmp"];
 const white: Rgb = [255, 255, 255];
 
 /**
- * An image file: JPEG, PNG, WebP, GIF or BMP, detected by content, not media type. Of an animation, only the first
- * picture is used. EXIF orientation is applied first. 16-bit channels become 8-bit. Colour profiles are ignored, as in
+ * An image file: JPEG, PNG, WebP, GIF or BMP, detected by content, not media type. An animation counts as its first
+ * picture. EXIF orientation is applied first. 16-bit channels become 8-bit. Colour profiles are ignored, as in
  * Pillow.
  */
 export class Image extends ModelFile {

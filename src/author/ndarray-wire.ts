@@ -28,8 +28,8 @@ export interface ReadArray<D extends DType> {
 /** Limits the size of the error response. */
 const MAX_FAULTS = 1000;
 /**
- * Limit on the product of the free sizes of an empty array. Such sizes cost no bytes in the request, but a batch may be
- * padded to them.
+ * Limit on the product of the free sizes of an empty array. The sizes cost no bytes in the request, but a batch may be
+ * padded to the sizes.
  */
 const MAX_EMPTY_SIZES = 2 ** 20;
 

@@ -4,6 +4,7 @@ import { ARRAY_KEYWORD, type JsonSchema } from "../base/json-schema.ts";
 import { elements } from "./elements.ts";
 import { type ArrayFault, arrayFromBytes, arrayFromLists, listsFromArray } from "./ndarray-wire.ts";
 import { arrayTypes, type DType, describeTensor, type Tensor, type TensorSpec } from "./tensor.ts";
+import { replaceJsonSchema } from "./zod-internals.ts";
 
 /**
  * A field for a tensor. On the wire it is a list of numbers, nested once per dimension. Several times cheaper for
@@ -16,7 +17,7 @@ import { arrayTypes, type DType, describeTensor, type Tensor, type TensorSpec } 
 export function ndarray<D extends DType>(spec: TensorSpec<D>) {
   // zod's own list of numbers needs several calls per element. So the wire schema only describes the field.
   const wire = z.custom<unknown>();
-  wire._zod.toJSONSchema = () => wireSchemaOf(spec);
+  replaceJsonSchema(wire, wireSchemaOf(spec));
   const tensor = z.custom<Tensor<D>>((value) => isTensorOf(spec, value), {
     error: `Expected a tensor ${describeTensor(spec.dtype, spec.dims)}; make one with tensor(data, shape)`,
   });

@@ -1,7 +1,7 @@
 /** Normalization of pixels to floats with the mean and deviation used in training. */
 import { SconceError } from "../base/errors.ts";
 
-/** One number, or one per channel in the order of the result, for values from 0 to 1. */
+/** A number for all channels, or a list in the order of the channels, for values from 0 to 1. */
 export interface Normalization {
   /** Subtracted from each value. Default: 0. */
   readonly mean?: number | readonly number[];

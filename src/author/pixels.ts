@@ -1,6 +1,6 @@
 /**
- * Loads the image addon, which runs on other threads without libtorch. It turns pictures into tensors, and raw pixels
- * into files for `Bun.Image`. No other file loads it.
+ * Loads the image addon, which turns pictures into tensors, and raw pixels into files for `Bun.Image`. The addon runs on
+ * other threads and does not need libtorch.
  */
 /// <reference path="./pixels-file.d.ts" />
 
@@ -29,7 +29,7 @@ export interface Target {
   readonly isBgr: boolean;
   readonly isPlanar: boolean;
   readonly background: readonly number[];
-  /** One per channel for a float result, else empty. */
+  /** A value per channel for a float result, else empty. */
   readonly mean: readonly number[];
   readonly std: readonly number[];
 }

@@ -4,6 +4,7 @@
  */
 import { isObject } from "../base/json.ts";
 import * as z from "./z.ts";
+import { defOf } from "./zod-internals.ts";
 
 export type PlainCheck = (value: unknown) => boolean;
 
@@ -27,7 +28,7 @@ function compile(schema: z.core.$ZodType, within: readonly z.core.$ZodType[]): P
     return hasMore(schema) ? undefined : (value) => typeof value === "boolean";
   }
   if (schema instanceof z.ZodNullable) {
-    const inner = hasMore(schema) ? undefined : compile(schema._zod.def.innerType, outer);
+    const inner = hasMore(schema) ? undefined : compile(defOf(schema).innerType, outer);
     return inner && ((value) => value === null || inner(value));
   }
   return undefined;
@@ -37,22 +38,24 @@ const isFiniteNumber: PlainCheck = (value) => typeof value === "number" && Numbe
 
 function numberCheck(schema: z.ZodNumber): PlainCheck | undefined {
   if (!hasMore(schema)) return isFiniteNumber;
-  const { def } = schema._zod;
+  const def = defOf(schema);
   if ("coerce" in def && def.coerce === true) return undefined;
   let isWhole = false;
   let [least, most, above, below] = [-Infinity, Infinity, -Infinity, Infinity];
   for (const check of [schema, ...(def.checks ?? [])]) {
     if (check instanceof z.core.$ZodCheckNumberFormat) {
-      const { format } = check._zod.def;
+      const { format } = defOf(check);
       const [from, to] = z.core.util.NUMBER_FORMAT_RANGES[format];
       isWhole ||= format.includes("int");
       [least, most] = [Math.max(least, from), Math.min(most, to)];
-    } else if (check instanceof z.core.$ZodCheckGreaterThan && typeof check._zod.def.value === "number") {
-      if (check._zod.def.inclusive) least = Math.max(least, check._zod.def.value);
-      else above = Math.max(above, check._zod.def.value);
-    } else if (check instanceof z.core.$ZodCheckLessThan && typeof check._zod.def.value === "number") {
-      if (check._zod.def.inclusive) most = Math.min(most, check._zod.def.value);
-      else below = Math.min(below, check._zod.def.value);
+    } else if (check instanceof z.core.$ZodCheckGreaterThan || check instanceof z.core.$ZodCheckLessThan) {
+      const { value, inclusive } = defOf(check);
+      if (typeof value !== "number") return undefined;
+      if (check instanceof z.core.$ZodCheckGreaterThan) {
+        if (inclusive) least = Math.max(least, value);
+        else above = Math.max(above, value);
+      } else if (inclusive) most = Math.min(most, value);
+      else below = Math.min(below, value);
     } else if (check !== schema) return undefined;
   }
   const isNumber = isWhole ? Number.isSafeInteger : Number.isFinite;
@@ -76,7 +79,7 @@ function hasCharacters(text: string, min: number): boolean {
 
 function arrayCheck(schema: z.ZodArray, outer: readonly z.core.$ZodType[]): PlainCheck | undefined {
   const bounds = boundsOf(schema);
-  const element = compile(schema._zod.def.element, outer);
+  const element = compile(defOf(schema).element, outer);
   if (bounds === undefined || element === undefined) return undefined;
   const { min, max } = bounds;
   const fits = (value: unknown): value is unknown[] =>
@@ -97,13 +100,13 @@ function areNumbers(values: readonly unknown[]): boolean {
 }
 
 function objectCheck(schema: z.ZodObject, outer: readonly z.core.$ZodType[]): PlainCheck | undefined {
-  const { shape, catchall } = schema._zod.def;
+  const { shape, catchall } = defOf(schema);
   if (hasMore(schema) || !(catchall instanceof z.ZodNever)) return undefined;
   const fields: Field[] = [];
   const names = new Set<string>();
   for (const [key, field] of Object.entries(shape)) {
     const isOptional = field instanceof z.ZodOptional;
-    const check = compile(isOptional ? field._zod.def.innerType : field, outer);
+    const check = compile(isOptional ? defOf(field).innerType : field, outer);
     if (check === undefined || (isOptional && hasMore(field))) return undefined;
     fields.push({ key, check, isOptional });
     names.add(key);
@@ -137,24 +140,24 @@ function fits({ key, check, isOptional }: Field, value: Readonly<Record<string, 
 
 /** Minimum and maximum length; undefined when there are other checks. */
 function boundsOf(schema: z.ZodString | z.ZodArray): { min: number; max: number } | undefined {
-  const { checks = [] } = schema._zod.def;
+  const { checks = [] } = defOf(schema);
   let [min, max] = [0, Number.POSITIVE_INFINITY];
   for (const check of checks) {
-    if (check instanceof z.core.$ZodCheckMinLength) min = Math.max(min, check._zod.def.minimum);
-    else if (check instanceof z.core.$ZodCheckMaxLength) max = Math.min(max, check._zod.def.maximum);
+    if (check instanceof z.core.$ZodCheckMinLength) min = Math.max(min, defOf(check).minimum);
+    else if (check instanceof z.core.$ZodCheckMaxLength) max = Math.min(max, defOf(check).maximum);
     else if (check instanceof z.core.$ZodCheckLengthEquals) {
-      [min, max] = [Math.max(min, check._zod.def.length), Math.min(max, check._zod.def.length)];
+      [min, max] = [Math.max(min, defOf(check).length), Math.min(max, defOf(check).length)];
     } else return undefined;
   }
   return { min, max };
 }
 
 function hasMore(schema: z.ZodType): boolean {
-  return (schema._zod.def.checks?.length ?? 0) > 0 || isSpecial(schema);
+  return (defOf(schema).checks?.length ?? 0) > 0 || isSpecial(schema);
 }
 
 /** Coerced, or with a format such as z.int() or z.email(). */
 function isSpecial(schema: z.ZodType): boolean {
-  const { def } = schema._zod;
+  const def = defOf(schema);
   return ("coerce" in def && def.coerce === true) || ("format" in def && def.format !== undefined);
 }

@@ -1,8 +1,9 @@
 /** Checks that a schema is synchronous: inputs are decoded and outputs encoded without waiting. */
-import { schemasIn } from "./schema-walk.ts";
 import type * as z from "./z.ts";
+import { defOf, schemasIn } from "./zod-internals.ts";
 
-export const asynchronousFix = "zod is not waited for here; do it in preprocess or postprocess, which may wait";
+export const asynchronousFix =
+  "schemas must be synchronous; do it in preprocess or postprocess, which may be asynchronous";
 
 const AsyncFunction = (async () => {}).constructor;
 
@@ -11,10 +12,11 @@ const AsyncFunction = (async () => {}).constructor;
  * example is decoded.
  */
 export function asynchronousFaults(schema: z.core.$ZodType, field: string): string[] {
-  return [...schemasIn(schema, field)].flatMap(([path, { _zod }]) => {
-    if (!Object.values(_zod.def).some((value) => value instanceof AsyncFunction)) return [];
+  return [...schemasIn(schema, field)].flatMap(([path, each]) => {
+    const def = defOf(each);
+    if (!Object.values(def).some((value) => value instanceof AsyncFunction)) return [];
     // A refinement is a `custom` schema in another schema's checks.
-    const kind = _zod.def.type === "custom" ? "refinement" : "transform";
+    const kind = def.type === "custom" ? "refinement" : "transform";
     return [`${path}: has an asynchronous ${kind}; ${asynchronousFix}`];
   });
 }

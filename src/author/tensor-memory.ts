@@ -1,4 +1,4 @@
-/** One ArrayBuffer with a view for each dtype, so that copying a tensor allocates no object. */
+/** An ArrayBuffer with a view for each dtype, so that copying a tensor allocates no object. */
 import type { DType, TensorData } from "./tensor.ts";
 
 /** Every dtype may start at a multiple of 8 bytes. */

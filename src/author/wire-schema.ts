@@ -2,6 +2,7 @@
 import { messageOf, SconceError } from "../base/errors.ts";
 import type { JsonSchema } from "../base/json-schema.ts";
 import * as z from "./z.ts";
+import { defOf } from "./zod-internals.ts";
 
 /** Descriptions of fields whose input and output differ on the wire. */
 export const wireDescriptions = z.registry<{ readonly input: string; readonly output: string }>();
@@ -22,7 +23,7 @@ export function wireSchema(schema: z.ZodType, field: string): JsonSchema {
         const descriptions = field === "input" ? undefined : wireDescriptions.get(zodSchema);
         // Keeps an author's own description.
         if (descriptions && jsonSchema.description === descriptions.input) jsonSchema.description = descriptions.output;
-        const { def } = zodSchema._zod;
+        const def = defOf(zodSchema);
         if (def.type === "object" && !("catchall" in def && def.catchall)) dropping.push(pathName(field, path));
         const fix = noJson.get(def.type);
         if (fix !== undefined) without.push(`${pathName(field, path)}: ${fix}`);

@@ -1,6 +1,6 @@
 /**
- * Large files of an output become placeholders in the wire value. Their base64 is written in parts when the value is
- * serialized.
+ * Large files of an output become placeholders in the wire value. Serialization writes the base64 text of each file in
+ * parts.
  */
 import type { ModelFile } from "./file.ts";
 

@@ -1,53 +1,26 @@
-/**
- * Translates the graph of an exported program to a TorchScript method, one line per node. The schema is
- * torch/_export/serde/schema.py.
- */
+/** Translates the graph of an exported program to a TorchScript method, one line per node. */
 import { z } from "zod";
-import { dimension, type GuardSource, type ProgramGuards, programGuards, rangeConstraints } from "./program-guards.ts";
-import { float, integer, libtorchDType, libtorchMemoryFormat, truth, whole } from "./program-literals.ts";
+import { type GuardSource, type ProgramGuards, programGuards } from "./program-guards.ts";
+import { float, integer, truth } from "./program-literals.ts";
+import {
+  type Argument,
+  argument,
+  type ExportedProgram,
+  innerGraph,
+  inputSpec,
+  KEYWORD,
+  libtorchDType,
+  libtorchMemoryFormat,
+  type Node,
+  named,
+  names,
+  STRIDED,
+  symbol,
+  symbols,
+  tensorList,
+  whole,
+} from "./program-schema.ts";
 import { symbolicCall } from "./symbolic-call.ts";
-
-const named = z.looseObject({ name: z.string() });
-const argument = z.record(z.string(), z.unknown());
-
-const inputSpec = z.union([
-  z.object({ user_input: z.looseObject({ arg: z.object({ as_tensor: named }) }) }),
-  z.object({ parameter: z.looseObject({ arg: named, parameter_name: z.string() }) }),
-  z.object({ buffer: z.looseObject({ arg: named, buffer_name: z.string() }) }),
-  z.object({ tensor_constant: z.looseObject({ arg: named, tensor_constant_name: z.string() }) }),
-  z.object({ token: z.looseObject({ arg: named }) }),
-]);
-
-const nodes = z.array(
-  z.looseObject({
-    target: z.string(),
-    inputs: z.array(z.looseObject({ name: z.string(), arg: argument, kind: z.number().nullish() })),
-    outputs: z.array(argument),
-  }),
-);
-/** Graph of the body of a `with` statement. */
-const innerGraph = z.looseObject({
-  graph: z.looseObject({ inputs: z.array(argument), outputs: z.array(argument), nodes }),
-});
-
-/** Fields of a program that the translation needs. */
-export const programSchema = z.looseObject({
-  graph_module: z.looseObject({
-    graph: z.looseObject({
-      outputs: z.array(argument),
-      nodes,
-      tensor_values: z.record(z.string(), z.looseObject({ dtype: z.number(), sizes: z.array(dimension) })),
-    }),
-    signature: z.looseObject({ input_specs: z.array(argument), output_specs: z.array(argument) }),
-    module_call_graph: z.array(z.looseObject({ signature: z.looseObject({ out_spec: z.string() }).nullish() })),
-  }),
-  range_constraints: rangeConstraints,
-  /** Older releases write no guards. */
-  guards_code: z.array(z.string()).default([]),
-  schema_version: z.looseObject({ major: z.literal(8) }),
-});
-
-type Node = z.infer<typeof nodes>[number];
 
 export interface ProgramText {
   readonly source: string;
@@ -57,8 +30,6 @@ export interface ProgramText {
   readonly operators: readonly string[];
   readonly guards: ProgramGuards;
 }
-
-type ExportedProgram = z.infer<typeof programSchema>;
 
 /** @throws Error naming the unsupported part of the program */
 export function programText(program: ExportedProgram): ProgramText {
@@ -112,7 +83,7 @@ export function guardsOf({
   return { inputs, ranges, code };
 }
 
-function inputOf(spec: z.infer<typeof argument>): z.infer<typeof inputSpec> {
+function inputOf(spec: Argument): z.infer<typeof inputSpec> {
   const { success, data } = inputSpec.safeParse(spec);
   if (!success) throw new Error(`its inputs hold a ${Object.keys(spec)[0]}`);
   return data;
@@ -154,15 +125,6 @@ const elementKinds: Readonly<Record<string, string>> = {
 /** Orders an operator that has effects: it takes a token, the operator and its arguments, and gives a token and the results. */
 const WITH_EFFECTS = "torch.ops.higher_order.with_effects";
 
-const names = z.array(named);
-const tensorList = z.array(z.union([z.object({ as_tensor: named }), z.object({ as_none: z.unknown() })]));
-const symbol = z.union([
-  z.object({ as_name: z.string() }),
-  z.object({ as_int: whole }),
-  z.object({ as_float: z.unknown() }),
-  z.object({ as_bool: z.boolean() }),
-]);
-const symbols = z.array(symbol);
 const symbolName = z.object({ as_name: z.string() }).transform(({ as_name: name }) => name);
 
 /** Maps values of the graph to their TorchScript text. */
@@ -231,7 +193,7 @@ class Values {
   }
 
   /** An inner graph is a separate scope: it only reads its arguments. */
-  #inner(arg: Node["inputs"][number]["arg"] | undefined, target: string, given: readonly string[]) {
+  #inner(arg: Argument | undefined, target: string, given: readonly string[]) {
     const { graph } = innerGraph.parse(arg?.as_graph);
     const outer = this.#texts;
     this.#texts = new Map(graph.inputs.map((input, i) => [outputName(input, target), given[i] ?? ""]));
@@ -270,7 +232,7 @@ class Values {
     return `_op${known < 0 ? this.operators.push(exact) - 1 : known}`;
   }
 
-  #literal(arg: Record<string, unknown>, target: string): string {
+  #literal(arg: Argument, target: string): string {
     const [kind = "", value] = Object.entries(arg)[0] ?? [];
     const unknown = () => new Error(`it gives ${target} an argument ${kind}`);
     switch (kind) {
@@ -358,10 +320,8 @@ function outputNames({ target, outputs }: Pick<Node, "target" | "outputs">): str
   return listOf({ outputs }) ?? outputs.map((output) => outputName(output, target));
 }
 
-const KEYWORD = 2;
-const STRIDED = 7;
 /** Name of a tensor, or of a number computed from sizes or read from a tensor. Other numbers have no known kind. */
-function outputName(output: Record<string, unknown>, target: string): string {
+function outputName(output: Argument, target: string): string {
   const [kind = "", value] = Object.entries(output)[0] ?? [];
   const isNumber = /^(_operator|math)\.|\bsym_/.test(target) || ELEMENT.test(target);
   const name = kind === "as_tensor" ? named.safeParse(value).data?.name : isNumber && symbolName.safeParse(value).data;

@@ -4,16 +4,10 @@
  */
 import { z } from "zod";
 import { guardExpression } from "./guard-expression.ts";
+import { dimension, rangeConstraints } from "./program-schema.ts";
 import { linearSize } from "./symbolic-size.ts";
 
-export const dimension = z.union([
-  z.object({ as_int: z.number() }),
-  z.object({ as_expr: z.looseObject({ expr_str: z.string() }) }),
-]);
-const bound = z.union([z.number(), z.bigint()]).nullish();
-export const rangeConstraints = z.record(z.string(), z.looseObject({ min_val: bound, max_val: bound }));
-
-export const guardedInput = z.object({
+const guardedInput = z.object({
   name: z.string(),
   sizes: z.array(dimension),
   /** Required dtype, as libtorch's number. */

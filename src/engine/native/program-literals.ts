@@ -1,26 +1,6 @@
 /** Writes constants of an exported program as TorchScript. */
 import { z } from "zod";
-
-/** Maps the schema's numbers to libtorch's: contiguous, channels last (2d and 3d), preserve. */
-const memoryFormats: Readonly<Record<number, number>> = { 1: 0, 2: 2, 3: 3, 4: 1 };
-const BFLOAT16 = 13;
-
-/** Converts a dtype number of the export schema to libtorch's. */
-export function libtorchDType(dtype: number): number {
-  if (dtype === BFLOAT16) return 15;
-  if (dtype >= 1 && dtype < BFLOAT16) return dtype - 1;
-  throw new Error(`it has tensors of the dtype ${dtype} of its schema`);
-}
-
-/** Converts a memory format of the export schema to libtorch's. */
-export function libtorchMemoryFormat(format: number): string {
-  const found = memoryFormats[format];
-  if (found === undefined) throw new Error(`it asks for the memory format ${format} of its schema`);
-  return String(found);
-}
-
-/** A 64-bit integer. */
-export const whole = z.union([z.int(), z.bigint()]);
+import type { whole } from "./program-schema.ts";
 
 const MIN_INT64 = -(2n ** 63n);
 const MAX_INT64 = 2n ** 63n - 1n;

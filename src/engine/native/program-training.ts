@@ -2,25 +2,9 @@
  * Detects programs exported in training mode: their dropout, batch normalization and similar layers behave differently
  * after `eval()`.
  */
-import { z } from "zod";
+import { type Argument, bufferMutation, innerGraph, type Node, programSchema } from "./program-schema.ts";
 
-const argument = z.record(z.string(), z.unknown());
-const nodes = z.array(
-  z.looseObject({ target: z.string(), inputs: z.array(z.looseObject({ name: z.string(), arg: argument })) }),
-);
-const graphSchema = z.looseObject({ nodes });
-const mutationSchema = z.looseObject({ buffer_mutation: z.looseObject({ buffer_name: z.string() }) });
-const programSchema = z.looseObject({
-  graph_module: z.looseObject({
-    graph: graphSchema,
-    signature: z.looseObject({ output_specs: z.array(z.unknown()) }),
-  }),
-});
-/** Graph of a branch, or of the body of a `with`. */
-const innerSchema = z.looseObject({ graph: z.looseObject({ graph: graphSchema }) });
-
-type Node = z.infer<typeof nodes>[number];
-type Arguments = ReadonlyMap<string, Record<string, unknown>>;
+type Arguments = ReadonlyMap<string, Argument>;
 
 /**
  * @param program the parsed model.json of an exported program
@@ -64,9 +48,7 @@ const compiledLayers = [
 
 function layersIn(graph: readonly Node[]): string[] {
   return graph.flatMap(({ target, inputs }) => {
-    const inner = inputs.flatMap(({ arg }) =>
-      layersIn(innerSchema.safeParse({ graph: arg.as_graph }).data?.graph.graph.nodes ?? []),
-    );
+    const inner = inputs.flatMap(({ arg }) => layersIn(innerGraph.safeParse(arg.as_graph).data?.graph.nodes ?? []));
     const layer = layerOf(target, new Map(inputs.map(({ name, arg }) => [name, arg])));
     return layer === undefined ? inner : [layer, ...inner];
   });
@@ -91,6 +73,6 @@ function layerOf(target: string, args: Arguments): string | undefined {
 
 /** Whether an output updates the running statistics of a batch normalization. */
 function isStatistic(output: unknown): boolean {
-  const name = mutationSchema.safeParse(output).data?.buffer_mutation.buffer_name;
+  const name = bufferMutation.safeParse(output).data?.buffer_mutation.buffer_name;
   return name !== undefined && /(^|\.)(running_mean|running_var|num_batches_tracked)$/.test(name);
 }

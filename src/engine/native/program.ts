@@ -6,9 +6,10 @@ import { basename } from "node:path";
 import { z } from "zod";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { Archive } from "./archive.ts";
-import { guardsOf, type ProgramText, programSchema, programText } from "./program-graph.ts";
+import { guardsOf, type ProgramText, programText } from "./program-graph.ts";
 import { type GuardSource, guardSource, type ProgramGuards, programGuards } from "./program-guards.ts";
-import { libtorchDType, parseExactly } from "./program-literals.ts";
+import { parseExactly } from "./program-literals.ts";
+import { libtorchDType, payloadSchema, programSchema } from "./program-schema.ts";
 import { trainingMistake, trainingMistakeOfPackage } from "./program-training.ts";
 
 /** Position of a weight in the archive, and its view of the record. */
@@ -28,23 +29,6 @@ export interface Program extends Omit<ProgramText, "weights"> {
 export const programFile = /^[^/]+\/models\/model\.json$/;
 /** C++ code in an AOTInductor package. */
 export const packageSource = /\.wrapper\.cpp$/;
-
-const known = z.looseObject({ as_int: z.number() }).transform(({ as_int: value }) => value);
-const payloadSchema = z.object({
-  config: z.record(
-    z.string(),
-    z.looseObject({
-      path_name: z.string(),
-      use_pickle: z.literal(false),
-      tensor_meta: z.looseObject({
-        dtype: z.number(),
-        sizes: z.array(known),
-        strides: z.array(known),
-        storage_offset: known,
-      }),
-    }),
-  ),
-});
 
 /**
  * @param program the parsed model.json of the file at this path

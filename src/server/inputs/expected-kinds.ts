@@ -1,6 +1,7 @@
 /** The JSON types that a schema accepts at each path. A reader can check them before it parses a text. */
 
 import * as z from "../../author/z.ts";
+import { defOf } from "../../author/zod-internals.ts";
 import { SchemaNode } from "../../base/json-schema.ts";
 
 export type Kind = "string" | "number" | "boolean" | "null" | "array" | "object";
@@ -50,7 +51,8 @@ export function expectedKinds(schema: z.ZodType): Expected {
 }
 
 /** Whether a schema converts values of other JSON types: by coercion, a transform before it, or `catch`. */
-function convertsOtherKinds({ _zod: { def } }: z.core.$ZodType): boolean {
+function convertsOtherKinds(schema: z.core.$ZodType): boolean {
+  const def = defOf(schema);
   const isCoerced = "coerce" in def && def.coerce === true;
   const isPrepared = "in" in def && def.in instanceof z.core.$ZodTransform;
   return isCoerced || isPrepared || def.type === "catch";

@@ -269,14 +269,14 @@ type Part = readonly [key: PropertyKey | undefined, schema: z.core.$ZodType, val
 function subschemas(schema: z.core.$ZodType, input: unknown): Part[] {
   if (schema instanceof z.ZodObject && typeof input === "object" && input !== null) {
     const given = new Map(Object.entries(input));
-    return Object.entries(schema._zod.def.shape).map(([key, field]) => [key, field, given.get(key)]);
+    return Object.entries(schema.def.shape).map(([key, field]) => [key, field, given.get(key)]);
   }
   if (schema instanceof z.ZodArray && Array.isArray(input)) {
-    return input.map((value, i) => [i, schema._zod.def.element, value]);
+    return input.map((value, i) => [i, schema.def.element, value]);
   }
-  if (schema instanceof z.ZodPipe) return [[undefined, schema._zod.def.in, input]];
+  if (schema instanceof z.ZodPipe) return [[undefined, schema.def.in, input]];
   if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable || schema instanceof z.ZodDefault) {
-    return input === undefined || input === null ? [] : [[undefined, schema._zod.def.innerType, input]];
+    return input === undefined || input === null ? [] : [[undefined, schema.def.innerType, input]];
   }
   return [];
 }

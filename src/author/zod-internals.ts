@@ -1,0 +1,59 @@
+/** Everything that sconce uses of zod's internals, of zod 4.6.7: definitions of schemas, and replaced functions. */
+import type { JsonSchema } from "../base/json-schema.ts";
+import * as z from "./z.ts";
+
+type Schema = z.core.$ZodType;
+
+/** The definition of a schema or check. */
+export function defOf<S extends { readonly _zod: { readonly def: unknown } }>(schema: S): S["_zod"]["def"] {
+  return schema._zod.def;
+}
+
+/** The schema behind a `z.lazy`. Its getter is called once, since it may create a new schema in each call. */
+export function lazySchema(schema: z.core.$ZodLazy): Schema {
+  return schema._zod.innerType;
+}
+
+/** The schema and all schemas inside it, each once, with the path of its field. */
+export function* schemasIn(
+  schema: Schema,
+  path = "",
+  seen = new Set<Schema>(),
+): Generator<readonly [path: string, schema: Schema]> {
+  if (seen.has(schema)) return;
+  seen.add(schema);
+  yield [path, schema];
+  for (const [name, part] of partsOf(schema)) yield* schemasIn(part, name ? `${path}.${name}` : path, seen);
+}
+
+/** Direct parts of a schema; fields of an object with their names. */
+export function partsOf(schema: Schema): (readonly [name: string | undefined, schema: Schema])[] {
+  const parts = Object.values(defOf(schema)).flatMap(schemasOf);
+  return schema instanceof z.core.$ZodLazy ? [[undefined, lazySchema(schema)], ...parts] : parts;
+}
+
+/** Schemas in an entry of a definition: a schema, a list of schemas, or the fields of an object. */
+function schemasOf(entry: unknown): (readonly [name: string | undefined, schema: Schema])[] {
+  if (entry instanceof z.core.$ZodType) return [[undefined, entry]];
+  if (typeof entry !== "object" || entry === null) return [];
+  return Object.entries(entry).flatMap(([key, value]) =>
+    value instanceof z.core.$ZodType ? [[Array.isArray(entry) ? undefined : key, value] as const] : [],
+  );
+}
+
+export type Parse = Schema["_zod"]["parse"];
+
+/** Replaces the function that validates values of a schema. */
+export function replaceParse({ _zod }: Schema, replacement: (parse: Parse) => Parse): void {
+  // On the first value, zod detects recursion and replaces `parse`. This call triggers that before `parse` is wrapped.
+  _zod.parse({ value: undefined, issues: [] }, { async: false });
+  const { parse, run } = _zod;
+  _zod.parse = replacement(parse);
+  // If a schema has checks, `run` calls `parse` and then the checks.
+  if (run === parse) _zod.run = _zod.parse;
+}
+
+/** Replaces the JSON Schema of a schema. */
+export function replaceJsonSchema({ _zod }: Schema, json: JsonSchema): void {
+  _zod.toJSONSchema = () => json;
+}
