@@ -1,8 +1,8 @@
 /** What the batching rule does with batches that fail, and with items that may end the process. */
 import { describe, expect, test } from "bun:test";
+import { QueueDelay } from "../src/engine/batch-policy.ts";
 import { Batcher } from "../src/engine/batcher.ts";
 import type { Queued } from "../src/engine/fair-queue.ts";
-import { QueueDelay } from "../src/engine/queue-delay.ts";
 import { type Item, Simulation } from "./helpers/simulation.ts";
 
 test("a batch that fails is halved until the bad item fails alone", async () => {

@@ -412,3 +412,20 @@ test("so do those of lists of which one has failed in its batch", () => {
   for (const list of [...failing, good]) flow.end(list);
   expect(flow.ready).toEqual({ items: 0, bytes: 0 });
 });
+
+test("a list of which one input has failed still fills its batches", () => {
+  // As above.
+  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
+  using held = heldFlow();
+  const { engine, flow, come, itemsOf } = held;
+  const list = come(10_000);
+  const [bad, ...good] = itemsOf(list);
+  if (bad === undefined) throw new Error("none was begun");
+  engine.listener?.dispatched([bad, ...good]);
+  engine.listener?.failed(bad, new SconceError("run_failed", "bad"));
+  for (const item of good) engine.listener?.finished(item, {});
+  // These were begun before the failure, the next ones after it.
+  engine.listener?.dispatched(itemsOf(list).slice(good.length + 1));
+  expect(flow.ready.items).toBeGreaterThanOrEqual(engine.maxBatchSize);
+  flow.end(list);
+});

@@ -4,12 +4,12 @@ import type { Tensor } from "../author/tensor.ts";
 import { type Clock, systemClock } from "../base/clock.ts";
 import { hasCode, messageOf, SconceError } from "../base/errors.ts";
 import type { BatchCause } from "../base/labels.ts";
+import { QueueDelay } from "./batch-policy.ts";
 import { Batcher } from "./batcher.ts";
 import type { BatchObserver } from "./engine.ts";
 import type { Queued } from "./fair-queue.ts";
 import type { CheckedItem } from "./item-check.ts";
 import type { LatencyTarget } from "./latency-target.ts";
-import { QueueDelay } from "./queue-delay.ts";
 import type { Runner } from "./runner.ts";
 
 /** An item as it waits for its batch. */

@@ -21,3 +21,29 @@ export interface BatchPolicy {
   /** How long a batch of `size` items is expected to take; 0 when nothing is known. */
   runMs(size: number): number;
 }
+
+/** The policy of a fixed delay: batches are as large as possible, and a partial batch waits for the delay of its oldest item. */
+export class QueueDelay implements BatchPolicy {
+  readonly ms: number;
+
+  constructor(ms: number) {
+    this.ms = ms;
+  }
+
+  arrived(): void {}
+
+  ran(): void {}
+
+  sizeOf({ ready }: Waiting): number {
+    return ready;
+  }
+
+  dueAtMs(waiting: Waiting): number {
+    // Finding the oldest item has a cost, which a delay of 0 avoids.
+    return this.ms === 0 ? -Infinity : waiting.oldestAtMs + this.ms;
+  }
+
+  runMs(): number {
+    return 0;
+  }
+}

@@ -1,10 +1,10 @@
 /** A clock and a device that tests hold in their hands: time passes only when they say so. */
 import type { Clock } from "../../src/base/clock.ts";
 import type { BatchCause } from "../../src/base/labels.ts";
+import { QueueDelay } from "../../src/engine/batch-policy.ts";
 import { Batcher, type BatchListener } from "../../src/engine/batcher.ts";
 import type { Queued } from "../../src/engine/fair-queue.ts";
 import { LatencyTarget } from "../../src/engine/latency-target.ts";
-import { QueueDelay } from "../../src/engine/queue-delay.ts";
 
 export class SimulatedClock implements Clock {
   #now = 0;

@@ -52,8 +52,6 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #pipeline: ItemPipeline;
   readonly #memory: MemoryAccount;
   readonly #room: FlowRoom;
-  /** Most items ready of a list with an input that failed: its items wait behind all others'. */
-  readonly #maxReadyOfFailed: number;
   /** Most items of a list in the engine and in an asynchronous `postprocess` together, once it has one in the latter. */
   readonly #maxFinishingOfOne: number;
   /** Lists with inputs that can be begun, or were fetched. */
@@ -82,7 +80,6 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#engine = engine;
     this.#pipeline = pipeline;
     this.#observer = limits.observer;
-    this.#maxReadyOfFailed = Math.max(1, engine.maxBatchSize >> 3);
     this.#maxFinishingOfOne = Math.max(MAX_SLOW_OF_ONE, 2 * engine.maxBatchSize * engine.instances);
     this.#memory = limits.memory ?? new MemoryAccount();
     this.#room = new FlowRoom({
@@ -172,7 +169,6 @@ export class ItemFlow implements EngineListener<ListItem> {
         this.#observer?.took("queue", now - readyAtMs);
       }
       lane.dispatched();
-      if (lane.isLast) this.#queue(lane);
     }
     this.#begin();
     this.#rate.ended(items.length, performance.now(), this.#room.isThere());
@@ -284,7 +280,6 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Lets a list have another turn, if it has something to do in it: of one with much under way the next end lets it come back. */
   #queue(list: ItemList): void {
     if (list.isOver || list.preparing >= MAX_SLOW_OF_ONE) return;
-    if (list.isLast && list.ready >= this.#maxReadyOfFailed) return;
     // Rows that a slow `postprocess` of one list has would be all that there is room for.
     if (list.finishing > 0 && list.ready + list.running + list.finishing >= this.#maxFinishingOfOne) return;
     const isOpen = list.next < list.count && list.unfetched.length < MAX_UNFETCHED;

@@ -71,8 +71,6 @@ export class ItemList implements InRing<ItemList> {
   /** Inputs whose rows wait for their turn, or whose outputs the model's code is asynchronously making. */
   finishing = 0;
   isRefused = false;
-  /** One of its inputs has failed. */
-  hasFailed = false;
   /** Items that wait in the engine. */
   ready = 0;
   /** Inputs that are not yet in a batch, once they come in turn, and those that are in one. */
@@ -106,11 +104,6 @@ export class ItemList implements InRing<ItemList> {
     this.#left = inputs.length;
     this.#inputs = inputs;
     this.#receiver = receiver;
-  }
-
-  /** Whether only few of its items may wait in the engine. */
-  get isLast(): boolean {
-    return this.isLate || this.hasFailed;
   }
 
   /** Nobody waits for its outputs any more. */
@@ -195,7 +188,6 @@ export class ItemList implements InRing<ItemList> {
   failed(index: number, error: SconceError): void {
     if (this.isOver) return;
     this.#left -= 1;
-    this.hasFailed = true;
     this.#receiver.failed(index, error);
     this.#drop(index);
   }
