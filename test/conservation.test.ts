@@ -152,7 +152,7 @@ test("all that predictions held is given back", async () => {
     expect(parts).toEqual({ bodies: 0, files: 0, pictures: 0, tensors: 0, outputs: 0, answers: 0 });
     expect(results).toBe(store.retained.bytes);
     expect(service.live.unfinished).toEqual({ items: 0, bytes: 0, predictions: 0 });
-    expect([flow.ready.items, flow.counts.unsent, flow.counts.running]).toEqual([0, 0, 0]);
+    expect([flow.ready.items, flow.credits.unsent, flow.credits.running]).toEqual([0, 0, 0]);
   });
   await fc.assert(property, { numRuns: 30 });
 });

@@ -168,8 +168,8 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   const batchSize = () => engine?.maxBatchSize ?? config.batchSize ?? model.settings.batchSize ?? 1;
   metrics.watch(() => ({
     active: service?.live.unfinished.predictions ?? 0,
-    waitingItems: flow?.counts.unsent ?? 0,
-    runningItems: flow?.counts.running ?? 0,
+    waitingItems: flow?.credits.unsent ?? 0,
+    runningItems: flow?.credits.running ?? 0,
     oldestItemSeconds: (service?.live.oldestWaitMs ?? 0) / 1000,
     queuedBytes: service?.live.unfinished.bytes ?? 0,
     waitingWebhooks: webhooks?.waiting ?? 0,

@@ -2,15 +2,14 @@
 
 import type { ModelFile } from "../../author/file.ts";
 import { Gate } from "../../base/collections/gate.ts";
-import { Ring } from "../../base/collections/ring.ts";
 import { codedError, type SconceError } from "../../base/errors.ts";
 import type { Stage } from "../../base/labels.ts";
 import type { Engine, EngineListener, Rows } from "../../engine/engine.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
+import { earlierOf } from "./client-turns.ts";
 import { DrainRate } from "./drain-rate.ts";
 import { FetchedFiles, type FetchOptions } from "./fetched-files.ts";
-import { FlowRoom, READY_BATCHES } from "./flow-room.ts";
-import { ItemCounts } from "./item-counts.ts";
+import { FlowCredits, READY_BATCHES } from "./flow-credits.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
 import { bytesOf, RowFinisher } from "./row-finisher.ts";
@@ -51,13 +50,11 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #engine: Engine<ListItem>;
   readonly #pipeline: ItemPipeline;
   readonly #memory: MemoryAccount;
-  readonly #room: FlowRoom;
+  readonly credits: FlowCredits;
   /** Most items of a list in the engine and in an asynchronous `postprocess` together, once it has one in the latter. */
   readonly #maxFinishingOfOne: number;
   /** Lists with inputs that can be begun, or were fetched. */
   readonly #turns: Turns;
-  /** Lists whose items go behind all others, and for which there was no room in their turn. */
-  readonly #late = new Ring<ItemList>();
   readonly #fetches: Gate;
   readonly #patience = new Gate(1);
   /** How fast items go to runners while there is no room for more. */
@@ -65,7 +62,6 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #observer: StageObserver | undefined;
   readonly #finisher: RowFinisher;
   readonly suspects = new Suspects();
-  readonly counts = new ItemCounts();
   #isBeginning = false;
   #lookTimer: ReturnType<typeof setTimeout> | undefined;
   /** The least time of late from an item's submission to its end, in milliseconds. */
@@ -82,7 +78,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#observer = limits.observer;
     this.#maxFinishingOfOne = Math.max(MAX_SLOW_OF_ONE, 2 * engine.maxBatchSize * engine.instances);
     this.#memory = limits.memory ?? new MemoryAccount();
-    this.#room = new FlowRoom({
+    this.credits = new FlowCredits({
       batchItems: engine.maxBatchSize * engine.instances,
       maxReadyBytes: limits.maxReadyBytes,
       memory: this.#memory,
@@ -91,7 +87,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     });
     this.#finisher = new RowFinisher({
       pipeline,
-      room: this.#room,
+      credits: this.credits,
       observer: limits.observer,
       onFinished: (list) => this.#goOn(list),
     });
@@ -111,9 +107,9 @@ export class ItemFlow implements EngineListener<ListItem> {
     return FetchedFiles.fetch(files, { ...options, ...gates, pipeline: this.#pipeline, memory: this.#memory });
   }
 
-  /** As `FlowRoom.ready`. */
+  /** As `FlowCredits.ready`. */
   get ready(): { readonly items: number; readonly bytes: number } {
-    return this.#room.ready;
+    return this.credits.ready;
   }
 
   /** When the first input of one more list is likely to be begun, and how long at most it may wait for that: see `Turns`. */
@@ -121,7 +117,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     isWaitedFor: boolean,
     client?: { readonly sender: Sender | undefined },
   ): { readonly waitMs: number; readonly patienceMs: number } {
-    if (this.#room.isThere(true)) return { waitMs: 0, patienceMs: Infinity };
+    if (this.credits.usual.areLeft(true)) return { waitMs: 0, patienceMs: Infinity };
     const nowMs = performance.now();
     this.#turns.look(nowMs);
     return this.#turns.waitMs(isWaitedFor, nowMs, client?.sender);
@@ -134,8 +130,8 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   /** Lets the inputs of a list come in turn with those of all others. */
   run(list: ItemList): void {
-    if (this.suspects.isWatching) list.isLate = this.suspects.isLate(list.client);
-    this.counts.came(list);
+    if (this.suspects.isWatching) list.isQuarantined = this.suspects.isLate(list.client);
+    this.credits.add(list);
     this.#goOn(list);
   }
 
@@ -148,30 +144,24 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Gives up the inputs of a list that have not ended. */
   end(list: ItemList): void {
     list.end();
-    this.#late.delete(list);
     this.#turns.leave(list, performance.now());
     if (!list.isComplete) this.#engine.cancel(list);
-    this.#room.clear(list);
-    this.counts.left(list);
+    this.credits.clear(list);
     list.fetched.length = 0;
     this.#begin();
     // Clients that left leave nothing to do, though nothing ended.
-    if (this.#rate.isBusy && this.#room.isThere()) this.#rate.ended(0, performance.now(), true);
+    if (this.#rate.isBusy && this.credits.usual.areLeft()) this.#rate.ended(0, performance.now(), true);
   }
 
   dispatched(items: readonly ListItem[]): void {
     const now = performance.now();
     for (const item of items) {
-      const { lane, isWaiting, readyAtMs } = item;
-      this.#room.leave(item);
-      if (isWaiting) {
-        this.counts.dispatched(lane);
-        this.#observer?.took("queue", now - readyAtMs);
-      }
+      const { lane, readyAtMs } = item;
+      if (this.credits.dispatched(item)) this.#observer?.took("queue", now - readyAtMs);
       lane.dispatched();
     }
     this.#begin();
-    this.#rate.ended(items.length, performance.now(), this.#room.isThere());
+    this.#rate.ended(items.length, performance.now(), this.credits.usual.areLeft());
   }
 
   finished(item: ListItem, rows: Rows): void {
@@ -182,25 +172,29 @@ export class ItemFlow implements EngineListener<ListItem> {
     const isFaster = this.#leastMs === 0 || tookMs < this.#leastMs;
     this.#leastMs = isFaster ? tookMs : this.#leastMs + SLOWER * (tookMs - this.#leastMs);
     if (lane.isOver) return;
-    this.#room.ended(item);
-    this.counts.ended(lane, true);
+    this.credits.ended(item);
     this.#finisher.finish(item, rows, beganMs);
   }
 
   failed(item: ListItem, error: SconceError): void {
-    const { lane, isWaiting } = item;
+    const { lane } = item;
     this.suspects.ended(lane.client, true);
-    this.#room.leave(item);
-    this.#room.ended(item);
-    // The engine does so as well.
-    this.#room.putBehind(lane);
-    this.counts.ended(lane, !isWaiting);
+    this.credits.ended(item);
+    this.#quarantine(lane);
     lane.failed(item.index, error);
   }
 
-  /** One that fails on its way to the engine. */
+  /** Quarantines a list, as the engine does. */
+  #quarantine(list: ItemList): void {
+    if (list.isQuarantined) return;
+    const isWaiting = this.#turns.delete(list);
+    this.credits.quarantine(list);
+    if (isWaiting) this.#queue(list);
+  }
+
+  /** An input failed before it became an item. */
   #failed(lane: ItemList, index: number, error: unknown): void {
-    this.counts.ended(lane, false);
+    this.credits.failed(lane);
     lane.failed(index, codedError(error));
   }
 
@@ -217,7 +211,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#isBeginning = true;
     // An empty queue does not stand.
     this.#turns.look(begin);
-    this.#room.isUrgent = this.#turns.isStanding;
+    this.credits.isUrgent = this.#turns.isStanding;
     for (let list = this.#next(); list !== undefined; list = this.#next()) {
       this.#turns.take(list);
       this.#turnMs = begin;
@@ -232,30 +226,18 @@ export class ItemFlow implements EngineListener<ListItem> {
       }
     }
     this.#isBeginning = false;
-    if (this.#turns.size > 0 && !this.#room.isThere()) {
+    if (this.#turns.size > 0 && !this.credits.usual.areLeft()) {
       this.#rate.begun(performance.now());
       this.#lookLater();
     }
   }
 
-  /** Whose input may be begun. One with many of them takes the room that there is again and again: it keeps none from having one there. */
+  /** The list whose input begins next. A list with many inputs leaves credits to lists without a ready item. */
   #next(): ItemList | undefined {
-    const late = this.#late.first;
-    if (late !== undefined && this.#room.isThereForLate) {
-      this.#late.delete(late);
-      this.#turns.add(late, performance.now());
-    }
-    for (;;) {
-      const list = this.#whoseTurn();
-      if (list === undefined || !list.isLate || this.#room.isThereForLate) return list;
-      this.#turns.delete(list);
-      this.#late.add(list);
-    }
-  }
-
-  #whoseTurn(): ItemList | undefined {
-    if (this.#room.isThere()) return this.#turns.next();
-    return this.#room.isThere(true) ? this.#turns.firstWithoutReady : undefined;
+    const { usual, quarantined } = this.credits;
+    const list = quarantined.areLeft() ? this.#turns.firstQuarantined : undefined;
+    if (usual.areLeft()) return earlierOf(list, this.#turns.next());
+    return earlierOf(list, usual.areLeft(true) ? this.#turns.firstWithoutReady : undefined);
   }
 
   /** A device that hangs dispatches nothing: clients that wait for it leave all the same. */
@@ -291,7 +273,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   #beginOne(list: ItemList): void {
     const fetched = list.fetched.shift();
     if (fetched !== undefined) {
-      this.#room.hold(list, -this.#pipeline.fileBytesOf(list.input(fetched)), 0);
+      this.credits.holdFiles(list, -this.#pipeline.fileBytesOf(list.input(fetched)));
       this.#prepare(list, fetched);
     } else {
       const index = (mayFetch(list) ? list.unfetched.shift() : undefined) ?? list.next++;
@@ -318,7 +300,7 @@ export class ItemFlow implements EngineListener<ListItem> {
       list.hold(index, await this.fetch(files, { owner: list, signal: list.signal }));
       if (list.isOver) return;
       this.#observer?.took("fetch", performance.now() - beganMs);
-      this.#room.hold(list, this.#pipeline.fileBytesOf(list.input(index)), 0);
+      this.credits.holdFiles(list, this.#pipeline.fileBytesOf(list.input(index)));
       list.fetched.push(index);
     } catch (error) {
       this.#failed(list, index, error);
@@ -345,7 +327,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   async #prepareLater(list: ItemList, index: number, tensors: Promise<Tensors>): Promise<void> {
     const beganMs = this.#turnMs;
-    this.#room.preparing(list);
+    this.credits.preparing(list);
     let bytes: number | undefined;
     try {
       const ready = await tensors;
@@ -353,7 +335,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     } catch (error) {
       this.#failed(list, index, error);
     } finally {
-      this.#room.prepared(list, bytes);
+      this.credits.prepared(list, bytes);
       this.#goOn(list);
     }
   }
@@ -365,12 +347,11 @@ export class ItemFlow implements EngineListener<ListItem> {
     const fileBytes = this.#pipeline.fileBytesOf(list.input(index));
     const bytes = bytesOf(tensors) + fileBytes;
     const item = new ListItem(list, index, { bytes, tensorBytes: bytes - list.fetchedBytes(index), readyAtMs });
-    this.#room.enter(item);
+    this.credits.enter(item);
     try {
       this.#engine.submit(item, tensors);
     } catch (error) {
-      this.#room.leave(item);
-      this.#room.ended(item);
+      this.credits.refused(item);
       throw error;
     }
     return bytes;

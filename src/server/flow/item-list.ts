@@ -52,8 +52,8 @@ export class ItemList implements InRing<ItemList> {
   readonly deadlineMs: number;
   isWaitedFor: boolean;
   readonly client: Sender | undefined;
-  /** Its items go behind those of others. */
-  isLate = false;
+  /** Its items share no batch with items of other clients, and run after them. */
+  isQuarantined = false;
   /** Number of its turn: the lowest number of a client's lists is next. */
   turn = 0;
   /** When it began to wait for its first turn, and its place among the lists that wait for theirs. */
@@ -250,6 +250,6 @@ export class ListItem implements Item {
   }
 
   get isLate(): boolean {
-    return this.lane.isLate;
+    return this.lane.isQuarantined;
   }
 }

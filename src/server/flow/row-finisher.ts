@@ -2,7 +2,7 @@
 
 import { codedError } from "../../base/errors.ts";
 import type { Rows } from "../../engine/engine.ts";
-import type { FlowRoom } from "./flow-room.ts";
+import type { FlowCredits } from "./flow-credits.ts";
 import type { StageObserver } from "./item-flow.ts";
 import type { ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
@@ -11,7 +11,7 @@ import { OutputTurns } from "./output-turns.ts";
 interface RowFinisherOptions {
   readonly pipeline: ItemPipeline;
   /** Counts the rows that wait, or that an asynchronous `postprocess` has: while they are many nothing else is begun. */
-  readonly room: FlowRoom;
+  readonly credits: FlowCredits;
   readonly observer: StageObserver | undefined;
   /** A row of this list was finished later than it came. */
   readonly onFinished: (list: ItemList) => void;
@@ -41,12 +41,12 @@ export class RowFinisher {
       this.#turns.took(performance.now() - beganMs);
       return;
     }
-    const { room, onFinished } = this.#options;
+    const { credits, onFinished } = this.#options;
     const { lane } = item;
     const bytes = bytesOf(rows);
-    room.finishing(lane, bytes, 1);
+    credits.finishing(lane, bytes, 1);
     this.#turns.add(lane, () => {
-      room.finishing(lane, bytes, -1);
+      credits.finishing(lane, bytes, -1);
       if (!lane.isOver) this.#finish(item, rows);
       onFinished(lane);
     });
@@ -73,8 +73,8 @@ export class RowFinisher {
   }
 
   #finishLater({ lane, index, bytes, beganMs }: LaterRow, output: Promise<unknown>): void {
-    const { room, observer, onFinished } = this.#options;
-    room.finishing(lane, bytes, 1);
+    const { credits, observer, onFinished } = this.#options;
+    credits.finishing(lane, bytes, 1);
     output
       .then(
         (value) => {
@@ -84,7 +84,7 @@ export class RowFinisher {
         (error: unknown) => lane.failed(index, codedError(error)),
       )
       .finally(() => {
-        room.finishing(lane, bytes, -1);
+        credits.finishing(lane, bytes, -1);
         onFinished(lane);
       });
   }

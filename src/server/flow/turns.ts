@@ -49,6 +49,8 @@ export class Turns {
   readonly #begun = new ClientTurns(this.#nextNumber);
   /** Lists that no client waits for. */
   readonly #polled = new ClientTurns(this.#nextNumber);
+  /** Lists that use the credits of quarantined lists. */
+  readonly #quarantined = new ClientTurns(this.#nextNumber);
   #freshItems = 0;
   #lastNumber = 0;
   /** Since when the first fresh list has been one that waited longer than the target. */
@@ -72,6 +74,7 @@ export class Turns {
     return this.#isStanding;
   }
 
+  /** Count of lists, without quarantined lists. */
   get size(): number {
     return this.#fresh.size + this.#begun.size + this.#polled.size;
   }
@@ -79,7 +82,9 @@ export class Turns {
   /** Lets a list have a turn after those that wait now; does nothing to one that waits. */
   add(list: ItemList, nowMs: number): void {
     if (list.ring !== undefined) return;
-    if (!list.isWaitedFor) {
+    if (list.isQuarantined) {
+      this.#quarantined.add(list);
+    } else if (!list.isWaitedFor) {
       this.#polled.add(list);
     } else if (list.next > 0) {
       this.#begun.add(list);
@@ -97,12 +102,12 @@ export class Turns {
   /** Deletes a list that has its turn. */
   take(list: ItemList): void {
     if (this.#fresh.take(list, this.#isStanding)) this.#leaveArrivals(list);
-    else if (!this.#begun.take(list, false)) this.#polled.take(list, false);
+    else for (const lists of [this.#begun, this.#polled, this.#quarantined]) lists.take(list, false);
   }
 
   /** Deletes a list without a turn. */
   delete(list: ItemList): boolean {
-    if (this.#begun.delete(list) || this.#polled.delete(list)) return true;
+    if (this.#begun.delete(list) || this.#polled.delete(list) || this.#quarantined.delete(list)) return true;
     if (!this.#fresh.delete(list)) return false;
     this.#leaveArrivals(list);
     return true;
@@ -116,7 +121,7 @@ export class Turns {
 
   /** The same for one whose client has left. */
   leave(list: ItemList, nowMs: number): void {
-    if (list.isWaitedFor && !list.isComplete && !list.isRefused) {
+    if (list.isWaitedFor && !list.isQuarantined && !list.isComplete && !list.isRefused) {
       const stayedMs = nowMs - list.queuedAtMs;
       this.#leftAtMs = nowMs;
       // No queue is short enough for a client that leaves sooner than two batches take.
@@ -158,6 +163,10 @@ export class Turns {
     if (polled === undefined || (this.#owed < 1 && waited !== undefined)) return waited;
     this.#owed -= 1;
     return polled;
+  }
+
+  get firstQuarantined(): ItemList | undefined {
+    return this.#quarantined.first;
   }
 
   /** The next list that has no input on its way to a batch: a new one, or such as had a file fetched. */
