@@ -45,7 +45,7 @@ describe("the wire", () => {
       `${expected}"samples/3.png": it has no scheme; a local file can be sent as a data URI`,
     );
     expect(messageOf(image(), "file:///etc/passwd")).toBe(
-      `${expected}"file:///etc/passwd": the scheme file is not taken; use http, https or data`,
+      `${expected}"file:///etc/passwd": the scheme file is not accepted; use http, https or data`,
     );
     expect(messageOf(image(), "https://")).toBe(`${expected}"https://": it cannot be read as a URL`);
     expect(messageOf(image(), "data:image/png")).toContain("there is no comma");

@@ -1,9 +1,10 @@
 /** For tests and measurements: the model's folder with its weights, and what the original implementation makes of some texts. */
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
-import { cp, mkdir, rename, rm } from "node:fs/promises";
+import { cp, mkdir } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { z } from "sconce";
+import { madeOnce } from "../../src/machine/files/made-once.ts";
 
 /** A text and what the original makes of it. */
 const reference = z.object({ text: z.string(), ids: z.array(z.int()), embedding: z.array(z.number()).length(384) });
@@ -86,20 +87,12 @@ export async function installPackages(packages: readonly string[], python: strin
   await run([installer, "-m", "pip", "install", ...options, "--target", folder, ...packages], env);
 }
 
-/** A folder that appears whole: it is made beside its place. Where two processes make the same, the first one's stays. */
-export async function made(folder: string, make: (unfinished: string) => Promise<void>): Promise<string> {
-  if (existsSync(folder)) return folder;
-  const unfinished = `${folder}.unfinished-${process.pid}`;
-  await mkdir(unfinished, { recursive: true });
-  try {
+/** Makes a folder that exists only when it is complete. @param make fills the folder, under a temporary name */
+export function made(folder: string, make: (unfinished: string) => Promise<void>): Promise<string> {
+  return madeOnce(folder, async (unfinished) => {
+    await mkdir(unfinished);
     await make(unfinished);
-    await rename(unfinished, folder).catch((error: unknown) => {
-      if (!existsSync(folder)) throw error;
-    });
-  } finally {
-    await rm(unfinished, { recursive: true, force: true });
-  }
-  return folder;
+  });
 }
 
 function digest(texts: readonly string[]): string {

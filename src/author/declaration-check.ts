@@ -1,10 +1,9 @@
 /** Validates the argument of `defineModel` at run time, for authors without a type checker. */
 import { messageOf, SconceError } from "../base/errors.ts";
 import { deviceText } from "./device.ts";
-import { encodingFaults } from "./encodable.ts";
 import { maxRepositoryLength, repositoryPattern } from "./name.ts";
+import { asynchronousFaults, encodingFaults } from "./schema-faults.ts";
 import type { WeightsDeclaration } from "./session.ts";
-import { asynchronousFaults } from "./synchronous.ts";
 import { arrayTypes } from "./tensor.ts";
 import { wireSchema } from "./wire-schema.ts";
 import * as z from "./z.ts";

@@ -2,10 +2,11 @@
  * Stops a schema's validation after a number of faults. Without a limit, zod allocates an object for every fault of a
  * hostile input.
  */
-import { withoutLengths } from "./length-issues.ts";
+
 import { type PlainCheck, plainCheck } from "./plain-check.ts";
 import * as z from "./z.ts";
 import { defOf, type Parse, partsOf, replaceParse, schemasIn } from "./zod-internals.ts";
+import { withoutLengths } from "./zod-issues.ts";
 
 /** Number of elements validated at once. At most this many faults can exceed the limit. */
 const SLICE = 1024;

@@ -101,5 +101,5 @@ function faultOf(url: string): string | undefined {
     return /^https?:\/\//i.test(url) && URL.canParse(url) ? undefined : "it cannot be read as a URL";
   }
   if (scheme === undefined) return "it has no scheme; a local file can be sent as a data URI";
-  return `the scheme ${scheme} is not taken; use http, https or data`;
+  return `the scheme ${scheme} is not accepted; use http, https or data`;
 }

@@ -132,7 +132,7 @@ export function tensor(data: TensorData, shape: readonly number[], dtype?: DType
   if (inferred === undefined || !(data instanceof arrayTypes[inferred])) {
     throw new SconceError(
       "tensor_invalid",
-      `${data.constructor.name} holds no ${dtype ?? "dtype that can be told from it"}; pass the dtype as third argument and an array that holds it`,
+      `${data.constructor.name} holds no ${dtype ?? "known dtype"}; pass the dtype as third argument and an array that holds it`,
     );
   }
   let count = 1;

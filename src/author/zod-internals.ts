@@ -9,7 +9,7 @@ export function defOf<S extends { readonly _zod: { readonly def: unknown } }>(sc
   return schema._zod.def;
 }
 
-/** The schema behind a `z.lazy`. Its getter is called once, since it may create a new schema in each call. */
+/** The schema behind a `z.lazy`. zod calls the getter once, since each call may create a new schema. */
 export function lazySchema(schema: z.core.$ZodLazy): Schema {
   return schema._zod.innerType;
 }

@@ -43,7 +43,7 @@ export function reasonOf(code: ErrorCode): FailureReason {
 export const batchCauses = [
   // The batch has the maximum size.
   "full",
-  // A runner was idle, and the batching delay is 0.
+  // A runner was idle, and no item had to wait for a fuller batch.
   "idle",
   // The batching delay of the oldest item ended.
   "delay",

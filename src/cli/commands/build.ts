@@ -11,12 +11,10 @@ import { command, usage } from "../command-line/command.ts";
 import { missingFile } from "../command-line/missing-file.ts";
 import { modelFolder } from "./plain/model-folder.ts";
 import { inputOption, isFile } from "./plain/tensor-input.ts";
-import { compareOption } from "./try-out/compare-option.ts";
 import { examine, type Finding, newExamination } from "./try-out/examination.ts";
-import { externalOption } from "./try-out/external-option.ts";
 import { goldenOf } from "./try-out/golden-outputs.ts";
 import { configOf, withSource } from "./try-out/source-model.ts";
-import { timeoutOption } from "./try-out/timeout-option.ts";
+import { compareOption, externalOption, timeoutOption } from "./try-out/trial-options.ts";
 
 export const build = command({
   details: `Bundles model.ts with its npm packages, loads the weights, runs the example alone, again and in a batch, and copies everything into the model store. Prints repo:tag at the end. The tag is derived from the content: equal content gets an equal tag. The tag latest moves to the new build. With --no-latest or --weights it moves only if the model has no other build.

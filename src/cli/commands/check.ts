@@ -13,11 +13,9 @@ import { formatTable } from "../command-line/table.ts";
 import { checkTypes } from "./check/type-check.ts";
 import { modelFolder } from "./plain/model-folder.ts";
 import { inputOption } from "./plain/tensor-input.ts";
-import { compareOption } from "./try-out/compare-option.ts";
 import { type Examination, examine, type Finding, findingOf, newExamination } from "./try-out/examination.ts";
-import { externalOption } from "./try-out/external-option.ts";
 import { withSource } from "./try-out/source-model.ts";
-import { timeoutOption } from "./try-out/timeout-option.ts";
+import { compareOption, externalOption, timeoutOption } from "./try-out/trial-options.ts";
 
 export const check = command({
   details: `Packages nothing. Checks the types of model.ts with the nearest tsconfig.json and the folder's own typescript, else sconce's. Measures time and memory of each stage and of batches of 1, 2, 4 and so on, and proposes a batchSize. Compares the example's outputs when it runs again and in a batch. Finds common mistakes of an export and prints the Python fix for each: a fixed batch, training mode, outputs without a batch dimension, a GPU or another dtype in the weights, wrong names, a softmax over the batch, random outputs, unknown operators. Outputs of a tuple have no names, so outputs declared in the wrong order are not detected.

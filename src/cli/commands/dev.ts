@@ -5,7 +5,7 @@ import { fixedLimits, type ServeConfig, serveGroups, serveOptions } from "../../
 import { command, usage } from "../command-line/command.ts";
 import { DevServer } from "./dev/dev-server.ts";
 import { stopOnSignals } from "./serve.ts";
-import { externalOption } from "./try-out/external-option.ts";
+import { externalOption } from "./try-out/trial-options.ts";
 
 /** Options of `serve` without a use for a folder: isolation, stored predictions, several servers, packaged files. */
 const { verify, isolate, fronts, store, storeSync, queue, queueName, queueLease, role, bucket, ...others } =

@@ -52,8 +52,7 @@ export interface Addon {
   compiledDevice(path: string): string;
   setThreads(session: Handle, threads: number): Promise<void>;
   /**
-   * Whether a run may modify state that the next run reads. Only known for weights that were opened for several
-   * instances.
+   * Whether a run may modify state that the next run reads. Only known for weights of several instances.
    */
   keepsState(session: Handle): boolean;
   /** Largest batch that the weights accept, in rows; Infinity when the weights state no limit. */
@@ -91,7 +90,7 @@ export function setNativeLocation(elsewhere: NativeLocation): void {
   location = elsewhere;
 }
 
-/** The location that was set or found; undefined before. */
+/** The location of the addon; undefined before it is set or found. */
 export function nativeLocation(): NativeLocation | undefined {
   return location;
 }

@@ -179,7 +179,7 @@ export function openSession(options: SessionOptions): Promise<NativeSession> {
 /**
  * Creates a function that stacks batches of the declared inputs.
  * @returns a function from the tensors of each item, in the order of the names, to one padded tensor per name in new
- * memory. It throws SconceError `tensor_invalid` (an item does not match the declaration) or `out_of_memory`.
+ * memory. The function throws SconceError `tensor_invalid` (an item does not match the declaration) or `out_of_memory`.
  */
 export function batchStacker(inputs: TensorSpecs): (batch: readonly (readonly Tensor[])[]) => Record<string, Tensor> {
   const addon = loadNative();

@@ -21,7 +21,7 @@ export class TensorPlan {
     });
   }
 
-  /** One tensor per declared output, with the items as first dimension. */
+  /** A tensor for each declared output, with the items as first dimension. */
   tensors(rows: number, given: NativeTensors): Tensor[] {
     let next = this.#plans.length;
     return this.#plans.map(({ dtype, sizes }, i) => {

@@ -53,7 +53,7 @@ export function programText(program: ExportedProgram): ProgramText {
   const guards = programGuards(guardsOf(program));
   const { inputs } = guards;
   if (inputs.length === 0) throw new Error("it takes no tensors");
-  // The program contains the export's device. Its new tensors are created on the inputs' device instead.
+  // The program names the device of the export. New tensors are created on the device of the inputs instead.
   const lines = [`${DEVICE} = ${inputs[0]}.device`, ...values.lines(graph.nodes)];
   const results = graph.outputs.filter((_, i) => kinds[i] !== "token");
   const outputs = results.map((output) => ("as_none" in output ? undefined : values.tensor(output.as_tensor)));
@@ -122,7 +122,7 @@ const elementKinds: Readonly<Record<string, string>> = {
   as_sym_bool: "_ops_aten.Bool",
 };
 
-/** Orders an operator that has effects: it takes a token, the operator and its arguments, and gives a token and the results. */
+/** Orders operators with side effects. Arguments: a token, the operator and its arguments. Results: a token and the operator's. */
 const WITH_EFFECTS = "torch.ops.higher_order.with_effects";
 
 const symbolName = z.object({ as_name: z.string() }).transform(({ as_name: name }) => name);
@@ -334,8 +334,8 @@ const specSchema = z.tuple([z.number(), treeSchema]);
 const leafSchema = z.looseObject({ children_spec: z.array(z.never()) });
 
 /**
- * Return value of the method: a single tensor, a dict if the program returns one, else a tuple. None outputs are
- * dropped.
+ * Return value of the method: a single tensor, a dict if the program returns one, else a tuple. Drops outputs that are
+ * None.
  */
 function returned(outputs: readonly (string | undefined)[], spec: string | undefined): string {
   const { context, children_spec: children = [] } = specSchema.safeParse(JSON.parse(spec ?? "0")).data?.[1] ?? {};

@@ -90,7 +90,7 @@ interface Condition {
   readonly message: string;
 }
 
-/** Checks sizes that are multiples of the same symbol, e.g. `2 * s` and `3 * s`, when no input has the size `s`. */
+/** Checks multiples of the same symbol, e.g. sizes `2 * s` and `3 * s` when no input has the size `s`. */
 function multiples(
   sizes: readonly { symbol: string; factor: number; offset: number; text: string; where: string }[],
 ): Condition[] {

@@ -86,7 +86,7 @@ export type ExportedProgram = z.infer<typeof programSchema>;
 
 const knownSize = z.looseObject({ as_int: z.number() }).transform(({ as_int: value }) => value);
 
-/** Lists the tensors of a folder in the archive that are stored as raw bytes. */
+/** Lists the tensors with raw bytes in a folder of the archive. */
 export const payloadSchema = z.object({
   config: z.record(
     z.string(),

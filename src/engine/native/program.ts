@@ -44,8 +44,7 @@ function refuse(path: string, mistake: string | undefined): void {
 
 /**
  * @returns undefined when the file is not an exported program
- * @throws SconceError `weights_invalid` for a program or package in training mode, and for a program that only
- * AOTInductor can run, with the reason
+ * @throws SconceError `weights_invalid`, with the reason, for training mode, or a program that only AOTInductor can run
  */
 export function readProgram(path: string): Program | undefined {
   const archive = Archive.open(path);
@@ -107,7 +106,7 @@ export function guardSourceOf(path: string): GuardSource {
   });
 }
 
-/** Tensors of a folder in the archive that are stored as raw bytes, by name. */
+/** Tensors with raw bytes in a folder of the archive, by name. */
 function payloads(archive: Archive, folder: string): [string, ProgramWeight][] {
   const text = archive.text(new RegExp(`/data/${folder}/model_${folder}_config\\.json$`));
   const { success, data } = payloadSchema.safeParse(JSON.parse(text ?? "{}"));

@@ -1,4 +1,4 @@
-/** Recognizes files that are often mistaken for weights, by their first and last bytes, and suggests a fix. */
+/** Recognizes common files that are not weights, by their first and last bytes, and suggests a fix. */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 
 /** Bytes read at each end. A PyTorch archive starts with its uncompressed pickle and ends with its list of files. */

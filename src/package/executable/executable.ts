@@ -95,14 +95,14 @@ function requireSpace(folder: string, bun: string, insideBytes: number): void {
   if (bavail * bsize >= needed) return;
   throw new SconceError(
     "usage",
-    `${dirname(folder)} has ${formatBytes(bavail * bsize)} left where ${formatBytes(needed)} are needed; name a file elsewhere with --output`,
+    `${dirname(folder)} has ${formatBytes(bavail * bsize)} free; ${formatBytes(needed)} are needed: name a file elsewhere with --output`,
   );
 }
 
 /** A temporary folder beside the output, so that the result can be renamed into place. */
 function workspace(outfile: string): string {
-  const there = statSync(outfile, { throwIfNoEntry: false });
-  if (there?.isDirectory()) throw new SconceError("usage", `${outfile} is a folder; name a file with --output`);
+  const existing = statSync(outfile, { throwIfNoEntry: false });
+  if (existing?.isDirectory()) throw new SconceError("usage", `${outfile} is a folder; name a file with --output`);
   try {
     return mkdtempSync(join(dirname(outfile), `.${basename(outfile)}-`));
   } catch (error) {

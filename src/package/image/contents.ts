@@ -1,7 +1,7 @@
 /** Files of a model's container image, as tar entries for three layers. */
 import { basename } from "node:path";
 import { Blobs } from "../store/blobs.ts";
-import { annotations, mediaTypes } from "../store/manifest.ts";
+import { annotations, mediaTypes, ociLayout } from "../store/manifest.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import { generatedTag } from "../store/reference.ts";
 import type { RuntimeLibrary } from "./runtime-libraries.ts";
@@ -69,7 +69,7 @@ export function modelEntries(model: PackagedModel, home: string): TarEntry[] {
   });
   const digests = new Set([model.digest, model.manifest.config.digest, ...model.layers.map(({ digest }) => digest)]);
   return [
-    text("oci-layout", '{"imageLayoutVersion":"1.0.0"}\n'),
+    text("oci-layout", ociLayout),
     text("index.json", `${JSON.stringify(indexOf(model, blobs), null, 2)}\n`),
     ...[...digests].map(
       (digest): TarEntry => ({

@@ -7,7 +7,7 @@ import { replaceFile, syncPath } from "../../machine/files/durable.ts";
 import { acquireLock } from "../../machine/files/lock.ts";
 import { type BlobRef, Blobs, digestOf, type StagedBlob } from "../store/blobs.ts";
 import { referencedDigests } from "../store/garbage.ts";
-import { mediaTypes } from "../store/manifest.ts";
+import { mediaTypes, ociLayout } from "../store/manifest.ts";
 import { Workspace } from "../store/workspace.ts";
 import {
   type Descriptor,
@@ -99,11 +99,7 @@ export class ImageLayout {
         cause: error,
       });
     }
-    replaceFile(
-      join(layout.folder, "oci-layout"),
-      '{"imageLayoutVersion":"1.0.0"}\n',
-      join(temporary, crypto.randomUUID()),
-    );
+    replaceFile(join(layout.folder, "oci-layout"), ociLayout, join(temporary, crypto.randomUUID()));
     return layout;
   }
 

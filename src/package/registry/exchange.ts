@@ -1,4 +1,4 @@
-/** An HTTP request to a registry, with redirects and one silence limit for both directions. */
+/** An HTTP request to a registry, with redirects and a limit on the time without traffic. */
 import { version } from "../../../package.json";
 import type { SconceError } from "../../base/errors.ts";
 import { isLoopback } from "../../machine/network/loopback.ts";
@@ -175,7 +175,7 @@ class SilenceLimit {
     this.#timer?.refresh();
   }
 
-  /** Allows a silence of another length, from now on. */
+  /** Restarts the timer with a multiple of the limit, for a step without traffic. */
   allow(times: number): void {
     this.#start(this.#ms * times);
   }

@@ -4,7 +4,7 @@ import { log } from "../../base/log.ts";
 import { inParallel } from "../../base/parallel.ts";
 import type { BlobRef } from "../store/blobs.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
-import type { ReceiveProgress } from "../store/receiving.ts";
+import { type ReceiveProgress, Tally } from "../store/receiving.ts";
 import type { ModelStore } from "../store/store.ts";
 import { uploadBlob } from "./blob-upload.ts";
 import type { Registry } from "./registry.ts";
@@ -38,12 +38,7 @@ const blobsAtOnce = 3;
 export async function push({ registry, store, model, tag, onProgress, chunkBytes }: PushOptions): Promise<PushResult> {
   const { config, layers } = model.manifest;
   const blobs = [...Map.groupBy([config, ...layers], ({ digest }) => digest).values()].flatMap(([blob]) => blob ?? []);
-  const totalBytes = blobs.reduce((bytes, { size }) => bytes + size, 0);
-  const done = new Map<string, number>();
-  const report = ({ digest }: BlobRef, bytes: number) => {
-    done.set(digest, bytes);
-    onProgress?.({ doneBytes: done.values().reduce((sum, each) => sum + each, 0), totalBytes });
-  };
+  const tally = new Tally(blobs, onProgress);
   const sent: BlobRef[] = [];
   await inParallel(blobs, { atOnce: blobsAtOnce, signal: registry.signal }, async (blob, signal) => {
     const wasSent = await uploadBlob(
@@ -53,10 +48,10 @@ export async function push({ registry, store, model, tag, onProgress, chunkBytes
         signal,
         chunkBytes: chunkBytes ?? registry.product.maxChunkBytes,
         mountFrom: siblingsOf(model, registry.remote),
-        onProgress: (doneBytes) => report(blob, doneBytes),
+        onProgress: (doneBytes) => tally.set(blob, doneBytes),
       },
     );
-    report(blob, blob.size);
+    tally.set(blob, blob.size);
     if (wasSent) sent.push(blob);
   });
   await putManifest({ registry, store, model, tag });

@@ -16,6 +16,9 @@ export const mediaTypes = {
   golden: "application/vnd.sconce.golden.v1",
 } as const;
 
+/** Content of the file `oci-layout`, which marks an OCI image layout. */
+export const ociLayout = '{"imageLayoutVersion":"1.0.0"}\n';
+
 const layerMediaTypes = [
   mediaTypes.bundle,
   mediaTypes.weights,

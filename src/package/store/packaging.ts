@@ -6,7 +6,6 @@ import {
   annotations,
   faultsOf,
   type LayerMediaType,
-  type Manifest,
   type ModelConfig,
   manifestSchema,
   mediaTypes,
@@ -58,7 +57,7 @@ export async function stagePackage(
   options: PutOptions,
   { folder, reuse }: { folder: string; reuse: boolean },
 ): Promise<StagedPackage> {
-  const config = parseConfig(options.config);
+  const config = parse(modelConfigSchema, options.config, "config");
   const staged: StagedBlob[] = [];
   const stage = async (source: string | Uint8Array, copyOptions: CopyOptions = {}): Promise<BlobRef> => {
     const blob = await blobs.stage(source, folder, { ...copyOptions, signal: options.signal, reuse });
@@ -73,34 +72,25 @@ export async function stagePackage(
     const blob = await stage(source, { onProgress }).catch((error: unknown) => rethrowUnreadable(error, source));
     layers.push({ mediaType, ...blob, annotations: { [annotations.title]: title } });
   }
-  const content = parseManifest({
+  const manifest = {
     schemaVersion: 2,
     mediaType: mediaTypes.manifest,
     artifactType: mediaTypes.model,
     config: { mediaType: mediaTypes.config, ...(await stage(encodeJson(config))) },
     layers,
-  });
-  return { manifest: await stage(encodeJson(content)), blobs: staged };
+  };
+  return { manifest: await stage(encodeJson(parse(manifestSchema, manifest, "layers"))), blobs: staged };
 }
 
 function encodeJson(value: unknown): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(value));
 }
 
-function parseConfig(config: ModelConfig): ModelConfig {
-  const parsed = modelConfigSchema.safeParse(config);
+function parse<T>(schema: z.ZodType<T>, content: unknown, what: string): T {
+  const parsed = schema.safeParse(content);
   if (parsed.success) return parsed.data;
-  throw invalid("the model's config", parsed.error);
-}
-
-function parseManifest(manifest: unknown): Manifest {
-  const parsed = manifestSchema.safeParse(manifest);
-  if (parsed.success) return parsed.data;
-  throw invalid("the model's layers", parsed.error);
-}
-
-function invalid(what: string, error: z.ZodError): SconceError {
-  return new SconceError("model_invalid", `${what} can't be packaged: ${faultsOf(error)}`, { cause: error });
+  const message = `the model's ${what} can't be packaged: ${faultsOf(parsed.error)}`;
+  throw new SconceError("model_invalid", message, { cause: parsed.error });
 }
 
 function rethrowUnreadable(error: unknown, source: string | Uint8Array): never {

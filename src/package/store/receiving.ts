@@ -144,8 +144,8 @@ async function receiveBlob(blob: BlobRef, { folder, title, options, signal, onPr
   }
 }
 
-/** Sums the progress of all blobs. */
-class Tally {
+/** Sums the progress of all blobs of a transfer. */
+export class Tally {
   readonly #done = new Map<string, number>();
   readonly #totalBytes: number;
   readonly #onProgress: ReceiveOptions["onProgress"];

@@ -10,7 +10,7 @@ import { Blobs, digestOf } from "./blobs.ts";
 import { referencedDigests } from "./garbage.ts";
 import { folderDigest, type IndexEntry, IndexFile } from "./index-file.ts";
 import { findEntry, findUnnamed } from "./lookup.ts";
-import { annotations } from "./manifest.ts";
+import { annotations, ociLayout } from "./manifest.ts";
 import { PackagedModel } from "./packaged-model.ts";
 import { type PutOptions, type StagedPackage, stagePackage } from "./packaging.ts";
 import { lackingLayers, readConfig, readManifest, withoutWeights } from "./read-model.ts";
@@ -335,7 +335,7 @@ export class ModelStore {
     const reopened = download === undefined ? undefined : Workspace.reopen(downloads, download);
     const workspace = reopened ?? Workspace.open(parent);
     const layoutPath = join(this.home, "oci-layout");
-    if (!existsSync(layoutPath)) replaceFile(layoutPath, '{"imageLayoutVersion":"1.0.0"}\n');
+    if (!existsSync(layoutPath)) replaceFile(layoutPath, ociLayout);
     return workspace;
   }
 

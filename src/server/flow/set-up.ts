@@ -1,9 +1,9 @@
 /** Sets a model up to run: its code, its weights on a device, the runs before the first real one. */
 
 import type { Model, ModelSettings } from "../../author/define.ts";
-import { asynchronousFix } from "../../author/synchronous.ts";
-import { withoutUnions } from "../../author/union-issues.ts";
+import { asynchronousFix } from "../../author/schema-faults.ts";
 import * as z from "../../author/z.ts";
+import { withoutUnions } from "../../author/zod-issues.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { milliseconds } from "../../base/milliseconds.ts";

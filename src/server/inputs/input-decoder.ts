@@ -2,8 +2,8 @@
 
 import { defaultBytes, hasCostlyLists, isRecursive, limitFaults } from "../../author/fault-limit.ts";
 import { type PlainCheck, plainCheck } from "../../author/plain-check.ts";
-import { withoutUnions } from "../../author/union-issues.ts";
 import * as z from "../../author/z.ts";
+import { withoutUnions } from "../../author/zod-issues.ts";
 import { closest } from "../../base/closest.ts";
 import { type Fault, messageOf, SconceError } from "../../base/errors.ts";
 import { isObject, pointerTo } from "../../base/json.ts";

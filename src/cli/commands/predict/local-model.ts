@@ -1,7 +1,7 @@
 /** Runs a packaged model in this process for one prediction, without a server. */
 import { version } from "../../../../package.json";
 import type { Model } from "../../../author/define.ts";
-import { withoutUnions } from "../../../author/union-issues.ts";
+import { withoutUnions } from "../../../author/zod-issues.ts";
 import { SconceError } from "../../../base/errors.ts";
 import { AddressGuard } from "../../../machine/network/address-guard.ts";
 import { loadModel } from "../../../package/code/load.ts";

@@ -29,7 +29,7 @@ export interface Measuring {
   readonly model: Pick<Model, "tensors" | "settings">;
   /** Tensors of the example. */
   readonly item: readonly Tensor[];
-  /** Batch sizes that have run. */
+  /** Batch sizes of the trial so far. */
   readonly sizes: readonly number[];
 }
 

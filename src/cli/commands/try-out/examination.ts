@@ -191,7 +191,7 @@ class Stages {
     this.#warnOfRows();
     const works: number[] = [];
     let results: readonly Tensor[] | undefined;
-    let alone: unknown;
+    let singleFault: unknown;
     for (const size of new Set([1, Math.min(2, most), most])) {
       if (this.#itemMs * size > MOST_BATCH_MS) break;
       const begun = performance.now();
@@ -210,7 +210,7 @@ class Stages {
           this.#warn(undefined, `a batch of ${size} does not fit into the memory here: one of ${worked} does`);
           break;
         }
-        if (worked === 0) alone ??= error;
+        if (worked === 0) singleFault ??= error;
         else {
           this.#findError(forwardFault(error, { size, worked }));
           break;
@@ -218,9 +218,9 @@ class Stages {
       }
     }
     const [least] = works;
-    if (alone !== undefined)
+    if (singleFault !== undefined)
       this.#findError(
-        least === undefined ? forwardFault(alone, { size: 1, worked: 0 }) : fixedBatchFault(alone, least),
+        least === undefined ? forwardFault(singleFault, { size: 1, worked: 0 }) : fixedBatchFault(singleFault, least),
       );
     if (results === undefined) return undefined;
     this.#largest = works.at(-1) ?? 1;

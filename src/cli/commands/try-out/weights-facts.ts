@@ -1,9 +1,9 @@
 /** Facts that weights files state: batch sizes, guards, ranges of free sizes. */
-import { z } from "zod";
 import type { Model } from "../../../author/define.ts";
 import type { Tensor, TensorSpecs } from "../../../author/tensor.ts";
 import { Archive } from "../../../engine/native/archive.ts";
 import { packageSource, programFile } from "../../../engine/native/program.ts";
+import { programSchema } from "../../../engine/native/program-schema.ts";
 import { resized } from "../../../server/flow/trial-items.ts";
 import { inputsOfProgram } from "../plain/exported-program.ts";
 import { inputsOfSource } from "../plain/package-source.ts";
@@ -18,7 +18,7 @@ export interface WeightsFacts {
   readonly isCompiled: boolean;
 }
 
-const guardsSchema = z.looseObject({ guards_code: z.array(z.string()).nullish() });
+const guardsSchema = programSchema.pick({ guards_code: true });
 
 /** Empty for TorchScript, which states none of this. */
 export function weightsFacts({ weights }: Model, pathOf: (name: string) => string): WeightsFacts[] {
@@ -26,7 +26,7 @@ export function weightsFacts({ weights }: Model, pathOf: (name: string) => strin
     const archive = Archive.open(pathOf(file));
     const program = archive?.text(programFile);
     if (program !== undefined) {
-      const guards = guardsSchema.parse(JSON.parse(program)).guards_code ?? [];
+      const { guards_code: guards } = guardsSchema.parse(JSON.parse(program));
       return [{ file, inputs: inputsOfProgram(program), guards, isCompiled: false }];
     }
     const inputs = inputsOfSource(archive?.text(packageSource) ?? "");

@@ -1,8 +1,27 @@
-/** Checks that an output's schema can encode: values from model code must become JSON that matches the schema. */
+/** Checks of declared schemas: inputs decode and outputs encode synchronously, and outputs become JSON. */
 import * as z from "./z.ts";
 import { defOf, lazySchema, schemasIn } from "./zod-internals.ts";
 
 type Schema = z.core.$ZodType;
+
+export const asynchronousFix =
+  "schemas must be synchronous; do it in preprocess or postprocess, which may be asynchronous";
+
+const AsyncFunction = (async () => {}).constructor;
+
+/**
+ * A fault for each async refinement or transform. A plain function that returns a promise is only detected when the
+ * example is decoded.
+ */
+export function asynchronousFaults(schema: Schema, field: string): string[] {
+  return [...schemasIn(schema, field)].flatMap(([path, each]) => {
+    const def = defOf(each);
+    if (!Object.values(def).some((value) => value instanceof AsyncFunction)) return [];
+    // A refinement is a `custom` schema in another schema's checks.
+    const kind = def.type === "custom" ? "refinement" : "transform";
+    return [`${path}: has an asynchronous ${kind}; ${asynchronousFix}`];
+  });
+}
 
 /**
  * Faults of an output's schema, each with the field and a fix; empty when it can encode.

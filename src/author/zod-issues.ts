@@ -1,5 +1,4 @@
-/** Better messages for union mismatches: zod only says "Invalid input". */
-import { withoutLengths } from "./length-issues.ts";
+/** Better messages than zod's: for unions, where zod only says "Invalid input", and for lengths of wrong types. */
 import type * as z from "./z.ts";
 
 type Issue = z.core.$ZodIssue;
@@ -14,13 +13,13 @@ class Unions {
    * Cache by issue. In a recursive union, zod puts one issue into several options at each level, so the number of paths
    * grows exponentially.
    */
-  readonly #made = new Map<Issue, readonly Issue[]>();
+  readonly #replaced = new Map<Issue, readonly Issue[]>();
 
   without(issues: readonly Issue[]): readonly Issue[] {
     return withoutLengths(issues).flatMap((issue) => {
-      const made = this.#made.get(issue) ?? this.#nearest(issue);
-      this.#made.set(issue, made);
-      return made;
+      const replaced = this.#replaced.get(issue) ?? this.#nearest(issue);
+      this.#replaced.set(issue, replaced);
+      return replaced;
     });
   }
 
@@ -50,4 +49,22 @@ function alternatives(issues: readonly Issue[]): string {
     if (given !== undefined) received = `, received ${given}`;
   }
   return `Invalid input: expected ${[...expected].join(" or ")}${received}`;
+}
+
+type AnyIssue = Pick<z.core.$ZodIssue | z.core.$ZodRawIssue, "code" | "path">;
+
+/** Removes length issues of values that have the wrong type: zod reports both for a list in place of a string. */
+export function withoutLengths<I extends AnyIssue>(issues: readonly I[]): I[] {
+  let last: AnyIssue | undefined;
+  return issues.filter((issue) => {
+    const isLength = issue.code === "too_small" || issue.code === "too_big";
+    // zod reports the issues of a value's checks right after its type issue.
+    if (isLength && last?.code === "invalid_type" && areSame(issue.path, last.path)) return false;
+    last = issue;
+    return true;
+  });
+}
+
+function areSame(path: readonly PropertyKey[] = [], other: readonly PropertyKey[] = []): boolean {
+  return path.length === other.length && path.every((part, i) => part === other[i]);
 }
