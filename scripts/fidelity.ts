@@ -30,11 +30,15 @@ const counts: Readonly<Record<Suite, number>> = {
   packing: 1000,
 };
 
-const usage = `USAGE fidelity [SUITE…] [--seed N] [--count N] [--only NAME] [--json FILE]
+const usage = `USAGE fidelity [SUITE…] [--seed N] [--count N] [--only NAME] [--after NAME]
+                [--torch FOLDER] [--json FILE]
 
   --seed N     decides samples, programs and inputs (default: a new one)
   --count N    of the operators (with a dtype each), random programs or networks (default: all, 2000, all)
   --only NAME  cases whose name begins so
+  --after NAME cases behind NAME, as after a run that was cut short (same seed and count)
+  --torch FOLDER
+               packages of another torch, which exports the programs (default: that of the set-up)
   --json FILE  all refusals and wrong answers, in FILE-operators.json and so on
 
 SUITES (default: all)
@@ -50,6 +54,8 @@ const { values, positionals } = parseArgs({
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
     count: { type: "string" },
     only: { type: "string" },
+    after: { type: "string" },
+    torch: { type: "string" },
     json: { type: "string" },
     keep: { type: "string" },
     help: { type: "boolean", short: "h", default: false },
@@ -121,19 +127,21 @@ async function makingOf(
   { out, part = 0, parts = 1, more = [] }: Part,
 ): Promise<Making> {
   const only = values.only === undefined ? [] : [`--only=${values.only}`];
+  const after = values.after === undefined ? [] : [`--after=${values.after}`];
   return {
     script: `${name}.py`,
-    args: [values.seed, String(part), String(parts), values.count ?? String(counts[name]), ...only, ...more],
+    args: [values.seed, String(part), String(parts), values.count ?? String(counts[name]), ...only, ...after, ...more],
     out: join(out, name, String(part)),
     packages: await installed(name === "architectures" ? "architectures.txt" : "requirements.txt"),
+    torch: values.torch,
   };
 }
 
-async function writeVerdicts(name: Suite, { wrong, refused, skipped, counts }: Counted): Promise<void> {
+async function writeVerdicts(name: Suite, { programs, wrong, refused, skipped, counts }: Counted): Promise<void> {
   if (values.json === undefined) return;
   await Bun.write(
     `${values.json}-${name}.json`,
-    JSON.stringify({ wrong, refused, skipped, counts: [...counts] }, null, 1),
+    JSON.stringify({ programs, wrong, refused, skipped, counts: [...counts] }, null, 1),
   );
 }
 

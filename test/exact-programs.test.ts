@@ -120,6 +120,9 @@ test("guards are read as PyTorch prints them", () => {
   expect(read("math.trunc(0.6*torch.sym_float(L['x'].size()[1])) == 12")).toBe(
     "(_ops_aten.Int((0.6 * _ops_aten.Float(x.size(1)))) == 12)",
   );
+  expect(read("(-1)*torch.sym_min(4, L['x'].size()[0]) >= (-1)*torch.sym_max(L['x'].size()[1], 3)")).toBe(
+    "(((-1) * _ops_prim.min(4, x.size(0))) >= ((-1) * _ops_prim.max(x.size(1), 3)))",
+  );
   expect(read("not (L['x'].size()[0]**2 < 5 or L['y'].stride()[1] == 1)")).toBe(
     "(not (((x.size(0) * x.size(0)) < 5) or (y.stride(1) == 1)))",
   );

@@ -13,6 +13,8 @@ export interface Making {
   readonly out: string;
   /** More packages. */
   readonly packages?: string | undefined;
+  /** Packages with another torch than that of the set-up. */
+  readonly torch?: string | undefined;
 }
 
 /** A folder is full, or a case could not be made. */
@@ -27,12 +29,12 @@ const message = z.union([
 /** Python gives up on a case after this time. */
 const SILENCE_MS = 300_000;
 
-export async function* made({ script, args, out, packages }: Making): AsyncGenerator<Made> {
+export async function* made({ script, args, out, packages, torch }: Making): AsyncGenerator<Made> {
   const python = readLibtorch()?.python;
   if (python == null) throw new Error("the libtorch in use came without a Python that has torch");
   mkdirSync(out, { recursive: true });
   const { PYTHONPATH, ...variables } = pythonVariables(python);
-  const path = [packages, PYTHONPATH].filter((folder) => folder !== undefined).join(":");
+  const path = [torch, packages, PYTHONPATH].filter((folder) => folder !== undefined).join(":");
   for (let after: string | undefined; ; ) {
     const resumed = after === undefined ? [] : [`--after=${after}`];
     const running = Bun.spawn([python.command, join(import.meta.dir, script), out, ...args, ...resumed], {

@@ -28,6 +28,9 @@ const functions: Readonly<Record<string, string>> = {
   round: "_ops_aten.round",
   max: "_ops_prim.max",
   min: "_ops_prim.min",
+  // Since torch 2.15.
+  "torch.sym_max": "_ops_prim.max",
+  "torch.sym_min": "_ops_prim.min",
   Max: "_ops_prim.max",
   Min: "_ops_prim.min",
   abs: "_ops_prim.abs",
