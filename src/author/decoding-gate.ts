@@ -2,7 +2,7 @@
 import { type InRing, Ring } from "../base/collections/ring.ts";
 
 /** A memory budget that image tasks share with other users. */
-export interface PictureRoom {
+export interface PictureBudget {
   /** Limit for a single image. */
   readonly maxBytes: number;
   hasRoom(bytes: number): boolean;
@@ -18,7 +18,7 @@ interface Waiting extends InRing<Waiting> {
 
 export class ByteGate {
   readonly #now: () => number;
-  #budget: PictureRoom;
+  #budget: PictureBudget;
   readonly #waiting = new Ring<Waiting>();
   #bytes = 0;
   /** Number of running tasks. */
@@ -47,11 +47,11 @@ export class ByteGate {
   }
 
   /** Switches to another memory budget; bytes of running tasks move with it. @returns a function that switches back */
-  countIn(room: PictureRoom): () => void {
+  useBudget(budget: PictureBudget): () => void {
     const before = this.#budget;
-    this.#moveTo(room);
+    this.#moveTo(budget);
     return () => {
-      if (this.#budget === room) this.#moveTo(before);
+      if (this.#budget === budget) this.#moveTo(before);
     };
   }
 
@@ -120,10 +120,10 @@ export class ByteGate {
     }
   };
 
-  #moveTo(room: PictureRoom): void {
+  #moveTo(budget: PictureBudget): void {
     this.#budget.count(-this.#bytes);
-    this.#budget = room;
-    room.count(this.#bytes);
+    this.#budget = budget;
+    budget.count(this.#bytes);
     this.#next();
   }
 
@@ -131,7 +131,7 @@ export class ByteGate {
    * The default budget of a process without a shared one. `onceRoom` does nothing, because every finished task calls
    * `#next`.
    */
-  #defaultBudget(maxBytes: number): PictureRoom {
+  #defaultBudget(maxBytes: number): PictureBudget {
     return {
       maxBytes: Number.POSITIVE_INFINITY,
       hasRoom: (bytes) => this.#bytes + bytes <= maxBytes,

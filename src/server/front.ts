@@ -127,7 +127,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   options.onListening?.();
   const maxBytes = maxMemoryOf(config);
   const memory = new MemoryAccount({ maxBytes, ...(options.memory && { siblings: options.memory }) });
-  opened.defer(decodings.countIn(memory.pictures));
+  opened.defer(decodings.useBudget(memory.pictures));
   const { metrics = new Metrics() } = options;
   const replica = opened.use(await replicaOf(options, { memory, metrics }));
   const store = replica?.claims ?? opened.adopt(await openStore(memory), (it) => it.close());

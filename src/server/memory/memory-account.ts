@@ -3,7 +3,7 @@
  * exists already (`add`). Several processes share an account through shared counters.
  */
 import { gcAndSweep } from "bun:jsc";
-import type { PictureRoom } from "../../author/decoding-gate.ts";
+import type { PictureBudget } from "../../author/decoding-gate.ts";
 import type { SharedCounter } from "../../machine/processes/shared-counters.ts";
 import { Charge } from "./charge.ts";
 
@@ -124,7 +124,7 @@ export class MemoryAccount {
   }
 
   /** The account as the decoder of pictures sees it. */
-  get pictures(): PictureRoom {
+  get pictures(): PictureBudget {
     return {
       maxBytes: (PICTURES * this.maxBytes) / this.#processes,
       hasRoom: (bytes) => this.#hasRoomForPicture(bytes),
