@@ -137,7 +137,7 @@ describe("an item that was running when a process died", () => {
     simulation.add({}, 1, { isAlone: true, isBad: true });
     simulation.add({}, 1, { isAlone: true });
     await simulation.clock.drain();
-    expect(simulation.toldBefore).toEqual([0, 2, 3, 4]);
+    expect(simulation.reportedBefore).toEqual([0, 2, 3, 4]);
   });
 
   test("counts as waiting, and leaves with its prediction", async () => {

@@ -26,14 +26,14 @@ const shape = z.looseObject({
   }),
 });
 
-/** Headers that are HTTP's own, which no document lists. */
+/** HTTP headers that no document lists. */
 const transport = new Set(["connection", "content-length", "content-type", "date", "keep-alive", "transfer-encoding"]);
 
 interface Asked {
   readonly path: string;
   readonly method: string;
   readonly operation: z.infer<typeof operation>;
-  /** Of the body, if there is one. */
+  /** Media type of the body, if there is one. */
   readonly mediaType: string | undefined;
 }
 
@@ -41,7 +41,7 @@ export class ApiDocument {
   readonly #client: Client;
   readonly #document: z.infer<typeof shape>;
   readonly #ajv = new Ajv({ strict: false, validateFormats: false, validateSchema: false });
-  /** By name, of what was created. */
+  /** Ids of created predictions, by name. */
   readonly #ids = new Map<string, string>();
 
   constructor(client: Client, document: unknown) {
@@ -65,8 +65,9 @@ export class ApiDocument {
   }
 
   /**
-   * Sends what the document shows, with ids of what was created before.
-   * @returns where the answer is not as documented; undefined where there is no example of a place in the path
+   * Sends the documented request with ids of earlier predictions.
+   *
+   * @returns differences between the answer and the document; undefined if a place in the path has no example
    */
   async faultsOf({ path, method, operation, mediaType }: Asked): Promise<string[] | undefined> {
     const headers = new Headers();

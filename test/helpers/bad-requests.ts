@@ -1,4 +1,4 @@
-/** What is wrong with a request whatever the model is, as long as its input is an object with one field that is a string. */
+/** Faults of requests to any model whose input is an object with one string field. */
 
 export interface BadRequest {
   readonly name: string;
@@ -7,7 +7,7 @@ export interface BadRequest {
   readonly status: number;
   /** Behind `urn:sconce:problem:`. */
   readonly code: string;
-  /** Of every fault, where a body is wrong. */
+  /** JSON pointers of all faults in the body. */
   readonly pointers?: readonly string[];
 }
 

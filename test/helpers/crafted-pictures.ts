@@ -1,4 +1,4 @@
-/** Pictures that are small as files and take much to decode. */
+/** Small picture files that cost much to decode. */
 import { deflateSync } from "node:zlib";
 import { countScans } from "../../src/author/jpeg.ts";
 

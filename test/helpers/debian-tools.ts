@@ -15,7 +15,7 @@ const ownPackages: Readonly<Record<string, readonly string[]>> = { "chromium-hea
 export type DebianToolName = (typeof debianTools)[number];
 
 export interface DebianTool {
-  /** What to start, before its own arguments. */
+  /** Command in front of the arguments. */
   readonly command: string;
   /** To be added to the environment that it is started with. */
   readonly env: Readonly<Record<string, string>>;
@@ -24,11 +24,11 @@ export interface DebianTool {
 export interface DebianToolOptions {
   /** Where tools are unpacked. */
   readonly home?: string;
-  /** Takes those that are unpacked even where the system has its own. */
+  /** Prefers the unpacked tools to the system's. */
   readonly ignoreSystem?: boolean;
   /** Further options of apt-get. */
   readonly apt?: readonly string[];
-  /** Packages that are unpacked with a tool even where the system has them. */
+  /** Packages to unpack with a tool even if the system has them. */
   readonly own?: Readonly<Record<string, readonly string[]>>;
 }
 
@@ -47,8 +47,7 @@ export function debianTool(name: string, options: DebianToolOptions = {}): Debia
 }
 
 /**
- * Unpacks what is missing of these tools, with the libraries that they need and the system lacks. Does nothing when all are
- * there, and may be killed at each moment.
+ * Unpacks missing tools with the libraries that the system lacks. Does nothing if all exist. A kill at any moment is harmless.
  *
  * @returns why some could not be had, for people; undefined when all are there
  */
@@ -60,7 +59,7 @@ export async function fetchDebianTools(
   if (!names.some(isMissing)) return undefined;
   for (const tool of ["apt-get", "dpkg"]) if (!Bun.which(tool)) return `${tool} is not there`;
   try {
-    // Asked again behind the lock, since who had it may have fetched them.
+    // Checks again with the lock: its last owner may have fetched them.
     await withLock(() => fetchAll(names, isMissing, options));
     return undefined;
   } catch (error) {
@@ -99,7 +98,7 @@ async function fetchAll(
   }
 }
 
-/** apt-get with the system's sources and list of installed packages, but with lists and a cache of its own. */
+/** apt-get with the system's sources and list of installed packages, but separate lists and cache. */
 function aptIn(work: string, further: readonly string[]): string[] {
   const settings = [
     `Dir::State::Lists=${join(work, "lists")}`,
@@ -114,7 +113,7 @@ function aptIn(work: string, further: readonly string[]): string[] {
   return ["apt-get", "-qq", ...settings.flatMap((setting) => ["-o", setting]), ...further];
 }
 
-/** These packages and those that installing them would install with them, as `name=version`. */
+/** These packages and their missing dependencies, as `name=version`. */
 async function packagesOf(names: readonly string[], apt: readonly string[]): Promise<string[]> {
   const command = [...apt, "install", "--simulate", "--reinstall", "--no-install-recommends", ...names];
   const child = Bun.spawn(command, {
@@ -130,7 +129,7 @@ async function packagesOf(names: readonly string[], apt: readonly string[]): Pro
   throw new Failure([errors.trim().split("\n").at(-1) ?? "", `apt-get cannot install ${names.join(" ")}`]);
 }
 
-/** The folder itself and those of it that are named for an architecture. */
+/** The folder and its subfolders of an architecture. */
 function librariesIn(folder: string): string[] {
   if (!existsSync(folder)) return [];
   return readdirSync(folder)

@@ -24,7 +24,7 @@ const digits = join(import.meta.dir, "../../examples/digits");
 /** Removed when the scope ends. */
 export interface Executable extends AsyncDisposable {
   readonly path: string;
-  /** Of the model: what `sconce build` printed. */
+  /** Reference of the model, as `sconce build` printed it. */
   readonly reference: string;
   readonly compiling: Pick<CliResult, "stdout" | "stderr">;
 }
@@ -107,7 +107,7 @@ export async function startAndStop(
   return server.lines.filter((line) => /unpack/i.test(line));
 }
 
-/** Of an executable that does not get ready. */
+/** Error output of an executable that does not get ready. */
 export async function failureOfProgram(program: RunningCli): Promise<{ code: number; line: string }> {
   await using ended = program;
   const code = await ended.exited;

@@ -5,7 +5,7 @@ import { made } from "./made.ts";
 /** Weights with mistakes of an export in them. */
 export const mistakes = () => exported("mistakes");
 
-/** Programs with what PyTorch gives for each, bit by bit. */
+/** Programs with the exact outputs of PyTorch. */
 export const exactPrograms = () => exported("exact");
 
 /** Networks whose layers libtorch may fold wrongly when it freezes them. */

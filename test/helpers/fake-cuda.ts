@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { made } from "./made.ts";
 
-/** @returns its path; a process that has loaded it has them for good. Compiling takes half a minute or more the first time */
+/** @returns the path of the library; a process cannot unload it Compiling takes half a minute or more the first time */
 export async function fakeCuda(): Promise<string> {
   const here = join(import.meta.dir, "fake-cuda");
   const sources = ["device.cc", "memory.h", "streams.h"].map((name) => join(here, name));

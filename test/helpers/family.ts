@@ -4,7 +4,7 @@ import { type Client, type ProblemBody, problemOf } from "./client.ts";
 export const paths = ["/predictions", "/demo"] as const;
 export type FamilyPath = (typeof paths)[number];
 
-/** What either kind answers with. */
+/** Answer of a prediction or a demo prediction. */
 export interface Answer {
   readonly id: string;
   readonly status: "pending" | "running" | "success" | "failed";
@@ -26,7 +26,7 @@ export class Family {
     this.path = path;
   }
 
-  /** With whatever body; what is neither text nor bytes is sent as JSON. */
+  /** Posts any body; values other than text and bytes become JSON. */
   post(body: unknown, headers: Headers = {}): Promise<Response> {
     return this.#client.fetch(this.path, {
       method: "POST",

@@ -1,4 +1,4 @@
-/** The cases of the short form of `npm run fidelity` that are always the same, kept in `.sconce/fixtures`. */
+/** The fixed cases of the short form of `npm run fidelity`, kept in `.sconce/fixtures`. */
 import { join } from "node:path";
 import { made } from "./made.ts";
 

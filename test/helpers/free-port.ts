@@ -1,13 +1,12 @@
-/** Ports for servers that cannot choose one, or that come back to theirs. */
+/** Ports for servers that cannot choose a port, or that restart on the same port. */
 
 /**
- * Below those that systems give to outgoing connections (Linux from 32768, others from 49152): one of these would take the port of a server
- * that is down for a moment, and nothing could listen there while it lives.
+ * Below the range of outgoing connections (Linux from 32768, others from 49152). An outgoing connection could take the port of a restarting server.
  */
 const FIRST = 10_000;
 const LAST = 32_767;
 
-/** Of this process: what was given may not be listened on yet. */
+/** Ports that this process handed out and may not use yet. */
 const given = new Set<number>();
 
 /** A port of loopback on which nobody listens. */

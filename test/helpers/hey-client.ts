@@ -1,7 +1,7 @@
 /** The client that Hey API makes: `bun hey-client.ts openapi.json FOLDER`. */
 import { plugin } from "bun";
 
-// It needs the compiler's own API, as openapi-typescript does.
+// hey-api needs the compiler's own API, as openapi-typescript does.
 plugin({
   name: "typescript-5",
   setup(build) {

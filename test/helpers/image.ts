@@ -1,4 +1,4 @@
-/** Images of a program that is small, and base images, for tests of how they are written; and a look into them. */
+/** Images of a small program and base images, for tests of image layouts, and a reader of images. */
 import { realpath } from "node:fs/promises";
 import { z } from "zod";
 import { type ImageConfig, type ImageManifest, refNameKey } from "../../src/package/image/documents.ts";
@@ -11,7 +11,7 @@ import { ModelStore } from "../../src/package/store/store.ts";
 
 export const platform = imagePlatform();
 
-/** A store's model in an image whose program is the machine's `true`, with a library that is any small one. */
+/** An image with a model of a store, the machine's `true` as program, and any small library. */
 export async function smallImage(
   folder: string,
   { home, reference, ...change }: { home: string; reference: string } & Partial<Omit<ImageOptions, "model" | "home">>,
@@ -31,7 +31,7 @@ export async function smallImage(
 
 export interface BaseOptions {
   readonly name?: string;
-  /** What the layer has in `/etc/base`. */
+  /** Content of `/etc/base` in the layer. */
   readonly text?: string;
   readonly architecture?: string;
   readonly execution?: Readonly<Record<string, unknown>>;

@@ -1,13 +1,13 @@
 /**
- * Runs batches of 64 MB, then ones of 4 MB until this process has given back half of what it had with the large ones: prints what it had
- * at both times, in bytes. `bun kept-memory-child.ts IDENTITY.pt`
+ * Runs batches of 64 MB, then batches of 4 MB until the process has released half of its memory. Prints the
+ * memory at both times, in bytes. `bun kept-memory-child.ts IDENTITY.pt`
  */
 import { readFileSync } from "node:fs";
 import type { Tensor } from "../../src/author/tensor.ts";
 import { openSession } from "../../src/engine/native/binding.ts";
 
 const ELEMENTS = 2 ** 20;
-/** Before it is said that nothing was given back. */
+/** Limit after which the process counts as not releasing memory. */
 const MOST_SMALL_RUNS = 2000;
 
 const spec = { dtype: "float32", dims: [ELEMENTS] } as const;

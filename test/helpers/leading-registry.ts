@@ -11,7 +11,7 @@ export interface LeadingRegistry extends AsyncDisposable {
 }
 
 interface LeadingRegistryOptions {
-  /** What the registry's name is resolved to. */
+  /** Address of the registry's name. */
   readonly address: string;
   readonly lead: "redirect" | "realm";
 }

@@ -18,7 +18,7 @@ export type Curve = (size: number) => number;
 /** When items become ready, in milliseconds, in order. */
 export type Load = readonly number[];
 
-/** One item after the other, independently. */
+/** Single items, independently. */
 export function poisson(perMs: number, { count, seed }: { count: number; seed: number }): Load {
   const random = seeded(seed);
   let atMs = 0;
@@ -28,7 +28,7 @@ export function poisson(perMs: number, { count, seed }: { count: number; seed: n
   });
 }
 
-/** Bursts that come independently, of 1 to 31 items that come within some milliseconds. */
+/** Independent bursts of 1 to 31 items within some milliseconds. */
 export function bursts(perMs: number, { count, seed }: { count: number; seed: number }): Load {
   const random = seeded(seed);
   const meanSize = 16;
@@ -67,7 +67,7 @@ export interface Setting {
 }
 
 export interface Outcome {
-  /** Items a second, from the first that came to the last that was done. */
+  /** Items a second between the first arrival and the last completion. */
   readonly throughput: number;
   readonly p99Ms: number;
   readonly latenciesMs: readonly number[];
@@ -112,7 +112,7 @@ export async function serveLoads(
   return { throughput, p99Ms: p99(latenciesMs), latenciesMs };
 }
 
-/** The best of fixed settings for a load: of those that serve as much as any, the one with the lowest p99. */
+/** The best fixed setting for a load: the lowest p99 among settings with the highest throughput. */
 export async function bestFixed(load: Load, grid: readonly Setting[], curve: Curve): Promise<Setting> {
   const outcomes: { setting: Setting; throughput: number; p99Ms: number }[] = [];
   for (const setting of grid) outcomes.push({ setting, ...(await serveLoad(load, setting, { curve, seed: 1 })) });

@@ -1,4 +1,4 @@
-/** What else depends on the machine: where models run, and how many fronts a server has. With these variables set tests take others. */
+/** Settings of the machine for tests: the device of models and the number of fronts. With these variables set tests take others. */
 const { SCONCE_DEVICE = "cpu", SCONCE_FRONTS = "1" } = process.env;
 
 /** Variables of processes that serve or build. Python takes seconds to start, so builds do not compare with PyTorch. */

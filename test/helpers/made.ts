@@ -16,7 +16,7 @@ export interface Making {
   readonly name: string;
   /** Called with the folder that it is to make. */
   readonly script: string;
-  /** Whatever else, when it changes, asks for making it anew. */
+  /** Other inputs: a change makes the content again. */
   readonly sources?: readonly string[];
 }
 

@@ -18,7 +18,7 @@ const right = {
   batchSize: "1",
 } as const;
 
-/** The text of a model.ts with some fields changed; one that is undefined is left out. */
+/** The text of a model.ts with changed fields; undefined removes a field. */
 export function modelText(change: Readonly<Record<string, string | undefined>> = {}): string {
   const fields = Object.entries({ ...right, ...change }).filter(([, value]) => value !== undefined);
   const lines = fields.map(([name, value]) => `  ${name}: ${value},`);

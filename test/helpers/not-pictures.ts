@@ -1,4 +1,4 @@
-/** The beginnings of files that are no pictures, or none that are read: what people put where a picture belongs. */
+/** Beginnings of files of other types and unsupported picture types, as people upload them by mistake. */
 
 const bytes = (...parts: readonly (string | number | Uint8Array)[]) =>
   Buffer.concat(
@@ -7,7 +7,7 @@ const bytes = (...parts: readonly (string | number | Uint8Array)[]) =>
     ),
   );
 
-/** By what they are called. */
+/** By name. */
 export const notPictures: Readonly<Record<string, Uint8Array<ArrayBuffer>>> = {
   "WAV sound": bytes(
     "RIFF\x34\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x40\x1f\0\0\x01\0\x08\0data\x10\0\0\0",

@@ -1,4 +1,4 @@
-/** An npm registry on loopback. It serves the given tarballs, and all other packages from node_modules. */
+/** An npm registry on loopback. The registry serves the given tarballs, and all other packages from node_modules. */
 import { join } from "node:path";
 import { z } from "zod";
 

@@ -1,10 +1,10 @@
-/** A proxy in front of a server, as operators have them: it can hold events back, fall silent, come back, and tells what it passed on. */
+/** A proxy in front of a server. It can delay events, stop, and start again, and it records the requests. */
 
 export interface PageProxy extends AsyncDisposable {
   readonly url: URL;
-  /** Inputs that were posted, in their order. */
+  /** Posted inputs, in order. */
   readonly posted: unknown[];
-  /** Paths that were asked for. */
+  /** Requested paths. */
   readonly paths: string[];
   /** Cuts all connections, and takes none. */
   leave(): Promise<void>;

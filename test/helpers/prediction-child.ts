@@ -1,6 +1,5 @@
 /**
- * A front that keeps predictions until it is killed: `bun prediction-child.ts PATH ROLE OWNER`. Prints a line for each that is kept and
- * for each that it ended, so that a test can kill it at any point of its work.
+ * A front that keeps predictions until it is killed: `bun prediction-child.ts PATH ROLE OWNER`. Prints a line for each stored and each finished prediction, so that a test can kill it at any point.
  */
 import { SqliteStore } from "../../src/server/predictions/sqlite/sqlite-store.ts";
 import { endOf, keepAll, largeEndOf, requestOf } from "./predictions.ts";

@@ -29,7 +29,7 @@ export async function preparedImages(): Promise<void> {
   });
 }
 
-/** A layout of one's own with what was prepared. */
+/** A copy of the prepared layout at `path`. */
 export async function copyPreparedImages(path: string): Promise<void> {
   await Bun.$`cp -al ${folder} ${path}`;
 }

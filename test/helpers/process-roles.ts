@@ -16,7 +16,7 @@ const order = z.union([
   z.object({ batch: z.literal(true) }),
   z.object({ add: z.number() }),
 ]);
-/** What a worker can be told to do. */
+/** Commands to a worker. */
 export type Order = z.infer<typeof order>;
 
 const startData = z.object({
@@ -25,7 +25,7 @@ const startData = z.object({
   counters: z.object({ path: z.string(), row: z.int() }).optional(),
 });
 
-/** Says that it is ready, and does what it is told; it ends when it is to. */
+/** Reports that it is ready, and carries out commands until the end command. */
 async function worker(start: unknown, link: Link): Promise<void> {
   const { order: first, fail, counters } = startData.parse(start);
   if (fail !== undefined) throw new SconceError("weights_invalid", fail);
@@ -63,7 +63,7 @@ async function folder(start: unknown, link: Link): Promise<void> {
   await link.stopping;
 }
 
-/** Has a process of its own. */
+/** Runs in a child process. */
 async function supervisor(_start: unknown, link: Link): Promise<void> {
   const child = new Supervised({ role: "worker", start: () => ({}), program });
   const told = await child.start();

@@ -4,7 +4,7 @@ import { Webhook } from "standardwebhooks";
 export const secret = `whsec_${Buffer.from("a secret of thirty-two bytes, ok").toString("base64")}`;
 
 export interface Received {
-  /** Of the message: the same at every try. */
+  /** Id of the message, the same for every try. */
   readonly id: string;
   readonly path: string;
   readonly type: string;
@@ -14,7 +14,7 @@ export interface Received {
 
 export interface Receiver extends AsyncDisposable {
   readonly received: readonly Received[];
-  /** Requests that have come and are not answered. */
+  /** Requests without an answer yet. */
   readonly open: number;
   url(path?: string): string;
   /** Resolves with all messages once there are so many. */

@@ -1,4 +1,4 @@
-/** Several redis-servers on ports of loopback that stand for one: a master and a replica with a Sentinel, and a Cluster. */
+/** Groups of redis-servers on loopback ports: a master and a replica with a Sentinel, and a Cluster. */
 import { Redis } from "ioredis";
 import { freePort } from "./free-port.ts";
 import { saying, spawnRedis, startRedis, type TestRedis } from "./redis.ts";

@@ -1,4 +1,4 @@
-/** A redis-server on a Unix socket, with a folder of its own: Debian's, or what `SCONCE_TEST_REDIS` names, e.g. a valkey-server. */
+/** A redis-server on a Unix socket with a temporary folder: Debian's, or `SCONCE_TEST_REDIS`, e.g. a valkey-server. */
 import { Redis } from "ioredis";
 import { debianTool } from "./debian-tools.ts";
 import { tempDir } from "./temp-dir.ts";
@@ -6,10 +6,10 @@ import { tempDir } from "./temp-dir.ts";
 const given = process.env.SCONCE_TEST_REDIS;
 const tool = given === undefined ? debianTool("redis-server") : { command: given, env: {} };
 
-/** Whether it is here; the name of a test that is skipped says that it needs it. */
+/** Whether the server is installed. Skipped tests name it. */
 export const hasRedis = tool !== undefined;
 
-/** Whether it was built with TLS: it ends at once, for want of that or else of a certificate. */
+/** Whether the server supports TLS. It ends at once in both cases: TLS or a certificate is missing. */
 export function hasRedisTls(): boolean {
   if (tool === undefined) return false;
   const { stdout } = Bun.spawnSync([tool.command, "--port", "0", "--tls-port", "1"], { env: tool.env });
@@ -41,7 +41,7 @@ export async function startRedis(...args: readonly string[]): Promise<TestRedis>
   };
   let child = await launch();
   const client = new Redis({ path, protocol: 2, retryStrategy: () => 50, maxRetriesPerRequest: null });
-  // Each command is told as well.
+  // Each command rejects with the error, too.
   client.on("error", () => {});
   const stop = async (signal: NodeJS.Signals = "SIGTERM") => {
     child.kill("SIGCONT");

@@ -15,7 +15,7 @@ export interface SeenRequest {
   readonly headers: IncomingHttpHeaders;
 }
 
-/** What happens to one request; without it, it is passed on. */
+/** Fault of one request; undefined passes the request on. */
 export type Trick =
   /** Answered here. */
   | { readonly status: number; readonly headers?: Readonly<Record<string, string>>; readonly body?: string }
@@ -37,7 +37,7 @@ export type Trick =
 export interface RegistryProxy extends AsyncDisposable {
   readonly host: string;
   readonly requests: readonly SeenRequest[];
-  /** Those whose path matches, as `METHOD range` lines would be. */
+  /** Requests with a matching path, as lines `METHOD range`. */
   of(method: string, path: RegExp): readonly SeenRequest[];
 }
 
@@ -125,7 +125,7 @@ async function changed(answer: IncomingMessage, outgoing: ServerResponse, change
   outgoing.end(change(Buffer.concat(chunks)));
 }
 
-/** Sends the head and so many bytes of the body, and waits until they are gone. */
+/** Sends the head and the given number of body bytes, and waits until the socket has sent them. */
 async function begin(answer: IncomingMessage, outgoing: ServerResponse, bytes: number): Promise<void> {
   const chunks: Buffer[] = [];
   for await (const chunk of answer) chunks.push(chunk);

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { debianTool } from "./debian-tools.ts";
 import { tempDir } from "./temp-dir.ts";
 
-/** Whether it is here; the name of a test that is skipped says that it needs it. */
+/** Whether the registry is installed. Skipped tests name it. */
 export const hasRegistry = debianTool("docker-registry") !== undefined;
 export const hasSkopeo = debianTool("skopeo") !== undefined;
 
@@ -16,7 +16,7 @@ export interface TestRegistry extends AsyncDisposable {
 }
 
 export interface TestRegistryOptions {
-  /** Names and passwords; without them whoever asks may do all. */
+  /** Names and passwords; undefined allows every request. */
   readonly users?: Readonly<Record<string, string>>;
   /** Speaks TLS alone. */
   readonly tls?: { readonly key: string; readonly cert: string };

@@ -13,10 +13,10 @@ import { RowsFrames } from "../../src/engine/remote/rows-frame.ts";
 import type { Runner } from "../../src/engine/runner.ts";
 
 export const info = { devices: ["cpu"], torch: "2.0.0", pid: process.pid, threads: 1, packedLayers: 0, forwardMs: [] };
-/** Of the models whose items are one number. */
+/** Tensors of models whose items are a single number. */
 export const one = { inputs: { x: float32() }, outputs: { y: float32() } };
 
-/** A front with what it was told of its items, by index. */
+/** A front and its reports about items, by index. */
 export class Front {
   readonly engine: RemoteEngine<Item>;
   readonly dispatched: number[] = [];
@@ -36,14 +36,14 @@ export class Front {
     };
   }
 
-  /** Submits items that are one number each, with their number as index. */
+  /** Submits items of a single number, with the number as index. */
   submit(lane: object, ...values: readonly number[]): void {
     for (const value of values) {
       this.engine.submit({ lane, index: value }, { x: tensor(Float32Array.of(value), []) });
     }
   }
 
-  /** Resolves once it was told of something that makes this true. */
+  /** Resolves once a report makes the condition true. */
   until(isMet: () => boolean): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting.push({ isMet, resolve });
@@ -55,7 +55,7 @@ export class Front {
     return this.until(() => this.rows.size + this.errors.size >= count);
   }
 
-  /** What came back of items that are one number. */
+  /** Outputs of items of a single number. */
   get values(): [number, number][] {
     return [...this.rows].map(([index, { y }]) => [index, Number(y?.data[0])]);
   }
@@ -108,9 +108,9 @@ export class DoublingRunner implements Runner {
   }
 }
 
-/** An engine process as one front sees it, in the hands of a test. Its items are one number. */
+/** An engine process as one front sees it, in the hands of a test. Items are a single number. */
 export class ScriptedEngine implements Disposable {
-  /** What it was sent since it began. */
+  /** Received frames since its start. */
   readonly submitted: { readonly value: number; readonly number: number; readonly isAlone: boolean }[] = [];
   cancels = 0;
   readonly #blocks = new FrameBlocks();

@@ -1,4 +1,4 @@
-/** AOTInductor packages that say something else than what they are. */
+/** AOTInductor packages with false metadata. */
 import { crc32 } from "node:zlib";
 
 /** The package with other values in its metadata, from which others are dropped to make room for them. */
@@ -26,7 +26,7 @@ function withText(zip: Buffer, ending: string, from: string, to: string): Buffer
   );
 }
 
-/** A zip file of stored entries, each with other content of the same length and the sum that is right for it. */
+/** A zip file of stored entries with other content of the same length and correct checksums. */
 function rewritten(zip: Buffer, change: (name: string, content: Buffer) => Buffer): Buffer {
   const result = Buffer.from(zip);
   const end = result.lastIndexOf("PK\x05\x06", result.length, "latin1");

@@ -26,7 +26,7 @@ export async function descendants(pid: number): Promise<number[]> {
   return [pid, ...below.flat()];
 }
 
-/** Ids of the children of a server that are in a role. */
+/** Process ids of the children of a server with a role. */
 export async function inRole(server: number, role: "engine" | "front"): Promise<number[]> {
   const found: number[] = [];
   for (const pid of await children(server)) {

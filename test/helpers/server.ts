@@ -1,4 +1,4 @@
-/** Real servers in this process, for models that are built into a store of their own. */
+/** Real servers in this process, with models in a temporary store. */
 import { cp } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -23,7 +23,7 @@ export function modelFolder(name: string): string {
   return join(folder, name);
 }
 
-/** A model store that is removed when the scope ends. */
+/** A model store; the end of the scope removes it. */
 export interface TestStore extends AsyncDisposable {
   /** For `SCONCE_HOME`. */
   readonly home: string;
@@ -38,8 +38,7 @@ export interface TestServer extends AsyncDisposable {
 }
 
 /**
- * A new store with these models of `test/models`, or model folders elsewhere, built into it. Those of this checkout are built once in
- * one run of `npm test`: each file gets copies.
+ * A new store with these models of `test/models`, or model folders elsewhere, built into it. Models of this checkout are built once in a run of `npm test`: each file gets copies.
  */
 export async function storeWith(...models: readonly string[]): Promise<TestStore> {
   const dir = await tempDir();

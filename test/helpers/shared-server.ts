@@ -1,4 +1,4 @@
-/** One server for all tests of a file, or of a `describe`: started before the first of them, stopped after the last. */
+/** A server for all tests of a file or of a `describe`: starts before the first test, stops after the last. */
 import { afterAll, beforeAll } from "bun:test";
 import type { ServeConfig } from "../../src/server/config.ts";
 import type { Client } from "./client.ts";

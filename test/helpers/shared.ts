@@ -1,4 +1,4 @@
-/** What several test files need and none changes: in one run of `npm test` the first that asks makes it. */
+/** Content that several test files need and none changes: in one run of `npm test` the first file makes it. */
 import { existsSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -12,7 +12,7 @@ export async function shared(name: string, make: (folder: string) => Promise<voi
   await mkdir(dirname(folder), { recursive: true });
   for (;;) {
     if (existsSync(folder)) return folder;
-    // A lock: files that need it begin at the same time.
+    // A lock, because several files begin at the same time.
     const isOurs = await mkdir(`${folder}.making`).then(
       () => true,
       () => false,

@@ -11,7 +11,7 @@ export class SimulatedClock implements Clock {
   #timers: { atMs: number; callback: () => void }[] = [];
   readonly #turnMs: number;
 
-  /** @param turnMs of a loop that looks at its timers only so often; 0 of one that is never busy */
+  /** @param turnMs time between two looks of the loop at its timers; 0 for an idle loop */
   constructor(turnMs = 0) {
     this.#turnMs = turnMs;
   }
@@ -34,7 +34,7 @@ export class SimulatedClock implements Clock {
     return next;
   }
 
-  /** Runs the timers that are due by `atMs`, in order, and stops there. */
+  /** Runs timers until `atMs`, in order. */
   async advanceTo(atMs: number): Promise<void> {
     while (this.nextAtMs <= atMs) {
       const [next] = this.#timers.toSorted((a, b) => a.atMs - b.atMs);
@@ -55,7 +55,7 @@ export class SimulatedClock implements Clock {
   }
 }
 
-/** Lets promise callbacks run: those of a batch's end are a few deep. */
+/** Runs promise callbacks: the end of a batch takes several steps. */
 async function settle(): Promise<void> {
   for (let i = 0; i < 8; i++) await Promise.resolve();
 }
@@ -75,7 +75,7 @@ export interface Batch {
 
 const outOfMemory = new Error("out of memory");
 
-/** A device that takes `msPerBatch + msPerItem * size` for a batch, one at a time, and throws for batches with a bad item. */
+/** A device with the batch time `msPerBatch + msPerItem * size`. It runs one batch at a time and throws for batches with a bad item. */
 export class SimulatedRunner {
   readonly batches: Batch[] = [];
   readonly #clock: SimulatedClock;
@@ -114,18 +114,18 @@ export class SimulatedRunner {
 export class Simulation implements BatchListener<Item, readonly number[]> {
   readonly clock: SimulatedClock;
   readonly runners: readonly SimulatedRunner[];
-  /** Never runs anything unless `express` was asked for. */
+  /** Runs only with `express`. */
   readonly express: SimulatedRunner;
   readonly batcher: Batcher<Item, readonly number[]>;
   readonly target: LatencyTarget | undefined;
-  /** Ids of the items that ran, and those that failed, in the order in which that was told. */
+  /** Ids of succeeded and failed items, in the order of their reports. */
   readonly done: number[] = [];
-  /** For each batch, how many items the listener had been told the end of when it was dispatched. */
-  readonly toldBefore: number[] = [];
+  /** Number of reported items at each dispatch of a batch. */
+  readonly reportedBefore: number[] = [];
   readonly lost: number[] = [];
   /** Why each batch was sent when it was. */
   readonly causes: BatchCause[] = [];
-  /** The largest batch, each time that it was told to be smaller. */
+  /** Each reduced limit of the batch size. */
   readonly shrinks: number[] = [];
   readonly finishedAtMs = new Map<number, number>();
   #nextId = 0;
@@ -195,7 +195,7 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
 
   dispatched(_: readonly Item[], cause: BatchCause): void {
     this.causes.push(cause);
-    this.toldBefore.push(this.done.length + this.lost.length);
+    this.reportedBefore.push(this.done.length + this.lost.length);
   }
 
   finished(items: readonly Item[], result: readonly number[]): void {

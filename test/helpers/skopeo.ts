@@ -3,13 +3,13 @@ import { debianTool } from "./debian-tools.ts";
 
 const tool = debianTool("skopeo");
 
-/** Why it can't be had here, for the name of a test that is skipped. */
+/** Reason for a skipped test, if skopeo is unavailable. */
 export const skopeoObstacle = tool === undefined ? "it needs skopeo" : undefined;
 
 /** Runs it to its end; what it prints. */
 export async function skopeo(...args: readonly string[]): Promise<string> {
   if (tool === undefined) throw new Error(skopeoObstacle);
-  // Whose signatures are trusted is no matter of these tests.
+  // These tests do not check signatures.
   const child = Bun.spawn([tool.command, "--insecure-policy", ...args], {
     env: { ...process.env, ...tool.env },
     stdin: "ignore",

@@ -1,4 +1,4 @@
-/** A small file system of its own, for tests of full and read-only disks. */
+/** A small file system, for tests of full and read-only disks. */
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,6 +1,5 @@
 /**
- * Pushes a model over TLS and pulls it into another store: `bun transfer-child.ts FROM TO HOST/repo:tag`. A process of its own,
- * since the authorities that are trusted are read when a process starts.
+ * Pushes a model over TLS and pulls it into another store: `bun transfer-child.ts FROM TO HOST/repo:tag`. A child process, because trusted authorities are read at the start of a process.
  */
 import { ModelStore } from "../../src/package/store/store.ts";
 import { pullFrom, pushTo } from "./transfer.ts";

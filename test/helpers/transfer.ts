@@ -63,6 +63,6 @@ export function putModel(store: ModelStore, name: string, weightBytes = 1000): P
 
 function common(options: TransferOptions) {
   const { env = {}, signal = new AbortController().signal, isPlain = true, silenceMs = 60_000 } = options;
-  // No credentials of whoever runs the tests.
+  // Hides the credentials of the machine.
   return { isPlain, env: { HOME: "/nonexistent", ...env }, signal, retryDelayMs: 1, silenceMs };
 }

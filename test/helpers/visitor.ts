@@ -10,7 +10,7 @@ export interface GivenFile {
 
 export class Visitor implements AsyncDisposable {
   readonly browser: Browser;
-  /** Of the servers whose pages were opened. */
+  /** Servers whose pages were opened. */
   readonly origins = new Set<string>();
 
   private constructor(browser: Browser) {
@@ -94,7 +94,7 @@ export class Visitor implements AsyncDisposable {
     })()`);
   }
 
-  /** What the rules of axe find wrong for people with a screen reader, a keyboard, or little contrast. */
+  /** Violations of axe rules for screen readers, keyboards and contrast. */
   async violations(): Promise<string[]> {
     if (!(await this.browser.evaluate<boolean>("'axe' in window"))) {
       // Without a look at the page's security policy, as from the browser's own tools.

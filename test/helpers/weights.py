@@ -385,7 +385,7 @@ class Wide(nn.Module):
     """Needs 64 MiB on the way to its output."""
 
     def forward(self, x: Tensor) -> Tensor:
-        # A product of matrices is never fused with what follows.
+        # Nothing fuses a matrix product with the next operator.
         return torch.mm(x.expand(4096).unsqueeze(1), torch.ones(1, 4096)).mean().unsqueeze(0)
 
 

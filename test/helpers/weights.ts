@@ -1,10 +1,10 @@
-/** Weights that PyTorch made, with what PyTorch gives for them; made once and kept in `.sconce/fixtures`. */
+/** Weights and outputs of PyTorch; made once and kept in `.sconce/fixtures`. */
 import { join } from "node:path";
 import { z } from "zod";
 import { arrayTypes, type DType, type Tensor, type TensorData, type TensorSpec } from "../../src/author/tensor.ts";
 import { made } from "./made.ts";
 
-/** One file of weights, its declared tensors, and `rows` items with their rows as PyTorch computed them. */
+/** A weights file, its declared tensors, and `rows` items with the rows that PyTorch computed. */
 export interface Fixture {
   readonly path: string;
   readonly inputs: Record<string, TensorSpec>;

@@ -26,7 +26,7 @@
 #include "memory.h"
 #include "streams.h"
 
-// The header that has it brings all of TorchScript, half of the time of this file.
+// Its header includes all of TorchScript: half of the compile time of this file.
 namespace torch::jit {
 TORCH_API void overrideCanFuseOnGPU(bool value);
 }
@@ -180,7 +180,7 @@ at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool non_blocking) 
   const auto& host = to_host ? self : source;
   fake::Block* pinned = host.is_cpu() ? fake::pinned_memory().around(host.data_ptr()) : nullptr;
   if (pinned != nullptr) fake::pinned_memory().use(pinned, queue);
-  // Of memory that is not pinned the device makes a copy, for which the caller waits.
+  // The device copies memory that is not pinned, and the caller waits for the copy.
   if (!(self.is_cuda() && source.is_cuda()) && (!non_blocking || pinned == nullptr)) queue.wait();
   return self;
 }
@@ -207,7 +207,7 @@ at::Tensor add(const at::Tensor& a, const at::Tensor& b, const at::Scalar& alpha
   return late(a, b, [alpha](at::Tensor& out, const at::Tensor& x, const at::Tensor& y) { at::add_out(out, x, y, alpha); });
 }
 
-/** What an operator on the CPU gave, into the tensor that was made for it. */
+/** Copies the output of an operator on the CPU into the allocated tensor. */
 at::Tensor copy_and_resize(const at::Tensor& source, const at::Tensor& target) {
   if (target.sizes() != source.sizes()) {
     const auto fresh = at::empty(source.sizes(), target.options());
@@ -236,7 +236,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   m.impl("add.Tensor", add);
 }
 
-/** There is no compiler for kernels of this device. */
+/** This device has no compiler for kernels. */
 const bool fuses = [] {
   torch::jit::overrideCanFuseOnGPU(false);
   return false;

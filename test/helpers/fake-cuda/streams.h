@@ -21,7 +21,7 @@ namespace fake {
 constexpr std::chrono::milliseconds kComputeTime{5};
 constexpr std::chrono::milliseconds kCopyTime{15};
 
-/** Copies and operators that are done at this moment, and the most that ever were. */
+/** Number of copies and operators in progress, and its maximum. */
 inline std::atomic<int> at_work{0};
 inline std::atomic<int> most_at_work{0};
 
@@ -38,7 +38,7 @@ class AtWork {
   ~AtWork() { --at_work; }
 };
 
-/** One stream's work, which is done in order on a thread of its own. */
+/** The work of a stream, done in order on a thread. */
 class Queue {
  public:
   Queue() {

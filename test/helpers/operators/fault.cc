@@ -14,7 +14,7 @@
 
 namespace {
 
-// The names are those of the model in test/torture/model.
+// The names match the model in test/torture/model.
 enum Fault : int64_t { kNone, kAbort, kSegv, kExit, kHang, kMemory, kThrow };
 // From here on: milliseconds that the operator takes.
 constexpr int64_t kSleep = 1000;
