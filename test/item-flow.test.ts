@@ -343,7 +343,7 @@ test("items that go behind all others leave these their room, and have a quarter
     pollShare: 0.1,
   });
   const [good, bad] = ["good", "bad"].map((address) => ({ address, name: "" }));
-  for (let i = 0; i < 10; i++) flow.suspects.ended(bad, true);
+  for (let i = 0; i < 10; i++) flow.quarantine.ended(bad, true);
   let left = 0;
   const come = (client: typeof good, count: number) => {
     left += count;
@@ -382,7 +382,7 @@ test("items that go behind all others pass by as many that the model's code neve
   const engine = new HeldEngine();
   const flow = new ItemFlow(engine, new ItemPipeline(model, fetcher));
   const [good, bad, unlucky] = ["good", "bad", "unlucky"].map((address) => ({ address, name: "" }));
-  for (let i = 0; i < 10; i++) for (const client of [bad, unlucky]) flow.suspects.ended(client, true);
+  for (let i = 0; i < 10; i++) for (const client of [bad, unlucky]) flow.quarantine.ended(client, true);
   const come = (client: typeof good, x: number, count: number) => {
     const all = Array.from({ length: count }, () => ({ x }));
     flow.run(new ItemList(new ReadyInputs(all), { succeeded() {}, failed() {} }, { client }));

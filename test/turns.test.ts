@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { ClientTurns } from "../src/server/flow/client-turns.ts";
 import { ItemList } from "../src/server/flow/item-list.ts";
-import type { Sender } from "../src/server/flow/suspects.ts";
+import type { Sender } from "../src/server/flow/quarantine.ts";
 import { Turns } from "../src/server/flow/turns.ts";
 import { ReadyInputs } from "../src/server/inputs/input-list.ts";
 

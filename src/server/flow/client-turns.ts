@@ -7,7 +7,7 @@ import { OpenMap } from "../../base/collections/open-map.ts";
 import { type InRing, Ring } from "../../base/collections/ring.ts";
 import { hashOf } from "../predictions/ids.ts";
 import type { ItemList } from "./item-list.ts";
-import { keyOf, type Sender } from "./suspects.ts";
+import { keyOf, type Sender } from "./quarantine.ts";
 
 /** The lists of one client. */
 class ClientLists extends Ring<ItemList> implements InRing<ClientLists> {

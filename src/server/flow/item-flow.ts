@@ -12,8 +12,8 @@ import { FetchedFiles, type FetchOptions } from "./fetched-files.ts";
 import { FlowCredits, READY_BATCHES } from "./flow-credits.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
+import { Quarantine, type Sender } from "./quarantine.ts";
 import { bytesOf, RowFinisher } from "./row-finisher.ts";
-import { type Sender, Suspects } from "./suspects.ts";
 import { Turns } from "./turns.ts";
 
 export interface ItemFlowLimits {
@@ -61,7 +61,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #rate = new DrainRate();
   readonly #observer: StageObserver | undefined;
   readonly #finisher: RowFinisher;
-  readonly suspects = new Suspects();
+  readonly quarantine = new Quarantine();
   #isBeginning = false;
   #lookTimer: ReturnType<typeof setTimeout> | undefined;
   /** The least time of late from an item's submission to its end, in milliseconds. */
@@ -125,12 +125,12 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   /** Whether it matters who sends a prediction: lists wait, or an item has failed lately. */
   get needsSender(): boolean {
-    return this.#turns.size > 0 || this.suspects.isWatching;
+    return this.#turns.size > 0 || this.quarantine.isWatching;
   }
 
   /** Lets the inputs of a list come in turn with those of all others. */
   run(list: ItemList): void {
-    if (this.suspects.isWatching) list.isQuarantined = this.suspects.isLate(list.client);
+    if (this.quarantine.isWatching) list.isQuarantined = this.quarantine.holds(list.client);
     this.credits.add(list);
     this.#goOn(list);
   }
@@ -166,7 +166,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   finished(item: ListItem, rows: Rows): void {
     const { lane, readyAtMs } = item;
-    this.suspects.ended(lane.client, false);
+    this.quarantine.ended(lane.client, false);
     const beganMs = performance.now();
     const tookMs = beganMs - readyAtMs;
     const isFaster = this.#leastMs === 0 || tookMs < this.#leastMs;
@@ -178,7 +178,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   failed(item: ListItem, error: SconceError): void {
     const { lane } = item;
-    this.suspects.ended(lane.client, true);
+    this.quarantine.ended(lane.client, true);
     this.credits.ended(item);
     this.#quarantine(lane);
     lane.failed(item.index, error);

@@ -7,8 +7,8 @@ import type { Item } from "../../engine/engine.ts";
 import type { InputList } from "../inputs/input-list.ts";
 import { HELD_PER_TENSOR_BYTE } from "../memory/memory-account.ts";
 import type { FetchedFiles } from "./fetched-files.ts";
+import type { Sender } from "./quarantine.ts";
 import type { InputPlace } from "./running-hooks.ts";
-import type { Sender } from "./suspects.ts";
 
 /** Why a list is given up before any of its inputs was begun. */
 export type Refusal = "overload" | "late";

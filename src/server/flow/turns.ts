@@ -1,41 +1,41 @@
 /**
- * Whose input is begun next. As a rule all lists have their turns, one input each; while clients leave before theirs, those that came last go first.
+ * Chooses the list whose input begins next. Clients take turns, and so do the lists of a client, one input each.
  *
- * A long queue served in order serves everybody too late: each client has just left when its turn comes. How long clients stay nobody knows
- * before they leave. So once the queue has stood above a target for an interval and clients left it, new lists of clients that wait are
- * begun first, and those that have waited longer than the target are refused while their clients still listen: controlled delay with
- * adaptive LIFO (CoDel, ACM Queue 2012; "Fail at Scale", ACM Queue 2015). What was begun is finished first, or nothing would be; lists
- * that no client waits for keep a share of the turns and are not refused.
+ * Under overload this order would serve every client too late: each client leaves just before its turn. The patience of clients is unknown until they
+ * leave. So when the oldest list has waited longer than a target for an interval, and clients have left, the queue is standing: new lists
+ * of waiting clients begin newest first, and lists that wait longer than the target are refused while their clients still listen. This is
+ * controlled delay with adaptive LIFO (CoDel, ACM Queue 2012; "Fail at Scale", ACM Queue 2015). Begun lists are finished first. Lists without a waiting
+ * client keep a share of the turns and are not refused.
  */
 import { Ring } from "../../base/collections/ring.ts";
 import { ClientTurns, earlierOf } from "./client-turns.ts";
 import { Arrival, type ItemList } from "./item-list.ts";
-import type { Sender } from "./suspects.ts";
+import type { Sender } from "./quarantine.ts";
 
 export interface TurnsOptions {
-  /** Of the turns, while the queue stands, for lists that no client waits for. */
+  /** Share of the turns for lists without a waiting client while the queue is standing. */
   readonly pollShare: number;
-  /** Items that go through the model together. */
+  /** The largest batch, times the runners. */
   readonly batchSize: number;
-  /** Batches of items that are begun before a runner has them, while the queue does not stand. */
+  /** Batches of items that begin ahead of the runners while the queue is not standing. */
   readonly readyBatches: number;
-  /** Milliseconds until so many items are begun; 0 while nothing is known. */
+  /** Milliseconds until so many items begin; 0 for an unknown rate. */
   readonly itemsMs: (items: number, nowMs: number) => number;
 }
 
-/** A list that has waited longer for its first turn is in a queue that stands, */
+/** Longest usual wait for the first turn. */
 const TARGET_MS = 500;
-/** if the first in the queue has done so for this long. */
+/** The queue is standing when its oldest list has been above the target for this long. */
 const INTERVAL_MS = 500;
-/** The queue stands until none had to be refused for this long: of what is let in the last may be begun at any moment. */
+/** The queue is standing until no list was refused for this long. */
 const CALM_MS = 2000;
-/** Turns come a batch at a time: below this many batches the target would keep batches from being full. */
+/** Least target in batches: turns come a batch at a time, and a shorter target would make batches partial. */
 const TARGET_BATCHES = 2;
-/** The shortest target: for clients that leave before two batches end. */
+/** Least target in batches for clients that leave before two batches end. */
 const LEAST_BATCHES = 0.05;
-/** While the queue stands an item waits for the running batch and for its own batch. The tenth is a margin. */
+/** In a standing queue, an item waits for the running batch and for its own batch. The tenth is a margin. */
 const AHEAD_BATCHES = 2.1;
-/** Of the target, what those that wait for their first turn may take together: most of those that cannot be begun are to be told so at once. */
+/** Admitted lists wait this share of the target at most, so that most refusals happen at once. */
 const ADMITTED = 0.2;
 
 export class Turns {
@@ -53,23 +53,23 @@ export class Turns {
   readonly #quarantined = new ClientTurns(this.#nextNumber);
   #freshItems = 0;
   #lastNumber = 0;
-  /** Since when the first fresh list has been one that waited longer than the target. */
+  /** Since when the oldest fresh list has waited longer than the target. */
   #standingSinceMs: number | undefined;
-  /** When the last client left before its end, and how long it had stayed. */
-  #leftAtMs = -Infinity;
-  #stayedMs = Infinity;
+  /** When the newest client left before its answer, and its patience. */
+  #abandonedAtMs = -Infinity;
+  #patienceMs = Infinity;
   #isStanding = false;
-  /** When a list was last refused, or would have been. */
+  /** When a list was last refused. */
   #refusedAtMs = -Infinity;
-  /** Turns that polled lists are owed. */
-  #owed = 0;
+  /** Share of a turn that lists without a waiting client have earned. */
+  #polledCredit = 0;
   #isFreshNext = false;
 
   constructor(options: TurnsOptions) {
     this.#options = options;
   }
 
-  /** Whether clients leave before they are served. */
+  /** Whether clients leave before their answers. */
   get isStanding(): boolean {
     return this.#isStanding;
   }
@@ -79,7 +79,7 @@ export class Turns {
     return this.#fresh.size + this.#begun.size + this.#polled.size;
   }
 
-  /** Lets a list have a turn after those that wait now; does nothing to one that waits. */
+  /** Adds a list behind the waiting lists of its client. Does nothing for a waiting list. */
   add(list: ItemList, nowMs: number): void {
     if (list.ring !== undefined) return;
     if (list.isQuarantined) {
@@ -89,7 +89,7 @@ export class Turns {
     } else if (list.next > 0) {
       this.#begun.add(list);
     } else {
-      // Nobody looks while there is nothing to do.
+      // An idle flow does not call `look`.
       if (this.#isStanding && this.#arrivals.first === undefined) this.look(nowMs);
       list.queuedAtMs = nowMs;
       list.arrival = new Arrival(list);
@@ -119,31 +119,31 @@ export class Turns {
     list.arrival = undefined;
   }
 
-  /** The same for one whose client has left. */
+  /** Deletes a list whose client has left. */
   leave(list: ItemList, nowMs: number): void {
     if (list.isWaitedFor && !list.isQuarantined && !list.isComplete && !list.isRefused) {
       const stayedMs = nowMs - list.queuedAtMs;
-      this.#leftAtMs = nowMs;
-      // No queue is short enough for a client that leaves sooner than two batches take.
-      if (stayedMs > this.#options.itemsMs(AHEAD_BATCHES * this.#options.batchSize, nowMs)) this.#stayedMs = stayedMs;
+      this.#abandonedAtMs = nowMs;
+      // No target helps a client that leaves before two batches have run.
+      if (stayedMs > this.#options.itemsMs(AHEAD_BATCHES * this.#options.batchSize, nowMs)) this.#patienceMs = stayedMs;
     }
     this.delete(list);
   }
 
-  /** Finds out whether the queue stands, and refuses what has waited too long in one that does. */
+  /** Decides whether the queue is standing, and refuses lists that have waited too long in a standing queue. */
   look(nowMs: number): void {
     const targetMs = this.#targetMs(nowMs);
     const oldest = this.#arrivals.first?.list;
     if (oldest === undefined) {
       this.#standingSinceMs = undefined;
-      // Behind more of the others the next client would wait as long again.
+      // Behind many lists without a waiting client, the next client would wait too long.
       const isCalm = nowMs - this.#refusedAtMs >= CALM_MS;
       if (isCalm && this.#options.itemsMs(this.#polled.size, nowMs) <= targetMs) this.#isStanding = false;
     } else if (!this.#isStanding) {
       if (nowMs - oldest.queuedAtMs <= targetMs) this.#standingSinceMs = undefined;
       else this.#standingSinceMs ??= nowMs;
       const sinceMs = this.#standingSinceMs ?? Infinity;
-      this.#isStanding = nowMs - sinceMs >= INTERVAL_MS && this.#leftAtMs >= sinceMs;
+      this.#isStanding = nowMs - sinceMs >= INTERVAL_MS && this.#abandonedAtMs >= sinceMs;
     }
     if (!this.#isStanding) return;
     for (let list = oldest; list !== undefined; list = this.#arrivals.first?.list) {
@@ -154,14 +154,14 @@ export class Turns {
     }
   }
 
-  /** Whose turn it is. */
+  /** The list whose input begins next. */
   next(): ItemList | undefined {
     const polled = this.#polled.first;
     if (!this.#isStanding) return earlierOf(polled, earlierOf(this.#fresh.first, this.#begun.first));
     const waited = this.#nextWaited();
-    this.#owed = Math.min(1, this.#owed + this.#options.pollShare);
-    if (polled === undefined || (this.#owed < 1 && waited !== undefined)) return waited;
-    this.#owed -= 1;
+    this.#polledCredit = Math.min(1, this.#polledCredit + this.#options.pollShare);
+    if (polled === undefined || (this.#polledCredit < 1 && waited !== undefined)) return waited;
+    this.#polledCredit -= 1;
     return polled;
   }
 
@@ -169,14 +169,13 @@ export class Turns {
     return this.#quarantined.first;
   }
 
-  /** The next list that has no input on its way to a batch: a new one, or such as had a file fetched. */
+  /** The next list that has no input between here and a batch. */
   get firstWithoutReady(): ItemList | undefined {
     return earlierOf(this.#fresh.first, earlierOf(firstWithoutReadyOf(this.#begun), firstWithoutReadyOf(this.#polled)));
   }
 
   /**
-   * When one more list of a client is likely to have its first turn, in milliseconds from now, and how long it can wait for that although its
-   * client might wait for longer.
+   * Expected milliseconds until a new list of a client has its first turn, and the longest such wait that is admitted.
    */
   waitMs(
     isWaitedFor: boolean,
@@ -192,7 +191,7 @@ export class Turns {
     if (!isWaitedFor) {
       return { waitMs: itemsMs(this.#polled.ahead(sender), nowMs) / (hasWaited ? pollShare : 1), patienceMs: Infinity };
     }
-    // The last one goes first, and what that leaves behind is refused later.
+    // The newest list goes first. Older lists are refused later.
     const patienceMs = Math.max(ADMITTED * TARGET_MS, itemsMs(this.#options.batchSize, nowMs));
     const share = this.#fresh.size === 0 ? 0 : this.#fresh.ahead(sender) / this.#fresh.size;
     const waitMs = itemsMs(share * this.#freshItems, nowMs);
@@ -200,16 +199,16 @@ export class Turns {
     return { waitMs, patienceMs };
   }
 
-  /** Clients stay for some time: the target is that time less the batches that are ahead of an item, and its own batch. */
+  /** The patience of clients, less the time of the batches ahead of an item and of its own batch. */
   #targetMs(nowMs: number): number {
     const { itemsMs, batchSize, readyBatches } = this.#options;
     const mostMs = Math.max(TARGET_MS, itemsMs(TARGET_BATCHES * batchSize, nowMs));
     const batches = this.#isStanding ? AHEAD_BATCHES : readyBatches + 2;
     const leastMs = itemsMs(LEAST_BATCHES * batchSize, nowMs);
-    return Math.min(mostMs, Math.max(this.#stayedMs - itemsMs(batches * batchSize, nowMs), leastMs));
+    return Math.min(mostMs, Math.max(this.#patienceMs - itemsMs(batches * batchSize, nowMs), leastMs));
   }
 
-  /** The newest fresh list, once those that were begun are done; every other turn, where it has less to do than the one whose turn it were. */
+  /** A begun list. The newest fresh list has every other turn if it is shorter, and every turn if no list has begun. */
   #nextWaited(): ItemList | undefined {
     const [begun, fresh] = [this.#begun.first, this.#fresh.last];
     if (begun === undefined || fresh === undefined) return begun ?? fresh;
@@ -218,7 +217,7 @@ export class Turns {
   }
 }
 
-/** Looks at as many lists as have something on its way: no more than there is room for. */
+/** Credits bound how many lists have such inputs, and so the length of this loop. */
 function firstWithoutReadyOf(lists: ClientTurns): ItemList | undefined {
   for (const list of lists) if (list.ready + list.preparing === 0) return list;
   return undefined;

@@ -2,7 +2,7 @@
 import { SconceError } from "../../base/errors.ts";
 import type { Refusal } from "../../base/labels.ts";
 import type { ItemFlow } from "../flow/item-flow.ts";
-import type { Sender } from "../flow/suspects.ts";
+import type { Sender } from "../flow/quarantine.ts";
 
 /** What was accepted and has not ended. */
 export interface Unfinished {

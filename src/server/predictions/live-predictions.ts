@@ -7,7 +7,7 @@ import { isLogged } from "../../base/log.ts";
 import type { ItemFlow } from "../flow/item-flow.ts";
 import type { Refusal } from "../flow/item-list.ts";
 import type { ItemPipeline } from "../flow/item-pipeline.ts";
-import type { Sender } from "../flow/suspects.ts";
+import type { Sender } from "../flow/quarantine.ts";
 import type { InputList } from "../inputs/input-list.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";

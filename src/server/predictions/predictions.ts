@@ -1,6 +1,6 @@
 /** The interface of predictions for the HTTP routes. */
 
-import type { Sender } from "../flow/suspects.ts";
+import type { Sender } from "../flow/quarantine.ts";
 import type { Body } from "../inputs/bodies.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { Webhook } from "../webhooks/webhook.ts";

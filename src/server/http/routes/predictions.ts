@@ -1,6 +1,6 @@
 /** The routes of predictions and demo predictions: translates between HTTP and `Predictions`. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
-import type { Sender } from "../../flow/suspects.ts";
+import type { Sender } from "../../flow/quarantine.ts";
 import type { InputDecoder } from "../../inputs/input-decoder.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { onceOf } from "../../predictions/once.ts";

@@ -1,7 +1,7 @@
 /** Clients whose inputs fail in batches: theirs run apart from those of others, and after them. */
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { connect, type Socket } from "node:net";
-import { type Sender, Suspects } from "../src/server/flow/suspects.ts";
+import { Quarantine, type Sender } from "../src/server/flow/quarantine.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
@@ -15,71 +15,71 @@ describe("a client", () => {
   const [good, bad, proxy, other] = [from("good"), from("bad"), from("proxy"), from("other")];
   const after = (ends: readonly (readonly [client: Sender, hasFailed: boolean])[]) => {
     let now = 0;
-    const suspects = new Suspects(() => now);
-    for (const [client, hasFailed] of ends) suspects.ended(client, hasFailed);
-    return { suspects, pass: (ms: number) => (now += ms) };
+    const quarantine = new Quarantine(() => now);
+    for (const [client, hasFailed] of ends) quarantine.ended(client, hasFailed);
+    return { quarantine, pass: (ms: number) => (now += ms) };
   };
   const times = <T>(count: number, value: T) => Array<T>(count).fill(value);
 
   test("goes last when more than a quarter of its items fail, until they do no longer", () => {
-    const { suspects } = after(times(5, [bad, true]));
-    expect([suspects.isLate(good), suspects.isLate(bad), suspects.isLate(undefined)]).toEqual([false, true, false]);
-    for (let i = 0; i < 20; i++) suspects.ended(bad, false);
-    expect(suspects.isLate(bad)).toBe(false);
+    const { quarantine } = after(times(5, [bad, true]));
+    expect([quarantine.holds(good), quarantine.holds(bad), quarantine.holds(undefined)]).toEqual([false, true, false]);
+    for (let i = 0; i < 20; i++) quarantine.ended(bad, false);
+    expect(quarantine.holds(bad)).toBe(false);
   });
 
   test("does not go last for a few that fail among many", () => {
     const mixed = from("mixed");
-    const { suspects } = after(times(20, [[mixed, true], ...times(9, [mixed, false] as const)] as const).flat());
-    expect([suspects.isLate(good), suspects.isLate(mixed)]).toEqual([false, false]);
+    const { quarantine } = after(times(20, [[mixed, true], ...times(9, [mixed, false] as const)] as const).flat());
+    expect([quarantine.holds(good), quarantine.holds(mixed)]).toEqual([false, false]);
   });
 
   test("does not go last while there are no others, as behind a proxy that names none", () => {
-    const { suspects, pass } = after(times(50, [proxy, true]));
-    expect(suspects.isLate(proxy)).toBe(false);
-    for (let i = 0; i < 50; i++) suspects.ended(proxy, false);
-    expect(suspects.isLate(proxy)).toBe(false);
-    for (let i = 0; i < 50; i++) suspects.ended(proxy, true);
-    expect(suspects.isLate(proxy)).toBe(false);
-    suspects.isLate(other);
-    expect(suspects.isLate(proxy)).toBe(true);
+    const { quarantine, pass } = after(times(50, [proxy, true]));
+    expect(quarantine.holds(proxy)).toBe(false);
+    for (let i = 0; i < 50; i++) quarantine.ended(proxy, false);
+    expect(quarantine.holds(proxy)).toBe(false);
+    for (let i = 0; i < 50; i++) quarantine.ended(proxy, true);
+    expect(quarantine.holds(proxy)).toBe(false);
+    quarantine.holds(other);
+    expect(quarantine.holds(proxy)).toBe(true);
     pass(2000);
-    expect(suspects.isLate(proxy)).toBe(false);
+    expect(quarantine.holds(proxy)).toBe(false);
   });
 
   test("does not go last for others of its address, once its own items were seen to run", () => {
     const bads = Array.from({ length: 64 }, (_, i) => from("proxy", `bad ${i}`));
     const one = from("proxy", "good");
-    const { suspects } = after(
+    const { quarantine } = after(
       times(
         8,
         bads.map((each) => [each, true] as const),
       ).flat(),
     );
-    expect(suspects.isLate(one)).toBe(false);
-    suspects.isLate(other);
-    expect(suspects.isLate(one)).toBe(true);
-    for (let i = 0; i < 25; i++) suspects.ended(one, false);
-    for (const each of bads) suspects.ended(each, true);
-    expect(suspects.isLate(one)).toBe(false);
-    expect(bads.filter((each) => !suspects.isLate(each))).toEqual([]);
-    expect(suspects.isLate(from("proxy", "new"))).toBe(true);
+    expect(quarantine.holds(one)).toBe(false);
+    quarantine.holds(other);
+    expect(quarantine.holds(one)).toBe(true);
+    for (let i = 0; i < 25; i++) quarantine.ended(one, false);
+    for (const each of bads) quarantine.ended(each, true);
+    expect(quarantine.holds(one)).toBe(false);
+    expect(bads.filter((each) => !quarantine.holds(each))).toEqual([]);
+    expect(quarantine.holds(from("proxy", "new"))).toBe(true);
   });
 
   test("need not be known while nothing fails", () => {
-    const { suspects, pass } = after([[good, false]]);
-    expect(suspects.isWatching).toBe(false);
-    suspects.ended(undefined, true);
-    expect(suspects.isWatching).toBe(true);
+    const { quarantine, pass } = after([[good, false]]);
+    expect(quarantine.isWatching).toBe(false);
+    quarantine.ended(undefined, true);
+    expect(quarantine.isWatching).toBe(true);
     pass(60_000);
-    expect(suspects.isWatching).toBe(false);
+    expect(quarantine.isWatching).toBe(false);
   });
 
   test("is forgotten for ten thousand others", () => {
-    const { suspects } = after([...times(9, [from("first"), true] as const), [good, false]]);
-    for (let i = 0; i < 5000; i++) suspects.ended(from(`client ${i}`), true);
-    suspects.isLate(good);
-    expect(suspects.isLate(from("first"))).toBe(false);
+    const { quarantine } = after([...times(9, [from("first"), true] as const), [good, false]]);
+    for (let i = 0; i < 5000; i++) quarantine.ended(from(`client ${i}`), true);
+    quarantine.holds(good);
+    expect(quarantine.holds(from("first"))).toBe(false);
   });
 });
 

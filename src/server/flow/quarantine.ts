@@ -1,0 +1,77 @@
+/**
+ * Clients with many failed items are quarantined: their items share no batch with items of other clients, and run after them, because a bad item fails
+ * its whole batch.
+ *
+ * Addresses tell clients apart. Within an address, the name that a proxy reports or the connection does. A new name starts with the failures of its
+ * address, so a client gains nothing by new names. Without other clients nobody is quarantined.
+ */
+
+/** The sender of a prediction. */
+export interface Sender {
+  /** Address of the connection. */
+  readonly address: string;
+  /** Tells the sender from others of the address. */
+  readonly name: string;
+}
+
+/** Weight of the newest item in the share of failed items. */
+const NEWEST_WEIGHT = 1 / 16;
+/** Above this share of failed items a client is quarantined. */
+const MAX_FAILED_SHARE = 1 / 4;
+/** Another client is present for this long after its last item. */
+const OTHERS_MS = 2000;
+/** Senders matter for this long after the last failure. */
+const WATCH_MS = 60_000;
+const MAX_SHARES = 10_000;
+
+export class Quarantine {
+  readonly #now: () => number;
+  /** Shares of failed items, of addresses and of senders, least recently changed first. */
+  readonly #shares = new Map<string, number>();
+  #failedAtMs = -Infinity;
+  #othersAtMs = -Infinity;
+
+  constructor(now = () => performance.now()) {
+    this.#now = now;
+  }
+
+  /** Whether senders matter now: an item has failed lately. */
+  get isWatching(): boolean {
+    return this.#now() - this.#failedAtMs < WATCH_MS;
+  }
+
+  /** Whether the new items of a client are quarantined. */
+  holds(client: Sender | undefined): boolean {
+    const share = client && (this.#shares.get(keyOf(client)) ?? this.#shares.get(client.address));
+    if (share !== undefined && share > MAX_FAILED_SHARE) return this.#now() - this.#othersAtMs < OTHERS_MS;
+    this.#othersAtMs = this.#now();
+    return false;
+  }
+
+  /** An item has run, or failed alone. */
+  ended(client: Sender | undefined, hasFailed: boolean): void {
+    if (hasFailed) this.#failedAtMs = this.#now();
+    if (client === undefined) return;
+    const share = this.#shares.get(client.address) ?? 0;
+    if (share === 0 && !hasFailed) return;
+    this.#count(client.address, share, hasFailed);
+    const key = keyOf(client);
+    this.#count(key, this.#shares.get(key) ?? share, hasFailed);
+    for (const oldest of this.#shares.keys()) {
+      if (this.#shares.size <= MAX_SHARES) break;
+      this.#shares.delete(oldest);
+    }
+  }
+
+  #count(key: string, share: number, hasFailed: boolean): void {
+    const next = share + NEWEST_WEIGHT * (Number(hasFailed) - share);
+    // This client may have been the only other client.
+    if (share <= MAX_FAILED_SHARE && next > MAX_FAILED_SHARE) this.#othersAtMs = -Infinity;
+    this.#shares.delete(key);
+    this.#shares.set(key, next);
+  }
+}
+
+export function keyOf({ address, name }: Sender): string {
+  return `${address} ${name}`;
+}
