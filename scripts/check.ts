@@ -1,6 +1,7 @@
-/** Type checking and Biome, without the tests. No file is changed. The exit code is the number of failed tools. */
+/** Type checking, Biome and the rooms of `src`, without the tests. No file is changed. The exit code is the number of failed tools. */
 
 import { join } from "node:path";
+import { brokenRules } from "./rooms.ts";
 import { line, StepLine } from "./setup/report.ts";
 import { root } from "./setup/step.ts";
 
@@ -18,8 +19,21 @@ async function check(): Promise<number> {
       "--error-on-warnings",
       ...(colour ? ["--colors=force"] : ["--colors=off"]),
     ]),
+    keepsRooms(),
   ];
   return results.filter((result) => !result).length;
+}
+
+function keepsRooms(): boolean {
+  const step = new StepLine("rooms", "imports");
+  const broken = brokenRules();
+  if (broken.length === 0) {
+    step.done("imports");
+    return true;
+  }
+  step.failed("imports");
+  process.stderr.write(`${broken.map((rule) => `  ${rule}`).join("\n")}\n  The table is in scripts/rooms.ts.\n`);
+  return false;
 }
 
 async function succeeds(name: string, tool: string, [script = "", ...options]: string[]): Promise<boolean> {

@@ -1,0 +1,161 @@
+/** The rooms of `src`: which rooms each room imports, and its doors, the files that other rooms import. `npm run check` enforces the table. */
+
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative } from "node:path";
+import { root } from "./setup/step.ts";
+
+interface Room {
+  /** Rooms that this room imports, separated by spaces. */
+  readonly imports: string;
+  /** Files that other rooms import, without `.ts`; `*` for every file. In a room of `server`: files that the rest of `server` imports. */
+  readonly doors: string;
+}
+
+const rooms: Readonly<Record<string, Room>> = {
+  base: {
+    imports: "",
+    doors: "*",
+  },
+  author: {
+    imports: "base",
+    doors: `
+      data-url decoding-gate define device elements fault-limit file file-description hook-fault media-type name
+      plain-check session source-map stray-errors synchronous tensor tensor-memory union-issues url-label wire-schema
+      withheld-files z`,
+  },
+  machine: {
+    imports: "base .",
+    doors: `
+      files/disk-fault files/durable files/location files/lock files/made-once libtorch/cache-folder
+      libtorch/external-libtorch libtorch/find-addon libtorch/glibc libtorch/library-cache libtorch/libtorch-build
+      libtorch/linked-libraries libtorch/pack libtorch/sha256 memory-limit network/address-guard network/bounded-body
+      network/content-encoding network/guarded-requests network/loopback network/name-resolver network/redirects
+      processes/child processes/deadline-thread processes/event-loop-lag processes/link processes/loop-guard
+      processes/priority processes/program processes/program-name processes/run-folder processes/shared-counters
+      processes/supervised processes/thread-time`,
+  },
+  engine: {
+    imports: "base author machine",
+    doors: `
+      device engine export-mistakes fair-queue forward-fault item-check latency-target libtorch-env local-engine
+      native/addon native/archive native/binding native/program native/program-guards native/weights-kind
+      open-runners remote/engine-server remote/frame remote/remote-engine rows runner tuner warm-up`,
+  },
+  package: {
+    imports: "base author machine engine .",
+    doors: `
+      code/bundle code/load code/package-manager executable/contents executable/executable executable/sources
+      image/base-image image/image image/layout image/platform image/program model-source registry/credentials
+      registry/pull registry/push registry/registry registry/remote-reference store/blobs store/manifest
+      store/packaged-model store/reference store/store store/verification`,
+  },
+  server: {
+    imports:
+      "base author machine engine package server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/http",
+    doors: `
+      config engine-link flow/captured-console flow/difference flow/fetcher flow/golden flow/item-flow
+      flow/item-pipeline flow/run-demo flow/set-up flow/trial flow/trial-items front-process fronts http/listener
+      http/request http/routes/health messages roles serve-limits server`,
+  },
+  cli: {
+    imports: "base author machine engine package server",
+    doors: "",
+  },
+  "server/memory": {
+    imports: "",
+    doors: "charge file-memory memory-account",
+  },
+  "server/metrics": {
+    imports: "",
+    doors: "counts metrics prometheus-text",
+  },
+  "server/inputs": {
+    imports: "server/memory",
+    doors: "bodies expected-kinds input-decoder input-list large-bodies",
+  },
+  "server/flow": {
+    imports: "server server/memory server/inputs server/predictions",
+    doors: `
+      drain-rate fetcher hooks item-fault item-flow item-list item-pipeline run-demo running-hooks set-up suspects`,
+  },
+  "server/predictions": {
+    imports: "server server/memory server/metrics server/inputs server/flow server/webhooks",
+    doors: `
+      admission ids large-text live live-predictions observed once open-store outcome-list predictions record
+      sent-outputs service store waits`,
+  },
+  "server/webhooks": {
+    imports: "server server/memory server/metrics server/predictions",
+    doors: "webhook webhooks",
+  },
+  "server/queue": {
+    imports: "server server/memory server/metrics server/inputs server/flow server/predictions server/webhooks",
+    doors: "bucket-values replica",
+  },
+  "server/http": {
+    imports:
+      "server server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/page",
+    doors: "app assets listener live-thread openapi/samples output-links record-json request routes/health siblings",
+  },
+  "server/page": {
+    imports: "server/http",
+    doors: "page",
+  },
+  // Files beside the rooms import every room.
+  ".": { imports: "", doors: "main index" },
+};
+
+interface Import {
+  readonly from: string;
+  readonly to: string;
+}
+
+const importPattern =
+  /\b(?:from|import) "(\.[^"]+\.tsx?)"|\bimport\("(\.[^"]+\.tsx?)"\)|\bnew URL\("(\.[^"]+\.ts)", import\.meta\.url\)/g;
+
+/** All imports between the files of `src`, including types. */
+export function readImports(src = join(root, "src")): Import[] {
+  const files = new Set(readdirSync(src, { recursive: true, encoding: "utf8" }).filter((path) => /\.tsx?$/.test(path)));
+  return [...files].flatMap((from) =>
+    [...readFileSync(join(src, from), "utf8").matchAll(importPattern)]
+      .map(([, fixed, dynamic, url]) => relative(src, join(src, dirname(from), fixed ?? dynamic ?? url ?? "")))
+      .filter((to) => files.has(to))
+      .map((to) => ({ from, to })),
+  );
+}
+
+/** The innermost room of a file. Files beside the rooms (`index.ts`, `main.ts`) have the room `.`. */
+function roomOf(path: string): string {
+  let folder = dirname(path);
+  while (!(folder in rooms) && folder !== ".") folder = dirname(folder);
+  return folder;
+}
+
+const words = (text: string | undefined) => (text === undefined ? [] : text.trim().split(/\s+/).filter(Boolean));
+
+/** @returns a message for each import against the table, and for each door without an importer */
+export function brokenRules(imports: readonly Import[] = readImports()): string[] {
+  const broken = new Set<string>();
+  const unused = new Set(
+    Object.entries(rooms).flatMap(([room, { doors }]) =>
+      words(doors).flatMap((door) => (door === "*" ? [] : [`${room}/${door}`])),
+    ),
+  );
+  for (const { from, to } of imports) {
+    let [importer, imported] = [roomOf(from), roomOf(to)];
+    const [outer = "", importedOuter = ""] = [importer.split("/")[0], imported.split("/")[0]];
+    if (outer !== importedOuter) [importer, imported] = [outer, importedOuter];
+    if (importer === imported || importer === ".") continue;
+    if (!words(rooms[importer]?.imports).includes(imported)) {
+      broken.add(`src/${from} imports src/${to}: ${importer} does not import ${imported}`);
+    }
+    const door = relative(imported, to).replace(/\.tsx?$/, "");
+    unused.delete(`${imported}/${door}`);
+    const doors = words(rooms[imported]?.doors);
+    if (!doors.includes("*") && !doors.includes(door)) {
+      broken.add(`src/${from} imports src/${to}, which is no door of ${imported}: import a door, or make ${door} one`);
+    }
+  }
+  for (const door of unused) broken.add(`src/${door}.ts is a door without an importer: remove it from the doors`);
+  return [...broken];
+}
