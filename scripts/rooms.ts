@@ -21,7 +21,7 @@ const rooms: Readonly<Record<string, Room>> = {
     doors: `
       data-url decoding-gate define device elements fault-limit file file-description hook-fault media-type name
       plain-check session source-map stray-errors synchronous tensor tensor-memory union-issues url-label wire-schema
-      withheld-files z`,
+      withheld-files z zod-internals`,
   },
   machine: {
     imports: "base .",
@@ -38,7 +38,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports: "base author machine",
     doors: `
       device engine export-mistakes fair-queue forward-fault item-check latency-target libtorch-env local-engine
-      native/addon native/archive native/binding native/program native/program-guards native/weights-kind
+      native/addon native/archive native/binding native/program native/program-guards native/program-schema native/weights-kind
       open-runners remote/engine-server remote/frame remote/remote-engine rows runner tuner warm-up`,
   },
   package: {
