@@ -161,7 +161,7 @@ describe("is refused as a wrong call:", () => {
     ],
     ["a folder for a file", ["picture", "image=."], 'image can\'t be read from ".": it is a folder'],
     ["a value file that is not there", ["lab", "x=@no.txt"], 'x can\'t be read from "no.txt": there is no such file'],
-    ["a scheme that is not taken", ["picture", "image=ftp://a/b.png"], "the scheme ftp is not taken"],
+    ["a scheme that is not taken", ["picture", "image=ftp://a/b.png"], "the scheme ftp is not accepted"],
     ["an argument that is no field", ["lab", "x=1", "five"], '"five" is not field=value'],
     ["--json that is not JSON", ["lab", "--json", "{x"], '--json must be JSON, "@" and a file, or "-"'],
     [

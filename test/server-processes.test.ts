@@ -164,7 +164,7 @@ describe("a server", () => {
   test("in one process has one front", async () => {
     await using server = serve("lab", "--no-isolate", "--fronts", "2");
     expect(await server.exited).toBe(2);
-    expect(server.lines.join()).toContain("--fronts 2 share an engine");
+    expect(server.lines.join()).toContain("--fronts 2 needs an engine process");
   });
 
   test("names the model's function that held it, and for how long", async () => {
