@@ -76,7 +76,7 @@ const rooms: Readonly<Record<string, Room>> = {
   "server/flow": {
     imports: "server server/memory server/inputs server/predictions",
     doors: `
-      drain-rate fetcher hooks item-fault item-flow item-list item-pipeline run-demo running-hooks set-up suspects`,
+      drain-rate fetcher hooks item-fault item-flow item-list item-pipeline run-demo running-hooks set-up quarantine`,
   },
   "server/predictions": {
     imports: "server server/memory server/metrics server/inputs server/flow server/webhooks",
