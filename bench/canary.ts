@@ -1,4 +1,4 @@
-/** How much of the machine is ours: two loops at once, one a core, that do nothing but count. */
+/** Measures how much of the machine is free: two loops, one per core, that only count. */
 import { Child } from "./child.ts";
 
 const CORES = 2;
@@ -9,7 +9,7 @@ spin(20);
 spin(200);
 console.log(counted);`;
 
-/** Counts of the slower core; compare only those of one run. */
+/** Counts of the slower core; only counts of the same run are comparable. */
 export class Canary {
   readonly #heard: number[] = [];
   #since = 0;
@@ -19,7 +19,7 @@ export class Canary {
     this.#heard.push(Math.min(...(await Promise.all(spins)).map(Number)));
   }
 
-  /** What was heard since the last call, as shares of the best that was heard in this run. */
+  /** Counts since the last call, as shares of the highest count of this run. */
   shares(): { min: number; max: number } {
     const best = Math.max(...this.#heard);
     const heard = this.#heard.slice(this.#since).map((count) => count / best);

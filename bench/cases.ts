@@ -1,4 +1,4 @@
-/** The cases of the benchmark: what is measured beside what, and which goal was set. */
+/** The cases of the benchmark: the measured program, what it is compared with, and the goal. */
 import { type CaseOptions, type Comparison, compare } from "./comparison.ts";
 import { besideLarge, type Large } from "./large.ts";
 import { connectedNetwork, large, mlpInBytes, photo } from "./networks.ts";
@@ -14,7 +14,7 @@ import { echo, executable, type SconceOptions, sconce } from "./targets.ts";
 type Measure = (options: CaseOptions) => Promise<Measurement | readonly Measurement[]>;
 type Cases = Readonly<Record<string, Measure>>;
 
-/** One row of the table: on what, what is measured, beside what, to which goal. */
+/** Settings of a row of the table: network, load and wording. */
 type Asked = Omit<Comparison, "measured" | "beside" | "goal">;
 function row(asked: Asked, measured: Start, beside: Comparison["beside"], goal?: Goal): Measure {
   return (options) => compare({ ...asked, measured, beside, ...(goal && { goal }) }, options);
@@ -24,18 +24,21 @@ function largeRow(asked: Large): Measure {
 }
 
 const [tiny, mlp] = [() => connectedNetwork("tiny"), () => connectedNetwork("mlp")];
-/** 4-16-3, where the server is all that takes time. */
+/** A network of 4-16-3 units: the server takes all the time. */
 const quick = { network: tiny, connections: 64 };
 const quick256 = { ...quick, connections: 256 };
 const thenRead = { ...quick, subject: "tiny, 64 connections, create then read" };
-/** 784-2048-2048-10, where the forward pass is most of it: the clients fill two batches of 64, and two more wait. */
+/**
+ * A network of 784-2048-2048-10 units: the forward pass takes most of the time. The clients fill two batches of 64, and
+ * two more wait.
+ */
 const busy = { network: mlp, connections: 256 };
 const bySlope = { ...busy, slow: 1 };
 const sentences = { network: minilm, connections: 64, slow: 10 };
-/** A client alone, and what its median has more. */
+/** A single client; the result is its additional median latency. */
 const single = { connections: 1, quantity: "median" } as const;
 const overForward = { ...single, compared: "median over echo and forward" };
-/** One batch that runs, one that is next, and two whose images are fetched and decoded meanwhile. */
+/** Enough clients for four batches: one runs, one is next, and the images of two are fetched and decoded. */
 const images = (threads: number) => ({
   network: resnetByUrl,
   subject: `images by URL, ${threads} thread${threads === 1 ? "" : "s"}, 64 connections`,
@@ -59,7 +62,7 @@ const queued = { compared: "replica with Redis, of one alone" };
 const fronts = { compared: "two fronts, of one" };
 const inOneFile = { compared: "one executable file, of `serve`" };
 
-/** By name, in the order of the table. */
+/** Cases by name, in the order of the table. */
 const own: Cases = {
   raw: row({ ...busy, subject: "mlp, raw loop" }, raw(64), rawInPython(64)),
   "raw-packed": row({ ...busy, subject: "mlp, raw loop, layers packed" }, raw(64, { isPacked: true }), raw(64)),
@@ -75,8 +78,8 @@ const own: Cases = {
     raw(64),
     atLeast(0.98),
   ),
-  // While one batch of 32 runs the clients of the other are answered and ask again, and of so few none can be fuller: what never waits has the
-  // rate of batches of 32. That is 0.8 of the rate of batches of 64, as a batch takes 3 ms and 0.15 for each row.
+  // 64 clients run as two batches of 32: while one batch runs, the clients of the other get answers and send new
+  // requests. A batch takes 3 ms, and 0.15 ms for each row, so batches of 32 reach 0.8 of the rate of batches of 64.
   "mlp-64": row({ ...busy, connections: 64 }, sconce(), raw(64), atLeast(0.8)),
   "mlp-1": row({ ...busy, ...overForward }, sconce(), [echo, rawInPython(1)], atMost(0.3)),
   "tiny-64": row(quick, two(), echo, atLeast(0.85)),
@@ -151,12 +154,12 @@ const own: Cases = {
 };
 
 /**
- * On the first GPU: batches of 64 fill it with pictures, and as many wait as four of them hold. What is measured is whether the processors keep it
- * at work; with ready tensors alone it is the copies beside the forward passes.
+ * Cases on the first GPU. Batches of 64 pictures fill the GPU, and clients for four batches wait. Networks with
+ * pictures measure whether CPUs prepare inputs fast enough; networks with ready tensors measure copies.
  */
 const device = "cuda";
 const onGpu = (...flags: string[]) => sconce({ device, flags: ["--batch-size", "64", ...flags] });
-// Convolutions there are in TF32, with 10 bits after the point, where the samples are from a processor.
+// GPUs run convolutions in TF32, which has 10 bits after the point; the samples come from a CPU.
 const inTf32 = (network: typeof resnetByUrl) => async () => ({ ...(await network()), tolerance: 1e-2 });
 const photographs = { network: inTf32(resnetByData), connections: 256, slow: 2 };
 const gpu: Cases = {
@@ -181,7 +184,10 @@ const gpu: Cases = {
   "gpu-mlp-1": row({ ...busy, ...overForward }, onGpu(), [echo, rawInPython(1, device)], atMost(0.3)),
 };
 
-/** Beside other servers: the rate, of theirs; with one front and with two, as what serves best depends on the machine. */
+/**
+ * Rates of sconce divided by rates of other servers. sconce runs with one front and with two: the better choice depends
+ * on the machine.
+ */
 const inTwo = (asked: Asked) => ({ ...asked, subject: `tiny, ${asked.connections} connections, two fronts` });
 const onNetworks = {
   tiny: [two(), quick],
@@ -201,7 +207,7 @@ const beside: Cases = Object.fromEntries(
   ),
 );
 
-/** Cases that are asked for together; without a name, those of the first group are measured. */
+/** Groups of cases; a run without names measures the first group. */
 export const groups = {
   sconce: { cases: own, title: "beside the raw loop and the echo" },
   gpu: { cases: gpu, title: "on a GPU, beside the raw loop" },
@@ -210,7 +216,7 @@ export const groups = {
 
 export const cases: Cases = { ...own, ...gpu, ...beside };
 
-/** The cases that a name stands for: those of a group, or one. */
+/** Names of the cases of a group, or the name of one case. */
 export function casesNamed(name: string): string[] {
   const group = Object.entries(groups).find(([each]) => each === name)?.[1];
   if (group !== undefined) return Object.keys(group.cases);

@@ -1,4 +1,7 @@
-/** A process of the benchmark: asked in lines on its standard input, heard in lines of its output, ended with all that it started. */
+/**
+ * A child process of the benchmark: lines on standard input and output are messages. Stopping it stops all its
+ * descendants.
+ */
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { constants } from "node:os";
 import { createInterface } from "node:readline";
@@ -7,7 +10,7 @@ import { root } from "../scripts/setup/step.ts";
 export interface ChildOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** What a server that is drained, or hangs, is given before it is ended. */
+  /** Time between SIGTERM and SIGKILL. */
   readonly stopMs?: number;
 }
 
@@ -18,24 +21,24 @@ export class Child implements AsyncDisposable {
   readonly #command: readonly string[];
   readonly #process: ChildProcessWithoutNullStreams;
   readonly #stopMs: number;
-  /** With all that it printed heard. */
+  /** Resolves once the process has ended and all its output was read. */
   readonly #ended = Promise.withResolvers<void>();
   #isOver = false;
   /** Called with each line, and with undefined at the end. */
   readonly #listeners = new Set<(line: string | undefined) => void>();
-  /** The last of its standard output, and of its standard error: which of the two was first nobody knows. */
+  /** Last lines of standard output and of standard error, for error messages. */
   readonly #lines: Readonly<Record<"stdout" | "stderr", string[]>> = { stdout: [], stderr: [] };
 
   constructor(command: readonly string[], { env = {}, cwd = root, stopMs = 10_000 }: ChildOptions = {}) {
     const [program = "", ...args] = command;
     this.#command = command;
     this.#stopMs = stopMs;
-    // A group of its own, which ends as a whole, whatever the process started: pytriton, ended alone, leaves its server behind.
+    // A process group of its own. Signals reach all its processes: pytriton, stopped alone, leaves its server running.
     this.#process = spawn(program, args, { cwd, env: { ...process.env, ...env }, detached: true });
     running.add(this);
     const heard = (["stdout", "stderr"] as const).map((name) => this.#hear(name));
     this.#process.on("error", ({ message }) => this.#lines.stderr.push(message));
-    // Its end may be told before the last of its lines.
+    // The process can end before its last lines arrive.
     const closed = new Promise((resolve) => this.#process.on("close", resolve));
     void Promise.all([closed, ...heard]).then(() => {
       running.delete(this);
@@ -48,7 +51,7 @@ export class Child implements AsyncDisposable {
   async #hear(name: "stdout" | "stderr"): Promise<void> {
     const stream = this.#process[name];
     const lines = createInterface(stream);
-    // That of a process that could not be started closes without an end.
+    // After a failed start the streams close without an end event.
     stream.on("close", () => lines.close());
     const kept = this.#lines[name];
     for await (const line of lines) {
@@ -57,7 +60,7 @@ export class Child implements AsyncDisposable {
     }
   }
 
-  /** Runs a command to its end and gives its last line. */
+  /** Runs a command until it ends. @returns its last line */
   static async run(command: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<string> {
     const child = new Child(command, { env });
     await child.#ended.promise;
@@ -73,7 +76,7 @@ export class Child implements AsyncDisposable {
     return this.#process.exitCode !== null || this.#process.signalCode !== null;
   }
 
-  /** The next line that matches; rejects when the process ends before it comes. */
+  /** Resolves with the next line that matches; rejects if the process ends first. */
   heard(pattern: RegExp): Promise<RegExpExecArray> {
     const { promise, resolve, reject } = Promise.withResolvers<RegExpExecArray>();
     const listener = (line: string | undefined) => {
@@ -86,14 +89,14 @@ export class Child implements AsyncDisposable {
     return promise.finally(() => this.#listeners.delete(listener));
   }
 
-  /** Sends a line of JSON and gives the line of JSON that answers it. */
+  /** Sends a line of JSON. @returns the next line of JSON */
   async ask(request: unknown): Promise<unknown> {
     const answer = this.heard(/^\{.*\}$/);
     this.#process.stdin.write(`${JSON.stringify(request)}\n`);
     return JSON.parse((await answer)[0]);
   }
 
-  /** An error that says how the process fared, with the end of what it printed. */
+  /** An error with the state of the process and its last output. */
   failure(what = "goes on"): Error {
     const { exitCode, signalCode } = this.#process;
     const how = this.hasEnded ? `ended with ${signalCode ?? `code ${exitCode}`}` : what;
@@ -109,7 +112,7 @@ export class Child implements AsyncDisposable {
     await this.#ended.promise;
   }
 
-  /** @returns whether there still is a process in the group */
+  /** @returns whether the group still has a process */
   signal(signal: NodeJS.Signals | 0): boolean {
     try {
       return process.kill(-this.pid, signal);
@@ -119,7 +122,7 @@ export class Child implements AsyncDisposable {
   }
 }
 
-// A terminal interrupts the group of this program only, and a signal may be for this process alone.
+// Children are in other process groups, so signals for this program do not reach them.
 for (const name of ["SIGHUP", "SIGINT", "SIGTERM"] as const) {
   process.on(name, () => {
     for (const child of running) child.signal("SIGKILL");

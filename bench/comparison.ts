@@ -1,42 +1,45 @@
-/** The runner of a row of the table: a server under load beside something else, in turns. */
+/** Measures a row of the table: a server under load and its comparison take turns. */
 import type { Canary } from "./canary.ts";
 import type { Network } from "./networks.ts";
 import { median, sum } from "./numbers.ts";
 import { type Goal, type Measurement, rounded } from "./report.ts";
 import type { Sample, Start, Target } from "./target.ts";
 
-/** What a case is given. */
+/** Options of all cases. */
 export interface CaseOptions {
-  /** How long one turn takes; a whole number. */
+  /** Duration of one turn; an integer. */
   readonly seconds: number;
   readonly repeats: number;
   readonly canary: Canary;
 }
 
 export interface Comparison {
-  /** What all that is compared serves. */
+  /** The network that all compared programs serve. */
   readonly network: () => Promise<Network>;
   readonly measured: Start;
   readonly beside: Start | readonly Start[];
-  /** One request at a time each. */
+  /** Concurrent connections with one request at a time each. */
   readonly connections: number;
-  /** The ratio of the rates (default); or what the median has more than those of all that it is measured beside together. */
+  /**
+   * `rate`: the ratio of the rates (default). `median`: the median latency, minus the sum of the medians of the
+   * comparisons.
+   */
   readonly quantity?: "rate" | "median";
   readonly goal?: Goal;
-  /** "mlp, 256 connections" unless it is given. */
+  /** Default: e.g. "mlp, 256 connections". */
   readonly subject?: string;
-  /** "of" the first beside it, unless it is given. */
+  /** Default: "of" and the title of the first comparison. */
   readonly compared?: string;
   /**
-   * Batches take a good part of a second, see `LoadOptions`: how many times as long a turn is. There should be enough batches, and
-   * enough of other people's noise, to be an average of.
+   * Batches take a good part of a second, see `LoadOptions`. Turns are longer by this factor, so that they contain
+   * enough batches for a mean.
    */
   readonly slow?: number;
 }
 
 /**
- * Long enough for the JIT compilers of server and load to be done, and for TorchScript to have seen every size it will see; a trial with
- * shorter turns has less of it.
+ * Long enough for the JIT compilers of server and load, and for TorchScript to see every batch size. Trials with
+ * shorter turns warm up for less time.
  */
 const WARM_UP_S = 15;
 export const warmUpSeconds = (seconds: number) => Math.min(WARM_UP_S, Math.ceil(7.5 * seconds));
@@ -55,7 +58,7 @@ export async function compare(what: Comparison, { seconds, repeats, canary }: Ca
     return sample;
   };
   for (const target of [measured, ...besides]) {
-    // What is no server is warm when it is started.
+    // Only servers warm up under load.
     if (target.check === undefined) continue;
     await target.check();
     await turnOf(target, warmUpSeconds(seconds));
@@ -70,7 +73,7 @@ export async function compare(what: Comparison, { seconds, repeats, canary }: Ca
     }
     return samples;
   };
-  // A B A B A, so that a machine that gets slower gets slower for both.
+  // Alternating turns: a machine that slows down affects both sides.
   const ours: Sample[] = [];
   const theirs = [await yardstick()];
   for (let i = 0; i < repeats; i++) {
@@ -95,7 +98,7 @@ export async function compare(what: Comparison, { seconds, repeats, canary }: Ca
 
 const medianOf = ({ p50Ms = Number.NaN }: Sample) => p50Ms;
 
-/** Of what was measured and of each beside it, the medians of all turns. */
+/** Medians of all turns: of the measured program, then of each comparison. */
 function behind(all: readonly (readonly Sample[])[]): string {
   const flat = all.map((samples) =>
     samples.map(({ perSecond, p50Ms = Number.NaN, p99Ms = Number.NaN, details }) => {

@@ -1,6 +1,6 @@
 /**
- * echo.ts FOLDER NETWORK: the most that Hono on Bun does with these requests. The same route and the same validation, an answer of
- * the same shape; no record, no model. Prints its address.
+ * echo.ts FOLDER NETWORK: an upper bound for Hono on Bun with the same requests: same route, same validation, same
+ * answer shape, no record and no model. Prints its address.
  */
 import { Hono } from "hono";
 import { readBody, Uploads } from "../src/server/http/body-reader.ts";

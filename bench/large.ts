@@ -1,4 +1,4 @@
-/** What others feel of a client whose requests or answers are large, one after the other: their latency meanwhile. */
+/** Measures how one client with large requests or answers slows down other clients. */
 import { type CaseOptions, warmUpSeconds } from "./comparison.ts";
 import { load } from "./load.ts";
 import type { Input, Network } from "./networks.ts";
@@ -9,16 +9,16 @@ import { sconce } from "./targets.ts";
 export interface Large {
   readonly network: () => Promise<Network>;
   readonly subject: string;
-  /** Of the large request. */
+  /** Inputs of the large request. */
   readonly inputs: (requests: readonly Input[]) => readonly Input[];
   readonly flags?: readonly string[];
-  /** For the 99th percentile of the others. */
+  /** Goal for the 99th percentile of the other clients' latency. */
   readonly mostMs: number;
 }
 
-/** Clients that ask for one small prediction at a time, and think in between. */
+/** Clients that send one small prediction at a time, with pauses between. */
 const others = { connections: 4, thinkingMs: 2 };
-/** A large request may take a second: several should begin and end in a turn. */
+/** Turns last this many times longer: a large request may take a second, and a turn needs several. */
 const LONG_TURNS = 4;
 
 export async function besideLarge(
@@ -53,7 +53,7 @@ export async function besideLarge(
   };
 }
 
-/** Waits for the last answer: what a client leaves behind the server still has to do, beside the next one's. */
+/** Waits for the last answer: an abandoned request would slow down the next turn. */
 async function oneAfterTheOther(url: string, body: string, seconds: number) {
   const beganMs = performance.now();
   let [answered, failed] = [0, 0];

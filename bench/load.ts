@@ -1,4 +1,4 @@
-/** Load on a server, made by wrk: as many predictions as its connections bring through. */
+/** Load on a server, made with wrk: each connection sends its next request after an answer. */
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { missingTool } from "../scripts/setup/command.ts";
@@ -6,43 +6,46 @@ import { z } from "../src/author/z.ts";
 import { Child } from "./child.ts";
 import { sum } from "./numbers.ts";
 
-/** A prediction is one request that waits for it (`Prefer: wait`), or one that creates it and one GET that waits for it. */
+/**
+ * Requests of a prediction: one POST that waits for the end (`Prefer: wait`), or a POST that creates it and a GET that
+ * waits for its end.
+ */
 export type Way = "wait" | "create-get";
 
 export interface LoadOptions {
   readonly connections: number;
-  /** A whole number. */
+  /** An integer. */
   readonly seconds: number;
   /**
-   * Answers come a batch at a time, and a batch takes a good part of the load: counted over the whole time, up to a batch too few or
-   * too many would be in it. Then the rate is the slope of the answers over time, which that does not bend.
+   * Answers arrive a batch at a time, and a batch takes a good part of the load. A plain count would be wrong by up to
+   * a batch. The rate is then the slope of answers over time.
    */
   readonly hasSlowBatches?: boolean;
   /** Time between an answer and the next request of its connection. */
   readonly thinkingMs?: number;
 }
 
-/** One makes more requests than two cores answer. */
+/** One thread of wrk makes more requests than two cores answer. */
 const THREADS = Math.max(1, Math.floor(availableParallelism() / 4));
 
 const answerSchema = z.object({
-  /** Predictions whose outputs came. */
+  /** Predictions with outputs. */
   answered: z.number(),
-  /** Requests that were answered with an error, or not at all. */
+  /** Requests with an error or without an answer. */
   failed: z.number(),
   seconds: z.number(),
-  /** Of requests, which are predictions where one request waits for one. */
+  /** Latency of a request. With `wait`, a request is a prediction. */
   p50Ms: z.number(),
   p99Ms: z.number(),
   arrivals: z.array(z.number()),
 });
 
-/** One line on how to get wrk; undefined if it is there. */
+/** How to install wrk, as one line; undefined if it is installed. */
 export function missingWrk(): string | undefined {
   return Bun.which("wrk") ? undefined : missingTool("wrk, which makes the load", { apt: "wrk" });
 }
 
-/** @param to.url what is posted to; @param to.bodies a file with one request body a line */
+/** Sends load. @param to.url URL of the POST requests; @param to.bodies a file with one request body a line */
 export async function load(
   { url, bodies, way = "wait" }: { url: string; bodies: string; way?: Way },
   { connections, seconds, hasSlowBatches = false, thinkingMs }: LoadOptions,
@@ -67,12 +70,12 @@ export async function load(
     },
   );
   const { arrivals, seconds: took, ...done } = answerSchema.parse(JSON.parse(line));
-  // Those of one thread after those of another.
+  // wrk lists times thread by thread.
   arrivals.sort((a, b) => a - b);
   return { ...done, perSecond: hasSlowBatches ? 1000 * slope(arrivals) : done.answered / took };
 }
 
-/** By least squares, of a count that goes up by one at each of the times. Of a staircase with even steps it is exactly their rate. */
+/** Slope of a count that grows by one at each of the times, by least squares. Exact for evenly spaced times. */
 function slope(times: readonly number[]): number {
   const [middleTime, middleCount] = [sum(times) / times.length, (times.length - 1) / 2];
   const [first = 0, last = 0] = [times[0], times.at(-1)];

@@ -1,4 +1,4 @@
-/** What is measured, as model folders in .sconce/bench, with what each is asked; and the fully connected networks among it. */
+/** The benchmark's models, built in .sconce/bench, with their inputs; here the fully connected networks. */
 import { copyFileSync, existsSync, mkdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { readLibtorch } from "../scripts/setup/libtorch.ts";
@@ -10,17 +10,20 @@ import tiny from "./models/tiny.ts";
 
 export type Input = Readonly<Record<string, unknown>>;
 
-/** A model that is built and ready to be served, with what it is asked. */
+/** A built model with inputs and expected outputs. */
 export interface Network {
   readonly name: string;
   readonly folder: string;
-  /** Inputs as they come over the wire. */
+  /** Inputs as clients send them. */
   readonly requests: readonly Input[];
-  /** The same as the raw loop takes them: files as data URIs. */
+  /** The same inputs for the raw loop: files are data URIs. */
   readonly inputs: readonly Input[];
-  /** Some of the requests and the outputs that are right for them. */
+  /** Inputs with their correct outputs. */
   readonly samples: readonly { readonly input: Input; readonly output: Output }[];
-  /** How far answers may be from those, as a share of them and one; that of float32, by which batches of other sizes differ, unless it is given. */
+  /**
+   * Allowed error of an output, as a share of the output plus one. The default covers float32 rounding in batches of
+   * other sizes.
+   */
   readonly tolerance?: number;
 }
 
@@ -31,15 +34,15 @@ export const connected = { tiny, mlp } as const;
 export type ConnectedName = keyof typeof connected;
 
 export const folderOfAll = join(state, "bench");
-/** A store of its own: the user's is left alone. */
+/** A separate store; the user's store is unchanged. */
 export const storeEnv = { SCONCE_HOME: join(folderOfAll, "store") } as const;
-/** The command line without the set-up in front of it, which whoever starts a benchmark has done. */
+/** The command line without the set-up: it is done before a benchmark. */
 export const sconceCommand = [process.execPath, join(root, "src", "main.ts")] as const;
 
 const CHECKED = 8;
 const samplesSchema = z.object({ inputs: z.array(z.array(z.number())), outputs: z.array(z.array(z.number())) });
 
-/** The Python that the set-up found, as the start of a command, and what its environment needs. */
+/** The set-up's Python: its command and environment variables. */
 export function python(): { command: string; env: Record<string, string> } {
   const { python: found } = readLibtorch() ?? { python: null };
   if (found === null)
@@ -48,7 +51,7 @@ export function python(): { command: string; env: Record<string, string> } {
   return { command: found.command, env: path === "" ? {} : { PYTHONPATH: path } };
 }
 
-/** Makes the weights, where they are not there yet, and builds the model into the benchmark's own store. */
+/** Exports the weights if necessary, and builds the model into the benchmark's store. */
 export async function connectedNetwork(name: ConnectedName): Promise<Network> {
   const folder = await buildOwnModel(name);
   const { inputs, outputs } = await readSamples(folder);
@@ -57,16 +60,12 @@ export async function connectedNetwork(name: ConnectedName): Promise<Network> {
   return { name, folder, requests, inputs: requests, samples };
 }
 
-/** What PyTorch made of the inputs of a fully connected network. */
+/** Inputs of a fully connected network, with outputs computed by PyTorch. */
 export async function readSamples(folder: string): Promise<z.infer<typeof samplesSchema>> {
   return samplesSchema.parse(await Bun.file(join(folder, "samples.json")).json());
 }
 
-/**
- * Builds a model of models/.
- *
- * @returns its folder, with its weights, which are made where that is to be done
- */
+/** Builds a model of models/, and exports its weights if necessary. @returns its folder */
 export async function buildOwnModel(name: string, weights = name): Promise<string> {
   const folder = join(folderOfAll, name);
   const [file, script] = [join(folder, "weights.pt"), join(import.meta.dir, "weights.py")];
@@ -80,12 +79,12 @@ export async function buildOwnModel(name: string, weights = name): Promise<strin
   return folder;
 }
 
-/** @param folder of a model */
+/** @param folder model folder */
 export async function buildModel(folder: string): Promise<void> {
   await Child.run([...sconceCommand, "build", "--allow-random", folder], storeEnv);
 }
 
-/** Asked with bytes in place of lists of numbers: what reading numbers as text takes is then no part of what is measured. */
+/** The same network with inputs as bytes instead of lists of numbers: parsing numbers is then not measured. */
 export async function mlpInBytes(): Promise<Network> {
   const network = await connectedNetwork("mlp");
   const { inputs } = await readSamples(network.folder);
@@ -96,12 +95,14 @@ export async function mlpInBytes(): Promise<Network> {
   return { ...network, requests, samples };
 }
 
-/** `tiny` with outputs of as many numbers as an input asks for. */
+/** `tiny` with outputs of any length. */
 export async function large(): Promise<Network> {
   return { ...(await connectedNetwork("tiny")), name: "large", folder: await buildOwnModel("large", "tiny") };
 }
 
-/** The same with a picture as output. Each is made anew, as a file of other bytes where the encoder is another one: there is nothing to compare with. */
+/**
+ * The same with pictures as outputs. There are no samples: each picture is random, and its bytes depend on the encoder.
+ */
 export async function photo(): Promise<Network> {
   return {
     ...(await connectedNetwork("tiny")),

@@ -1,4 +1,4 @@
-/** Of several numbers. */
+/** Median of numbers. */
 
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);

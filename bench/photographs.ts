@@ -1,4 +1,6 @@
-/** Photographs to be asked about: JPEGs of 320 × 240, made of those of an example; and the models that are. */
+/**
+ * Photographs, and the models that take them. The photographs are JPEGs of 320 × 240 made from pictures of an example.
+ */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "../scripts/setup/step.ts";
@@ -9,22 +11,22 @@ import type { Start } from "./target.ts";
 
 const samples = join(root, "examples/upscale/samples");
 const SIZE = { width: 320, height: 240, fit: "cover" } as const;
-/** Each photograph is there several times, as other bytes. */
+/** JPEG qualities: each photograph exists in several encodings. */
 const QUALITIES = [86, 88, 90, 92, 94];
-/** What the models ask `pixels()` for. */
+/** Size that the models pass to `pixels()`. */
 const PIXELS = [224, 224] as const;
 
-/** The mean of each channel, a model that costs nothing: its pictures come as data URIs. */
+/** The mean of each channel, a model without cost, for pictures as data URIs. */
 export const meanOfPictures = () => network("mean", (image) => image.toDataUri());
 
-/** The same by URL, which are to be fetched first. */
+/** The same model for pictures by URL. */
 export const meanByUrl = () => network("mean", served);
 
-/** ResNet-18 on pictures by URL, and as data URIs. */
+/** ResNet-18 for pictures by URL, and as data URIs. */
 export const resnetByUrl = () => network("resnet18", served);
 export const resnetByData = () => network("resnet18", (image) => image.toDataUri());
 
-/** The URL of a server that has this one picture, and is there for as long as the program. */
+/** Starts a server for one picture, which runs until the program ends. @returns its URL */
 function served({ bytes }: Image): string {
   const response = new Response(bytes, { headers: { "Content-Type": "image/jpeg" } });
   const server = Bun.serve({ port: 0, hostname: "127.0.0.1", routes: { "/picture.jpg": response } });
@@ -43,12 +45,15 @@ async function network(name: string, request: (image: Image) => string): Promise
     inputs: shown.map((image) => ({ image: image.toDataUri() })),
     samples: [],
   };
-  // Other decoders give other pixels, so what is right is what the addon makes of the same ones.
+  // Other decoders give other pixels, so the expected outputs come from the addon itself.
   const outputs = await rawOutputs(unchecked);
   return { ...unchecked, samples: outputs.map((output, i) => ({ input: requests[i] ?? {}, output })) };
 }
 
-/** `Bun.Image` alone, on the same pictures in this process: in two passes, since in one it decodes a JPEG at a lower resolution. */
+/**
+ * `Bun.Image` on the same pictures in this process. Two passes: in a single pass it decodes JPEGs at a lower
+ * resolution.
+ */
 export const bunImage: Start = async () => {
   const shown = await pictures();
   const png = { compressionLevel: 0 } as const;

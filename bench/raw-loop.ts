@@ -1,7 +1,7 @@
 /**
- * raw-loop.ts MODEL INPUTS THREADS DEVICE LAYERS: a session of the addon with nothing around it, which runs what the packaged model's own
- * `preprocess` made beforehand of the inputs in a file. Layers are "packed", as a server has them, or "plain", as libtorch has them by itself.
- * Answers the requests of raw.ts.
+ * raw-loop.ts MODEL INPUTS THREADS DEVICE LAYERS: runs batches on a session of the addon, without a server. The model's
+ * `preprocess` makes the tensors beforehand from inputs in a file. LAYERS is "packed" (rearranged weights, as in the
+ * server) or "plain" (libtorch's own layout). Answers the requests of raw.ts.
  */
 
 import { decodeDataUrl } from "../src/author/data-url.ts";
@@ -41,7 +41,7 @@ const session = await openSession({
   ...model.tensors,
 });
 
-/** Two batches under way, so that the next is there when one ends: what a server that is never idle could reach at best. */
+/** Two batches in flight, so the device never waits: an upper bound for a server. */
 async function perSecond(rows: number, ms: number): Promise<number> {
   const sorted = inFull(rows);
   const begin = performance.now();
@@ -59,9 +59,7 @@ async function perSecond(rows: number, ms: number): Promise<number> {
   return (1000 * passes * sorted.length) / (performance.now() - begin);
 }
 
-/**
- * By their size, so that a batch of padded tensors has the least padding there can be; some a second time, so that each batch is full.
- */
+/** Sorted by size, so that padded batches have the least padding. Some inputs repeat, so that each batch is full. */
 function inFull(rows: number): (readonly Tensor[])[] {
   const count = rows * Math.ceil(items.length / rows);
   return Array.from({ length: count }, (_, i) => items[i % items.length]?.tensors ?? []).sort(

@@ -1,4 +1,4 @@
-/** The raw loop: what libtorch alone does with batches of ready tensors, in a process of its own. */
+/** The raw loop: libtorch on batches of ready tensors, in a separate process. */
 import { join } from "node:path";
 import { z } from "../src/author/z.ts";
 import { keptMemory } from "../src/engine/libtorch-env.ts";
@@ -7,14 +7,14 @@ import { type Network, type Output, outputSchema, python, storeEnv } from "./net
 import { rounded } from "./report.ts";
 import type { Start, Target } from "./target.ts";
 
-/** What a loop is asked: batches of `rows` for `ms`; or what the model gives for each of the inputs. */
+/** Requests to a loop: run batches of `rows` for `ms`, or return the outputs of each input. */
 export const rawRequestSchema = z.union([
   z.object({ rows: z.int(), ms: z.number() }),
   z.object({ outputs: z.literal("all") }),
 ]);
 const rateSchema = z.object({
   perSecond: z.number(),
-  /** Of one batch, where they run one after the other. */
+  /** Median time of a batch; only for loops with one batch at a time. */
   medianMs: z.number().default(Number.NaN),
 });
 const outputsSchema = z.object({ outputs: z.array(outputSchema) });
@@ -22,19 +22,19 @@ const outputsSchema = z.object({ outputs: z.array(outputSchema) });
 interface RawOptions {
   readonly threads?: number;
   readonly device?: string;
-  /** Whether layers have their weights as the server's have them; else libtorch does all by itself. */
+  /** Rearranges the weights of layers as the server does; else keeps libtorch's layout. */
   readonly isPacked?: boolean;
 }
 
 /**
- * In this program's own addon, batches of so many rows, or of those of several that are the fastest: of all inputs, sorted by their
- * size, as often as the time allows and at least once, two under way.
+ * Runs batches with `rows` rows in sconce's addon; of several sizes, the fastest. The inputs are sorted by size and
+ * repeated for the whole time, with two batches in flight.
  */
 export function raw(rows: number | readonly number[], options: RawOptions = {}): Start {
   return async (network) => {
     const loop = await addonLoop(network, options);
     const tried: { rows: number; rate: number }[] = [];
-    // The likeliest last, so that it does not pay for what is done once.
+    // The likely fastest size runs last, when one-time work is done.
     for (const each of [rows].flat()) tried.push({ rows: each, rate: (await run(loop, each, 0)).perSecond });
     const best = tried.reduce((a, b) => (b.rate > a.rate ? b : a));
     if (tried.length === 1) return target(`the raw loop, batch ${best.rows}`, loop, best.rows);
@@ -43,7 +43,7 @@ export function raw(rows: number | readonly number[], options: RawOptions = {}):
   };
 }
 
-/** The same in PyTorch for Python, on random numbers; one batch after the other, which tells how long one takes. */
+/** The same in PyTorch for Python on random numbers, one batch at a time. Also gives the time of a batch. */
 export function rawInPython(rows: number, device = "cpu"): Start {
   return async ({ folder }) => {
     const { command, env } = python();
@@ -52,7 +52,7 @@ export function rawInPython(rows: number, device = "cpu"): Start {
   };
 }
 
-/** What the addon makes of each input, alone. */
+/** Outputs of the addon for each input in a batch of one. */
 export async function rawOutputs(network: Network): Promise<Output[]> {
   await using loop = await addonLoop(network);
   return outputsSchema.parse(await loop.ask({ outputs: "all" })).outputs;

@@ -1,4 +1,4 @@
-/** The report: what the cases found, as a table in Markdown, which docs/how-fast.md shows, and the numbers behind it. */
+/** The report: results of the cases as a Markdown table for docs/how-fast.md, and the raw numbers. */
 import { availableParallelism, cpus } from "node:os";
 import { readLibtorch } from "../scripts/setup/libtorch.ts";
 import { formatTable } from "../src/cli/command-line/table.ts";
@@ -12,31 +12,31 @@ export const atLeast = (value: number): Goal => ({ is: "at least", value });
 export const atMost = (value: number): Goal => ({ is: "at most", value });
 
 export interface Measurement {
-  /** "mlp, 256 connections" */
+  /** e.g. "mlp, 256 connections" */
   readonly subject: string;
-  /** "of the raw loop" */
+  /** e.g. "of the raw loop" */
   readonly compared: string;
-  /** What follows the number; a ratio has nothing. */
+  /** Unit of the value; ratios have none. */
   readonly unit?: "ms" | "s";
   readonly goal?: Goal;
-  /** One for each repeat. */
+  /** One value per repeat. */
   readonly values: readonly number[];
-  /** The numbers behind it, in words; absolute, so they hold for this machine and moment only. */
+  /** Absolute numbers behind the ratio, in words; valid only for this machine and run. */
   readonly behind?: string;
-  /** Requests that were not answered with a prediction that succeeded. */
+  /** Requests without a succeeded prediction. */
   readonly failed?: number;
 }
 
 export interface Result extends Measurement {
   readonly case: string;
-  /** What share of its speed the slower core had while this was measured, of the best in this run. */
+  /** Speed of the slower core during the measurement, as a share of its best speed in this run. */
   readonly cores: { readonly min: number; readonly max: number };
 }
 
-/** To three digits. */
+/** Rounds to three digits. */
 export const rounded = (value: number) => Number(value.toPrecision(3)).toLocaleString("en");
 
-/** One row a result; one of several repeats shows their median and their ends. */
+/** One row per result. Results with several repeats show median, minimum and maximum. */
 export function formatReport(results: readonly Result[]): string {
   const rows = results.map(({ subject, compared, unit, goal, values }) => {
     const number = (value: number) => `${rounded(value)}${unit === undefined ? "" : ` ${unit}`}`;

@@ -1,4 +1,4 @@
-/** Sentences to be embedded, the same at every run: a real model whose inputs differ in length. */
+/** Sentences for an embedding model, the same in every run: a real model with inputs of different lengths. */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { preparedModel } from "../examples/minilm/prepared.ts";
@@ -7,7 +7,10 @@ import { buildModel, folderOfAll, type Network } from "./networks.ts";
 
 const COUNT = 1000;
 const LENGTHS = { least: 5, most: 120 } as const;
-/** Coprime to the number of lengths and near its golden section: neighbours differ, and every stretch has the same mixture. */
+/**
+ * Coprime to the number of lengths and near its golden section: neighbours differ, and every stretch has the same
+ * mixture of lengths.
+ */
 const STEP = 71;
 
 export async function minilm(): Promise<Network> {
@@ -21,7 +24,7 @@ export async function minilm(): Promise<Network> {
   return { name: "minilm", folder, requests, inputs: requests, samples };
 }
 
-/** Of 5 to 120 words of texts, all lengths alike often: a load that is cut off anywhere has asked for the same mixture of lengths. */
+/** Sentences of 5 to 120 words, equally often, cut from texts. */
 function sentences(texts: readonly string[]): string[] {
   const words = texts.flatMap((text) => text.split(/\s+/)).filter((word) => word !== "");
   const random = seeded(20);

@@ -1,4 +1,4 @@
-/** From the command to ready, of `digits`: of `serve` as a user types it, and of one executable file. */
+/** Start-up time of the example `digits` until it is ready: with `serve`, and as an executable file. */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { root } from "../scripts/setup/step.ts";
@@ -10,7 +10,7 @@ import { compiled, listening } from "./targets.ts";
 
 const MODEL = "digits";
 
-/** Of `serve`; then of the file the first time, when libtorch is unpacked, and later. */
+/** Measures `serve`, the first start of the executable file, which unpacks libtorch, and a later start. */
 export async function startUp({ repeats, canary }: CaseOptions): Promise<Measurement[]> {
   await buildModel(join(root, "examples", MODEL));
   const file = [await compiled(MODEL), "--cache-dir", join(folderOfAll, "executables", "cache")];

@@ -1,4 +1,4 @@
-/** What is measured in turns with something else, and a server as such: its answers are checked before anything is timed. */
+/** A measured program. Servers must give right answers before they are measured. */
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "../src/author/z.ts";
@@ -8,43 +8,46 @@ import { type LoadOptions, load, type Way } from "./load.ts";
 import { type Input, type Network, type Output, outputSchema } from "./networks.ts";
 import { sum } from "./numbers.ts";
 
-/** What one turn brought. */
+/** Result of one turn. */
 export interface Sample {
   readonly perSecond: number;
   readonly failed?: number;
   readonly p50Ms?: number;
   readonly p99Ms?: number;
-  /** What the table says beside these, by unit and name; those that are not known are no numbers. */
+  /** Further figures for the table, by name and unit; NaN if unknown. */
   readonly details?: Readonly<Record<string, number>>;
 }
 
 export interface Target extends AsyncDisposable {
-  /** "mosec 0.9.8" */
+  /** e.g. "mosec 0.9.8" */
   readonly title: string;
   measure(options: LoadOptions): Promise<Sample>;
-  /** Throws when answers are wrong. It waits in line behind what a load left, so that the next turn has the machine to itself. */
+  /**
+   * Throws if answers are wrong. Queues behind the requests of the previous load, so that the next turn starts on an
+   * idle server.
+   */
   check?(): Promise<void>;
 }
 
 export type Start = (network: Network) => Promise<Target>;
 
-/** How a server is asked. */
+/** The HTTP API of a server. */
 export interface Api {
   readonly path: string;
   readonly way?: Way;
-  /** A request, to be sent as JSON. */
+  /** The JSON body of a request. */
   readonly body: (input: Input) => unknown;
-  /** An answer, read from JSON, with its first output. */
+  /** Reads an answer's JSON as its first output. */
   readonly answer: z.ZodType<Output>;
 }
 
 export interface ServerOptions {
   readonly title: string;
   readonly child: Child;
-  /** Of the server. */
+  /** Base URL of the server. */
   readonly url: string;
   readonly api: Api;
-  /** What ends with it, the child too. */
+  /** Resources disposed with the server, including its process. */
   readonly owned: AsyncDisposable;
 }
 
@@ -52,7 +55,7 @@ const ANSWER_MS = 60_000;
 const TOLERANCE = 1e-4;
 const successSchema = z.looseObject({ status: z.literal("success"), outputs: z.tuple([outputSchema]) });
 
-/** That of this program. */
+/** The API of sconce. */
 export const sconceApi: Api = {
   path: "/predictions",
   body: (input) => [input],
@@ -65,7 +68,7 @@ export class Server implements Target {
   readonly url: string;
   readonly #network: Network;
   readonly #options: ServerOptions;
-  /** A file with one request body a line. */
+  /** Path of a file with one request body per line. */
   readonly bodies: string;
 
   constructor(network: Network, options: ServerOptions) {
@@ -92,7 +95,7 @@ export class Server implements Target {
     );
   }
 
-  /** Throws where it gives no answer. */
+  /** @throws Error if the server does not answer */
   async askSample(): Promise<void> {
     await this.#ask(this.#network.samples[0]?.input ?? {});
   }
@@ -116,13 +119,13 @@ export class Server implements Target {
     const after = await this.#work();
     const added = (of: keyof typeof after) => after[of] - before[of];
     const perItem = (of: keyof typeof after) => (1e6 * added(of)) / done.answered;
-    // At its end a load closes every connection, which cancels what is under way.
+    // At the end of a load, wrk closes its connections, which cancels their predictions.
     const lost = Math.max(0, (added("failed") || 0) - options.connections);
     return {
       perSecond: done.perSecond,
       failed: done.failed + lost,
       ...(way === "wait" && { p50Ms: done.p50Ms, p99Ms: done.p99Ms }),
-      // Processor time is steadier than a rate on a machine that others use.
+      // On a shared machine, processor time varies less than the rate.
       details: {
         "µs of the main thread": perItem("jsSeconds") || Number.NaN,
         "µs of the engine process": perItem("engineSeconds"),
@@ -137,7 +140,7 @@ export class Server implements Target {
     rmSync(this.bodies, { force: true });
   }
 
-  /** What it has done so far; no numbers of servers that do not say it. */
+  /** Counters of the server so far; NaN for servers without such metrics. */
   async #work() {
     const response = await fetch(new URL("/metrics", this.url)).catch(() => undefined);
     const text = response?.ok ? await response.text() : "";
@@ -149,7 +152,7 @@ export class Server implements Target {
       batches: read("sconce_batch_size_count"),
       items: read("sconce_batch_size_sum"),
       failed: read('sconce_predictions_total{status="failed".*}'),
-      /** From a batch's dispatch to its rows, of all batches together. */
+      /** Total time of all batches, from dispatch to rows. */
       batchSeconds: read("sconce_batch_seconds_sum"),
       ...(await processorSeconds(this.child.pid)),
     };
@@ -163,8 +166,8 @@ function areClose(given: readonly number[], expected: readonly number[], toleran
 }
 
 /**
- * So far, of the main threads of a server's fronts, which run its JS, and of all threads of its engine process; no numbers where there is
- * none, or the system does not say (it does on Linux).
+ * Processor seconds so far: of the main threads of the fronts, which run JS, and of all threads of the engine process.
+ * NaN without such processes, and on systems other than Linux.
  */
 async function processorSeconds(pid: number): Promise<{ jsSeconds: number; engineSeconds: number }> {
   const seconds = (thread: string) => Number(readFileSync(`/proc/${thread}/schedstat`, "utf8").split(" ")[0]) / 1e9;

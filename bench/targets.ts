@@ -1,4 +1,4 @@
-/** What this program and an echo are started as; the raw loop is in raw.ts, other servers in peers/. */
+/** Starts sconce and the echo. raw.ts has the raw loop, peers/ has other servers. */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { compileExecutable } from "../src/package/executable/executable.ts";
@@ -11,22 +11,22 @@ import { folderOfAll, sconceCommand, storeEnv } from "./networks.ts";
 import { Server, type Start, sconceApi } from "./target.ts";
 
 export interface SconceOptions {
-  /** Of one forward pass. */
+  /** Threads of one forward pass. */
   readonly threads?: number;
   readonly device?: string;
   readonly flags?: readonly string[];
   readonly way?: Way;
-  /** Predictions in a file. */
+  /** Stores predictions in an SQLite file. */
   readonly inFile?: boolean;
-  /** Replicas on one Redis, of which the first is asked. */
+  /** Roles of replicas with one Redis; the first replica gets the requests. */
   readonly roles?: readonly ("front" | "worker" | "both")[];
-  /** What is started (default: `sconce serve` of the network). */
+  /** Command of the server; default: `sconce serve`. */
   readonly command?: (name: string) => Promise<readonly string[]> | readonly string[];
 }
 
 const onLoopback = ["--port", "0", "--host", "127.0.0.1"] as const;
 
-/** `sconce serve`, with one inference thread of the CPU unless told otherwise. */
+/** `sconce serve`, by default with one inference thread on the CPU. */
 export function sconce(options: SconceOptions = {}) {
   const { threads = 1, device = "cpu", flags = [], way = "wait", inFile = false, roles, command = serve } = options;
   return async (network: Parameters<Start>[0]): Promise<Server> => {
@@ -47,7 +47,7 @@ export function sconce(options: SconceOptions = {}) {
 
 const serve = (name: string) => [...sconceCommand, "serve", name];
 
-/** The same command line in one file with the model and libtorch. */
+/** sconce as one executable file with the model and libtorch. */
 export const executable = sconce({ command: async (name) => [await compiled(name)] });
 
 export async function compiled(name: string): Promise<string> {
@@ -58,14 +58,14 @@ export async function compiled(name: string): Promise<string> {
   return join(folder, name);
 }
 
-/** The same route without a record and a model. */
+/** An upper bound: the same route without record and model. */
 export const echo: Start = async (network) => {
   const child = new Child([process.execPath, join(import.meta.dir, "echo.ts"), network.folder, network.name]);
   const options = { title: "the echo", child, url: await listening(child), api: sconceApi, owned: child };
   return new Server({ ...network, samples: [] }, options);
 };
 
-/** The address that a process of this program says it listens on. */
+/** Resolves with the address that a sconce process prints. */
 export async function listening(child: Child): Promise<string> {
   const [, url = ""] = await child.heard(/Listening on (http\S+)/);
   return url;

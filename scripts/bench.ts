@@ -1,4 +1,7 @@
-/** The benchmark: ratios measured in one run, as a table. The exit code is 0 unless a case broke; missed goals do not count. */
+/**
+ * The benchmark: ratios measured in one run, as a table. The exit code is 0 unless a case failed; missed goals do not
+ * count.
+ */
 import { parseArgs } from "node:util";
 import { Canary } from "../bench/canary.ts";
 import { cases, casesNamed, groups } from "../bench/cases.ts";

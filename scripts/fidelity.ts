@@ -1,6 +1,6 @@
 /**
- * Compares programs that sconce runs with PyTorch: operators, random programs, architectures. The exit code is 0 when
- * no answer was wrong, and no network slower with packed layers.
+ * Compares sconce with PyTorch: operators, random programs, architectures. The exit code is 0 if no answer is wrong,
+ * and no network is slower with rearranged weights ("packed").
  */
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -22,7 +22,7 @@ const suites = {
 } as const;
 type Suite = keyof typeof suites;
 
-/** Pairs of an operator and a dtype, programs, networks. */
+/** Default counts: pairs of operator and dtype, programs, networks. */
 const counts: Readonly<Record<Suite, number>> = {
   operators: 10_000,
   programs: 2000,
@@ -80,7 +80,7 @@ function isSuite(name: string): name is Suite {
   return name in suites;
 }
 
-/** @returns whether no answer was wrong */
+/** @returns whether all answers are right */
 async function suite(name: Exclude<Suite, "packing">): Promise<boolean> {
   const began = performance.now();
   await using dir = await tempDir();
@@ -160,7 +160,7 @@ async function installed(list: string): Promise<string> {
   const python = readLibtorch()?.python?.command ?? "python3";
   const quiet = ["--quiet", "--no-deps", "--disable-pip-version-check"];
   await run([python, "-m", "pip", "install", ...quiet, "--target", folder, "-r", path], { verbose: false });
-  // Compiled for CUDA: they do not load beside a torch for the CPU, and no network here needs them.
+  // Files compiled for CUDA: they do not load with torch for CPUs, and no network needs them.
   for (const pattern of ["torchaudio/lib/*.so", "torchvision/*.so"]) {
     for await (const file of new Bun.Glob(pattern).scan(folder)) rmSync(join(folder, file));
   }

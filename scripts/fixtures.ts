@@ -16,7 +16,7 @@ import { fixtures } from "../test/helpers/weights.ts";
 import { line } from "./setup/report.ts";
 
 if (process.argv[2] === "libtorch") {
-  // Two at a time, which take about as long; compilers are most of it.
+  // Two at a time: compilers take most of the time.
   await Promise.all([
     fixtures(),
     inTurn([

@@ -11,7 +11,7 @@ export interface PackOptions {
   readonly isTried: boolean;
 }
 
-/** In order of need: the others contain the addons. */
+/** In order of dependency: later parts contain the addons. */
 const parts: Readonly<Record<string, () => Promise<{ pack(options: PackOptions): Promise<void> }>>> = {
   addons: () => import("./pack/addons.ts"),
   npm: () => import("./pack/npm.ts"),

@@ -30,7 +30,7 @@ export async function setup({ verbose = false, onDone = () => {} }: SetupOptions
     await withLock(async () => {
       await refuseIfToolsAreMissing(steps.filter((step) => !isDone(step)));
       for (const step of steps) {
-        // Checked again: another set-up may have done it meanwhile, and the step before may have changed its inputs.
+        // Checked again: another set-up may have finished the step, and the previous step may have changed its inputs.
         if (!isDone(step)) await perform(step, { verbose });
         onDone(step.name);
       }

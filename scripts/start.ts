@@ -20,7 +20,7 @@ if (process.exitCode === 0) {
 }
 
 async function showRequest(port: string): Promise<void> {
-  // There is no server after --help, and no known port with --port 0.
+  // `--help` starts no server, and with `--port 0` the port is unknown.
   const health = await fetch(`http://localhost:${port}/health/ready`).catch(() => undefined);
   if (!health?.ok) return;
   const input = JSON.stringify([{ image: smallestSample() }]);

@@ -33,8 +33,8 @@ interface Counts {
   skipped: number;
 }
 
-// node_modules does not exist yet, so scripts that import from it run as child processes. They use both cores: types and
-// style are checked during the download of libtorch, and fixtures are made during the compilation of the addon.
+// node_modules does not exist yet, so scripts that import from it run as child processes. Both cores are used: types
+// and style are checked during the download of libtorch, and fixtures are made while the addon compiles.
 const meanwhile: Record<string, Promise<number>> = {};
 await setup({
   onDone(step) {
@@ -54,7 +54,7 @@ if (tests.skipped > 0)
 console.log(`\n${passed} passed, ${failed} failed`);
 process.exitCode = failed === 0 ? 0 : 1;
 
-/** Runs a script beside this one, and shows what it says when it ends. @returns its exit code */
+/** Runs a script in parallel, and shows its output at its end. @returns its exit code */
 async function child(script: string, ...options: string[]): Promise<number> {
   const command = [process.execPath, "--no-install", join(import.meta.dir, script), ...options];
   const running = Bun.spawn(command, { cwd: root, stdin: "ignore", stdout: "inherit", stderr: "pipe" });
@@ -98,7 +98,7 @@ interface Run {
   readonly tests: number;
   readonly skipped: number;
   readonly failures: readonly Failure[];
-  /** A fault of the run itself. */
+  /** A fault of the run that is no failure of a test. */
   readonly problem: string | undefined;
 }
 
@@ -136,9 +136,8 @@ async function bunTest(options: string[], folder: string): Promise<Run> {
 }
 
 /**
- * Files run side by side, two more than there are cores, as many tests wait for processes and timers. Each worker loads its
- * modules once: what Bun does by default with `--parallel`, a fresh global for each file, would load the addon again and again
- * into one process.
+ * Files run in parallel, two more than cores, as many tests wait for processes and timers. Workers load modules once.
+ * Bun's default with `--parallel`, a fresh global for each file, would load the addon many times into one process.
  */
 function parallel(): string[] {
   return [`--parallel=${Math.min(4, availableParallelism() + 2)}`, "--no-isolate"];
@@ -157,7 +156,7 @@ function explain(
   return tests === 0 ? "no test ran" : undefined;
 }
 
-/** Name, place and message of each test that failed, from the JUnit report. */
+/** Name, place and message of each failed test, from the JUnit report. */
 function failuresIn(xml: string): Failure[] {
   const found: { file: string; name: string; message: string }[] = [];
   let file = "";
@@ -170,7 +169,7 @@ function failuresIn(xml: string): Failure[] {
       },
     })
     .on("failure", {
-      // Before its message, which a test that timed out does not have.
+      // The element precedes its message. A test that timed out has no message.
       element() {
         found.push({ file, name, message: "" });
       },
@@ -192,12 +191,12 @@ function plain(xml: string): string {
   );
 }
 
-/** From the totals of the JUnit report, which Bun writes when it gets to its end. */
+/** Totals of the JUnit report, which Bun writes at its end. */
 function totals(xml: string | undefined, options: string[]): Pick<Run, "tests" | "skipped"> {
   const element = xml?.match(/<testsuites [^>]*>/)?.[0] ?? "";
   const attribute = (name: string) => Number(element.match(new RegExp(` ${name}="(\\d+)"`))?.[1] ?? 0);
   const skipped = attribute("skipped");
-  // Bun reports the tests that a name pattern leaves out as skipped, too.
+  // Bun also reports tests that do not match the name pattern as skipped.
   const filtered = options.some((option) => option === "-t" || option.startsWith("--test-name-pattern"));
   return { tests: attribute("tests") - skipped, skipped: filtered ? 0 : skipped };
 }

@@ -1,9 +1,7 @@
-/** Requests that name a host: which names the server allows. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+/** Host names in requests: which names the server accepts. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { serveOptions } from "../src/server/config.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-
-setDefaultTimeout(120_000);
 
 let store: TestStore;
 let local: TestServer;
@@ -22,7 +20,7 @@ afterAll(async () => {
   await store[Symbol.asyncDispose]();
 });
 
-/** @returns the status and, of a problem, its code */
+/** @returns the status, and the code of a problem */
 async function ask(server: TestServer, host: string, path = "/", method = "GET") {
   const answer = await server.client.fetch(path, { method, headers: { Host: host } });
   const { type } = answer.status < 400 ? {} : ((await answer.json()) as { type?: string });

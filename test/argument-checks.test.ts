@@ -1,4 +1,6 @@
-/** Arguments that libtorch does not check fail the batch; they neither end the process nor read foreign memory. */
+/**
+ * Operator arguments that libtorch does not check fail the batch. They neither end the process nor read foreign memory.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { float32, type Tensor, tensor } from "../src/author/tensor.ts";

@@ -1,5 +1,5 @@
-/** What a model's own code does to the processes that it runs in, and what it can't. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+/** Effects of a model's own code on the server's processes. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
@@ -9,11 +9,10 @@ import { inRole, until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(120_000);
-
 /**
- * Never returns for -1, for -2 after an `await`, for -3 when the file GATE.hold is there. For -4 it holds the thread until
- * GATE.go is there, for 51 it awaits that file, and above 100 it ends the process.
+ * A hook for the tests. Input -1 never returns; -2 never returns after an `await`; -3 never returns if the file
+ * GATE.hold exists. -4 blocks the thread until the file GATE.go exists, 51 awaits that file. Inputs above 100 end the
+ * process.
  */
 const preprocess = `({ x }) => {
   const { existsSync, writeFileSync } = process.getBuiltinModule("node:fs");
@@ -49,13 +48,13 @@ afterAll(async () => {
 });
 
 const serve = (...args: string[]): RunningCli => serveWith("none", ...args);
-/** @param gate begins the paths of the files that hooks wait for */
+/** @param gate path prefix of the files that hooks wait for */
 const serveWith = (gate: string, ...args: string[]): RunningCli =>
   startCli(["serve", "stray", "--host", "127.0.0.1", "-p", "0", ...args], {
     env: { SCONCE_HOME: store.home, GATE: gate },
   });
 
-/** The end of a prediction, of a front that starts again meanwhile and cannot be asked then. */
+/** Waits for the end of a prediction. Retries while its front restarts and refuses connections. */
 async function endOf(client: Client, id: string): Promise<PredictionBody> {
   for (;;) {
     const ended = await client.end(id).catch(() => undefined);
@@ -64,7 +63,7 @@ async function endOf(client: Client, id: string): Promise<PredictionBody> {
   }
 }
 
-/** On a connection for this request alone. */
+/** Sends a GET on a new connection. */
 async function get(client: Client, path: string) {
   const response = await client.fetch(path, { headers: { Connection: "close" }, keepalive: false });
   return { status: response.status, body: await response.json() };
@@ -117,7 +116,7 @@ test.each([
   const client = await clientOf(server);
   const inputs = [{ x: 2 }, { x }, { x: 5 }];
   const id = `held-00000000000${-x}`;
-  // The client may send it again by itself.
+  // With keep-alive, the client could retry the request itself.
   await client.put(id, inputs, { Connection: "close" }).catch(() => {});
   await server.line("The front process was ended: it gave no answer for 1 s; starting it again");
   await server.line("The front process is ready again");
@@ -137,7 +136,7 @@ test("of several hooks under way the one that holds the front is found, and the 
   await writeFile(`${gate}.hold`, "");
   await server.line("starting it again");
   await writeFile(`${gate}.go`, "");
-  // The suspected inputs run one by one, and the guilty one ends the front once more.
+  // Inputs of a crashed process run one by one, and the bad input ends the front once more.
   const failed = await endOf(client, held.prediction_id);
   expect(failed.error_message).toContain("input 1: preprocess failed: it held its process for 1 s");
   expect(failed.partial_outputs).toEqual([{ y: 5 }, null, { y: 11 }]);

@@ -1,5 +1,5 @@
-/** Errors of an author's code name the line of the source that they come from, not of the bundle. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+/** Errors of an author's code name the line in the author's source, not in the bundle. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdir } from "node:fs/promises";
 import { runCommand } from "citty";
 import { messageWithLine } from "../src/base/author-line.ts";
@@ -9,8 +9,6 @@ import { loadModel } from "../src/package/code/load.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-setDefaultTimeout(60_000);
 
 let home: TempDir;
 const outerHome = process.env.SCONCE_HOME;
@@ -26,7 +24,7 @@ afterAll(async () => {
   await home[Symbol.asyncDispose]();
 });
 
-/** What a build says of a model whose helper.ts throws in its sixth line, and whose package throws in its second. */
+/** The error of a build whose helper.ts throws in its sixth line, and whose package throws in its second. */
 async function lineOf(change: Readonly<Record<string, string>>, end = ""): Promise<string> {
   await using dir = await tempDir();
   const imports =

@@ -1,5 +1,5 @@
 /** Messages for authors: a wrong name, a missing await, a missing file, a missing package. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { hookMessage } from "../src/author/hook-fault.ts";
@@ -9,8 +9,6 @@ import { mistakes } from "./helpers/exports.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
-
-setDefaultTimeout(120_000);
 
 let dir: TempDir;
 let weights: Fixtures;

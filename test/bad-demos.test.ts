@@ -1,5 +1,5 @@
-/** Demos that throw, never end or never stop writing, in a server process of its own: each harms nobody but itself. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Demos that throw, never end or never stop writing, in a separate server process: no other request suffers. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
@@ -8,10 +8,7 @@ import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole } from "./helpers/running.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
-
-/** 2 x + 1; what else the demo does is asked for with `act`. */
+/** A model for 2 x + 1; `act` chooses the fault of its demo. */
 const model = modelText({
   name: '"acts"',
   input: 'z.object({ x: z.number(), act: z.string().default("nothing") })',
@@ -78,7 +75,10 @@ afterAll(async () => {
   await dir[Symbol.asyncDispose]();
 });
 
-/** The end of a demo; a prediction and a demo that are under way at the same time end well, and so do those after it. */
+/**
+ * Runs a demo with a fault beside a prediction and a demo without one; both succeed, and later requests, too.
+ * @returns the end of the faulty demo
+ */
 async function act(name: string, headers: Record<string, string> = {}) {
   const [bad, prediction, demo] = await Promise.all([
     demos.predict([{ x: 1 }, { x: 2, act: name }], headers),
@@ -171,7 +171,7 @@ test("a server that ran all of these stops as always", async () => {
   expect(await server.exited).toBe(0);
 });
 
-/** The most memory that the front ever had; only Linux tells. */
+/** Peak memory of the front; only on Linux. */
 async function peakBytes(): Promise<number | undefined> {
   const [front = 0] = await inRole(server.pid, "front");
   const path = `/proc/${front}/status`;

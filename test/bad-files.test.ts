@@ -1,21 +1,18 @@
-/** What an input gets whose file cannot be had, or is not what the field takes: it fails alone, with a reason. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Inputs whose file is unreachable or has the wrong type: each fails alone, with a reason. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { fileURLToPath } from "node:url";
 import type { Client } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { rawServer } from "./helpers/raw-server.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
-
 const white = Bun.file(fileURLToPath(new URL("./models/picture/white.png", import.meta.url)));
 const huge = Bun.file(fileURLToPath(new URL("./data/media/huge.png", import.meta.url)));
 
 let store: TestStore;
-/** Fetches from loopback, as tests must. */
+/** Allows fetches from loopback. */
 let server: TestServer;
-/** Fetches as a server does that nobody told otherwise. */
+/** Refuses private addresses, as by default. */
 let strict: TestServer;
 let good: string;
 
@@ -32,7 +29,7 @@ afterAll(async () => {
   await store[Symbol.asyncDispose]();
 });
 
-/** Why the file of one input failed; the inputs around it, and the server, go on. */
+/** Runs an input with this file between two good inputs, which must succeed. @returns the reason of its failure */
 async function faultOf(image: string, client: Client = server.client): Promise<string> {
   const body = await client.predict([{ image: good }, { image }, { image: good }]);
   expect(body.status).toBe("failed");

@@ -1,12 +1,9 @@
-/** What a request with something wrong in it gets: the code, every fault by JSON pointer, and nothing else happens. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Invalid requests: each gets its code and a JSON pointer for every fault, without side effects. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { type Client, type PredictionBody, problemOf } from "./helpers/client.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
 import { sendRaw } from "./helpers/raw-client.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
 
 let store: TestStore;
 let server: TestServer;
@@ -25,7 +22,7 @@ afterAll(async () => {
   await store[Symbol.asyncDispose]();
 });
 
-/** Around every case one prediction is under way, and ends as if nothing had happened; so does the next one. */
+/** A prediction runs during every case and must succeed; so must a prediction afterwards. */
 beforeEach(async () => {
   gate = hold();
   neighbour = await client.create([{ x: 1, before: gate.url("a") }]);

@@ -1,5 +1,5 @@
-/** Models that cannot be built or served: one clear line on standard error, exit code 1, and nothing in the store. */
-import { afterAll, beforeAll, describe, expect, jest, setDefaultTimeout, test } from "bun:test";
+/** Models that fail to build or serve: one clear line on standard error, exit code 1, and an unchanged store. */
+import { afterAll, beforeAll, describe, expect, jest, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { truncate } from "node:fs/promises";
 import { runCommand } from "citty";
@@ -10,9 +10,6 @@ import { failureOf } from "./helpers/failure.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { storeWith } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
 
 let home: TempDir;
 const outerHome = process.env.SCONCE_HOME;
@@ -31,7 +28,7 @@ afterAll(async () => {
 
 type Mend = (path: string) => Promise<unknown>;
 
-/** What a build of this model.ts says; it builds nothing. */
+/** The error message of a build of this model.ts, which must fail. */
 async function refusalOf(text: string, mend: Mend = async () => {}): Promise<string> {
   await using dir = await tempDir();
   await writeModel(dir, text);
@@ -72,7 +69,7 @@ describe("code that never returns is named when its time is up:", () => {
     await writeModel(dir, modelText({ setup: "() => { globalThis.setupBegan(); return new Promise(() => {}); }" }));
     const lines: unknown[] = [];
     const { reporters } = log.options;
-    // On a terminal it would be no log line.
+    // JSON lines even on a terminal.
     configureLog({ level: "info", format: "json" });
     log.setReporters([{ log: ({ args }) => lines.push(...args) }]);
     jest.useFakeTimers();

@@ -1,4 +1,4 @@
-/** The bare root that tests of executables and images run programs in. */
+/** The minimal root file system in which tests run executables and images. */
 import { expect, test } from "bun:test";
 import { readFile } from "node:fs/promises";
 import { bareRoot, bareRootTest, systemLibraries } from "./helpers/bare-root.ts";

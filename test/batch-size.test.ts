@@ -1,5 +1,5 @@
-/** Batches larger than the weights were compiled for are refused before anything runs, and skipped by tune. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+/** `serve` refuses batches larger than the compiled size of the weights; `tune` skips them. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFile, readFile } from "node:fs/promises";
 import { openSession } from "../src/engine/native/binding.ts";
 import { cli } from "./helpers/cli.ts";
@@ -9,8 +9,6 @@ import { withSource } from "./helpers/rewritten-package.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { type Fixture, fixtures } from "./helpers/weights.ts";
-
-setDefaultTimeout(120_000);
 
 let dir: TempDir;
 let store: TestStore;

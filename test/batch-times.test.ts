@@ -1,11 +1,11 @@
-/** What is learned of a device's times: sizes that ran and that did not, noise, steps, and devices that change. */
+/** Estimates of batch times: measured and unmeasured sizes, noise, steps, and devices that change. */
 import { describe, expect, test } from "bun:test";
 import { BatchTimes } from "../src/engine/batch-times.ts";
 import { type Curve, seeded } from "./helpers/loads.ts";
 
 const sizesUpTo = (max: number) => Array.from({ length: max }, (_, i) => i + 1);
 
-/** Lets batches of random sizes run, with times that vary by a tenth either way. */
+/** Reports batches of random sizes whose times vary by 10 %. */
 function teach(
   times: BatchTimes,
   curve: Curve,
@@ -18,7 +18,7 @@ function teach(
   }
 }
 
-/** The largest error of the sizes, as a part of the true time. */
+/** Largest relative error of the estimates for the sizes. */
 function error(times: BatchTimes, curve: Curve, sizes: readonly number[]): number {
   return Math.max(...sizes.map((size) => Math.abs(times.ms(size) / curve(size) - 1)));
 }

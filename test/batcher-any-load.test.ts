@@ -1,9 +1,9 @@
-/** What the batching rule keeps whatever the load is. */
+/** Invariants of the batching rule under random loads. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { type Item, type SimulatedRunner, Simulation } from "./helpers/simulation.ts";
 
-/** Loads of any kind: when items of which prediction and shape become ready. */
+/** Random loads: times, predictions and shapes of items. */
 const arrivals = fc.array(
   fc.record({
     atMs: fc.integer({ min: 0, max: 200 }),
@@ -15,7 +15,7 @@ const arrivals = fc.array(
   }),
   { maxLength: 30 },
 );
-/** The same, in which some items were running when a process died. */
+/** The same loads, with items that were running when an engine process died. */
 const suspects = arrivals.chain((load) =>
   fc
     .array(fc.boolean(), { minLength: load.length, maxLength: load.length })
@@ -108,17 +108,18 @@ test("without a delay no runner is idle while items are ready", async () => {
   await fc.assert(
     fc.asyncProperty(settings, arrivals, async (options, load) => {
       const { simulation, items } = await play({ ...options, maxQueueDelayMs: 0 }, load);
-      // Lanes that fail wait a little for others, which may come again.
+      // Lanes with failed batches wait briefly for their next items.
       const failing = new Set(items.filter(({ isBad }) => isBad).map(({ lane }) => lane));
       const good = items.filter(({ lane }) => !failing.has(lane));
-      // An item of a batch that failed begins again with its half: what counts is its first begin.
+      // An item of a failed batch runs again in a half; its first begin counts.
       const begins = simulation.batches
         .toReversed()
         .flatMap((batch) => batch.items.map(({ id }) => [id, batch.startedAtMs] as const));
       const startedAtMs = new Map(begins);
       for (const runner of simulation.runners) {
         for (const [fromMs, untilMs] of idleTimes(runner)) {
-          // Ready before or within the idle time, and begun only after it: that runner should have taken it.
+          // Items that were ready before or during the idle time, but began after it: the idle runner should have run
+          // them.
           const shutOut = good.filter(
             ({ id, readyAtMs }) =>
               Math.max(readyAtMs, fromMs) < untilMs && (startedAtMs.get(id) ?? 0) > Math.max(readyAtMs, fromMs),
@@ -144,7 +145,7 @@ test("with a delay no item waits longer than that while a runner is free", async
   );
 });
 
-/** The spans in which a runner had nothing to do. */
+/** Periods in which a runner was idle. */
 function idleTimes({ batches }: SimulatedRunner): [number, number][] {
   const ends = [0, ...batches.map(({ endedAtMs }) => endedAtMs)];
   const starts = [...batches.map(({ startedAtMs }) => startedAtMs), Infinity];

@@ -1,4 +1,4 @@
-/** What the batching rule does with batches that fail, and with items that may end the process. */
+/** How the batching rule handles failed batches, and items that may end the process. */
 import { describe, expect, test } from "bun:test";
 import { QueueDelay } from "../src/engine/batch-policy.ts";
 import { Batcher } from "../src/engine/batcher.ts";
@@ -15,7 +15,7 @@ test("a batch that fails is halved until the bad item fails alone", async () => 
   await simulation.clock.drain();
   expect(simulation.lost).toEqual([bad?.id ?? -1]);
   expect(simulation.done.length).toBe(7);
-  // The batch of seven, then halves down to the bad one: no more than two runs for each halving.
+  // The batch of seven, then halves down to the bad item: at most two runs for each halving.
   expect(simulation.batches.length).toBeLessThanOrEqual(2 + 2 * 3);
 });
 
@@ -42,10 +42,10 @@ test("of a batch of many predictions the bad one is found in log2 runs, and the 
   await simulation.clock.drain();
   expect(simulation.lost).toEqual(items.filter(({ isBad }) => isBad).map(({ id }) => id));
   expect(simulation.done.length).toBe(64);
-  // The first item, the whole, four halvings among predictions and two within one.
+  // One run for the first item, one for the batch, four halvings between predictions and two within one.
   expect(simulation.batches.length).toBe(2 + 2 * 4 + 2 * 2);
   const parts = simulation.batches.slice(2, 2 + 2 * 4).map((batch) => batch.items);
-  // Among predictions every part has all four items of each.
+  // A split between predictions keeps all four items of each together.
   for (const part of parts) expect(part.length).toBe(4 * new Set(part.map(({ lane }) => lane)).size);
 });
 
@@ -53,7 +53,7 @@ test("items of a great many predictions that fail come to their ends one after t
   const simulation = new Simulation({ maxBatchSize: 16 });
   for (let i = 0; i < 400; i++) simulation.add({}, 4, { isBad: true });
   await simulation.clock.advanceTo(2000);
-  // A batch of so many predictions takes 31 runs until each of its items is alone, and two batches are parted at a time.
+  // Halving such a batch down to single items takes 31 runs, and two batches are halved at a time.
   expect(simulation.batches.length).toBeLessThanOrEqual(202);
   expect(simulation.lost.length).toBeGreaterThan(200 * (16 / 31) - 2 * 16);
 });
@@ -70,7 +70,7 @@ test("predictions that fail go last, with others' turns between, and come to the
   const isLate = simulation.batches.map(({ items }) => items.length < 8 && items.every(({ isBad }) => isBad));
   const lateAt = isLate.flatMap((late, i) => (late ? [i] : []));
   const lastGood = simulation.batches.findLastIndex(({ items }) => items.some(({ isBad }) => !isBad));
-  // Until it is known which predictions fail, their batches are parted at once: that is a matter of a few runs.
+  // Before the failing predictions are known, their batches split at once, which takes a few runs.
   const gaps = lateAt.slice(1).map((at, i) => at - (lateAt[i] ?? 0));
   expect(
     gaps
@@ -100,7 +100,7 @@ test("halves of a batch that failed count as waiting until they run", async () =
   simulation.batcher.pump();
   expect(simulation.batcher.length).toBe(0);
   await simulation.clock.advanceTo(10);
-  // The first half, of one item, runs; the second waits for the runner.
+  // The first half, one item, runs; the second half waits for the runner.
   expect(simulation.batcher.length).toBe(2);
   await simulation.clock.drain();
   expect(simulation.batcher.length).toBe(0);
@@ -116,7 +116,7 @@ describe("an item that was running when a process died", () => {
     simulation.add({}, 16);
     await simulation.clock.drain();
     const begins = simulation.batches.map(({ items, startedAtMs }) => [startedAtMs, items.length]);
-    // Two runners run one batch each and have been given another.
+    // Each of the two runners runs one batch and has the next.
     expect(begins.slice(0, 8)).toEqual([
       [0, 4],
       [0, 4],

@@ -80,7 +80,7 @@ test.each([4, 7, 9])("a runner is not idle though the loop turns only every %d m
   const idle = simulation.batches.map(
     ({ startedAtMs }, i) => startedAtMs - (simulation.batches[i - 1]?.endedAtMs ?? 0),
   );
-  // What the first ones show is known for those that follow.
+  // The first items teach the policy; later items profit.
   expect(idle.slice(10).filter((ms) => ms > 0)).toEqual([]);
 });
 

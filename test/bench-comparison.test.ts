@@ -10,7 +10,7 @@ class Deaf extends Canary {
 const network = async () => ({ name: "net", folder: "", requests: [], inputs: [], samples: [] });
 let turns: string[] = [];
 
-/** Something whose rate and median grow by one every turn. */
+/** A target whose rate and median grow by one every turn. */
 function counting(title: string, { failed = 0 } = {}): Comparison["measured"] {
   return async () => {
     let count = 0;

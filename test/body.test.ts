@@ -1,4 +1,4 @@
-/** Texts of answers that were waited for arrive whole, however long they are, and in few pieces. */
+/** Delayed answers arrive completely and in few TCP segments, at any length. */
 import { dlopen, ptr } from "bun:ffi";
 import { afterAll, expect, test } from "bun:test";
 import { bodyOf } from "../src/server/http/large-answers.ts";
@@ -25,7 +25,7 @@ test.each(["n", "語"])("texts of %s around the lengths at which they are sent i
   }
 });
 
-// Elsewhere the system does not say how many came.
+// Other systems do not count segments.
 test.skipIf(process.platform !== "linux").each([1000, 20_000, 60_000])(
   "an answer of %d bytes comes in a few segments, not in one for each part of its head (on Linux, which counts them)",
   async (length) => {
@@ -33,7 +33,7 @@ test.skipIf(process.platform !== "linux").each([1000, 20_000, 60_000])(
   },
 );
 
-/** How many segments with data the server sends in answer to a request, after which it closes the connection. */
+/** Number of TCP segments with data in the answer to a request that closes the connection. */
 async function segmentsOf(request: string): Promise<number> {
   const libc = dlopen("libc.so.6", {
     socket: { args: ["int", "int", "int"], returns: "int" },
@@ -53,9 +53,9 @@ async function segmentsOf(request: string): Promise<number> {
     const bytes = new TextEncoder().encode(request);
     expect(Number(send(descriptor, ptr(bytes), bytes.length, 0))).toBe(bytes.length);
     const buffer = new Uint8Array(100_000);
-    // Its end is a read of nothing; until then there may be nothing to read yet.
+    // A read of 0 bytes is the end; without data the read fails, and is repeated.
     while (Number(recv(descriptor, ptr(buffer), buffer.length, MSG_DONTWAIT)) !== 0) await new Promise(setImmediate);
-    // Of struct tcp_info in linux/tcp.h.
+    // struct tcp_info in linux/tcp.h
     const [info, size] = [new Uint32Array(64), Uint32Array.of(256)];
     expect(getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, ptr(info), ptr(size))).toBe(0);
     const DATA_SEGS_IN = 152 / 4;

@@ -1,5 +1,5 @@
-/** Replicas with a bucket: large bodies and outcomes lie there, and file outputs may be links. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Replicas with a bucket: it stores large bodies and outcomes, and file outputs may be links. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { ServeConfig } from "../src/server/config.ts";
 import { boxModel } from "./helpers/box-model.ts";
 import { hasBucket, startBucket, type TestBucket } from "./helpers/bucket.ts";
@@ -10,9 +10,7 @@ import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(30_000);
-
-/** A text of more than 1 MB, as the model's input and its output have it. */
+/** A text of more than 1 MB, for input and output. */
 const large = "many words ".repeat(150_000);
 const dataUri = (text: string) => `data:text/plain;base64,${Buffer.from(text).toString("base64")}`;
 const applied = "preference-applied";
@@ -43,7 +41,7 @@ describe.skipIf(!hasRedis || !hasBucket)("replicas with a bucket (with redis-ser
     await Promise.all([source, redis, bucket, store].map((each) => each?.[Symbol.asyncDispose]()));
   });
 
-  /** What is in the bucket once everything that was begun has been done. */
+  /** Resolves with the bucket's keys once `isRight` accepts them. */
   const keysUntil = async (isRight: (keys: readonly string[]) => boolean): Promise<string[]> => {
     for (let tries = 0; ; tries++) {
       const keys = (await bucket?.keys()) ?? [];

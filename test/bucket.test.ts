@@ -1,4 +1,4 @@
-/** A bucket with large values: what it keeps, for how long, and what it says when it cannot. */
+/** Large values in a bucket: storage, expiry, and errors. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { Bucket } from "../src/server/queue/bucket.ts";
@@ -107,7 +107,7 @@ describe.skipIf(!hasBucket)(`a bucket (with rclone${hasBucket ? "" : ": not here
       const values = (lifetimeS: number) => new BucketValues({ bucket, redis: redis.client, key: "large", lifetimeS });
       using short = values(-1);
       using long = values(60);
-      // The first makes the folder: rclone loses files of those that are made by several requests at once.
+      // Creates the folder first: rclone loses files whose folder is created by several requests at once.
       await short.put("short/first", bytes);
       await Promise.all(Array.from({ length: 120 }, (_, i) => short.put(`short/${i}`, bytes)));
       await long.put("long", bytes);

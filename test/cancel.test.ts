@@ -1,14 +1,11 @@
-/** Cancelling a prediction before, while and after it runs, by asking for it and by leaving. */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Cancels a prediction before, during and after its run, by request and by closing the connection. */
+import { describe, expect, test } from "bun:test";
 import { hold } from "./helpers/hold.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
 
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
-
 const server = new SharedServer(["lab"], "lab");
 
-/** Enough to be seen running, and to be cancelled, before it ends. */
+/** Enough steps to observe and cancel a running prediction. */
 const longSteps = 1000;
 
 describe("cancelling", () => {
@@ -30,7 +27,7 @@ describe("cancelling", () => {
     const canceled = await server.client.cancel(id);
     expect(canceled).toMatchObject({ status: "failed", error_message: "Canceled" });
     expect(canceled).toHaveProperty("started_at");
-    // What comes after it in line ends after its batch has.
+    // A later prediction ends after the batch of the earlier one.
     await server.client.predict([{ x: 2 }]);
     expect(await server.client.read(id)).toEqual(canceled);
   });
@@ -53,7 +50,7 @@ describe("cancelling", () => {
     const { prediction_id: id } = await server.client.create([{ x: 1 }, { x: 2, before: gate.url("a") }]);
     await gate.arrived("a");
     await server.client.until(id, ({ status }) => status === "running");
-    // Its batch has run by the time that another one has.
+    // When this prediction has ended, the previous batch has ended, too.
     await server.client.predict([{ x: 3 }]);
     expect((await server.client.cancel(id)).partial_outputs).toEqual([expect.objectContaining({ y: 3 }), null]);
   });
@@ -79,7 +76,7 @@ describe("cancelling", () => {
   test("leaves neighbours in the same batch untouched", async () => {
     const blocker = await server.client.create([{ x: 0, steps: longSteps }]);
     await server.client.until(blocker.prediction_id, ({ status }) => status === "running");
-    // Both wait for the same next batch.
+    // Both predictions wait for the same batch.
     const [first, second] = await Promise.all([
       server.client.create([{ x: 1, steps: 100 }]),
       server.client.create([{ x: 2 }, { x: 3 }]),

@@ -1,5 +1,5 @@
-/** `sconce check`: what it finds in an export, the line that mends it, and what it measures. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, spyOn, test } from "bun:test";
+/** `sconce check`: the export mistakes that it finds, the Python fix that it prints, and its measurements. */
+import { afterAll, beforeAll, expect, spyOn, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runCommand } from "citty";
@@ -9,8 +9,6 @@ import { modelText, writeModel } from "./helpers/model-text.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 
-setDefaultTimeout(120_000);
-
 let weights: Fixtures;
 let dir: TempDir;
 beforeAll(async () => {
@@ -19,7 +17,7 @@ beforeAll(async () => {
 }, 600_000);
 afterAll(() => dir[Symbol.asyncDispose]());
 
-/** What check prints of a model of four numbers with these weights, and its exit code. */
+/** Output and exit code of `check` for a model of four numbers with these weights. */
 async function checked(file: string, change: Record<string, string> = {}, flags: readonly string[] = []) {
   const text = modelText({
     tensors: "{ inputs: { x: float32(4) }, outputs: { y: float32(4) } }",

@@ -1,5 +1,5 @@
 /** `sconce dev` serves a folder and reloads it after changes. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
@@ -9,19 +9,17 @@ import { inRole, until } from "./helpers/running.ts";
 import { modelFolder } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(120_000);
-
 let dir: TempDir;
 let dev: RunningCli;
 let url: string;
 
-/** What the model gives for 1, in its words and in those of a file beside its folder. */
+/** A model whose output has `text` and the text of a file outside its folder. */
 const giving = (text: string, more = "") =>
   `import { greeting } from "../shared/greeting.ts";${more}\n${modelText({ output: "z.object({ y: z.string() })", postprocess: `({ y }) => ({ y: greeting + " ${text} " + y.data[0] })` })}`;
 
 const save = (text: string) => Bun.write(dir.join("model", "model.ts"), text);
 
-/** The first line with this part that follows on a change. */
+/** Changes a file. Resolves with the next log line that contains `part`. */
 async function next(part: string, change: () => Promise<unknown>): Promise<string> {
   const { length } = dev.lines;
   await change();
@@ -35,7 +33,7 @@ const ask = () =>
     method: "POST",
     headers: { "Content-Type": "application/json", Prefer: "wait" },
     body: '[{"x": 1}]',
-    // Each asks for a connection of its own.
+    // A new connection for each request.
     keepalive: false,
   });
 
@@ -106,7 +104,7 @@ test("keeps the last working weights after an error, and serves later weights th
   const line = await next("ERROR", () => Bun.write(weights, "no weights"));
   expect(line).toContain("the last working version is still served");
   await next("Reloaded", () => copyFile(join(modelFolder("lab"), "lab.pt"), weights));
-  // The previous front has ended and removed its files.
+  // The old front has ended and removed its files.
   await until(async () => (await inRole(dev.pid, "front")).length === 1);
   expect(await predicted()).toBe("bye first 3");
 });

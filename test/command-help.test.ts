@@ -2,7 +2,7 @@
  * Help, compared with `snapshots/help-*.txt`, and docs/cli.md; `UPDATE_HELP=1 bun test test/command-help.test.ts` updates
  * both.
  */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "../src/author/z.ts";
@@ -14,8 +14,6 @@ import { commonOptions } from "../src/server/config.ts";
 import { cli } from "./helpers/cli.ts";
 import { cliPage } from "./helpers/cli-page.ts";
 import { cliOnTerminal } from "./helpers/interactive-cli.ts";
-
-setDefaultTimeout(120_000);
 
 const names = Object.keys(commands);
 const loaded = await Promise.all(

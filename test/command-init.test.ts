@@ -1,5 +1,5 @@
 /** `init` writes a folder that type-checks, builds, predicts and serves unchanged. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { cp, mkdir, readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { checkTypes } from "../src/cli/commands/check/type-check.ts";
@@ -8,9 +8,6 @@ import { cli } from "./helpers/cli.ts";
 import { storeWith } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
-
-// The compiler reads all that the types refer to.
-setDefaultTimeout(120_000);
 
 const root = resolve(import.meta.dir, "..");
 const files = [".gitignore", ".sconce", "README.md", "export.py", "model.pt2", "model.ts", "tsconfig.json"];

@@ -1,5 +1,5 @@
-/** The command line: accepted and refused calls, and their output. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** The command line: valid and invalid calls, and their output. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { cp } from "node:fs/promises";
 import { runCommand } from "citty";
 import { version } from "../package.json";
@@ -12,9 +12,6 @@ import { failureOf } from "./helpers/failure.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
 
 let store: TestStore;
 

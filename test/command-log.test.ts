@@ -1,12 +1,10 @@
 /** The log of commands: JSON lines for programs, colours on terminals only, progress of long copies. */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { Progress } from "../src/base/progress.ts";
 import { cli } from "./helpers/cli.ts";
 import { cliOnTerminal } from "./helpers/interactive-cli.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
-
-setDefaultTimeout(120_000);
 
 const entry = (level: string, message: unknown) => ({
   time: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
@@ -62,7 +60,7 @@ describe("log lines", () => {
 describe("the progress of a copy", () => {
   const total = 4 * 2 ** 20;
 
-  /** Steps of a copy, each with its time in milliseconds, and all that was written. */
+  /** Output of a copy in steps, each with its time in milliseconds and the bytes written so far. */
   function copy(steps: readonly (readonly [number, number])[], { isTTY = false, isJson = false } = {}): string[] {
     const written: string[] = [];
     let now = 0;

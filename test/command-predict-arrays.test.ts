@@ -1,13 +1,11 @@
-/** `predict`: array fields as lists, data URIs and files, NumPy's among them. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** `predict`: array fields as lists, data URIs and files, including NumPy files. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { predict as command } from "../src/cli/commands/predict.ts";
 import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-setDefaultTimeout(120_000);
 
 let dir: TempDir;
 let store: TestStore;
@@ -24,7 +22,7 @@ const fields = `z.object({
 beforeAll(async () => {
   dir = await tempDir();
   await using source = await tempDir();
-  // What it is given comes back, so that every test sees what became of its fields.
+  // A model that returns its input, so that tests see how fields were read.
   const mirror = modelText({
     name: '"mirror"',
     input: fields,
@@ -82,7 +80,7 @@ interface Parts {
   readonly version?: number;
 }
 
-/** A NumPy file as numpy.lib.format writes it. */
+/** A NumPy file in the format of numpy.lib.format. */
 function npy({ descr, shape, data, order = "False", version = 1 }: Parts): Uint8Array {
   const header = `{'descr': ${descr}, 'fortran_order': ${order}, 'shape': ${shape}, }\n`;
   const length = Buffer.alloc(version === 1 ? 2 : 4);

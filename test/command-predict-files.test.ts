@@ -1,5 +1,5 @@
 /** `predict`: files of the output, and demo predictions. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { predict as command } from "../src/cli/commands/predict.ts";
 import { boxModel } from "./helpers/box-model.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
@@ -9,8 +9,6 @@ import { cliOnTerminal } from "./helpers/interactive-cli.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-setDefaultTimeout(120_000);
 
 let dir: TempDir;
 let store: TestStore;
@@ -99,7 +97,7 @@ test("-o FILE.json saves an output without files, or a field of it; FILE.npy an 
   expect(new BigInt64Array(counts?.slice(128).buffer ?? new ArrayBuffer())).toEqual(BigInt64Array.of(1n, 2n));
 });
 
-/** Of a NumPy file of version 1.0 whose elements begin at byte 128. */
+/** Header of a NumPy file of version 1.0 whose elements begin at byte 128. */
 function headerOf(bytes: Uint8Array = new Uint8Array()): string {
   expect([...bytes.subarray(0, 10)]).toEqual([0x93, ...Buffer.from("NUMPY"), 1, 0, 118, 0]);
   return Buffer.from(bytes.subarray(10, 128)).toString().trimEnd();

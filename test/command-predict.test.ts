@@ -1,5 +1,5 @@
-/** `predict`: one prediction without a server; how values are read, what is refused. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** `predict`: one prediction without a server; how it reads values, and what it refuses. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { predict as command } from "../src/cli/commands/predict.ts";
 import { boxModel } from "./helpers/box-model.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
@@ -9,9 +9,6 @@ import { cliOnTerminal, cliWithInput } from "./helpers/interactive-cli.ts";
 import { writeModel } from "./helpers/model-text.ts";
 import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-// Commands load libtorch, and share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
 
 let dir: TempDir;
 let store: TestStore;
@@ -37,7 +34,7 @@ const predict = (...args: string[]): Promise<CliResult> => cli(["predict", ...ar
 
 const here = (...args: string[]) => commandHere(command, args, { home: store.home, cwd: dir.path });
 
-/** What the model box was given. */
+/** The input that the model received. */
 async function seen(...fields: string[]): Promise<unknown> {
   return JSON.parse(await here("box", ...fields)).seen;
 }

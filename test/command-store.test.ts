@@ -1,12 +1,10 @@
 /** `tag`, `rm` and `inspect`: commands on the store. */
-import { afterEach, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { rm } from "node:fs/promises";
 import { ModelStore, type ModelSummary, type PutResult } from "../src/package/store/store.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-setDefaultTimeout(120_000);
 
 let home: TempDir;
 let store: ModelStore;

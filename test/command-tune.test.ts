@@ -1,5 +1,5 @@
 /** `sconce tune` on a real model. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { peekOptions } from "../src/cli/command-line/command.ts";
 import { serveOptions } from "../src/server/config.ts";
@@ -7,8 +7,6 @@ import { cli } from "./helpers/cli.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
-
-setDefaultTimeout(120_000);
 
 const freeSizes = '{ inputs: { x: float32("n"), steps: int64() }, outputs: { y: float32("n"), together: int64() } }';
 

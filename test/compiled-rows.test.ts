@@ -1,4 +1,4 @@
-/** A program with a free batch is compiled for any number of rows, however few its example has. */
+/** A program with a dynamic batch dimension compiles for any number of rows, even if its example has few. */
 import { expect, test } from "bun:test";
 import { dirname, join } from "node:path";
 import { ModelStore } from "../src/package/store/store.ts";
@@ -11,7 +11,7 @@ test("a program whose example has two rows is compiled for batches of 32", async
   await using dir = await tempDir();
   const env = {
     SCONCE_HOME: dir.path,
-    // Kept for the next run, as compiling takes long.
+    // Kept for later runs: compiling takes long.
     SCONCE_CACHE_DIR: join(dirname(folder), "few-rows-cache"),
     AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
     TORCHINDUCTOR_VEC_ISA_OK: "1",

@@ -1,10 +1,8 @@
 /** Shell completions, tested in the shells themselves. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { chmod } from "node:fs/promises";
 import { cli } from "./helpers/cli.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-setDefaultTimeout(120_000);
 
 const shells = ["bash", "zsh", "fish"] as const;
 let dir: TempDir;
@@ -12,7 +10,7 @@ let dir: TempDir;
 beforeAll(async () => {
   dir = await tempDir();
   for (const shell of shells) await Bun.write(dir.join(shell), (await cli(["completions", shell])).stdout);
-  // Stands for `sconce models`, which takes longer to start.
+  // A fast replacement for `sconce models`.
   await Bun.write(
     dir.join("sconce"),
     "#!/bin/sh\nprintf 'REPOSITORY   TAGS\\ndigits   latest\\nteam/upscale   v1\\n'\n",
@@ -22,7 +20,7 @@ beforeAll(async () => {
 
 afterAll(() => dir[Symbol.asyncDispose]());
 
-/** Completions of bash for the last word. */
+/** The completions that bash offers for the last word. */
 async function offered(...words: string[]): Promise<string[]> {
   const script = `. "$0"; COMP_WORDS=(sconce "$@"); COMP_CWORD=$#; _sconce; printf '%s\\n' "\${COMPREPLY[@]}"`;
   const env = { ...process.env, PATH: `${dir.path}:${process.env.PATH}` };

@@ -1,4 +1,6 @@
-/** Recursive schemas in /openapi.json: a reference means the whole document there, not the schema it came from. */
+/**
+ * Recursive schemas in /openapi.json: their references are relative to the whole document, not to the original schema.
+ */
 import { describe, expect, test } from "bun:test";
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { wireSchema } from "../src/author/wire-schema.ts";
@@ -32,7 +34,7 @@ function isObject(value: unknown): value is JsonSchema {
   return typeof value === "object" && value !== null;
 }
 
-/** What a reference leads to in its document. */
+/** The schema that a reference of the document points to. */
 function at(root: unknown, reference: string): unknown {
   const parts = reference.slice(1).split("/").slice(1);
   return parts

@@ -1,13 +1,11 @@
-/** Bodies that come compressed. */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Compressed request bodies. */
+import { describe, expect, test } from "bun:test";
 import * as zlib from "node:zlib";
 import { readBody, Uploads } from "../src/server/http/body-reader.ts";
 import { DECODER_BYTES } from "../src/server/http/decoded-body.ts";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { type PredictionBody, problemOf } from "./helpers/client.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
-
-setDefaultTimeout(120_000);
 
 const encodings: [string, (bytes: Uint8Array) => Uint8Array<ArrayBuffer>][] = [
   ["gzip", zlib.gzipSync],

@@ -1,13 +1,10 @@
-/** Connections that fall silent: they are closed in the end, and hold a server that stops up for a moment only. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Silent connections: the server closes them eventually, and stops quickly in spite of them. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { startCli } from "./helpers/cli.ts";
 import { hold } from "./helpers/hold.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
-
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
 
 let store: TestStore;
 
@@ -17,12 +14,12 @@ beforeAll(async () => {
 
 afterAll(() => store[Symbol.asyncDispose]());
 
-/** A connection of which a test sees each byte. */
+/** A raw connection; tests see each byte. */
 interface Wire extends Disposable {
   write(text: string): void;
-  /** Resolves once this has been received. */
+  /** Resolves once the text was received. */
   received(part: string): Promise<void>;
-  /** All that was received; resolves when the server has closed the connection. */
+  /** Everything received; resolves when the server closes the connection. */
   readonly closed: Promise<string>;
 }
 
@@ -81,7 +78,7 @@ test("a connection whose answer is waited for is not closed, be it GET or HEAD",
     return one;
   });
   await server.client.read(id);
-  // Silent for less long than they are, once it was answered.
+  // This connection has an answered request, so its silence is shorter.
   const silent = wires.use(wire(server.url));
   silent.write("GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
   await silent.closed;

@@ -1,9 +1,7 @@
-/** Scripts of other origins' pages: which may read answers. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+/** Cross-origin requests: which pages may read answers. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { serveOptions } from "../src/server/config.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-
-setDefaultTimeout(120_000);
 
 let store: TestStore;
 const servers: TestServer[] = [];

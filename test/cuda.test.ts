@@ -1,6 +1,6 @@
 /**
- * A GPU gives what the CPU gives, with batches under way together. Skipped where there is none; `test/fake-cuda.test.ts` runs the same on
- * devices that are made of memory, with SCONCE_TEST_CUDA naming their library.
+ * A GPU gives the same outputs as the CPU, with overlapping batches. Skipped without a GPU. `test/fake-cuda.test.ts`
+ * runs the same tests on simulated devices, with the path of their library in SCONCE_TEST_CUDA.
  */
 import { dlopen } from "bun:ffi";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
@@ -195,7 +195,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
       expect((await after)[0]?.data).toEqual(Float32Array.of(-1, -1, -1, -1));
     });
 
-    // A GPU that has failed in this way does nothing more for the process.
+    // After this failure, CUDA refuses all further work of the process.
     test.skipIf(fake === undefined)("when its failure shows only while its outputs are awaited", async () => {
       const opened = await session(weights.path("keeps.pt"));
       const [before, failed, after] = [1, -333, 3].map((value) => opened.run(pair(value)));
@@ -217,7 +217,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
     );
     await opened.dispose();
     const told = await Promise.all(ends);
-    expect(told).toEqual(told.toSorted()); // "ran" sorts before "session_closed"
+    expect(told).toEqual(told.toSorted()); // "ran" sorts before "session_closed".
     expect(new Set(told).difference(new Set(["ran", "session_closed"])).size).toBe(0);
   });
 
@@ -235,7 +235,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
   });
 });
 
-/** A GPU adds in another order, and rounds the products of a convolution to 10 bits. */
+/** A GPU sums in another order, and rounds the products of a convolution to 10 bits. */
 function expectClose(given: readonly Tensor[], expected: readonly Tensor[]): void {
   expect(given.map(({ dtype, shape }) => ({ dtype, shape: [...shape] }))).toEqual(
     expected.map(({ dtype, shape }) => ({ dtype, shape: [...shape] })),

@@ -1,4 +1,4 @@
-/** Time limits of many predictions on one timer, and the headers that clients ask for time with. */
+/** Time limits of many predictions with one timer, and the request headers that set them. */
 import { afterEach, beforeEach, describe, expect, jest, test } from "bun:test";
 import type { InRing } from "../src/base/collections/ring.ts";
 import { cancelAfterMsOf, waitMsOf } from "../src/server/http/request-headers.ts";

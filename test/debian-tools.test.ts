@@ -1,10 +1,8 @@
-/** The tools that tests take from Debian's packages, here from a package source of two packages made for it. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** The Debian packages that tests download, here from a local package source with two packages. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdir, readdir, stat } from "node:fs/promises";
 import { debianTool, fetchDebianTools } from "./helpers/debian-tools.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-setDefaultTimeout(120_000);
 
 const lacking = ["apt-get", "dpkg", "dpkg-deb"].filter((name) => Bun.which(name) === null);
 
@@ -32,7 +30,7 @@ describe.skipIf(lacking.length > 0)(
 
     afterAll(() => dir[Symbol.asyncDispose]());
 
-    /** Makes a package with one file, and gives its entry for the list of the source. */
+    /** Creates a package with one file. @returns its entry for the index of the source */
     async function pack(name: string, fields: { depends?: string }, path: string, content: string): Promise<string> {
       const control = [
         `Package: ${name}`,
@@ -57,14 +55,14 @@ describe.skipIf(lacking.length > 0)(
       apt: [
         ...["-o", `Dir::Etc::sourcelist=${dir.join("sources.list")}`],
         ...["-o", "Dir::Etc::sourceparts=-"],
-        // Nothing is installed.
+        // A status file without installed packages.
         ...["-o", `Dir::State::status=${dir.join("status")}`],
       ],
     });
 
     test("are unpacked with the libraries that they need, into one folder, and only once", async () => {
       const at = options("home");
-      // As a fetching that was killed leaves it.
+      // The state after a killed download.
       await Bun.write(dir.join("home/unfinished/unpacked/sconce-greeter/usr/bin/sconce-greeter"), "half");
       expect(debianTool("sconce-greeter", at)).toBeUndefined();
       expect(await fetchDebianTools(["sconce-greeter"], at)).toBeUndefined();

@@ -1,4 +1,4 @@
-/** Declared outputs that could not be sent, and names: refused when the model is declared, with the field and the fix. */
+/** Invalid names and outputs: `defineModel` refuses them, and names the field and the fix. */
 import { describe, expect, test } from "bun:test";
 import { checkDeclaration } from "../src/author/declaration-check.ts";
 import { image } from "../src/author/fields.ts";

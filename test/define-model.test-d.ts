@@ -1,7 +1,7 @@
-/** What must compile in an author's editor, and what must not. Checked by `tsc -p .`; never run. */
+/** Types of `defineModel`: code that must compile, and code that must not. Checked by `tsc -p .`; never run. */
 import { defineModel, float32, type Image, image, int64, pad, type Tensor, tensor, uint8, z } from "sconce";
 
-/** Compiles only where both types are the same. */
+/** Compiles only for equal types. */
 function same<A, B>(_: (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false): void {}
 
 const digit = {
@@ -14,7 +14,7 @@ const digit = {
 const pixels = tensor(new Float32Array(64), [64]);
 const ids = tensor(new BigInt64Array(3), [3]);
 
-// The argument of preprocess, postprocess's rows and its context are inferred.
+// TypeScript infers the argument of preprocess, and the rows and context of postprocess.
 defineModel({
   ...digit,
   example: { image: "samples/3.png", threshold: 1 },
@@ -38,7 +38,7 @@ defineModel({
   postprocess: async ({ scores }) => ({ digit: 1, scores: [...scores.data] }),
 });
 
-// Choices and tuples are taken for what the schemas say, not for texts and arrays.
+// Enums and tuples keep their literal types.
 defineModel({
   ...digit,
   output: z.object({ size: z.enum(["small", "large"]), corner: z.tuple([z.int(), z.int()]) }),
@@ -62,13 +62,13 @@ defineModel({
 const postprocess = () => ({ digit: 1, scores: [1] });
 const preprocess = () => ({ pixels, ids });
 
-// @ts-expect-error a field that the input has not
+// @ts-expect-error a field missing in the input
 defineModel({ ...digit, preprocess: ({ picture }) => ({ pixels, ids, picture }), postprocess });
 
-// @ts-expect-error a tensor that is not declared
+// @ts-expect-error an undeclared tensor
 defineModel({ ...digit, preprocess, postprocess: ({ logits }) => ({ digit: 1, scores: [...logits.data] }) });
 
-// @ts-expect-error a tensor too few
+// @ts-expect-error a missing tensor
 defineModel({ ...digit, preprocess: () => ({ pixels }), postprocess });
 
 // @ts-expect-error a tensor of another dtype
@@ -80,10 +80,10 @@ defineModel({ ...digit, preprocess: () => ({ pixels: [1, 2], ids }), postprocess
 // @ts-expect-error an output of another type
 defineModel({ ...digit, preprocess, postprocess: () => ({ digit: "1", scores: [1] }) });
 
-// @ts-expect-error a choice that the output has not
+// @ts-expect-error a value outside the output's enum
 defineModel({ ...digit, output: z.object({ size: z.enum(["s"]) }), preprocess, postprocess: () => ({ size: "big" }) });
 
-// @ts-expect-error an output with a field missing
+// @ts-expect-error a missing output field
 defineModel({ ...digit, preprocess, postprocess: () => ({ digit: 1 }) });
 
 // @ts-expect-error a URL where an image belongs: files are objects in code
@@ -94,22 +94,23 @@ const { name, input, output, tensors, weights } = digit;
 // @ts-expect-error a misspelled setting
 defineModel({ name, input, output, tensors, weights, preprocess, postprocess, batchsize: 4 });
 
-// @ts-expect-error a setting of another type
+// @ts-expect-error a setting of the wrong type
 defineModel({ ...digit, preprocess, postprocess, batchSize: "4" });
 
-// @ts-expect-error an example that does not fit
+// @ts-expect-error an example that does not match the input
 defineModel({ ...digit, preprocess, postprocess, example: { image: 3 } });
 
 // @ts-expect-error no weights
 defineModel({ name: "x", input: digit.input, output: digit.output, tensors: digit.tensors, preprocess, postprocess });
 
-// 16-bit floats and bool share their array with another dtype: it is named.
+// 16-bit floats and bool share their array type with another dtype, so the dtype is required.
 tensor(new Uint16Array(1), [1], "float16").dtype satisfies "float16";
 tensor(new Uint8Array(1), [1], "bool").dtype satisfies "bool";
 tensor(new Uint8Array(1), [1]).dtype satisfies "uint8";
 uint8(3, 4).dtype satisfies "uint8";
 
-// The batch and the sessions of predict are inferred: `model` where there is one file of weights, else their names.
+// TypeScript infers the batch and the sessions of predict. A model with one weights file has the session `model`; else
+// sessions have the names of the weights.
 defineModel({
   ...digit,
   preprocess,
@@ -141,11 +142,11 @@ defineModel({
   },
 });
 
-// @ts-expect-error a session that has no weights
+// @ts-expect-error a session without weights
 defineModel({ ...digit, preprocess, postprocess, predict: async ({ pixels }, { reader }) => reader.call("f", pixels) });
 
-// @ts-expect-error outputs that are not declared
+// @ts-expect-error undeclared outputs
 defineModel({ ...digit, preprocess, postprocess, predict: ({ pixels }) => ({ logits: pixels }) });
 
-// @ts-expect-error an argument that no method takes
+// @ts-expect-error an argument of a wrong type
 defineModel({ ...digit, preprocess, postprocess, predict: (_, { model }) => model.call("f", { step: 1 }) });

@@ -1,5 +1,8 @@
-/** The files of `deploy/`: by the schemas that Compose, Kubernetes, KEDA and Grafana publish, and by the server that they start. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+/**
+ * Files of `deploy/`: checked with the published schemas of Compose, Kubernetes, KEDA and Grafana, and against a
+ * started server.
+ */
+import { expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
@@ -12,15 +15,13 @@ import { registryOptions } from "../src/cli/commands/registry/registry-options.t
 import { commonOptions, serveOptions } from "../src/server/config.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(60_000);
-
 const root = resolve(import.meta.dir, "..");
 const folder = join(root, "deploy");
 const filesOf = (pattern: string) => [...new Bun.Glob(pattern).scanSync(folder)].map((path) => join(folder, path));
 const read = (path: string) => readFile(path, "utf8");
 const kubectl = Bun.which("kubectl");
 
-/** The types of each kind, made of the schemas that its project publishes. */
+/** Types for each resource kind, generated from the schemas of its project. */
 const kinds: Readonly<Record<string, readonly [module: string, type: string]>> = {
   "v1 Secret": ["kubernetes-types/core/v1", "Secret"],
   "v1 ConfigMap": ["kubernetes-types/core/v1", "ConfigMap"],
@@ -63,7 +64,7 @@ function documentsOf(text: string): z.infer<typeof resource>[] {
   return z.array(resource).parse([Bun.YAML.parse(text)].flat());
 }
 
-/** What an overlay comes to; where there is no kubectl, the resources that it is made of. */
+/** The resources of an overlay as kubectl builds them; without kubectl, the listed resources. */
 async function resourcesOf(overlay: string): Promise<z.infer<typeof resource>[]> {
   if (kubectl !== null) return documentsOf(await Bun.$`${kubectl} kustomize ${overlay}`.text());
   const paths = filesOf("kubernetes/{base,components}/*/*.yaml").concat(filesOf("kubernetes/base/*.yaml"));
@@ -110,7 +111,7 @@ test("the compose file is one by the Compose specification", async () => {
     .looseObject({ $schema: z.string() })
     .parse(JSON.parse(await read(join(root, "node_modules/dclint/schemas/compose.schema.json"))));
   const { $schema: _, ...rules } = schema;
-  // Formats as `duration` are for those who parse the values.
+  // Formats such as `duration` only concern programs that parse the values.
   const validate = new Ajv({ strict: false, validateFormats: false }).compile(rules);
   validate(Bun.YAML.parse(await read(join(folder, "compose.yaml"))));
   expect(validate.errors).toBeNull();
@@ -126,10 +127,10 @@ test("every file that a kustomization names is there", async () => {
   }
 });
 
-/** How long a server with these variables may take to stop, in seconds. */
+/** The longest stop time of a server with these variables, in seconds. */
 function stopSeconds(variables: Readonly<Record<string, string>>): number {
   const { SCONCE_SHUTDOWN_DELAY = "0", SCONCE_DRAIN_TIMEOUT = "Infinity", SCONCE_LINGER = "5" } = variables;
-  // Its last answers may take 2 seconds, its engine 5 to end.
+  // The last answers take up to 2 seconds, and the engine ends within 5.
   return Number(SCONCE_SHUTDOWN_DELAY) + Number(SCONCE_DRAIN_TIMEOUT) + Number(SCONCE_LINGER) + 7;
 }
 

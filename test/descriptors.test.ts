@@ -1,5 +1,5 @@
-/** A server with few descriptors: it refuses connections before it has none, and costs no processor time for that. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+/** A server with few file descriptors: it refuses connections before descriptors run out, without spinning. */
+import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { fileURLToPath } from "node:url";
@@ -8,9 +8,6 @@ import { machineEnv } from "./helpers/machine.ts";
 import { inRole } from "./helpers/running.ts";
 import { modelFolder } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
-
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
 
 /** Processor time of a process so far, in seconds. */
 function cpuSeconds(pid: number): number {
@@ -27,7 +24,7 @@ test("connections beyond the descriptors are refused without a spinning core, an
   const serve = `ulimit -n 100; exec ${process.execPath} ${script} serve lab --host 127.0.0.1 -p 0`;
   await using server = follow(
     Bun.spawn(["sh", "-c", serve], {
-      // Each front says it once.
+      // One front, so that each message appears once.
       env: { ...process.env, ...machineEnv, ...env, SCONCE_FRONTS: "1" },
       stdin: "ignore",
       stdout: "pipe",
@@ -36,7 +33,7 @@ test("connections beyond the descriptors are refused without a spinning core, an
   );
   const url = new URL(/http:\S+/.exec(await server.line("Listening on"))?.[0] ?? "");
   const sockets: Socket[] = [];
-  // Each has asked for something that has not ended: none of them is idle.
+  // Every connection has an unanswered request, so none is idle.
   const open = () =>
     new Promise<boolean>((resolve) => {
       const socket = connect({ host: url.hostname, port: Number(url.port) });
@@ -52,7 +49,7 @@ test("connections beyond the descriptors are refused without a spinning core, an
   while ((await Promise.all([open(), open(), open(), open()])).every((isOpen) => isOpen)) await Bun.sleep(10);
   const [front = 0] = await inRole(server.pid, "front");
   const before = cpuSeconds(front);
-  // A time in which a spinning core would be seen.
+  // Long enough to detect a spinning core.
   await Bun.sleep(800);
   expect(cpuSeconds(front) - before).toBeLessThan(0.15);
   expect(server.lines.filter((line) => line.includes("too many connections")).length).toBe(1);

@@ -1,5 +1,5 @@
-/** Where a model runs: what may be asked for, and what becomes of it on a machine with so many GPUs. */
-import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** The device of a model: valid values, and results on machines with 0 or more GPUs. */
+import { beforeAll, describe, expect, test } from "bun:test";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { deviceText } from "../src/author/device.ts";
@@ -14,8 +14,6 @@ import { modelText, writeModel } from "./helpers/model-text.ts";
 import { withMetadata } from "./helpers/rewritten-package.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
-
-setDefaultTimeout(120_000);
 
 describe("the device that is asked for", () => {
   test.each(["auto", "cpu", "cuda", "cuda:0", "cuda:12", "cuda:all", "cuda:0,cuda:1", "cuda,cuda:1"])(
@@ -117,7 +115,7 @@ describe("runners on several devices", () => {
   }, 600_000);
 
   test("have weights of their own on each of them, and all run", async () => {
-    // Two devices as far as whoever opens runners can tell.
+    // `openRunners` treats the entries as two devices.
     const runners = await openRunners({ ...options, devices: ["cpu", "cpu"] });
     expect(runners).toHaveLength(4);
     for (const runner of runners) {
@@ -161,7 +159,7 @@ test("the operator's device goes before the author's; without both it is auto", 
 
 test("serve refuses a device that is not there in one line, whoever asked for it; the model can be built without", async () => {
   await using dir = await tempDir();
-  // The operator says nothing.
+  // The environment sets no device.
   const env = { SCONCE_HOME: dir.join("home"), SCONCE_DEVICE: "" };
   const built = await cli(["build", await writeModel(dir, modelText({ device: '"cuda:98"' }))], { env });
   expect(built.code).toBe(0);

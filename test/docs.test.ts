@@ -1,9 +1,7 @@
 /** The interactive documentation and the OpenAPI document behind it. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { shortened } from "../src/server/http/openapi/samples.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-
-setDefaultTimeout(120_000);
 
 type Json = Readonly<Record<string, unknown>>;
 
@@ -26,7 +24,7 @@ async function documentOf({ client }: TestServer): Promise<Json> {
   return (await (await client.fetch("/openapi.json")).json()) as Json;
 }
 
-/** What a JSON pointer leads to. */
+/** The value at a JSON pointer. */
 function at(root: unknown, pointer: string): unknown {
   const parts = pointer.split("/").slice(1);
   return parts
@@ -38,7 +36,7 @@ function isObject(value: unknown): value is Json {
   return typeof value === "object" && value !== null;
 }
 
-/** Every value of `key`, at any depth. */
+/** All values of `key`, at any depth. */
 function valuesOf(value: unknown, key: string): unknown[] {
   if (!isObject(value)) return [];
   return Object.entries(value).flatMap(([name, inner]) => [...(name === key ? [inner] : []), ...valuesOf(inner, key)]);

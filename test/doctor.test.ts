@@ -1,5 +1,5 @@
 /** `sconce doctor` on this machine, and on a machine that cannot serve. */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { z } from "zod";
 import { SconceError } from "../src/base/errors.ts";
@@ -8,8 +8,6 @@ import { native } from "../src/cli/doctor/native.ts";
 import { cli } from "./helpers/cli.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { canMount, tmpfs } from "./helpers/tmpfs.ts";
-
-setDefaultTimeout(60_000);
 
 const report = z.object({
   ok: z.boolean(),
@@ -38,7 +36,7 @@ describe("sconce doctor", () => {
     await using dir = await tempDir();
     await writeFile(dir.join("file"), "");
     await mkdir(dir.join("bin"));
-    // A driver's tool, where there is a GPU and libtorch is for the CPU, or has none that it can use.
+    // The tool of an NVIDIA driver, on a machine where libtorch cannot use the GPU.
     await writeFile(dir.join("bin/nvidia-smi"), '#!/bin/sh\necho "NVIDIA H100, 81559 MiB, 570.1"\n');
     await chmod(dir.join("bin/nvidia-smi"), 0o755);
     await writeFile(dir.join("auth.json"), '{"auths":{"x":{"auth":"c2VjcmV0"}}}');

@@ -1,8 +1,8 @@
-/** How long a new prediction will wait, told from how fast others ended. */
+/** The expected wait of a new prediction, estimated from the rate at which others ended. */
 import { expect, test } from "bun:test";
 import { DrainRate } from "../src/server/flow/drain-rate.ts";
 
-/** Ends `perSecond` inputs a second for `seconds`, from `fromMs` on, with something left to do. */
+/** Ends `perSecond` inputs a second for `seconds` from `fromMs` on; some inputs always remain. */
 function work(
   rate: DrainRate,
   perSecond: number,

@@ -1,4 +1,4 @@
-/** Every dtype goes through bit by bit, as PyTorch has it, in batches and in calls. */
+/** Every dtype keeps its bits, as in PyTorch, in batches and in calls. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";

@@ -1,4 +1,4 @@
-/** The engine gives full batches to its runners at once, also while the event loop is busy with what else is at hand. */
+/** The engine keeps its runners supplied with full batches, even while the event loop is busy. */
 import { expect, test } from "bun:test";
 import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
 import { systemClock } from "../src/base/clock.ts";
@@ -7,7 +7,10 @@ import { LatencyTarget } from "../src/engine/latency-target.ts";
 import { LocalEngine } from "../src/engine/local-engine.ts";
 import type { Runner } from "../src/engine/runner.ts";
 
-/** Gives every item back; batches end when told to, and are told of when `settle` is called or the event loop turns. */
+/**
+ * Returns every item. A batch ends at `end`; the engine learns of it at `settle`, or at the next turn of the event
+ * loop.
+ */
 class HeldRunner implements Runner {
   readonly sizes: number[] = [];
   readonly #running: (() => void)[] = [];
@@ -21,7 +24,7 @@ class HeldRunner implements Runner {
     return promise;
   }
 
-  /** Ends the oldest batch, as a device does while JS is busy. */
+  /** Ends the oldest batch, like a device while JS is busy. */
   end(): void {
     const oldest = this.#running.shift();
     if (oldest !== undefined) this.#ended.push(oldest);
@@ -46,7 +49,7 @@ function started(maxBatchSize: number, latencyTarget?: LatencyTarget) {
     maxBatchSize,
     maxQueueDelayMs: 0,
     latencyTarget,
-    // As fast as could be: when the next batch is given depends on how long the last one took.
+    // Time stands still: the dispatch of a batch depends on the duration of the last batch.
     clock: { ...systemClock, now: () => 0 },
   });
   const done: number[] = [];
@@ -81,7 +84,7 @@ test("a batch that ended makes room for the next full one without a turn of the 
   expect(runner.sizes).toEqual([4, 4]);
   runner.end();
   submit(1);
-  // Promises that were settled are heard between two requests, which the event loop need not turn for.
+  // Microtasks run between two requests, without a turn of the event loop.
   await Promise.resolve();
   await Promise.resolve();
   expect(runner.sizes).toEqual([4, 4, 4]);
@@ -97,7 +100,7 @@ test("what is left is run once the event loop turns", async () => {
 
 test("with a latency target what is at hand is run in batches that keep it", async () => {
   const target = new LatencyTarget(10_000);
-  // A second for an item.
+  // A batch takes one second per item.
   for (let i = 0; i < 20; i++) for (const size of [1, 4, 8, 16]) target.ran(size, 1000 * (2 + size));
   const { runner, submit } = started(16, target);
   submit(12);

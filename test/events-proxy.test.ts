@@ -1,5 +1,5 @@
-/** Server-sent events behind nginx, configured as people find it: HTTP/1.0 to the server, buffers, compression of all that may be. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Server-sent events behind nginx with common settings: HTTP/1.0 to the server, buffering and compression. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { debianTool } from "./helpers/debian-tools.ts";
 import { eventsOf } from "./helpers/events.ts";
@@ -7,8 +7,6 @@ import { hold } from "./helpers/hold.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-setDefaultTimeout(60_000);
 
 const nginx = debianTool("nginx");
 

@@ -1,5 +1,5 @@
 /** Predictions as server-sent events. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { EventStream } from "../src/server/http/event-stream.ts";
 import { LargeAnswers } from "../src/server/http/large-answers.ts";
 import { families } from "../src/server/http/record-json.ts";
@@ -10,8 +10,6 @@ import { Family } from "./helpers/family.ts";
 import { hold } from "./helpers/hold.ts";
 import { livePrediction } from "./helpers/live.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-
-setDefaultTimeout(60_000);
 
 let store: TestStore;
 let lab: TestServer;
@@ -105,7 +103,7 @@ test("the id of an event says which outputs were sent, in whatever order, and wh
   expect(["3-1", "0-1,1-5", "x", "-", ""].map((text) => new SentOutputs(text).next(outputs))).toEqual([0, 2, 0, 0, 0]);
 });
 
-/** The events of a prediction that nothing works on, one reader's for each time that its body is asked for. */
+/** The event stream of a prediction without an engine. Each read of the body is a separate client. */
 function followed(keepAliveMs = 60_000) {
   const memory = new MemoryAccount();
   const large = new LargeAnswers(memory);

@@ -1,4 +1,4 @@
-/** Exported programs give the values, dtypes and shapes of `ep.module()`, and refuse the inputs that it refuses. */
+/** Exported programs give the values, dtypes and shapes of `ep.module()`, and refuse the same inputs. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
@@ -35,7 +35,7 @@ beforeAll(async () => {
   cases = casesSchema.parse(await Bun.file(join(folder, "cases.json")).json());
 }, 120_000);
 
-/** Equal numbers, signs of zeros included; floats within the rounding of sums. */
+/** Numbers are equal, including signs of zeros. Floats may differ by the rounding of sums. */
 function expectSame(given: Tensor | undefined, expected: Tensor): void {
   expect({ dtype: given?.dtype, shape: given?.shape }).toEqual({ dtype: expected.dtype, shape: expected.shape });
   const values = [...(given?.data ?? [])];

@@ -1,5 +1,8 @@
-/** Files that cannot be had or are no pictures, where the examples take a picture: each fails its input alone, by index and reason. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, spyOn, test } from "bun:test";
+/**
+ * Unreachable files and files that are no pictures, sent to the examples: each fails its own input with index and
+ * reason.
+ */
+import { afterAll, beforeAll, describe, expect, spyOn, test } from "bun:test";
 import { join } from "node:path";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
 import { Family, paths } from "./helpers/family.ts";
@@ -8,9 +11,6 @@ import { notPictures } from "./helpers/not-pictures.ts";
 import { type RawServer, rawServer } from "./helpers/raw-server.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
-
 const examples = join(import.meta.dir, "../examples");
 const read = (name: string) => Bun.file(join(import.meta.dir, name)).bytes();
 const plain = await read("data/digits/plain.png");
@@ -18,12 +18,12 @@ const jpeg = await read("data/digits/progressive.jpg");
 const huge = await read("data/media/huge.png");
 
 const asData = (bytes: Uint8Array, mediaType = "image/png") => `data:${mediaType};base64,${bytes.toBase64()}`;
-/** Small, so that enlarging it takes no time. */
+/** Small, so that upscaling is fast. */
 const good = { image: asData(await read("models/picture/white.png")) };
 const unreadable = /^The file is not an image that can be read; send JPEG, PNG, WebP, GIF or BMP$/;
 const broken = /^The file is an image that is damaged or cut off$|^The file is not an image that can be read; /;
 
-/** In data URIs; with the reason that their input fails for. */
+/** Files as data URIs, with the reason for the failure of their input. */
 const inData: readonly (readonly [name: string, image: string, reason: RegExp])[] = [
   ...Object.entries(notPictures).map(
     ([name, bytes]) =>
@@ -45,7 +45,7 @@ const inData: readonly (readonly [name: string, image: string, reason: RegExp])[
 
 const http = (head: string, body: string | Uint8Array = "") => ({ head, body });
 
-/** Answers of a server on loopback; the URL is named in the reason, and nothing that the server said. */
+/** Answers of a loopback server. The reason names the URL, and contains nothing that the server sent. */
 const answers: readonly (readonly [name: string, answer: ReturnType<typeof http>, reason: RegExp])[] = [
   ["that is not there", http("404 Not Found", "secret"), /^URL answered 404$/],
   ["of a server that fails", http("500 Internal Server Error", "secret"), /^URL answered 500$/],
@@ -76,7 +76,7 @@ afterAll(() => store[Symbol.asyncDispose]());
 
 describe.each(["digits", "upscale"])("%s", (name) => {
   let server: TestServer;
-  /** As a server is that nobody told otherwise. */
+  /** A server with default settings. */
   let strict: TestServer;
   let files: RawServer;
 
@@ -98,7 +98,10 @@ describe.each(["digits", "upscale"])("%s", (name) => {
   });
 
   describe.each(paths)("POST %s", (path) => {
-    /** Why the one bad input of three failed; a neighbour that is under way does not notice. */
+    /**
+     * Runs three inputs of which the middle one is bad; a concurrent prediction succeeds.
+     * @returns the reason for the failure
+     */
     async function reasonFor(image: string, to = server): Promise<string> {
       const [body, neighbour] = await Promise.all([
         new Family(to.client, path).predict([good, { image }, good]),
@@ -153,7 +156,7 @@ describe.each(["digits", "upscale"])("%s", (name) => {
       const front = await rawServer((socket) =>
         socket.end(`HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:${target.port}/\r\nConnection: close\r\n\r\n`),
       );
-      // Tests have loopback only: one name passes for public.
+      // Tests use only loopback, so one name counts as public.
       const guard = spyOn(AddressGuard.prototype, "resolveAll").mockImplementation(function (this: AddressGuard, host) {
         return host === "public.test" ? Promise.resolve(["127.0.0.1"]) : resolveAll.call(this, host);
       });

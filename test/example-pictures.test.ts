@@ -1,17 +1,14 @@
 /**
- * Pictures of every kind that is read, through the examples as they are served: animations (their first frame counts), CMYK and
- * progressive JPEGs, PNGs of 16 bits or with a palette and transparency, WebP, and every EXIF orientation.
+ * All supported kinds of pictures, sent to the served examples: animations (the first frame counts), CMYK and
+ * progressive JPEGs, PNGs with 16 bits or with palette and transparency, WebP, and every EXIF orientation.
  */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { inflateSync } from "node:zlib";
 import { Image, type Pixels } from "../src/author/media.ts";
 import { Family, paths } from "./helpers/family.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
 
 const data = join(import.meta.dir, "data");
 const examples = join(import.meta.dir, "../examples");
@@ -34,7 +31,7 @@ afterAll(async () => {
   await store[Symbol.asyncDispose]();
 });
 
-/** Whatever it is, it is sent as a JPEG: the content decides. */
+/** Always declared as JPEG: the content decides. */
 const asData = (bytes: Uint8Array) => `data:image/jpeg;base64,${bytes.toBase64()}`;
 
 async function fromData(uri: unknown): Promise<Pixels> {
@@ -50,7 +47,7 @@ describe.each(paths)("POST %s", (path) => {
   test("digits reads the same seven in every kind of picture", async () => {
     const all = readdirSync(join(data, "digits")).sort();
     expect(all.length).toBeGreaterThan(20);
-    // A demo covers each picture part by part, which takes its time.
+    // A demo covers each picture part by part, which is slow; so only some pictures run there.
     const names = path === "/demo" ? all.filter((name) => demonstrated.test(name)) : all;
     const files = await Promise.all(names.map((name) => Bun.file(join(data, "digits", name)).bytes()));
     const body = await new Family(digits.client, path).predict(files.map((bytes) => ({ image: asData(bytes) })));
@@ -58,13 +55,13 @@ describe.each(paths)("POST %s", (path) => {
     const scores = new Map(names.map((name, i) => [name, scoreOfSeven(body.outputs?.[i])]));
     const plain = scores.get("plain.png") ?? 0;
     expect(plain).toBeGreaterThan(0.8);
-    // Colours that were reduced to a few, or to black and white, change the strokes a little.
+    // A reduction to few colours, or to black and white, changes the strokes a little.
     const strange = [...scores].filter(([, score]) => Math.abs(score - plain) > 0.12);
     expect(strange).toEqual([]);
     expect(body.outputs?.map(({ digit }) => digit)).toEqual(names.map(() => 7));
     for (const output of body.demo_outputs ?? []) {
       expect(output.digit).toBe(7);
-      // Upright like the picture, which is 40 × 48, whatever way it was stored.
+      // Upright like the original picture of 40 × 48, for every stored orientation.
       const { width, height } = await fromData(output.heatMap);
       expect([width, height]).toEqual([213, 256]);
     }
@@ -95,7 +92,7 @@ describe.each(paths)("POST %s", (path) => {
         (most, value, at) => Math.max(most, Math.abs(value - (plain.data[at] ?? 0))),
         0,
       );
-      // Decoders differ by 1 of 255, by 2 where there is transparency; sharpening makes more of it.
+      // Decoders differ by 1 of 255, by 2 with transparency; sharpening enlarges the difference.
       if (difference > 8) expect([file, difference]).toEqual([file, 8]);
     }
   });

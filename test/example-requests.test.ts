@@ -1,5 +1,8 @@
-/** Requests to the examples as they are served: those of their document are answered as it says; bad ones are refused alone, and a neighbour that is under way never notices. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/**
+ * Documented requests to the served examples get the documented answers. Bad requests are refused, and concurrent
+ * predictions succeed.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { preparedModel } from "../examples/minilm/prepared.ts";
 import type { ServeConfig } from "../src/server/config.ts";
@@ -10,9 +13,6 @@ import { type Answer, Family, paths } from "./helpers/family.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
 import { sendRaw } from "./helpers/raw-client.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
 
 const examples = join(import.meta.dir, "../examples");
 const picture = Bun.file(join(import.meta.dir, "data/digits/plain.png"));
@@ -25,13 +25,13 @@ interface Example {
   readonly config: Partial<ServeConfig>;
   readonly field: string;
   readonly value: string;
-  /** Inputs that make a batch of their own. */
+  /** Number of inputs that fill a batch. */
   readonly batch: number;
-  /** Whether inputs stay under way by waiting for more of them, or else for a file. */
+  /** Whether running inputs wait for a full batch; else they wait for a file. */
   readonly waitsForBatch: boolean;
 }
 
-/** Fewer inputs than fill a batch wait for more of them, longer than any test. */
+/** Incomplete batches wait longer than any test. */
 const waiting = { maxQueueDelay: 600_000 };
 
 const table: readonly Example[] = [
@@ -103,7 +103,7 @@ describe.each(table.map((example) => [example.name, example] as const))("%s", (n
     }
   });
 
-  /** An input that stays under way until it is let go. */
+  /** An input that runs until its file is released. */
   const held = (until: string) => (waitsForBatch ? good : { [field]: gate.url(until) });
 
   describe.each(paths)("POST %s", (path) => {
@@ -172,7 +172,7 @@ describe.each(table.map((example) => [example.name, example] as const))("%s", (n
     });
 
     test("can be canceled while it runs", async () => {
-      // Those that fill a batch run, and the last one is not done before it is let go; a demo of digits is long enough.
+      // A full batch runs, and its last input waits for the release. A demo of digits takes long enough by itself.
       const inputs =
         path === "/demo" && !waitsForBatch ? Array(64).fill(good) : [...Array(batch).fill(good), held("too")];
       const { id } = await family.create(inputs);
@@ -193,7 +193,7 @@ describe.each(table.map((example) => [example.name, example] as const))("%s", (n
   });
 });
 
-/** Without what a number's last digits owe to its place in the batch. */
+/** Rounds numbers: the last digits depend on an item's place in the batch. */
 function rounded(value: unknown): unknown {
   return JSON.parse(
     JSON.stringify(value ?? null, (_, part) => (typeof part === "number" ? Math.round(part * 1e4) / 1e4 : part)),

@@ -1,5 +1,5 @@
-/** The folder into which an executable unpacks its libraries. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** The cache folder into which an executable unpacks its libraries. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmod, chown, cp, mkdir, open, readdir, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { cacheLocation, secureFolder } from "../src/machine/libtorch/cache-folder.ts";
@@ -17,17 +17,15 @@ import {
 import { failure as failureOf } from "./helpers/failure.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(120_000);
-
 const inBareRoot = bareRootTest(test);
 let digits: Executable;
 let home: TempDir;
-/** A cache that has what `digits` unpacks: tests that change it leave it as it was, or as a start mends it. */
+/** A cache with the libraries of `digits`. Tests that change it restore it, or a start of the executable repairs it. */
 let unpacked: string;
-/** What four that started at once wrote of unpacking it. */
+/** Messages about unpacking of four executables that started at once. */
 let first: string[][];
 
-// Once for all tests: unpacking takes three seconds of a processor.
+// Unpacked once for all tests: it takes three seconds of processor time.
 beforeAll(async () => {
   digits = await digitsExecutable();
   home = await tempDir();
@@ -36,11 +34,11 @@ beforeAll(async () => {
   for (let i = 0; i < 3; i++) {
     await using server = startExecutable(digits.path, [], env);
     await server.line("Unpacking");
-    // Not to wait for something: the moment is what varies. It takes a second or two.
+    // Not a wait: the random moment of the kill is the point. A start takes a second or two.
     await Bun.sleep(Math.random() * 1000);
     server.kill("SIGKILL");
     await server.exited;
-    // A slow start may have got to the end.
+    // A slow kill may come after the end of unpacking.
     const names = await readdir(unpacked);
     for (const name of names.filter((each) => each.startsWith("libtorch-")))
       await rm(join(unpacked, name), { recursive: true });
@@ -53,7 +51,7 @@ afterAll(async () => {
   await home[Symbol.asyncDispose]();
 });
 
-/** The one folder with unpacked libraries; there is nothing else but the lock. */
+/** The single folder with unpacked libraries. The cache contains only it and the lock. */
 async function onlyFolder(cache: string): Promise<string> {
   const names = (await readdir(cache)).filter((name) => name !== ".lock");
   expect(names).toEqual([expect.stringMatching(/^libtorch-[0-9a-f]{16}$/)]);
@@ -87,7 +85,7 @@ describe("unpacking", () => {
     const fault = await failureOf(cache.unpacked({ ...pack, hasLibtorch: true }, listener));
     expect(fault).toBe("native_unavailable: liba.so in this executable is damaged; compile it or copy it again");
     expect(await readdir(dir.join("cache"))).toEqual([".lock"]);
-    // The next executable is made of another one.
+    // The next executable contains another library pack.
     const again = await packLibraries(files, { cacheFolder: dir.join("packs"), onProgress() {} });
     await cache.unpacked({ ...again, hasLibtorch: true }, listener);
   });
@@ -156,7 +154,7 @@ describe("what was unpacked", () => {
     await mkdir(old);
     await writeFile(join(old, "libtorch_cpu.so"), "x".repeat(3 * 2 ** 20));
     await mkdir(join(unpacked, ".unpacking-abcdef"));
-    // Of somebody who has put libtorch itself there.
+    // Files of a user who has put libtorch there.
     const others = ["libtorch-2.13.0", "mine.txt"];
     await mkdir(join(unpacked, "libtorch-2.13.0"));
     await writeFile(join(unpacked, "mine.txt"), "not sconce's");
@@ -184,7 +182,7 @@ async function changeByte(path: string, position: number): Promise<void> {
     1,
     position,
   );
-  // Whoever means it sets the time back, too.
+  // Attackers reset the modification time, too.
   await utimes(path, mtime, mtime);
 }
 
@@ -193,7 +191,7 @@ async function overwrite(path: string, content: string): Promise<void> {
   await writeFile(path, content);
 }
 
-/** Two files, one of several parts, packed as libraries are. */
+/** A pack of two files, one in several parts, in the format of packed libraries. */
 async function smallPack() {
   const dir = await tempDir();
   const names = ["liba.so", "libb.so"];
@@ -273,7 +271,7 @@ describe("a cache folder of no use is told with the way out", () => {
     expect((await failureOfProgram(startExecutable(digits.path, [], env("shared")))).line).toBe(shared);
     await symlink(dir.join("shared"), dir.join("link"));
     expect((await failureOfProgram(startExecutable(digits.path, [], env("link")))).line).toBe(shared);
-    // As /tmp is: nobody can take away what is another's.
+    // The sticky bit, as on /tmp: users can delete only their own files.
     await chmod(dir.join("shared"), 0o1777);
     const own = await onlyFolder(unpacked);
     const folder = dir.join("shared", basename(own));
@@ -353,7 +351,7 @@ describe("packed libraries", () => {
     expect(packings).toBe(2);
     const longAgo = Date.now() / 1000 - 31 * 86_400;
     for (const folder of [one, two]) await utimes(folder, longAgo, longAgo);
-    // It is in use again.
+    // The folder is in use again.
     await pack("one");
     const three = await pack("three");
     const names = await readdir(dir.join("packs"));

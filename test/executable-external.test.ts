@@ -1,12 +1,10 @@
-/** Executables that find libtorch on the machine that serves. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Executables without libtorch, which use the libtorch of the machine. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { readLibtorch } from "../scripts/setup/libtorch.ts";
 import { type Executable, executable, failureOfProgram, startAndStop, startExecutable } from "./helpers/executable.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
-
-setDefaultTimeout(120_000);
 
 const examples = join(import.meta.dir, "..", "examples");
 let external: Executable;
@@ -25,7 +23,7 @@ describe("an executable without libtorch", () => {
   test("is small, and serves with that of --libtorch, of $LIBTORCH or of the Python on the PATH", async () => {
     await using cache = await tempDir();
     const env = { SCONCE_CACHE_DIR: cache.path };
-    // The addon: of all libraries there are 90 MiB and more.
+    // Only the addon: with libtorch the libraries take 90 MiB or more.
     expect(external.compiling.stderr).toMatch(/the libraries are [\d.]+ KiB of it/);
     const folder = libtorch?.root ?? "";
     await using bin = await tempDir();

@@ -1,5 +1,5 @@
-/** Executable files, on a system that has nothing but the C and C++ libraries. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Executable files on a system with only the C and C++ libraries. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { ModelStore } from "../src/package/store/store.ts";
@@ -12,8 +12,6 @@ import { storeWith } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { pushTo } from "./helpers/transfer.ts";
 import { fixtures } from "./helpers/weights.ts";
-
-setDefaultTimeout(120_000);
 
 const examples = join(import.meta.dir, "..", "examples");
 const inBareRoot = bareRootTest(test);
@@ -89,11 +87,12 @@ describe("executables, with an empty environment and no user's name", () => {
     const files = await readdir(root.path, { recursive: true, withFileTypes: true });
     const written = files.filter((file) => file.isFile() && file.parentPath.includes("/tmp/sconce-run-"));
     const names = written.map(({ name }) => name).filter((name) => !/^lib\w+\.so(\.\d+)?$/.test(name));
-    // The server's processes share the counters.
+    // The server's processes share the counter files.
     expect(names.toSorted()).toEqual([".checked", ".lock", "counters", "counts", "sconce.node"]);
     server.kill("SIGTERM");
     expect(await server.exited).toBe(0);
-    // Into a folder of this start alone: there is none for this user, and what all users share is no place for code.
+    // This user has no cache folder, and a folder shared by all users is unsafe for code. So the start unpacks into a
+    // folder of its own.
     expect(server.lines.filter((line) => /Unpacking libraries once into \S+\/sconce-run-/.test(line)).length).toBe(1);
     expect(await readdir(join(root.path, "tmp"))).toEqual([]);
   });
@@ -111,7 +110,7 @@ describe("executables, with an empty environment and no user's name", () => {
     const { outputs = [] } = await client.predict(inputs);
     expect(outputs.map(({ digit }) => digit)).toEqual(inputs.map(() => 7));
     expect(await client.refused([...inputs, { image: 7 }])).toMatchObject({ errors: [{ pointer: "/300/image" }] });
-    // What cannot be read there is read on the main thread, which is told.
+    // Files that the thread cannot read would be read on the main thread, with a log line.
     expect(server.lines.filter((line) => line.includes("main thread"))).toEqual([]);
   });
 

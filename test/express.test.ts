@@ -1,4 +1,4 @@
-/** A few items of predictions that have just come pass by long batches of predictions with many. */
+/** Small new predictions overtake the long batches of large predictions. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { TensorSpec } from "../src/author/tensor.ts";
@@ -15,7 +15,10 @@ beforeAll(async () => {
   made = await fixtures();
 }, 600_000);
 
-/** A device whose batches of 16 items take 168 ms, and one item 18; many of one prediction wait for it, and the first batch has run. */
+/**
+ * A device whose batches of 16 items take 168 ms, and a single item 18 ms. Its first batch has run, and many items of
+ * one prediction wait.
+ */
 async function busy(options: { fits?: number; fitsBeside?: number; msPerBatch?: number } = {}) {
   const { msPerBatch = 8, fits = Infinity, fitsBeside = Infinity } = options;
   const simulation = new Simulation({
@@ -118,7 +121,7 @@ test("those for whom the express runner is busy wait for it, and not in the next
   const simulation = await busy();
   simulation.add({}, 1, { key: "a" });
   await simulation.clock.advanceTo(320);
-  // The next batch begins at 336, and this one ends after it.
+  // The next batch begins at 336 ms, and this batch ends later.
   simulation.add({}, 4);
   const [last] = simulation.add({}, 1);
   await simulation.clock.drain();

@@ -1,4 +1,4 @@
-/** What the addon does on a GPU, on devices made of memory: `test/cuda.test.ts` in a process that has them. */
+/** Runs `test/cuda.test.ts` in a process with simulated GPUs. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { fakeCuda } from "./helpers/fake-cuda.ts";

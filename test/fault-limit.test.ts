@@ -1,4 +1,4 @@
-/** Wrong inputs cost no more than the faults that are told of them. */
+/** Invalid inputs with many faults cost no more than the reported faults. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { limitFaults } from "../src/author/fault-limit.ts";
@@ -30,7 +30,7 @@ const schemas: Readonly<Record<string, () => z.ZodType>> = {
 };
 
 const element = fc.constantFrom<unknown>(1, 2, 9, "a", null, true, 1.5, [1, 9], ["a"], { x: 1 }, {});
-/** Lists of thousands, of mostly one kind. */
+/** Lists of thousands of elements, mostly of one kind. */
 const list = fc
   .record({
     of: element,
@@ -50,7 +50,7 @@ const value = fc.oneof(
   list.map((values) => Object.fromEntries(values.map((one, i) => [`k${i}`, one]))),
 );
 
-/** What a client is told. */
+/** The faults that a client receives. */
 function told({ error }: z.ZodSafeParseResult<unknown>): unknown {
   const faults = new Faults();
   faults.add(error?.issues ?? [], [], { input: undefined, expected: anything });
@@ -71,7 +71,7 @@ describe("a schema that stops at a thousand faults", () => {
         const [expected, found] = [whole.safeParse(given), limited.safeParse(given)];
         expect(found.success).toBe(expected.success);
         expect(Bun.deepEquals(found.data, expected.data, true)).toBe(true);
-        // Not with `toEqual`, which would show thousands of faults.
+        // `toEqual` would print thousands of faults.
         expect(Bun.deepEquals(told(found), told(expected))).toBe(true);
         expect(found.error?.issues.length ?? 0).toBeLessThanOrEqual(MAX + 2 * 1024);
       }),

@@ -40,7 +40,7 @@ describe("the size limit", () => {
   });
 
   test("refuses an announced size before the body comes", async () => {
-    // The body never comes, so only the announcement can end this before the time limit.
+    // The body never arrives, so only its announced length can end the fetch before the time limit.
     await using server = await rawServer((socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n"));
     using fetcher = newFetcher();
     expect((await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/`))).code).toBe("file_too_large");
@@ -109,7 +109,7 @@ describe("a compressed body", () => {
   });
 
   test("that holds four gigabytes is stopped without inflating them", async () => {
-    // A zstd frame is small and may be repeated: 64 frames of 64 MiB.
+    // A zstd frame is small and repeatable: 64 frames of 64 MiB.
     const frame = zstdCompressSync(new Uint8Array(64 * 1024 * 1024));
     const bomb = Buffer.concat(Array.from({ length: 64 }, () => frame));
     using server = serving(bomb, "zstd");
@@ -162,7 +162,7 @@ describe("the time limit", () => {
     const error = await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/slow`));
     expect(error.code).toBe("file_unavailable");
     expect(error.message).toBe(`http://127.0.0.1:${server.port}/slow was not there within 0.05 s`);
-    // On a very busy machine the time can be up before the connection is there.
+    // On a very busy machine the time limit can pass before the connection exists.
     if (server.connections > 0) await server.closed();
   };
 

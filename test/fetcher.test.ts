@@ -4,7 +4,10 @@ import { Fetcher, type FetcherOptions } from "../src/server/flow/fetcher.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { rawServer } from "./helpers/raw-server.ts";
 
-/** Takes 127.0.0.1 for public and all else for private; every name is 127.0.0.1, but those that begin with "inner". */
+/**
+ * Treats 127.0.0.1 as public, and every other address as private. Names resolve to 127.0.0.1, except names that begin
+ * with "inner".
+ */
 function loopbackGuard(lookups: string[] = []): AddressGuard {
   return new AddressGuard({
     isAllowed: (address) => address === "127.0.0.1",
@@ -307,7 +310,7 @@ test("proxy variables are ignored", async () => {
     using fetcher = new Fetcher({ guard });
     const { bytes } = await fetcher.fetch("http://files.test:${server.port}/");
     console.log(new TextDecoder().decode(bytes));
-    // A plain fetch does go to the proxy: without this line the test would prove nothing.
+    // A plain fetch uses the proxy: without this check the test would prove nothing.
     console.log(await (await fetch("http://127.0.0.1:${server.port}/")).text());`;
   const url = `http://127.0.0.1:${proxy.port}`;
   const variables = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];

@@ -1,4 +1,4 @@
-/** A short form of `npm run fidelity`: programs run as PyTorch runs them, or are refused. */
+/** A short form of `npm run fidelity`: sconce runs programs as PyTorch does, or refuses them. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { join } from "node:path";
 import { checked } from "./fidelity/checker.ts";
@@ -7,10 +7,10 @@ import { type Outcome, wrong } from "./fidelity/verdict.ts";
 import { fidelityCases } from "./helpers/fidelity-cases.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-// Python imports torch, which takes seconds where the machine is busy.
+// Python imports torch, which takes seconds on a busy machine.
 setDefaultTimeout(300_000);
 
-/** Runs the cases of a folder. @returns how many runs had each outcome, and the wrong answers with their programs */
+/** Runs the cases of a folder. @returns the number of runs by outcome, and the wrong answers with their programs */
 async function check(folder: string) {
   const counts: Partial<Record<Outcome, number>> = {};
   const faults: string[] = [];

@@ -57,7 +57,7 @@ describe("the wire", () => {
     const decoding = cpuMs(() => {
       for (let i = 0; i < 20; i++) z.decode(image(), url);
     });
-    // Reading 16 MB twenty times as URLs takes seconds.
+    // A URL parser would take seconds for twenty times 16 MB.
     expect(decoding).toBeLessThan(500);
   });
 
@@ -107,7 +107,7 @@ describe("the wire", () => {
     const photo: Image = code.photo;
     const inferred: z.infer<typeof schema> = code;
     expect(inferred.photo).toBe(photo);
-    // @ts-expect-error the wire side is a string
+    // @ts-expect-error on the wire the value is a string
     const wrong: z.input<typeof schema> = { photo, sounds: [] };
     expect(wrong).toBeDefined();
   });

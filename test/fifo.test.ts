@@ -5,10 +5,10 @@ test("what was taken from a queue is not held by it", async () => {
   const queue = new Fifo<object>();
   for (let i = 0; i < 31; i++) queue.push({});
   const taken = Array.from({ length: 30 }, () => new WeakRef(queue.shift() ?? {}));
-  // A WeakRef holds what it refers to until the event loop has turned.
+  // A WeakRef keeps its target alive until the next turn of the event loop.
   await new Promise((resolve) => setImmediate(resolve));
   Bun.gc(true);
-  // The stack may still name one or the other.
+  // The stack may still refer to some of them.
   expect(taken.filter((each) => each.deref() !== undefined).length).toBeLessThan(5);
   expect(queue.rest().length).toBe(1);
 });

@@ -1,4 +1,4 @@
-/** Which addon is taken for a libtorch. */
+/** The choice of the addon for a libtorch. */
 import { expect, test } from "bun:test";
 import { addonFor } from "../src/machine/libtorch/find-addon.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";

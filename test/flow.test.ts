@@ -1,4 +1,4 @@
-/** What keeps the way of items moving when some of them fail, hang or are large. */
+/** The item flow continues when some items fail, hang or are large. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { eventsOf } from "./helpers/events.ts";
 import { hold } from "./helpers/hold.ts";
@@ -64,7 +64,7 @@ test("no more files are fetched at the same time than allowed, whoever they are 
     async fetch() {
       now += 1;
       most = Math.max(most, now);
-      // A turn of the event loop, in which more requests would arrive if more were made.
+      // A turn of the event loop, in which more requests would arrive.
       await new Promise((resolve) => setImmediate(resolve));
       now -= 1;
       return new Response(png);

@@ -1,4 +1,7 @@
-/** Files that rely on internals of packages, with the versions that they were written for. Check the file at each update. */
+/**
+ * Files that use internals of packages, with the package versions that they were written for. Check the file at each
+ * update.
+ */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
@@ -10,7 +13,7 @@ const { dependencies } = z
   .object({ dependencies: z.record(z.string(), z.string()) })
   .parse(await Bun.file(join(root, "package.json")).json());
 
-/** Files of `src` whose code matches. */
+/** Paths of files of `src` whose code matches. */
 async function filesWith(pattern: RegExp): Promise<string[]> {
   const files: string[] = [];
   for await (const path of new Bun.Glob("src/**/*.ts").scan(root)) {

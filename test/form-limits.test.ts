@@ -1,4 +1,4 @@
-/** Hostile forms are refused before they take the server's memory or its event loop. */
+/** Hostile forms are refused before they exhaust the server's memory or block its event loop. */
 import { expect, test } from "bun:test";
 import { z } from "../src/author/z.ts";
 import { readBody, Uploads } from "../src/server/http/body-reader.ts";
@@ -10,13 +10,13 @@ import { loopTurns } from "./helpers/loop-turns.ts";
 
 const expected: Expected = expectedKinds(z.strictObject({ numbers: z.array(z.number()) }));
 
-/** A form with a part for each Content-Disposition. */
+/** A form with one part for each Content-Disposition. */
 function formOf(dispositions: readonly string[], value = "1"): Uint8Array<ArrayBuffer> {
   const parts = dispositions.map((each) => `--b\r\nContent-Disposition: form-data; ${each}\r\n\r\n${value}\r\n`);
   return new TextEncoder().encode(`${parts.join("")}--b--`);
 }
 
-/** 9,998 parts, each in 32 places that no other part is in. */
+/** 9,998 parts, each with a path of 32 distinct levels. */
 const deep = formOf(Array.from({ length: 9998 }, (_, i) => `name=${i}${".a".repeat(31)}`));
 
 test("a form has a limit of places over all of its parts", async () => {
@@ -29,7 +29,7 @@ test("a form has a limit of places over all of its parts", async () => {
 });
 
 test("the places of a form are counted while it is read", async () => {
-  // Room for the body, and for few places beside it.
+  // Enough memory for the body and for few form fields.
   const memory = new MemoryAccount({ maxBytes: 3 * deep.length + 200_000 });
   const headers = { "Content-Type": "multipart/form-data; boundary=b", "Content-Length": String(deep.length) };
   const request = new Request("http://x/", { method: "POST", headers, body: deep.slice() });

@@ -1,13 +1,11 @@
-/** Inputs that come as a form, files as they are. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Inputs as multipart forms with uploaded files. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { z } from "../src/author/z.ts";
 import { float32, ndarray } from "../src/index.ts";
 import { inputsOfForm } from "../src/server/http/form-body.ts";
 import { expectedKinds } from "../src/server/inputs/expected-kinds.ts";
 import { problemOf } from "./helpers/client.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-
-setDefaultTimeout(120_000);
 
 let store: TestStore;
 let lab: TestServer;
@@ -70,7 +68,7 @@ const input = z.strictObject({
   tree: node.optional(),
 });
 
-/** What inputs a form stands for. */
+/** The inputs that a form contains. */
 async function inputsOf(parts: Parts): Promise<unknown> {
   const request = new Request("http://x/", { method: "POST", body: formOf(parts) });
   const boundary = request.headers.get("content-type")?.split("boundary=")[1]?.replaceAll('"', "") ?? "";

@@ -1,4 +1,4 @@
-/** Frames come out of a socket as they went in, however it is cut and however full it is. */
+/** Frames pass a socket unchanged, however the socket splits them and however full it is. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { arrayTypes, type DType, pad, type Tensor, type TensorSpecs } from "../src/author/tensor.ts";
@@ -9,7 +9,7 @@ import { ItemFrames } from "../src/engine/remote/item-frame.ts";
 import { Outbox } from "../src/engine/remote/outbox.ts";
 import { RowsFrames } from "../src/engine/remote/rows-frame.ts";
 
-/** Takes so many bytes at a time as `sizes` say, in turn, and then all. */
+/** Accepts as many bytes at a time as `sizes` say in turn, and later everything. */
 class SlowSocket {
   readonly #sizes: number[];
   readonly chunks: Uint8Array[] = [];
@@ -29,7 +29,7 @@ class SlowSocket {
   }
 }
 
-/** Reads bytes that come in pieces of these sizes, and then all. */
+/** Reads bytes in chunks of these sizes, and the rest in one chunk. */
 function read(bytes: Uint8Array, sizes: readonly number[], handle: (memory: FrameMemory, at: number) => void): void {
   const reader = new FrameReader(handle);
   let begin = 0;

@@ -1,4 +1,7 @@
-/** Making constants of weights, and folding and packing layers, change no value: each network gives what PyTorch gives eagerly. */
+/**
+ * Freezing weights, and folding and packing layers, change no output: each network gives the same values as PyTorch in
+ * eager mode.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
@@ -21,7 +24,7 @@ beforeAll(async () => {
 
 afterAll(() => opened.disposeAsync());
 
-/** The first output for a batch of all items, twice: libtorch may do another thing the second time. */
+/** The first output for a batch of all items. Runs twice: TorchScript optimizes after the first run. */
 async function run(file: string, { x, y, pack }: { x: Known; y: Known; pack: boolean }): Promise<Tensor> {
   const session = await openSession({
     path: join(folder, file),
@@ -51,7 +54,7 @@ async function call(file: string, x: Known): Promise<Tensor> {
   return (await session.call("forward", [tensor(Float32Array.from(x.data), x.shape)])) as Tensor;
 }
 
-/** The largest difference of two values, as a part of the larger one. */
+/** The largest relative difference of the values. */
 function apart(expected: Known, given: Tensor): number {
   return Math.max(
     ...expected.data.map((value, i) => {

@@ -1,11 +1,12 @@
-/** A client that is written against types generated from /openapi.json: it compiles under strict types, and what they say is so. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+/**
+ * A client written against types generated from /openapi.json compiles under strict types, and the types match the
+ * answers.
+ */
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { symlink } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-setDefaultTimeout(120_000);
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
@@ -50,10 +51,10 @@ export async function roundTrip(baseUrl: string) {
   };
   const formed = await POST("/predictions", { body: { x: 2, steps: 0 }, bodySerializer, params: { header } });
 
-  // @ts-expect-error: x is a number
+  // @ts-expect-error: x must be a number
   const refused = await POST("/predictions", { body: [{ x: "one", steps: 0 }] });
   const problem: components["schemas"]["Problem"]["type"] | undefined = refused.error?.type;
-  // @ts-expect-error: there is no such problem
+  // @ts-expect-error: the problem type does not exist
   const other: boolean = problem === "urn:sconce:problem:none";
   const unknown = await GET("/demo/{demo_id}", { params: { path: { demo_id: "none" } } });
 
@@ -98,10 +99,10 @@ export async function heyRoundTrip(baseUrl: \`\${string}://\${string}\`) {
   const shown = await createDemoPrediction({ client, headers, body });
   const demoOutputs: DemoOutput[] = shown.data?.demo_outputs ?? [];
 
-  // @ts-expect-error: x is a number
+  // @ts-expect-error: x must be a number
   const refused = await createPrediction({ client, body: [{ x: "one" }] });
   const problem = refused.error?.type;
-  // @ts-expect-error: there is no such problem
+  // @ts-expect-error: the problem type does not exist
   const other: boolean = problem === "urn:sconce:problem:none";
   return {
     y: outputs.map(({ y }) => y),
@@ -147,7 +148,7 @@ beforeAll(async () => {
   await Bun.write(dir.join("client.ts"), client);
   await Bun.write(dir.join("hey/client.ts"), heyClient);
   await Bun.write(dir.join("tsconfig.json"), JSON.stringify({ compilerOptions, include: ["*.ts"] }));
-  // What Hey API writes does not compile with it.
+  // Hey API's code does not compile with this option.
   const heyOptions = { ...compilerOptions, exactOptionalPropertyTypes: false };
   await Bun.write(dir.join("hey/tsconfig.json"), JSON.stringify({ compilerOptions: heyOptions, include: ["**/*.ts"] }));
   await symlink(`${root}node_modules`, dir.join("node_modules"));
@@ -159,7 +160,7 @@ afterAll(async () => {
   await dir[Symbol.asyncDispose]();
 });
 
-/** Of a script that succeeds. */
+/** Output of a script that must succeed. */
 async function outputOf(script: string, ...args: string[]): Promise<string> {
   const child = Bun.spawn([process.execPath, "--bun", script, ...args], { cwd: root, stdout: "pipe", stderr: "pipe" });
   const [out, err, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);

@@ -1,5 +1,5 @@
-/** Outputs of a model's example are compared: with PyTorch at the build, with those of the build at each start. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+/** Outputs of a model's example: a build compares them with PyTorch, and each start compares them with the build's. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { float32, type Tensor } from "../src/author/tensor.ts";
@@ -11,8 +11,6 @@ import { decodeGolden, encodeGolden } from "../src/server/flow/golden.ts";
 import { cli, startCli } from "./helpers/cli.ts";
 import { exactPrograms } from "./helpers/exports.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-setDefaultTimeout(120_000);
 
 let dir: TempDir;
 let programs: string;
@@ -100,7 +98,7 @@ test("a server whose outputs differ from the build's does not start, but with --
 test("without a Python that has torch the build says that nothing was compared", async () => {
   await copyFile(await programOf("a branch by an even size"), dir.join("even.pt2"));
   const { code, stderr } = await cli(["build", dir.join("even.pt2"), "--compare"], {
-    // Python does not start with this variable.
+    // This variable makes Python fail to start.
     env: { ...env(), PYTHONHOME: dir.join("nowhere") },
   });
   expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringContaining("not compared with PyTorch: ") });

@@ -1,5 +1,5 @@
-/** Images upon a base image, and the folders and bases that are refused. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Images on a base image, and refused folders and base images. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { appendFile, mkdir, writeFile } from "node:fs/promises";
 import { openBase } from "../src/package/image/base-image.ts";
 import { ImageLayout } from "../src/package/image/layout.ts";
@@ -10,8 +10,6 @@ import { failure } from "./helpers/failure.ts";
 import { platform, readImage, smallImage, writeBase } from "./helpers/image.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-setDefaultTimeout(120_000);
 
 let home: TempDir;
 

@@ -1,13 +1,11 @@
-/** The image of a model that is served, as a container engine starts it: its layers, one upon the other, and nothing else. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+/** Runs a model's image as a container engine would: its layers on top of each other, and no other files. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type BareRoot, bareRoot, bareRootObstacle, bareRootTest } from "./helpers/bare-root.ts";
 import { cli, clientOf } from "./helpers/cli.ts";
 import { readImage, startOf, unpackImage } from "./helpers/image.ts";
 import { copyPreparedImages } from "./helpers/prepared-images.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-setDefaultTimeout(120_000);
 
 const digits = join(import.meta.dir, "../examples/digits");
 let dir: TempDir;
@@ -43,7 +41,7 @@ const bareTest = bareRootTest(test);
 const run = (...args: string[]) => root.run([...start.command, ...args], start.options);
 
 bareTest("a container serves its model as a user without rights, and ends with 0 when it is asked to", async () => {
-  // The port of the image may be taken here: unlike a container's, the network is everybody's.
+  // The test shares the machine's network, so the image's port may be in use.
   const container = run("--host", "127.0.0.1", "--port", "0");
   const client = await clientOf(container);
   expect(await (await client.fetch("/")).json()).toMatchObject({ name: "digits", batch_size: 64 });

@@ -1,4 +1,4 @@
-/** The tar archives that layers are made of, read by GNU tar. */
+/** The tar archives of image layers, read with GNU tar. */
 import { expect, test } from "bun:test";
 import { createWriteStream } from "node:fs";
 import { readlink, stat, writeFile } from "node:fs/promises";

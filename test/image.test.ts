@@ -1,5 +1,5 @@
-/** Images in an OCI image layout, with a program that is small: what is in them and which layers they share. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, setDefaultTimeout, spyOn, test } from "bun:test";
+/** Images with a small program in an OCI image layout: their content, and the layers that they share. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, spyOn, test } from "bun:test";
 import { mkdir, readdir } from "node:fs/promises";
 import { refNameKey } from "../src/package/image/documents.ts";
 import { ImageLayout } from "../src/package/image/layout.ts";
@@ -9,8 +9,6 @@ import { platform, type ReadImage, readImage, smallImage, unpackImage } from "./
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { skopeo, skopeoObstacle } from "./helpers/skopeo.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-setDefaultTimeout(120_000);
 
 let home: TempDir;
 let dir: TempDir;
@@ -38,7 +36,7 @@ const names = () =>
     .index()
     .manifests.map(({ annotations }) => annotations?.[refNameKey]);
 
-/** Every file of a folder with its content's hash. */
+/** Paths of all files of a folder, with content hashes. */
 async function contentOf(folder: string): Promise<Record<string, bigint | number>> {
   const found = (await readdir(folder, { recursive: true, withFileTypes: true })).filter((each) => each.isFile());
   const paths = found.map((each) => `${each.parentPath}/${each.name}`).sort();
@@ -57,7 +55,7 @@ describe("an image", () => {
       expect(seen.Layers).toEqual(layersOf("digits:v1"));
       await skopeo("copy", `oci:${images}:digits:v1`, `oci:${dir.join("copy")}:other`);
       expect(readImage(dir.join("copy"), "other").digest).toBe(digest);
-      // A Docker archive has the layers without compression, by the digests of the config.
+      // A Docker archive has uncompressed layers, named by the digests in the config.
       await skopeo("copy", `oci:${images}:digits:v1`, `docker-archive:${dir.join("archive")}:digits:v1`);
     },
   );
@@ -153,7 +151,7 @@ describe("in one layout", () => {
     expect([digest, model].map(isThere)).toEqual([false, false]);
     expect([...layersOf("a"), ...layersOf("b")].every(isThere)).toBe(true);
     await write("digits:v2", { name: "b" });
-    // Three layers that both have, and a config and a manifest that are the same, too.
+    // Three shared layers, and an equal config and manifest.
     expect((await readdir(`${images}/blobs/sha256`)).length).toBe(5);
   });
 

@@ -1,4 +1,4 @@
-/** What has its turn: tasks of several owners, and outputs of several lists. */
+/** Taking turns: tasks of several owners, and outputs of several lists. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { OwnersInTurn } from "../src/base/collections/owners-in-turn.ts";

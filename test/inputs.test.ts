@@ -1,4 +1,4 @@
-/** From a body to inputs: what schemas of other shapes than the test models' make of it. */
+/** Bodies of requests become inputs, for schemas that the test models lack. */
 import { describe, expect, test } from "bun:test";
 import { Hono } from "hono";
 import { z } from "../src/index.ts";
@@ -10,7 +10,7 @@ import { toArray } from "../src/server/inputs/input-list.ts";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import type { ProblemBody } from "./helpers/client.ts";
 
-/** Reads one body with a schema; gives the inputs with their bytes, or the problem. */
+/** Reads a body with a schema. @returns the inputs with their bytes, or the problem */
 async function read(schema: z.ZodType, body: string | Uint8Array<ArrayBuffer>): Promise<unknown> {
   const bodies = new Bodies(new InputDecoder(schema));
   const app = new Hono();

@@ -1,4 +1,4 @@
-/** The flow of items lets others have their turn, however long the model's code takes for each input. */
+/** The item flow yields to the event loop, however slow the model's code is. */
 import { expect, spyOn, test } from "bun:test";
 import { defineModel } from "../src/author/define.ts";
 import { float32, tensor } from "../src/author/tensor.ts";
@@ -15,7 +15,7 @@ import { ReadyInputs } from "../src/server/inputs/input-list.ts";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { loopTurns } from "./helpers/loop-turns.ts";
 
-/** A device that takes no time: there is always room for the next item. */
+/** An engine without batch time, so every item is accepted at once. */
 class InstantEngine implements Engine<ListItem> {
   readonly pid = undefined;
   readonly maxBatchSize: number = 1;
@@ -33,7 +33,7 @@ class InstantEngine implements Engine<ListItem> {
   async close(): Promise<void> {}
 }
 
-/** Ends items when it is told to, all of them at once. */
+/** Ends all items when the test calls `end`. */
 class HeldEngine extends InstantEngine {
   override readonly maxBatchSize: number = 128;
   readonly #items: ListItem[] = [];
@@ -42,7 +42,7 @@ class HeldEngine extends InstantEngine {
     this.#items.push(item);
   }
 
-  /** Those that wait. */
+  /** Items that wait. */
   get items(): readonly ListItem[] {
     return this.#items;
   }
@@ -65,7 +65,7 @@ const anyModel = defineModel({
 
 const COUNT = 200;
 
-/** 2 ms, in which nothing else happens. */
+/** Blocks for 2 ms. */
 function busy(): void {
   const end = performance.now() + 2;
   while (performance.now() < end);
@@ -80,7 +80,7 @@ test("inputs of a device that takes no time are not all prepared before the even
     tensors: { inputs: { x: float32() }, outputs: { y: float32() } },
     weights: "none.pt",
     preprocess: ({ x }) => {
-      // All of them together take far longer than the flow may hold the loop.
+      // All of them together would block the loop for much longer than the flow may.
       const end = performance.now() + 0.5;
       while (performance.now() < end);
       prepared += 1;
@@ -101,7 +101,7 @@ test("inputs of a device that takes no time are not all prepared before the even
     failed: (_, error) => reject(error),
   });
   flow.run(list);
-  // Control has come back: the loop turns now, with most of them still to come.
+  // The flow has yielded, with most items unprepared.
   expect(prepared).toBeLessThan(COUNT / 2);
   await done;
   expect(prepared).toBe(COUNT);
@@ -174,7 +174,7 @@ test.each([
     },
   });
   using fetcher = new Fetcher({ guard: new AddressGuard() });
-  // Room for the rows of a hundred.
+  // Enough for the rows of a hundred items.
   const limits = { maxReadyBytes: 400, maxFetches: 1, pollShare: 0.1 };
   const flow = new ItemFlow(new RowsEngine(), new ItemPipeline(model, fetcher), limits);
   const receiver = (done: () => void) => ({
@@ -192,7 +192,7 @@ test.each([
       }),
     ),
   );
-  // Until no more of them are begun.
+  // Repeats until the flow starts no more items.
   for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate);
   await new Promise<void>((resolve) => flow.run(new ItemList(new ReadyInputs([{ x: -1 }]), receiver(resolve))));
   expect(left).toBe(COUNT);
@@ -257,7 +257,7 @@ test("the time after all clients have left is none in which the device was slow"
 });
 
 test("a tensor is counted three times until its batch has ended, and only as many are begun as have room so", () => {
-  // However long it takes to begin so many here, the loop need not turn in between.
+  // The clock stands still, so the flow need not yield in this test.
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   const model = defineModel({
     ...numbers,
@@ -268,7 +268,7 @@ test("a tensor is counted three times until its batch has ended, and only as man
   });
   using fetcher = new Fetcher({ guard: new AddressGuard() });
   const engine = new HeldEngine();
-  // Tensors are let in up to 0.55 of it.
+  // Tensors may take up to 0.55 of the memory.
   const memory = new MemoryAccount({ maxBytes: 1_200_000 });
   const flow = new ItemFlow(engine, new ItemPipeline(model, fetcher), {
     maxReadyBytes: 2 ** 28,
@@ -285,7 +285,7 @@ test("a tensor is counted three times until its batch has ended, and only as man
   expect(memory.parts.tensors).toBe(55 * 3 * 4000);
 });
 
-/** Lists that come to a flow whose engine holds all items. */
+/** A flow whose engine holds all items. */
 function heldFlow() {
   const fetcher = new Fetcher({ guard: new AddressGuard() });
   const engine = new HeldEngine();
@@ -303,7 +303,7 @@ test.each([
   ["waits for", true],
   ["comes back for", false],
 ])("a list with more inputs than may be ready keeps none that a client %s from its first one", (_, isWaitedFor) => {
-  // However long it takes to begin so many here, the loop need not turn in between.
+  // The clock stands still, so the flow need not yield in this test.
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using held = heldFlow();
   const come = (count: number) => held.come(count, isWaitedFor);
@@ -313,14 +313,13 @@ test.each([
   expect(mostReady).toBeLessThan(1000);
   expect(held.flow.waitMs(isWaitedFor).waitMs).toBe(0);
   expect([come(1), come(5)].map(readyOf)).toEqual([1, 1]);
-  // Of first ones there are no more than of all.
+  // First items of predictions have the same limit as all items.
   const firsts = Array.from({ length: 2 * mostReady }, () => readyOf(come(1)));
   expect(firsts.filter((count) => count === 1).length).toBe(mostReady - 3);
   expect(readyOf(large)).toBe(mostReady);
 });
 
 test("a list with more inputs than may be ready keeps none of few from having one of them ready", () => {
-  // As above.
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using held = heldFlow();
   held.come(10_000);
@@ -333,7 +332,6 @@ test("a list with more inputs than may be ready keeps none of few from having on
 });
 
 test("items that go behind all others leave these their room, and have a quarter as many bytes", () => {
-  // As above.
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using fetcher = new Fetcher({ guard: new AddressGuard() });
   const engine = new HeldEngine();
@@ -369,7 +367,6 @@ test("items that go behind all others leave these their room, and have a quarter
 });
 
 test("items that go behind all others pass by as many that the model's code never makes ready as others do", () => {
-  // As above.
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   const model = defineModel({
     ...numbers,
@@ -394,7 +391,6 @@ test("items that go behind all others pass by as many that the model's code neve
 });
 
 test("so do those of lists of which one has failed in its batch", () => {
-  // As above.
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using held = heldFlow();
   const { engine, flow, come, itemsOf } = held;
@@ -414,7 +410,6 @@ test("so do those of lists of which one has failed in its batch", () => {
 });
 
 test("a list of which one input has failed still fills its batches", () => {
-  // As above.
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using held = heldFlow();
   const { engine, flow, come, itemsOf } = held;
@@ -424,7 +419,7 @@ test("a list of which one input has failed still fills its batches", () => {
   engine.listener?.dispatched([bad, ...good]);
   engine.listener?.failed(bad, new SconceError("run_failed", "bad"));
   for (const item of good) engine.listener?.finished(item, {});
-  // These were begun before the failure, the next ones after it.
+  // These items started before the failure; later items start after it.
   engine.listener?.dispatched(itemsOf(list).slice(good.length + 1));
   expect(flow.ready.items).toBeGreaterThanOrEqual(engine.maxBatchSize);
   flow.end(list);

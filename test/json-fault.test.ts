@@ -1,4 +1,4 @@
-/** The place of a fault in a text that is no JSON. */
+/** The position of an error in invalid JSON. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { faultPlace } from "../src/server/inputs/json-text.ts";
@@ -38,7 +38,7 @@ test("is counted in characters, not in bytes", () => {
 test("is the one character that is wrong in JSON, wherever it is", () => {
   fc.assert(
     fc.property(fc.json(), fc.nat(), (json, place) => {
-      // The end is a fault of every text that was cut off, and no earlier one.
+      // Every truncated text is invalid at its end, and not earlier.
       const cut = json.slice(0, place % json.length);
       let isWhole = true;
       try {

@@ -1,5 +1,5 @@
-/** Bodies that are too large to be parsed at once: they come to the same as small ones, and hold nobody up. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Large bodies are parsed in parts: the result is the same, and other requests do not wait. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { SconceError } from "../src/base/errors.ts";
 import { image, z } from "../src/index.ts";
@@ -21,9 +21,6 @@ import { until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
-
 const anything = new InputDecoder(z.unknown());
 const MAX_INPUTS = 50;
 
@@ -36,7 +33,7 @@ const outcomeOf = (read: () => unknown) => {
   }
 };
 
-/** What becomes of a body in parts of a few bytes, or as a whole where it does not fall into parts. */
+/** Reads a body in parts of a few bytes; a body that cannot be split is read as a whole. */
 function readInParts(body: string, decoder: InputDecoder): unknown {
   const bytes = new TextEncoder().encode(body);
   const scan = checkLargeBody(bytes, decoder, MAX_INPUTS, { partBytes: 8 });
@@ -44,11 +41,11 @@ function readInParts(body: string, decoder: InputDecoder): unknown {
 }
 
 const space = fc.stringMatching(/^[ \t\n\r]{0,3}$/);
-/** JSON as people and programs write it, with white space where it may be. */
+/** JSON with random white space. */
 const listText = fc
   .tuple(fc.array(fc.jsonValue({ maxDepth: 4 }), { maxLength: 60 }), space, space, fc.constantFrom(undefined, 1, "\t"))
   .map(([list, before, after, indent]) => `${before}${JSON.stringify(list, null, indent)}${after}`);
-/** The same with a character too many, too few, or another. */
+/** Invalid JSON: with a character added, removed or replaced. */
 const brokenText = fc
   .tuple(listText, fc.nat(), fc.constantFrom("", ",", "]", "[", "{", "}", '"', "\\", "1", "é", "\u0000"), fc.nat(2))
   .map(([text, at, insert, cut]) => {
@@ -98,7 +95,7 @@ test("a list falls into parts where its elements end, and nowhere else", () => {
 });
 
 describe("threads that check large bodies", () => {
-  /** On a thread, for inputs that say so: never ends, or is given no processor for a while. */
+  /** Input validation in a thread that never ends, or gets no processor time for a while, if the input says so. */
   const text = modelText({
     name: '"slow"',
     input:
@@ -209,7 +206,7 @@ test("the memory limit bounds the lists and objects of an input, with the memory
   expect(check).toThrow("/0: expected at most 99 lists and objects in an input, for the memory of this server");
 });
 
-/** Peak memory beyond the body, of a process that checks it; `body` is an expression. */
+/** Peak memory of a process that checks a body, minus the body; `body` is an expression. */
 async function peakOf(body: string): Promise<{ body: number; peak: number; message: string }> {
   const from = (path: string) => JSON.stringify(require.resolve(path));
   const script = `
@@ -254,7 +251,7 @@ describe("memory for a body of wrong inputs", () => {
   ])("is a few times the body (%s)", async (_, expression, expected) => {
     const { body, peak, message } = await peakOf(expression);
     expect(message).toContain(expected);
-    // What a process takes for anything at all stands beside it.
+    // The second term covers a process without a body.
     expect(peak).toBeLessThan(3 * body + 64 * 2 ** 20);
   });
 });
@@ -293,7 +290,7 @@ describe.concurrent("a server", () => {
 
   afterAll(() => store[Symbol.asyncDispose]());
 
-  /** White space makes a body as large as one likes. */
+  /** White space pads a body to any size. */
   const spaced = (inputs: readonly unknown[]) =>
     inputs.map((input) => JSON.stringify(input)).join(`,${" ".repeat(300)}`);
   const xs = (count: number) => Array.from({ length: count }, (_, x) => ({ x }));
@@ -376,7 +373,7 @@ describe.concurrent("a server", () => {
     const created = client.post(`[${spaced(xs(2000))}]`).finally(() => {
       isAccepted = true;
     });
-    // The thread that reads it has begun, and waits for the gate.
+    // The thread has started, and waits for the gate.
     await until(() => Bun.file(`${gate}.begun`).exists());
     expect((await client.predict([{ x: 1 }])).outputs).toEqual([{ y: 3 }]);
     expect(isAccepted).toBe(false);

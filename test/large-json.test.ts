@@ -1,4 +1,4 @@
-/** Text of large outputs is made beside everything else, and is what it would be at once. */
+/** Serializing large outputs yields to the event loop, and gives the same text as JSON.stringify. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { withholding } from "../src/author/withheld-files.ts";

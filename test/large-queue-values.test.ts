@@ -1,5 +1,7 @@
-/** Large bodies and outcomes in the queue: they have the time that their bytes need, and small ones do not wait for them. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/**
+ * Large bodies and outcomes in the queue get time in proportion to their size, and small values do not wait for them.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import type { EndedRecord } from "../src/server/predictions/record.ts";
 import { ClaimedPredictions } from "../src/server/queue/claimed-predictions.ts";
@@ -10,8 +12,6 @@ import { isAnswerLost } from "../src/server/queue/redis-link.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
 import { until } from "./helpers/running.ts";
-
-setDefaultTimeout(30_000);
 
 const LARGE = 10_000_000;
 
@@ -77,7 +77,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
   test("are given up after their time with their connection, which is made anew", async () => {
     using one = await worker("given-up");
     redis.pause();
-    // Until nothing can be sent any more: the new connection has had no answer yet.
+    // Repeats until sending fails: a new connection has no answer yet.
     await until(async () => !isAnswerLost(await one.largeLink.fetch(0, "get", "x").catch((error) => error)));
     redis.resume();
     await until(() => one.largeLink.fetch(0, "ping").then(Boolean, () => false));

@@ -1,4 +1,4 @@
-/** Text in pieces: the same as in one, whoever reads it and however often. */
+/** Text in pieces equals the whole text for every reader, however often it is read. */
 import { expect, test } from "bun:test";
 import { LargeAnswers } from "../src/server/http/large-answers.ts";
 import { families, largeRecord, recordPath } from "../src/server/http/record-json.ts";
@@ -7,7 +7,7 @@ import { byteLengthOf, joined, LargeText, listText } from "../src/server/predict
 import { loopTurns } from "./helpers/loop-turns.ts";
 import { endOf } from "./helpers/predictions.ts";
 
-/** Characters of one to four bytes, at every place of a piece's end. */
+/** Characters of one to four bytes, at every offset from the end of a piece. */
 const outputs = ["a", '"語"', ...[0, 1, 2, 3].map((n) => `${"b".repeat(n)}${"😀é語".repeat(200_000)}`), "c"];
 const members = `"outputs":[${outputs.join(",")}]`;
 
@@ -36,7 +36,7 @@ test("readers of one record are sent the whole text, of which there is one copy"
     .map((body) => new Response(body).text());
   expect((await first)?.includes(members)).toBe(true);
   expect((await second) === (await first)).toBe(true);
-  // The bytes that were sent are the record's.
+  // The record contains the sent bytes.
   if (!(text instanceof LargeText)) throw new Error("it is large");
   expect(text.pieces.every((piece) => piece instanceof Uint8Array)).toBe(true);
   expect(String(text) === members).toBe(true);

@@ -1,14 +1,12 @@
-/** A server that stops lets answers that are being read be read to their end, for as long as it lingers, and waits for nothing else. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+/** A stopping server lets clients finish reading their answers within the linger time, and waits for nothing else. */
+import { expect, test } from "bun:test";
 import { connect } from "node:net";
 import { storeWith, type TestServer } from "./helpers/server.ts";
 
-setDefaultTimeout(120_000);
-
-/** More than the system holds for a connection that nobody reads. */
+/** More than the kernel buffers for a connection without a reader. */
 const LENGTH = 40_000_000;
 
-/** A client that has begun to read its answer, and goes on when it is told to. @returns the rest of it */
+/** Starts to read an answer. @returns a function that reads the rest */
 async function beginReading({ url }: TestServer): Promise<() => Promise<string>> {
   const begun = Promise.withResolvers<void>();
   const ended = Promise.withResolvers<void>();
@@ -38,7 +36,7 @@ test("answers are sent for as long as ended predictions can be read, however slo
   await using patient = await store.serve("greedy", { linger: 600 });
   const readers = [await beginReading(patient), await beginReading(hasty)] as const;
   const stopped = patient.stop();
-  // It stops when it has closed the connection of its reader.
+  // The server stops after closing the reader's connection.
   await hasty.stop();
   const [whole, torn] = [await readers[0](), await readers[1]()];
   expect(whole.length).toBeGreaterThan(LENGTH);
@@ -57,7 +55,7 @@ test("a request that never comes to its end does not hold up a stop for as long 
   const head =
     "POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n";
   socket.write(`${head}Expect: 100-continue\r\n\r\n[`);
-  // The server has the head of the request.
+  // The server has received the head of the request.
   await answered.promise;
   await server.stop();
   socket.destroy();

@@ -1,4 +1,6 @@
-/** A latency target against the best fixed setting for each load, which a search over a grid finds in the same simulation. */
+/**
+ * Compares a latency target with the best fixed setting for each load, found by a grid search in the same simulation.
+ */
 import { describe, expect, test } from "bun:test";
 import { bestFixed, bursts, type Curve, poisson, serveLoad, serveLoads, steps } from "./helpers/loads.ts";
 
@@ -10,13 +12,13 @@ const devices: Readonly<Record<string, Curve>> = {
   "takes 8 ms for a batch and 0.5 ms for an item": (size) => 8 + 0.5 * size,
   "works in steps of 8 items": (size) => 6 + 2 * Math.ceil(size / 8),
 };
-/** Of what the device serves in its largest batches. */
+/** As a share of the throughput with the largest batches. */
 const levels = { "light load": 0.1, "medium load": 0.4, "near saturation": 0.85, overload: 1.3 };
 const kinds = { poisson, bursts, steps };
 const cases = Object.entries(kinds).flatMap(([kind, make]) =>
   Object.entries(levels).map(([level, part]) => [kind, level, make, part] as const),
 );
-/** No worse: by less than chance, which makes p99 differ by a tenth and more between loads of one kind. */
+/** Allowed ratio: p99 of equal loads differs by a tenth and more by chance. */
 const CHANCE = 1.05;
 
 describe.each(Object.entries(devices))("on a device that %s", (_, curve) => {
@@ -27,7 +29,7 @@ describe.each(Object.entries(devices))("on a device that %s", (_, curve) => {
     "%s, %s: throughput within 5 %% of the best fixed setting's, p99 no worse",
     async (...[, , make, part]) => {
       const load = (seed: number) => make(part * capacity, { count: 4000, seed });
-      // Found on one load of the kind, compared on others.
+      // The best setting is found on one load, and compared on others.
       const loads = [2, 3, 4, 5, 6].map(load);
       const best = await serveLoads(loads, await bestFixed(load(1), grid, curve), curve);
       const adaptive = await serveLoads(loads, { maxBatchSize, latencyTargetMs }, curve);

@@ -1,18 +1,16 @@
-/** A latency target as operators and authors give it. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+/** A latency target as an option of `serve` and as a setting of the model. */
+import { expect, test } from "bun:test";
 import { cli, startCli } from "./helpers/cli.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(120_000);
-
-/** Some milliseconds for an item, at least. */
+/** An item takes at least some milliseconds. */
 const slow = {
   preprocess: "({ x }) => ({ x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(20n), []) })",
   batchSize: "4",
 };
 
-/** A store with a slow model of these settings; what `serve` says of it. */
+/** A store with a slow model with these settings. @returns the error of `serve` */
 async function built(settings: Readonly<Record<string, string>> = {}) {
   const dir = await tempDir();
   const env = { SCONCE_HOME: dir.join("home") };

@@ -1,8 +1,8 @@
-/** What a latency target does to batches, one case at a time. */
+/** Effects of a latency target on batches. */
 import { expect, test } from "bun:test";
 import { Simulation } from "./helpers/simulation.ts";
 
-/** A device of which every size up to 64 has run often. */
+/** A policy that knows the times of all batch sizes up to 64. */
 function taught(options: { target: number; curve?: (size: number) => number; runners?: number }) {
   const durationMs = options.curve ?? ((size: number) => 8 + 0.5 * size);
   const simulation = new Simulation({
@@ -33,7 +33,7 @@ test("the age of the oldest item counts, and what still runs before its batch", 
   simulation.add({}, 10);
   await simulation.clock.advanceTo(3);
   simulation.add({}, 50);
-  // The first 10 run until 13. The oldest of the others would be ready for 10 ms then: 8 + 0.5 · 44 = 40 - 10.
+  // The first batch of 10 runs until 13 ms. By then, the oldest waiting item has waited 10 ms: 8 + 0.5 · 44 = 40 - 10.
   await simulation.clock.drain();
   expect(sizesOf(simulation)[1]).toBeWithin(40, 45);
 });
@@ -87,7 +87,7 @@ test("once items were seen to come in bursts, the first of a burst waits for the
   const last = simulation.batches.at(-1);
   expect(last?.items.length).toBe(10);
   expect((last?.startedAtMs ?? 0) - 2900).toBeLessThan(3);
-  // Before that was known, the first one went alone.
+  // Before the policy knew the times, the first item ran alone.
   expect(sizesOf(simulation)[0]).toBe(1);
 });
 

@@ -1,5 +1,5 @@
-/** A server's life as its operator sees it: start, ready, drain, end. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Life of a server: start, ready, drain, end. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client, problemOf } from "./helpers/client.ts";
 import { freePort } from "./helpers/free-port.ts";
@@ -9,11 +9,8 @@ import { until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
-
 let store: TestStore;
-/** Of a model whose setup a server waits in. */
+/** A store with a model whose setup a test releases. */
 let gated: TestStore;
 
 beforeAll(async () => {
@@ -31,10 +28,10 @@ function serve(args: readonly string[] = ["lab"], env: Record<string, string> = 
   return startCli(["serve", "-p", "0", "--host", "127.0.0.1", ...args], { env: { SCONCE_HOME: store.home, ...env } });
 }
 
-/** The lines of a log without warnings: that something held up a server is so on a machine that is busy with something else. */
+/** Log lines without warnings: busy machines cause warnings about slow steps. */
 const toldBy = ({ lines }: RunningCli) => lines.filter((line) => line.trim() !== "" && !line.includes("WARN"));
 
-/** The setup of a build answers at once, that of a server when it is told to, or never. */
+/** The setup returns at once in a build. In a server it waits for the test, or never returns. */
 const setup = `async () => {
   if (process.env.BREAK) throw new Error("no vocabulary here");
   if (process.env.GATE) await fetch(process.env.GATE);

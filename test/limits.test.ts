@@ -1,13 +1,10 @@
-/** What the server takes at once, how long it works on it, and what it keeps. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Limits of a server: concurrent work, durations and retained results. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
 import type { ProblemBody } from "./helpers/client.ts";
 import { problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
-
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
 
 let store: TestStore;
 
@@ -75,7 +72,7 @@ describe("a full queue", () => {
     expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(0);
     expect(await problemOf(response)).toMatchObject({ status: 429, type: "urn:sconce:problem:queue_full" });
     expect(await server.client.metric("sconce_predictions_active")).toBe(1);
-    // What fits is still taken.
+    // Smaller requests are still accepted.
     expect((await server.client.predict([{ x: 5 }])).outputs?.[0]?.y).toBe(11);
     gate.release("a");
     expect((await server.client.end(first.prediction_id)).status).toBe("success");
@@ -187,7 +184,7 @@ test("files of one prediction that hang do not hold up another's", async () => {
 test("a request that would wait in vain is refused at once and told when to come back; one that polls is taken", async () => {
   await using server = await store.serve("lab", { timeout: 600 });
   const created = await Promise.all(Array.from({ length: 200 }, (_, x) => server.client.create([{ x, steps: 400 }])));
-  // How long they take is learned from the first of them.
+  // The first predictions teach how long a prediction takes.
   let response: Response;
   do response = await server.client.post([{ x: 1 }], { Prefer: "wait=1" });
   while (response.ok);

@@ -1,4 +1,4 @@
-/** A prediction under way, and what becomes of it at its end. */
+/** A running prediction, and its end. */
 import { describe, expect, test } from "bun:test";
 import { SconceError } from "../src/base/errors.ts";
 import type { ItemList } from "../src/server/flow/item-list.ts";
@@ -9,7 +9,7 @@ import { OutputMemory } from "../src/server/predictions/output-memory.ts";
 import { type EndedRecord, statusOf } from "../src/server/predictions/record.ts";
 import { livePrediction } from "./helpers/live.ts";
 
-/** A prediction, the list of its inputs, and the records of its end. */
+/** A prediction, its inputs, and the records at its end. */
 function started(count = 1) {
   const ended: EndedRecord[] = [];
   const live = livePrediction({ count, onEnd: (_, record) => ended.push(record) });

@@ -1,4 +1,4 @@
-/** Files and folders that exist only when they are complete. */
+/** Files and folders that exist only when complete. */
 import { expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** CONTRIBUTING.md describes the sources as they are. */
+/** CONTRIBUTING.md describes the sources correctly. */
 import { expect, test } from "bun:test";
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
@@ -7,14 +7,14 @@ const root = dirname(import.meta.dir);
 const text = await Bun.file(join(root, "CONTRIBUTING.md")).text();
 const transpiler = new Bun.Transpiler({ loader: "ts" });
 
-/** Paths of a section's files, in their order, each once. */
+/** File paths of a section, in order, without repetitions. */
 function pathsOf(title: string): string[] {
   const section = text.split(/^## /m).find((each) => each.startsWith(title)) ?? "";
   const named = [...section.matchAll(/`([\w/-]+\.(?:ts|cc))`/g)].map(([, path = ""]) => path);
   return [...new Set(named)].filter((path) => path.includes("/") && !path.startsWith("test/"));
 }
 
-/** Everything that a source imports when it runs, directly or through others. */
+/** All direct and indirect imports of a source. */
 async function importsOf(path: string, found = new Set<string>()): Promise<Set<string>> {
   for (const each of transpiler.scanImports(await Bun.file(join(root, "src", path)).text())) {
     if (!each.path.startsWith(".") || !each.path.endsWith(".ts")) continue;

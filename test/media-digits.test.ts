@@ -3,7 +3,7 @@ import { canonicalize, side } from "../examples/digits/canonicalize.ts";
 import { heldOutDigits, python } from "../examples/digits/heldout.ts";
 import { Image } from "../src/author/media.ts";
 
-/** As model.ts prepares a picture. */
+/** Prepares a picture as model.ts does. */
 async function canonical(image: Image): Promise<Float32Array> {
   const { width, height } = await image.size();
   const scale = Math.min(1, 128 / Math.max(width, height));
@@ -11,7 +11,7 @@ async function canonical(image: Image): Promise<Float32Array> {
   return canonicalize(await image.pixels({ ...size, channels: 1 }));
 }
 
-/** In 255ths, between what TypeScript and Python make of the same picture. */
+/** Largest difference between the TypeScript and Python versions of a picture, in 255ths. */
 function greatestDifference(ours: Float32Array, theirs: string): number {
   const expected = Buffer.from(theirs, "hex");
   expect(expected.length).toBe(ours.length);
@@ -32,7 +32,7 @@ describe("the digits example prepares pictures as its training did", () => {
     for (const [i, expected] of python.heldout.entries()) {
       const image = digits[i]?.image;
       expect(image).toBeDefined();
-      // Half a 255th is what Python's rounding to bytes takes away.
+      // Python rounds to bytes, which costs half a 255th.
       if (image) expect(greatestDifference(await canonical(image), expected)).toBeLessThanOrEqual(0.51);
     }
   });

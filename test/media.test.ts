@@ -6,13 +6,13 @@ import { failureOf } from "./helpers/failure.ts";
 
 const folder = new URL("./data/media/", import.meta.url);
 
-/** One line of expected.jsonl, which media.py writes. */
+/** A line of expected.jsonl, which media.py writes. */
 interface Case {
   file: string;
   options: PixelOptions;
   width: number;
   height: number;
-  /** Of a zlib stream, in base64. */
+  /** A zlib stream in base64. */
   data: string;
 }
 
@@ -43,7 +43,7 @@ describe("pixels are those of Pillow, to within 1 of 255 where transparency is r
   }
 });
 
-/** The pixels, or that there are none, of what `Bun.Image` decodes; and of what is decoded here. */
+/** Pixels of a picture, or no result: decoded by `Bun.Image`, and by sconce. */
 async function decodings(bytes: Uint8Array): Promise<{ theirs: unknown; ours: unknown }> {
   const pixels = (file: Uint8Array) => new Image({ bytes: file, mediaType: "image/*" }).pixels();
   const outcome = (made: Promise<{ data: Uint8Array; width: number; height: number }>) =>
@@ -55,7 +55,7 @@ async function decodings(bytes: Uint8Array): Promise<{ theirs: unknown; ours: un
 }
 
 describe("a JPEG gives the pixels that Bun.Image makes of it", () => {
-  /** An Exif segment: how the picture lies, in one byte order or the other. */
+  /** An Exif segment with an orientation, in either byte order. */
   const exif = (orientation: number, order: "II" | "MM", { offset = 8, entries = 1, tag = 0x0112 } = {}) => {
     const u16 = (value: number) => (order === "MM" ? [value >> 8, value & 255] : [value & 255, value >> 8]);
     const u32 = (value: number) => (order === "MM" ? [0, 0, ...u16(value)] : [...u16(value), 0, 0]);
@@ -85,7 +85,7 @@ describe("a JPEG gives the pixels that Bun.Image makes of it", () => {
   test.each([0x01, 0xd0, 0xd7])("that hides its size behind marker %d, which has no length", async (marker) => {
     const jpeg = await read("baseline.jpg");
     const segments = Buffer.concat([Uint8Array.of(0xff, 0xd8, 0xff, marker), jpeg.subarray(2)]);
-    // What lies where the segment would end if the next marker were its length: a picture of 1 × 1.
+    // A picture of 1 × 1, placed where the segment would end if the next marker were its length.
     const frame = Buffer.from("ffc0000b080001000101011100ffda0008010100003f00ffd9", "hex");
     const file = Buffer.alloc(4 + segments.readUInt16BE(4) + frame.length);
     segments.copy(file);
@@ -115,7 +115,7 @@ describe("a JPEG gives the pixels that Bun.Image makes of it", () => {
 
   test("however it is damaged, or there is none of either", async () => {
     const originals = await Promise.all(["baseline.jpg", "progressive.jpg", "subsampled.jpg", "turned.jpg"].map(read));
-    // Thousandths of it: a double would be near 0 nearly always.
+    // An integer in thousandths: random doubles are nearly always close to 0.
     const place = fc.noBias(fc.nat(999));
     const damage = fc.array(fc.record({ at: place, byte: fc.nat(255) }), { minLength: 1, maxLength: 4 });
     let decoded = 0;
@@ -124,7 +124,7 @@ describe("a JPEG gives the pixels that Bun.Image makes of it", () => {
         const bytes = original.slice();
         for (const { at, byte } of changes) bytes[Math.floor((at / 1000) * bytes.length)] = byte;
         const { theirs, ours } = await decodings(bytes);
-        // What has no end is refused here, and filled with grey there; and limits differ.
+        // sconce refuses truncated pictures, and Bun fills them with grey; limits differ, too.
         if (ours === "too large" || (ours === "no picture" && !bytes.toHex().includes("ffd9"))) return;
         if (ours !== "no picture") decoded += 1;
         expect(ours).toEqual(theirs);

@@ -1,4 +1,4 @@
-/** One account of the bytes that a server holds for its clients. */
+/** The account of the bytes that a server holds for its clients. */
 import { edenGC, heapSize } from "bun:jsc";
 import { describe, expect, test } from "bun:test";
 import { mkdir } from "node:fs/promises";
@@ -191,7 +191,7 @@ describe("results", () => {
 
 const names = ["held", "pictures", "results"] as const;
 
-/** The account as one process of several sees it. */
+/** An account shared with other processes. */
 function accountOf(
   counters: SharedCounters<(typeof names)[number]>,
   { row, count, maxBytes }: { readonly row: number; readonly count: number; readonly maxBytes: number },
@@ -230,10 +230,10 @@ test.each([1, 2])(
       count,
       maxBytes: 256 * count * MB,
     });
-    // Garbage of other tests, collected in between, would count against the arrays of this one.
+    // Garbage of other tests would falsify the count.
     Bun.gc(true);
     const before = heapSize();
-    // Many, as a collection takes for alive whatever the stack still has the address of.
+    // Many arrays: a garbage collection keeps those whose addresses are still on the stack.
     giveBack(account, { count: 20, bytes: 8 * MB });
     expect(heapSize() - before).toBeGreaterThan(150 * MB);
     account.add("files", 64 * count * MB);
@@ -243,7 +243,7 @@ test.each([1, 2])(
   },
 );
 
-/** Holds arrays until they are no young objects any more, then gives them back. */
+/** Holds arrays until the collector counts them as old objects, then releases them. */
 function giveBack(account: MemoryAccount, { count, bytes }: { readonly count: number; readonly bytes: number }): void {
   using _charge = account.add("files", count * bytes);
   const arrays = Array.from({ length: count }, () => new Uint8Array(bytes));

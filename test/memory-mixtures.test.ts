@@ -1,13 +1,10 @@
-/** Whatever clients do, and however it ends: all memory that was counted for it is given back. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+/** For random clients and failures: all memory charges are released. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { connect } from "node:net";
 import { hold } from "./helpers/hold.ts";
 import { rawServer } from "./helpers/raw-server.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
 
 let store: TestStore;
 
@@ -17,7 +14,7 @@ beforeAll(async () => {
 
 afterAll(() => store[Symbol.asyncDispose]());
 
-/** Numbers below `n` that are the same in each run (mulberry32). */
+/** Random integers below `n`, reproducible by seed (mulberry32). */
 function randomFrom(seed: number): (n: number) => number {
   let state = seed;
   return (n) => {
@@ -28,7 +25,7 @@ function randomFrom(seed: number): (n: number) => number {
   };
 }
 
-/** One request, done with in one of many ways. */
+/** Sends one request, and ends it in a random manner. */
 async function sendOne(server: TestServer, inputs: readonly unknown[], random: (n: number) => number): Promise<void> {
   const { client, url } = server;
   const path = random(4) === 0 ? "/demo" : "/predictions";
@@ -74,7 +71,7 @@ async function sendOne(server: TestServer, inputs: readonly unknown[], random: (
   }
 }
 
-/** Two hundred requests, some of them at the same time; then nothing but retained results is left. */
+/** Sends two hundred requests, some of them concurrently. Afterwards only retained results hold memory. */
 async function expectAllGivenBack(server: TestServer, inputOf: (random: (n: number) => number) => unknown) {
   const random = randomFrom(12);
   let left = 200;
@@ -94,7 +91,7 @@ async function expectAllGivenBack(server: TestServer, inputOf: (random: (n: numb
     );
   };
   await until(async () => (await server.client.metric("sconce_predictions_active")) === 0);
-  // Clients that have left are noticed by and by, and what was begun for them comes to its end.
+  // The server notices closed connections after a while, and finishes their started work.
   const isGivenBack = ([part, bytes]: [string, unknown]) => part === "results" || bytes === "0";
   await until(async () => Object.entries(await read()).every(isGivenBack));
   expect((await read()).results).toBe(String(await server.client.metric("sconce_retained_bytes")));

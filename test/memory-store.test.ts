@@ -1,4 +1,4 @@
-/** Which ended predictions are kept in memory, by count, age and bytes. */
+/** Ended predictions in memory: retention by count, age and bytes. */
 import { describe, expect, test } from "bun:test";
 import { MemoryStore } from "../src/server/predictions/memory-store.ts";
 import type { EndedRecord } from "../src/server/predictions/record.ts";
@@ -113,7 +113,7 @@ describe("what is kept", () => {
       store.finish(largeEndOf(`${i}`, 10_000));
       store.evict(`${i}`);
     }
-    // They were 200 MB together.
+    // The evicted results had 200 MB.
     expect(heldBytes() - before).toBeLessThan(16e6);
     expect(store.retained).toEqual({ count: 0, bytes: 0 });
   });
@@ -126,7 +126,7 @@ describe("what is kept", () => {
   });
 });
 
-/** In buffers, of those that are held. */
+/** Bytes in reachable buffers. */
 function heldBytes(): number {
   Bun.gc(true);
   return process.memoryUsage().external;

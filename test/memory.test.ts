@@ -1,5 +1,5 @@
-/** `--max-memory`: what clients send, fetch and read stays within one account of bytes, and is given back. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, spyOn, test } from "bun:test";
+/** `--max-memory`: bodies, fetched files and outputs stay within one account of bytes, and release their charges. */
+import { afterAll, beforeAll, describe, expect, spyOn, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { decodings } from "../src/author/decoding-gate.ts";
 import { problemOf } from "./helpers/client.ts";
@@ -8,9 +8,6 @@ import { hold } from "./helpers/hold.ts";
 import { type RawServer, rawServer } from "./helpers/raw-server.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
 
 let store: TestStore;
 let png: Uint8Array;
@@ -24,7 +21,7 @@ afterAll(() => store[Symbol.asyncDispose]());
 
 const held = (server: TestServer, part: string) => server.client.metric(`sconce_memory_bytes{part="${part}"}`);
 
-/** A connection on which bytes were written; what comes back is not read. */
+/** A connection that sends this text and does not read the answer. */
 async function opened(url: URL, text: string): Promise<Socket & Disposable> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const socket = connect({ host: url.hostname, port: Number(url.port) });
@@ -48,7 +45,7 @@ describe("bodies on their way", () => {
     const response = await server.client.post(large);
     expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(0);
     expect(await problemOf(response)).toMatchObject({ status: 429, type: "urn:sconce:problem:queue_full" });
-    // The same connection goes on behind a body that was read past.
+    // The connection stays usable after a skipped body.
     expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
     first.destroy();
     await until(async () => (await held(server, "bodies")) === 0);
@@ -105,7 +102,7 @@ describe("fetched files", () => {
   const bytes = 60_000;
   const config = { maxMemory: 300_000, allowPrivateUrls: true } as const;
 
-  /** Answers with the head of a picture of that many bytes at once, and with the rest when told to. */
+  /** Serves pictures of this size: the head at once, the rest at `release`. */
   async function pictures(): Promise<RawServer & { release(): void }> {
     const released = Promise.withResolvers<void>();
     const body = new Uint8Array(bytes);
@@ -165,7 +162,7 @@ describe("fetched files", () => {
     const inputs = 5;
     const isFirst = (request: string) => request.startsWith("GET /0");
     const firsts = Promise.withResolvers<void>();
-    // Second files only once there are five first ones, four of which have room.
+    // Second files are requested only after five first files, of which four fit.
     await using files = await rawServer((socket, request) => {
       if (files.requests.filter(isFirst).length === inputs) firsts.resolve();
       const answer = () => {
@@ -220,7 +217,7 @@ test("rows that wait for a slow postprocess keep new inputs from being begun", a
   let most = 0;
   for (let looks = 0; looks < 30; looks++) most = Math.max(most, await held(server, "tensors"));
   gate.release("a");
-  // Room for 10 rows of 12 bytes, and what was in batches when that was full.
+  // Enough for 10 rows of 12 bytes, and the batches that were running.
   expect(most).toBeGreaterThan(0);
   expect(most).toBeLessThan((60 / 2) * 12);
   expect((await server.client.end(id)).status).toBe("success");

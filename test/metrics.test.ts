@@ -1,17 +1,14 @@
-/** What an operator reads at GET /metrics: by Prometheus' conventions, from the first scrape on, with reasons and causes. */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+/** GET /metrics: Prometheus' conventions, from the first scrape on, with reasons and causes. */
+import { describe, expect, test } from "bun:test";
 import { z } from "zod";
 import { batchCauses, failureReasons, refusals, routeNames, routeOf, routes, stages } from "../src/base/labels.ts";
 import { Metrics } from "../src/server/metrics/metrics.ts";
 import { hold } from "./helpers/hold.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
 
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
-
 const server = new SharedServer(["lab"], "lab");
 
-/** How much a series grew while the task ran. */
+/** Growth of a series while the task runs. */
 async function growth(
   series: string,
   task: () => Promise<unknown>,
@@ -99,7 +96,7 @@ describe("a prediction that failed", () => {
   test("for its time, or for its client, is counted apart, with the inputs that it left", async () => {
     await using gate = hold();
     const late = [{ x: 1 }, { x: 1, before: gate.url("late") }];
-    // Long enough for the input that waits for nothing.
+    // Long enough for the input without a wait.
     const timedOut = () => server.client.predict(late, { "Cancel-After": "0.5" });
     expect(await growth('sconce_items_total{status="failed",reason="timeout"}', timedOut)).toBe(1);
     expect(await growth(failed("timeout"), timedOut)).toBe(1);
@@ -188,7 +185,7 @@ describe("the way of an input", () => {
     const counts = await Promise.all(
       stages.map((stage) => fresh.client.metric(`sconce_stage_seconds_count{stage="${stage}"}`)),
     );
-    // It has no file to fetch.
+    // The input has no file to fetch.
     expect(Object.fromEntries(stages.map((stage, i) => [stage, counts[i]]))).toEqual({
       ...Object.fromEntries(stages.map((stage) => [stage, 1])),
       fetch: 0,

@@ -1,4 +1,4 @@
-/** Times for people. */
+/** Durations for people. */
 import { expect, test } from "bun:test";
 import { milliseconds } from "../src/base/milliseconds.ts";
 

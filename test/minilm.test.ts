@@ -1,4 +1,4 @@
-/** The example minilm, as served, against the original implementation. */
+/** The served example minilm, compared with the original implementation. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type PreparedModel, preparedModel, type Reference } from "../examples/minilm/prepared.ts";
@@ -37,13 +37,13 @@ function cosine(a: readonly number[], b: readonly number[]): number {
   return dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b));
 }
 
-/** Of each text, against what the original makes of it. */
+/** Similarity of each text's embedding to the original's. */
 function similarities(embeddings: readonly number[][], references: readonly Reference[]): number[] {
   expect(embeddings.length).toBe(references.length);
   return embeddings.map((embedding, i) => cosine(embedding, references[i]?.embedding ?? []));
 }
 
-/** In another order, the same at every run, in which no length is beside its like. */
+/** Shuffles reproducibly, so that neighbours differ in length. */
 function shuffled<T>(values: readonly T[]): T[] {
   return values.map((_, i) => values[(i * 17 + 3) % values.length]).filter((value) => value !== undefined);
 }
@@ -124,7 +124,7 @@ test("input that is no text is refused with its place", async () => {
 });
 
 describe.each(paths)("POST %s", (path) => {
-  /** Embeddings of texts that are written as JSON. */
+  /** Embeddings of texts sent as JSON. */
   async function embedJson(texts: readonly string[]): Promise<number[][]> {
     const family = new Family(server.client, path);
     const answer = await family.post(`[${texts.map((text) => `{"text": ${text}}`).join()}]`, { Prefer: "wait" });

@@ -1,8 +1,10 @@
-/** Names that never resolve: they take no thread, are bounded, and are let go with whoever asked. */
+/**
+ * Lookups of names that never resolve: they block no thread, their number is limited, and they end with their caller.
+ */
 import { describe, expect, test } from "bun:test";
 import { NameResolver } from "../src/machine/network/name-resolver.ts";
 
-/** Answers of a name server that come when a test lets them. */
+/** A name server whose answers wait for a test. */
 function heldAnswers() {
   const asked: string[] = [];
   const answers = new Map<string, PromiseWithResolvers<readonly string[]>>();
@@ -60,7 +62,7 @@ describe("look-ups", () => {
     expect(asked).toEqual(["a", "b", "c", "d"]);
     answer("c");
     await behind[0];
-    // It was called, and gives up before it looks.
+    // Aborted before its first step.
     controller.abort(new Error("gone"));
     expect(await Promise.allSettled([given])).toMatchObject([{ status: "rejected" }]);
     await Bun.sleep(0);
@@ -104,7 +106,7 @@ test("names of /etc/hosts are found without a name server", async () => {
   expect(["127.0.0.1", "::1"]).toContain(addresses[0] ?? "");
 });
 
-/** In a process of its own, as name servers are a process's; it ends without waiting for what hangs. */
+/** A new process, as name servers are settings of the process. It exits without waiting for hanging lookups. */
 const script = `
   import dgram from "node:dgram";
   import dns from "node:dns";

@@ -1,4 +1,4 @@
-/** Any method of a TorchScript module can be called, with what TorchScript takes and gives; what does not fit is refused by name. */
+/** Methods of TorchScript modules with any argument types; wrong arguments are refused by name. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { CallArgument, CallResult } from "../src/author/session.ts";

@@ -1,4 +1,4 @@
-/** What does not fit gets a coded error that names the tensor and the value; the session goes on. */
+/** Wrong tensors give a coded error that names tensor and value; the session stays usable. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -182,7 +182,7 @@ describe("weights whose results are not as declared", () => {
   });
 });
 
-/** The first bytes of what people take for weights. */
+/** First bytes of files that people mistake for weights. */
 const mistaken = {
   "pointer.pt": "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
   "page.pt": "\n<!DOCTYPE html>\n<html></html>",
@@ -306,7 +306,7 @@ describe("the forward pass", () => {
 
   test("what libtorch throws is told in one line", async () => {
     const opened = await session("mismatch.pt");
-    // Releases from 2.15 on name the operator.
+    // From torch 2.15 on the message names the operator.
     expect(await failure(opened.run([[ones(4)]]))).toMatch(
       /^run_failed: (mm: )?mat1 and mat2 shapes cannot be multiplied \(1x4 and 5x2\)$/,
     );
@@ -327,7 +327,7 @@ describe("the forward pass", () => {
       console.log(await session.run([[wide]]).catch(({ code, message }) => code + ": " + message));`;
     const child = Bun.spawn([process.execPath, "-e", script], {
       cwd: join(import.meta.dir, ".."),
-      // What is freed is written over at once.
+      // glibc overwrites freed memory at once.
       env: { ...process.env, GLIBC_TUNABLES: "glibc.malloc.tcache_count=0:glibc.malloc.perturb=165" },
       stderr: "pipe",
     });
@@ -341,7 +341,7 @@ describe("the forward pass", () => {
     const huge = await session("identity.pt", {
       inputs: { x: float32({ name: "a", value: 0 }, { name: "b", value: 0 }) },
     });
-    // Padded to the largest of both, the batch would take petabytes.
+    // Padded to the larger sizes, the batch would take petabytes.
     const batch = [[{ ...ones(0), shape: [2 ** 25, 0] }], [{ ...ones(0), shape: [0, 2 ** 25] }]];
     expect(await failure(huge.run(batch))).toStartWith("out_of_memory: ");
   });

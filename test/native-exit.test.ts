@@ -1,4 +1,4 @@
-/** However a process leaves, it leaves with the right code: no crash, no hang. */
+/** A process exits with the right code in every situation, without a crash or a hang. */
 import { beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
@@ -21,7 +21,7 @@ const codes = {
   "run while leaving": 7,
 };
 
-// One session of each at once: with a thread at work, with one that comes to its end, and without.
+// One session in each state: with a running thread, with an ending thread, and without a thread.
 const disposals = ["open", "disposing", "disposed"];
 
 async function leave(way: string, batches: number): Promise<unknown> {
@@ -32,7 +32,7 @@ async function leave(way: string, batches: number): Promise<unknown> {
   });
   const errors = await new Response(child.stderr).text();
   const code = await child.exited;
-  // A throw is told by Bun; whatever else there is to read is a crash.
+  // Bun prints the exception; any other output is a crash.
   return {
     code,
     signal: child.signalCode,

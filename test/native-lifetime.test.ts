@@ -1,4 +1,4 @@
-/** Sessions side by side, buffers that change owner, and the end of a session. */
+/** Concurrent sessions, transferred buffers, and disposed sessions. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Tensor, TensorSpec } from "../src/author/tensor.ts";
 import { keptMemory } from "../src/engine/libtorch-env.ts";
@@ -125,7 +125,7 @@ describe("dispose", () => {
   test("rejects what has not begun, lets the running batch end, and may be called again", async () => {
     const opened = await session("slow.pt");
     const running = opened.run([number(100)]);
-    // The first batch is taken from the queue at once; the second may be sure to wait behind it.
+    // The first batch leaves the queue at once; the second batch waits behind it.
     const ahead = await Promise.race([opened.setThreads(1).then(() => "later"), Promise.resolve("now")]);
     expect(ahead).toBe("now");
     const queued = [opened.run([number(1)]), opened.run([number(2)])].map(codeOf);
@@ -168,7 +168,7 @@ describe("dispose", () => {
 test("memory that large batches needed is given back once batches are small", async () => {
   const script = require.resolve("./helpers/kept-memory-child.ts");
   const child = Bun.spawn([process.execPath, "--no-install", script, made.path("identity.pt")], {
-    // As libtorch's process has it.
+    // As in the engine process.
     env: { ...process.env, ...keptMemory },
     stdout: "pipe",
     stderr: "inherit",

@@ -1,4 +1,4 @@
-/** Exported programs run as they are: no compiler, no Python, whatever sizes they were exported for. */
+/** Exported programs run without compiler and Python, at any size that they were exported for. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
@@ -22,7 +22,7 @@ beforeAll(async () => {
 
 afterAll(() => session?.dispose());
 
-/** A row of the inputs that PyTorch was given: 3 rows of 7. */
+/** A row of PyTorch's inputs: 3 rows of 7. */
 function item(row: number, length = 7) {
   const part = (name: string, size: number) =>
     Float32Array.from((known[name] ?? []).slice(row * size, row * size + (size / 7) * length));
@@ -39,7 +39,7 @@ test("a program gives what PyTorch gives, for other sizes than those it was expo
     expect(outputs[i]?.data).toHaveLength(expected.length);
     for (const [at, value] of expected.entries()) expect(Number(outputs[i]?.data[at])).toBeCloseTo(value, 4);
   }
-  // Tracing took it that the batch, which is free, is never 1.
+  // torch.export assumes that a dynamic batch dimension is never 1.
   const [alone] = await session.run([item(1)]);
   expect([...(alone?.data ?? [])]).toEqual([...(outputs[0]?.data.slice(13, 26) ?? [])]);
 });

@@ -1,4 +1,4 @@
-/** A session gives the values PyTorch gives. */
+/** A session gives the same values as PyTorch. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFile, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -59,7 +59,7 @@ const combinations = ["float32", "int64", "uint8"].flatMap((dtype) =>
     ["tensor", "tuple", "list", "dict"].map((container) => `torchscript ${dtype} ${arity} ${container}`),
   ),
 );
-/** As in weights.py. */
+/** The combinations of weights.py. */
 const compiled = ["float32 one tuple", "int64 several dict", "uint8 one tensor"].map(
   (combination) => `aotinductor ${combination}`,
 );
@@ -78,7 +78,7 @@ test("a package that gives a list has PyTorch's values, as one that gives a tupl
   const fixture = made.get("aotinductor float32 one tuple");
   await using dir = await tempDir();
   const path = dir.join("list.pt2");
-  // As torch.export writes it, with one blank more to have the same length.
+  // As torch.export writes it, with one more blank, so that the length stays the same.
   const spec = (type: string) => `[1, {"type":${type}, "context": "null", "children_spec": [{"type": null`;
   await Bun.write(path, withCode(await readFile(fixture.path), spec(' "builtins.tuple"'), spec('  "builtins.list"')));
   const opened = await session({ ...fixture, path });
@@ -154,7 +154,7 @@ describe("shapes", () => {
     const [each, mean, ids] = fixture.expected;
     if (each === undefined || mean === undefined || ids === undefined) throw new Error("three outputs");
     expectClose(await opened.run(cut), [mean, each, ids]);
-    // Alone nothing is padded, and the mean over the real tokens stays what it was among longer ones.
+    // A batch of one has no padding; the mean of the real tokens is the same as in a padded batch.
     const [alone, , unpadded] = await opened.run(cut.slice(2));
     if (alone === undefined) throw new Error("three outputs");
     expectClose([alone], row([mean], 2));
@@ -288,7 +288,7 @@ test("a batch that has ended is told of at once by settle(), else when the event
       told = true;
     });
     const end = performance.now() + withinMs;
-    // Promises only: the event loop does not turn here.
+    // Only promises: the event loop does not turn here.
     for (; !told && performance.now() < end; await Promise.resolve()) settle();
     const was = told;
     await batch;

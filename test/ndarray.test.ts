@@ -1,4 +1,4 @@
-/** Fields that hold tensors: as lists of numbers and as bytes they come to the same, and every fault has its place. */
+/** Tensor fields: lists of numbers and bytes give the same tensors, and every fault has its position. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { arrayTypes, type TensorSpec } from "../src/author/tensor.ts";
@@ -13,7 +13,7 @@ const whole = (bits: number, isSigned = true) =>
   isSigned
     ? fc.integer({ min: -(2 ** (bits - 1)), max: 2 ** (bits - 1) - 1 })
     : fc.integer({ min: 0, max: 2 ** bits - 1 });
-/** Numbers that the dtype holds exactly, as they stand in JSON. */
+/** JSON numbers that the dtype represents exactly. */
 const exact: Readonly<Record<DType, fc.Arbitrary<number | boolean>>> = {
   float32: fc.float({ noNaN: true, noDefaultInfinity: true }),
   float64: fc.double({ noNaN: true, noDefaultInfinity: true }),
@@ -31,7 +31,7 @@ const dataUri = (bytes: Uint8Array, parameters = "") =>
   `data:application/octet-stream${parameters};base64,${bytes.toBase64()}`;
 const bytesOf = ({ data }: Tensor) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 
-/** What is wrong with a value, as pointers and messages. */
+/** Faults of a value, as pointers and messages. */
 function faultsOf(spec: TensorSpec, value: unknown) {
   const { error } = z.object({ x: ndarray(spec) }).safeParse({ x: value });
   return error?.issues.map(({ path, message }) => [path.join("/"), message]);
@@ -48,7 +48,7 @@ describe.each(dtypes)("an array of %s", (dtype) => {
       fc.property(lists, (given) => {
         const decoded = z.decode(field, given);
         expect(decoded).toMatchObject({ dtype, shape: [2, given[0]?.length] });
-        // JSON has one zero.
+        // JSON has no negative zero.
         expect(JSON.parse(JSON.stringify(z.encode(field, decoded)))).toEqual(JSON.parse(JSON.stringify(given)));
       }),
     );

@@ -1,5 +1,5 @@
-/** The npm packages, installed with Bun alone: an empty home, no Python, no other libtorch, no checkout. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+/** The npm packages, installed with only Bun: an empty home, without Python, another libtorch, or a checkout. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { chmod, mkdir, readdir, symlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { packPackages } from "../scripts/pack/npm.ts";
@@ -9,15 +9,13 @@ import { clientOf, follow } from "./helpers/cli.ts";
 import { type NpmRegistry, npmRegistry } from "./helpers/npm-registry.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(120_000);
-
 const root = join(import.meta.dir, "..");
 const libtorch = readLibtorch();
 let dir: TempDir;
 let registry: NpmRegistry;
 let project: string;
 
-/** Runs Bun with no other variables of this machine. */
+/** Runs Bun without other environment variables of this machine. */
 function start(command: readonly string[], { cwd = project, env = {} } = {}) {
   const known = {
     HOME: dir.join("home"),
@@ -55,7 +53,7 @@ test("bun create sconce DIR makes a folder that `bun run serve` answers from", a
   await using server = start(["run", "serve", "--port", "0", "--host", "127.0.0.1"]);
   const client = await clientOf(server);
   expect(await client.predict([{ colour: "#ff8800" }])).toMatchObject({ status: "success" });
-  // The server gets the signal that the process gets which was started.
+  // The started process forwards the signal to the server.
   server.kill("SIGTERM");
   expect(await server.exited).toBe(0);
 });

@@ -1,12 +1,9 @@
-/** Predictions that their clients name: created once, however often they are sent. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Predictions with a client's id or key are created once, however often they are sent. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type PredictionBody, problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
 
 let store: TestStore;
 let dir: TempDir;
@@ -30,7 +27,7 @@ interface Sent {
   readonly signal?: AbortSignal;
 }
 
-/** As each of the two ways sends it. */
+/** Both APIs that create a prediction once. */
 const ways = {
   "PUT of an id": (name: string, inputs: unknown, sent: Sent = {}) => send("PUT", `/${name}`, inputs, sent),
   "Idempotency-Key": (name: string, inputs: unknown, { headers = {}, ...sent }: Sent = {}) =>
@@ -135,7 +132,7 @@ describe.each(Object.entries(ways))("%s", (_, sendAs) => {
     const name = named();
     await made(sendAs(name, [{ x: 1 }], { headers: wait }));
     const demo = await sendAs(name, [{ x: 1 }], { headers: wait, path: "/demo" });
-    // Keys are of their path; an id is that of one prediction.
+    // Keys are scoped to a path; an id is an id of one prediction.
     const hasPath = sendAs === ways["Idempotency-Key"];
     expect(demo.status).toBe(hasPath ? 200 : 422);
     expect((await demo.text()).includes("demo_outputs")).toBe(hasPath);

@@ -1,5 +1,5 @@
-/** The whole command line as one file, and as a wheel: what people have who have no checkout, with an empty home. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** The whole command line as one file, and as a wheel, in an empty home without a checkout. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdir, readFile, readlink } from "node:fs/promises";
 import { basename, delimiter, dirname, join } from "node:path";
 import { compileCommandLine } from "../scripts/pack/one-file.ts";
@@ -11,8 +11,6 @@ import { bareRoot, bareRootTest } from "./helpers/bare-root.ts";
 import { clientOf, follow } from "./helpers/cli.ts";
 import { systemLibraries } from "./helpers/executable.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-setDefaultTimeout(120_000);
 
 const root = join(import.meta.dir, "..");
 const digits = join(root, "examples/digits");

@@ -1,4 +1,4 @@
-/** A map whose entries come and go: it has what a Map has, and leaves nothing behind that keeps garbage alive. */
+/** A map for entries that come and go. It behaves like Map, and its old memory keeps no garbage alive. */
 
 import { edenGC, fullGC, heapStats } from "bun:jsc";
 import { describe, expect, test } from "bun:test";
@@ -48,7 +48,7 @@ describe("an open map", () => {
       }
       edenGC();
     }
-    // What was in it has become old. With a `Map` it would be 6 times as many.
+    // The map's earlier entries are in the old generation. With a `Map`, 6 times as many dates would stay alive.
     expect(datesAlive() - before).toBeLessThanOrEqual((rounds + 1) * 64);
   });
 });

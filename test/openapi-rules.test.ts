@@ -1,4 +1,6 @@
-/** What linters of OpenAPI documents ask for: Redocly's recommended rules as they are, those of Spectral beyond them in words of ours. */
+/**
+ * OpenAPI documents follow Redocly's recommended rules, and the further rules of Spectral, which are rewritten here.
+ */
 import { expect, test } from "bun:test";
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { createConfig, lintFromString } from "@redocly/openapi-core";
@@ -34,7 +36,7 @@ const trees = defineModel({
 });
 
 const models: readonly Model[] = [digits, upscale, minilm, trees];
-/** Made anew for each test. */
+/** A new document for each test. */
 const documents = models.map((model) => [model.name, () => documentFor(model)] as const);
 
 function documentFor({ name, description, input, output, demo }: Model) {

@@ -1,14 +1,11 @@
-/** Operators that libtorch does not have are packed with the model and loaded before its weights. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+/** Libraries with custom operators are packed with the model, and loaded before its weights. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { cp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { readLibtorch } from "../scripts/setup/libtorch.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { compiledOperators } from "./helpers/operators.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-// Executables are compiled beside whatever else is tested.
-setDefaultTimeout(120_000);
 
 let dir: TempDir;
 let made: string;
@@ -34,7 +31,7 @@ export default defineModel({
 });
 `;
 
-/** In a process of its own: what is loaded stays loaded. */
+/** A separate process: a loaded library stays loaded. */
 async function build(operators: string): Promise<CliResult> {
   const folder = join(dir.path, Bun.hash(operators).toString(36));
   await cp(made, folder, { recursive: true });

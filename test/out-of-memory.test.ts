@@ -1,13 +1,11 @@
-/** A device with too little memory for the batches that were asked for: they get smaller for a time, and nothing is lost. */
-import { expect, setDefaultTimeout, test } from "bun:test";
+/** A device with too little memory for the configured batch size: batches shrink for a while, and no item is lost. */
+import { expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { cli, startCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { modelFolder } from "./helpers/server.ts";
 import { Simulation } from "./helpers/simulation.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
-
-setDefaultTimeout(120_000);
 
 test("a batch that does not fit is run in halves, and no other is as large again", async () => {
   const simulation = new Simulation({ maxBatchSize: 64, fits: 20 });
@@ -16,7 +14,7 @@ test("a batch that does not fit is run in halves, and no other is as large again
   expect(simulation.done.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 300 }, (_, id) => id));
   expect(simulation.lost).toEqual([]);
   const sizes = simulation.batches.map(({ items }) => items.length);
-  // Two of 64 were committed before that was known; each takes a run of halves.
+  // Two batches of 64 were already dispatched; each fails and runs again in halves.
   expect(sizes.filter((size) => size > 20).length).toBe(2 * (1 + 2));
   expect(sizes.slice(-8).every((size) => size <= 16)).toBe(true);
 });
@@ -69,7 +67,7 @@ test("after a minute twice as much is tried, until all fits again", async () => 
   await run();
   expect(await run()).toEqual(Array(8).fill(2));
   await simulation.clock.advanceTo(61_000);
-  // It still does not fit, which costs a batch that is run again in halves, and is no news.
+  // The batch still does not fit: it runs again in halves, and logs nothing.
   expect((await run()).slice(0, 4)).toEqual([4, 4, 2, 2]);
   expect(simulation.shrinks).toEqual([8, 4, 2]);
   fits = 16;
@@ -101,7 +99,7 @@ test("a full batch that does not fit at warm-up is halved until one does, with o
 test("batches that do not fit while serving are run in halves, with one warning for each size", async () => {
   await using dir = await tempDir();
   const env = { SCONCE_HOME: dir.join("home") };
-  // Nothing is run at warm-up: without an example the free size is not known.
+  // No warm-up runs: without an example the dynamic sizes are unknown.
   const text = (await Bun.file(`${modelFolder("hungry")}/model.ts`).text())
     .replaceAll("float32()", 'float32("length")')
     .replace("  example: { x: 1 },\n", "")
@@ -120,7 +118,7 @@ test("batches that do not fit while serving are run in halves, with one warning 
   }
   await server.line(warning(2));
   const warned = server.lines.filter((line) => line.includes("memory"));
-  // How many items were ready when the first batches were formed is up to the machine, and so which sizes are found too large.
+  // The size of the first batches depends on timing, and with it the sizes that fail.
   expect(warned).toEqual([8, 4, 2].map((size) => ` WARN  ${warning(size)}`).filter((line) => warned.includes(line)));
   expect(warned.at(-1)).toBe(` WARN  ${warning(2)}`);
 });

@@ -1,5 +1,5 @@
-/** Files among outputs, as the bytes that they are. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Files in outputs, as raw bytes. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { LargeText } from "../src/server/predictions/large-text.ts";
 import { listIn } from "../src/server/predictions/outcome-list.ts";
 import { problemOf } from "./helpers/client.ts";
@@ -9,8 +9,6 @@ import { modelText, writeModel } from "./helpers/model-text.ts";
 import { sendRaw } from "./helpers/raw-client.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
-
-setDefaultTimeout(60_000);
 
 const pageOf = (length: number) => `<p>${"0123456789".repeat(length / 10)}</p>`;
 const smallPage = pageOf(10);
@@ -43,7 +41,7 @@ afterAll(async () => {
   await store[Symbol.asyncDispose]();
 });
 
-/** The path of the outputs of inputs that are lengths of pages. */
+/** Path of the outputs of inputs, which are lengths of pages. */
 async function pathFor(...lengths: number[]): Promise<string> {
   const { prediction_id: id } = await server.client.predict(lengths.map((x) => ({ x })));
   return `/predictions/${id}/outputs`;
@@ -164,7 +162,7 @@ test("the elements of a list are found in JSON text, whatever they hold", () => 
   };
   const members = JSON.stringify(value).slice(1, -1);
   const bytes = new TextEncoder().encode(members);
-  // However it is cut.
+  // Split at every byte.
   const cut = [...bytes.keys()].map((at) => new LargeText([bytes.subarray(0, at), bytes.subarray(at)]));
   for (const text of [members, new LargeText([members]), ...cut]) {
     for (const name of ["empty", "list", "last"] as const) {

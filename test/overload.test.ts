@@ -1,12 +1,9 @@
-/** More than a server can do, with clients that do not wait for ever. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+/** An overloaded server whose clients give up after a while. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { receiver, secret } from "./helpers/receiver.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
-
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
 
 let store: TestStore;
 
@@ -19,7 +16,7 @@ afterAll(() => store[Symbol.asyncDispose]());
 test("once a client has left a queue that stands, the others are told to come back, and who comes then goes first", async () => {
   await using gate = hold();
   await using hooks = receiver();
-  // Room for two inputs that are being prepared.
+  // Memory for two inputs in preparation.
   const config = { maxReadyBytes: 20, webhookSecret: [secret], allowPrivateUrls: true };
   await using server = await store.serve("lab", config);
   const { client } = server;
@@ -32,7 +29,7 @@ test("once a client has left a queue that stands, the others are told to come ba
   void refused.then(() => {
     isRefused = true;
   });
-  // On a busy machine the first client leaves before the queue stands: another one follows.
+  // On a busy machine the first client may leave before the queue is full, so another client follows.
   const leavers: string[] = [];
   while (!isRefused) {
     const leaving = client.post([{ x: 2 }], { Prefer: "wait" }, AbortSignal.timeout(600));
@@ -49,11 +46,11 @@ test("once a client has left a queue that stands, the others are told to come ba
     expect(Number(response.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
     expect(await problemOf(response)).toMatchObject({ status: 429, type: "urn:sconce:problem:queue_full" });
   }
-  // One that somebody else is to be told of was accepted, and fails.
+  // A prediction with a webhook was accepted; it fails later.
   const failed = { status: "failed", error_message: expect.stringContaining("the queue is too long") };
   expect(await told).toMatchObject(failed);
   expect((await hooks.until(1))[0]?.data).toMatchObject(failed);
-  // Nothing is kept of the others, and they count as refused, not as failed.
+  // Other predictions are not retained; they count as refused, not as failed.
   expect(await client.metric("sconce_predictions_active")).toBe(polled.length);
   expect(await client.metric('sconce_requests_rejected_total{code="429",cause="time"}')).toBe(
     waiting.length + leavers.length - left,
@@ -69,7 +66,7 @@ test("what cannot end in time any more is not begun", async () => {
   await using gate = hold();
   await using server = await store.serve("lab", { maxReadyBytes: 20 });
   const { client } = server;
-  // An input takes this long at least, as far as the server knows.
+  // Teaches the server that an input takes this long.
   await client.predict([{ x: 1, steps: 200 }]);
   const { prediction_id: first } = await client.create([
     { x: 1, before: gate.url("a") },

@@ -1,4 +1,4 @@
-/** Layers whose weights are arranged for the processor when they are loaded give what PyTorch gives, whatever is around them. */
+/** Layers whose weights are rearranged for the processor ("packed") give the same values as PyTorch, in any network. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ import { fixtures } from "./helpers/weights.ts";
 const tensorSchema = z.object({ shape: z.array(z.int()), data: z.array(z.number()) });
 type Known = z.infer<typeof tensorSchema>;
 
-/** oneDNN computes with it where the processor has AVX-512. */
+/** oneDNN uses bfloat16 on processors with AVX-512. */
 const canBfloat16 = / avx512bw /.test(readFileSync("/proc/cpuinfo", "utf8"));
 
 let folder: string;
@@ -28,8 +28,8 @@ beforeAll(async () => {
 afterAll(() => opened.disposeAsync());
 
 /**
- * A file of weights and the network that it has, with as many layers as can be packed: once where one is used several times. Sums of bfloat16
- * have 8 bits.
+ * Weights files with their networks, and the number of layers that can be packed; a shared layer counts once. `most` is
+ * the allowed error; sums in bfloat16 have 8 bits.
  */
 const files: readonly { file: string; network: string; packed: number; most?: number }[] = [
   { file: "Residual.pt", network: "Residual", packed: 8 },
@@ -84,7 +84,7 @@ async function open(file: string, network: string, pack?: boolean): Promise<Nati
   return session;
 }
 
-/** Each of the inputs that PyTorch was given. */
+/** The inputs that PyTorch received. */
 function items(network: string) {
   const { shape = [], data = [] } = known[network]?.x ?? {};
   const size = data.length / (shape[0] ?? 1);
@@ -110,7 +110,7 @@ describe.each(files)("$file", ({ file, network, packed, most = 1e-4 }) => {
   });
 });
 
-/** The most that two numbers differ by. */
+/** Largest difference of two numbers. */
 function apart(expected: readonly number[], given: Tensor | undefined): number {
   return Math.max(...expected.map((value, i) => Math.abs(value - Number(given?.data[i]))));
 }
@@ -145,7 +145,7 @@ describe("an input that layers do not take", () => {
 test("packed weights are freed with their session, and the memory is given back", async () => {
   const script = require.resolve("./helpers/packed-memory-child.ts");
   const child = Bun.spawn([process.execPath, "--no-install", script, join(folder, "Vast.pt")], {
-    // As libtorch's process has it.
+    // As in the engine process.
     env: { ...process.env, ...keptMemory },
     stdout: "pipe",
     stderr: "inherit",
@@ -158,7 +158,7 @@ test("packed weights are freed with their session, and the memory is given back"
 test("weights are arranged no more once batches of their sizes were run", async () => {
   const script = require.resolve("./helpers/packed-reorders-child.ts");
   const child = Bun.spawn([process.execPath, "--no-install", script, join(folder, "Scales.pt")], {
-    // oneDNN then tells of all that it does.
+    // oneDNN then logs every operation.
     env: { ...process.env, ONEDNN_VERBOSE: "profile_exec" },
     stdout: "pipe",
     stderr: "inherit",

@@ -1,4 +1,4 @@
-/** An item with padded dimensions: what is checked of it, and its own part of outputs that are as large as the longest. */
+/** Items with padded dimensions: their checks, and their part of outputs that have the length of the longest item. */
 import { describe, expect, test } from "bun:test";
 import { bool, float32, int64, pad, type Tensor, tensor } from "../src/author/tensor.ts";
 import type { Item, Rows } from "../src/engine/engine.ts";
@@ -39,7 +39,7 @@ describe("an item with padded dimensions", () => {
 
   test("is refused when a size is no whole number, or less than none", () => {
     const check = itemCheck({ x: float32("height", pad("width", 0)) });
-    // Made by hand: `tensor` refuses them.
+    // Built by hand: `tensor` refuses such tensors.
     const made = (shape: number[], count: number): Tensor => ({
       dtype: "float32",
       shape,
@@ -64,7 +64,10 @@ describe("an item with padded dimensions", () => {
     expect(check({ mask: tensor(Uint8Array.of(1, 1), [2], "bool") }).length).toBe(2);
   });
 
-  /** What a runner would give: `each` has a row of two numbers for each token up to the longest, `grid` tokens in both directions. */
+  /**
+   * Outputs of a runner: `each` has a row of two numbers for each token up to the longest, `grid` has tokens in both
+   * dimensions.
+   */
   const runner: Runner = {
     async run(items) {
       const longest = Math.max(...items.map(([first]) => first?.shape[0] ?? 0));

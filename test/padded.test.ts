@@ -1,4 +1,4 @@
-/** Batches of items with padded dimensions: near lengths go together. */
+/** Batches of items with padded dimensions: items of similar length share a batch. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { cpuMs } from "./helpers/cpu-time.ts";
@@ -6,7 +6,7 @@ import { type Item, Simulation } from "./helpers/simulation.ts";
 
 let nextId = 0;
 
-/** Lets an item of each length become ready now, all in one lane. */
+/** Adds a ready item for each length, all in one lane. */
 function add(
   simulation: Simulation,
   lane: object,
@@ -23,7 +23,7 @@ function add(
 const lengthOf = ({ length = 0 }: Item) => length;
 const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
 
-/** What part of all batches is padding. */
+/** Share of padding in all batches. */
 function waste({ batches }: Simulation): number {
   const padded = batches.map(({ items }) => items.length * Math.max(...items.map(lengthOf)));
   return 1 - sum(batches.flatMap(({ items }) => items.map(lengthOf))) / sum(padded);
@@ -138,7 +138,7 @@ describe("for any load with padded lengths", () => {
 });
 
 describe("of two padded dimensions", () => {
-  /** Items of so many rows and columns, as a model with one tensor of 4-byte numbers has them. */
+  /** Items with these numbers of rows and columns, for a model with one tensor of 4-byte numbers. */
   function addGrids(simulation: Simulation, grids: readonly (readonly [number, number])[]): Item[] {
     const lane = {};
     const items = grids.map(([rows, columns]) => ({
@@ -208,7 +208,7 @@ describe("of two padded dimensions", () => {
   test("a batch is as large as its bytes allow, and one item alone always goes", async () => {
     const simulation = new Simulation({ maxBatchSize: 8 });
     addGrids(simulation, [[1, 1]]);
-    // 100 MB each, then one of 400 MB.
+    // Five items of 100 MB each, then one of 400 MB.
     addGrids(simulation, [...Array<[number, number]>(5).fill([5000, 5000]), [10_000, 10_000]]);
     await simulation.clock.drain();
     expect(simulation.batches.map(({ items }) => items.length)).toEqual([1, 2, 2, 1, 1]);
@@ -216,7 +216,7 @@ describe("of two padded dimensions", () => {
 });
 
 describe("wasted padding", () => {
-  /** Numbers from 0 to below 1, the same at every run. */
+  /** Random numbers from 0 to below 1, reproducible. */
   function random(): () => number {
     let state = 1;
     return () => {
@@ -229,7 +229,7 @@ describe("wasted padding", () => {
     "of any length from 1 to 256": (next: () => number) => 1 + Math.floor(256 * next()),
     "of mostly short and some long texts": (next: () => number) => Math.round(4 * 64 ** (next() ** 2)),
   };
-  /** Lets time pass in which always so many items wait. */
+  /** Advances time while `count` items always wait. */
   async function keepWaiting(simulation: Simulation, count: number, draw: (next: () => number) => number) {
     const next = random();
     const lanes = Array.from({ length: 8 }, () => ({}));

@@ -1,4 +1,4 @@
-/** Which fields the page shows for what an input may be, without a browser. */
+/** The fields that the page shows for an input schema, without a browser. */
 import { expect, test } from "bun:test";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import { SchemaNode } from "../src/base/json-schema.ts";

@@ -1,4 +1,4 @@
-/** Numbers and waits of the page, without a browser. */
+/** Number formats and delays of the page, without a browser. */
 import { expect, spyOn, test } from "bun:test";
 import { pause } from "../src/server/page/client/pause.ts";
 import { alignedTexts } from "../src/server/page/client/value.ts";

@@ -1,5 +1,5 @@
-/** The page of the model, as somebody uses it in a browser; and as programs see it. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** The page of the model, in a browser and for programs. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { hasBrowser } from "./helpers/browser.ts";
@@ -9,8 +9,6 @@ import { tempDir } from "./helpers/temp-dir.ts";
 import { Visitor } from "./helpers/visitor.ts";
 import { fieldTests } from "./page/fields.ts";
 import { serverTests } from "./page/servers.ts";
-
-setDefaultTimeout(120_000);
 
 const example = (name: string) => fileURLToPath(new URL(`../examples/${name}`, import.meta.url));
 const accepted = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
@@ -84,7 +82,7 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     await Promise.all([visitor[Symbol.asyncDispose](), kinds[Symbol.asyncDispose]()]);
   });
 
-  /** Pictures for the README, where they are asked for: `SCONCE_SCREENSHOTS=1`. */
+  /** Screenshots for the README, only with `SCONCE_SCREENSHOTS=1`. */
   const screenshot = async (name: string) => {
     if (!process.env.SCONCE_SCREENSHOTS) return;
     const picture = await visitor.browser.view.screenshot({ format: "webp", quality: 88 });
@@ -192,7 +190,7 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     expect(await visitor.browser.evaluate<string>(`document.getElementById("field/0/said").value`)).toBe("first words");
     await visitor.click("Clear");
     await visitor.until(`document.querySelector(".history") === null`);
-    // As in a browser that knows nothing of it.
+    // As in a browser without the page's stored state.
     await visitor.goTo(link);
     await visitor.until(`document.querySelector(".members dd")?.textContent === "second words"`);
     expect(await visitor.text("form")).toBe("nothing");

@@ -1,4 +1,4 @@
-/** Where a request goes, whatever its client names in the place of a host and a path. */
+/** The path of a request, whatever the client sends as host and path. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { urlOf } from "../src/server/http/request.ts";

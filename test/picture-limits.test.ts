@@ -1,4 +1,4 @@
-/** Pictures that are small as files and large when they are decoded: how many bytes and passes a server spends on them. */
+/** Pictures with small files and large decoded sizes: the bytes and passes that a server spends on them. */
 import { describe, expect, test } from "bun:test";
 import { ByteGate } from "../src/author/decoding-gate.ts";
 import { countScans } from "../src/author/jpeg.ts";
@@ -66,7 +66,7 @@ describe("the gate of decodings", () => {
     const { begun, ends, run } = held();
     const tasks = [60, 30, 500, 10, 10].map((bytes) => run(gate, bytes));
     await Bun.sleep(0);
-    // The last two would fit, and wait for the large one that came before them.
+    // The last two would fit, but wait for the large picture in front of them.
     expect([begun, gate.load]).toEqual([[0, 1], { bytes: 90, waiting: 3 }]);
     ends[0]?.resolve();
     await tasks[0];
@@ -136,7 +136,7 @@ const peak = `
   import { Image } from ${JSON.stringify(require.resolve("../src/author/media.ts"))};
   const bytes = await Bun.file(process.argv.at(-1)).bytes();
   const { readFileSync } = require("node:fs");
-  // Of this process alone: its resource usage begins with that of the process that started it.
+  // Peak memory of this process: its resource usage would include the parent process.
   const peakKb = () => Number(/VmHWM:\\s+(\\d+)/.exec(readFileSync("/proc/self/status", "utf8"))[1]);
   const before = peakKb();
   await Promise.all(

@@ -1,4 +1,4 @@
-/** The quick check of plain inputs never says yes where zod would not, nor where zod would change the value. */
+/** The fast validation of simple inputs accepts only values that zod accepts unchanged. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { plainCheck } from "../src/author/plain-check.ts";
@@ -52,7 +52,7 @@ const notPlain = {
   "an object of zod's own, which drops what it does not know": z.strictObject({ x: z.number() }).strip(),
 };
 
-/** JSON values that are nearly right, as a client's mistakes are. */
+/** Almost valid JSON values, like the mistakes of clients. */
 const json = fc.letrec((tie) => ({
   value: fc.oneof(
     { maxDepth: 4 },

@@ -1,5 +1,5 @@
-/** Models of weights alone: `build FILE`, `serve FILE` and `init --from FILE` write the model.ts that nobody wrote. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Models from a weights file: `build FILE`, `serve FILE` and `init --from FILE` generate model.ts. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFile, mkdir, readFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { compiledPath } from "../src/cli/commands/plain/compiled-program.ts";
@@ -13,8 +13,6 @@ import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { withSource } from "./helpers/rewritten-package.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
-
-setDefaultTimeout(120_000);
 
 let dir: TempDir;
 let weights: Fixtures;
@@ -31,7 +29,7 @@ beforeAll(async () => {
 
 afterAll(() => dir[Symbol.asyncDispose]());
 
-/** What the model gives for its example, and for an input. */
+/** Outputs of the model for its example, or for an input. */
 async function predict(model: string, ...fields: string[]): Promise<unknown> {
   const { stdout, stderr } = await cli(["predict", model, ...fields], { env: env() });
   return stdout === "" ? stderr : JSON.parse(stdout);
@@ -77,7 +75,7 @@ describe("an exported program", () => {
 
   test("runs as it is, without Python, under its own names", async () => {
     const { code } = await cli(["build", join(programs, "masked.pt2")], {
-      // No Python starts with that.
+      // This variable makes Python fail to start.
       env: { ...env(), PYTHONHOME: dir.join("nowhere") },
     });
     expect(code).toBe(0);
@@ -90,7 +88,7 @@ describe("an exported program", () => {
 
   test("is compiled once with --aot, and is the model that its package is, with names of its own", async () => {
     const { path } = weights.get("aotinductor float32 one tuple");
-    // Compiling takes half a minute: here it is as if it had been done before.
+    // Compiling takes half a minute, so the test uses a prepared cache.
     process.env.SCONCE_CACHE_DIR = dir.join("cache");
     const kept = await compiledPath(join(programs, "tuple.pt2"), 5).finally(() => delete process.env.SCONCE_CACHE_DIR);
     await mkdir(dirname(kept), { recursive: true });

@@ -1,4 +1,4 @@
-/** What a model's own `predict` does wrong is told in one line, and its runner goes on. */
+/** Mistakes of a model's `predict` give an error of one line, and the runner continues. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { Predict } from "../src/author/session.ts";
@@ -12,7 +12,7 @@ const item = (value: number): Tensor[] => [tensor(Float32Array.of(value, value),
 const y = (rows: number) => tensor(new Float32Array(rows * 2), [rows, 2]);
 const n = (rows: number) => tensor(new BigInt64Array(rows), [rows]);
 
-/** What the next batch does. */
+/** The function that runs the next batch. */
 let next: Predict;
 let runner: Runner;
 

@@ -15,7 +15,7 @@ let meter: TestServer;
 
 beforeAll(async () => {
   dir = await tempDir();
-  // The reader of pages is the network of the example.
+  // The model reads pages with the network of the example.
   const folder = join(dir.path, "test/models/page");
   await cp(modelFolder("page"), folder, { recursive: true });
   await cp(join(digits, "digits.pt2"), join(folder, "reader.pt"));
@@ -63,7 +63,7 @@ describe("a detector and a reader", () => {
   test("share batches: pages of one size go through both networks together", async () => {
     const one = await pageOf(["3", "7"], 40);
     const other = await pageOf(["9", "4"], 40);
-    // Pages are decoded one after the other; the first waits for the rest, which an idle server would not let it do.
+    // Pages are decoded one by one. With the long delay, the first page waits for the others.
     await using patient = await store.serve("page", { maxQueueDelay: 60_000 });
     const { outputs } = await patient.client.predict([one, other, other, one].map((each) => ({ page: each })));
     expect(outputs?.map((output) => output.digits)).toEqual([
@@ -132,7 +132,7 @@ describe("a module that keeps a state", () => {
   });
 });
 
-/** What meter.pt computes, said again: exponential decay with a time constant of half a second, of the squared samples. */
+/** The formula of meter.pt: squared samples with exponential decay, with a time constant of half a second. */
 function expectedLevels(samples: readonly number[], rate: number): number[] {
   const weight = Math.exp(-1 / (0.5 * rate));
   const levels: number[] = [];

@@ -1,4 +1,4 @@
-/** A client may use an id again when its outcome has expired, before retention has evicted the row. */
+/** A client may reuse an id once its outcome has expired, before retention has evicted the row. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import type { EndedRecord } from "../src/server/predictions/record.ts";
@@ -10,7 +10,7 @@ import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 const BYTES = 700;
 const retention = { ...keepAll, maxAgeMs: 1000 };
-/** Many more than one commit evicts. */
+/** More predictions than one commit evicts. */
 const ids = Array.from({ length: 60 }, (_, index) => `a-chosen-id-${index}`);
 const id = ids.at(-1) ?? "";
 const again = endOf(id, { outcome: { status: "success", members: '"outputs":["again"]' } });
@@ -67,7 +67,7 @@ function create(queue: ChangeQueue, name: string): void {
   });
 }
 
-/** @param isStored whether the store had the request */
+/** @param isStored whether the store has the request */
 function end(record: EndedRecord, isStored: boolean): Written {
   return write((queue) => queue.end(record, BYTES, isStored));
 }

@@ -1,11 +1,8 @@
 /** The life of a prediction, as a client sees it. */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { type PredictionBody, problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
-
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
 
 const server = new SharedServer(["lab", "shapes"], "lab");
 
@@ -35,10 +32,10 @@ describe("creating a prediction", () => {
   test("gives ids that are short, safe in a URL, and never the same", async () => {
     const predictions = await Promise.all(Array.from({ length: 200 }, () => server.client.create([{ x: 1 }])));
     const ids = predictions.map(({ prediction_id }) => prediction_id);
-    // 16 characters of 6 bits each, 96 bits, behind one that tells whose it is and four that tell the second.
+    // 16 characters of 6 bits each, 96 random bits. In front: one character for the owner and four for the second.
     for (const id of ids) expect(id).toMatch(/^[A-Za-z0-9_-]{21}$/);
     expect(new Set(ids).size).toBe(200);
-    // No character of them is always the same.
+    // No random character is constant.
     for (let i = 5; i < 21; i++) expect(new Set(ids.map((id) => id[i])).size).toBeGreaterThan(16);
   });
 
@@ -65,7 +62,7 @@ describe("Prefer: wait", () => {
       told.push(headers.Prefer ?? "");
       return body;
     };
-    // The one that waits is answered after another that came later and does not.
+    // The waiting request gets its answer after a later request that does not wait.
     const waiting = create({ Prefer: "wait=1" });
     await gate.arrived("a");
     await create({});

@@ -1,4 +1,4 @@
-/** What the processes of one server share: a folder, numbers; and how they notice that one of them is held. */
+/** Resources shared by a server's processes: a folder and counters. And how processes notice that one is blocked. */
 import { expect, test } from "bun:test";
 import { chmod, mkdir, readdir, stat } from "node:fs/promises";
 import { createServer } from "node:net";
@@ -35,7 +35,7 @@ test("folders that killed servers left are swept, those of running ones and what
   expect((await readdir(place.path)).map((name) => place.join(name)).sort()).toEqual(expected.sort());
 });
 
-/** Of a process that was killed. */
+/** The folder of a killed process. */
 async function leftFolder(place: string): Promise<string> {
   const ready = Promise.withResolvers<string>();
   const ended = Promise.withResolvers<void>();
@@ -128,7 +128,7 @@ test("counters are made once, and refuse a file of another shape", async () => {
   expect([counters.counter("bytes", 0).sum(), counters.counter("items", 0).sum()]).toEqual([9, 0]);
 });
 
-/** A clock whose timers may come late. */
+/** A clock with late timers. */
 class HeldClock extends SimulatedClock {
   #heldMs = 0;
 
@@ -136,7 +136,7 @@ class HeldClock extends SimulatedClock {
     return super.now() + this.#heldMs;
   }
 
-  /** Time passes, and no timer comes. */
+  /** Advances time without running timers. */
   hold(ms: number): void {
     this.#heldMs += ms;
   }
@@ -168,7 +168,7 @@ test("a hook that held the thread is named, at most once a second, with a count 
   expect(warnings.splice(0)).toEqual([
     "preprocess held the server for 2.0 s: nothing else was answered meanwhile (2 more times since the last warning)",
   ]);
-  // Held by something else, or not for long.
+  // Blocked by something else, or briefly.
   await hold(5000);
   lag.ran("demo");
   await hold(100);

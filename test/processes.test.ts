@@ -1,4 +1,4 @@
-/** Child processes that are kept alive, told, watched and ended. */
+/** Child processes: restarts, messages, watchdog and stop. */
 import { afterEach, expect, spyOn, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ import { type Order, program } from "./helpers/process-roles.ts";
 import { children, isRunning, until } from "./helpers/running.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-/** A supervised process whose events can be awaited one after the other. */
+/** A supervised process whose events can be awaited in order. */
 function supervise(options: Partial<SupervisedOptions> & { readonly data?: object } = {}) {
   const ends = queue<string>();
   const readies = queue<unknown>();
@@ -57,7 +57,7 @@ function queue<T>() {
 
 const silent = Object.assign(() => {}, { raw: () => {} });
 
-/** What is logged while it is held. */
+/** Collects log lines until the end of the scope. */
 function lines() {
   const spies = (["error", "warn", "info"] as const).map((level) => spyOn(log, level).mockImplementation(silent));
   return {
@@ -109,7 +109,7 @@ test("signals that reach the whole server do not end a process of it", async () 
   expect(logged.all).toEqual([]);
 });
 
-/** Of what a worker, or the supervisor of one, told when it was ready. */
+/** Process id in the ready message of a worker or a supervisor. */
 function pidOf(told: unknown): number {
   if (typeof told !== "object" || told === null) return 0;
   return "pid" in told ? Number(told.pid) : "told" in told ? pidOf(told.told) : 0;
@@ -222,13 +222,13 @@ test("twenty deaths leave no process, descriptor, file or folder behind", async 
     await process.ready();
   }
   expect(descriptors()).toBeLessThanOrEqual(before);
-  // Each one has swept what those before it left.
+  // Each start has removed the folders of its predecessors.
   expect(readdirSync(folder.path)).toHaveLength(1);
   await process.supervised.stop(60_000);
   expect(readdirSync(folder.path)).toEqual([]);
 }, 120_000);
 
-/** Restarts come at once, and no limit is ever reached. */
+/** A clock without waits: restarts are immediate, and no limit expires. */
 const hastyClock: Clock = {
   now: () => 0,
   after(delayMs, task) {

@@ -1,5 +1,5 @@
-/** Compiled weights and the processor: code that was compiled for another one is refused before any of it is loaded. */
-import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Compiled weights for another processor are refused before any compiled code is loaded. */
+import { beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { arch } from "node:os";
@@ -12,9 +12,10 @@ import { withCode, withMetadata } from "./helpers/rewritten-package.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { type Fixture, fixtures } from "./helpers/weights.ts";
 
-setDefaultTimeout(120_000);
-
-/** Instructions that inductor writes code for, as packages name them, the flag that Linux shows for each, and what a person is told. */
+/**
+ * Instruction sets for which inductor generates code: the name in a package, the flag of Linux, and the name in
+ * messages.
+ */
 const vectorIsas = [
   { isa: "AMX_TILE", flag: "amx_tile", told: "AMX" },
   { isa: "AVX512_VNNI", flag: "avx512_vnni", told: "AVX512VNNI" },
@@ -54,7 +55,7 @@ describe("a compiled package", () => {
     );
   });
 
-  // Xeon Phi had them, and nothing since.
+  // Instructions of Xeon Phi, which no later processor has.
   test.skipIf(!isX86)("whose compiler used features of its processor that this one lacks is refused", async () => {
     expect(await refusal(withCode(zip, "-mno-avx5124fmaps", "-mavx5124fmaps   "))).toContain(
       "weights_invalid: the package was compiled for a processor with AVX5124FMAPS, which this one (",
@@ -134,7 +135,7 @@ export default defineModel({
   }
 });
 
-/** What opening the package's weights ends with. */
+/** The error of opening the package. */
 async function refusal(changed: Buffer): Promise<string> {
   await using dir = await tempDir();
   const path = dir.join("changed.pt2");

@@ -1,14 +1,11 @@
-/** Clients whose inputs fail in batches: theirs run apart from those of others, and after them. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Clients whose inputs fail batches: their items run in separate batches, after those of other clients. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { Quarantine, type Sender } from "../src/server/flow/quarantine.ts";
 import { clientOf, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { Simulation } from "./helpers/simulation.ts";
-
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(60_000);
 
 describe("a client", () => {
   const from = (address: string, name = "") => ({ address, name });
@@ -99,14 +96,14 @@ describe("a server", () => {
   beforeAll(async () => {
     store = await storeWith("lab");
   });
-  // Open until the end: the next one might have the same port, by which connections are told apart.
+  // Open until the end: a later connection could reuse the port, and connections are identified by it.
   const sockets: Socket[] = [];
   afterAll(async () => {
     for (const socket of sockets) socket.destroy();
     await store[Symbol.asyncDispose]();
   });
 
-  /** Resolves with the answer to one input that was sent from an address of this machine, by a connection of its own. */
+  /** Sends one input from a local address over a new connection. @returns the answer */
   const sendFrom = (localAddress: string, { url }: Client, input: object, forwarded = "") => {
     const body = JSON.stringify([input]);
     const head = `POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nPrefer: wait${forwarded && `\r\nX-Forwarded-For: ${forwarded}`}`;
@@ -131,7 +128,7 @@ describe("a server", () => {
     for (let i = 0; i < 8; i++) expect(await sendFrom("127.0.0.5", client, bad)).toContain('"status":"failed"');
     expect(await sendFrom("127.0.0.5", client, good)).toContain('"status":"success"');
     expect(await late()).toBe(0);
-    // On a machine that stands still the other one may be long gone.
+    // On a stalled machine the other prediction may have ended long ago.
     for (let tries = 0; (await late()) === 0 && tries < 20; tries++) {
       expect(await sendFrom("127.0.0.1", client, good)).toContain('"status":"success"');
       expect(await late()).toBe(0);
@@ -139,7 +136,7 @@ describe("a server", () => {
     }
     expect(await late()).toBe(1);
   };
-  // Elsewhere loopback has one address.
+  // Other systems have only one loopback address.
   const onLinux = test.skipIf(process.platform !== "linux");
 
   onLinux("lets items of an address that sent bad ones go last, and of no other", async () => {

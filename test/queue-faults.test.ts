@@ -1,13 +1,14 @@
-/** Replicas whose queue or neighbours are away: who asks is told so at once, and what was accepted is neither lost nor run too often. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/**
+ * Replicas without their queue or without other replicas: clients get an answer at once, accepted predictions are not
+ * lost, and no item runs too often.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { clientOf, startCli } from "./helpers/cli.ts";
 import { problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-
-setDefaultTimeout(60_000);
 
 describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   let redis: TestRedis;
@@ -85,7 +86,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
   test("refuse what would wait for longer than its client, or its time, and take the others", async () => {
     await using front = await store.serve("lab", { queue: redis.url, queueName: "slow", role: "front", timeout: 300 });
     await front.client.create(Array.from({ length: 10 }, () => ({ x: 1 })));
-    // What nobody runs gets slower by the second.
+    // The wait grows by the second if no worker runs the prediction.
     const patience = { Prefer: "wait=2" };
     while ((await front.client.post([{ x: 1 }], { ...patience, "Cancel-After": "0.1" })).status !== 429);
     for (const headers of [patience, { "Cancel-After": "2" }]) {
@@ -105,7 +106,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await using gate = hold();
     const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
     await gate.arrived("a");
-    // As the master that was, after a failover.
+    // Like the old master after a failover.
     await redis.client.replicaof("127.0.0.1", "1");
     expect(await server.client.refused([{ x: 1 }])).toMatchObject(unavailable);
     gate.release("a");
@@ -126,7 +127,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await redis.client.config("SET", "maxmemory", "1");
     expect(await server.client.refused([{ x: 1 }])).toMatchObject(unavailable);
     const later = server.client.fetch(`/predictions/${id}`, { headers: { Prefer: "wait" } });
-    // It has come by the time that another has been answered.
+    // By the time of this answer, the earlier message has arrived.
     expect(await server.client.read(id)).toHaveProperty("status");
     gate.release("a");
     expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
@@ -243,7 +244,7 @@ async function unready({ client }: TestServer): Promise<void> {
   });
 }
 
-/** The end of a prediction that is sent until it is accepted and not lost. */
+/** Resends a prediction until it is accepted. @returns its end */
 async function accepted({ client }: TestServer): Promise<unknown> {
   for (;;) {
     const response = await client.post([{ x: 1 }], { Prefer: "wait" });
@@ -251,7 +252,7 @@ async function accepted({ client }: TestServer): Promise<unknown> {
   }
 }
 
-/** URLs that count who asks for them, and answer from a certain count on. */
+/** URLs that count their requests, and answer only from a given request on. */
 function countedRuns() {
   const counts: Record<string, number> = {};
   let waiters: (() => void)[] = [];

@@ -1,13 +1,11 @@
-/** Another program writes to the keys of the queue: the log names each key, and the replicas go on. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Another program writes to the keys of the queue: the log names each key, and the replicas continue. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
-
-setDefaultTimeout(60_000);
 
 describe.skipIf(!hasRedis)(`foreign values in the queue (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   let redis: TestRedis;
@@ -34,7 +32,7 @@ describe.skipIf(!hasRedis)(`foreign values in the queue (with redis-server${hasR
   const named = (key: string, fault: string, seen: number) =>
     server.line(`Another program wrote to the queue: ${base}${key} ${fault}; sconce removed that`, seen);
 
-  /** The hash that has a prediction. */
+  /** Key of the hash with the prediction. */
   const hashOf = (id: string) => `p:${id.slice(1, 5)}`;
 
   async function ended() {
@@ -55,7 +53,7 @@ describe.skipIf(!hasRedis)(`foreign values in the queue (with redis-server${hasR
     await redis.client.set(base + key, "foreign");
     await named(key, `was a string, expected a ${type}`, seen);
     await until(async () => (await client.fetch("/health/ready")).ok);
-    // The group of the workers is made again with the stream.
+    // The consumer group is created again with the stream.
     await until(async () => (await client.post([{ x: 1 }], { Prefer: "wait" })).ok);
     await ended();
   });

@@ -1,5 +1,5 @@
-/** A queue in every form that Redis has: behind TLS and a login, with a Sentinel that fails over, in a Cluster. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** A queue in every setup of Redis: with TLS and a login, with Sentinel and a failover, and as a Cluster. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { messageOf } from "../src/base/errors.ts";
 import { parseRedisAddress, redisClient } from "../src/server/queue/redis-address.ts";
 import { RedisLink } from "../src/server/queue/redis-link.ts";
@@ -19,8 +19,6 @@ import {
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(30_000);
-
 describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   const port = freePort();
   let [store, redis, sentinel, cluster]: [TestStore, TestRedis, TestSentinel, TestCluster] | [] = [];
@@ -38,7 +36,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await Promise.all([store, redis, sentinel, cluster].map((each) => each?.[Symbol.asyncDispose]()));
   });
 
-  /** Two replicas; what one accepts the other one runs. */
+  /** Two replicas; one runs what the other accepts. */
   async function replicas(model: string, queue: string) {
     await using stack = new AsyncDisposableStack();
     const [front, worker] = await Promise.all(
@@ -49,7 +47,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     return { front, worker, [Symbol.asyncDispose]: () => owned.disposeAsync() };
   }
 
-  /** Creates, waits, reads, cancels, and takes a demo. */
+  /** Creates, waits, reads, cancels, and runs a demo. */
   async function roundTrip({ client }: TestServer): Promise<void> {
     const { prediction_id: id } = await client.create([{ x: 1 }]);
     expect(await client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });

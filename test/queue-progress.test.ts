@@ -1,4 +1,4 @@
-/** What clients of other replicas see of predictions that run here, when the queue does not always answer. */
+/** Progress of predictions on other replicas, with a queue that fails at times. */
 import { describe, expect, test } from "bun:test";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { pendingRecord } from "../src/server/predictions/record.ts";
@@ -34,7 +34,7 @@ describe.skipIf(!hasRedis)(`the logs of a demo (with redis-server${hasRedis ? ""
     const first = said("öne\n");
     await queue.reportProgress(first);
     claims.progressReported(first);
-    // One that was not heard, and one that was, of which the answer was lost.
+    // The first message got lost. The second arrived, but its answer got lost.
     expect(said("two\n")).toMatchObject([{ logBytes: 5, logs: "two\n" }]);
     await queue.reportProgress(said("three\n"));
     const last = said("four\n");

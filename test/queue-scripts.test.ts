@@ -1,4 +1,4 @@
-/** What the queue does for workers whose leases end, and how its address is written. */
+/** Lua scripts of the queue for workers with expired leases, and the format of the queue's address. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { LargeValues } from "../src/server/queue/large-values.ts";
 import { Queue } from "../src/server/queue/queue.ts";
@@ -16,7 +16,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
 
   afterAll(() => redis?.[Symbol.asyncDispose]());
 
-  /** A worker, for which every lease has ended at once. */
+  /** A worker whose leases expire at once. */
   async function worker(name: string, node: string, large?: LargeValues) {
     const links = await redisLinks(redis.url);
     const { link, largeLink } = links;
@@ -89,7 +89,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await first.take();
     await first.queue.giveBack([{ id: "p", hasBegun: false }]);
     expect((await first.take()).requests).toHaveLength(1);
-    // It was told already, and asks again.
+    // The worker has received it before, and asks again.
     expect((await reclaim(first)).requests).toHaveLength(1);
     expect((await reclaim(second)).requests).toHaveLength(1);
     expect(await reclaim(third)).toEqual({ requests: [], givenUp: 1, next: "" });
@@ -147,7 +147,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     while ((await one.queue.tend("0-0", false)).endedItems === 0);
     const ended = await Promise.all(ids.map((id) => one.queue.read(id, { isAwaited: false })));
     expect(ended.map((record) => record?.outcome?.status)).toEqual([undefined, "failed", undefined]);
-    // Those that were read are not in the order of anything any more.
+    // The read entries are no longer in order.
     expect((await one.take()).requests).toHaveLength(2);
     await one.queue.giveBack([{ id: "long", hasBegun: false }]);
     expect((await one.take()).requests).toMatchObject([{ id: "long" }]);

@@ -1,5 +1,8 @@
-/** Replicas of two builds of one model with one Redis: apart unless a name joins them, and exchanged under load without a loss. */
-import { afterAll, beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from "bun:test";
+/**
+ * Replicas of two builds of one model with one Redis: separate unless a name joins them, and replaceable under load
+ * without losses.
+ */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { ServeConfig } from "../src/server/config.ts";
 import { Queue } from "../src/server/queue/queue.ts";
@@ -12,9 +15,7 @@ import { redisLinks } from "./helpers/redis-links.ts";
 import { modelFolder, storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(30_000);
-
-/** What the outputs of a build are beyond 2 x + 1. */
+/** Difference of a build's outputs from 2 x + 1. */
 const beyond = { v1: 0, v2: 1000 };
 type Version = keyof typeof beyond;
 const CLIENTS = 4;
@@ -44,7 +45,7 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
   const serve = (version: Version, config: Partial<ServeConfig> = {}) =>
     store.serve(`lab:${version}`, { queue: redis.url, ...config });
 
-  /** Of all queues: what a client was not told of is one too many. */
+  /** Counts all queues, so that an input that ran without its client's knowledge shows. */
   async function endedInputs(): Promise<number> {
     const keys = await redis.client.keys("*:totals");
     const ended = await Promise.all(keys.map((key) => redis.client.hget(key, "ended")));
@@ -104,7 +105,7 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
         open: (each) => new Queue({ ...options, name: each, limits }),
       });
     const first = directory("lab", "first");
-    // One that is found as soon as it is there, and one more.
+    // The first replica is found at once; then a second joins.
     for (const later of [directory("lab", "second"), directory("lab", "third")]) {
       await later.refresh();
       expect(await first.queueOf(later.newId())).toBeInstanceOf(Queue);
@@ -153,7 +154,7 @@ interface Accepted {
   readonly body: PredictionBody;
 }
 
-/** Clients that ask the newest replica or an older one, another one when that refuses, and keep what was accepted. */
+/** Clients that send to the newest or an older replica, to another after a refusal, and record accepted predictions. */
 class Load {
   readonly #replicas: Replica[];
   readonly #accepted: Accepted[] = [];
@@ -169,7 +170,7 @@ class Load {
     this.#replicas.push(replica);
   }
 
-  /** Resolves when the newest replica has told the ends of so many more. */
+  /** Resolves when the newest replica has reported `count` more ends. */
   async ended(count: number): Promise<void> {
     const { version } = this.#replicas.at(-1) ?? {};
     const told = () =>
@@ -184,11 +185,11 @@ class Load {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // What failed was told by who waited for it.
+    // Failures reach the waiting test.
     await this.stop().catch(() => {});
   }
 
-  /** By how much each output is beyond that of the first build, read at its end. */
+  /** Difference of each output from the first build's output, read at the end. */
   outputs(reader: TestServer): Promise<{ version: Version; more: number }[]> {
     const ends = this.#accepted.map(async ({ version, x, body }) => {
       const { outputs } = await reader.client.end(body.prediction_id);
@@ -201,9 +202,9 @@ class Load {
     for (let x = client; !this.#isStopped; x += CLIENTS) {
       const { server, version } = this.#replicas[Math.floor(x / CLIENTS) % this.#replicas.length] ?? {};
       if (server === undefined || version === undefined) continue;
-      // Some are not waited for.
+      // Some clients do not wait for the end.
       const headers = x % 3 === 0 ? {} : { Prefer: "wait" };
-      // A connection that nobody takes any more is refused or reset.
+      // A stopping server refuses or resets connections.
       const response = await server.client.post([{ x }], headers).catch(() => undefined);
       if (response === undefined || response.status === 503) continue;
       if (!response.ok) throw new Error(await response.text());

@@ -1,13 +1,11 @@
-/** Webhooks of replicas: whichever of them ends a prediction, and whichever is killed before it has told so. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Webhooks of replicas: any replica may end a prediction, and any may be killed before it sends the webhook. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { clientOf, startCli } from "./helpers/cli.ts";
 import { hold } from "./helpers/hold.ts";
 import { receiver, secret } from "./helpers/receiver.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
-
-setDefaultTimeout(60_000);
 
 describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   let redis: TestRedis;
@@ -25,7 +23,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
   const serve = (config: Parameters<TestStore["serve"]>[1]) =>
     store.serve("lab", { queue: redis.url, queueLease: 1, webhookSecret: [secret], allowPrivateUrls: true, ...config });
   const told = (url: string, events = "completed") => ({ "Webhook-URL": url, "Webhook-Events": events });
-  /** Resolves when all that was told is forgotten. */
+  /** Resolves once all sent webhooks are deleted from the queue. */
   const forgotten = (name: string) =>
     until(async () => (await redis.client.exists(`sconce:4:{${name}}:hooks`, `sconce:4:{${name}}:due`)) === 0);
 

@@ -1,17 +1,15 @@
-/** Replicas that share predictions through Redis: whichever is asked answers for all. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Replicas that share predictions through Redis: each answers for all. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { problemOf } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { hold } from "./helpers/hold.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
-setDefaultTimeout(30_000);
-
 describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   let redis: TestRedis;
   let store: TestStore;
-  /** One that only answers, and one that only runs. */
+  /** A replica that only answers, and a replica that only runs. */
   let front: TestServer;
   let both: TestServer;
 
@@ -56,7 +54,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     const bodies = new Set(await Promise.all(answers.map((answer) => answer.text())));
     expect(bodies.size).toBe(1);
     expect(JSON.parse([...bodies][0] ?? "")).toMatchObject({ prediction_id: id, status: "success" });
-    // Too large for the entry of its prediction.
+    // Too large for the record of the prediction.
     expect((await put(front, 1, { text: "n".repeat(100_000) })).status).toBe(422);
   });
 
@@ -89,7 +87,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await using gate = hold();
     const running = await both.client.create([{ x: 1 }, { x: 2, before: gate.url("a") }]);
     await front.client.until(running.prediction_id, ({ status }) => status === "running");
-    // Its batch has run by the time that another one has.
+    // When this prediction has ended, the previous batch has ended, too.
     await front.client.predict([{ x: 3 }]);
     const canceled = await front.client.cancel(running.prediction_id);
     expect(canceled).toMatchObject({ status: "failed", error_message: "Canceled" });

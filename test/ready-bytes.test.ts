@@ -1,13 +1,10 @@
 /** `maxReadyBytes` bounds the tensors that are prepared ahead of the batches. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { Image } from "../src/author/media.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
-
-/** No two inputs have the same shape, so none fills a batch: what is ready stays ready. */
+/** All inputs have different shapes, so no batch fills up, and ready tensors stay ready. */
 const config = { maxReadyBytes: 20_000, maxQueueDelay: 600_000 };
 
 let store: TestStore;
@@ -18,7 +15,7 @@ beforeAll(async () => {
 
 afterAll(() => store[Symbol.asyncDispose]());
 
-/** Three predictions at once of 40 inputs each, until no more of them becomes ready; then they are canceled. */
+/** Sends three predictions of 40 inputs each. @returns the most ready items and bytes at a time */
 async function mostReady(
   server: TestServer,
   inputOf: (i: number) => unknown,
@@ -35,7 +32,7 @@ async function mostReady(
   for (let same = 0; same < 30; ) {
     const now = await read();
     same = most.items > 0 && now.bytes === most.bytes ? same + 1 : 0;
-    // Also of as many bytes: the two are read one after the other, and an item may have become ready in between.
+    // Prefers the later reading for equal bytes: items and bytes are read one after the other.
     if (now.bytes >= most.bytes) most = now;
   }
   for (const { prediction_id: id } of predictions) await server.client.cancel(id);
@@ -63,7 +60,7 @@ test("so do pictures, which are decoded side by side", async () => {
     const data = new Uint8Array(width * height * 3);
     return { image: (await Image.fromPixels({ data, width, height, channels: 3 })).toDataUri() };
   };
-  // How large one is shows once some have been prepared.
+  // The first prepared inputs teach the size of an input's tensors.
   await mostReady(server, inputOf);
   const { items, bytes } = await mostReady(server, inputOf);
   expect(items).toBeGreaterThan(0);

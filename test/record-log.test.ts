@@ -1,4 +1,4 @@
-/** Ended records as bytes: what is read is what was kept, wherever it lies, and what was let go is gone. */
+/** Ended records in compact memory: reads give the stored record at any offset, and removed records are gone. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { hashOf, newId } from "../src/server/predictions/ids.ts";
@@ -52,7 +52,7 @@ describe("a log of records", () => {
     const log = new RecordLog();
     const kept: { place: Place; record: EndedRecord }[] = [];
     for (let i = 0; i < 5000; i++) {
-      // Above 16 kB a record stays an object.
+      // Records above 16 kB stay objects.
       const record = largeEndOf(newId("0"), (i * 7919) % 17_000);
       kept.push({ place: push(log, record), record });
       if (i % 3 > 0) continue;
@@ -140,7 +140,7 @@ test("ids have hashes of their own, whatever part of them is the same, and keep 
     (id: string) => rest + id,
     (id: string) => rest.slice(30) + id + rest.slice(30),
   ]) {
-    // Of 10,000 about one in 80 times a pair has one hash of 32 bits.
+    // Of 10,000 ids, about one run in 80 has two with the same hash of 32 bits.
     expect(new Set(ids.map((id) => hashOf(whole(id)))).size).toBeGreaterThan(9990);
     expect(hashOf(whole("00007"))).toBe(hashOf(whole("00007")));
   }

@@ -1,4 +1,4 @@
-/** Errors of a connection to Redis tell whether Redis may have carried out the command. */
+/** Errors of a Redis connection say whether Redis may have executed the command. */
 import { describe, expect, test } from "bun:test";
 import { isAnswerLost, type RedisLink } from "../src/server/queue/redis-link.ts";
 import { hasRedis, startRedis } from "./helpers/redis.ts";
@@ -16,7 +16,7 @@ describe.skipIf(!hasRedis)(`a failed command (with redis-server${hasRedis ? "" :
     redis.pause();
     expect(isAnswerLost(await failureOf(link, "incr", "x"))).toBe(true);
     await redis.stop();
-    // Until the connection is closed.
+    // Repeats until the connection is closed.
     while (isAnswerLost(await failureOf(link, "incr", "x")));
   });
 });

@@ -1,5 +1,8 @@
-/** Logins: passwords, credential helpers, tokens, and whom secrets are sent to; the registry is Debian's docker-registry. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/**
+ * Logins: passwords, credential helpers, tokens, and the receivers of secrets. The registry is Debian's
+ * docker-registry.
+ */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmod } from "node:fs/promises";
 import { Authorization } from "../src/package/registry/authorization.ts";
 import { findCredentials } from "../src/package/registry/credentials.ts";
@@ -12,8 +15,6 @@ import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registr
 import { registryProxy, type SeenRequest, type Trick } from "./helpers/registry-proxy.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
-
-setDefaultTimeout(120_000);
 
 const password = "s3cret:with/colon";
 const auth = Buffer.from(`reader:${password}`).toString("base64");
@@ -36,7 +37,7 @@ async function dockerConfig(content: unknown): Promise<Record<string, string>> {
   return { DOCKER_CONFIG: folder };
 }
 
-/** A folder for the PATH with a credential helper that prints this, and keeps what it was asked. */
+/** A PATH folder with a credential helper that runs this script, and records its input. */
 async function helper(name: string, script: string): Promise<{ PATH: string; asked: string }> {
   const folder = dir.join(crypto.randomUUID());
   const asked = `${folder}/asked`;
@@ -161,14 +162,14 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
   }
 
   interface TokenServerOptions {
-    /** How many requests a token is good for. */
+    /** Number of requests that a token is valid for. */
     readonly uses?: number;
     readonly mayHave?: (asked: Asked) => boolean;
-    /** Whether blobs may be taken from other repositories. */
+    /** Whether blobs may be mounted from other repositories. */
     readonly mayMount?: boolean;
   }
 
-  /** Gives tokens, each good for so many requests, to those who may have them. */
+  /** Issues tokens with a limited number of requests to authorized users. */
   async function tokenServer(options: TokenServerOptions = {}) {
     const asked: Asked[] = [];
     const left = new Map<string, number>();
@@ -292,7 +293,7 @@ describe.skipIf(!hasRegistry)("blobs that are elsewhere (before Debian's docker-
   test("are fetched from there without the credentials of the registry", async () => {
     await using registry = await startRegistry({ users: { reader: password } });
     await using storage = await registryProxy(registry.port, ({ path }) => {
-      // A storage that signs its URLs: it has the blob of that name.
+      // A storage with signed URLs, which has the blob in the signature.
       const digest = /signed=(sha256:[0-9a-f]+)/.exec(path)?.[1];
       return digest === undefined
         ? { status: 403 }

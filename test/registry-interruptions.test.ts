@@ -1,5 +1,5 @@
-/** Pushes and pulls that are cut short, killed, aborted, or run beside others; the registry is Debian's docker-registry. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Interrupted, killed, aborted and concurrent pushes and pulls. The registry is Debian's docker-registry. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli, startCli } from "./helpers/cli.ts";
@@ -8,8 +8,6 @@ import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registr
 import { registryProxy, type SeenRequest, type Trick } from "./helpers/registry-proxy.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
-
-setDefaultTimeout(120_000);
 
 const weightBytes = 600_000;
 
@@ -32,14 +30,17 @@ afterAll(async () => {
   await dir?.[Symbol.asyncDispose]();
 });
 
-/** Plays its tricks, one each, on the requests for the weights; all later ones are passed on. */
+/** Applies one fault to each request for the weights, in order; later requests are forwarded. */
 function onWeights(method: string, ...tricks: readonly Trick[]): (request: SeenRequest) => Trick | undefined {
   const left = [...tricks];
   return (request) =>
     request.method === method && request.path.endsWith(`/blobs/${weights}`) ? left.shift() : undefined;
 }
 
-/** A cut after so many bytes of an answer, once the weights have come to `partBytes` on the disk of who pulls. */
+/**
+ * Closes the connection after this many bytes of an answer, once the puller has written `partBytes` of the weights to
+ * disk.
+ */
 function cutAfter(bytes: number, { home }: ModelStore, partBytes = bytes): Trick {
   return { cutAnswerAfter: bytes, taken: () => untilPart(home, partBytes) };
 }
@@ -132,7 +133,7 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
     child.kill("SIGKILL");
     await child.exited;
     expect(await pulled.list()).toEqual([]);
-    // Sweeps what dead builds left, and leaves alone what a pull can go on with.
+    // A build removes the leftovers of dead builds, but keeps files with which a pull can continue.
     const built = await putModel(pulled, "built meanwhile");
     pulled.remove(`digits@${built.digest}`);
     await pullFrom(pulled, `${proxy.host}/digits:v1`);
@@ -196,7 +197,9 @@ describe.skipIf(!hasRegistry)("a push (with Debian's docker-registry)", () => {
   const chunkBytes = 150_000;
   const sent = (requests: readonly SeenRequest[]) => requests.map(({ headers }) => headers["content-range"]);
 
-  /** The requests that send weights: this registry forgets an upload whose request was cut short. */
+  /**
+   * Injects faults into the requests that send weights. This registry discards an upload after an interrupted request.
+   */
   function cutting(tricks: Readonly<Record<number, Trick>>) {
     let count = 0;
     return ({ method, headers }: SeenRequest): Trick | undefined => {
@@ -216,7 +219,7 @@ describe.skipIf(!hasRegistry)("a push (with Debian's docker-registry)", () => {
   });
 
   test("begins anew where the registry gives the upload up", async () => {
-    // The registry has the chunk, but the client does not know: this registry ends the upload.
+    // The registry received the chunk, but the client does not know. This registry ends the upload.
     const tricks = { 1: { cutRequestAfter: 250_000 }, 3: { dropAnswer: true } } as const;
     await using proxy = await registryProxy(registry.port, cutting(tricks));
     await pushTo(store, "digits:v1", `${proxy.host}/anew/digits:v1`, { chunkBytes });
@@ -232,7 +235,7 @@ describe.skipIf(!hasRegistry)("a push (with Debian's docker-registry)", () => {
       return isFirst ? { dropAnswer: true } : undefined;
     });
     await pushTo(store, "digits:v1", `${proxy.host}/lost/digits:v1`);
-    // One upload a blob, and the manifest twice.
+    // One upload per blob; the manifest is sent twice.
     expect(proxy.of("POST", /uploads/).length).toBe(3);
     expect(proxy.of("PUT", /manifests/).length).toBe(2);
     await expectPushed("lost/digits:v1");
@@ -245,7 +248,7 @@ describe.skipIf(!hasRegistry)("a push (with Debian's docker-registry)", () => {
   }
 });
 
-/** Until so much of the weights has come. */
+/** Resolves once this much of the weights has arrived. */
 async function untilPart(home: string, bytes: number): Promise<void> {
   const glob = new Bun.Glob(`.partial/*/${weights.slice("sha256:".length)}`);
   for (;;) {

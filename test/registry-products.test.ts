@@ -1,4 +1,4 @@
-/** Registries of known products, each served by a fake: names, logins, token scopes, chunks and statuses. */
+/** Fakes of known registry products: names, logins, token scopes, chunks and statuses. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmod } from "node:fs/promises";
 import { findCredentials } from "../src/package/registry/credentials.ts";
@@ -33,9 +33,9 @@ interface Fake extends Disposable {
 
 interface FakeOptions {
   readonly service?: string;
-  /** The answer to requests for repositories that do not exist. */
+  /** The answer to requests for missing repositories. */
   readonly missing?: { readonly status: number; readonly code: string };
-  /** Larger requests are answered with 416 for a chunk, and with 503 for a whole blob. */
+  /** The fake answers larger requests with 416 for a chunk, and with 503 for a whole blob. */
   readonly maxChunkBytes?: number;
 }
 
@@ -99,7 +99,7 @@ function fakeRegistry({ service = "fake", missing, maxChunkBytes = Infinity }: F
   };
 }
 
-/** A client for a reference, which sends its requests to the fake. */
+/** A client for a reference that sends its requests to the fake. */
 function registryAt(fake: Fake, reference: string, actions: "pull" | "pull,push", product?: RegistryProduct): Registry {
   const remote = parseRemoteReference(reference);
   return new Registry({
@@ -227,7 +227,7 @@ test("a credential helper that does not answer is killed, with the programs that
 });
 
 describe("a registry can send its clients", () => {
-  /** Pulls from a registry that sends its clients to 127.0.0.1. */
+  /** Pulls from a registry that redirects its clients to 127.0.0.1. */
   async function pulled(address: string, lead: "redirect" | "realm"): Promise<{ message: string; reached: number }> {
     await using registry = leadingRegistry({ address, lead });
     const message = await failure(registry.pullInto(new ModelStore(dir.join(crypto.randomUUID()))));

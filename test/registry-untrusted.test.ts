@@ -1,5 +1,5 @@
-/** Registries that lie, break the protocol, or are none: what they send never gets a name in the store. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Registries with false data or wrong protocol: their models never get a name in the store. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { truncate, writeFile } from "node:fs/promises";
 import { digestOf } from "../src/package/store/blobs.ts";
 import { annotations, mediaTypes } from "../src/package/store/manifest.ts";
@@ -14,8 +14,6 @@ import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registr
 import { registryProxy } from "./helpers/registry-proxy.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
-
-setDefaultTimeout(120_000);
 
 let dir: TempDir;
 
@@ -102,13 +100,13 @@ describe.skipIf(!hasRegistry)("on the way from a registry (Debian's docker-regis
   });
 });
 
-/** What a registry may say of a model: its manifest, and blobs by the digest that they are asked for with. */
+/** Content of a malicious registry: a manifest, and blobs by requested digest. */
 interface Content {
   readonly manifest: string;
   readonly blobs?: ReadonlyMap<string, string>;
 }
 
-/** Answers with this, in chunks without a length, as a registry that does not keep to the protocol could. */
+/** Answers with this content in chunks without a length, against the protocol. */
 function fakeRegistry({ manifest, blobs = new Map() }: Content) {
   const asked: string[] = [];
   const served = Bun.serve({
@@ -133,7 +131,7 @@ const layer = (text: string, title: string, mediaType: string = mediaTypes.weigh
 });
 const bundle = layer("// code", "model.js", mediaTypes.bundle);
 
-/** A model that can be received, with changes that make it bad. */
+/** A valid model with changes that make it invalid. */
 function content(options: { config?: unknown; layers?: readonly object[]; manifest?: object } = {}): Content {
   const config = JSON.stringify(options.config ?? modelConfig());
   const manifest = JSON.stringify({
@@ -255,7 +253,7 @@ describe("what a registry sends", () => {
     using other = Workspace.reopen(`${store.home}/.partial`, "2".repeat(64));
     const large = `${other?.folder}/${"3".repeat(64)}`;
     await writeFile(large, "");
-    // Of holes: the disk need not be as large.
+    // A sparse file needs no space on disk.
     await truncate(large, 4e12);
     expect(await failure(pullFrom(store, `${registry.host}/digits:v1`))).toStartWith("store_unwritable: ");
     expect(await begun.exists()).toBe(true);

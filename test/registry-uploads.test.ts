@@ -1,4 +1,4 @@
-/** Uploads to a registry that keeps what it received of a request that was cut short, as the distribution spec allows. */
+/** Uploads to a registry that keeps the received part of an interrupted request, as the distribution spec allows. */
 import { describe, expect, test } from "bun:test";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { ModelStore } from "../src/package/store/store.ts";
@@ -7,31 +7,31 @@ import { tempDir } from "./helpers/temp-dir.ts";
 import { pushTo, putModel } from "./helpers/transfer.ts";
 
 type Fault =
-  /** The connection ends after so many bytes, which are kept. */
+  /** Closes the connection after this many bytes, and keeps them. */
   | { readonly cutAfter: number }
   /** The rest of the body is never read. */
   | { readonly stallAfter: number }
-  /** The chunk is kept, and answered as if it had been there before. */
+  /** Keeps the chunk, but answers as if it was received before. */
   | "out of step"
-  /** Answered with 416 and a reason. */
+  /** Answers 416 with a reason. */
   | "refuse"
-  /** The upload is forgotten. */
+  /** Discards the upload. */
   | "forget";
 
 interface Uploads extends AsyncDisposable {
   readonly host: string;
   /** Method and range of the requests that sent a part of the weights. */
   readonly sent: readonly string[];
-  /** By digest. */
+  /** Blobs by digest. */
   readonly blobs: ReadonlyMap<string, Buffer>;
   readonly manifests: readonly string[];
 }
 
 interface UploadServerOptions {
-  /** One for each request that sends a part of the weights, in order. */
+  /** The fault of each request that sends a part of the weights, in order. */
   readonly faults?: readonly (Fault | undefined)[];
   readonly minChunk?: number;
-  /** Larger chunks are refused with 416, as by GHCR. */
+  /** Larger chunks get 416, as from GHCR. */
   readonly maxChunk?: number;
 }
 
@@ -132,11 +132,11 @@ async function uploadServer(options: UploadServerOptions): Promise<Uploads> {
   };
 }
 
-/** All of it, or the first pieces that have so many bytes together. */
+/** The body, or its first pieces with at least this many bytes. */
 async function bodyOf(request: IncomingMessage, bytes = Infinity): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let size = 0;
-  // Left early, the body is not destroyed with its connection: what came is not answered yet.
+  // Leaving the loop early must not destroy the connection: the request still needs an answer.
   for await (const piece of request.iterator({ destroyOnReturn: false })) {
     pieces.push(piece);
     size += piece.length;

@@ -1,5 +1,5 @@
-/** Models that go to a registry and come back, by sconce and by skopeo; the registry is Debian's docker-registry. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Pushes and pulls with sconce and with skopeo. The registry is Debian's docker-registry. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import { mediaTypes } from "../src/package/store/manifest.ts";
 import { generatedTag } from "../src/package/store/reference.ts";
@@ -12,8 +12,6 @@ import { hasRegistry, hasSkopeo, skopeo, startRegistry, type TestRegistry } from
 import { registryProxy } from "./helpers/registry-proxy.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
-
-setDefaultTimeout(120_000);
 
 let registry: TestRegistry;
 let dir: TempDir;
@@ -73,7 +71,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect((await run(store.home, "push", `${registry.host}/a/digits:v1`)).code).toBe(0);
     const { stdout, stderr } = await run(store.home, "push", "digits:v1", `${registry.host}/b/digits`);
     expect(stderr).toContain(`to ${registry.host}/b/digits:v1`);
-    // What was printed can be pulled: without a tag the model has the generated one.
+    // The printed reference can be pulled: a model without a tag has a generated one.
     const home = dir.join("by-digest");
     const pulled = await run(home, "pull", stdout.trim(), "--as", "read/by-digest");
     const { digest } = await store.resolve("digits");
@@ -107,7 +105,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(proxy.of("PUT", /blobs/).length).toBe(3);
     expect(proxy.of("POST", /mount=/).length).toBe(6);
     expect((await pullFrom(other, `${registry.host}/third/digits:v1`)).digest).toBe(digest);
-    // Where the other repository has lost it, it is sent.
+    // If the other repository lacks the blob, the push uploads it.
     one.noteCopy(await one.resolve("digits:v1"), `${proxy.host}/nowhere/digits`);
     expect(await pushTo(one, "digits:v1", `${proxy.host}/fourth/digits:v1`)).toMatchObject({ sentBlobs: 3 });
   });
@@ -160,7 +158,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
 
   test("an upload's progress and a download's reach the size of the model", async () => {
     const seen: number[] = [];
-    // A store that does not know where else the registry has it.
+    // A store without a record of other copies in the registry.
     const fresh = new ModelStore(dir.join("progress-from"));
     await putModel(fresh, "progress", 200_000);
     const { size } = await fresh.resolve("digits");
@@ -213,7 +211,7 @@ describe.skipIf(!hasRegistry || !hasSkopeo)("skopeo (with Debian's docker-regist
     const model = await store.resolve("digits");
     expect({ digest, config }).toEqual({ digest: model.digest, config: model.config });
     expect(await blobsOf(other)).toEqual(await blobsOf(store));
-    // Where builds add to it.
+    // The repository also receives local builds.
     const two = await putModel(other, "two");
     expect((await other.resolve("digits:v1")).digest).toBe(two.digest);
   });

@@ -1,4 +1,4 @@
-/** The end of an engine process costs nobody but the item that ended it. */
+/** The end of an engine process fails only the item that caused it. */
 import { describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ describe("when the engine process ends,", () => {
     while (engine.isReady) await new Promise((resolve) => setImmediate(resolve));
   }
 
-  /** Both ways to hear of it, in both orders. */
+  /** The supervisor's message and the closed connection, in either order. */
   async function end(front: Front, engine: ScriptedEngine, isToldFirst: boolean): Promise<void> {
     if (isToldFirst) front.engine.engineEnded(reason);
     engine[Symbol.dispose]();

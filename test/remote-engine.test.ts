@@ -1,4 +1,4 @@
-/** An engine in another process does what one in this process does. */
+/** An engine in another process behaves like an engine in this process. */
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
@@ -15,7 +15,7 @@ import references from "./models/dtypes.json" with { type: "json" };
 
 const dtypes = Object.keys(arrayTypes).filter((name): name is DType => name in arrayTypes);
 
-/** A server that is closed with the scope. */
+/** An engine server; the end of the scope closes it. */
 async function served(path: string, runner: Runner, options: Partial<EngineServerOptions> = {}) {
   const server = new EngineServer({ ...one, info, runners: [runner], maxBatchSize: 4, maxQueueDelayMs: 0, ...options });
   server.listen(path);
@@ -64,7 +64,7 @@ describe("an item", () => {
   test("of padded and free sizes gets the rows that the engine in this process gives it", async () => {
     const dims = ["rows", pad("tokens", 0)];
     const specs: TensorSpecs = { x: { dtype: "float32", dims } };
-    /** Gives what it was given, in the size of the longest. */
+    /** Returns its inputs, padded to the longest. */
     const runner = (): Runner => ({
       async run(items) {
         const shapes = items.map(([x]) => x?.shape ?? []);
@@ -148,7 +148,7 @@ describe("an item", () => {
   describe.if(process.platform === "linux")("of more than 64 kB", () => {
     const specs = { x: float32(2 ** 15) };
     const large = (value: number) => ({ x: tensor(new Float32Array(2 ** 15).fill(value), [2 ** 15]) });
-    /** Holds its batches, and gives the first number of each item as it is when they end. */
+    /** Holds its batches. A batch returns the first number of each item, read at its end. */
     const runner = () => {
       const [seen, ends]: [Tensor[], (() => void)[]] = [[], []];
       const run: Runner["run"] = async (items) => {
@@ -173,7 +173,7 @@ describe("an item", () => {
       await front.engine.connect(dir.join("s"));
       const submit = (lane: object, index: number) => front.engine.submit({ lane, index }, large(index));
       const untilDispatched = (index: number) => front.until(() => front.dispatched.includes(index));
-      // The first makes the memory and goes through the socket.
+      // The first item creates the shared memory, and itself goes through the socket.
       submit({}, 1);
       await untilDispatched(1);
       held.end();

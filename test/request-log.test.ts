@@ -1,5 +1,5 @@
-/** How a request is followed: its id in its answer, and in each line of the log that it leads to. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Request ids: in the answer, and in each log line that the request causes. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { RequestContext, withContext } from "../src/server/http/request.ts";
 import { createStartingApp, Lifecycle } from "../src/server/http/routes/health.ts";
 import { type RunningCli, startCli } from "./helpers/cli.ts";
@@ -9,9 +9,6 @@ import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole, until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
-
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
 
 let store: TestStore;
 let server: RunningCli;
@@ -32,7 +29,7 @@ afterAll(async () => {
   await store[Symbol.asyncDispose]();
 });
 
-/** The first line about a request that has `part`. */
+/** The first log line of a request that contains `part`. */
 async function lineOf(requestId: string, part: string): Promise<Record<string, unknown>> {
   const isIt = (line: string) => line.includes(`"request_id":"${requestId}"`) && line.includes(part);
   await until(() => server.lines.some(isIt));

@@ -1,4 +1,4 @@
-/** Entries for Redis reach it, once Redis is available again. */
+/** Entries reach Redis once it is available again. */
 import { describe, expect, test } from "bun:test";
 import { type RetryEntry, RetryQueue } from "../src/server/queue/retry-queue.ts";
 

@@ -1,4 +1,4 @@
-/** `npm run check` refuses imports against the table of `scripts/rooms.ts`. */
+/** `npm run check` refuses imports that break the table in `scripts/rooms.ts`. */
 import { expect, test } from "bun:test";
 import { brokenRules, readImports } from "../scripts/rooms.ts";
 

@@ -1,12 +1,9 @@
-/** Paths and methods that are not of the API, and the routes beside predictions. */
-import { describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Unknown paths and methods, and routes other than predictions. */
+import { describe, expect, test } from "bun:test";
 import { problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { sendRaw } from "./helpers/raw-client.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
-
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
 
 const server = new SharedServer(["lab"], "lab");
 
@@ -80,7 +77,7 @@ describe("HEAD", () => {
   });
 });
 
-/** Of an answer's head, but for the date. */
+/** Header lines of an answer, without the date. */
 function linesOf(head: string): string[] {
   const lines = head.trim().toLowerCase().split("\r\n");
   return lines.filter((line) => !line.startsWith("date:")).sort();

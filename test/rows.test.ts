@@ -1,4 +1,4 @@
-/** What model code is given of outputs is its own: nothing of another item is beside it, and it can be transferred. */
+/** Model code owns its output rows: they contain no data of other items, and can be transferred. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { float32, pad, type Tensor, type TensorSpec, tensor } from "../src/author/tensor.ts";
 import type { Item, Rows } from "../src/engine/engine.ts";
@@ -14,7 +14,7 @@ beforeAll(async () => {
 const opened: { dispose(): Promise<void> }[] = [];
 afterAll(() => Promise.all(opened.map((each) => each.dispose())));
 
-/** The rows of two items that went through the model together. */
+/** Output rows of two items from one batch. */
 async function rowsOf(spec: TensorSpec, sizes: readonly [number, number]): Promise<Rows[]> {
   const [inputs, outputs] = [{ x: spec }, { y: spec }];
   const session = await openSession({ path: deep, device: "cpu", threads: 1, inputs, outputs });
@@ -34,7 +34,7 @@ async function rowsOf(spec: TensorSpec, sizes: readonly [number, number]): Promi
   return promise;
 }
 
-/** What a Worker would get. */
+/** The data as a Worker receives it. */
 function transferred({ data }: Tensor): Tensor["data"] {
   if (!(data.buffer instanceof ArrayBuffer)) throw new Error("the memory is shared");
   return structuredClone(data, { transfer: [data.buffer] });
@@ -42,7 +42,7 @@ function transferred({ data }: Tensor): Tensor["data"] {
 
 test.each([
   ["small", float32(5), [5, 5]],
-  // From 256 kB on a batch is not copied out of libtorch's memory.
+  // Batches of 256 kB or more are not copied out of libtorch's memory.
   ["large", float32(70_000), [70_000, 70_000]],
   ["padded", float32(pad("n", 0)), [3, 7]],
 ] as const)("a row of a %s output has memory of its own, which can be transferred", async (_, spec, sizes) => {

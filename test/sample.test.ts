@@ -1,4 +1,4 @@
-/** The samples of outputs that the documentation shows. */
+/** Sample outputs in the documentation. */
 import { describe, expect, test } from "bun:test";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import * as z from "../src/author/z.ts";

@@ -1,5 +1,5 @@
-/** Models that `serve` takes from a registry, with and without their weights; the registry is Debian's docker-registry. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** `serve` with models from a registry, with and without weights. The registry is Debian's docker-registry. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { pulledModel } from "../src/cli/commands/registry/registry-pull.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
@@ -10,12 +10,10 @@ import { storeWith } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
 
-setDefaultTimeout(60_000);
-
 const weightBytes = 50_000;
 let registry: TestRegistry;
 let dir: TempDir;
-/** Of the model in the registry, and of a later one. */
+/** References of the model in the registry, and of a later one. */
 let first: string;
 let second: string;
 
@@ -115,7 +113,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
 
   test("a registry that is away, with nothing from there in the store, is one line", async () => {
     const store = emptyStore();
-    // Of the same name, but built here.
+    // The same name, but built here.
     await putModel(store, "built here");
     expect(await run(store, "serve", "127.0.0.1:1/team/digits:v1")).toEqual({
       code: 1,
@@ -137,7 +135,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
       lacking: ["digits.pt"],
     });
     expect(await front.code()).toBe("// one");
-    // Again without fetching.
+    // The second call downloads nothing.
     await pulledModel(store, remote, { withoutWeights: true });
     expect(proxy.of("GET", /blobs/).length).toBe(2);
     expect(Object.keys(await store.verify(front))).toEqual([front.bundle.digest]);
@@ -149,7 +147,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect((await run(store, "models")).stdout).toMatch(/^127\S+\/team\/digits .* KiB without weights /m);
     expect(JSON.parse((await run(store, "inspect", remote)).stdout)).toMatchObject({ withoutWeights: true });
 
-    // A worker fetches the rest.
+    // A worker downloads the rest.
     expect((await pulledModel(store, remote, {})).lacking).toEqual([]);
     expect(proxy.of("GET", /blobs/).length).toBe(3);
     expect((await store.list())[0]).toMatchObject({ withoutWeights: false });

@@ -1,5 +1,5 @@
-/** The processes of a server: fronts without libtorch, the engine that they share, and what the end of one costs. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Processes of a server: fronts without libtorch, their engine process, and the consequences of a crash. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFile, readdir, readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { getPriority } from "node:os";
@@ -16,9 +16,6 @@ import { hasLibtorch, inRole, isRunning, until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
-
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
 
 let dir: TempDir;
 let store: TestStore;
@@ -54,12 +51,12 @@ afterAll(async () => {
 const serve = (model: string, ...args: string[]): RunningCli =>
   startCli(["serve", model, "--host", "127.0.0.1", "-p", "0", ...args], { env: { SCONCE_HOME: store.home } });
 
-/** Predictions that wait for `url`, until both of two fronts have some. */
+/** Creates predictions that wait for `url`, until both fronts have some. */
 async function createOnBoth(client: Client, url: string): Promise<Map<string, number>> {
   const owners = new Set<string>();
   const created = new Map<string, number>();
   for (let x = 0; x < 8 || owners.size < 2; x++) {
-    // A connection of its own for each, as the kernel shares connections out.
+    // A new connection for each: the kernel distributes connections between fronts.
     const { prediction_id: id } = await client.create([{ x, before: url }], { Connection: "close" });
     owners.add(id.slice(0, 1));
     created.set(id, x);
@@ -67,12 +64,12 @@ async function createOnBoth(client: Client, url: string): Promise<Map<string, nu
   return created;
 }
 
-/** What each of them gave, in order. */
+/** Outputs of each prediction, in order. */
 async function outputsOf(client: Client, created: ReadonlyMap<string, number>): Promise<unknown[]> {
   return Promise.all([...created.keys()].map(async (id) => (await client.end(id)).outputs?.[0]?.y));
 }
 
-/** The priorities of a process's threads, each once. */
+/** Distinct priorities of a process's threads. */
 async function nicesOf(pid: number): Promise<number[]> {
   const threads = await readdir(`/proc/${pid}/task`);
   const stats = await Promise.all(
@@ -84,7 +81,7 @@ async function nicesOf(pid: number): Promise<number[]> {
 
 const expected = (created: ReadonlyMap<string, number>) => [...created.values()].map((x) => 2 * x + 1);
 
-/** How often a process had to be given a page of memory. */
+/** Number of page faults of a process without disk access. */
 async function minorFaultsOf(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, "utf8");
   return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[7]);
@@ -101,7 +98,7 @@ describe("a server", () => {
         expect(outputs).toEqual([{ y: x }]);
       }
     };
-    // libtorch records what the first ones do, and compiles that.
+    // TorchScript profiles the first runs, then compiles.
     await passes(3);
     const before = await minorFaultsOf(engine);
     await passes(10);
@@ -116,9 +113,9 @@ describe("a server", () => {
     const [front = 0] = await inRole(server.pid, "front");
     expect(await Promise.all([server.pid, front, engine].map(hasLibtorch))).toEqual([false, false, true]);
     expect(await client.metric('process_resident_memory_bytes{process="engine"}')).toBeGreaterThan(2 ** 20);
-    // Its threads leave the cores to the fronts while they wait for one another.
+    // OpenMP threads spin only briefly, so that fronts get the cores.
     expect(await Bun.file(`/proc/${engine}/environ`).text()).toContain("GOMP_SPINCOUNT=20000");
-    // And have them before the fronts' where there are too few.
+    // The engine has a higher priority than the fronts.
     const own = getPriority();
     expect([await nicesOf(engine), await nicesOf(front)]).toEqual([[own], [Math.min(19, own + 5)]]);
     process.kill(engine, "SIGKILL");
@@ -129,7 +126,7 @@ describe("a server", () => {
       expect(await problemOf(response)).toMatchObject({ status: 503, detail });
       return true;
     });
-    // Taken all the same, and run by the next process.
+    // The front accepts the prediction, and the next engine process runs it.
     expect(await client.predict([{ x: 3 }])).toMatchObject({ status: "success", outputs: [{ y: 7 }] });
     expect((await client.fetch("/health/ready")).status).toBe(200);
     server.kill("SIGTERM");
@@ -234,7 +231,7 @@ describe("a server of two fronts", () => {
       const headers = { "Content-Type": "application/json", Connection: "close", Prefer: "wait" };
       return client.fetch(`/predictions/${id}`, { method: "PUT", headers, body: JSON.stringify([{ x, note: large }]) });
     };
-    // Those of either front, and of what no front's own ids begin with.
+    // Ids of either front, and an id of an unknown front.
     for (const id of ["0", "1", "z"].map((owner) => `${owner}${crypto.randomUUID()}`)) {
       const bodies = await Promise.all(Array.from({ length: 6 }, async () => (await put(id, 1)).text()));
       expect(new Set(bodies).size).toBe(1);
@@ -276,7 +273,7 @@ describe("a server of two fronts", () => {
     const [front = 0] = await inRole(server.pid, "front");
     process.kill(front, "SIGKILL");
     await server.line("is ready again");
-    // What it had counted is counted.
+    // Counts of the ended process are kept.
     expect(await requests()).toBe(before + created.size);
     gate.release("a");
     expect(await outputsOf(client, created)).toEqual(expected(created));

@@ -1,4 +1,4 @@
-/** How the scripts that need nothing but a shell find Bun and start the command line, whoever calls them from wherever. */
+/** Shell scripts that find Bun and start the command line, from any folder and caller. */
 
 import { afterEach, expect, test } from "bun:test";
 import {
@@ -50,7 +50,7 @@ test("without Bun and without npm to get it with, the command that installs npm 
 test("Bun is got from the npm package, without its install script, and put on the PATH of its children", async () => {
   const [checkout, path] = [copy(), folder()];
   linkTools(path);
-  // npm, played: its arguments are kept, and an old npm's habit of bringing packages that do not run here is, too.
+  // A fake npm. It records its arguments, and installs packages for another platform, as old versions of npm do.
   script(
     join(path, "npm"),
     `echo "$@" >'${path}/arguments'
@@ -156,7 +156,7 @@ function folder(): string {
   return made;
 }
 
-/** A checkout with nothing but the scripts. */
+/** A checkout with only the scripts. */
 function copy(): string {
   const checkout = folder();
   for (const name of ["scripts", "package.json", ".npmrc"])
@@ -164,14 +164,14 @@ function copy(): string {
   return checkout;
 }
 
-/** A checkout that counts as set up and whose command line is these statements. */
+/** A checkout that counts as set up, with these statements as its command line. */
 function stubCommandLine(checkout: string, statements: string): void {
   writeFileSync(join(checkout, "scripts", "setup.ts"), "export async function setup() {}");
   mkdirSync(join(checkout, "src", "cli"), { recursive: true });
   writeFileSync(join(checkout, "src", "cli", "cli.ts"), `export async function main(argv: string[]) { ${statements} }`);
 }
 
-/** A Bun that says its version and otherwise how it was called. */
+/** A fake Bun that prints its version, or how it was called. */
 function fakeBun(path: string, version: string, name: string, file = "bun"): void {
   const says = `[ "$1" != --version ] || { echo '${version}'; exit; }`;
   script(join(path, file), `${says}\nprintf '%s:' "${name}"; [ $# = 0 ] || printf ' <%s>' "$@"; echo`);
@@ -183,13 +183,13 @@ function script(path: string, body: string): void {
   chmodSync(path, 0o755);
 }
 
-/** What scripts/bun needs of a system to install something. */
+/** Links the system tools that scripts/bun needs to install something. */
 function linkTools(path: string): void {
   for (const tool of ["sh", "mkdir", "mv", "rm", "cp", "date", "tail"])
     symlinkSync(Bun.which(tool) ?? tool, join(path, tool));
 }
 
-/** With this very Bun, under the name it is called by. */
+/** A PATH with this Bun under its usual name. */
 function pathWithBun(): string {
   const path = folder();
   symlinkSync(process.execPath, join(path, "bun"));

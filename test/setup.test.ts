@@ -1,4 +1,4 @@
-/** What the set-up promises. Its steps run in copies of the scripts, in folders of their own, with the tools they meet played by scripts. */
+/** Promises of the set-up. Its steps run in copies of the scripts, in temporary folders, with fake tools. */
 
 import { afterEach, expect, test } from "bun:test";
 import {
@@ -96,7 +96,7 @@ test("without a torch, the supported one is installed into the checkout with pip
   expect(code, output).toBe(0);
   const found = { root: join(checkout, ".sconce/torch/torch"), version: "2.13.0" };
   expect(recordOf(checkout)).toMatchObject(found);
-  // One that shares it leaves no path of its own in it.
+  // A checkout with a linked .sconce writes none of its own paths there.
   const sharing = copy("scripts");
   symlinkSync(join(checkout, ".sconce"), join(sharing, ".sconce"));
   await runLibtorch(sharing, { path: fakePython({ torch: null }) });
@@ -145,7 +145,7 @@ test("the addon is compiled anew after a change of its sources or its libtorch, 
   await runLibtorch(checkout, { path });
   const isAddonDone = async (where: string) =>
     (await runScript(where, "console.log(isDone(addon))", { path })).output.trim();
-  // As if it had been compiled: what is told here is when that counts.
+  // Fakes a compiled addon; the test checks when it counts as compiled.
   mkdirSync(join(checkout, "build/Release/libtorch"), { recursive: true });
   for (const name of ["sconce.node", "pixels.so"]) writeFileSync(join(checkout, "build/Release", name), "");
   await runScript(checkout, `writeStamp("addon", addon.inputs())`, { path });
@@ -171,7 +171,7 @@ test("an addon that was made of the sources that are here is taken for the torch
   const torch = fakeLibtorch("2.14.1");
   const path = fakePython({ torch });
   await runLibtorch(checkout, { path });
-  // As if they had been compiled here.
+  // Fakes addons compiled in this checkout.
   for (const minor of ["2.13", "2.14"]) {
     mkdirSync(join(checkout, minor));
     for (const name of ["sconce.node", "pixels.so"]) writeFileSync(join(checkout, minor, name), `of ${minor}`);
@@ -250,7 +250,7 @@ test.each(clients)(
       const { code, output } = await run(command, { cwd: checkout, env: { HOME: folder() } });
       expect(code, output).toBe(0);
       const ran = [noisy, join(checkout, "node_modules", "noisy")].some((at) => existsSync(join(at, "ran")));
-      // Where nothing guards against it the script does run: otherwise this test would prove nothing.
+      // Without a guard the script does run: otherwise this test would prove nothing.
       expect(ran).toBe(!guarded);
       if (guarded) expect(existsSync(join(checkout, "package-lock.json"))).toBe(false);
     }
@@ -264,7 +264,7 @@ function folder(): string {
   return made;
 }
 
-/** A checkout with nothing but the named files and folders. */
+/** A checkout with only the named files and folders. */
 function copy(...names: string[]): string {
   const checkout = folder();
   const shared = ["libtorch/libtorch-build.ts", "files/lock.ts"].map((name) => join("src/machine", name));
@@ -287,7 +287,7 @@ function fillLibtorch(torch: string, version: string): void {
   writeFileSync(join(torch, "version.py"), `__version__ = '${version}'\n`);
 }
 
-/** A PATH on which `python3` answers the question of the set-up and whose pip "installs" a torch 2.13.0. */
+/** A PATH with a fake `python3`. It answers the set-up's question, and its pip "installs" torch 2.13.0. */
 function fakePython({ torch }: { torch: string | null }): string {
   const [path, wheel] = [folder(), folder()];
   fillLibtorch(join(wheel, "torch"), "2.13.0+cpu");
@@ -317,7 +317,7 @@ function runLibtorch(checkout: string, options: RunOptions) {
   return runScript(checkout, script, options);
 }
 
-/** Runs statements that use the modules of the set-up of this checkout. */
+/** Runs statements that use the set-up modules of this checkout. */
 function runScript(checkout: string, statements: string, { path, LIBTORCH }: RunOptions) {
   const script = `import { appendFileSync, writeFileSync } from "node:fs";
     import { libtorch } from "./scripts/setup/libtorch.ts";
@@ -344,7 +344,7 @@ async function run(
   { cwd, path, env = {} }: CommandOptions,
 ): Promise<{ code: number; output: string }> {
   const changed = { ...env, ...(path ? { PATH: path, LIBTORCH: env.LIBTORCH } : {}) };
-  // npm tells its children its settings, those of this checkout too.
+  // npm passes its settings, including those of this checkout, to child processes.
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("npm_config_"));
   const full = { ...Object.fromEntries(inherited), ...changed };
   const child = Bun.spawn(command, { cwd, env: full, stdout: "pipe", stderr: "pipe" });

@@ -1,5 +1,5 @@
-/** `build` and `check` try a model in one way: what one finds the other finds. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+/** `build` and `check` try models with the same code, and find the same mistakes. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { cli } from "./helpers/cli.ts";
@@ -7,8 +7,6 @@ import { mistakes } from "./helpers/exports.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
-
-setDefaultTimeout(120_000);
 
 let dir: TempDir;
 let weights: Fixtures;
@@ -20,7 +18,7 @@ afterAll(() => dir[Symbol.asyncDispose]());
 
 const env = () => ({ SCONCE_HOME: dir.join("home") });
 
-/** A model of one input and one output tensor of the example's four numbers. */
+/** A model with one input and one output tensor, and an example of four numbers. */
 async function folderOf(path: string, dims: { input: string; output: string }, change: Record<string, string> = {}) {
   const input = basename(path) === "fixed-one.pt2" ? "input" : "x";
   const output = /fixed-one|traced/.test(path) ? "output0" : "y";

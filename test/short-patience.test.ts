@@ -1,4 +1,4 @@
-/** The server is offered ten times its capacity, and clients leave after two to three batch times. */
+/** The server gets ten times the load of its capacity, and clients leave after two to three batch times. */
 import { expect, test } from "bun:test";
 import { goodputOf } from "./helpers/overloaded-flow.ts";
 

@@ -1,10 +1,10 @@
-/** Requests that a front hands to another one: meanwhile their connections are silent, and not idle. */
+/** Requests that a front forwards to another front: the connections of waiting clients are silent, but not idle. */
 import { expect, test } from "bun:test";
 import { RequestContext, withContext } from "../src/server/http/request.ts";
 import { Siblings } from "../src/server/http/siblings.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-/** The first of two fronts, which finds the socket of the other at this path. */
+/** The first of two fronts. It finds the other front's socket at this path. */
 function frontBeside(socket: string, onHold: (request: Request, isHeld: boolean) => void = () => {}): Siblings {
   return new Siblings({ index: 0, count: 2, socketOf: () => socket }, onHold);
 }
@@ -66,7 +66,7 @@ test("what another front has is left to the store if that front is gone, and not
   const siblings = frontBeside(dir.join("1"));
   expect(await forward(siblings, "/predictions/1id")).toBeUndefined();
   await Bun.write(dir.join("file"), "");
-  // A system error as that of a process without a free descriptor is one: it does not say that the other has ended.
+  // A system error, like that of a process without free descriptors: it does not mean that the other front has ended.
   const unreachable = frontBeside(dir.join("file", "1"));
   await expect(forward(unreachable, "/predictions/1id")).rejects.toMatchObject({ code: "not_ready" });
   const put = { method: "PUT", body: "[]" };
@@ -79,7 +79,7 @@ test("what a client that has left is answered is no fault, and a refusal where i
   await using _other = Bun.serve({
     unix: dir.join("1"),
     async fetch({ body, signal }) {
-      // Of a body that has an end all of it has come.
+      // A body of known length is complete.
       for await (const part of body ?? []) if (String.fromCharCode(...part) === "half") break;
       arrived.resolve();
       return new Promise((resolve) => signal.addEventListener("abort", () => resolve(new Response())));

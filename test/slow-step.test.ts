@@ -1,4 +1,4 @@
-/** What a slow start says: nothing while it is fast, then what it waits for. */
+/** Messages of a slow start: none while it is fast, then the step that takes long. */
 import { expect, test } from "bun:test";
 import { slowStep } from "../src/base/slow-step.ts";
 

@@ -1,4 +1,4 @@
-/** What becomes of predictions when a process, its database's thread, its disk or its file fails. */
+/** Predictions in a database when a process, the database thread, the disk or the file fails. */
 import { Database } from "bun:sqlite";
 import { describe, expect, spyOn, test } from "bun:test";
 import { closeSync, mkdirSync, openSync, rmSync, writeSync } from "node:fs";
@@ -18,7 +18,7 @@ const onDisks = canMount ? describe : describe.skip;
 
 const silent = Object.assign(() => {}, { raw() {} });
 
-/** Lets a front work until it has printed so many lines, and kills it. Gives the ids of those that it kept. */
+/** Kills a front after it has printed `count` lines. @returns the ids of its stored predictions */
 async function killedAfter(
   lines: number,
   path: string,
@@ -37,7 +37,7 @@ async function killedAfter(
   return complete.filter((line) => line.startsWith("created ")).map((line) => line.slice("created ".length));
 }
 
-/** Leaves no byte free on a disk. */
+/** Fills a disk completely. */
 function fill(path: string): void {
   const file = openSync(path, "w");
   try {
@@ -63,12 +63,12 @@ describe("a process that is killed", () => {
       for await (const request of store.takeOver((name) => name === owner)) left.set(request.id, request);
       for (const [id, { body, deaths }] of left) {
         expect(JSON.parse(Buffer.from(body).toString())[0]).toBe(id);
-        // Every fifth never began.
+        // Every fifth prediction never began.
         if (Number(id.split("-")[1]) % 5 === 4) expect(deaths).toBe(0);
       }
       for (const id of created) {
         if (left.has(id)) continue;
-        // It had ended, if not told so in time.
+        // The prediction ended, but the child was killed before it printed that.
         const record = await store.get(id);
         expect(asText(record)?.outcome?.members).toStartWith(`"outputs":["${id}`);
       }
@@ -77,7 +77,7 @@ describe("a process that is killed", () => {
       for await (const { id } of next.takeOver((name) => name === owner)) next.finish(endOf(id));
       await next.close();
     }
-    // Nothing is left but the files of outcomes.
+    // Only the outcome files remain.
     const last = await open(dir);
     expect(await leftOf(last)).toEqual([]);
     const names = await readdir(dir.join("predictions.db-files"));
@@ -267,7 +267,7 @@ describe("a file that cannot be used is told in one line", () => {
       await change(path(dir));
       const message = await failure(open(dir));
       expect(message).toBe(`predictions_unusable: the predictions in ${path(dir)} cannot be used: ${reason}`);
-      // The lock was given back.
+      // The lock was released.
       expect(await failure(open(dir))).toBe(message);
     });
   }
@@ -310,7 +310,7 @@ describe("a file that cannot be used is told in one line", () => {
 });
 
 describe("a write-ahead log", () => {
-  /** Opens the database that a killed process left, and gives the errors of the log. */
+  /** Opens the database of a killed process. @returns the errors in the log */
   async function errorsAfter(change: (wal: string) => Promise<void>): Promise<readonly unknown[]> {
     await using dir = await tempDir();
     const path = dir.join("predictions.db");

@@ -1,4 +1,4 @@
-/** How many ended predictions a database keeps, how large it is, and what goes first. */
+/** Retention in a database: number of ended predictions, size of the file, order of eviction. */
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { readdir, stat } from "node:fs/promises";
@@ -110,7 +110,7 @@ describe("what retention does not allow is removed", () => {
     expect(retained.count).toBe(3);
     await store.close();
 
-    // Set back while there was no process: no time has passed.
+    // The clock was set back while no process ran: no time has passed.
     wallMs -= 50 * day;
     const second = await open(dir, clocked);
     expect(await second.get("a1")).toBeDefined();
@@ -119,7 +119,7 @@ describe("what retention does not allow is removed", () => {
     second.finish(endOf("a3"));
     await second.close();
 
-    // Hours that went by without a process are a part of the time.
+    // Hours without a process count.
     wallMs += 2 * day;
     const third = await open(dir, clocked);
     expect([await third.get("a1"), await third.get("a3")]).toEqual([undefined, undefined]);
@@ -149,7 +149,7 @@ describe("what retention does not allow is removed", () => {
     }
     await store.flush();
     const sizeOf = async (suffix: string) => (await stat(dir.join(`predictions.db${suffix}`))).size;
-    // About 60 MB were written, and as much twice to the log.
+    // The writes were about 60 MB, and twice as much in the log.
     expect(await sizeOf("")).toBeLessThan(8_000_000);
     expect(await sizeOf("-wal")).toBeLessThan(32_000_000);
     await store.close();

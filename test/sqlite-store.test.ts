@@ -1,4 +1,4 @@
-/** A database keeps predictions for this process and the next. */
+/** A database stores predictions for this process and the next. */
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { readdir, stat } from "node:fs/promises";
@@ -9,7 +9,7 @@ import { asText, endOf, keepAll, largeEndOf, requestOf } from "./helpers/predict
 import { leftOf, open } from "./helpers/sqlite.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-/** A store with a record of the calls to its thread. */
+/** A store that records the calls to its thread. */
 async function openRecorded(dir: TempDir, options: Partial<SqliteOptions> = {}) {
   const posted: Call[] = [];
   const newWorker = () => {
@@ -22,7 +22,7 @@ async function openRecorded(dir: TempDir, options: Partial<SqliteOptions> = {}) 
     return worker;
   };
   const store = await open(dir, { ...options, newWorker });
-  /** The lines of all written rows. */
+  /** Lines of all written rows. */
   const rows = () =>
     posted
       .flatMap((call) => (call.method === "write" ? call.argument.heads.split("\n") : []))

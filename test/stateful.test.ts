@@ -1,4 +1,4 @@
-/** What a module keeps from one batch to the next does not show in another batch's results, however many were given at once. */
+/** State that a module keeps between batches does not leak into other batches, even if many run at once. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFile } from "node:fs/promises";
 import type { Predict } from "../src/author/session.ts";
@@ -18,7 +18,7 @@ beforeAll(async () => {
 }, 600_000);
 afterAll(() => Promise.all(open.map((session) => session.dispose())));
 
-/** Batches of two items, `value` and `-value`, all given before the first has ended. */
+/** Runs batches of two items, `value` and `-value`; all are submitted before the first ends. */
 async function run(file: string): Promise<(number | bigint | undefined)[][]> {
   const path = made.path(file);
   const session = await openSession({ path, device: "cpu", threads: 1, inputs: { x }, outputs: { y: x } });
@@ -33,7 +33,7 @@ test("a tensor that the module gives and writes into at the next batch is given 
 });
 
 test("an input that the module holds until the next batch is there as it was", async () => {
-  // Zero first: there was none before, and zero times two has the sign of nothing.
+  // The first batch adds zero: there is no earlier state. Zero times two keeps its sign.
   expect(await run("holds.pt")).toEqual(values.map((value) => [2 * (value - 1), value === 1 ? 0 : -2 * (value - 1)]));
 });
 

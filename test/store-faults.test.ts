@@ -142,7 +142,7 @@ describe("a damaged store", () => {
         expect(error.message).toContain(message);
       }
       expect((await store.list())[0]?.problem).toContain(message);
-      // Building again repairs it.
+      // A second build repairs it.
       await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
       await store.verify(await store.resolve("digits"));
     });

@@ -1,4 +1,4 @@
-/** What several processes do to one store at the same time, and what a killed one leaves behind. */
+/** Concurrent processes with one store, and the leftovers of a killed process. */
 import { describe, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import { ModelStore } from "../src/package/store/store.ts";
@@ -37,7 +37,7 @@ describe("a build that is killed", () => {
     }
     await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("after all") });
     expect(await readdir(dir.join("store/.tmp"))).toEqual([]);
-    // No half blob under a final name.
+    // No incomplete blob has a final name.
     for (const name of await readdir(dir.join("store/blobs/sha256"))) {
       const bytes = await Bun.file(dir.join("store/blobs/sha256", name)).bytes();
       expect(new Bun.CryptoHasher("sha256").update(bytes).digest("hex")).toBe(name);
@@ -71,7 +71,7 @@ describe("builds at the same time", () => {
     const names = Array.from({ length: 8 }, (_, index) => `model-${index % 4}`);
     const outputs = await Promise.all(
       names.map(async (name, index) => {
-        // Two processes a repository: half of them build the same content at the same time.
+        // Two processes per repository: half of them build the same content at the same time.
         const child = build(store.home, index < 4 ? name : `${name}-too`, 3);
         const text = await new Response(child.stdout).text();
         expect(await child.exited).toBe(0);
@@ -115,7 +115,7 @@ describe("builds at the same time", () => {
       const layers = [...modelLayers("short-lived"), shared];
       const { digest } = await store.put({ repository: "short-lived", config: modelConfig(), layers });
       store.remove(`short-lived@${digest}`);
-      // Lets the event loop see the children's output: a put of a few bytes may wait for nothing.
+      // A turn of the event loop, so that it reads the children's output: a small `put` may finish without one.
       await new Promise(setImmediate);
     }
     expect(await exits).toEqual([0, 0]);

@@ -1,4 +1,4 @@
-/** What the store makes of a model that comes from elsewhere, piece by piece. */
+/** The store receives a model from elsewhere, piece by piece. */
 import { describe, expect, test } from "bun:test";
 import { readdir, utimes } from "node:fs/promises";
 import type { PartialBlob } from "../src/package/store/partial-blob.ts";
@@ -10,7 +10,7 @@ import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 
 type Fill = (partial: PartialBlob, whole: Uint8Array) => Promise<void>;
 
-/** A model of one store that another receives; `fill` gives the pieces. */
+/** One store sends a model to another; `fill` delivers the pieces. */
 async function received(dir: TempDir, fill: Fill, to = new ModelStore(dir.join("to")), weightBytes = 10_000) {
   const from = new ModelStore(dir.join("from"));
   const layers = modelLayers("one", new Uint8Array(weightBytes).fill(7));
@@ -29,7 +29,7 @@ async function received(dir: TempDir, fill: Fill, to = new ModelStore(dir.join("
 
 const whole: Fill = (partial, bytes) => partial.append(bytes.subarray(partial.doneBytes));
 
-/** Gives half of the weights, and then breaks off. */
+/** Delivers half of the weights, then fails. */
 const half: Fill = async (partial, bytes) => {
   if (bytes.length < 10_000) return whole(partial, bytes);
   await partial.append(bytes.subarray(0, bytes.length / 2));
@@ -91,7 +91,7 @@ describe("a model that is received", () => {
       return whole(partial, bytes);
     };
     await received(dir, asked);
-    // A small layer that comes beside the large one may have been given up with it, and begins anew.
+    // A small layer that was in progress beside the large one may start again.
     expect(found.filter((bytes) => bytes > 0)).toEqual([5000]);
     expect(await readdir(dir.join("to/.partial"))).toEqual([]);
 
@@ -117,7 +117,7 @@ describe("a model that is received", () => {
     };
     const { reference } = await received(dir, removing);
     await store.verify(await store.resolve(reference));
-    // The weights at first, and then the config and the code that were there at first.
+    // First the weights; then the config and the code of the first attempt.
     expect(fills).toBe(3);
   });
 

@@ -82,7 +82,7 @@ describe("tagging", () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const first = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
-    await Bun.sleep(2); // so that the two builds have different times
+    await Bun.sleep(2); // The two builds need different times.
     const second = await store.put({ repository: "upscale", config: modelConfig(), layers: modelLayers("two") });
     store.tag(first.reference, "digits:v1");
     expect((await store.resolve()).digest).toBe(second.digest);
@@ -114,7 +114,7 @@ describe("removing", () => {
     const model = await store.resolve(one.reference);
     const { removed, freedBytes } = store.remove("digits:v1");
     expect(removed).toEqual(remaining);
-    // The layers are shared with the other model.
+    // The other model shares the layers.
     expect(freedBytes).toBe(size - model.layers.reduce((sum, layer) => sum + layer.size, 0));
     expect((await failureOf(store.resolve("digits"))).message).toContain("(models: upscale)");
     await store.verify(await store.resolve(two.reference));

@@ -1,4 +1,4 @@
-/** Errors that nobody catches, in a process that a model's code shares. */
+/** Uncaught errors in a process that runs a model's code. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { isOwnFault } from "../src/author/stray-errors.ts";

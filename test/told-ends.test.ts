@@ -1,12 +1,13 @@
-/** The end of a prediction whose id was told is told once it is kept: a server that is killed then does not come to another. */
+/**
+ * The server stores the outcome of a prediction before a client can see it. So a killed server never gives it a second
+ * outcome.
+ */
 import { Database } from "bun:sqlite";
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { eventsOf } from "./helpers/events.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-setDefaultTimeout(60_000);
 
 let dir: TempDir;
 let store: TestStore;
@@ -27,7 +28,7 @@ afterAll(async () => {
   await dir[Symbol.asyncDispose]();
 });
 
-/** Predictions that the database knows as ended, as the next process would. */
+/** Predictions whose end is in the database, as the next process would read it. */
 function kept(): ReadonlySet<unknown> {
   using database = new Database(dir.join("predictions.db"), { readonly: true });
   return new Set(

@@ -1,4 +1,4 @@
-/** Processes of real servers that are killed, or kill themselves. */
+/** Kills and crashes of processes of real servers. */
 import { kills } from "./torture/faults.ts";
 import { testFaults } from "./torture/short-form.ts";
 

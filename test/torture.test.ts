@@ -1,4 +1,4 @@
-/** Faults of every kind, injected into real servers; those that kill processes are in a file beside this one, which runs meanwhile. */
+/** Injects faults into real servers. A separate file, torture-kills.test.ts, kills processes in parallel. */
 import { faults, kills } from "./torture/faults.ts";
 import { testFaults } from "./torture/short-form.ts";
 

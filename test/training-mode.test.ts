@@ -1,5 +1,5 @@
-/** Every command refuses a program in training mode, with the line of Python that mends it. */
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+/** Every command refuses a program in training mode, and prints the Python fix. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFile, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { openSession } from "../src/engine/native/binding.ts";
@@ -11,8 +11,6 @@ import { modelText, writeModel } from "./helpers/model-text.ts";
 import { withSource } from "./helpers/rewritten-package.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
-
-setDefaultTimeout(120_000);
 
 let dir: TempDir;
 let programs: string;

@@ -1,5 +1,5 @@
-/** What the trial runs of a build refuse: outputs that nobody can count on, and code that would be missing elsewhere. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** The trial runs of a build refuse unreliable outputs, and code that is missing elsewhere. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { runCommand } from "citty";
@@ -9,8 +9,6 @@ import { failure } from "./helpers/failure.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
-
-setDefaultTimeout(120_000);
 
 let weights: Fixtures;
 let dir: TempDir;
@@ -40,7 +38,7 @@ describe("outputs of an example", () => {
     /^model_invalid: output "y" differs by up to [\d.]+ when the example runs in a batch: .*--allow-random$/;
 
   test("that differ from run to run are refused: of dropout, of a state, of a random preprocess", async () => {
-    // Four numbers are dropped alike once in sixteen times; then the batch shows it.
+    // Dropout gives equal outputs for four numbers once in sixteen times; then the batch differs.
     expect(await refusal("drops.pt")).toMatch(/^model_invalid: output "y" differs by up to .*--allow-random$/);
     expect(await refusal("sums.pt", { batchSize: "1" })).toMatch(random);
     const preprocess =
@@ -139,7 +137,7 @@ describe("outputs of an example", () => {
 });
 
 describe("an npm package", () => {
-  /** Builds, from within the model's folder, a model that asks for packages with native code there. */
+  /** Builds a model whose folder has packages with native code. */
   async function builtWith(name: string, text: string, files: Record<string, string>) {
     const folder = await writeModel(dir, `${text}\n${modelText()}`, name);
     const addon = join(import.meta.dir, "../build/Release/sconce.node");
@@ -184,7 +182,7 @@ describe("an npm package", () => {
   });
 
   test("that the bundle does not hold is not found at build either, though the author's folder has it", async () => {
-    // As packages with a binary for each kind of machine do.
+    // Like packages that choose a binary for the platform.
     const index = 'module.exports = require(["fast", "fast.node"].join("/"));';
     const { code, stderr } = await builtWith("hidden", 'import "loader";', {
       "loader/package.json": '{ "name": "loader", "main": "index.js" }',

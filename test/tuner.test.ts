@@ -1,4 +1,4 @@
-/** Which settings are tried, and which of them is called the best, on a device that moves the clock. */
+/** The settings that the tuner tries, and the best setting, on a simulated device. */
 import { describe, expect, test } from "bun:test";
 import { tensor } from "../src/author/tensor.ts";
 import { SconceError } from "../src/base/errors.ts";
@@ -9,7 +9,7 @@ import { seeded } from "./helpers/loads.ts";
 /** Milliseconds of a batch at a time. */
 type Device = (setting: TunedSetting & { readonly atMs: number }) => number;
 
-/** Tunes on runners that take turns on one device. */
+/** Tunes with runners that share one device. */
 async function tuned(
   device: Device,
   options: { settings: TunedSetting[]; budgetMs?: number; fits?: number; takes?: number },
@@ -80,7 +80,7 @@ describe("measuring", () => {
   });
 
   test("is not decided by another program that has the machine for a while", async () => {
-    // It takes all but a twentieth for a third of the time, in spells of any length.
+    // Takes 95 % of the time for a third of the duration, in spells of random length.
     const random = seeded(3);
     const spells = Array.from({ length: 400 }, () => random() < 1 / 3);
     const disturbed: Device = ({ batchSize, threads, atMs }) =>
@@ -91,7 +91,7 @@ describe("measuring", () => {
 
   test("takes about the time that it may, also when batches are long", async () => {
     expect((await tuned(() => 1, { settings, budgetMs: 3000 })).tookMs).toBeWithin(2900, 3300);
-    // What has begun ends: a batch on each of four instances.
+    // Batches that have begun end: one on each of four instances.
     const { tookMs, result } = await tuned(() => 700, { settings, budgetMs: 3000 });
     expect(tookMs).toBeLessThan(3000 + 4 * 700);
     expect(result.length).toBeGreaterThan(0);

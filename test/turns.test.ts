@@ -1,4 +1,4 @@
-/** Whose turn it is when there is more to do than can be done, on a simulated clock. */
+/** The order of work under overload, on a simulated clock. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { ClientTurns } from "../src/server/flow/client-turns.ts";
@@ -8,7 +8,7 @@ import { Turns } from "../src/server/flow/turns.ts";
 import { ReadyInputs } from "../src/server/inputs/input-list.ts";
 
 const TURN_MS = 10;
-/** From an input's turn to its output. */
+/** Time from the start of an input to its output. */
 const PIPELINE_MS = 100;
 const SECONDS = 15;
 
@@ -17,7 +17,7 @@ interface Prediction {
   readonly bornMs: number;
 }
 
-/** A device that begins one input each 10 ms, and clients that wait so long for theirs. */
+/** A device that starts an input every 10 ms, and clients with limited patience. */
 class Server {
   readonly turns: Turns;
   readonly refusedAfterMs: number[] = [];
@@ -55,7 +55,7 @@ class Server {
     return list;
   }
 
-  /** A millisecond in which clients that have waited for `patienceMs` leave. */
+  /** Advances one millisecond; clients that have waited for `patienceMs` leave. */
   pass(patienceMs = Infinity): void {
     this.nowMs += 1;
     for (const { list, bornMs } of this.#waiting.values()) {
@@ -80,7 +80,10 @@ class Server {
     if (list.isWaitedFor && afterMs < patienceMs) this.answeredAfterMs.push(afterMs);
   }
 
-  /** Offers so many predictions a second to clients that leave after three seconds; answers how many inputs were answered in time, of what could be. */
+  /**
+   * Offers this many predictions a second, with clients that leave after three seconds.
+   * @returns inputs answered in time, as a share of the capacity
+   */
   overload(perSecond: number, count = 1): number {
     let due = 0;
     for (const endMs = this.nowMs + 1000 * SECONDS; this.nowMs < endMs; this.pass(3000)) {
@@ -95,7 +98,7 @@ test.each([[200], [1000]])(
   (perSecond) => {
     const server = new Server();
     expect(server.overload(perSecond)).toBeGreaterThan(0.95);
-    // Those that are not are mostly told so at once, and the rest while they listen.
+    // Most other predictions are refused at once, and the rest while their clients still wait.
     expect(Math.max(...server.refusedAfterMs)).toBeLessThan(3000);
     expect(server.refusedAtOnce).toBeGreaterThan(server.refusedAfterMs.length / 2);
     const late = server.answeredAfterMs.toSorted((a, b) => a - b).at(-50) ?? Infinity;
@@ -147,14 +150,14 @@ test.each([[0.1], [0.5]])("predictions that nobody waits for are not refused and
   for (let i = 0; i < 1000; i++) server.add(1, false);
   server.overload(1000);
   expect((server.polledTurns - before) / ((1000 * SECONDS) / TURN_MS)).toBeCloseTo(share, 1);
-  // Those that are waited for have the rest.
+  // Predictions with waiting clients get the rest.
   expect(server.answeredAfterMs.length).toBeGreaterThan((2 - share) * 0.9 * ((1000 * SECONDS) / TURN_MS));
 });
 
 test("with a long queue of those behind them, clients that wait go first once some have left, and go on to", () => {
   const server = new Server();
   for (let i = 0; i < 2000; i++) server.add(1, false);
-  // A fifth of what the device can do.
+  // A fifth of the capacity.
   expect(server.overload(20)).toBeGreaterThan(0.15);
 });
 
@@ -212,7 +215,7 @@ describe("a client with one prediction beside another client's 1,000 predictions
       server.answeredAfterMs.length = 0;
       expect(server.turns.waitMs(true, server.nowMs, few).waitMs).toBeLessThanOrEqual(2 * TURN_MS);
       const list = server.add(1, true, few);
-      // New predictions and begun ones of a client have a turn each.
+      // New and started predictions of a client alternate.
       for (let turns = 0; turns < 3 * TURN_MS; turns++) server.pass();
       expect(list?.next).toBe(1);
     }

@@ -1,4 +1,4 @@
-/** Every line of docs/tutorial.md works, pasted in its order into an empty folder. */
+/** Every line of docs/tutorial.md works when pasted in order into an empty folder. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { startReader } from "./helpers/reader.ts";

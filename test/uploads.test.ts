@@ -1,4 +1,4 @@
-/** Bodies that come too slowly, and others that have no room beside them. */
+/** Slow uploads, and other uploads that wait for memory. */
 import { expect, test } from "bun:test";
 import { readBody, Uploads } from "../src/server/http/body-reader.ts";
 import { problemOf } from "../src/server/http/problem.ts";
@@ -8,10 +8,10 @@ import { loopTurns } from "./helpers/loop-turns.ts";
 
 const length = 400_000;
 
-/** A server's side of uploads, on a clock that stands still. */
+/** The receiving side of a server, on a clock that stands still. */
 function receiving() {
   const clock = { ms: 0 };
-  // Room for one body and a bit more.
+  // Memory for slightly more than one body.
   const memory = new MemoryAccount({ maxBytes: 3_500_000 });
   const limits = { maxBytes: 2 ** 24, memory, uploads: new Uploads(() => clock.ms) };
   const read = (body: ReadableStream<Uint8Array> | string, bytes?: number) => {
@@ -22,7 +22,7 @@ function receiving() {
   return { clock, memory, read };
 }
 
-/** A body of which a part has come. */
+/** An upload of which this many bytes have arrived. */
 function begun(bytes: number) {
   let sender: ReadableStreamDefaultController<Uint8Array> | undefined;
   const taken = Promise.withResolvers<void>();
@@ -31,7 +31,7 @@ function begun(bytes: number) {
       sender = controller;
       controller.enqueue(new Uint8Array(bytes).fill(32));
     },
-    // Asked for more.
+    // The server has asked for more.
     pull: () => taken.resolve(),
   });
   return {

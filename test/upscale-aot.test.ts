@@ -1,4 +1,4 @@
-/** A program with free sizes as an AOTInductor package, in place of the weights of the example upscale. */
+/** The example upscale with an AOTInductor package of a program with dynamic sizes. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import model from "../examples/upscale/model.ts";
@@ -66,7 +66,7 @@ function open(path: string): Promise<NativeSession> {
   return openSession({ path, device: "cpu", threads: 1, ...model.tensors });
 }
 
-/** Stripes and steps, another picture for another `seed`. */
+/** Stripes and steps; each `seed` gives another picture. */
 function picture(height: number, width: number, seed: number): Tensor {
   const data = Uint8Array.from({ length: height * width * 3 }, (_, i) => (i * (37 + seed * 2) + (i >> 5) * 91) % 256);
   return { dtype: "uint8", shape: [height, width, 3], data };

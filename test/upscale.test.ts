@@ -1,4 +1,4 @@
-/** The upscale example: its real code and weights, through a real server. */
+/** The example upscale: its code and weights in a real server. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { defaultLimits } from "../src/author/file.ts";
@@ -107,7 +107,7 @@ test("pictures that are too large or none fail alone, with the reason", async ()
 
 type Picture = Pick<Pixels, "width" | "height" | "data">;
 
-/** Enlarges pictures by one prediction. */
+/** Upscales pictures with one prediction. */
 async function enlarge<const I extends readonly Image[]>(images: I): Promise<{ [K in keyof I]: Pixels }> {
   const prediction = await server.client.predict(images.map((image) => ({ image: image.toDataUri() })));
   if (prediction.status !== "success") throw new Error(prediction.error_message);
@@ -121,7 +121,7 @@ async function sample(name: string): Promise<Image> {
   return new Image({ bytes: await file.bytes(), mediaType: file.type });
 }
 
-/** Stripes and steps, another picture for another `seed`. */
+/** Stripes and steps; each `seed` gives another picture. */
 function picture(width: number, height: number, seed = 0): Promise<Image> {
   const data = Uint8Array.from({ length: width * height * 3 }, (_, i) => (i * (37 + seed * 2) + (i >> 5) * 91) % 256);
   return Image.fromPixels({ data, width, height, channels: 3 });
@@ -140,7 +140,7 @@ function greatestDifference(actual: Picture | undefined, expected: Picture | und
   return actual.data.reduce((most, value, i) => Math.max(most, Math.abs(value - (expected.data[i] ?? 0))), 0);
 }
 
-/** Of the luma, in dB, without the outermost four pixels, as train.py measures it. */
+/** PSNR of the luma in dB, without a border of four pixels, as in train.py. */
 function psnr(actual: Picture, { width, height, data }: Picture): number {
   let squares = 0;
   for (let y = 4; y < height - 4; y++) {

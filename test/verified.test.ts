@@ -1,5 +1,5 @@
-/** The content of a packaged model is that of its digests when it is served, run or compiled, or it is refused. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Commands refuse to serve, run or compile a model whose content does not match its digests. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFile, utimes, writeFile } from "node:fs/promises";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli } from "./helpers/cli.ts";
@@ -8,9 +8,7 @@ import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-setDefaultTimeout(120_000);
-
-/** Another byte at the end, and the times as they were. */
+/** Changes the last byte, but keeps the file times. */
 async function changeOneByte(path: string): Promise<void> {
   const { mtime } = await Bun.file(path).stat();
   const bytes = await readFile(path);
@@ -23,7 +21,7 @@ async function storeOfOne(dir: TempDir) {
   const put = () => store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
   await put();
   const model = await store.resolve("digits");
-  /** The titles of the files that a check reads. */
+  /** Titles of the files that a check reads. */
   const check = async (options = {}) => {
     const read: string[] = [];
     await new ModelStore(dir.path).verify(model, { ...options, onProgress: ({ title }) => read.push(title) });
@@ -44,7 +42,7 @@ describe("a file that was checked", () => {
     expect(await check()).toEqual([]);
     await changeOneByte(path);
     const refusal = `store_corrupt: ${path} does not have the content of its digest; build the model again, or pull it again`;
-    // It is never remembered.
+    // A failed check is never cached.
     for (let i = 0; i < 2; i++) expect(await failure(check())).toBe(refusal);
   });
 

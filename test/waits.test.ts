@@ -1,10 +1,10 @@
-/** Answers that are held back for the end of a prediction, or until a client has waited enough, or has left. */
+/** Answers that wait for the end of a prediction, a time limit, or the client's departure. */
 import { describe, expect, test } from "bun:test";
 import type { Client } from "../src/server/predictions/predictions.ts";
 import { Waits } from "../src/server/predictions/waits.ts";
 import { livePrediction } from "./helpers/live.ts";
 
-/** A client, what it is told, and a promise for the next telling. */
+/** A client, its received answers, and a promise for the next answer. */
 function client(signal = new AbortController().signal): Client & { told: boolean[]; nextTold(): Promise<void> } {
   const told: boolean[] = [];
   let next = Promise.withResolvers<void>();

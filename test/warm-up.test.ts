@@ -1,4 +1,4 @@
-/** What is found out before the first request: threads, and the time of a forward pass. */
+/** Measurements before the first request: thread count, and the time of a forward pass. */
 import { describe, expect, test } from "bun:test";
 import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
 import { SconceError } from "../src/base/errors.ts";
@@ -9,7 +9,7 @@ import { warmUp } from "../src/engine/warm-up.ts";
 /** Milliseconds of a forward pass. */
 type Device = (size: number, threads: number) => number;
 
-/** Warms runners up on a device that moves the clock. */
+/** Warms up runners on a simulated device. */
 async function warmed(
   device: Device,
   options: { cores?: number; instances?: number; threads?: number; maxBatchSize?: number; fits?: number } = {},

@@ -1,4 +1,4 @@
-/** Messages to receivers that are slow, silent or not what they say: each holds up itself alone. */
+/** Webhook receivers that are slow, silent or wrong: each delays only its own messages. */
 import { expect, test } from "bun:test";
 import { checkArguments } from "../src/cli/command-line/command.ts";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
@@ -24,7 +24,7 @@ const sendingTo = (options: { guard?: AddressGuard; memory?: MemoryAccount; time
     },
   };
 };
-/** A TCP server on all loopback addresses, which answers with `answer`. */
+/** A TCP server on all loopback addresses; `answer` handles its connections. */
 const raw = (answer: (socket: Bun.Socket) => void, closed = () => {}) => {
   const listener = Bun.listen({ hostname: "0.0.0.0", port: 0, socket: { data: answer, close: closed } });
   return {

@@ -1,5 +1,5 @@
-/** Whom clients want told of a prediction is told: signed, for certain, and without harm to others. */
-import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+/** Webhooks are signed, delivered reliably, and do not harm other clients. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
 import { GuardedRequests } from "../src/machine/network/guarded-requests.ts";
 import type { ServeConfig } from "../src/server/config.ts";
@@ -14,9 +14,6 @@ import { receiver, secret } from "./helpers/receiver.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
-
-// Servers and builds share the machine with whatever else is tested.
-setDefaultTimeout(120_000);
 
 let dir: TempDir;
 let store: TestStore;
@@ -38,7 +35,7 @@ afterAll(async () => {
   await dir[Symbol.asyncDispose]();
 });
 
-/** Resolves when the receiver of each message was heard out: it can be closed. */
+/** Resolves once every message has an answer, so the receiver can close. */
 const quiet = () => until(async () => (await client.metric("sconce_waiting_webhooks")) === 0);
 
 const told = (url: string, events?: string) => ({

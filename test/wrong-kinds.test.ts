@@ -1,4 +1,4 @@
-/** What is cut from the text of a large input changes none of what is told of it. */
+/** Shortening the error text of a large input does not change its reported faults. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { SconceError } from "../src/base/errors.ts";
@@ -28,7 +28,7 @@ const schemas: Readonly<Record<string, z.ZodType>> = {
   trees: tree,
 };
 
-/** Values that are nearly right. */
+/** Almost valid values. */
 const value = fc.letrec((tie) => ({
   any: fc.oneof(
     { maxDepth: 4, depthSize: "small" },
@@ -43,7 +43,7 @@ const input = fc.oneof(
   value,
 );
 
-/** The first faults of inputs, as a client is told of them. */
+/** The first faults of inputs, as a client receives them. */
 function told(decoder: InputDecoder, inputs: readonly unknown[]): unknown {
   const faults = new Faults();
   decoder.list(inputs, 0, faults);
@@ -73,7 +73,7 @@ describe("the rest of a text", () => {
           const rest: unknown[] = JSON.parse(`[${Buffer.from(left)}]`);
           expect(rest.length).toBe(inputs.length);
           const [expected, found] = [told(decoder, JSON.parse(`[${text}]`)), told(decoder, rest)];
-          // Of each list there are more faults left than `max`: fewer are cut only behind those.
+          // Each list has more than `max` remaining faults: shorter lists are cut only behind them.
           if (Array.isArray(found) && Array.isArray(expected)) {
             expect(found.slice(0, max)).toEqual(expected.slice(0, max));
           } else expect(found).toBe(expected);

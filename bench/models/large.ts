@@ -1,4 +1,4 @@
-/** As many numbers as are asked for: outputs of megabytes, of a network that costs nothing. */
+/** A cheap network; each input sets how many numbers its output has, up to megabytes. */
 import { defineModel, float32, tensor, z } from "sconce";
 
 export default defineModel({

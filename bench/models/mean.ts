@@ -1,4 +1,4 @@
-/** The mean of each channel of a picture: what is measured is everything before the model. */
+/** Means of a picture's channels: a network without cost, to measure the work before the model. */
 import { defineModel, float32, image, ndarray, tensor, uint8, z } from "sconce";
 
 const SIZE = 224;

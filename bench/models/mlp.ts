@@ -1,4 +1,7 @@
-/** 784-2048-2048-10: long enough a forward pass that the device can be kept busy, with inputs of 784 numbers as JSON. */
+/**
+ * A network of 784-2048-2048-10 units: the forward pass is long enough to keep the device busy. Inputs are 784 numbers
+ * in JSON.
+ */
 import { defineModel, float32, ndarray, z } from "sconce";
 
 export default defineModel({

@@ -1,4 +1,7 @@
-/** A picture of as many pixels as are asked for, of a network that costs nothing: noise, which no format makes small. */
+/**
+ * A cheap network; each input sets how many pixels its output picture has. The picture is noise, which does not
+ * compress.
+ */
 import { defineModel, float32, Image, image, tensor, z } from "sconce";
 
 const MOST = 2000;

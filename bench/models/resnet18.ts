@@ -1,4 +1,4 @@
-/** ResNet-18 on images by URL: a file to fetch and a JPEG to decode for every forward pass. */
+/** ResNet-18 on images by URL: each forward pass needs a fetched file and a decoded JPEG. */
 import { defineModel, float32, image, ndarray, tensor, uint8, z } from "sconce";
 
 const SIZE = 224;

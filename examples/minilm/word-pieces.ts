@@ -1,15 +1,17 @@
-/** A text to the numbers of its word pieces, as the original tokenizer gives them. */
+/** Converts a text to numbers of word pieces, as the original tokenizer does. */
 import { Tokenizer } from "@huggingface/tokenizers";
 import { z } from "sconce";
 
-/** What is read of `tokenizer.json` here; the library takes the whole. */
+/** Only this part of `tokenizer.json` is read here; the library reads the whole. */
 const file = z.looseObject({ truncation: z.looseObject({ max_length: z.int().min(3) }) });
 
-/** Where a text may be cut without changing a piece: the normalizer sets these apart from what stands beside them. */
+/**
+ * Characters at which a text may be cut without changing a piece: the normalizer separates them from their neighbours.
+ */
 const cut = /[\s,.;:!?\u3400-\u4DBF\u4E00-\u9FFF]/g;
-/** A text is read in parts of about this length, until there are pieces enough. */
+/** Texts are tokenized in parts of about this length until enough pieces are found. */
 const partLength = 2048;
-/** No more is read of any text. Words that reach further (or text without pieces) are longer than the tokenizer's own limit for words. */
+/** Longest read part of a text. A longer word, or text without pieces, exceeds the tokenizer's own limit for words. */
 const maxLength = 100_000;
 
 export class WordPieces {
@@ -18,19 +20,19 @@ export class WordPieces {
   readonly #end: number;
   readonly #max: number;
 
-  /** @param json the content of `tokenizer.json` */
+  /** @param json content of `tokenizer.json` */
   constructor(json: unknown) {
     const parsed = file.parse(json);
     this.#tokenizer = new Tokenizer(parsed, {});
     this.#max = parsed.truncation.max_length;
-    // The empty text has only the pieces that stand round every text.
+    // The empty text gives only the begin piece and the end piece.
     const [begin, end] = this.#tokenizer.encode("").ids;
     if (begin === undefined || end === undefined) throw new Error("tokenizer.json sets no pieces round a text");
     this.#begin = begin;
     this.#end = end;
   }
 
-  /** The first pieces of a text, between one that begins and one that ends it: 2 of the empty text, at most `max_length`. */
+  /** The first pieces of a text, with a begin piece and an end piece: 2 for the empty text, at most `max_length`. */
   of(text: string): number[] {
     const ids = [this.#begin];
     const length = Math.min(text.length, maxLength);
@@ -50,8 +52,8 @@ function nextCut(text: string, from: number): number {
 }
 
 /**
- * Does beforehand what the library does otherwise than the original: its lower case makes a sigma at the end of a word another
- * letter, and it does not set Chinese characters of the supplementary planes apart.
+ * Corrects two differences between the library and the original: the library lowercases a final sigma differently, and
+ * does not separate Chinese characters of the supplementary planes.
  */
 function likeTheOriginal(text: string): string {
   return text

@@ -1,10 +1,10 @@
-/** Makes a picture twice as wide and twice as high, sharper than bicubic enlargement does. */
+/** Doubles the width and height of a picture, sharper than bicubic interpolation. */
 import { defineModel, Image, image, tensor, uint8, z } from "sconce";
 
 export default defineModel({
   name: "upscale",
   description: "Enlarges a picture to twice its width and height.",
-  // The network needs 230 MB of memory for a picture of this size, and 890 MB for a full batch of them.
+  // The network needs 230 MB of memory for a picture of this size, and 890 MB for a full batch.
   input: z.object({ image: image({ maxPixels: 1024 * 1024 }) }),
   output: z.object({ image: image() }),
   tensors: {
@@ -12,11 +12,12 @@ export default defineModel({
     outputs: { enlarged: uint8("largeHeight", "largeWidth", 3) },
   },
   weights: "upscale.pt2",
-  // Icons of 32 × 32 take about 40 % less time each in fours; from 64 × 64 on, a CPU gains little or nothing.
+  // In batches of four, icons of 32 × 32 take about 40 % less time each. From 64 × 64 on, a CPU gains little or
+  // nothing.
   batchSize: 4,
   example: { image: "samples/chelsea.png" },
   async preprocess({ image }) {
-    // What is transparent is laid over white.
+    // Transparent pixels are blended with white.
     const { data, width, height } = await image.pixels();
     return { pixels: tensor(data, [height, width, 3]) };
   },

@@ -7,9 +7,9 @@ import { run } from "../setup/command.ts";
 import { readLibtorch } from "../setup/libtorch.ts";
 
 /**
- * Copies the set-up's libtorch without its local symbols, which are a fifth of it.
+ * Copies the set-up's libtorch without its local symbols, which take a fifth of its size.
  * @param folder gets `lib/`, `licenses/` and `build-version`
- * @returns the version of the package, which is the release of torch
+ * @returns the version of the package: the release of torch
  */
 export async function writeLibtorch(folder: string): Promise<string> {
   const { libtorch, torch } = await libraryFiles();
@@ -23,7 +23,7 @@ export async function writeLibtorch(folder: string): Promise<string> {
   return libtorchRelease(torch);
 }
 
-/** A published package needs one certain release, for CPUs, with its licenses. */
+/** A published package needs an exact release for CPUs, with its licenses. */
 export async function requirePublishable(): Promise<void> {
   const files = await libraryFiles();
   if (libtorchRelease(files.torch) === defaultTorch && !isForGpus(files) && licensesFolder() !== undefined) return;

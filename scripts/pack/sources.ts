@@ -12,7 +12,7 @@ const template = "src/cli/commands/init/template";
 /** Each higher level takes 50 % longer and saves 3 %. */
 const LEVEL = 6;
 
-/** Writes the archive; the same sources make the same bytes. */
+/** Writes the archive; equal sources give equal bytes. */
 export async function packSources(path: string): Promise<SourceArchive> {
   const names = new Set(["LICENSE", "package.json", "tsconfig.json"]);
   for (const name of readdirSync(join(root, template))) names.add(join(template, name));

@@ -6,12 +6,12 @@ import { run } from "../setup/command.ts";
 import { state } from "../setup/step.ts";
 
 const wheels = join(state, "pack", "wheels");
-/** Libraries that libtorch_cpu.so of a build for GPUs is linked to. */
+/** CUDA libraries that libtorch_cpu.so of a GPU build needs. */
 const cudaWheels = ["nvidia-cuda-cupti==13.*", "nvidia-cuda-runtime==13.*"];
 const wanted = ["torch/include/*", "torch/version.py", "torch/lib/libtorch_cpu.so", "torch/lib/libc10.so"];
 const further = ["torch/lib/libtorch.so", "torch/lib/libgomp*", "torch/lib/libgfortran*"];
 
-/** Downloads the wheel the first time. @returns the folder with lib/ and include/ */
+/** Downloads the wheel if it is missing. @returns the folder with lib/ and include/ */
 export async function torchFor(release: string): Promise<string> {
   const folder = unpacked(release);
   await madeOnce(folder, async (temporary) => {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { run } from "../setup/command.ts";
 import { root } from "../setup/step.ts";
 
-/** @param folder gets index.d.ts and what it needs */
+/** @param folder gets index.d.ts and its dependencies */
 export async function writeTypes(folder: string): Promise<void> {
   const compilerOptions = {
     noEmit: false,

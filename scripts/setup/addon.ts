@@ -1,4 +1,7 @@
-/** Step "addon": sconce.node and pixels.so in build/Release, compiled from native/ against libtorch unless there are some of these sources. */
+/**
+ * Step "addon": compiles sconce.node and pixels.so from native/ against libtorch into build/Release, unless they are
+ * compiled already.
+ */
 
 import {
   copyFileSync,
@@ -22,7 +25,7 @@ import { isStamped, readText, root, writeStamp } from "./step.ts";
 
 const build = join(root, "build");
 const release = join(build, "Release");
-/** The addon for pictures, imported as `#pixels`; it needs no libtorch. */
+/** The addon for pictures, imported as `#pixels`. It does not use libtorch. */
 export const pixelsName = "pixels.so";
 const names = ["sconce.node", pixelsName];
 /** The addon finds libtorch by this link (see CMakeLists.txt). */

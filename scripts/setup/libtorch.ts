@@ -1,6 +1,6 @@
 /**
- * Step "libtorch": of `$LIBTORCH`, else of the torch of the Python on the PATH, else installed into the checkout with pip. The
- * build of the addon, the program and the tests read the result in .sconce/libtorch.json.
+ * Step "libtorch": finds `$LIBTORCH`, else the torch of the Python on the PATH, else installs torch into the checkout
+ * with pip. The build of the addon, the program and the tests read the result in .sconce/libtorch.json.
  */
 import { existsSync, mkdirSync, readdirSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
@@ -148,10 +148,10 @@ async function fromPip(python: Python | undefined, { line, verbose }: StepContex
   return { ...after, source: `installed into ${relative(root, installedFolder)}` };
 }
 
-/** The torch that pip installed here, if it is whole and its Python still exists. */
+/** The torch that pip installed in this checkout, if it is complete and its Python still exists. */
 function readInstalled(): Libtorch | undefined {
   if (!existsSync(installedFolder)) return undefined;
-  // Checkouts may share .sconce by a link. The record then holds for all of them.
+  // Checkouts may share .sconce by a link. The record is then valid for all of them.
   const packages = realpathSync(installedFolder);
   const folder = join(packages, "torch");
   const build = libtorchBuild(folder);

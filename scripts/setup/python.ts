@@ -27,7 +27,7 @@ print(json.dumps({
   "hasPip": find_spec("pip") is not None, "torch": folders[0] if folders else None,
 }))`;
 
-/** The first that runs; `python3` comes before `python`. */
+/** The first Python that runs; `python3` comes before `python`. */
 export async function findPython(): Promise<Python | undefined> {
   for (const name of names) {
     const answer = Bun.which(name) === null ? undefined : await ask([name, "-c", question]);

@@ -1,4 +1,7 @@
-/** Runs the cases of a folder, from a place on, and prints a line for each run: `case-child.ts FOLDER FIRST`. The process may die of any. */
+/**
+ * Runs the cases of a folder from index FIRST on, and prints a line for each run: `case-child.ts FOLDER FIRST`. A case
+ * may crash the process.
+ */
 
 import type { Tensor } from "../../src/author/tensor.ts";
 import { messageOf } from "../../src/base/errors.ts";

@@ -1,4 +1,4 @@
-/** Cases that Python wrote: programs, inputs, and the results that PyTorch gave for them. */
+/** Cases written by Python: programs, inputs, and PyTorch's results. */
 import { join } from "node:path";
 import { z } from "zod";
 import { arrayTypes, type DType, type Tensor, type TensorSpec } from "../../src/author/tensor.ts";
@@ -16,13 +16,13 @@ const dtype = z.enum([
   "bool",
 ] satisfies DType[]);
 const stored = z.object({ dtype, shape: z.array(z.number()), offset: z.number(), bytes: z.number() });
-/** A result that is no tensor, as Python prints it. */
+/** A result that is no tensor, in Python's notation. */
 const printed = z.object({ value: z.string() });
 const run = z.object({
   title: z.string(),
   inputs: z.array(stored),
   expected: z.array(z.union([stored, printed])).optional(),
-  /** The error that PyTorch gave instead of a result. */
+  /** PyTorch's error, if it gave no result. */
   raises: z.string().optional(),
 });
 const specs = z.record(z.string(), z.object({ dtype, dims: z.array(z.union([z.number(), z.string()])) }));
@@ -31,17 +31,17 @@ export const caseSchema = z.object({
   name: z.string(),
   file: z.string(),
   runs: z.array(run),
-  /** Refusals are listed by group, such as an operator. */
+  /** Group for the report of refusals, such as the operator. */
   group: z.string(),
-  /** The Python that makes the program, or its graph. */
+  /** Python source of the program, or its graph. */
   source: z.string(),
-  /** `shapes` for results that differ from run to run. */
+  /** `shapes` for random results. */
   compare: z.enum(["values", "shapes"]),
   /** Relative to the largest element of an output; the default depends on the dtype. */
   tolerance: z.number().optional(),
-  /** Runs take items that sconce stacks; without it a run calls `forward` with whole tensors. */
+  /** The runs take single items, which sconce stacks; else a run calls `forward` with whole tensors. */
   batched: z.object({ inputs: specs, outputs: specs }).optional(),
-  /** Runs with layers packed, not packed, or both. */
+  /** Runs with packed layers, with plain layers, or both. */
   pack: z.array(z.boolean()).default([true]),
   /** Compiles the program with AOTInductor, as `sconce build --aot` does. */
   compile: z.boolean().default(false),
@@ -65,7 +65,7 @@ export class CaseFolder {
 
   static async open(path: string): Promise<CaseFolder> {
     const lines = (await Bun.file(join(path, "cases.jsonl")).text()).split("\n");
-    // A maker that died leaves half a line.
+    // A crashed maker leaves an incomplete last line.
     const whole = lines.slice(0, -1).map((line) => caseSchema.parse(JSON.parse(line)));
     return new CaseFolder(path, await Bun.file(join(path, "data.bin")).arrayBuffer(), whole);
   }
@@ -87,7 +87,7 @@ export class CaseFolder {
   }
 }
 
-/** The items of a batch, from its stacked tensors. */
+/** Splits stacked tensors into the items of a batch. */
 export function itemsOf(stacked: readonly Tensor[]): Tensor[][] {
   const rows = stacked[0]?.shape[0] ?? 0;
   return Array.from({ length: rows }, (_, row) =>

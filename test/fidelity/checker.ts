@@ -1,10 +1,13 @@
-/** Runs folders of cases in child processes: when one dies or gets stuck, that is a verdict, and the next one goes on behind that case. */
+/**
+ * Runs folders of cases in child processes. A process that crashes or hangs is a verdict on its case; the next process
+ * continues with the following case.
+ */
 import { join } from "node:path";
 import { CaseFolder } from "./case.ts";
 import { message, type Verdict } from "./verdict.ts";
 
 const child = join(import.meta.dir, "case-child.ts");
-/** A small program runs for milliseconds, a large network for seconds; compiling it takes minutes. */
+/** A small program runs for milliseconds, a large network for seconds; AOTInductor compiles for minutes. */
 const SILENCE_MS = 600_000;
 
 export async function* checked(path: string): AsyncGenerator<Verdict> {
@@ -16,7 +19,7 @@ export async function* checked(path: string): AsyncGenerator<Verdict> {
       stdin: "ignore",
       stdout: "pipe",
       stderr: "pipe",
-      // Compiled programs are removed with their folder.
+      // The cache of compiled programs is in the folder of cases, and is removed with it.
       env: { ...process.env, SCONCE_CACHE_DIR: join(path, "cache") },
     });
     const errors = running.stderr.text();
@@ -29,7 +32,7 @@ export async function* checked(path: string): AsyncGenerator<Verdict> {
     for await (const line of linesOf(running.stdout)) {
       clearTimeout(timer);
       timer = setTimeout(stop, SILENCE_MS);
-      // Some operators print, too.
+      // Some operators print to standard output.
       if (!line.startsWith("{")) continue;
       const said = message.parse(JSON.parse(line));
       if ("begins" in said) at = said.begins;
@@ -50,7 +53,7 @@ export async function* checked(path: string): AsyncGenerator<Verdict> {
   }
 }
 
-/** The lines of a stream; half a line at its end is dropped. */
+/** Yields the lines of a stream; drops an incomplete last line. */
 export async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let text = "";

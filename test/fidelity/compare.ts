@@ -1,8 +1,8 @@
-/** Compares what sconce gave with the result of PyTorch: dtype, shape and each element. */
+/** Compares a result of sconce with PyTorch's result: dtype, shape and each element. */
 import type { CallResult } from "../../src/author/session.ts";
 import type { DType, Tensor } from "../../src/author/tensor.ts";
 
-/** `same` to the last bit (any NaN equals any other), `close` within the tolerance. */
+/** `same`: equal bits (any NaN equals any other). `close`: within the tolerance. */
 export type Comparison = { readonly kind: "same" | "close" } | { readonly kind: "different"; readonly how: string };
 
 export interface CompareOptions {
@@ -11,10 +11,12 @@ export interface CompareOptions {
   readonly shapesOnly?: boolean;
 }
 
-/** Relative to the largest element of an output: sums in another order differ by some roundings. */
+/** Relative to the largest element of an output: sums in another order differ by several roundings. */
 const tolerances: Partial<Record<DType, number>> = { float64: 1e-12, float32: 1e-5, float16: 2e-3, bfloat16: 1.6e-2 };
 
-/** The leaves of a result, without None; the fields of a dict in order of their names' first appearance. */
+/**
+ * The tensors and values of a nested result, without None. Fields of a dict are in the order of their first appearance.
+ */
 export function leavesOf(result: CallResult): (Tensor | string)[] {
   if (result === null) return [];
   if (typeof result !== "object") return [printedAsPython(result)];

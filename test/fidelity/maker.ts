@@ -1,4 +1,4 @@
-/** Runs a Python script that writes folders of cases, again behind the case at which it died. */
+/** Runs a Python script that writes folders of cases. After a crash, it restarts the script behind the failed case. */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
@@ -6,18 +6,18 @@ import { pythonVariables, readLibtorch } from "../../scripts/setup/libtorch.ts";
 import { linesOf } from "./checker.ts";
 
 export interface Making {
-  /** A script of this folder. */
+  /** Name of a script in this folder. */
   readonly script: string;
   readonly args: readonly string[];
-  /** Where its folders go. */
+  /** Output folder. */
   readonly out: string;
-  /** More packages. */
+  /** Path of further Python packages. */
   readonly packages?: string | undefined;
-  /** Packages with another torch than that of the set-up. */
+  /** Path of another torch than the set-up's. */
   readonly torch?: string | undefined;
 }
 
-/** A folder is full, or a case could not be made. */
+/** A complete folder, or a case that could not be made. */
 export type Made = { readonly folder: string } | { readonly skipped: string; readonly reason: string };
 
 const message = z.union([
@@ -26,7 +26,7 @@ const message = z.union([
   z.object({ skipped: z.string(), reason: z.string() }),
 ]);
 
-/** Python gives up on a case after this time. */
+/** The script counts as stuck after this time without output. */
 const SILENCE_MS = 300_000;
 
 export async function* made({ script, args, out, packages, torch }: Making): AsyncGenerator<Made> {

@@ -1,4 +1,7 @@
-/** Measures the networks of a folder with packed and plain layers: `packed-times.ts FOLDER` prints a line for each network and batch. */
+/**
+ * Measures the networks of a folder with packed and with plain layers: `packed-times.ts FOLDER` prints a line for each
+ * network and batch size.
+ */
 
 import type { Tensor } from "../../src/author/tensor.ts";
 import { type NativeSession, openSession } from "../../src/engine/native/binding.ts";
@@ -6,9 +9,9 @@ import { CaseFolder, itemsOf } from "./case.ts";
 import type { PackedTime } from "./packing.ts";
 
 const BATCHES = [1, 2, 8];
-/** A session chooses the form of small layers in its first runs of a size. */
+/** A session tries variants of small layers in its first runs of a size. */
 const UNTIMED_RUNS = 15;
-/** A block of runs of one form takes so long, as the clock of processor time is coarse. */
+/** Duration of a block of runs of one variant: the clock of processor time is coarse. */
 const BLOCK_MS = 10;
 const LEAST_BLOCKS = 5;
 const LEAST_MS = 1500;
@@ -38,7 +41,10 @@ for (const each of folder.cases) {
   await plain.dispose();
 }
 
-/** Mean processor time of a run in a block, in milliseconds. In a block, as in a server, the weights stay in the processor's cache. */
+/**
+ * Mean processor time of a run in a block, in milliseconds. In a block, as in a server, the weights stay in the
+ * processor's cache.
+ */
 async function timeOf(session: NativeSession, rows: readonly (readonly Tensor[])[]): Promise<number> {
   await session.run(rows);
   const before = process.cpuUsage();

@@ -9,7 +9,7 @@ const packedTime = z.object({
   case: z.string(),
   batch: z.number(),
   packedLayers: z.number(),
-  /** Processor time of a run in the shortest block. */
+  /** Processor time of a run in the fastest block. */
   packedMs: z.number(),
   plainMs: z.number(),
 });
@@ -17,7 +17,7 @@ export type PackedTime = z.infer<typeof packedTime>;
 
 const child = join(import.meta.dir, "packed-times.ts");
 
-/** Packing pays when the ratio is below 1. The measurement repeats within about 5 percent. */
+/** Largest allowed ratio of packed to plain time. The measurement repeats within about 5 percent. */
 export const MOST_RATIO = 1.05;
 
 export async function* packedTimes(making: Making): AsyncGenerator<PackedTime> {

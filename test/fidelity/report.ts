@@ -1,4 +1,4 @@
-/** The findings of a suite as text: counts, refusals by group and reason, wrong answers with their programs. */
+/** Prints the results of a suite: counts, refusals by group and reason, wrong answers with their programs. */
 import type { Counted } from "./suite.ts";
 import { type Outcome, outcomes, type Verdict } from "./verdict.ts";
 
@@ -42,7 +42,7 @@ function tally(verdicts: readonly Verdict[]): string[] {
   );
 }
 
-/** A message without the sizes and names of one program. */
+/** A message without sizes and names, which differ between programs. */
 export function reasonOf(detail: string): string {
   const [first = ""] = detail.replace(/^.*?\.weights can't be run uncompiled: /s, "").split("\n");
   return first

@@ -1,4 +1,4 @@
-/** The verdict on a run of a case, as a line of JSON from the process that runs cases to the process that counts verdicts. */
+/** The verdict on a run of a case, as a line of JSON between processes. */
 import { z } from "zod";
 
 export const outcomes = {
@@ -15,7 +15,7 @@ export const outcomes = {
 
 export type Outcome = keyof typeof outcomes;
 
-/** No client may ever see one of these. */
+/** Outcomes that no client may ever see. */
 export const wrong: readonly Outcome[] = ["different", "notRefused", "died", "stuck"];
 
 export const verdict = z.object({

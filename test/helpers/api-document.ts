@@ -1,4 +1,6 @@
-/** /openapi.json as a client reads it: requests made of its examples, and whether answers are as it says. */
+/**
+ * Reads /openapi.json as a client does: builds requests from its examples, and validates answers against its schemas.
+ */
 import Ajv from "ajv/dist/2020";
 import { z } from "zod";
 import type { Client } from "./client.ts";
@@ -26,7 +28,7 @@ const shape = z.looseObject({
   }),
 });
 
-/** HTTP headers that no document lists. */
+/** HTTP headers that an OpenAPI document does not list. */
 const transport = new Set(["connection", "content-length", "content-type", "date", "keep-alive", "transfer-encoding"]);
 
 interface Asked {
@@ -66,8 +68,7 @@ export class ApiDocument {
 
   /**
    * Sends the documented request with ids of earlier predictions.
-   *
-   * @returns differences between the answer and the document; undefined if a place in the path has no example
+   * @returns differences between the answer and the document; undefined if a path parameter has no example
    */
   async faultsOf({ path, method, operation, mediaType }: Asked): Promise<string[] | undefined> {
     const headers = new Headers();
@@ -79,7 +80,7 @@ export class ApiDocument {
       if (place === "path") url = url.replace(`{${name}}`, encodeURIComponent(String(value)));
     }
     const body = this.#bodyOf(operation, mediaType);
-    // A form announces its boundary itself.
+    // `fetch` sets the multipart boundary of a form.
     if (mediaType !== undefined && typeof body === "string") headers.set("Content-Type", mediaType);
     const answer = await this.#client.fetch(url, { method: method.toUpperCase(), headers, ...(body ? { body } : {}) });
     return this.#check(answer, { path, method, operation, mediaType });

@@ -1,22 +1,22 @@
-/** Faults of requests to any model whose input is an object with one string field. */
+/** Invalid requests to any model whose input is an object with one string field. */
 
 export interface BadRequest {
   readonly name: string;
   readonly body: unknown;
   readonly headers?: Readonly<Record<string, string>>;
   readonly status: number;
-  /** Behind `urn:sconce:problem:`. */
+  /** Suffix of the problem type, after `urn:sconce:problem:`. */
   readonly code: string;
   /** JSON pointers of all faults in the body. */
   readonly pointers?: readonly string[];
 }
 
 export interface Sample {
-  /** The name of the one field. */
+  /** Name of the string field. */
   readonly field: string;
-  /** A string that fits it. */
+  /** A valid value of the field. */
   readonly value: string;
-  /** Most inputs that the server takes in one request. */
+  /** The server's limit of inputs in one request. */
   readonly maxInputs: number;
   readonly maxBodyBytes: number;
 }

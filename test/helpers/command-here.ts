@@ -1,4 +1,4 @@
-/** Runs commands of `sconce` in this process: a child process costs half a second of a processor. */
+/** Runs `sconce` commands in this process: a child process costs half a second of a processor. */
 import { runCommand } from "citty";
 import type { Command } from "../../src/cli/command-line/command.ts";
 import { withConsole } from "../../src/server/flow/captured-console.ts";
@@ -10,10 +10,10 @@ export interface CommandHereOptions {
   readonly cwd?: string;
 }
 
-/** The variable and the folder are the whole process's: one after the other. */
+/** Environment and working folder belong to the process, so commands run one after another. */
 let last: Promise<unknown> = Promise.resolve();
 
-/** @returns what it prints; rejects with the error that a process would tell in one line */
+/** @returns standard output; rejects with the error that the command line would print */
 export function commandHere(command: Command, args: readonly string[], options: CommandHereOptions): Promise<string> {
   const running = last.catch(() => {}).then(() => run(command, args, options));
   last = running;

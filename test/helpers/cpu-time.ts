@@ -1,6 +1,6 @@
 /** Processor time of a task, independent of other load on the machine. */
 
-/** @returns milliseconds for which this process was at work */
+/** @returns processor time of this process, in milliseconds */
 export function cpuMs(task: () => void): number {
   const before = process.cpuUsage();
   task();

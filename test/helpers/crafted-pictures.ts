@@ -1,8 +1,8 @@
-/** Small picture files that cost much to decode. */
+/** Small image files that are expensive to decode. */
 import { deflateSync } from "node:zlib";
 import { countScans } from "../../src/author/jpeg.ts";
 
-/** The last scan of a JPEG as many times as it takes to have `count`, and something before its end. */
+/** Repeats the last scan of a JPEG until the file has `count` scans, then inserts `before` in front of the end. */
 export function withScans(
   jpeg: Uint8Array,
   count: number,
@@ -15,7 +15,7 @@ export function withScans(
   return Buffer.concat([bytes.subarray(0, end), ...more, beforeEnd, bytes.subarray(end)]);
 }
 
-/** A PNG of two colours, one of them half transparent: a few kB for any size. */
+/** A PNG with two colours, one of them translucent: a few kB at any size. */
 export function palettePng(width: number, height: number): Buffer<ArrayBuffer> {
   const chunk = (type: string, data: Uint8Array) => {
     const bytes = Buffer.alloc(data.length + 12);

@@ -1,6 +1,6 @@
 /**
- * Programs of Debian that the tests measure sconce against: the system's own, or else unpacked into `.sconce/debian`, which
- * needs no root and changes nothing outside the checkout.
+ * Debian programs that tests use: the installed program, or a copy unpacked into `.sconce/debian`. Unpacking needs no
+ * root and changes nothing outside the checkout.
  */
 import { existsSync, readdirSync } from "node:fs";
 import { mkdir, rename, rm } from "node:fs/promises";
@@ -8,33 +8,33 @@ import { join } from "node:path";
 import { Failure, run } from "../../scripts/setup/command.ts";
 import { state, withLock } from "../../scripts/setup/step.ts";
 
-/** Named alike as packages and as programs. */
+/** Each name is a package and its program. */
 export const debianTools = ["docker-registry", "skopeo", "redis-server", "chromium-headless-shell", "nginx"] as const;
-/** Packages whose files a tool looks for beside itself: to have them in the system is of no use to it. */
+/** Packages to unpack beside a tool even if they are installed: the tool looks for their files beside itself. */
 const ownPackages: Readonly<Record<string, readonly string[]>> = { "chromium-headless-shell": ["chromium-common"] };
 export type DebianToolName = (typeof debianTools)[number];
 
 export interface DebianTool {
-  /** Command in front of the arguments. */
+  /** Command; further arguments follow. */
   readonly command: string;
-  /** To be added to the environment that it is started with. */
+  /** Variables to add to the tool's environment. */
   readonly env: Readonly<Record<string, string>>;
 }
 
 export interface DebianToolOptions {
-  /** Where tools are unpacked. */
+  /** Folder of unpacked tools. */
   readonly home?: string;
-  /** Prefers the unpacked tools to the system's. */
+  /** Prefers unpacked tools to installed tools. */
   readonly ignoreSystem?: boolean;
-  /** Further options of apt-get. */
+  /** More options of apt-get. */
   readonly apt?: readonly string[];
-  /** Packages to unpack with a tool even if the system has them. */
+  /** Replaces the packages that are always unpacked with a tool. */
   readonly own?: Readonly<Record<string, readonly string[]>>;
 }
 
 const defaultHome = join(state, "debian");
 
-/** The tool, or undefined where neither the system has it nor `npm test` could fetch it. */
+/** The tool; undefined if it is neither installed nor fetched. */
 export function debianTool(name: string, options: DebianToolOptions = {}): DebianTool | undefined {
   const { home = defaultHome, ignoreSystem = false } = options;
   const installed = ignoreSystem ? null : Bun.which(name);
@@ -47,9 +47,9 @@ export function debianTool(name: string, options: DebianToolOptions = {}): Debia
 }
 
 /**
- * Unpacks missing tools with the libraries that the system lacks. Does nothing if all exist. A kill at any moment is harmless.
- *
- * @returns why some could not be had, for people; undefined when all are there
+ * Unpacks missing tools with the libraries that the system lacks. Does nothing if all exist. A kill at any moment is
+ * harmless.
+ * @returns the reason for missing tools, in words; undefined if all exist
  */
 export async function fetchDebianTools(
   names: readonly string[] = debianTools,
@@ -59,7 +59,7 @@ export async function fetchDebianTools(
   if (!names.some(isMissing)) return undefined;
   for (const tool of ["apt-get", "dpkg"]) if (!Bun.which(tool)) return `${tool} is not there`;
   try {
-    // Checks again with the lock: its last owner may have fetched them.
+    // Checks again under the lock: the previous lock owner may have fetched the tools.
     await withLock(() => fetchAll(names, isMissing, options));
     return undefined;
   } catch (error) {
@@ -86,7 +86,7 @@ async function fetchAll(
       const [archives, folder] = [join(work, "archives", name), join(work, "unpacked", name)];
       await mkdir(archives, { recursive: true });
       await mkdir(folder, { recursive: true });
-      // apt-get writes into the folder that it is started in, and has checked what it writes against the signed lists.
+      // apt-get downloads into its working folder, and verifies downloads against the signed lists.
       await run(["sh", "-c", 'cd "$0" && exec "$@"', archives, ...apt, "download", ...packages], { verbose: false });
       for (const file of readdirSync(archives)) {
         await run(["dpkg", "-x", join(archives, file), folder], { verbose: false });
@@ -104,7 +104,7 @@ function aptIn(work: string, further: readonly string[]): string[] {
     `Dir::State::Lists=${join(work, "lists")}`,
     `Dir::Cache=${join(work, "cache")}`,
     "Debug::NoLocking=true",
-    // Root would hand downloads to a user who may not see this folder.
+    // apt-get run by root would download as the user `_apt`, who may not read this folder.
     "APT::Sandbox::User=",
     "Acquire::Languages=none",
     "Acquire::Retries=1",
@@ -129,7 +129,7 @@ async function packagesOf(names: readonly string[], apt: readonly string[]): Pro
   throw new Failure([errors.trim().split("\n").at(-1) ?? "", `apt-get cannot install ${names.join(" ")}`]);
 }
 
-/** The folder and its subfolders of an architecture. */
+/** The folder and its subfolders for one architecture. */
 function librariesIn(folder: string): string[] {
   if (!existsSync(folder)) return [];
   return readdirSync(folder)

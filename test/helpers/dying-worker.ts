@@ -1,4 +1,4 @@
-/** The thread of a prediction database, which dies when it is to write a text with "die now" in it. */
+/** The database thread of predictions. It exits when it should write a text that contains "die now". */
 import "../../src/server/predictions/sqlite/sqlite-worker.ts";
 import type { Call } from "../../src/server/predictions/sqlite/database-thread.ts";
 

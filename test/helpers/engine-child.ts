@@ -1,4 +1,4 @@
-/** An engine process whose runner doubles numbers, and ends the process when it is given the number -9. Arguments: path of its socket. */
+/** An engine process whose runner doubles numbers. The number -9 ends the process. Argument: path of its socket. */
 
 import type { Tensor } from "../../src/author/tensor.ts";
 import { EngineServer } from "../../src/engine/remote/engine-server.ts";

@@ -1,4 +1,4 @@
-/** Server-sent events as a client gets them. */
+/** Reads server-sent events. */
 
 export interface ServerEvent {
   readonly event: string;
@@ -6,7 +6,7 @@ export interface ServerEvent {
   readonly data: unknown;
 }
 
-/** Events, and comments as events without a name, one by one; leaving the loop leaves the server. */
+/** Yields events one by one, and comments as events without a name. Leaving the loop closes the connection. */
 export async function* eventsOf(response: Response): AsyncGenerator<ServerEvent> {
   if (response.headers.get("content-type") !== "text/event-stream") throw new Error(await response.text());
   let text = "";

@@ -1,4 +1,4 @@
-/** Models as executable files. */
+/** Builds and runs models as executable files. */
 import { expect } from "bun:test";
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
@@ -10,10 +10,10 @@ import { type CliResult, cli, clientOf, follow, type RunningCli } from "./cli.ts
 import { shared } from "./shared.ts";
 import { tempDir } from "./temp-dir.ts";
 
-/** Where packed libraries are kept from one run of the tests to the next. */
+/** Cache of packed libraries, shared by runs of the tests. */
 export const cacheFolder = join(state, "cache", "executables");
 
-/** Compressing is no part of a test, and a fifth of the time when it is done a little worse. */
+/** Packs libraries at a low compression level, in a fifth of the time. No test measures the compression. */
 export async function packedLibraries(): Promise<void> {
   const { addon, libtorch } = await libraryFiles();
   await packLibraries([addon, ...libtorch], { cacheFolder, onProgress: () => {}, level: 1 });
@@ -21,7 +21,7 @@ export async function packedLibraries(): Promise<void> {
 
 const digits = join(import.meta.dir, "../../examples/digits");
 
-/** Removed when the scope ends. */
+/** The end of the scope removes it. */
 export interface Executable extends AsyncDisposable {
   readonly path: string;
   /** Reference of the model, as `sconce build` printed it. */
@@ -29,7 +29,7 @@ export interface Executable extends AsyncDisposable {
   readonly compiling: Pick<CliResult, "stdout" | "stderr">;
 }
 
-/** The example `digits` compiled as it is, which no test changes: several files have the same one. */
+/** The example `digits` as an executable. Tests share it and must not change it. */
 export async function digitsExecutable(): Promise<Executable> {
   const folder = await shared("digits-executable", async (unfinished) => {
     await using own = await executable(digits);
@@ -46,7 +46,7 @@ export async function digitsExecutable(): Promise<Executable> {
  * Builds a model folder and compiles it.
  * @param options of `sconce compile`
  * @param building options of `sconce build`
- * @param further variables of both
+ * @param further environment variables of both
  */
 export async function executable(
   folder: string,
@@ -69,7 +69,7 @@ export async function executable(
   };
 }
 
-/** The C and C++ libraries of this system, which are all that an executable needs of it, as a bare root takes them. */
+/** The system's C and C++ libraries for a bare root. An executable needs no other system library. */
 export async function systemLibraries(): Promise<Record<string, string>> {
   const names = ["c", "m", "dl", "rt", "pthread", "stdc++", "gcc_s"].map(
     (name) => new RegExp(`/lib${name.replaceAll("+", "\\+")}\\.so\\.\\d+$`),
@@ -84,7 +84,7 @@ export async function systemLibraries(): Promise<Record<string, string>> {
   return Object.fromEntries([...found.map(([, , , path = ""]) => [path, path]), [loader, loader]]);
 }
 
-/** Runs an executable in an environment with nothing but this. */
+/** Runs an executable with only these environment variables. */
 export function startExecutable(
   path: string,
   args: readonly string[],
@@ -94,7 +94,7 @@ export function startExecutable(
   return follow(Bun.spawn([path, ...all], { env, stdin: "ignore", stdout: "pipe", stderr: "pipe" }));
 }
 
-/** Starts it, and ends it once it is ready. @returns what it wrote of unpacking */
+/** Starts an executable, and stops it once it is ready. @returns its messages about unpacking */
 export async function startAndStop(
   path: string,
   env: Readonly<Record<string, string>>,
@@ -107,7 +107,7 @@ export async function startAndStop(
   return server.lines.filter((line) => /unpack/i.test(line));
 }
 
-/** Error output of an executable that does not get ready. */
+/** Error line of an executable that fails to start. */
 export async function failureOfProgram(program: RunningCli): Promise<{ code: number; line: string }> {
   await using ended = program;
   const code = await ended.exited;

@@ -1,8 +1,8 @@
-/** Weights that the Python scripts of this folder export, each with a folder in `.sconce/fixtures`. */
+/** Weights exported by the Python scripts of this folder; each script has a folder in `.sconce/fixtures`. */
 import { join } from "node:path";
 import { made } from "./made.ts";
 
-/** Weights with mistakes of an export in them. */
+/** Weights with export mistakes. */
 export const mistakes = () => exported("mistakes");
 
 /** Programs with the exact outputs of PyTorch. */

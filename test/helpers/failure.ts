@@ -1,7 +1,7 @@
-/** The SconceError that something ends with, for tests that look at both its code and its message. */
+/** Returns the SconceError of a failing task, for tests that check its code and its message. */
 import { SconceError } from "../../src/base/errors.ts";
 
-/** Awaits (or calls) what must fail and gives the error; throws when it succeeds or fails in another way. */
+/** Runs a task that must fail. @returns its error @throws if the task succeeds, or fails with another kind of error */
 export async function failureOf(task: Promise<unknown> | (() => unknown)): Promise<SconceError> {
   let value: unknown;
   try {
@@ -13,7 +13,7 @@ export async function failureOf(task: Promise<unknown> | (() => unknown)): Promi
   throw new Error(`expected a SconceError; it succeeded with ${Bun.inspect(value)}`);
 }
 
-/** The same as one text: its code and its message. */
+/** Code and message of a failing task's error, as one text. */
 export async function failure(task: Promise<unknown> | (() => unknown)): Promise<string> {
   const { code, message } = await failureOf(task);
   return `${code}: ${message}`;

@@ -1,8 +1,8 @@
-/** A library that brings two CUDA devices made of this machine's memory, for machines without a GPU. */
+/** A library that simulates two CUDA devices in main memory, for machines without a GPU. */
 import { join } from "node:path";
 import { made } from "./made.ts";
 
-/** @returns the path of the library; a process cannot unload it Compiling takes half a minute or more the first time */
+/** @returns the path of the library; a process cannot unload it. The first call compiles for half a minute or more. */
 export async function fakeCuda(): Promise<string> {
   const here = join(import.meta.dir, "fake-cuda");
   const sources = ["device.cc", "memory.h", "streams.h"].map((name) => join(here, name));

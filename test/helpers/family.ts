@@ -1,4 +1,4 @@
-/** Predictions and demo predictions as a client sees them: the same, but for their path and the name of their id. */
+/** Client of predictions and demo predictions: both have the same API with different paths and id names. */
 import { type Client, type ProblemBody, problemOf } from "./client.ts";
 
 export const paths = ["/predictions", "/demo"] as const;
@@ -43,7 +43,7 @@ export class Family {
     return this.post(inputs, headers).then(answerOf);
   }
 
-  /** To its end. */
+  /** Posts inputs and waits for the end. */
   predict(inputs: readonly unknown[], headers: Headers = {}): Promise<Answer> {
     return this.create(inputs, { Prefer: "wait", ...headers });
   }
@@ -60,7 +60,7 @@ export class Family {
     return this.#client.fetch(`${this.path}/${id}/cancel`, { method: "POST" }).then(answerOf);
   }
 
-  /** Resolves once it has this status; every look is a request, so time passes in between. */
+  /** Resolves once the prediction has this status. Polls without sleeping: each request takes time. */
   async until(id: string, status: Answer["status"]): Promise<void> {
     while ((await this.read(id)).status !== status);
   }

@@ -6,10 +6,10 @@
 const FIRST = 10_000;
 const LAST = 32_767;
 
-/** Ports that this process handed out and may not use yet. */
+/** Ports that this process has handed out. */
 const given = new Set<number>();
 
-/** A port of loopback on which nobody listens. */
+/** A free port of loopback. */
 export function freePort(): number {
   for (;;) {
     const port = FIRST + Math.floor(Math.random() * (LAST - FIRST + 1));
@@ -19,7 +19,7 @@ export function freePort(): number {
   }
 }
 
-/** Whether nobody listens on the port of loopback. */
+/** Whether the loopback port has no listener. */
 export function isFree(port: number): boolean {
   try {
     using _ = Bun.listen({ hostname: "127.0.0.1", port, socket: { data() {} } });

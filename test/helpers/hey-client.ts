@@ -1,7 +1,7 @@
-/** The client that Hey API makes: `bun hey-client.ts openapi.json FOLDER`. */
+/** Generates a client with Hey API: `bun hey-client.ts openapi.json FOLDER`. */
 import { plugin } from "bun";
 
-// hey-api needs the compiler's own API, as openapi-typescript does.
+// Hey API needs the compiler API, as openapi-typescript does.
 plugin({
   name: "typescript-5",
   setup(build) {

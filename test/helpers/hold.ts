@@ -1,9 +1,12 @@
-/** A server on loopback whose answers wait until a test lets them go. Model code that reads its URLs waits with them. */
+/**
+ * A loopback server that holds its answers back until a test releases them. Model code that fetches its URLs waits,
+ * too.
+ */
 
 export interface Hold extends AsyncDisposable {
-  /** A URL that answers once `release(name)` was called. */
+  /** A URL whose answer waits for `release(name)`. */
   url(name: string): string;
-  /** Resolves when somebody has asked for the name. */
+  /** Resolves at the first request for the name. */
   arrived(name: string): Promise<void>;
   release(name: string): void;
 }
@@ -13,7 +16,7 @@ interface Gate {
   readonly released: PromiseWithResolvers<void>;
 }
 
-/** @param options.body what every answer holds */
+/** @param options.body body of every answer */
 export function hold({ body = "go on" }: { readonly body?: string | Uint8Array<ArrayBuffer> } = {}): Hold {
   const gates = new Map<string, Gate>();
   const gate = (name: string): Gate => {

@@ -1,4 +1,4 @@
-/** The command line as a person or a pipe meets it: on a terminal, or with something on standard input. */
+/** Runs the command line on a terminal, or with standard input. */
 import { fileURLToPath } from "node:url";
 import type { CliOptions, CliResult } from "./cli.ts";
 import { machineEnv } from "./machine.ts";
@@ -17,11 +17,11 @@ function environment({ env = {} }: CliOptions): Record<string, string> {
 
 export interface TerminalResult {
   readonly code: number;
-  /** Standard output and standard error, as they come. */
+  /** Standard output and standard error, in order of arrival. */
   readonly screen: string;
 }
 
-/** Runs a command to its end on a terminal of 80 columns. */
+/** Runs a command on a terminal with 80 columns until it ends. */
 export async function cliOnTerminal(args: readonly string[], options: CliOptions = {}): Promise<TerminalResult> {
   const chunks: Uint8Array[] = [];
   const child = Bun.spawn(commandOf(args), {
@@ -34,7 +34,7 @@ export async function cliOnTerminal(args: readonly string[], options: CliOptions
   return { code, screen: Buffer.concat(chunks).toString().replaceAll("\r\n", "\n") };
 }
 
-/** Runs a command to its end with this on standard input. */
+/** Runs a command with this standard input until it ends. */
 export async function cliWithInput(
   args: readonly string[],
   input: string,

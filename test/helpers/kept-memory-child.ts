@@ -15,7 +15,7 @@ const options = { device: "cpu", threads: 1, inputs: { x: spec }, outputs: { y: 
 const session = await openSession({ path: process.argv[2] ?? "", ...options });
 const item: Tensor[] = [{ dtype: "float32", shape: [ELEMENTS], data: new Float32Array(ELEMENTS) }];
 
-/** Memory that no file backs, without what JS has no more use for. */
+/** Anonymous memory of the process, after garbage collection. */
 function ownBytes(): number {
   Bun.gc(true);
   return 1024 * Number(/^RssAnon:\s+(\d+) kB$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1]);

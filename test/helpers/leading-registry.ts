@@ -1,17 +1,20 @@
-/** A registry on loopback that sends its clients to another server of loopback, and whose own address is said to be another. */
+/**
+ * A loopback registry that redirects its clients to a second loopback server. A fake name lookup gives the registry
+ * another address.
+ */
 import { pull } from "../../src/package/registry/pull.ts";
 import { Registry } from "../../src/package/registry/registry.ts";
 import { parseRemoteReference } from "../../src/package/registry/remote-reference.ts";
 import type { ModelStore } from "../../src/package/store/store.ts";
 
 export interface LeadingRegistry extends AsyncDisposable {
-  /** Requests that came to the other server. */
+  /** Requests to the second server. */
   readonly reached: number;
   pullInto(store: ModelStore): Promise<unknown>;
 }
 
 interface LeadingRegistryOptions {
-  /** Address of the registry's name. */
+  /** Address that the fake lookup gives for the registry's name. */
   readonly address: string;
   readonly lead: "redirect" | "realm";
 }

@@ -1,4 +1,7 @@
-/** A child process that leaves in the way its arguments say: weights, way, batches under way, and for each session when it is disposed of. */
+/**
+ * A child process that exits as its arguments say: weights, kind of exit, number of batches in progress, and when to
+ * dispose each session.
+ */
 import { openSession } from "../../src/engine/native/binding.ts";
 
 const [path = "", way = "", batches = "0", ...disposals] = process.argv.slice(2);

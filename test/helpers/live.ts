@@ -1,4 +1,4 @@
-/** Predictions that nothing works on. */
+/** Creates predictions whose items no engine runs. */
 import { MemoryAccount } from "../../src/server/memory/memory-account.ts";
 import { type LiveOptions, LivePrediction } from "../../src/server/predictions/live.ts";
 

@@ -1,7 +1,7 @@
-/** Loads of many items on a simulated device, the same for the same seed. */
+/** Random loads on a simulated device, reproducible by seed. */
 import { type Batch, Simulation } from "./simulation.ts";
 
-/** Numbers from 0 to 1, the same sequence for the same seed (mulberry32). */
+/** Random numbers from 0 to 1, reproducible by seed (mulberry32). */
 export function seeded(seed: number): () => number {
   let state = seed;
   return () => {
@@ -15,7 +15,7 @@ export function seeded(seed: number): () => number {
 /** A device's time for a batch without noise, in milliseconds. */
 export type Curve = (size: number) => number;
 
-/** When items become ready, in milliseconds, in order. */
+/** Times at which items become ready, in milliseconds, sorted. */
 export type Load = readonly number[];
 
 /** Single items, independently. */
@@ -44,7 +44,7 @@ export function bursts(perMs: number, { count, seed }: { count: number; seed: nu
   return times.sort((a, b) => a - b).slice(0, count);
 }
 
-/** A third of the rate for half a second, then five thirds of it, and so on. */
+/** Alternates between a third and five thirds of the rate, half a second each. */
 export function steps(perMs: number, { count, seed }: { count: number; seed: number }): Load {
   const random = seeded(seed);
   const times: number[] = [];
@@ -74,10 +74,10 @@ export interface Outcome {
   readonly batches: readonly Batch[];
 }
 
-/** Items at the beginning whose latency is not counted: whoever learns has learned by then. */
+/** Latencies of the first items do not count: the policy still learns. */
 const LEARNING = 500;
 
-/** Serves a load; the device's times vary by about a twentieth. */
+/** Serves a load on a device whose batch times vary by about 5 %. */
 export async function serveLoad(
   load: Load,
   setting: Setting,
@@ -86,7 +86,7 @@ export async function serveLoad(
   const random = seeded(seed);
   const noise = () => Math.exp(0.05 * Math.sqrt(3) * (random() + random() + random() + random() - 2));
   const simulation = new Simulation({ ...setting, durationMs: (size) => curve(size) * noise() });
-  // As the runs before the first real one.
+  // Warm-up runs of the real server.
   for (const size of [1, setting.maxBatchSize]) simulation.target?.ran(size, curve(size));
   const lane = {};
   for (const atMs of load) {
@@ -99,7 +99,7 @@ export async function serveLoad(
   return { throughput, p99Ms: p99(latenciesMs), latenciesMs, batches: simulation.batches };
 }
 
-/** Several loads of one kind, each served from the beginning: their mean throughput, and the p99 of all items. */
+/** Serves several loads of one kind separately. @returns their mean throughput, and the p99 latency of all items */
 export async function serveLoads(
   loads: readonly Load[],
   setting: Setting,

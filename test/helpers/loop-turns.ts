@@ -1,4 +1,4 @@
-/** Counts turns of the event loop until it is disposed: how often others had theirs. */
+/** Counts turns of the event loop until it is disposed. */
 export function loopTurns(): Disposable & { readonly count: number } {
   let count = 0;
   const turn = () => {

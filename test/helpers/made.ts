@@ -1,4 +1,4 @@
-/** Files that a Python script with torch makes once on this machine, kept in `.sconce/fixtures`. */
+/** Files generated once on this machine by a Python script with torch, stored in `.sconce/fixtures`. */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { z } from "zod";
@@ -12,15 +12,15 @@ const libtorch = z.object({
 });
 
 export interface Making {
-  /** Begins the folder's name. */
+  /** Prefix of the folder's name. */
   readonly name: string;
-  /** Called with the folder that it is to make. */
+  /** Script; its argument is the folder to fill. */
   readonly script: string;
-  /** Other inputs: a change makes the content again. */
+  /** Other source files: a change of one runs the script again. */
   readonly sources?: readonly string[];
 }
 
-/** @returns the folder that the script made, now or the last time that its sources and torch were the same */
+/** Runs the script, unless its folder for the same sources and torch exists. @returns the folder */
 export async function made({ name, script, sources = [] }: Making): Promise<string> {
   const { version, python } = libtorch.parse(await Bun.file(join(root, ".sconce/libtorch.json")).json());
   const hash = createHash("sha256").update(version);

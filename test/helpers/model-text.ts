@@ -1,10 +1,10 @@
-/** Model folders with something wrong in them. */
+/** Writes model folders with mistakes. */
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { modelFolder } from "./server.ts";
 import type { TempDir } from "./temp-dir.ts";
 
-/** The fields of a small model for the weights of `test/models/lab`, as source text. */
+/** Valid fields of a small model for the weights of `test/models/lab`, as source text. */
 const right = {
   name: '"small"',
   input: "z.object({ x: z.number() })",
@@ -14,7 +14,7 @@ const right = {
   example: "{ x: 1 }",
   preprocess: "({ x }) => ({ x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) })",
   postprocess: "({ y }) => ({ y: y.data[0] })",
-  // `together` says how many items share a batch.
+  // The output `together` is the batch size of the item.
   batchSize: "1",
 } as const;
 
@@ -31,9 +31,8 @@ ${lines.join("\n")}
 }
 
 /**
- * A model folder with this model.ts and the weights of `test/models/lab`.
- *
- * @param name of a folder in `dir`; without it `dir` itself is the model's
+ * Writes a model folder with this model.ts and the weights of `test/models/lab`.
+ * @param name of a folder in `dir`; by default `dir` is the model folder
  */
 export async function writeModel(dir: TempDir, text: string, name = "."): Promise<string> {
   await Bun.write(dir.join(name, "model.ts"), text);

@@ -1,4 +1,4 @@
-/** Beginnings of files of other types and unsupported picture types, as people upload them by mistake. */
+/** First bytes of unsupported files that people upload as pictures. */
 
 const bytes = (...parts: readonly (string | number | Uint8Array)[]) =>
   Buffer.concat(
@@ -7,7 +7,7 @@ const bytes = (...parts: readonly (string | number | Uint8Array)[]) =>
     ),
   );
 
-/** By name. */
+/** First bytes by file type. */
 export const notPictures: Readonly<Record<string, Uint8Array<ArrayBuffer>>> = {
   "WAV sound": bytes(
     "RIFF\x34\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x40\x1f\0\0\x01\0\x08\0data\x10\0\0\0",

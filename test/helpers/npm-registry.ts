@@ -18,7 +18,7 @@ export async function npmRegistry(tarballs: readonly string[]): Promise<NpmRegis
     contents.set(content.description.name, Promise.resolve(content));
   }
   const downloads: string[] = [];
-  // Packing the same files twice gives two digests.
+  // Packs once: packing the same files again gives another digest.
   const contentOf = (name: string) => {
     const content = contents.get(name) ?? installed(name);
     contents.set(name, content);

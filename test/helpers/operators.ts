@@ -1,8 +1,11 @@
-/** A library with operators that libtorch does not have, and weights that call them. */
+/** Compiles a library with operators that libtorch lacks, and exports weights that call them. */
 import { join } from "node:path";
 import { made } from "./made.ts";
 
-/** @returns a folder with `operators.so`, `triple.pt`, `fault.pt`, and `broken.so`, which is no library; compiling takes a minute the first time */
+/**
+ * @returns a folder with `operators.so`, `triple.pt`, `fault.pt`, and `broken.so`, an invalid library. The first call
+ * compiles for a minute.
+ */
 export function compiledOperators(): Promise<string> {
   const here = join(import.meta.dir, "operators");
   const sources = ["fault.cc", "triple.cc"].map((name) => join(here, name));

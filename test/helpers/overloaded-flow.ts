@@ -1,4 +1,4 @@
-/** An overloaded flow of items, whose clients leave, on a simulated clock. */
+/** Simulates an overloaded item flow with clients that give up. */
 import { spyOn } from "bun:test";
 import { defineModel } from "../../src/author/define.ts";
 import { float32, tensor } from "../../src/author/tensor.ts";
@@ -28,7 +28,7 @@ const model = defineModel({
 
 export interface Overload {
   readonly maxBatchSize: number;
-  /** However many items a batch has. */
+  /** Time of a batch of any size. */
   readonly batchMs: number;
   /** Clients leave after this time. */
   readonly patienceMs: number;
@@ -95,7 +95,7 @@ function deviceOf(clock: SimulatedClock, batchMs: number): Runner {
   };
 }
 
-/** The event loop turns after each thing that happens. */
+/** Advances the clock event by event, with a turn of the event loop after each. */
 async function advance(clock: SimulatedClock, atMs: number): Promise<void> {
   while (clock.nextAtMs <= atMs) {
     await clock.advanceTo(clock.nextAtMs);

@@ -1,16 +1,16 @@
 /**
- * Opens weights and disposes of them: prints what this process had more than before at both times, in bytes. `bun packed-memory-child.ts
+ * Opens weights and disposes them. Prints the additional memory at both times, in bytes. `bun packed-memory-child.ts
  * WEIGHTS`
  */
 import { readFileSync } from "node:fs";
-// Where another addon is tried this process has that, too.
+// `npm run pack` can replace the addon for a trial.
 import "../../scripts/pack/addon-trial.ts";
 import { openSession } from "../../src/engine/native/binding.ts";
 
 const spec = { dtype: "float32", dims: [4096] } as const;
 const options = { device: "cpu", threads: 1, inputs: { x: spec }, outputs: { y: spec } };
 
-/** Memory that no file backs. */
+/** Anonymous memory of the process. */
 function ownBytes(): number {
   return 1024 * Number(/^RssAnon:\s+(\d+) kB$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1]);
 }

@@ -1,6 +1,6 @@
 /** Runs batches of two sizes, says "again", and runs them again. `bun packed-reorders-child.ts WEIGHTS` */
 import { writeSync } from "node:fs";
-// Where another addon is tried this process has that, too.
+// `npm run pack` can replace the addon for a trial.
 import "../../scripts/pack/addon-trial.ts";
 import { float32, tensor } from "../../src/author/tensor.ts";
 import { openSession } from "../../src/engine/native/binding.ts";

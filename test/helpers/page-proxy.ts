@@ -6,7 +6,7 @@ export interface PageProxy extends AsyncDisposable {
   readonly posted: unknown[];
   /** Requested paths. */
   readonly paths: string[];
-  /** Cuts all connections, and takes none. */
+  /** Closes all connections and refuses new connections. */
   leave(): Promise<void>;
   comeBack(): void;
 }

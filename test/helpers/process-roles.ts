@@ -1,4 +1,4 @@
-/** Roles of child processes that die, hang and answer as their start data says: `bun process-roles.ts [role]`. */
+/** Child process roles that die, hang or answer as their start data says: `bun process-roles.ts [role]`. */
 import { z } from "zod";
 import { SconceError } from "../../src/base/errors.ts";
 import { EventLoopLag } from "../../src/machine/processes/event-loop-lag.ts";
@@ -25,7 +25,7 @@ const startData = z.object({
   counters: z.object({ path: z.string(), row: z.int() }).optional(),
 });
 
-/** Reports that it is ready, and carries out commands until the end command. */
+/** Reports readiness, then executes commands until the end command. */
 async function worker(start: unknown, link: Link): Promise<void> {
   const { order: first, fail, counters } = startData.parse(start);
   if (fail !== undefined) throw new SconceError("weights_invalid", fail);
@@ -50,20 +50,20 @@ async function worker(start: unknown, link: Link): Promise<void> {
   await link.stopping;
 }
 
-/** Does not end when it is to. */
+/** Ignores the end command. */
 async function deaf(_start: unknown, link: Link): Promise<void> {
   link.ready();
   await new Promise(() => {});
 }
 
-/** Has a run folder. */
+/** Uses a run folder. */
 async function folder(start: unknown, link: Link): Promise<void> {
   await using folder = await makeRunFolder([z.object({ place: z.string() }).parse(start).place]);
   link.ready({ folder: folder.path });
   await link.stopping;
 }
 
-/** Runs in a child process. */
+/** A supervisor in a child process. */
 async function supervisor(_start: unknown, link: Link): Promise<void> {
   const child = new Supervised({ role: "worker", start: () => ({}), program });
   const told = await child.start();
@@ -73,7 +73,7 @@ async function supervisor(_start: unknown, link: Link): Promise<void> {
   await child.stop(10_000);
 }
 
-/** Preprocesses for longer than a warning allows. */
+/** Preprocesses longer than the limit of the slow-step warning. */
 async function slow(_start: unknown, link: Link): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<string>();
   const lag = new EventLoopLag({ warn: resolve });

@@ -1,11 +1,10 @@
-/** A connection that sends bytes as a test writes them, right or wrong. */
+/** Sends raw bytes, valid or invalid, over a connection. */
 import { connect } from "node:net";
 
 /**
- * Sends `bytes` to a server on loopback.
- *
- * @param options.end closes the sending side behind them
- * @returns all that came back until the server closed the connection
+ * Sends `bytes` to a loopback server.
+ * @param options.end closes the sending side afterwards
+ * @returns everything received until the server closes the connection
  */
 export async function sendRaw(url: URL, bytes: string, options: { readonly end?: boolean } = {}): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();

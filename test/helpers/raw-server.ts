@@ -1,17 +1,17 @@
-/** A server on loopback that answers with whatever bytes a test gives it, right or wrong. */
+/** A loopback server that answers with raw bytes, valid or invalid. */
 import { createServer, type Socket } from "node:net";
 
 export interface RawServer extends AsyncDisposable {
   readonly port: number;
-  /** The heads of the requests so far. */
+  /** Heads of the received requests. */
   readonly requests: readonly string[];
-  /** How many connections were opened so far. */
+  /** Number of opened connections. */
   readonly connections: number;
-  /** Resolves once a connection has been closed, by whichever side. */
+  /** Resolves once either side has closed a connection. */
   closed(): Promise<void>;
 }
 
-/** Listens on `host` at a free port; `answer` is called for each request, which may have no body. */
+/** Listens on `host` at a free port. Calls `answer` for each request; requests have no body. */
 export async function rawServer(
   answer: (socket: Socket, request: string) => void,
   host = "127.0.0.1",

@@ -1,4 +1,4 @@
-/** Runs the commands of a page as a reader would, in a folder with the command `sconce` on the PATH. */
+/** Runs the shell commands of a documentation page in a folder, with `sconce` on the PATH. */
 import { expect } from "bun:test";
 import { chmod, mkdir, readFile, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -15,14 +15,14 @@ import { tempDir } from "./temp-dir.ts";
 
 const root = join(import.meta.dir, "../..");
 
-/** Registry of the pages. Commands use a registry of the test in its place. */
+/** Registry host in the pages; commands get the host of a test registry instead. */
 const shownRegistry = "registry.example.com";
 
 const { scripts } = z
   .object({ scripts: z.record(z.string(), z.string()) })
   .parse(await Bun.file(join(root, "package.json")).json());
 
-/** Variables that make AOTInductor compile faster. Compiled code runs only a few times here. */
+/** Environment variables for faster AOTInductor compilation: compiled code runs only a few times here. */
 const fastCompilation = {
   AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
   AOT_INDUCTOR_ENABLE_LINE_TABLES: "0",
@@ -30,7 +30,7 @@ const fastCompilation = {
   TORCHINDUCTOR_CACHE_DIR: join(root, ".sconce/inductor"),
 };
 
-/** Stops the server at the end of the scope. */
+/** The end of the scope stops the server. */
 export interface Reader extends AsyncDisposable {
   /** `text` with the address of the running server in place of localhost:3000. */
   addressed(text: string): string;
@@ -41,11 +41,11 @@ export interface Reader extends AsyncDisposable {
 }
 
 export interface ReaderOptions {
-  /** Folder in which commands run. */
+  /** Working folder of the commands. */
   readonly folder: string;
   /**
-   * Puts the Python of the set-up on the PATH as `python3`. Pages with `npm` commands must not set it: the set-up would look for
-   * torch again.
+   * Puts the set-up's Python on the PATH as `python3`. Pages with `npm` commands must not set this option: the set-up
+   * would look for torch again.
    */
   readonly python: boolean;
 }
@@ -92,7 +92,7 @@ export async function startReader({ folder, python }: ReaderOptions): Promise<Re
     },
     async serve(command) {
       expect(await stop()).toBe(0);
-      // A free port, not 0: `npm start` prints a request with the port of its options.
+      // Port 0 is impossible: `npm start` prints a sample request with the port from its options.
       server = follow(bash(`exec ${command} >&2`, freePort()));
       address = (await clientOf(server)).url.host;
       return server;
@@ -110,7 +110,7 @@ export interface PageOptions {
   onServer?(server: RunningCli, reader: Reader): Promise<void>;
 }
 
-/** Runs the blocks of a page in order. JSON after a command must match its output. */
+/** Runs the code blocks of a page in order. A JSON block must match the output of the command before it. */
 export async function runPage(path: string, { models = [], onServer }: PageOptions = {}): Promise<void> {
   const blocks = blocksOf(await readFile(join(root, path), "utf8"));
   const uses = (text: string) => blocks.some((block) => isRun(block) && block.content.includes(text));
@@ -143,7 +143,9 @@ function isServer(command: string): boolean {
   return command === "./server" || /\bsconce serve\b|\/start\.ts$/.test(command);
 }
 
-/** A command of a page with the registry of the test, a shorter tuning, and scripts of package.json without npm, which takes 0.3 s. */
+/**
+ * Adapts a command: the test registry, a shorter tuning, and scripts of package.json without npm, which takes 0.3 s.
+ */
 function localised(command: string, registry: string): string {
   return command
     .replaceAll(shownRegistry, registry)
@@ -169,7 +171,7 @@ function pythonCommand(): string {
     .join(" ")} exec ${python.command}`;
 }
 
-/** `given`, abridged where the page abridges it: "abc…" replaces a text that begins with abc, and "…" replaces any value. */
+/** Shortens `given` where the page does: "abc…" stands for a string that begins with abc, and "…" for any value. */
 function abridgedAs(shown: unknown, given: unknown): unknown {
   if (shown === "…") return shown;
   if (typeof shown === "string" && shown.endsWith("…") && typeof given === "string") {
@@ -183,7 +185,7 @@ function abridgedAs(shown: unknown, given: unknown): unknown {
   return given;
 }
 
-/** `value` without the parts that differ between runs: ids, times, tags, and the last digits of fractions. */
+/** `value` without parts that differ between runs: ids, times, tags, and the last digits of fractions. */
 function shapeOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(shapeOf);
   if (typeof value === "object" && value !== null) {

@@ -1,4 +1,4 @@
-/** The pages for readers: their blocks, commands and links. */
+/** Reads the documentation pages: code blocks, commands and links. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
@@ -40,9 +40,9 @@ export function anchorsOf(markdown: string): Set<string> {
 }
 
 export interface Block {
-  /** `sh`, `json`, `ts`, … */
+  /** Language of the block: `sh`, `json`, `ts`, … */
   readonly language: string;
-  /** The path after the language: the text names the file by it. */
+  /** File path after the language, if the block shows a file. */
   readonly path: string | undefined;
   readonly content: string;
 }
@@ -57,7 +57,7 @@ export function blocksOf(markdown: string): Block[] {
   );
 }
 
-/** The commands of a shell block: its lines, joined after a backslash. */
+/** Commands of a shell block. Lines that end with a backslash are joined with the next line. */
 export function commandsOf(block: Block): string[] {
   return block.content
     .replaceAll("\\\n", " ")
@@ -65,7 +65,7 @@ export function commandsOf(block: Block): string[] {
     .filter((line) => line.trim() !== "");
 }
 
-/** Blocks that a reader runs. `bash` blocks need what tests do not have, such as Docker. */
+/** Whether a reader runs the block. `bash` blocks need tools that tests lack, such as Docker. */
 export function isRun({ language, content }: Block): boolean {
   return language === "sh" && content.trim() !== "npm test";
 }

@@ -1,10 +1,10 @@
-/** A receiver of webhooks on loopback, which verifies every message as the library of Standard Webhooks does. */
+/** A loopback receiver of webhooks. It verifies every message with the library of Standard Webhooks. */
 import { Webhook } from "standardwebhooks";
 
 export const secret = `whsec_${Buffer.from("a secret of thirty-two bytes, ok").toString("base64")}`;
 
 export interface Received {
-  /** Id of the message, the same for every try. */
+  /** Message id; retries have the same id. */
   readonly id: string;
   readonly path: string;
   readonly type: string;
@@ -14,16 +14,16 @@ export interface Received {
 
 export interface Receiver extends AsyncDisposable {
   readonly received: readonly Received[];
-  /** Requests without an answer yet. */
+  /** Number of requests without an answer. */
   readonly open: number;
   url(path?: string): string;
-  /** Resolves with all messages once there are so many. */
+  /** Resolves with all messages once `count` messages have arrived. */
   until(count: number): Promise<readonly Received[]>;
 }
 
 type Answer = (message: Received, index: number) => Response | Promise<Response>;
 
-/** @param answer what each message is answered; 200 by default */
+/** @param answer makes the response to each message; status 200 by default */
 export function receiver(answer: Answer = () => new Response(), port = 0): Receiver {
   const received: Received[] = [];
   const waiting = new Set<() => void>();

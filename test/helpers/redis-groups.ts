@@ -1,4 +1,4 @@
-/** Groups of redis-servers on loopback ports: a master and a replica with a Sentinel, and a Cluster. */
+/** Groups of Redis servers on loopback: a master and a replica with a Sentinel, and a Cluster. */
 import { Redis } from "ioredis";
 import { freePort } from "./free-port.ts";
 import { saying, spawnRedis, startRedis, type TestRedis } from "./redis.ts";
@@ -31,8 +31,8 @@ export async function startSentinel(): Promise<TestSentinel> {
   });
   await saying(child.stdout, /\+slave/);
   const sentinel = new Redis({ port, protocol: 2 });
-  // "ping-period" stays: a replica whose INFO is older than five of them is not made master, and while the master is
-  // down INFO is asked for once a second alone.
+  // "ping-period" stays at its default. Sentinel promotes only a replica whose INFO is younger than five periods. While
+  // the master is down, Sentinel reads INFO only once a second.
   await sentinel.call("sentinel", "debug", "info-period", 100);
   sentinel.disconnect();
   const owned = stack.move();
@@ -43,7 +43,10 @@ export async function startSentinel(): Promise<TestSentinel> {
   };
 }
 
-/** A master alone and its Sentinel, both behind TLS alone, with certificates of `makeCertificates`; the Sentinel has a password. */
+/**
+ * A master without a replica and its Sentinel. Both accept only TLS with certificates of `makeCertificates`; the
+ * Sentinel has a password.
+ */
 export async function startGuardedSentinel(
   certificates: TempDir,
   password: string,

@@ -1,4 +1,4 @@
-/** The connections that a queue has, once they are there. */
+/** Redis connections of a queue. */
 import { parseRedisAddress } from "../../src/server/queue/redis-address.ts";
 import { RedisLink } from "../../src/server/queue/redis-link.ts";
 
@@ -7,7 +7,7 @@ export interface RedisLinks extends Disposable {
   readonly largeLink: RedisLink;
 }
 
-/** @param url as `--queue` has it */
+/** Resolves once the connections are open. @param url the value of `--queue` */
 export async function redisLinks(url: string): Promise<RedisLinks> {
   const ready = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
   const options = { address: parseRedisAddress(url), onFault: () => {} };

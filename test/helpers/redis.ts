@@ -1,4 +1,7 @@
-/** A redis-server on a Unix socket with a temporary folder: Debian's, or `SCONCE_TEST_REDIS`, e.g. a valkey-server. */
+/**
+ * A Redis server on a Unix socket with a temporary folder: Debian's redis-server, or `SCONCE_TEST_REDIS`, e.g. a
+ * valkey-server.
+ */
 import { Redis } from "ioredis";
 import { debianTool } from "./debian-tools.ts";
 import { tempDir } from "./temp-dir.ts";
@@ -6,10 +9,10 @@ import { tempDir } from "./temp-dir.ts";
 const given = process.env.SCONCE_TEST_REDIS;
 const tool = given === undefined ? debianTool("redis-server") : { command: given, env: {} };
 
-/** Whether the server is installed. Skipped tests name it. */
+/** Whether the server is installed. Names of skipped tests mention it. */
 export const hasRedis = tool !== undefined;
 
-/** Whether the server supports TLS. It ends at once in both cases: TLS or a certificate is missing. */
+/** Whether the server supports TLS. The started server always exits at once: it lacks TLS or a certificate. */
 export function hasRedisTls(): boolean {
   if (tool === undefined) return false;
   const { stdout } = Bun.spawnSync([tool.command, "--port", "0", "--tls-port", "1"], { env: tool.env });
@@ -17,19 +20,19 @@ export function hasRedisTls(): boolean {
 }
 
 export interface TestRedis extends AsyncDisposable {
-  /** For `--queue`. */
+  /** Value for `--queue`. */
   readonly url: string;
-  /** A client that looks into it; it waits while the server is away. */
+  /** A Redis client for tests. Its commands wait while the server is down. */
   readonly client: Redis;
-  /** Stops answering, without closing a connection. */
+  /** Stops answering, but keeps connections open. */
   pause(): void;
   resume(): void;
-  /** Ends it; what it keeps on disk is there at the next start. */
+  /** Stops the server. Its data on disk survives until the next start. */
   stop(signal?: NodeJS.Signals): Promise<void>;
   start(): Promise<void>;
 }
 
-/** @param args beside the socket, e.g. `--appendonly yes` */
+/** @param args more arguments, e.g. `--appendonly yes` */
 export async function startRedis(...args: readonly string[]): Promise<TestRedis> {
   const dir = await tempDir();
   const path = dir.join("redis.sock");
@@ -41,7 +44,7 @@ export async function startRedis(...args: readonly string[]): Promise<TestRedis>
   };
   let child = await launch();
   const client = new Redis({ path, protocol: 2, retryStrategy: () => 50, maxRetriesPerRequest: null });
-  // Each command rejects with the error, too.
+  // Failed commands reject with the same error.
   client.on("error", () => {});
   const stop = async (signal: NodeJS.Signals = "SIGTERM") => {
     child.kill("SIGCONT");
@@ -75,7 +78,7 @@ export function spawnRedis(args: readonly string[]): Bun.Subprocess<"ignore", "p
   });
 }
 
-/** Resolves when the output has said so; reads on after that, or the server would wait for a reader at some time. */
+/** Resolves once the output matches. Keeps reading afterwards, or the pipe would fill and block the server. */
 export async function saying(output: ReadableStream<Uint8Array>, expected: RegExp): Promise<void> {
   const said = Promise.withResolvers<void>();
   void (async () => {

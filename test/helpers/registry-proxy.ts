@@ -1,4 +1,4 @@
-/** A server in front of a registry that does to its requests and answers what networks and liars do. */
+/** A proxy in front of a registry. It injects network faults and wrong answers. */
 import {
   type ClientRequest,
   createServer,
@@ -10,28 +10,28 @@ import {
 
 export interface SeenRequest {
   readonly method: string;
-  /** With its query. */
+  /** Path with query. */
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
 }
 
-/** Fault of one request; undefined passes the request on. */
+/** A fault for one request; undefined forwards the request. */
 export type Trick =
-  /** Answered here. */
+  /** The proxy answers instead of the registry. */
   | { readonly status: number; readonly headers?: Readonly<Record<string, string>>; readonly body?: string }
-  /** The connection ends after so many bytes of the answer's body, once the client has taken them. */
+  /** Closes the connection after this many body bytes of the answer, once the client has read them. */
   | { readonly cutAnswerAfter: number; taken(): Promise<void> }
-  /** The connection ends when so many bytes of the request's body have reached the registry. */
+  /** Closes the connection after the registry has received this many body bytes. */
   | { readonly cutRequestAfter: number }
-  /** The connection ends before the registry has heard of it. */
+  /** Closes the connection before the registry receives the request. */
   | { readonly dropRequest: true }
-  /** The registry does it, but its answer is lost. */
+  /** The registry handles the request, but its answer is lost. */
   | { readonly dropAnswer: true }
-  /** The answer's body is another one of the same length. */
+  /** Replaces the body of the answer by another body of the same length. */
   | { readonly change: (body: Buffer) => Buffer }
-  /** Passed on without this header. */
+  /** Forwards the request without this header. */
   | { readonly withoutHeader: string }
-  /** The answer stops for good after so many bytes, until `release`. */
+  /** Stops the answer after this many body bytes, until `release`. */
   | { readonly holdAnswerAfter: number; held(): void };
 
 export interface RegistryProxy extends AsyncDisposable {
@@ -41,7 +41,7 @@ export interface RegistryProxy extends AsyncDisposable {
   of(method: string, path: RegExp): readonly SeenRequest[];
 }
 
-/** @param trick called for every request, in their order */
+/** @param trick chooses the fault of each request, in order */
 export async function registryProxy(
   upstreamPort: number,
   trick: (request: SeenRequest) => Trick | undefined = () => undefined,
@@ -114,7 +114,7 @@ async function cutRequest(incoming: IncomingMessage, upstream: ClientRequest, by
     await new Promise<void>((resolve) => upstream.write(part, () => resolve()));
     if (left === 0) break;
   }
-  // The registry has read all of it when it answers.
+  // The registry answers only after reading the whole request.
   upstream.socket?.end();
 }
 
@@ -125,7 +125,7 @@ async function changed(answer: IncomingMessage, outgoing: ServerResponse, change
   outgoing.end(change(Buffer.concat(chunks)));
 }
 
-/** Sends the head and the given number of body bytes, and waits until the socket has sent them. */
+/** Sends the head and the given number of body bytes. Resolves once the socket has sent them. */
 async function begin(answer: IncomingMessage, outgoing: ServerResponse, bytes: number): Promise<void> {
   const chunks: Buffer[] = [];
   for await (const chunk of answer) chunks.push(chunk);

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { debianTool } from "./debian-tools.ts";
 import { tempDir } from "./temp-dir.ts";
 
-/** Whether the registry is installed. Skipped tests name it. */
+/** Whether the registry is installed. Names of skipped tests mention it. */
 export const hasRegistry = debianTool("docker-registry") !== undefined;
 export const hasSkopeo = debianTool("skopeo") !== undefined;
 
@@ -11,14 +11,14 @@ export interface TestRegistry extends AsyncDisposable {
   /** `127.0.0.1:PORT` */
   readonly host: string;
   readonly port: number;
-  /** The content of a file below its folder. */
+  /** Path of the file with the blob's bytes, relative to the registry's folder. */
   blobPath(digest: string): string;
 }
 
 export interface TestRegistryOptions {
-  /** Names and passwords; undefined allows every request. */
+  /** Passwords by user name; undefined allows every request. */
   readonly users?: Readonly<Record<string, string>>;
-  /** Speaks TLS alone. */
+  /** Accepts only TLS. */
   readonly tls?: { readonly key: string; readonly cert: string };
 }
 
@@ -48,7 +48,7 @@ export async function startRegistry(options: TestRegistryOptions = {}): Promise<
     },
     ...(users && { auth: { htpasswd: { realm: "tests", path: dir.join("htpasswd") } } }),
   };
-  // JSON is YAML.
+  // The registry reads YAML; JSON is valid YAML.
   await Bun.write(dir.join("config.yml"), JSON.stringify(config));
   const child = Bun.spawn([tool.command, "serve", dir.join("config.yml")], {
     env: { ...process.env, ...tool.env, OTEL_TRACES_EXPORTER: "none" },
@@ -72,7 +72,10 @@ export async function startRegistry(options: TestRegistryOptions = {}): Promise<
   };
 }
 
-/** From the line in which the registry says where it listens; what follows is read, too, or the pipe would fill. */
+/**
+ * Reads the port from the log line that announces it. Keeps reading afterwards, or the pipe would fill and block the
+ * server.
+ */
 async function listeningPort(output: ReadableStream<Uint8Array>): Promise<number> {
   const reader = output.getReader();
   const decoder = new TextDecoder();
@@ -89,7 +92,7 @@ async function listeningPort(output: ReadableStream<Uint8Array>): Promise<number
   }
 }
 
-/** Runs skopeo to its end. */
+/** Runs skopeo until it ends. */
 export async function skopeo(...args: readonly string[]): Promise<string> {
   const tool = debianTool("skopeo");
   if (tool === undefined) throw new Error("skopeo is not here; npm test fetches it");

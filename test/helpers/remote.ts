@@ -1,4 +1,7 @@
-/** Both sides of the engine's wire for tests: a front that can be asked what became of its items, and engines that do what tests say. */
+/**
+ * Test doubles for both sides of the engine's socket: a front that records reports about its items, and engines that a
+ * test controls.
+ */
 import type { UnixSocketListener } from "bun";
 import { float32, type Tensor, tensor } from "../../src/author/tensor.ts";
 import { aligned } from "../../src/author/tensor-memory.ts";
@@ -13,10 +16,10 @@ import { RowsFrames } from "../../src/engine/remote/rows-frame.ts";
 import type { Runner } from "../../src/engine/runner.ts";
 
 export const info = { devices: ["cpu"], torch: "2.0.0", pid: process.pid, threads: 1, packedLayers: 0, forwardMs: [] };
-/** Tensors of models whose items are a single number. */
+/** Tensors of a model whose items are single numbers. */
 export const one = { inputs: { x: float32() }, outputs: { y: float32() } };
 
-/** A front and its reports about items, by index. */
+/** A front. It records the reports about its items by index. */
 export class Front {
   readonly engine: RemoteEngine<Item>;
   readonly dispatched: number[] = [];
@@ -73,7 +76,7 @@ export class Front {
   }
 }
 
-/** Gives twice each number; with `hold` its batches end when told to. */
+/** Doubles numbers. With `hold`, a batch ends only when the test calls `end`. */
 export class DoublingRunner implements Runner {
   readonly batches: number[][] = [];
   readonly #ends: (() => void)[] = [];
@@ -108,9 +111,9 @@ export class DoublingRunner implements Runner {
   }
 }
 
-/** An engine process as one front sees it, in the hands of a test. Items are a single number. */
+/** An engine process controlled by a test. Items are single numbers. */
 export class ScriptedEngine implements Disposable {
-  /** Received frames since its start. */
+  /** Frames received since its start. */
   readonly submitted: { readonly value: number; readonly number: number; readonly isAlone: boolean }[] = [];
   cancels = 0;
   readonly #blocks = new FrameBlocks();
@@ -152,7 +155,7 @@ export class ScriptedEngine implements Disposable {
     while (this.cancels === 0) await this.#next();
   }
 
-  /** Tells that these items are in a batch; `isAlone`: with no other beside it. */
+  /** Reports the dispatch of a batch with these items. @param options.isAlone whether the batch has one item */
   dispatch(values: readonly number[], { isAlone = false } = {}): void {
     const block = this.#blocks.withRoomFor(aligned(12 + 4 * values.length));
     const from = block.end;
@@ -162,7 +165,7 @@ export class ScriptedEngine implements Disposable {
     this.#outbox?.flush();
   }
 
-  /** Gives twice each number. */
+  /** Reports results: twice each number. */
   finish(values: readonly number[]): void {
     const outbox = this.#outbox;
     if (outbox === undefined) return;
@@ -178,7 +181,7 @@ export class ScriptedEngine implements Disposable {
     outbox.flush();
   }
 
-  /** Ends as a process does. */
+  /** Closes the connection, as the end of a process does. */
   [Symbol.dispose](): void {
     this.#listener.stop(true);
   }

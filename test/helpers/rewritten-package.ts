@@ -1,7 +1,7 @@
 /** AOTInductor packages with false metadata. */
 import { crc32 } from "node:zlib";
 
-/** The package with other values in its metadata, from which others are dropped to make room for them. */
+/** Replaces metadata values, and drops other values so that the length stays the same. */
 export function withMetadata(zip: Buffer, change: Readonly<Record<string, string>>): Buffer {
   return rewritten(zip, (name, content) => {
     if (!name.endsWith("_metadata.json")) return content;
@@ -10,12 +10,12 @@ export function withMetadata(zip: Buffer, change: Readonly<Record<string, string
   });
 }
 
-/** The package with another text of the same length in its compiled code. */
+/** Replaces a text in the compiled code by a text of the same length. */
 export function withCode(zip: Buffer, from: string, to: string): Buffer {
   return withText(zip, ".so", from, to);
 }
 
-/** The package with another text of the same length in the source that it carries. */
+/** Replaces a text in the contained source by a text of the same length. */
 export function withSource(zip: Buffer, from: string, to: string): Buffer {
   return withText(zip, ".wrapper.cpp", from, to);
 }
@@ -26,7 +26,7 @@ function withText(zip: Buffer, ending: string, from: string, to: string): Buffer
   );
 }
 
-/** A zip file of stored entries with other content of the same length and correct checksums. */
+/** Changes the content of an uncompressed zip file. The length stays the same; checksums are corrected. */
 function rewritten(zip: Buffer, change: (name: string, content: Buffer) => Buffer): Buffer {
   const result = Buffer.from(zip);
   const end = result.lastIndexOf("PK\x05\x06", result.length, "latin1");

@@ -1,4 +1,4 @@
-/** Whether processes are there, asked of the system. */
+/** Information about processes from the operating system. */
 import { readFile } from "node:fs/promises";
 
 export function isRunning(pid: number): boolean {
@@ -9,24 +9,24 @@ export function isRunning(pid: number): boolean {
   }
 }
 
-/** Awaits a condition that nothing tells of. */
+/** Polls a condition that has no event. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await condition())) await Bun.sleep(10);
 }
 
-/** Ids of the children of a process, by default this one. */
+/** Process ids of the children of a process; of this process by default. */
 export async function children(pid = process.pid): Promise<number[]> {
   const text = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8");
   return text.split(" ").filter(Boolean).map(Number);
 }
 
-/** Ids of a process and of all that it started and those started. */
+/** Process ids of a process and all its descendants. */
 export async function descendants(pid: number): Promise<number[]> {
   const below = await Promise.all((await children(pid)).map(descendants));
   return [pid, ...below.flat()];
 }
 
-/** Process ids of the children of a server with a role. */
+/** Process ids of the server's child processes with this role. */
 export async function inRole(server: number, role: "engine" | "front"): Promise<number[]> {
   const found: number[] = [];
   for (const pid of await children(server)) {
@@ -35,7 +35,7 @@ export async function inRole(server: number, role: "engine" | "front"): Promise<
   return found;
 }
 
-/** Whether a process has libtorch in its memory. */
+/** Whether a process has loaded libtorch. */
 export async function hasLibtorch(pid: number): Promise<boolean> {
   return (await readFile(`/proc/${pid}/maps`, "utf8")).includes("libtorch");
 }

@@ -18,16 +18,16 @@ const { SCONCE_DEVICE: device } = machineEnv;
 const folder = fileURLToPath(new URL("../models", import.meta.url));
 const examples = fileURLToPath(new URL("../../examples", import.meta.url));
 
-/** A folder of `test/models`. */
+/** Path of a folder of `test/models`. */
 export function modelFolder(name: string): string {
   return join(folder, name);
 }
 
 /** A model store; the end of the scope removes it. */
 export interface TestStore extends AsyncDisposable {
-  /** For `SCONCE_HOME`. */
+  /** Value for `SCONCE_HOME`. */
   readonly home: string;
-  /** Starts a server for a model of the store, on a free port of loopback. */
+  /** Starts a server for a model of the store on a free loopback port. */
   serve(reference: string, config?: Partial<ServeConfig>): Promise<TestServer>;
 }
 
@@ -38,7 +38,8 @@ export interface TestServer extends AsyncDisposable {
 }
 
 /**
- * A new store with these models of `test/models`, or model folders elsewhere, built into it. Models of this checkout are built once in a run of `npm test`: each file gets copies.
+ * A new store with these models built into it: names in `test/models`, or paths of model folders. One run of `npm test`
+ * builds each model of this checkout once, and copies it for each file.
  */
 export async function storeWith(...models: readonly string[]): Promise<TestStore> {
   const dir = await tempDir();
@@ -72,7 +73,7 @@ export async function storeWith(...models: readonly string[]): Promise<TestStore
 
 async function build(home: string, path: string): Promise<void> {
   configureLog({ level: "error", format: "text" });
-  // Some tell how large their batch was.
+  // Outputs of some models contain the batch size, so trial runs differ.
   await commandHere(buildCommand, ["--allow-random", path], { home });
 }
 

@@ -1,10 +1,10 @@
-/** Content that several test files need and none changes: in one run of `npm test` the first file makes it. */
+/** Content shared by several test files, which must not change it. In one run of `npm test` the first file makes it. */
 import { existsSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { made } from "../../examples/minilm/prepared.ts";
 
-/** @returns the folder that `make` filled, now or before; undefined where a file is tested without `npm test` */
+/** @returns the folder, filled by the first caller; undefined if a file runs without `npm test` */
 export async function shared(name: string, make: (folder: string) => Promise<void>): Promise<string | undefined> {
   const all = process.env.SCONCE_TEST_SHARED;
   if (all === undefined) return undefined;
@@ -12,7 +12,7 @@ export async function shared(name: string, make: (folder: string) => Promise<voi
   await mkdir(dirname(folder), { recursive: true });
   for (;;) {
     if (existsSync(folder)) return folder;
-    // A lock, because several files begin at the same time.
+    // Test files run in parallel; creating the folder is the lock.
     const isOurs = await mkdir(`${folder}.making`).then(
       () => true,
       () => false,

@@ -1,4 +1,4 @@
-/** A clock and a device that tests hold in their hands: time passes only when they say so. */
+/** A simulated clock and device: time passes only when a test advances it. */
 import type { Clock } from "../../src/base/clock.ts";
 import type { BatchCause } from "../../src/base/labels.ts";
 import { QueueDelay } from "../../src/engine/batch-policy.ts";
@@ -11,7 +11,7 @@ export class SimulatedClock implements Clock {
   #timers: { atMs: number; callback: () => void }[] = [];
   readonly #turnMs: number;
 
-  /** @param turnMs time between two looks of the loop at its timers; 0 for an idle loop */
+  /** @param turnMs interval at which the event loop checks its timers; 0 for an idle loop */
   constructor(turnMs = 0) {
     this.#turnMs = turnMs;
   }
@@ -48,14 +48,14 @@ export class SimulatedClock implements Clock {
     this.#now = Math.max(this.#now, atMs);
   }
 
-  /** Lets time pass until nothing is left to happen. */
+  /** Advances time until no event is left. */
   async drain(): Promise<void> {
     await settle();
     while (this.nextAtMs < Infinity) await this.advanceTo(this.nextAtMs);
   }
 }
 
-/** Runs promise callbacks: the end of a batch takes several steps. */
+/** Runs promise callbacks: a batch ends in several steps. */
 async function settle(): Promise<void> {
   for (let i = 0; i < 8; i++) await Promise.resolve();
 }
@@ -80,7 +80,7 @@ export class SimulatedRunner {
   readonly batches: Batch[] = [];
   readonly #clock: SimulatedClock;
   readonly #durationMs: (size: number, items: readonly Item[]) => number;
-  /** Most items with a key that its memory holds. */
+  /** Most items of one shape that fit in memory. */
   readonly #fits: (key: string) => number;
   #busyUntilMs = 0;
 
@@ -110,11 +110,11 @@ export class SimulatedRunner {
   }
 }
 
-/** A batcher on simulated devices, and a record of everything that it told its listener. */
+/** A batcher on simulated devices, with a record of its reports to its listener. */
 export class Simulation implements BatchListener<Item, readonly number[]> {
   readonly clock: SimulatedClock;
   readonly runners: readonly SimulatedRunner[];
-  /** Runs only with `express`. */
+  /** Used only with `express`. */
   readonly express: SimulatedRunner;
   readonly batcher: Batcher<Item, readonly number[]>;
   readonly target: LatencyTarget | undefined;
@@ -123,9 +123,9 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
   /** Number of reported items at each dispatch of a batch. */
   readonly reportedBefore: number[] = [];
   readonly lost: number[] = [];
-  /** Why each batch was sent when it was. */
+  /** Cause of each dispatch. */
   readonly causes: BatchCause[] = [];
-  /** Each reduced limit of the batch size. */
+  /** Batch size limits after each reduction. */
   readonly shrinks: number[] = [];
   readonly finishedAtMs = new Map<number, number>();
   #nextId = 0;
@@ -134,7 +134,7 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
     readonly maxBatchSize: number;
     readonly runners?: number;
     readonly express?: boolean;
-    /** As `fits`, beside other batches. */
+    /** As `fits`, while other batches run. */
     readonly fitsBeside?: number;
     readonly maxQueueDelayMs?: number;
     readonly latencyTargetMs?: number | undefined;
@@ -168,7 +168,7 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
     return runners.flatMap((runner) => runner.batches).sort((a, b) => a.startedAtMs - b.startedAtMs);
   }
 
-  /** Lets items become ready now. */
+  /** Adds ready items at the current time. */
   add(
     lane: object,
     count: number,

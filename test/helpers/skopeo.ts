@@ -1,4 +1,4 @@
-/** skopeo, an independent reader and copier of images: it checks every digest that it comes by. */
+/** skopeo, an independent image copier that verifies every digest. */
 import { debianTool } from "./debian-tools.ts";
 
 const tool = debianTool("skopeo");
@@ -6,10 +6,10 @@ const tool = debianTool("skopeo");
 /** Reason for a skipped test, if skopeo is unavailable. */
 export const skopeoObstacle = tool === undefined ? "it needs skopeo" : undefined;
 
-/** Runs it to its end; what it prints. */
+/** Runs skopeo until it ends. @returns standard output */
 export async function skopeo(...args: readonly string[]): Promise<string> {
   if (tool === undefined) throw new Error(skopeoObstacle);
-  // These tests do not check signatures.
+  // Signatures are not tested.
   const child = Bun.spawn([tool.command, "--insecure-policy", ...args], {
     env: { ...process.env, ...tool.env },
     stdin: "ignore",

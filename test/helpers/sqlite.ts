@@ -1,4 +1,4 @@
-/** Databases of predictions in a folder of a test. */
+/** Opens prediction databases in a test folder. */
 import { join } from "node:path";
 import { type SqliteOptions, SqliteStore } from "../../src/server/predictions/sqlite/sqlite-store.ts";
 import type { UnfinishedRequest } from "../../src/server/predictions/store.ts";
@@ -8,7 +8,7 @@ export function open(folder: { readonly path: string }, options: Partial<SqliteO
   return SqliteStore.open({ path: join(folder.path, "predictions.db"), retention: keepAll, ...options });
 }
 
-/** The requests that a process before this one left, by default of all owners. */
+/** Unfinished requests that an earlier process left in the database, by default of all owners. */
 export function leftOf(store: SqliteStore, isOwn = (_owner: string) => true): Promise<UnfinishedRequest[]> {
   return Array.fromAsync(store.takeOver(isOwn));
 }

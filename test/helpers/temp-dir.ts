@@ -1,4 +1,4 @@
-/** A folder that lives as long as the scope that made it. */
+/** A temporary folder with the lifetime of a scope. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,11 +6,13 @@ import { join } from "node:path";
 export interface TempDir extends AsyncDisposable {
   /** Absolute path of the folder. */
   readonly path: string;
-  /** The absolute path of something inside it. */
+  /** Joins a path inside the folder. */
   join(...parts: string[]): string;
 }
 
-/** A new empty folder: `await using dir = await tempDir()` removes it, with all it holds, when the scope ends. */
+/**
+ * A new empty folder. `await using dir = await tempDir()` removes the folder and its content at the end of the scope.
+ */
 export async function tempDir(): Promise<TempDir> {
   const path = await mkdtemp(join(tmpdir(), "sconce-test-"));
   return {

@@ -1,4 +1,7 @@
-/** A child process that terminates Workers while each calls an addon that refuses what it is given: the addon's path, and its function. */
+/**
+ * A child process that terminates Workers while each calls an addon function with invalid arguments. Arguments: the
+ * addon's path, and the function's name.
+ */
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 
 if (isMainThread) {

@@ -1,4 +1,4 @@
-/** Pushes and pulls within this process, which try again at once, for tests that look at single requests. */
+/** Pushes and pulls within this process, with short retry delays. */
 import { type PullResult, pull } from "../../src/package/registry/pull.ts";
 import { type PushResult, push, siblingsOf } from "../../src/package/registry/push.ts";
 import { Registry } from "../../src/package/registry/registry.ts";
@@ -11,9 +11,9 @@ export interface TransferOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
   readonly chunkBytes?: number;
-  /** How long the registry may send nothing. */
+  /** Longest silence of the registry. */
   readonly silenceMs?: number;
-  /** Speaks http without TLS; default: yes. */
+  /** Uses http without TLS; true by default. */
   readonly isPlain?: boolean;
   readonly onProgress?: (progress: ReceiveProgress) => void;
 }
@@ -49,7 +49,7 @@ export async function pushTo(
   });
 }
 
-/** A model whose weights are so many bytes that look like noise; the same name gives the same bytes. */
+/** Stores a model with `weightBytes` bytes of incompressible weights. The same name gives the same bytes. */
 export function putModel(store: ModelStore, name: string, weightBytes = 1000): Promise<PutResult> {
   const weights = new Uint8Array(weightBytes);
   let state = Bun.hash.crc32(name) | 1;
@@ -63,6 +63,6 @@ export function putModel(store: ModelStore, name: string, weightBytes = 1000): P
 
 function common(options: TransferOptions) {
   const { env = {}, signal = new AbortController().signal, isPlain = true, silenceMs = 60_000 } = options;
-  // Hides the credentials of the machine.
+  // An empty home folder hides the machine's registry credentials.
   return { isPlain, env: { HOME: "/nonexistent", ...env }, signal, retryDelayMs: 1, silenceMs };
 }

@@ -1,4 +1,4 @@
-/** Somebody who uses the page of a model in a browser: opens it, writes, drops files, reads what it says. */
+/** Operates the page of a model in a browser: opens it, types, drops files and reads texts. */
 import axe from "axe-core";
 import { type Browser, openBrowser } from "./browser.ts";
 
@@ -21,7 +21,7 @@ export class Visitor implements AsyncDisposable {
     return new Visitor(await openBrowser());
   }
 
-  /** Opens the page of a server, on a screen of the usual size, and waits until it is there. */
+  /** Opens a server's page on a screen of the usual size. Resolves once the page is complete. */
   async open(url: URL | string): Promise<void> {
     await this.goTo(url);
     await this.until(`document.querySelector('button[type="submit"]') !== null`);
@@ -41,7 +41,7 @@ export class Visitor implements AsyncDisposable {
     return this.until(`document.body.innerText.includes(${JSON.stringify(text)})`);
   }
 
-  /** Resolves once the run has come to this. */
+  /** Resolves once the run has this status. */
   comesTo(status: "Done" | "Done in part" | "Failed" | "Canceled" | "Refused"): Promise<void> {
     return this.until(`document.querySelector(".status span").textContent === "${status}"`);
   }
@@ -51,14 +51,14 @@ export class Visitor implements AsyncDisposable {
     return this.browser.evaluate(`document.querySelector(${JSON.stringify(selector)})?.textContent ?? "nothing"`);
   }
 
-  /** @param name that the button shows */
+  /** @param name label of the button */
   async click(name: string): Promise<void> {
     const button = `[...document.querySelectorAll("button")].find(({ textContent }) => textContent === ${JSON.stringify(name)})`;
     await this.until(`${button} !== undefined`);
     await this.browser.evaluate(`${button}.click()`);
   }
 
-  /** Adds the field of a JSON pointer, which may be left out, and awaits that it has the focus. */
+  /** Adds the optional field of a JSON pointer, and waits until it has the focus. */
   async add(name: string, pointer: string): Promise<void> {
     await this.click(`+ ${name}`);
     await this.until(`document.activeElement.id === "field${pointer}"`);
@@ -68,7 +68,7 @@ export class Visitor implements AsyncDisposable {
     return this.click("Run");
   }
 
-  /** Writes into the field of a JSON pointer, as fingers do. */
+  /** Types into the field of a JSON pointer. */
   async write(pointer: string, text: string): Promise<void> {
     await this.until(`document.getElementById("field${pointer}") !== null`);
     await this.browser.evaluate(`document.getElementById("field${pointer}").select()`);
@@ -97,7 +97,7 @@ export class Visitor implements AsyncDisposable {
   /** Violations of axe rules for screen readers, keyboards and contrast. */
   async violations(): Promise<string[]> {
     if (!(await this.browser.evaluate<boolean>("'axe' in window"))) {
-      // Without a look at the page's security policy, as from the browser's own tools.
+      // Chrome's developer tools run scripts regardless of the page's security policy.
       await this.browser.view.cdp("Runtime.evaluate", { expression: axe.source });
     }
     return this.browser.evaluate(

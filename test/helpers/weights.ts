@@ -1,29 +1,29 @@
-/** Weights and outputs of PyTorch; made once and kept in `.sconce/fixtures`. */
+/** Weights, and outputs computed by PyTorch, stored in `.sconce/fixtures`. */
 import { join } from "node:path";
 import { z } from "zod";
 import { arrayTypes, type DType, type Tensor, type TensorData, type TensorSpec } from "../../src/author/tensor.ts";
 import { made } from "./made.ts";
 
-/** A weights file, its declared tensors, and `rows` items with the rows that PyTorch computed. */
+/** A weights file, its declared tensors, and `rows` items with the outputs that PyTorch computed. */
 export interface Fixture {
   readonly path: string;
   readonly inputs: Record<string, TensorSpec>;
   readonly outputs: Record<string, TensorSpec>;
   /** items[i][j] is tensor j of item i */
   readonly items: Tensor[][];
-  /** Each output for all items: its shape is [rows, ...]. */
+  /** Each output for all items: the shape is [rows, ...]. */
   readonly expected: Tensor[];
 }
 
 export interface Fixtures {
-  /** How many items each fixture of a combination has. */
+  /** Number of items of each fixture. */
   readonly rows: number;
-  /** The path of a file among the fixtures. */
+  /** Path of a fixture file. */
   path(file: string): string;
   get(name: string): Fixture;
 }
 
-/** Made by the set-up, or by the first test that asks; the compilations take most of a minute. */
+/** The set-up or the first test makes the fixtures; compilation takes most of a minute. */
 export function fixtures(): Promise<Fixtures> {
   making ??= make();
   return making;

@@ -1,4 +1,4 @@
-/** Fields of the page, filled in by hand, by files, by camera and microphone, and with what an author says of them. */
+/** Fields of the page: typing, files, camera and microphone, and the author's descriptions. */
 import { expect, test } from "bun:test";
 import { pageProxy } from "../helpers/page-proxy.ts";
 import { modelFolder } from "../helpers/server.ts";
@@ -7,7 +7,7 @@ import type { Visitor } from "../helpers/visitor.ts";
 
 interface Fields {
   readonly visitor: Visitor;
-  /** Of a server of the model kinds. */
+  /** URL of a server for the model kinds. */
   readonly kinds: URL;
 }
 
@@ -173,7 +173,7 @@ export function fieldTests(given: () => Fields): void {
     await visitor.open(kinds);
     await visitor.add("Sound", "/0/sound");
     await visitor.click("Microphone");
-    // Chromium's microphone beeps once a second.
+    // Chromium's fake microphone beeps once a second.
     await visitor.until(`parseFloat(document.querySelector(".recorder .took")?.textContent) > 1`);
     await visitor.click("Stop");
     await visitor.until(`document.querySelector(".file .wave") !== null`);
@@ -207,7 +207,7 @@ export function fieldTests(given: () => Fields): void {
       await Bun.write(dir.join("request.ts"), text);
       const child = Bun.spawn([command, "request.ts"], { cwd: dir.path, stdout: "pipe", stderr: "pipe" });
       const [said, problem] = await Promise.all([child.stdout.text(), child.stderr.text()]);
-      // Python has read all of it before it looks for the package.
+      // Python parses the whole program before it looks for the package.
       if (language === "Python" && problem.includes("No module named 'requests'")) continue;
       expect([await child.exited, said]).toEqual([0, expect.stringContaining("success")]);
       expect(proxy.posted.at(-1)).toEqual(proxy.posted[0]);

@@ -1,4 +1,4 @@
-/** A model with a field of each kind that a page of its own is needed for; it answers with what it was given. */
+/** A model with a field of each kind that has its own widget on the page. Its outputs are its inputs. */
 import { defineModel, file, float32, Image, image, int64, ndarray, tensor, z } from "sconce";
 
 export default defineModel({
@@ -11,7 +11,7 @@ export default defineModel({
       .default("l")
       .meta({ enumNames: ["Small", "Large"] }),
     secret: z.int().default(3).meta({ hidden: true }),
-    /** A URL that is read before it is answered. */
+    /** A URL that the model fetches before it answers. */
     before: z.url().optional(),
     matrix: ndarray(float32(2, 3)).optional(),
     picture: image().optional(),

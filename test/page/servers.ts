@@ -1,4 +1,4 @@
-/** The page beside servers that come and go, and what stands between it and them. */
+/** The page with servers that restart, and with proxies in between. */
 import { expect, test } from "bun:test";
 import { freePort } from "../helpers/free-port.ts";
 import { type Hold, hold } from "../helpers/hold.ts";
@@ -8,14 +8,14 @@ import type { Visitor } from "../helpers/visitor.ts";
 
 interface Servers {
   readonly visitor: Visitor;
-  /** Has kinds and stage. */
+  /** A store with the models kinds and stage. */
   readonly store: TestStore;
   readonly stage: TestServer;
   readonly kinds: TestServer;
 }
 
 export function serverTests(given: () => Servers): void {
-  /** Begins a run whose demo waits for the URL, and awaits its first logs. */
+  /** Starts a run whose demo waits for the URL. Resolves with the first logs. */
   const runUntil = async (url: string) => {
     const { visitor } = given();
     await visitor.write("/0/say", "hello to the page");
@@ -81,7 +81,7 @@ export function serverTests(given: () => Servers): void {
     await visitor.comesTo("Done");
   });
 
-  /** Starts a server of kinds whose set-up takes until it is released. */
+  /** Starts a server for kinds whose set-up waits for a release. */
   const settingUp = async (held: Hold, port: number) => {
     process.env.SCONCE_TEST_SETUP = held.url("setup");
     const starting = given().store.serve("kinds", { port });

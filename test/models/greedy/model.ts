@@ -1,4 +1,7 @@
-/** Takes whatever may be large: pictures, files, lists of numbers, padded tensors; and gives what may be, late if it is asked to. */
+/**
+ * A model with every kind of large input: pictures, files, lists of numbers, padded tensors; and with large or late
+ * outputs on request.
+ */
 import { defineModel, file, float32, image, int64, pad, tensor, uint8, z } from "sconce";
 
 const side = 8;
@@ -11,13 +14,13 @@ export default defineModel({
     numbers: z.array(z.number()).default([]),
     rows: z.int().default(1),
     columns: z.int().default(1),
-    /** Layers of an empty mask. */
+    /** Number of layers of an empty mask. */
     layers: z.int().default(0),
-    /** How long `postprocess` takes. */
+    /** Duration of `postprocess`. */
     laterMs: z.int().default(0),
-    /** Elements of the output that are no numbers. */
+    /** Number of invalid elements in the output. */
     faults: z.int().default(0),
-    /** Length of a text of the output. */
+    /** Length of a text in the output. */
     length: z.int().default(0),
   }),
   output: z.object({ files: z.int(), values: z.array(z.number()), text: z.string() }),

@@ -1,4 +1,4 @@
-/** 2 x, with more memory than any machine has for a batch of more than two items. */
+/** 2 x. Batches of more than two items need more memory than any machine has. */
 import { defineModel, float32, tensor, z } from "sconce";
 
 export default defineModel({

@@ -1,4 +1,4 @@
-/** 2 x + 1, and everything that can go right, slowly or wrong on the way there, as the input asks for. */
+/** 2 x + 1. The input can ask for delays and faults. */
 import { defineModel, float32, int64, tensor, z } from "sconce";
 
 export default defineModel({
@@ -6,16 +6,16 @@ export default defineModel({
   description: "Doubles a number and adds one.",
   input: z.object({
     x: z.number(),
-    /** Matrix products of the forward pass; less than 0 makes it throw. */
+    /** Number of matrix products in the forward pass; a negative number makes it throw. */
     steps: z.int().default(0),
-    /** What throws, or gives an output that is not the declared one. */
+    /** A hook that throws, or an output that does not match its declaration. */
     fail: z.enum(["preprocess", "postprocess", "output"]).optional(),
-    /** URLs that are read before and after the forward pass: who answers them decides how long that takes. */
+    /** URLs that are fetched before and after the forward pass: their server decides the delay. */
     before: z.url().optional(),
     after: z.url().optional(),
     note: z.object({ text: z.string(), marks: z.array(z.object({ at: z.int() })).optional() }).optional(),
   }),
-  /** `together`: how many items were in the batch. */
+  /** `together`: number of items in the batch. */
   output: z.object({ y: z.number(), together: z.int() }),
   tensors: { inputs: { x: float32(), steps: int64() }, outputs: { y: float32(), together: int64() } },
   weights: "lab.pt",

@@ -1,9 +1,12 @@
-/** The level of a signal over time: a module that keeps a state, is fed piece by piece, and asks for a sampling rate. */
+/**
+ * Loudness of a signal over time: a module with state that receives the signal in pieces. Its sampling rate is an
+ * argument of the session.
+ */
 import { defineModel, float32, int64, pad, tensor, z } from "sconce";
 
 /** Samples of one piece. */
 const piece = 4;
-/** A silent end of a signal is told from what pads it by the signal's length. */
+/** Padding is silence, too, so the length of the signal is an input. */
 const longest = 64;
 
 export default defineModel({
@@ -13,7 +16,7 @@ export default defineModel({
     rate: z.int().min(1).default(8),
     unit: z.enum(["level", "decibel", "nothing"]).default("level"),
   }),
-  /** The level after each piece, and how many samples the module counted. */
+  /** The loudness after each piece, and the number of samples counted by the module. */
   output: z.object({ levels: z.array(z.number()), samples: z.int() }),
   tensors: {
     inputs: { samples: float32(pad("samples", 0)), length: int64(), rate: int64(), unit: int64() },

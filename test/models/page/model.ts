@@ -1,4 +1,4 @@
-/** Reads the digits of a page: one network finds where they are, another reads them, all of a batch at once. */
+/** Reads the digits of a page: one network finds them, and another reads them, in one batch. */
 import { defineModel, float32, image, int64, type Tensor, tensor, z } from "sconce";
 import { canonicalize, side } from "../../../examples/digits/canonicalize.ts";
 
@@ -65,7 +65,7 @@ export default defineModel({
   },
 });
 
-/** With paper around it, by which ink is told from paper. */
+/** Adds a border of paper, so that ink differs from paper. */
 function framed(grey: Uint8Array, width: number, height: number) {
   const border = 2;
   const data = new Uint8Array((width + 2 * border) * (height + 2 * border)).fill(255);

@@ -1,4 +1,4 @@
-/** Several named inputs and outputs whose sizes differ from item to item. */
+/** Several named inputs and outputs whose sizes differ between items. */
 import { defineModel, float32, int64, tensor, uint8, z } from "sconce";
 
 export default defineModel({

@@ -1,17 +1,17 @@
-/** 2 x + 1, with a demo that says, waits and fails as the input asks for. */
+/** 2 x + 1, with a demo that logs, waits and fails as the input asks. */
 import { defineModel, float32, int64, tensor, z } from "sconce";
 
 export default defineModel({
   name: "stage",
   input: z.object({
     x: z.number(),
-    /** Written to `console` by the demo, and in preprocess. */
+    /** Text that the demo and preprocess write to `console`. */
     say: z.string().default("nothing"),
-    /** A URL that the demo reads before it goes on. */
+    /** A URL that the demo fetches before it continues. */
     before: z.url().optional(),
-    /** What throws or is wrong. */
+    /** The fault of the demo. */
     fail: z.enum(["demo", "item", "count", "output", "late"]).optional(),
-    /** Characters that are written to the logs. */
+    /** Number of characters to log. */
     flood: z.int().default(0),
   }),
   output: z.object({ y: z.number() }),
@@ -28,7 +28,7 @@ export default defineModel({
   demo: {
     output: z.object({ half: z.number() }),
     async predict(inputs, { predict, log }) {
-      // Asked for now, awaited only after what follows.
+      // Called now, awaited at the end.
       const early = inputs[0]?.fail === "late" ? predict(inputs) : undefined;
       for (const { x, say, before, fail, flood } of inputs) {
         log("begin", x);
