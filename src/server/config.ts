@@ -21,6 +21,8 @@ import { webhookSecret } from "./webhooks/webhook.ts";
 
 const storeSyncs = ["normal", "full"] as const;
 const roles = ["front", "worker", "both"] as const;
+export const apiNames = ["v2", "openai", "mcp"] as const;
+export type ApiName = (typeof apiNames)[number];
 
 /** Options that every command has. */
 export const commonOptions = {
@@ -63,6 +65,18 @@ export const serveOptions = {
       "Host names that requests may use, separated by commas; *.example allows all names below example. IP addresses and localhost are always allowed",
     described: "only localhost if --host is a loopback address, else all names",
     ...hosts,
+  }),
+  api: option<readonly ApiName[]>({
+    description:
+      "APIs of other servers, beside /predictions: v2 (KServe, Triton), openai, mcp; separated by commas, or none",
+    default: apiNames,
+    described: "all",
+    isAdvanced: true,
+    valueHint: "name,…",
+    parse: z
+      .string()
+      .transform((given) => (given === "none" ? [] : given.split(",")))
+      .pipe(z.array(z.enum(apiNames, `must be none, or some of ${apiNames.join(", ")} with commas between them`))),
   }),
   verify: option({
     description: "Check all files of the model against their digests; --no-verify checks only the code",

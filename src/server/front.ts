@@ -237,6 +237,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
           corsOrigin: config.corsOrigin,
           allowedHosts: config.allowedHosts,
           host: config.host,
+          api: config.api,
           onInternalError: (error, context) =>
             logLimit.write("internal", (...more) => log.error(error, ...more, context.fields())),
           onHold,

@@ -9,6 +9,7 @@ import { logLimit } from "../../base/log-limit.ts";
 import type { ServeConfig } from "../config.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { addPageRoutes } from "../page/page.ts";
+import { addApis } from "./apis/apis.ts";
 import { refuseForeignOrigins, refuseOtherHosts } from "./browser-guards.ts";
 import { LargeAnswers } from "./large-answers.ts";
 import { describeRoutes, documentOf } from "./openapi/document.ts";
@@ -44,6 +45,7 @@ export interface AppOptions extends Omit<PredictionRoutes, "large"> {
   readonly corsOrigin?: readonly string[] | undefined;
   readonly allowedHosts: ServeConfig["allowedHosts"];
   readonly host: ServeConfig["host"];
+  readonly api: ServeConfig["api"];
   /** Called with errors whose answer hides their cause. */
   readonly onInternalError: (error: unknown, context: RequestContext) => void;
 }
@@ -86,17 +88,20 @@ export function createApp(options: AppOptions): OpenAPIHono {
   app.get("/examples", (c) => c.json(model.examples));
   addMetricsRoute(app, metrics, siblings);
   app.doc31("/openapi.json", documentOf(model, version));
-  const refuse = (c: Context, problem: Problem) => {
+  const refused = (c: Context, problem: Problem) => {
     metrics.rejected(refusalOf(problem));
     logRefusal(c, problem);
-    return problemResponse(c, problem);
+    return problem;
   };
-  app.notFound((c) => refuse(c, unknownRoute(app, c)));
-  app.onError((error, c) => {
+  const refusedBy = (c: Context, error: unknown) => {
     const problem = problemOf(error);
     if (problem.status === 500 || problem.code === "predictions_unusable") onInternalError(error, contextOf(c));
-    return refuse(c, problem);
-  });
+    return refused(c, problem);
+  };
+  const { onHold = () => {}, peerOf = () => undefined } = options;
+  addApis(app, options.api, { ...options, onHold, peerOf, refused: refusedBy });
+  app.notFound((c) => problemResponse(c, refused(c, unknownRoute(app, c))));
+  app.onError((error, c) => problemResponse(c, refusedBy(c, error)));
   return app;
 }
 

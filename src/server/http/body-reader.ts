@@ -21,6 +21,8 @@ export interface BodyLimits {
   readonly maxBytes: number;
   readonly memory: MemoryAccount;
   readonly uploads: Uploads;
+  /** Reads bodies of every media type as they are; no forms. */
+  readonly isAnyMedia?: boolean;
   /** The decoder's schema tells the types of a form's fields. */
   readonly decoder?: Pick<InputDecoder, "expected"> | undefined;
 }
@@ -32,8 +34,8 @@ export interface BodyLimits {
  * @throws ProblemError 400, 408, 413 or 415; SconceError `body_invalid`, `queue_full`
  */
 export async function readBody(request: Request, limits: BodyLimits): Promise<ReadBody> {
-  const { memory, uploads } = limits;
-  const boundary = checkMediaType(request.headers);
+  const { memory, uploads, isAnyMedia = false } = limits;
+  const boundary = isAnyMedia ? undefined : checkMediaType(request.headers);
   const decoder = decoderOf(request.headers.get("content-encoding"));
   const announced = announcedBytes(request.headers);
   if (announced !== undefined) checkSize(announced, limits);

@@ -1,15 +1,14 @@
 /** The routes of predictions and demo predictions: translates between HTTP and `Predictions`. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
-import type { Sender } from "../../flow/quarantine.ts";
 import type { InputDecoder } from "../../inputs/input-decoder.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { onceOf } from "../../predictions/once.ts";
-import type { AskedPrediction, Client, Predictions, Watched } from "../../predictions/predictions.ts";
+import type { AskedPrediction, Predictions, Watched } from "../../predictions/predictions.ts";
 import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
 import { announcedBytes, readBody, Uploads } from "../body-reader.ts";
+import { type ClientOptions, type OnHold, type PeerOf, RequestClient } from "../client.ts";
 import { END_ID, EventStream } from "../event-stream.ts";
 import { bodyOf, LARGE_ANSWER_LENGTH, type LargeAnswers } from "../large-answers.ts";
-import type { Peer } from "../listener.ts";
 import type { OutputLinks } from "../output-links.ts";
 import { memoryFull, unknownPrediction } from "../problem.ts";
 import { type Family, families, largeRecord, recordJson, recordPath } from "../record-json.ts";
@@ -24,14 +23,6 @@ import {
   webhookOf,
 } from "../request-headers.ts";
 import type { Siblings } from "../siblings.ts";
-
-/** Called when an answer starts to wait for a prediction, and when the wait ends. The idle timeout does not apply during the wait. */
-type OnHold = (request: Request, isHeld: boolean) => void;
-
-type PeerOf = (request: Request) => Peer | undefined;
-
-/** Characters of `X-Forwarded-For` that identify a client. */
-const MAX_FORWARDED = 200;
 
 export interface PredictionRoutes {
   readonly predictions: Predictions;
@@ -219,34 +210,6 @@ function askedOf(raw: Request, options: ClientOptions): Asked {
     client: new RequestClient(raw, options),
     asksForEvents: isForEvents,
   };
-}
-
-type ClientOptions = Required<Pick<PredictionRoutes, "onHold" | "peerOf">>;
-
-/** A class, so that Bun makes the signal of a request only if it is used. */
-class RequestClient implements Client {
-  readonly #request: Request;
-  readonly #options: ClientOptions;
-
-  constructor(request: Request, options: ClientOptions) {
-    this.#request = request;
-    this.#options = options;
-  }
-
-  get signal(): AbortSignal {
-    return this.#request.signal;
-  }
-
-  get sender(): Sender | undefined {
-    const peer = this.#options.peerOf(this.#request);
-    // The nearest proxies append to the header. A client can only write its beginning.
-    const forwarded = this.#request.headers.get("x-forwarded-for")?.slice(-MAX_FORWARDED);
-    return peer && { address: peer.address, name: forwarded ?? String(peer.port) };
-  }
-
-  held(isHeld: boolean): void {
-    this.#options.onHold(this.#request, isHeld);
-  }
 }
 
 interface AnswerOptions {

@@ -1,0 +1,31 @@
+/** The APIs of other servers. Each is a folder beside this file, and translates requests to predictions. */
+import type { OpenAPIHono } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import type { ApiName } from "../../config.ts";
+import type { ServedModel } from "../app.ts";
+import type { Problem } from "../problem.ts";
+import type { Lifecycle } from "../routes/health.ts";
+import { type WaitedOptions, WaitedPredictions } from "./waited-predictions.ts";
+
+export interface ApiOptions {
+  readonly model: ServedModel;
+  readonly version: string;
+  readonly lifecycle: Lifecycle;
+  readonly predictions: WaitedPredictions;
+  /** Counts and logs an error. @returns its status, code and text for the answer */
+  readonly refused: (c: Context, error: unknown) => Problem;
+}
+
+/** Adds the routes of one API. Its answers have the form of that API, its errors too. */
+type AddApi = (app: OpenAPIHono, options: ApiOptions) => void;
+
+const apis: Partial<Readonly<Record<ApiName, AddApi>>> = {};
+
+export function addApis(
+  app: OpenAPIHono,
+  names: readonly ApiName[],
+  { predictions, memory, maxBodyBytes, onHold, peerOf, ...options }: Omit<ApiOptions, "predictions"> & WaitedOptions,
+): void {
+  const waited = new WaitedPredictions({ predictions, memory, maxBodyBytes, onHold, peerOf });
+  for (const name of names) apis[name]?.(app, { ...options, predictions: waited });
+}

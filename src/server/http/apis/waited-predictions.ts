@@ -1,0 +1,74 @@
+/** Predictions for the APIs of other servers, whose answers wait for the outputs. */
+import type { ItemFault } from "../../flow/item-fault.ts";
+import type { MemoryAccount } from "../../memory/memory-account.ts";
+import { listIn } from "../../predictions/outcome-list.ts";
+import type { Predictions } from "../../predictions/predictions.ts";
+import type { PredictionRecord } from "../../predictions/record.ts";
+import { announcedBytes, type ReadBody, readBody, Uploads } from "../body-reader.ts";
+import { type ClientOptions, RequestClient } from "../client.ts";
+import type { RequestContext } from "../request.ts";
+
+export interface WaitedOptions extends ClientOptions {
+  readonly predictions: Predictions;
+  readonly memory: MemoryAccount;
+  readonly maxBodyBytes: number;
+}
+
+/** The inputs of a request, and the memory that it is charged. */
+export interface WaitedRequest extends Omit<ReadBody, "body"> {
+  /** A JSON list of inputs. */
+  readonly inputs: string;
+}
+
+/** How a prediction ended. */
+export type Ended =
+  | {
+      readonly ok: true;
+      readonly id: string /** JSON texts, in the order of the inputs. */;
+      readonly outputs: readonly string[];
+    }
+  | { readonly ok: false; readonly id: string; readonly message: string; readonly errors: readonly ItemFault[] };
+
+/** Longest wait: predictions end earlier, by their own time limit. */
+const MAX_WAIT_MS = 2 ** 31 - 1;
+
+export class WaitedPredictions {
+  readonly #options: WaitedOptions;
+  readonly #uploads = new Uploads();
+
+  constructor(options: WaitedOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Reads the body of a request. Refuses it first if the queue is full.
+   * @throws SconceError `queue_full`, `not_ready`; ProblemError 400, 408 or 413
+   */
+  async read(raw: Request): Promise<ReadBody> {
+    const { predictions, memory, maxBodyBytes: maxBytes } = this.#options;
+    const bytes = announcedBytes(raw.headers) ?? 0;
+    if (bytes <= maxBytes) predictions.admit({ ...this.#asked(raw), bytes });
+    return readBody(raw, { maxBytes, memory, uploads: this.#uploads, isAnyMedia: true });
+  }
+
+  /**
+   * Runs a prediction and waits for its end. A client that disconnects cancels it. Releases `charge` in every case.
+   * @throws SconceError `body_invalid`, `inputs_invalid`, `queue_full`, `not_ready`
+   */
+  async run(raw: Request, { inputs, bytes, charge }: WaitedRequest, origin: RequestContext): Promise<Ended> {
+    const asked = { ...this.#asked(raw), bytes };
+    return endOf(
+      await this.#options.predictions.create({ ...asked, kind: "prediction", body: inputs, charge, origin }),
+    );
+  }
+
+  #asked(raw: Request) {
+    return { timeoutMs: undefined, waitMs: MAX_WAIT_MS, client: new RequestClient(raw, this.#options) };
+  }
+}
+
+function endOf({ id, outcome }: PredictionRecord): Ended {
+  if (outcome?.status === "success") return { ok: true, id, outputs: listIn(outcome.members, "outputs") ?? [] };
+  const { error_message: message = "Canceled", errors = [] } = JSON.parse(`{${outcome?.members ?? ""}}`);
+  return { ok: false, id, message, errors };
+}
