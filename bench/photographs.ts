@@ -1,6 +1,4 @@
-/**
- * Photographs, and the models that take them. The photographs are JPEGs of 320 × 240 made from pictures of an example.
- */
+/** Photographs and their models. The photographs are JPEGs of 320 × 240 made from pictures of an example. */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "../scripts/setup/step.ts";

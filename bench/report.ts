@@ -19,7 +19,7 @@ export interface Measurement {
   /** Unit of the value; ratios have none. */
   readonly unit?: "ms" | "s";
   readonly goal?: Goal;
-  /** One value per repeat. */
+  /** The values of all repeats. */
   readonly values: readonly number[];
   /** Absolute numbers behind the ratio, in words; valid only for this machine and run. */
   readonly behind?: string;
@@ -36,7 +36,7 @@ export interface Result extends Measurement {
 /** Rounds to three digits. */
 export const rounded = (value: number) => Number(value.toPrecision(3)).toLocaleString("en");
 
-/** One row per result. Results with several repeats show median, minimum and maximum. */
+/** A row for each result. Results with several repeats show median, minimum and maximum. */
 export function formatReport(results: readonly Result[]): string {
   const rows = results.map(({ subject, compared, unit, goal, values }) => {
     const number = (value: number) => `${rounded(value)}${unit === undefined ? "" : ` ${unit}`}`;

@@ -52,7 +52,7 @@ class ResNet18(nn.Module):
 
     def __init__(self):
         super().__init__()
-        # Of ImageNet, for 0 to 255: red, green, blue.
+        # Mean of ImageNet for values from 0 to 255: red, green, blue.
         self.register_buffer("mean", 255 * torch.tensor([0.485, 0.456, 0.406]).reshape(3, 1, 1))
         self.register_buffer("deviation", 255 * torch.tensor([0.229, 0.224, 0.225]).reshape(3, 1, 1))
         self.stem = nn.Sequential(*convolution(3, 64, 7, 2), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, padding=1))
@@ -78,6 +78,6 @@ if sizes:
         outputs = network(inputs)
     samples = {"inputs": [[round(value, 4) for value in row] for row in inputs.tolist()], "outputs": outputs.tolist()}
     Path(folder, "samples.json").write_text(json.dumps(samples))
-# Renamed into place: where it lies, all of it was made.
+# Renamed at the end: a file with the final name is complete.
 torch.jit.script(network).save(folder + "/weights.part")
 os.replace(folder + "/weights.part", folder + "/weights.pt")

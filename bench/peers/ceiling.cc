@@ -25,7 +25,7 @@ constexpr char kBefore[] = R"({"prediction_id":"0AAAAAAAAAAAAAAAA","status":"suc
 constexpr char kAfter[] =
     R"(]}],"created_at":"2026-01-01T00:00:00.000Z","started_at":"2026-01-01T00:00:00.000Z","finished_at":"2026-01-01T00:00:00.000Z"})";
 
-// A request under way. Its memory is h2o's until the client leaves: then `request` is null.
+// A request in progress. h2o owns its memory until the client disconnects; then `request` is null.
 struct Item {
   h2o_req_t *request;
   std::vector<float> x;
@@ -33,7 +33,7 @@ struct Item {
 };
 using Items = std::vector<std::shared_ptr<Item>>;
 
-// What the inference thread hands back to the thread of the event loop.
+// A result that the inference thread passes to the event loop's thread.
 struct Finished {
   h2o_multithread_message_t message;
   Items items;

@@ -48,7 +48,8 @@ class Forward(Worker):
 
 
 if __name__ == "__main__":
-    # Its log of clients that left, as all do when a load ends, is no part of what is measured.
+    # mosec logs disconnected clients, and all clients disconnect at the end of a load. Their log lines are not
+    # measured.
     sys.argv += ["--address", "127.0.0.1", "--port", str(PORT), "--capacity", "2048", "--timeout", "60000", "--log-level", "error"]
     server = Server()
     server.append_worker(

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 
-# That of the set-up, behind the packages of the peer.
+# The torch of the set-up; packages of the peer come first.
 sys.path.append(os.environ["PEER_TORCH"])
 import torch
 

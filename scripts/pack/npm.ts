@@ -142,7 +142,7 @@ async function describe(at: string, description: Description) {
   return { name: whole.name, version: whole.version, at };
 }
 
-/** The settings that a model's tsconfig.json extends: those of this checkout without its paths. */
+/** Settings for a model's tsconfig.json to extend: the settings of this checkout, without its paths. */
 async function authorSettings(): Promise<object> {
   const { compilerOptions } = await Bun.file(join(root, "tsconfig.json")).json();
   const { paths: _, types: __, ...options } = compilerOptions;

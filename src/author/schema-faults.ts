@@ -17,7 +17,7 @@ export function asynchronousFaults(schema: Schema, field: string): string[] {
   return [...schemasIn(schema, field)].flatMap(([path, each]) => {
     const def = defOf(each);
     if (!Object.values(def).some((value) => value instanceof AsyncFunction)) return [];
-    // A refinement is a `custom` schema in another schema's checks.
+    // A refinement is a `custom` schema among another schema's checks.
     const kind = def.type === "custom" ? "refinement" : "transform";
     return [`${path}: has an asynchronous ${kind}; ${asynchronousFix}`];
   });

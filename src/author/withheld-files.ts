@@ -27,7 +27,7 @@ export function withholding<T>(make: () => T): { readonly made: T; readonly file
 export function wireUri(file: ModelFile): string {
   return file.dataUri((bytes) => {
     if (withheld === undefined || bytes.length < MIN_BYTES) return bytes.toBase64();
-    // Without hyphens it is base64, too, and the check of an output takes it.
+    // Hyphens are removed: the output check accepts only base64.
     const mark = crypto.randomUUID().replaceAll("-", "");
     withheld.set(mark, bytes);
     return mark;

@@ -10,8 +10,8 @@ export function withoutUnions(issues: readonly Issue[]): readonly Issue[] {
 
 class Unions {
   /**
-   * Cache by issue. In a recursive union, zod puts one issue into several options at each level, so the number of paths
-   * grows exponentially.
+   * Caches results by issue. In a recursive union, zod puts one issue into several options at each level, so the number
+   * of paths grows exponentially.
    */
   readonly #replaced = new Map<Issue, readonly Issue[]>();
 

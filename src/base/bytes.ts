@@ -1,4 +1,4 @@
-/** Sizes for people. */
+/** Formats byte counts for people. */
 
 /** Binary units: `437.2 MiB`. */
 export function formatBytes(bytes: number): string {

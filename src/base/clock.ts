@@ -1,4 +1,4 @@
-/** A clock that tests can replace. */
+/** A clock; tests use a simulated clock. */
 
 export interface Clock {
   /** Monotonic time in milliseconds. */

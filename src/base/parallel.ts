@@ -37,7 +37,7 @@ export async function inParallel<T>(
 /** Runs work of other threads for each item, with as many tasks as cores. The results keep the order of the items. */
 export async function onAllCores<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
-  // One more task than cores, because a task that reads or writes files uses no core.
+  // Uses one more task than cores, because a task that reads or writes files uses no core.
   await inParallel([...items.entries()], { atOnce: availableParallelism() + 1 }, async ([i, item]) => {
     results[i] = await work(item);
   });

@@ -1,4 +1,4 @@
-/** Memory limit of this process: that of its container (cgroup v1 or v2), else the memory of the machine. */
+/** Memory limit of this process: its container's limit (cgroup v1 or v2), else the memory of the machine. */
 import { totalmem } from "node:os";
 import { dirname, join } from "node:path";
 import { systemText } from "../base/system-file.ts";

@@ -1,4 +1,4 @@
-/** A queue that costs the same however long it is. */
+/** A queue whose operations take constant time at any length. */
 export class Fifo<T> {
   #items: (T | undefined)[] = [];
   #head = 0;
@@ -11,7 +11,7 @@ export class Fifo<T> {
     return this.#items[this.#head];
   }
 
-  /** @param index 0 is the first that is left */
+  /** @param index 0 is the first item of the queue */
   at(index: number): T | undefined {
     return this.#items[this.#head + index];
   }
@@ -23,10 +23,10 @@ export class Fifo<T> {
   shift(): T | undefined {
     const item = this.#items[this.#head];
     if (this.#head === this.#items.length) return undefined;
-    // What was taken is not held.
+    // Lets the garbage collector free the item.
     this.#items[this.#head] = undefined;
     this.#head += 1;
-    // Dropping the used half now and then keeps a shift cheap.
+    // Cuts off the used half of the array only now and then, so that a shift stays cheap on average.
     if (this.#head > 32 && this.#head * 2 > this.#items.length) {
       this.#items = this.#items.slice(this.#head);
       this.#head = 0;
@@ -34,7 +34,7 @@ export class Fifo<T> {
     return item;
   }
 
-  /** All that is left, in order. */
+  /** All items in the queue, in order. */
   rest(): T[] {
     return this.#items.slice(this.#head).filter((item) => item !== undefined);
   }

@@ -1,9 +1,9 @@
-/** Lets only so many tasks run at the same time, in turn over those for whom they are. */
+/** Limits the number of concurrent tasks. Owners of waiting tasks take turns. */
 import { OwnersInTurn } from "./owners-in-turn.ts";
 
 export class Gate {
   readonly #maxRunning: number;
-  /** Each begins a task. */
+  /** Functions that start a waiting task. */
   readonly #waiting = new OwnersInTurn<() => void>();
   #running = 0;
 
@@ -11,7 +11,7 @@ export class Gate {
     this.#maxRunning = maxRunning;
   }
 
-  /** @param owner for whom it is: each has its turn, however many tasks it has */
+  /** @param owner owners take turns, however many tasks each has */
   async run<T>(owner: object, task: () => Promise<T>): Promise<T> {
     if (this.#running < this.#maxRunning) this.#running += 1;
     else await new Promise<void>((resolve) => this.#waiting.add(owner, resolve));
@@ -22,7 +22,7 @@ export class Gate {
     }
   }
 
-  /** Hands the place of a task that has ended to the next one. */
+  /** Starts the next waiting task in place of an ended task. */
   #next(): void {
     const begin = this.#waiting.next();
     if (begin === undefined) this.#running -= 1;

@@ -1,8 +1,8 @@
-/** What waits for its turn: one of each owner at a time, however many each has. */
+/** A queue in which owners take turns: each turn gives one item of an owner. */
 import { Fifo } from "./fifo.ts";
 import { type InRing, Ring } from "./ring.ts";
 
-/** What one owner has. */
+/** The items of one owner. */
 class Line<T> implements InRing<Line<T>> {
   ring: Ring<Line<T>> | undefined = undefined;
   before: Line<T> | undefined = undefined;
@@ -17,14 +17,14 @@ class Line<T> implements InRing<Line<T>> {
 
 export class OwnersInTurn<T> {
   readonly #lines = new WeakMap<object, Line<T>>();
-  /** Those with something that waits. */
+  /** Owners with items, in turn order. */
   readonly #turns = new Ring<Line<T>>();
 
   get isEmpty(): boolean {
     return this.#turns.first === undefined;
   }
 
-  /** Behind what its owner has, and behind the first of each other owner. */
+  /** Adds an item behind the owner's other items. A new owner gets the last turn. */
   add(owner: object, value: T): void {
     let line = this.#lines.get(owner);
     if (line === undefined) {
@@ -35,7 +35,7 @@ export class OwnersInTurn<T> {
     line.waiting.push(value);
   }
 
-  /** Takes out what is next. */
+  /** Removes and returns the next item. */
   next(): T | undefined {
     const line = this.#turns.first;
     if (line === undefined) return undefined;

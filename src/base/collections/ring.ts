@@ -1,13 +1,13 @@
-/** Things in turn: the first is the next, and any of them can leave or go to the end at no more cost however many there are. */
+/** A linked list with constant-time removal and moves. */
 
-/** What can be in a ring, one at a time: it holds its own place, so that coming and going cost neither memory nor a look-up. */
+/** A member of at most one list. The member stores its own links, so that adding and removing allocate nothing. */
 export interface InRing<T extends InRing<T>> {
   ring: Ring<T> | undefined;
   before: T | undefined;
   after: T | undefined;
 }
 
-/** A linked list through its members. */
+/** The list is linked through its members. */
 export class Ring<T extends InRing<T>> implements Iterable<T> {
   #first: T | undefined;
   #last: T | undefined;
@@ -25,7 +25,7 @@ export class Ring<T extends InRing<T>> implements Iterable<T> {
     return this.#last;
   }
 
-  /** To the end; does nothing to one that is there. */
+  /** Appends a member; does nothing if the list has it. */
   add(member: T): void {
     if (member.ring === this) return;
     if (member.ring !== undefined) throw new Error("a member of one ring cannot join another");
@@ -44,14 +44,14 @@ export class Ring<T extends InRing<T>> implements Iterable<T> {
     return true;
   }
 
-  /** Ends the turn of one that is there. */
+  /** Moves a member of the list to the end. */
   moveToEnd(member: T): void {
     if (member.ring !== this || member === this.#last) return;
     this.#unlink(member);
     this.#append(member);
   }
 
-  /** Makes one that is there the next. */
+  /** Moves a member of the list to the start. */
   moveToStart(member: T): void {
     if (member.ring !== this || member === this.#first) return;
     this.#unlink(member);
@@ -62,7 +62,7 @@ export class Ring<T extends InRing<T>> implements Iterable<T> {
     this.#first = member;
   }
 
-  /** In turn; the ring must not change meanwhile. */
+  /** Members in order. The list must not change during the iteration. */
   *[Symbol.iterator](): Generator<T> {
     for (let member = this.#first; member !== undefined; member = member.after) yield member;
   }

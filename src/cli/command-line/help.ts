@@ -1,4 +1,4 @@
-/** Help of commands and programs as text, made of their definitions. */
+/** Help texts of commands and programs, generated from their definitions. */
 import type { Option, OptionTable } from "../../base/option.ts";
 import { programName } from "../../machine/processes/program-name.ts";
 import { type Command, type Commands, flagName, isSwitch, positionalName } from "./command.ts";

@@ -109,13 +109,14 @@ const renamed: Readonly<Record<string, string>> = {
   "aten::sym_numel": "aten::numel",
   "aten::sym_storage_offset": "aten::storage_offset",
   "prims::scalar_tensor": "aten::scalar_tensor",
-  // Gives the input itself if it has the dtype. Decomposed programs have no writes, so that is the same.
+  // `to` returns the input itself if it already has the dtype. Decomposed programs write to no tensor, so the result is
+  // the same.
   "prims::convert_element_type": "aten::to.dtype",
 };
 
 /** Operators that make a number of a tensor's only element. */
 const ELEMENT = /^torch\.ops\.aten\.(item|_local_scalar_dense)\.default$/;
-/** The same in TorchScript, by the kind of the number: there `item` returns a number of no known kind. */
+/** Operators in TorchScript by the type of the number: TorchScript's own `item` returns a number of unknown type. */
 const elementKinds: Readonly<Record<string, string>> = {
   as_sym_int: "_ops_aten.Int",
   as_sym_float: "_ops_aten.Float",
@@ -320,7 +321,10 @@ function outputNames({ target, outputs }: Pick<Node, "target" | "outputs">): str
   return listOf({ outputs }) ?? outputs.map((output) => outputName(output, target));
 }
 
-/** Name of a tensor, or of a number computed from sizes or read from a tensor. Other numbers have no known kind. */
+/**
+ * Name of a tensor, of a number computed from sizes, or of a number read from a tensor. Other numbers have an unknown
+ * type.
+ */
 function outputName(output: Argument, target: string): string {
   const [kind = "", value] = Object.entries(output)[0] ?? [];
   const isNumber = /^(_operator|math)\.|\bsym_/.test(target) || ELEMENT.test(target);

@@ -29,7 +29,7 @@ const LAST_MESSAGES_MS = 1000;
 export class Child {
   readonly #process: Bun.Subprocess<"ignore", "inherit", "inherit" | "pipe">;
   readonly #disconnected = Promise.withResolvers<void>();
-  /** Resolves when all of standard error is passed on. */
+  /** Resolves once all of standard error is forwarded. */
   readonly #said: Promise<void> = Promise.resolve();
 
   /** @throws Error when the system starts no process */

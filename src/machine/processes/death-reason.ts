@@ -37,7 +37,7 @@ export class OomKills {
   }
 }
 
-/** The files of this control group (version 1 or 2), then that of the whole machine. */
+/** Counter files of this control group (version 1 or 2), then the counter file of the whole machine. */
 function counterFiles(): string[] {
   const groups = systemText("/proc/self/cgroup").split("\n");
   const files = groups.flatMap((line) => {

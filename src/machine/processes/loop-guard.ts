@@ -1,4 +1,7 @@
-/** Ends this process when the model's code has blocked its event loop for too long. A blocked loop answers nothing, not even a signal. */
+/**
+ * Ends this process if the model's code blocks its event loop for too long. A blocked event loop answers neither
+ * requests nor signals.
+ */
 import { DeadlineThread, lastLine } from "./deadline-thread.ts";
 
 /** Interval at which the loop renews its deadline. */

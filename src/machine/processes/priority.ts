@@ -7,9 +7,9 @@ const BEHIND = 5;
 const LAST = 19;
 
 /**
- * Gives this process a lower priority than the engine process. A delayed forward pass delays its whole batch and the
- * next. On two cores, a network that is most of the work is served 6 % faster. On Linux each thread has a priority, which
- * new threads and children inherit. Users without privileges cannot raise it again.
+ * Gives this process a lower priority than the engine process: a delayed forward pass delays its whole batch and the
+ * next. On two cores, large networks are served 6 % faster. On Linux each thread has a priority, which new threads and
+ * children inherit. Users without privileges cannot raise it again.
  */
 export function goBehindEngine(): void {
   if (process.platform !== "linux") return;

@@ -45,7 +45,7 @@ interface Running {
   endedFor: string | undefined;
 }
 
-/** Shared by all children, so that each kill explains one death only. */
+/** Shared by all children: a change of the kernel's count explains one death only. */
 const oomKills = new OomKills();
 
 export class Supervised {
@@ -99,7 +99,7 @@ export class Supervised {
     if (running === undefined) this.#over();
     if (this.#state === "over" || running === undefined) return this.#stopped.promise;
     this.#state = "stopping";
-    // The watchdog goes on meanwhile.
+    // The watchdog keeps running until the process ends.
     running.child.send({ kind: "stop" });
     const cancel = this.#clock.after(limitMs, () => {
       if (limitMs > 0) log.warn(`The ${this.#name} did not stop within ${limitMs / 1000} s and is killed`);
@@ -167,7 +167,7 @@ export class Supervised {
   #ready(running: Running, told: unknown): void {
     if (running.readySinceMs !== undefined || this.#state === "stopping") return;
     running.readySinceMs = this.#clock.now();
-    // Not earlier, because setting up a large model takes long.
+    // The watchdog starts only now, because the set-up of a large model takes long.
     running.watchdog?.start();
     if (this.#state === "up") log.info(`The ${this.#name} is ready again`);
     this.#state = "up";

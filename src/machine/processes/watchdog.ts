@@ -30,7 +30,7 @@ export class Watchdog {
     this.#intervalMs = Math.min(INTERVAL_MS, options.limitMs / 2);
   }
 
-  /** May be called twice. */
+  /** Starts checking; a second call has no effect. */
   start(): void {
     if (this.#cancelTimer !== undefined) return;
     this.#lastTickMs = this.#clock.now();

@@ -41,7 +41,7 @@ export async function fileValue<T>(
 /** @param path its extension determines the media type */
 export function dataUriOf(bytes: Uint8Array, path: string): string {
   const named = path === standardInput ? "" : (Bun.file(path).type.split(";", 1)[0] ?? "");
-  // The registered media types have no x- (audio/wav, audio/flac), and fields ask for those.
+  // Registered media types have no `x-` prefix (audio/wav, audio/flac); fields expect the registered types.
   const mediaType = named.replace(/^audio\/x-/, "audio/") || "application/octet-stream";
   return `data:${mediaType};base64,${bytes.toBase64()}`;
 }

@@ -94,7 +94,7 @@ function ItemOutputs({ model, output, shown, picture }: ItemOutputsProps) {
     <Output value={value} schema={of} label={label} picture={picture} />
   );
   if (JSON.stringify(output) === JSON.stringify(shown)) return part(output, schema, "Output");
-  // Omits members of the demo output that are equal in the output.
+  // Leaves out members of the demo output that equal members of the output.
   const known = isObject(output) ? output : {};
   const more = isObject(shown)
     ? Object.fromEntries(
