@@ -30,7 +30,7 @@ async function drainUnderLoad({ tally, home, random, isLong }: Injection, fronts
     await expectGone({ tally, server });
     // Every accepted prediction ended before the exit: a new process repeats none.
     await server.started();
-    const again = server.lines.find((line) => line.includes("Going on with"));
+    const again = server.lines.find((line) => line.includes("Resuming"));
     if (again !== undefined) tally.problem(`after a drain there was work left: ${again}`);
     await running;
     await traffic.verify();

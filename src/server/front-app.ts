@@ -1,0 +1,119 @@
+/** The HTTP app of a front, and the facts about the front's parts that the app reports. */
+import { version } from "../../package.json";
+import { decodings, STUCK_MS } from "../author/decoding-gate.ts";
+import { log } from "../base/log.ts";
+import { logLimit } from "../base/log-limit.ts";
+import { generatedTag } from "../package/store/reference.ts";
+import type { FrontParts } from "./front-parts.ts";
+import type { FrontPort } from "./front-port.ts";
+import { createApp, type ServedModel } from "./http/app.ts";
+import type { Fetch } from "./http/listener.ts";
+import { shortened } from "./http/openapi/samples.ts";
+import { OutputLinks } from "./http/output-links.ts";
+import { createWorkerApp, type Hindrance, type Lifecycle } from "./http/routes/health.ts";
+import type { Siblings } from "./http/siblings.ts";
+import type { Gauges } from "./metrics/metrics.ts";
+
+interface AppContext {
+  readonly lifecycle: Lifecycle;
+  readonly port: FrontPort;
+  readonly siblings: Siblings | undefined;
+}
+
+/** The routes of predictions; for a worker only health and metrics. */
+export async function appOf(
+  parts: FrontParts,
+  { lifecycle, port, siblings }: AppContext,
+): Promise<{ readonly fetch: Fetch }> {
+  const { options, metrics, memory, replica, decoder } = parts;
+  const { config } = options;
+  const predictions = replica === undefined ? parts.service : parts.queued;
+  if (predictions === undefined) return createWorkerApp({ lifecycle, metrics, siblings, config });
+  return createApp({
+    model: await servedModel(parts),
+    predictions,
+    metrics,
+    siblings,
+    lifecycle,
+    links: replica?.bucket && new OutputLinks({ values: replica.bucket, retainS: config.retainAge, memory }),
+    maxBodyBytes: config.maxBodyBytes,
+    decoder,
+    memory,
+    version,
+    corsOrigin: config.corsOrigin,
+    allowedHosts: config.allowedHosts,
+    host: config.host,
+    api: config.api,
+    onInternalError: (error, context) =>
+      logLimit.write("internal", (...more) => log.error(error, ...more, context.fields())),
+    onHold: port.hold,
+    peerOf: port.peerOf,
+  });
+}
+
+/** Current values for GET /metrics. */
+export function gaugesOf(parts: FrontParts): Gauges {
+  const { options, memory, store, flow, service, webhooks, running, replica } = parts;
+  const { config, packaged, countsStore = true } = options;
+  const retained = countsStore ? (replica ?? store).retained : { count: 0, bytes: 0 };
+  const enginePid = running?.engine.pid;
+  return {
+    active: service?.live.unfinished.predictions ?? 0,
+    waitingItems: flow?.credits.unsent ?? 0,
+    runningItems: flow?.credits.running ?? 0,
+    oldestItemSeconds: (service?.live.oldestWaitMs ?? 0) / 1000,
+    queuedBytes: service?.live.unfinished.bytes ?? 0,
+    waitingWebhooks: webhooks?.waiting ?? 0,
+    oldestWebhookSeconds: (webhooks?.oldestMs ?? 0) / 1000,
+    retained: retained.count,
+    retainedBytes: retained.bytes,
+    readyItems: flow?.ready.items ?? 0,
+    readyBytes: flow?.ready.bytes ?? 0,
+    memory: memory.parts,
+    queue: replica?.gauges,
+    limits: {
+      memoryBytes: memory.maxBytes,
+      batchItems: batchSizeOf(parts),
+      queuedItems: config.maxQueuedItems,
+      queuedBytes: config.maxQueuedBytes,
+      readyBytes: config.maxReadyBytes,
+      predictionSeconds: config.timeout,
+    },
+    build: { version, torch: running?.facts.torch ?? "", device: running?.facts.devices.join(",") ?? "" },
+    model: { repository: packaged.repository, tag: generatedTag(packaged.digest), digest: packaged.digest },
+    processes: { ...options.processes(), ...(enginePid === undefined ? {} : { engine: enginePid }) },
+  };
+}
+
+/** The broken part that makes the front not ready. */
+export function hindranceOf({ running, replica, store }: FrontParts): Hindrance | undefined {
+  if (running?.engine.isReady === false) return "engine";
+  if (replica?.isConnected === false) return "queue";
+  if ("isDetached" in store && store.isDetached) return "store";
+  return decodings.stuckForMs < STUCK_MS ? undefined : "pictures";
+}
+
+async function servedModel(parts: FrontParts): Promise<ServedModel> {
+  const { packaged } = parts.options;
+  const { inputSchema, outputSchema, demoOutputSchema = outputSchema, example, examples = [] } = packaged.config;
+  return {
+    name: packaged.repository,
+    // The tag of this build: `latest` may soon be another build.
+    tag: generatedTag(packaged.digest),
+    digest: packaged.digest,
+    description: parts.model.description,
+    get batchSize() {
+      return batchSizeOf(parts);
+    },
+    inputSchema,
+    outputSchema,
+    demoOutputSchema,
+    shortExample: await shortened(example ?? examples[0]),
+    examples: [example, ...examples].filter((each) => each !== undefined),
+  };
+}
+
+/** The current batch size: the engine lowers it if the device has too little memory. */
+function batchSizeOf({ running, model, options }: FrontParts): number {
+  return running?.engine.maxBatchSize ?? options.config.batchSize ?? model.settings.batchSize ?? 1;
+}
