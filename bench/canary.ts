@@ -11,19 +11,19 @@ console.log(counted);`;
 
 /** Counts of the slower core; only counts of the same run are comparable. */
 export class Canary {
-  readonly #heard: number[] = [];
+  readonly #counts: number[] = [];
   #since = 0;
 
-  async listen(): Promise<void> {
+  async count(): Promise<void> {
     const spins = Array.from({ length: CORES }, () => Child.run([process.execPath, "-e", program]));
-    this.#heard.push(Math.min(...(await Promise.all(spins)).map(Number)));
+    this.#counts.push(Math.min(...(await Promise.all(spins)).map(Number)));
   }
 
   /** Counts since the last call, as shares of the highest count of this run. */
   shares(): { min: number; max: number } {
-    const best = Math.max(...this.#heard);
-    const heard = this.#heard.slice(this.#since).map((count) => count / best);
-    this.#since = this.#heard.length;
-    return { min: Math.min(...heard), max: Math.max(...heard) };
+    const best = Math.max(...this.#counts);
+    const shares = this.#counts.slice(this.#since).map((count) => count / best);
+    this.#since = this.#counts.length;
+    return { min: Math.min(...shares), max: Math.max(...shares) };
   }
 }

@@ -55,7 +55,7 @@ const two = (options: SconceOptions = {}) => inFronts(1, options);
 const twoFronts = inFronts(2);
 const inFile = (options: SconceOptions = {}) => sconce({ flags: ["--fronts", "1"], inFile: true, ...options });
 const replicas = (...roles: NonNullable<SconceOptions["roles"]>) => sconce({ flags: ["--fronts", "1"], roles });
-const read = { way: "create-get" } as const;
+const read = { requests: "create-get" } as const;
 const isolated = { compared: "engine process, of --no-isolate" };
 const kept = { compared: "predictions in a file, of in memory" };
 const queued = { compared: "replica with Redis, of one alone" };

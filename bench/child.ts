@@ -36,11 +36,11 @@ export class Child implements AsyncDisposable {
     // A process group of its own. Signals reach all its processes: pytriton, stopped alone, leaves its server running.
     this.#process = spawn(program, args, { cwd, env: { ...process.env, ...env }, detached: true });
     running.add(this);
-    const heard = (["stdout", "stderr"] as const).map((name) => this.#hear(name));
+    const outputs = (["stdout", "stderr"] as const).map((name) => this.#read(name));
     this.#process.on("error", ({ message }) => this.#lines.stderr.push(message));
     // The process can end before its last lines arrive.
     const closed = new Promise((resolve) => this.#process.on("close", resolve));
-    void Promise.all([closed, ...heard]).then(() => {
+    void Promise.all([closed, ...outputs]).then(() => {
       running.delete(this);
       this.#isOver = true;
       this.#ended.resolve();
@@ -48,7 +48,7 @@ export class Child implements AsyncDisposable {
     });
   }
 
-  async #hear(name: "stdout" | "stderr"): Promise<void> {
+  async #read(name: "stdout" | "stderr"): Promise<void> {
     const stream = this.#process[name];
     const lines = createInterface(stream);
     // After a failed start the streams close without an end event.
@@ -77,7 +77,7 @@ export class Child implements AsyncDisposable {
   }
 
   /** Resolves with the next line that matches; rejects if the process ends first. */
-  heard(pattern: RegExp): Promise<RegExpExecArray> {
+  line(pattern: RegExp): Promise<RegExpExecArray> {
     const { promise, resolve, reject } = Promise.withResolvers<RegExpExecArray>();
     const listener = (line: string | undefined) => {
       const match = line === undefined ? null : pattern.exec(line);
@@ -91,7 +91,7 @@ export class Child implements AsyncDisposable {
 
   /** Sends a line of JSON. @returns the next line of JSON */
   async ask(request: unknown): Promise<unknown> {
-    const answer = this.heard(/^\{.*\}$/);
+    const answer = this.line(/^\{.*\}$/);
     this.#process.stdin.write(`${JSON.stringify(request)}\n`);
     return JSON.parse((await answer)[0]);
   }

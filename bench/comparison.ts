@@ -49,57 +49,58 @@ export async function compare(what: Comparison, { seconds, repeats, canary }: Ca
   const network = await what.network();
   await using opened = new AsyncDisposableStack();
   const start = async (target: Start): Promise<Target> => opened.use(await target(network));
-  const besides: Target[] = [];
-  for (const each of [what.beside].flat()) besides.push(await start(each));
+  const baselines: Target[] = [];
+  for (const each of [what.beside].flat()) baselines.push(await start(each));
   const measured = await start(what.measured);
   const turnOf = async (target: Target, duration = seconds * (slow ?? 1)) => {
     const sample = await target.measure({ connections, seconds: duration, hasSlowBatches: slow !== undefined });
     await target.check?.();
     return sample;
   };
-  for (const target of [measured, ...besides]) {
+  for (const target of [measured, ...baselines]) {
     // Only servers warm up under load.
     if (target.check === undefined) continue;
     await target.check();
     await turnOf(target, warmUpSeconds(seconds));
   }
-  const yardstick = async () => {
-    await canary.listen();
+  const measureBaselines = async () => {
+    await canary.count();
     const samples: Sample[] = [];
-    for (const target of besides) {
+    for (const target of baselines) {
       const sample = await turnOf(target);
-      if (sample.failed) throw new Error(`${sample.failed} requests failed at ${target.title}: no yardstick`);
+      if (sample.failed)
+        throw new Error(`${sample.failed} requests failed at ${target.title}: nothing to compare with`);
       samples.push(sample);
     }
     return samples;
   };
   // Alternating turns: a machine that slows down affects both sides.
-  const ours: Sample[] = [];
-  const theirs = [await yardstick()];
+  const samples: Sample[] = [];
+  const baselineSamples = [await measureBaselines()];
   for (let i = 0; i < repeats; i++) {
-    ours.push(await turnOf(measured));
-    theirs.push(await yardstick());
+    samples.push(await turnOf(measured));
+    baselineSamples.push(await measureBaselines());
   }
-  const ofBesides = (samples: readonly Sample[]) =>
+  const baselineOf = (samples: readonly Sample[]) =>
     quantity === "rate" ? (samples[0]?.perSecond ?? Number.NaN) : sum(samples.map(medianOf));
   return {
     subject: what.subject ?? `${network.name}, ${connections} connection${connections === 1 ? "" : "s"}`,
-    compared: what.compared ?? `of ${besides[0]?.title}`,
+    compared: what.compared ?? `of ${baselines[0]?.title}`,
     ...(quantity === "median" && { unit: "ms" }),
     ...(goal && { goal }),
-    values: ours.map((sample, i) => {
-      const beside = (ofBesides(theirs[i] ?? []) + ofBesides(theirs[i + 1] ?? [])) / 2;
+    values: samples.map((sample, i) => {
+      const beside = (baselineOf(baselineSamples[i] ?? []) + baselineOf(baselineSamples[i + 1] ?? [])) / 2;
       return quantity === "rate" ? sample.perSecond / beside : medianOf(sample) - beside;
     }),
-    failed: sum(ours.map(({ failed = 0 }) => failed)),
-    behind: behind([ours, ...besides.map((_, i) => theirs.flatMap((samples) => samples[i] ?? []))]),
+    failed: sum(samples.map(({ failed = 0 }) => failed)),
+    details: detailsOf([samples, ...baselines.map((_, i) => baselineSamples.flatMap((samples) => samples[i] ?? []))]),
   };
 }
 
 const medianOf = ({ p50Ms = Number.NaN }: Sample) => p50Ms;
 
 /** Medians of all turns: of the measured program, then of each comparison. */
-function behind(all: readonly (readonly Sample[])[]): string {
+function detailsOf(all: readonly (readonly Sample[])[]): string {
   const flat = all.map((samples) =>
     samples.map(({ perSecond, p50Ms = Number.NaN, p99Ms = Number.NaN, details }) => {
       return { "/s": perSecond, "ms p50": p50Ms, "ms p99": p99Ms, ...details };

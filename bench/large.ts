@@ -28,11 +28,11 @@ export async function besideLarge(
   const network = await make();
   await using served = await sconce({ flags: ["--store", "memory", ...flags] })(network);
   const body = JSON.stringify(inputs(network.requests));
-  const largeOnes = () => oneAfterTheOther(served.url, body, LONG_TURNS * seconds);
+  const largeOnes = () => sendInSequence(served.url, body, LONG_TURNS * seconds);
   await served.check();
   await served.measure({ connections: 64, seconds: warmUpSeconds(seconds) });
   await largeOnes();
-  await canary.listen();
+  await canary.count();
   const alone = await load(served, { ...others, seconds });
   const [p99s, rates, failures]: [number[], number[], number[]] = [[], [], []];
   for (let i = 0; i < repeats; i++) {
@@ -41,20 +41,20 @@ export async function besideLarge(
     rates.push(both[1].perSecond);
     failures.push(...both.map(({ failed }) => failed));
   }
-  await canary.listen();
+  await canary.count();
   return {
     subject,
     compared: "others' p99 meanwhile",
     unit: "ms",
     goal: atMost(mostMs),
     values: p99s,
-    behind: `${rounded(alone.p99Ms)} ms without it, ${rounded(median(rates))} large ones/s`,
+    details: `${rounded(alone.p99Ms)} ms without it, ${rounded(median(rates))} large ones/s`,
     failed: sum(failures),
   };
 }
 
 /** Waits for the last answer: an abandoned request would slow down the next turn. */
-async function oneAfterTheOther(url: string, body: string, seconds: number) {
+async function sendInSequence(url: string, body: string, seconds: number) {
   const beganMs = performance.now();
   let [answered, failed] = [0, 0];
   do {

@@ -1,7 +1,7 @@
--- wrk script: posts the lines of $BENCH_BODIES in turn and prints what came of it as one line of JSON. With $BENCH_WAY "create-get" each
+-- wrk script: posts the lines of $BENCH_BODIES in turn and prints what came of it as one line of JSON. With $BENCH_REQUESTS "create-get" each
 -- creates a prediction, which one GET waits for. With $BENCH_THINKING_MS a client waits that long before it asks again. With
 -- $BENCH_ARRIVALS it says of every answer when it came, in milliseconds; that costs wrk time, so only slow servers are asked for it.
-local isTwo = os.getenv("BENCH_WAY") == "create-get"
+local isTwo = os.getenv("BENCH_REQUESTS") == "create-get"
 local requests, created, i = {}, {}, 0
 local threads = {}
 arrivals = {}

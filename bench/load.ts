@@ -10,7 +10,7 @@ import { sum } from "./numbers.ts";
  * Requests of a prediction: one POST that waits for the end (`Prefer: wait`), or a POST that creates it and a GET that
  * waits for its end.
  */
-export type Way = "wait" | "create-get";
+export type RequestPattern = "wait" | "create-get";
 
 export interface LoadOptions {
   readonly connections: number;
@@ -47,7 +47,7 @@ export function missingWrk(): string | undefined {
 
 /** Sends load. @param to.url URL of the POST requests; @param to.bodies a file with one request body a line */
 export async function load(
-  { url, bodies, way = "wait" }: { url: string; bodies: string; way?: Way },
+  { url, bodies, requests = "wait" }: { url: string; bodies: string; requests?: RequestPattern },
   { connections, seconds, hasSlowBatches = false, thinkingMs }: LoadOptions,
 ) {
   const script = join(import.meta.dir, "load.lua");
@@ -64,7 +64,7 @@ export async function load(
     ],
     {
       BENCH_BODIES: bodies,
-      BENCH_WAY: way,
+      BENCH_REQUESTS: requests,
       ...(hasSlowBatches && { BENCH_ARRIVALS: "1" }),
       ...(thinkingMs !== undefined && { BENCH_THINKING_MS: String(thinkingMs) }),
     },

@@ -22,7 +22,7 @@ export interface Measurement {
   /** The values of all repeats. */
   readonly values: readonly number[];
   /** Absolute numbers behind the ratio, in words; valid only for this machine and run. */
-  readonly behind?: string;
+  readonly details?: string;
   /** Requests without a succeeded prediction. */
   readonly failed?: number;
 }
@@ -52,8 +52,8 @@ export function formatReport(results: readonly Result[]): string {
   });
   const heads = ["what", "measured as", "goal", "median", "lowest to highest"];
   const [head = [], ...lines] = [heads, heads.map(() => "---"), ...rows].map((row) => row.map((cell) => `| ${cell}`));
-  const behind = results.map(({ case: name, failed = 0, cores, behind = "" }) => {
-    return [name, `${failed} failed`, `cores ${cores.min.toFixed(2)} to ${cores.max.toFixed(2)}`, behind];
+  const absolute = results.map(({ case: name, failed = 0, cores, details = "" }) => {
+    return [name, `${failed} failed`, `cores ${cores.min.toFixed(2)} to ${cores.max.toFixed(2)}`, details];
   });
   const processor = cpus()[0]?.model.trim() ?? "an unknown processor";
   const machine = `${availableParallelism()} cores of ${processor}, Bun ${Bun.version}, libtorch ${readLibtorch()?.version}`;
@@ -61,7 +61,7 @@ export function formatReport(results: readonly Result[]): string {
 
 Measured ${new Date().toISOString().slice(0, 10)} on ${machine}.
 
-${formatTable(["CASE", "REQUESTS", "MACHINE", "ABSOLUTE, HERE AND NOW"], behind)}
+${formatTable(["CASE", "REQUESTS", "MACHINE", "ABSOLUTE, HERE AND NOW"], absolute)}
 
 What is compared was measured in turns. Failed requests got no prediction that succeeded. Cores: the speed of the slower of two while
 nothing else was measured, as a share of the best in this run; where it is far below 1, others used the machine, and the row says little.`;

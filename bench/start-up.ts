@@ -16,7 +16,7 @@ export async function startUp({ repeats, canary }: CaseOptions): Promise<Measure
   const file = [await compiled(MODEL), "--cache-dir", join(folderOfAll, "executables", "cache")];
   const [serve, first, later]: [number[], number[], number[]] = [[], [], []];
   for (let i = 0; i < repeats; i++) {
-    await canary.listen();
+    await canary.count();
     serve.push(await secondsToReady([join(root, "scripts", "sconce"), "serve", MODEL]));
     await rm(join(folderOfAll, "executables", "cache"), { recursive: true, force: true });
     for (const values of [first, later]) values.push(await secondsToReady(file));

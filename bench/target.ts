@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { z } from "../src/author/z.ts";
 import { inRole } from "../test/helpers/running.ts";
 import type { Child } from "./child.ts";
-import { type LoadOptions, load, type Way } from "./load.ts";
+import { type LoadOptions, load, type RequestPattern } from "./load.ts";
 import { type Input, type Network, type Output, outputSchema } from "./networks.ts";
 import { sum } from "./numbers.ts";
 
@@ -34,7 +34,7 @@ export type Start = (network: Network) => Promise<Target>;
 /** The HTTP API of a server. */
 export interface Api {
   readonly path: string;
-  readonly way?: Way;
+  readonly requests?: RequestPattern;
   /** The JSON body of a request. */
   readonly body: (input: Input) => unknown;
   /** Reads an answer's JSON as its first output. */
@@ -113,9 +113,9 @@ export class Server implements Target {
   }
 
   async measure(options: LoadOptions): Promise<Sample> {
-    const { way = "wait" } = this.#options.api;
+    const { requests = "wait" } = this.#options.api;
     const before = await this.#work();
-    const done = await load({ url: this.url, bodies: this.bodies, way }, options);
+    const done = await load({ url: this.url, bodies: this.bodies, requests }, options);
     const after = await this.#work();
     const added = (of: keyof typeof after) => after[of] - before[of];
     const perItem = (of: keyof typeof after) => (1e6 * added(of)) / done.answered;
@@ -124,7 +124,7 @@ export class Server implements Target {
     return {
       perSecond: done.perSecond,
       failed: done.failed + lost,
-      ...(way === "wait" && { p50Ms: done.p50Ms, p99Ms: done.p99Ms }),
+      ...(requests === "wait" && { p50Ms: done.p50Ms, p99Ms: done.p99Ms }),
       // On a shared machine, processor time varies less than the rate.
       details: {
         "µs of the main thread": perItem("jsSeconds") || Number.NaN,

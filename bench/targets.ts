@@ -6,7 +6,7 @@ import { ModelStore } from "../src/package/store/store.ts";
 import { startRedis } from "../test/helpers/redis.ts";
 import { tempDir } from "../test/helpers/temp-dir.ts";
 import { Child } from "./child.ts";
-import type { Way } from "./load.ts";
+import type { RequestPattern } from "./load.ts";
 import { folderOfAll, sconceCommand, storeEnv } from "./networks.ts";
 import { Server, type Start, sconceApi } from "./target.ts";
 
@@ -15,7 +15,7 @@ export interface SconceOptions {
   readonly threads?: number;
   readonly device?: string;
   readonly flags?: readonly string[];
-  readonly way?: Way;
+  readonly requests?: RequestPattern;
   /** Stores predictions in an SQLite file. */
   readonly inFile?: boolean;
   /** Roles of replicas with one Redis; the first replica gets the requests. */
@@ -28,7 +28,15 @@ const onLoopback = ["--port", "0", "--host", "127.0.0.1"] as const;
 
 /** `sconce serve`, by default with one inference thread on the CPU. */
 export function sconce(options: SconceOptions = {}) {
-  const { threads = 1, device = "cpu", flags = [], way = "wait", inFile = false, roles, command = serve } = options;
+  const {
+    threads = 1,
+    device = "cpu",
+    flags = [],
+    requests = "wait",
+    inFile = false,
+    roles,
+    command = serve,
+  } = options;
   return async (network: Parameters<Start>[0]): Promise<Server> => {
     await using owned = new AsyncDisposableStack();
     const engine = ["--threads", String(threads), "--device", device];
@@ -41,7 +49,7 @@ export function sconce(options: SconceOptions = {}) {
     });
     const [asked] = await Promise.all(started);
     if (asked === undefined) throw new Error("no replica is asked");
-    return new Server(network, { title: "sconce", ...asked, api: { ...sconceApi, way }, owned: owned.move() });
+    return new Server(network, { title: "sconce", ...asked, api: { ...sconceApi, requests }, owned: owned.move() });
   };
 }
 
@@ -67,6 +75,6 @@ export const echo: Start = async (network) => {
 
 /** Resolves with the address that a sconce process prints. */
 export async function listening(child: Child): Promise<string> {
-  const [, url = ""] = await child.heard(/Listening on (http\S+)/);
+  const [, url = ""] = await child.line(/Listening on (http\S+)/);
   return url;
 }

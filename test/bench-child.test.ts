@@ -17,7 +17,7 @@ async function until(condition: () => boolean): Promise<void> {
 
 test("what a process started ends with it, also when that one has left already", async () => {
   const child = shell("sleep 1000 & echo $!");
-  const left = Number((await child.heard(/^\d+$/))[0]);
+  const left = Number((await child.line(/^\d+$/))[0]);
   await until(() => child.hasEnded);
   expect(isRunning(left)).toBe(true);
   await child[Symbol.asyncDispose]();
@@ -26,14 +26,14 @@ test("what a process started ends with it, also when that one has left already",
 
 test("a process that does not heed SIGTERM is ended nevertheless", async () => {
   const child = shell("trap '' TERM; echo ready; while :; do sleep 0.1; done");
-  await child.heard(/^ready$/);
+  await child.line(/^ready$/);
   await child[Symbol.asyncDispose]();
   expect(child.hasEnded).toBe(true);
 });
 
 test("a failure says how the process ended and shows the end of what it printed", async () => {
   await using child = shell("for i in $(seq 100); do echo line $i; done; echo no such module >&2; exit 3");
-  const { message } = await child.heard(/never/).then(
+  const { message } = await child.line(/never/).then(
     () => new Error("it was heard"),
     (error: Error) => error,
   );
@@ -46,5 +46,5 @@ test("a failure says how the process ended and shows the end of what it printed"
 
 test("a command that is not there is told as a failure", async () => {
   await using child = new Child(["/no/such/command"]);
-  await expect(child.heard(/never/)).rejects.toThrow("/no/such/command");
+  await expect(child.line(/never/)).rejects.toThrow("/no/such/command");
 });

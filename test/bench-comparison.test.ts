@@ -3,8 +3,8 @@ import { Canary } from "../bench/canary.ts";
 import { type Comparison, compare } from "../bench/comparison.ts";
 import { atLeast, atMost, formatReport } from "../bench/report.ts";
 
-class Deaf extends Canary {
-  override async listen(): Promise<void> {}
+class IdleCanary extends Canary {
+  override async count(): Promise<void> {}
 }
 
 const network = async () => ({ name: "net", folder: "", requests: [], inputs: [], samples: [] });
@@ -30,15 +30,23 @@ function counting(title: string, { failed = 0 } = {}): Comparison["measured"] {
 
 function measured(what: Pick<Comparison, "beside"> & Partial<Comparison>, repeats = 2) {
   turns = [];
-  const options = { seconds: 1, repeats, canary: new Deaf() };
-  return compare({ network, measured: counting("ours"), connections: 8, ...what }, options);
+  const options = { seconds: 1, repeats, canary: new IdleCanary() };
+  return compare({ network, measured: counting("samples"), connections: 8, ...what }, options);
 }
 
 test("each turn is compared with the mean of those of the yardstick before and after it", async () => {
-  const { values, compared, subject } = await measured({ beside: counting("theirs") });
-  expect(turns).toEqual(["theirs 8", "ours 8", "theirs 8", "ours 8", "theirs 8", "end of ours", "end of theirs"]);
+  const { values, compared, subject } = await measured({ beside: counting("baselineSamples") });
+  expect(turns).toEqual([
+    "baselineSamples 8",
+    "samples 8",
+    "baselineSamples 8",
+    "samples 8",
+    "baselineSamples 8",
+    "end of samples",
+    "end of baselineSamples",
+  ]);
   expect(values).toEqual([1 / 1.5, 2 / 2.5]);
-  expect([subject, compared]).toEqual(["net, 8 connections", "of theirs"]);
+  expect([subject, compared]).toEqual(["net, 8 connections", "of baselineSamples"]);
 });
 
 test("what a median has more is counted over all that it is measured beside together", async () => {
@@ -49,12 +57,15 @@ test("what a median has more is counted over all that it is measured beside toge
 
 test("a yardstick whose requests fail is none, and failures of what is measured are counted", async () => {
   await expect(measured({ beside: counting("broken", { failed: 3 }) })).rejects.toThrow("3 requests failed at broken");
-  const { failed } = await measured({ beside: counting("theirs"), measured: counting("ours", { failed: 2 }) });
+  const { failed } = await measured({
+    beside: counting("baselineSamples"),
+    measured: counting("samples", { failed: 2 }),
+  });
   expect(failed).toBe(4);
 });
 
 test("the report is a table in Markdown, which says of each row whether its goal is reached", () => {
-  const row = { case: "net", subject: "net", compared: "of theirs", cores: { min: 1, max: 1 } };
+  const row = { case: "net", subject: "net", compared: "of baselineSamples", cores: { min: 1, max: 1 } };
   const report = formatReport([
     { ...row, values: [1.2, 0.9, 1], goal: atLeast(0.95) },
     { ...row, values: [0.41234], goal: atMost(0.3), unit: "ms" },
@@ -64,8 +75,8 @@ test("the report is a table in Markdown, which says of each row whether its goal
   expect(rows.map((line) => line.split("|").map((cell) => cell.trim()))).toEqual([
     ["", "what", "measured as", "goal", "median", "lowest to highest"],
     ["", "---", "---", "---", "---", "---"],
-    ["", "net", "of theirs", "≥ 0.95", "1 ✓", "0.9 to 1.2"],
-    ["", "net", "of theirs", "≤ 0.3 ms", "0.412 ms ✗", ""],
-    ["", "net", "of theirs", "", "3", ""],
+    ["", "net", "of baselineSamples", "≥ 0.95", "1 ✓", "0.9 to 1.2"],
+    ["", "net", "of baselineSamples", "≤ 0.3 ms", "0.412 ms ✗", ""],
+    ["", "net", "of baselineSamples", "", "3", ""],
   ]);
 });

@@ -1,7 +1,7 @@
 /** Taking turns: tasks of several owners, and outputs of several lists. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { OwnersInTurn } from "../src/base/collections/owners-in-turn.ts";
+import { RoundRobin } from "../src/base/collections/round-robin.ts";
 import { OutputTurns } from "../src/server/flow/output-turns.ts";
 
 const turnOfTheLoop = () => new Promise((resolve) => setImmediate(resolve));
@@ -12,7 +12,7 @@ describe("owners in turn", () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
         const owners = Array.from({ length: 5 }, () => ({}));
-        const inTurn = new OwnersInTurn<number>();
+        const inTurn = new RoundRobin<number>();
         let model: { owner: number; values: number[] }[] = [];
         for (const [value, step] of steps.entries()) {
           if (step === undefined) {

@@ -130,9 +130,9 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     const store = emptyStore();
     const remote = `${proxy.host}/team/digits:v1`;
     const front = await pulledModel(store, remote, { withoutWeights: true });
-    expect({ digest: front.digest, lacking: front.lacking.map(({ title }) => title) }).toEqual({
+    expect({ digest: front.digest, missingLayers: front.missingLayers.map(({ title }) => title) }).toEqual({
       digest: first,
-      lacking: ["digits.pt"],
+      missingLayers: ["digits.pt"],
     });
     expect(await front.code()).toBe("// one");
     // The second call downloads nothing.
@@ -148,7 +148,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(JSON.parse((await run(store, "inspect", remote)).stdout)).toMatchObject({ withoutWeights: true });
 
     // A worker downloads the rest.
-    expect((await pulledModel(store, remote, {})).lacking).toEqual([]);
+    expect((await pulledModel(store, remote, {})).missingLayers).toEqual([]);
     expect(proxy.of("GET", /blobs/).length).toBe(3);
     expect((await store.list())[0]).toMatchObject({ withoutWeights: false });
   });

@@ -20,9 +20,9 @@ export function plainSize(jpeg: Uint8Array): Size | undefined {
       at += 1;
       continue;
     }
-    if (isAlone(marker)) return undefined;
+    if (isStandalone(marker)) return undefined;
     const end = endOfSegment(jpeg, at);
-    if (marker === APP1 && isTurned(view, at + 4, end)) return undefined;
+    if (marker === APP1 && isRotated(view, at + 4, end)) return undefined;
     if (marker >= SOF0 && marker <= SOF15 && marker !== DHT && marker !== JPG && marker !== DAC) {
       if (marker > SOF2 || size !== undefined || at + 10 > jpeg.length) return undefined;
       const [bits, height, width, colours] = [
@@ -40,7 +40,7 @@ export function plainSize(jpeg: Uint8Array): Size | undefined {
 }
 
 /** Whether the segment is Exif data that rotates or mirrors the picture, or that cannot be read. */
-function isTurned(view: DataView, begin: number, end: number): boolean {
+function isRotated(view: DataView, begin: number, end: number): boolean {
   const isExif = begin + 6 <= view.byteLength && view.getUint32(begin) === 0x45786966;
   if (!isExif) return false;
   const tiff = begin + 6;
@@ -89,7 +89,7 @@ function walkScans(jpeg: Uint8Array, begin: number, max: number): number {
     const marker = jpeg[at + 1] ?? 0;
     if (jpeg[at] !== 0xff || marker === 0xff) at += 1;
     else if (marker === EOI) break;
-    else if (isAlone(marker)) at += 2;
+    else if (isStandalone(marker)) at += 2;
     else {
       if (marker === SOS) scans += 1;
       at = endOfSegment(jpeg, at);
@@ -105,13 +105,13 @@ function firstScan(jpeg: Uint8Array): number {
     const marker = jpeg[at + 1] ?? 0;
     if (marker === SOS) break;
     if (marker === 0xff) at += 1;
-    else at = isAlone(marker) ? at + 2 : endOfSegment(jpeg, at);
+    else at = isStandalone(marker) ? at + 2 : endOfSegment(jpeg, at);
   }
   return at;
 }
 
 /** Whether the marker stands alone, without a length and a segment. */
-function isAlone(marker: number): boolean {
+function isStandalone(marker: number): boolean {
   return marker <= TEM || (marker >= RST0 && marker <= EOI);
 }
 

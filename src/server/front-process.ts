@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { surviveStrayErrors } from "../author/stray-errors.ts";
 import type { Role } from "../machine/processes/link.ts";
-import { goBehindEngine } from "../machine/processes/priority.ts";
+import { yieldToEngine } from "../machine/processes/priority.ts";
 import { SharedCounters } from "../machine/processes/shared-counters.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import { EngineLink } from "./engine-link.ts";
@@ -43,7 +43,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
     surviveStrayErrors();
     const { argv, reference, config, port, unix, index, isRestart, count, sockets, counters, counts, store, hooks } =
       frontStart.parse(start);
-    if (config.role !== "front") goBehindEngine();
+    if (config.role !== "front") yieldToEngine();
     const engine = new EngineLink();
     const closing = Promise.withResolvers<void>();
     link.onMessage((raw) => {

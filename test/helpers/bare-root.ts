@@ -14,20 +14,20 @@ const devices = ["/dev/null", "/dev/urandom"];
 const unshare = Bun.which("unshare") ?? "unshare";
 
 /** Arguments of unshare: gain the right to mount, then drop it and switch to a user. */
-interface Way {
-  readonly rise: readonly string[];
-  become(user: BareRootUser): readonly string[];
+interface Privileges {
+  readonly gain: readonly string[];
+  drop(user: BareRootUser): readonly string[];
 }
 
-const ways: readonly Way[] = [
-  { rise: [], become: ({ uid, gid }) => [`--setuid=${uid}`, `--setgid=${gid}`] },
+const allPrivileges: readonly Privileges[] = [
+  { gain: [], drop: ({ uid, gid }) => [`--setuid=${uid}`, `--setgid=${gid}`] },
   // Other users mount in a user namespace, and pick the program's user in a second, nested namespace.
   {
-    rise: ["--user", "--map-root-user"],
-    become: ({ uid, gid }) => ["--user", `--map-user=${uid}`, `--map-group=${gid}`],
+    gain: ["--user", "--map-root-user"],
+    drop: ({ uid, gid }) => ["--user", `--map-user=${uid}`, `--map-group=${gid}`],
   },
 ];
-const way = Bun.which(unshare) === null ? undefined : ways.find(isOpen);
+const privileges = Bun.which(unshare) === null ? undefined : allPrivileges.find(isOpen);
 
 export interface BareRootUser {
   readonly uid: number;
@@ -60,7 +60,7 @@ export interface BareRoot extends AsyncDisposable {
 
 /** Reason for a skipped test if this machine cannot create a root; else undefined. */
 export const bareRootObstacle: string | undefined =
-  way === undefined ? "it needs Linux, and root or user namespaces" : undefined;
+  privileges === undefined ? "it needs Linux, and root or user namespaces" : undefined;
 
 /** `test`; without a root `test.skip`, with the reason in the name. */
 export function bareRootTest(test: {
@@ -130,7 +130,7 @@ export async function systemLibraries(...binaries: readonly string[]): Promise<R
  * receives the signals.
  */
 function enter(root: string, command: readonly string[], options: BareRunOptions): string[] {
-  if (way === undefined) throw new Error(`no bare root: ${bareRootObstacle}`);
+  if (privileges === undefined) throw new Error(`no bare root: ${bareRootObstacle}`);
   const { env = {}, user = defaultUser, cwd = "/", tmpfs = {} } = options;
   // Recursive: users other than root may not drop the system's mounts below /proc.
   const mounts = [
@@ -139,11 +139,11 @@ function enter(root: string, command: readonly string[], options: BareRunOptions
   ];
   const script = [...mounts, "shift", 'exec env -i "$@"'].join(" && ");
   const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
-  const become = [unshare, ...way.become(user), "--root", root, "--wd", cwd, "--", ...command];
-  return [unshare, ...way.rise, "--mount", "--", "sh", "-c", script, "sh", root, ...variables, ...become];
+  const drop = [unshare, ...privileges.drop(user), "--root", root, "--wd", cwd, "--", ...command];
+  return [unshare, ...privileges.gain, "--mount", "--", "sh", "-c", script, "sh", root, ...variables, ...drop];
 }
 
-function isOpen({ rise, become }: Way): boolean {
-  const nothing = [unshare, ...rise, "--mount", "--", unshare, ...become(defaultUser), "--", "true"];
+function isOpen({ gain, drop }: Privileges): boolean {
+  const nothing = [unshare, ...gain, "--mount", "--", unshare, ...drop(defaultUser), "--", "true"];
   return Bun.spawnSync(nothing, { stdout: "ignore", stderr: "ignore" }).success;
 }

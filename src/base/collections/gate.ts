@@ -1,10 +1,10 @@
 /** Limits the number of concurrent tasks. Owners of waiting tasks take turns. */
-import { OwnersInTurn } from "./owners-in-turn.ts";
+import { RoundRobin } from "./round-robin.ts";
 
 export class Gate {
   readonly #maxRunning: number;
   /** Functions that start a waiting task. */
-  readonly #waiting = new OwnersInTurn<() => void>();
+  readonly #waiting = new RoundRobin<() => void>();
   #running = 0;
 
   constructor(maxRunning: number) {

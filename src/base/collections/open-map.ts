@@ -5,13 +5,13 @@
  * their entries alive. Measured with Bun 1.4: 40 % of all garbage stayed alive for a while.
  */
 
-const MIN_PLACES = 64;
+const MIN_SLOTS = 64;
 
 export class OpenMap<K extends string | number, V> implements Iterable<V> {
   readonly #hash: (key: K) => number;
   /** Linear probing; at most half of the slots are used. */
-  #keys: (K | undefined)[] = places(MIN_PLACES);
-  #values: (V | undefined)[] = places(MIN_PLACES);
+  #keys: (K | undefined)[] = slots(MIN_SLOTS);
+  #values: (V | undefined)[] = slots(MIN_SLOTS);
   #size = 0;
 
   /** @param hash an integer whose lower bits vary */
@@ -24,35 +24,35 @@ export class OpenMap<K extends string | number, V> implements Iterable<V> {
   }
 
   get(key: K): V | undefined {
-    return this.#values[this.#placeOf(key)];
+    return this.#values[this.#slotOf(key)];
   }
 
   set(key: K, value: V): void {
-    let place = this.#placeOf(key);
-    if (this.#keys[place] === undefined) {
+    let slot = this.#slotOf(key);
+    if (this.#keys[slot] === undefined) {
       if (this.#size * 2 >= this.#keys.length) {
         this.#resize(this.#keys.length * 2);
-        place = this.#placeOf(key);
+        slot = this.#slotOf(key);
       }
-      this.#keys[place] = key;
+      this.#keys[slot] = key;
       this.#size += 1;
     }
-    this.#values[place] = value;
+    this.#values[slot] = value;
   }
 
   delete(key: K): boolean {
-    let gap = this.#placeOf(key);
+    let gap = this.#slotOf(key);
     if (this.#keys[gap] === undefined) return false;
     const last = this.#keys.length - 1;
     // Moves later entries into the gap, so that a search from their home slot finds them.
-    for (let place = (gap + 1) & last; ; place = (place + 1) & last) {
-      const next = this.#keys[place];
+    for (let slot = (gap + 1) & last; ; slot = (slot + 1) & last) {
+      const next = this.#keys[slot];
       if (next === undefined) break;
       const home = this.#hash(next) & last;
-      if (((place - home) & last) < ((place - gap) & last)) continue;
+      if (((slot - home) & last) < ((slot - gap) & last)) continue;
       this.#keys[gap] = next;
-      this.#values[gap] = this.#values[place];
-      gap = place;
+      this.#values[gap] = this.#values[slot];
+      gap = slot;
     }
     this.#keys[gap] = undefined;
     this.#values[gap] = undefined;
@@ -62,31 +62,31 @@ export class OpenMap<K extends string | number, V> implements Iterable<V> {
 
   /** The values, in no particular order. The map must not change during the iteration. */
   *[Symbol.iterator](): Generator<V> {
-    for (let place = 0; place < this.#keys.length; place++) {
-      const value = this.#values[place];
-      if (this.#keys[place] !== undefined && value !== undefined) yield value;
+    for (let slot = 0; slot < this.#keys.length; slot++) {
+      const value = this.#values[slot];
+      if (this.#keys[slot] !== undefined && value !== undefined) yield value;
     }
   }
 
   /** The slot of the key, or the free slot for it. */
-  #placeOf(key: K): number {
+  #slotOf(key: K): number {
     const last = this.#keys.length - 1;
-    let place = this.#hash(key) & last;
-    for (let found = this.#keys[place]; found !== undefined && found !== key; found = this.#keys[place]) {
-      place = (place + 1) & last;
+    let slot = this.#hash(key) & last;
+    for (let found = this.#keys[slot]; found !== undefined && found !== key; found = this.#keys[slot]) {
+      slot = (slot + 1) & last;
     }
-    return place;
+    return slot;
   }
 
   #resize(length: number): void {
     const [keys, values] = [this.#keys, this.#values];
-    this.#keys = places(length);
-    this.#values = places(length);
+    this.#keys = slots(length);
+    this.#values = slots(length);
     for (const [i, key] of keys.entries()) {
       if (key === undefined) continue;
-      const place = this.#placeOf(key);
-      this.#keys[place] = key;
-      this.#values[place] = values[i];
+      const slot = this.#slotOf(key);
+      this.#keys[slot] = key;
+      this.#values[slot] = values[i];
     }
   }
 }
@@ -100,6 +100,6 @@ export function spread(number: number): number {
   return mixed ^ (mixed >>> 15);
 }
 
-function places<T>(length: number): (T | undefined)[] {
+function slots<T>(length: number): (T | undefined)[] {
   return Array.from({ length }, () => undefined);
 }

@@ -30,7 +30,7 @@ export function inspectCommand(source: ModelSource, example: string): Command {
         tags: await source.tagsOf(model),
         digest: model.digest,
         size: model.size,
-        ...(model.lacking.length > 0 && { withoutWeights: true }),
+        ...(model.missingLayers.length > 0 && { withoutWeights: true }),
         created: model.created?.toISOString(),
         config,
         layers: layers.map(({ title, mediaType, digest, size }) => ({ title, mediaType, digest, size })),

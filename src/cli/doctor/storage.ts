@@ -11,7 +11,7 @@ import { ModelStore } from "../../package/store/store.ts";
 import { type Check, fault, ok, warning } from "./check.ts";
 
 /** Disk space of a model with libtorch. */
-const LITTLE_ROOM = 1024 ** 3;
+const LITTLE_SPACE = 1024 ** 3;
 
 /** The data directory: models and predictions. Existing models can be served from a read-only directory. */
 export function data(): Check {
@@ -24,7 +24,7 @@ export function data(): Check {
     return warning("data", `${found}: nothing can be built, and predictions are kept in memory`, fix);
   }
   const found = `${home}, ${formatBytes(state.freeBytes)} free`;
-  return state.freeBytes < LITTLE_ROOM ? warning("data", found, `make room, or ${fix}`) : ok("data", found);
+  return state.freeBytes < LITTLE_SPACE ? warning("data", found, `make room, or ${fix}`) : ok("data", found);
 }
 
 export async function models(): Promise<Check> {

@@ -21,7 +21,7 @@ const SPARE_BYTES = 16 * 1024 * 1024;
  * @param spareableBytes bytes that could be deleted first
  * @throws SconceError `store_unwritable` when `bytes` would fill the disk
  */
-export function requireRoom(home: string, bytes: number, spareableBytes = 0): void {
+export function requireSpace(home: string, bytes: number, spareableBytes = 0): void {
   const { blocks, bavail, bsize } = statfsSync(home);
   const freeBytes = Math.max(0, bavail * bsize + spareableBytes - SPARE_BYTES);
   // Some virtual file systems report zero blocks, since their size is unknown.

@@ -72,7 +72,7 @@ export function secureFolder(folder: string): string {
 }
 
 /** @throws SconceError `cache_unusable` when the file system is mounted noexec, or has too little space */
-export function requireRoom(folder: string, bytes: number): void {
+export function requireSpace(folder: string, bytes: number): void {
   if (isNoexec(folder))
     throw unusable(folder, "lies on a file system that is mounted noexec: libraries cannot be loaded from it");
   const { bavail, bsize } = statfsSync(folder);

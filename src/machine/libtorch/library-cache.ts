@@ -9,7 +9,7 @@ import { SconceError } from "../../base/errors.ts";
 import { onAllCores } from "../../base/parallel.ts";
 import { type FileLock, lockWhenFree } from "../files/lock.ts";
 import { madeOnce } from "../files/made-once.ts";
-import { cacheFault, requirePrivate, requireRoom, secureFolder } from "./cache-folder.ts";
+import { cacheFault, requirePrivate, requireSpace, secureFolder } from "./cache-folder.ts";
 import { checksumOf, type LibraryPack, type PackedFile, unpackedSize } from "./pack.ts";
 import { sha256 } from "./sha256.ts";
 import { hasStamp, stampOf, writeStamp } from "./stamp.ts";
@@ -58,7 +58,7 @@ export class LibraryCache {
         listener.changed(changed, folder);
         rmSync(folder, { recursive: true });
       }
-      requireRoom(home, unpackedSize(pack));
+      requireSpace(home, unpackedSize(pack));
       listener.unpacking(folder);
       await unpack(pack, folder, listener);
       return folder;

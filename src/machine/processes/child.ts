@@ -30,7 +30,7 @@ export class Child {
   readonly #process: Bun.Subprocess<"ignore", "inherit", "inherit" | "pipe">;
   readonly #disconnected = Promise.withResolvers<void>();
   /** Resolves once all of standard error is forwarded. */
-  readonly #said: Promise<void> = Promise.resolve();
+  readonly #forwarded: Promise<void> = Promise.resolve();
 
   /** @throws Error when the system starts no process */
   constructor({ role, start, program = thisProgram(), env, onMessage, onEnd }: ChildOptions) {
@@ -48,7 +48,7 @@ export class Child {
       onDisconnect: () => this.#disconnected.resolve(),
     });
     const { stderr } = this.#process;
-    if (stderr !== undefined) this.#said = passLines(stderr, `${role} process`);
+    if (stderr !== undefined) this.#forwarded = passLines(stderr, `${role} process`);
     this.send({ kind: "start", start, supervisorPid: process.pid, log: logOptions() });
     void this.#end(onEnd);
   }
@@ -75,7 +75,7 @@ export class Child {
     await this.#process.exited;
     const timedOut = Promise.withResolvers<void>();
     const timer = setTimeout(timedOut.resolve, LAST_MESSAGES_MS);
-    await Promise.race([Promise.all([this.#disconnected.promise, this.#said]), timedOut.promise]);
+    await Promise.race([Promise.all([this.#disconnected.promise, this.#forwarded]), timedOut.promise]);
     clearTimeout(timer);
     onEnd({ exitCode: this.#process.exitCode, signal: this.#process.signalCode });
   }

@@ -2,14 +2,13 @@
 import { SconceError } from "../../base/errors.ts";
 import { exitProcess } from "../../base/exit.ts";
 import { configureLog, log } from "../../base/log.ts";
-import { type FromChild, type ToChild, toChild } from "./messages.ts";
+import { type FromChild, reportOf, type ToChild, toChild } from "./messages.ts";
 import { dieNow, dieWithParent } from "./parent-death.ts";
-import { tellError } from "./told-error.ts";
 
 /** A role's connection to its supervisor. */
 export interface Link {
-  /** Reports that the role now does its work. @param told passed to the supervisor */
-  ready(told?: unknown): void;
+  /** Reports that the role now does its work. @param info passed to the supervisor */
+  ready(info?: unknown): void;
   /** Starts the watchdog early, for roles that run author's code before they are ready. */
   setUp(): void;
   send(message: unknown): void;
@@ -58,7 +57,7 @@ export async function runRole(roles: Roles, name: string): Promise<never> {
     await role(start, link);
   } catch (error) {
     if (link.isReady) log.error(`The ${name} process failed:`, error);
-    await link.tell({ kind: "failed", error: tellError(error) });
+    await link.post({ kind: "failed", error: reportOf(error) });
     exitProcess(1);
   }
   exitProcess(0);
@@ -69,7 +68,7 @@ class SupervisorLink implements Link {
   isReady = false;
   readonly #stopping = Promise.withResolvers<void>();
   #handler: ((message: unknown) => void) | undefined;
-  #early: unknown[] = [];
+  #unhandled: unknown[] = [];
   #runningForMs = () => 0;
 
   constructor() {
@@ -78,7 +77,7 @@ class SupervisorLink implements Link {
     process.on("message", (raw: unknown) => {
       const message = toChild.parse(raw);
       if (message.kind === "start") resolve(message);
-      else this.#take(message);
+      else this.#handle(message);
     });
   }
 
@@ -86,22 +85,22 @@ class SupervisorLink implements Link {
     return this.#stopping.promise;
   }
 
-  ready(told?: unknown): void {
+  ready(info?: unknown): void {
     this.isReady = true;
-    void this.tell({ kind: "ready", told });
+    void this.post({ kind: "ready", info });
   }
 
   setUp(): void {
-    void this.tell({ kind: "set-up" });
+    void this.post({ kind: "set-up" });
   }
 
   send(message: unknown): void {
-    void this.tell({ kind: "message", message });
+    void this.post({ kind: "message", message });
   }
 
   onMessage(handler: (message: unknown) => void): void {
     this.#handler = handler;
-    for (const message of this.#early.splice(0)) handler(message);
+    for (const message of this.#unhandled.splice(0)) handler(message);
   }
 
   onAsk(runningForMs: () => number): void {
@@ -109,20 +108,20 @@ class SupervisorLink implements Link {
   }
 
   /** Resolves when the message is written. An exit before that loses it. */
-  tell(message: FromChild): Promise<void> {
+  post(message: FromChild): Promise<void> {
     return new Promise((resolve) => process.send?.(message, undefined, undefined, () => resolve()));
   }
 
-  #take(message: Exclude<ToChild, { kind: "start" }>): void {
+  #handle(message: Exclude<ToChild, { kind: "start" }>): void {
     switch (message.kind) {
       case "stop":
         this.#stopping.resolve();
         break;
       case "ask":
-        void this.tell({ kind: "running", runningForMs: this.#runningForMs() });
+        void this.post({ kind: "running", runningForMs: this.#runningForMs() });
         break;
       case "message":
-        if (this.#handler === undefined) this.#early.push(message.message);
+        if (this.#handler === undefined) this.#unhandled.push(message.message);
         else this.#handler(message.message);
     }
   }

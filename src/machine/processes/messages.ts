@@ -1,7 +1,8 @@
 /** Messages between a supervisor and its child, as JSON. */
 import { z } from "zod";
+import { messageWithLine } from "../../base/author-line.ts";
+import { errorCodes, messageOf, SconceError } from "../../base/errors.ts";
 import { logFormats, logLevels } from "../../base/log.ts";
-import { toldError } from "./told-error.ts";
 
 /** From the supervisor. The first message is `start`. */
 export const toChild = z.discriminatedUnion("kind", [
@@ -19,11 +20,20 @@ export const toChild = z.discriminatedUnion("kind", [
 ]);
 export type ToChild = z.infer<typeof toChild>;
 
+/** An error of a child process. Only a SconceError has a code. The message has the line of the author's code. */
+const errorReport = z.object({ code: z.enum(errorCodes).optional(), message: z.string() });
+
+export function reportOf(error: unknown): z.infer<typeof errorReport> {
+  return error instanceof SconceError
+    ? { code: error.code, message: messageWithLine(error) }
+    : { message: messageOf(error) };
+}
+
 export const fromChild = z.discriminatedUnion("kind", [
-  z.object({ kind: z.literal("ready"), told: z.unknown().optional() }),
+  z.object({ kind: z.literal("ready"), info: z.unknown().optional() }),
   /** The process now answers `ask`. */
   z.object({ kind: z.literal("set-up") }),
-  z.object({ kind: z.literal("failed"), error: toldError }),
+  z.object({ kind: z.literal("failed"), error: errorReport }),
   z.object({ kind: z.literal("message"), message: z.unknown().optional() }),
   z.object({ kind: z.literal("running"), runningForMs: z.number().nonnegative() }),
 ]);

@@ -3,7 +3,7 @@ import { readdirSync } from "node:fs";
 import { getPriority, setPriority } from "node:os";
 
 /** Added to `nice`. The thread then gets about a third of the time of a thread without it. */
-const BEHIND = 5;
+const NICENESS = 5;
 const LAST = 19;
 
 /**
@@ -11,9 +11,9 @@ const LAST = 19;
  * next. On two cores, large networks are served 6 % faster. On Linux each thread has a priority, which new threads and
  * children inherit. Users without privileges cannot raise it again.
  */
-export function goBehindEngine(): void {
+export function yieldToEngine(): void {
   if (process.platform !== "linux") return;
-  const nice = Math.min(LAST, getPriority() + BEHIND);
+  const nice = Math.min(LAST, getPriority() + NICENESS);
   for (const thread of readdirSync("/proc/self/task")) {
     try {
       setPriority(Number(thread), nice);

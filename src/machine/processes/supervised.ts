@@ -23,7 +23,7 @@ export interface SupervisedOptions {
   /** Longest run of a batch, and longest wait for an answer. Without it there is no watchdog. */
   readonly batchTimeoutMs?: number | undefined;
   /** Called each time the process becomes ready. */
-  onReady?(told: unknown): void;
+  onReady?(info: unknown): void;
   onMessage?(message: unknown): void;
   /**
    * Called each time the process has ended, before the restart.
@@ -118,7 +118,7 @@ export class Supervised {
         start: start(),
         env,
         ...(program === undefined ? {} : { program }),
-        onMessage: (message) => this.#take(running, message),
+        onMessage: (message) => this.#handle(running, message),
         onEnd: (end) => this.#ended(running, end),
       });
     } catch (error) {
@@ -143,13 +143,13 @@ export class Supervised {
     this.#running = running;
   }
 
-  #take(running: Running, message: FromChild): void {
+  #handle(running: Running, message: FromChild): void {
     switch (message.kind) {
       case "set-up":
         running.watchdog?.start();
         break;
       case "ready":
-        this.#ready(running, message.told);
+        this.#ready(running, message.info);
         break;
       case "failed": {
         const { code = "processes_unavailable", message: text } = message.error;
@@ -164,15 +164,15 @@ export class Supervised {
     }
   }
 
-  #ready(running: Running, told: unknown): void {
+  #ready(running: Running, info: unknown): void {
     if (running.readySinceMs !== undefined || this.#state === "stopping") return;
     running.readySinceMs = this.#clock.now();
     // The watchdog starts only now, because the set-up of a large model takes long.
     running.watchdog?.start();
     if (this.#state === "up") log.info(`The ${this.#name} is ready again`);
     this.#state = "up";
-    this.#options.onReady?.(told);
-    this.#first.resolve(told);
+    this.#options.onReady?.(info);
+    this.#first.resolve(info);
   }
 
   #ended({ watchdog, readySinceMs, failure, endedFor }: Running, end: ChildEnd): void {

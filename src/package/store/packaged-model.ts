@@ -24,7 +24,7 @@ interface PackagedModelInit {
   manifest: Manifest;
   config: ModelConfig;
   layers: readonly PackagedLayer[];
-  lacking?: readonly PackagedLayer[];
+  missingLayers?: readonly PackagedLayer[];
 }
 
 export class PackagedModel {
@@ -44,7 +44,7 @@ export class PackagedModel {
   /** In the manifest's order (by title). */
   readonly layers: readonly PackagedLayer[];
   /** Layers missing from the store because the model was pulled for a front. */
-  readonly lacking: readonly PackagedLayer[];
+  readonly missingLayers: readonly PackagedLayer[];
 
   constructor(init: PackagedModelInit) {
     this.repository = init.repository;
@@ -56,7 +56,7 @@ export class PackagedModel {
     this.manifest = init.manifest;
     this.config = init.config;
     this.layers = init.layers;
-    this.lacking = init.lacking ?? [];
+    this.missingLayers = init.missingLayers ?? [];
   }
 
   /** Immutable reference to this model: tags may move, the digest does not. */

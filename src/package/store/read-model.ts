@@ -67,7 +67,7 @@ export function checkConfig(content: unknown, name: string): ModelConfig {
 }
 
 /** Layers that a front skipped when it pulled the model. Locally built models are never incomplete. */
-export function lackingLayers<L extends BlobRef & { readonly mediaType: LayerMediaType }>(
+export function missingLayersOf<L extends BlobRef & { readonly mediaType: LayerMediaType }>(
   blobs: Blobs,
   { copies = [] }: Pick<IndexEntry, "copies">,
   layers: readonly L[],

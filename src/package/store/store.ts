@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { SconceError } from "../../base/errors.ts";
-import { diskFault, isFull, requireRoom } from "../../machine/files/disk-fault.ts";
+import { diskFault, isFull, requireSpace } from "../../machine/files/disk-fault.ts";
 import { replaceFile, syncPath } from "../../machine/files/durable.ts";
 import { storeLocation } from "../../machine/files/location.ts";
 import { acquireLock } from "../../machine/files/lock.ts";
@@ -13,7 +13,7 @@ import { findEntry, findUnnamed } from "./lookup.ts";
 import { annotations, ociLayout } from "./manifest.ts";
 import { PackagedModel } from "./packaged-model.ts";
 import { type PutOptions, type StagedPackage, stagePackage } from "./packaging.ts";
-import { lackingLayers, readConfig, readManifest, withoutWeights } from "./read-model.ts";
+import { missingLayersOf, readConfig, readManifest, withoutWeights } from "./read-model.ts";
 import { missingBytes, type ReceiveOptions, stageReceived } from "./receiving.ts";
 import { checkRepository, checkTag, formatReference, generatedTag, latestTag, parseReference } from "./reference.ts";
 import { type ModelSummary, sizeOf, summarize } from "./summary.ts";
@@ -172,10 +172,12 @@ export class ModelStore {
       size: layer.size,
       path: this.#blobs.path(layer.digest),
     }));
-    const lacking = lackingLayers(this.#blobs, entry, layers);
-    if (weights && lacking.length > 0) throw withoutWeights(entry);
-    await Promise.all(layers.filter((layer) => !lacking.includes(layer)).map((layer) => this.#blobs.check(layer)));
-    return new PackagedModel({ ...entry, size: sizeOf(entry, manifest), manifest, config, layers, lacking });
+    const missingLayers = missingLayersOf(this.#blobs, entry, layers);
+    if (weights && missingLayers.length > 0) throw withoutWeights(entry);
+    await Promise.all(
+      layers.filter((layer) => !missingLayers.includes(layer)).map((layer) => this.#blobs.check(layer)),
+    );
+    return new PackagedModel({ ...entry, size: sizeOf(entry, manifest), manifest, config, layers, missingLayers });
   }
 
   /**
@@ -345,13 +347,13 @@ export class ModelStore {
    */
   #freeSpace(bytes: number): void {
     try {
-      requireRoom(this.home, bytes);
+      requireSpace(this.home, bytes);
     } catch {
       using _lock = this.#lock();
       const [, downloads] = this.#workspaces;
-      requireRoom(this.home, bytes, Workspace.unusedBytes(downloads));
+      requireSpace(this.home, bytes, Workspace.unusedBytes(downloads));
       this.#sweep(0);
-      requireRoom(this.home, bytes);
+      requireSpace(this.home, bytes);
     }
   }
 

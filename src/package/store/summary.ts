@@ -4,7 +4,7 @@ import type { BlobRef, Blobs } from "./blobs.ts";
 import type { IndexEntry } from "./index-file.ts";
 import { newest } from "./lookup.ts";
 import type { Manifest } from "./manifest.ts";
-import { lackingLayers, readManifest } from "./read-model.ts";
+import { missingLayersOf, readManifest } from "./read-model.ts";
 import { generatedTag, latestTag } from "./reference.ts";
 
 /** A model in the store, with all its tags. */
@@ -36,7 +36,7 @@ export async function summarize(blobs: Blobs, entries: readonly IndexEntry[]): P
   };
   try {
     const manifest = await readManifest(blobs, entry);
-    const withoutWeights = lackingLayers(blobs, entry, manifest.layers).length > 0;
+    const withoutWeights = missingLayersOf(blobs, entry, manifest.layers).length > 0;
     return { ...summary, size: sizeOf(entry, manifest), withoutWeights, problem: undefined };
   } catch (error) {
     if (!(error instanceof SconceError)) throw error;

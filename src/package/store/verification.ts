@@ -29,13 +29,13 @@ const fileName = ".verified";
  * @throws SconceError `store_corrupt`, or the signal's reason when it is aborted
  */
 export async function verifyLayers(
-  { layers, lacking }: PackagedModel,
+  { layers, missingLayers }: PackagedModel,
   { blobs, home, known, onProgress, signal }: VerifyOptions & { readonly blobs: Blobs; readonly home: string },
 ): Promise<Stamps> {
   const verified: Stamps = { ...readStamps(home), ...known };
   const stamps: Record<string, string> = {};
   let isAllKnown = true;
-  for (const layer of layers.filter((one) => !lacking.includes(one))) {
+  for (const layer of layers.filter((one) => !missingLayers.includes(one))) {
     // The stamp is taken before the read, so a write during the read changes it.
     const stamp = stampOf(layer.path);
     if (stamp === undefined || verified[layer.digest] !== stamp) {

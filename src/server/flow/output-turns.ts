@@ -1,11 +1,11 @@
 /** Makes the outputs of all lists in turn, a few for each turn of the event loop: a batch of large outputs would block the loop. */
-import { OwnersInTurn } from "../../base/collections/owners-in-turn.ts";
+import { RoundRobin } from "../../base/collections/round-robin.ts";
 
 /** Longest time for outputs in one turn of the event loop. */
 const MAX_HOLD_MS = 2;
 
 export class OutputTurns {
-  readonly #waiting = new OwnersInTurn<() => void>();
+  readonly #waiting = new RoundRobin<() => void>();
   /** Time for outputs in this turn of the loop. */
   #tookMs = 0;
   #isScheduled = false;

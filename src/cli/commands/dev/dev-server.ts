@@ -222,7 +222,7 @@ export class DevServer {
       role: "declare",
       start: { ...this.#source, folder: this.#folder.path, timeoutS },
       onMessage: (message) => {
-        if (message.kind === "ready") resolve(declaredFacts.parse(message.told));
+        if (message.kind === "ready") resolve(declaredFacts.parse(message.info));
         if (message.kind === "failed")
           reject(new SconceError(message.error.code ?? "model_invalid", message.error.message));
         child.send({ kind: "stop" });

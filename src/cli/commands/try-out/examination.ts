@@ -26,7 +26,7 @@ import { type BatchTimes, batchOf, measureBatches, proposedBatchSize } from "./b
 import { type ComparedReference, compareWithReference } from "./compared-reference.ts";
 import { peakMemory } from "./peak-memory.ts";
 import { shortestMs } from "./shortest-time.ts";
-import { deviceHere, type SourceModel } from "./source-model.ts";
+import { deviceOverride, type SourceModel } from "./source-model.ts";
 import { type TriedSize, trialSizes, weightsFacts } from "./weights-facts.ts";
 
 export interface Finding {
@@ -137,7 +137,7 @@ class Stages {
   async run(fetcher: Fetcher): Promise<readonly Tensor[] | undefined> {
     const { model, pathOf, example } = this.#source;
     const weights = Object.values(model.weights).map(pathOf);
-    const devices = await resolveDevices({ operator: deviceHere(model), author: model.settings.device, weights });
+    const devices = await resolveDevices({ operator: deviceOverride(model), author: model.settings.device, weights });
     this.#report.device = devices.join(", ");
     // When measuring, warm-up searches the number of threads from one upwards.
     const threads = this.#options.isMeasured ? 1 : availableParallelism();

@@ -6,7 +6,7 @@ import { log } from "../../../base/log.ts";
 import { resolveDevices } from "../../../engine/device.ts";
 import { encodeGolden, MAX_GOLDEN_BYTES } from "../../../server/flow/golden.ts";
 import { openWeights } from "../../../server/flow/set-up.ts";
-import { deviceHere, type SourceModel } from "./source-model.ts";
+import { deviceOverride, type SourceModel } from "./source-model.ts";
 
 /**
  * Runs the example on one thread without packed layers, so that every build on a machine gets equal bytes.
@@ -15,7 +15,7 @@ import { deviceHere, type SourceModel } from "./source-model.ts";
 export async function goldenOf(source: SourceModel, item: readonly Tensor[]): Promise<Uint8Array | undefined> {
   const { model, pathOf } = source;
   const weights = Object.values(model.weights).map(pathOf);
-  const devices = await resolveDevices({ operator: deviceHere(model), author: model.settings.device, weights });
+  const devices = await resolveDevices({ operator: deviceOverride(model), author: model.settings.device, weights });
   const runners = await openWeights(model, { pathOf, devices, threads: 1, instances: 1, pack: false });
   try {
     const [runner] = runners;

@@ -72,12 +72,12 @@ export async function withSource<T>(
     const programOf = (name: string) => exportedProgram(weights ?? join(dir, name));
     return await task({ code, sources, model, example, examples, files, pathOf, programOf });
   }).catch((error: unknown) => {
-    throw native.length === 0 ? error : lacking(native, codedError(error));
+    throw native.length === 0 ? error : withMissingCode(native, codedError(error));
   });
 }
 
 /** Device override for this machine; undefined when the model's device is available. */
-export function deviceHere({ settings: { device } }: Model): string | undefined {
+export function deviceOverride({ settings: { device } }: Model): string | undefined {
   if (device === undefined || areThere(device)) return undefined;
   log.warn(`The model declares the device ${device}, which is not here: it is tried on another`);
   return "auto";
@@ -161,7 +161,7 @@ async function pathsIn(
 }
 
 /** Adds the missing native code as the likely cause of an error. */
-function lacking(native: readonly string[], { code, message }: SconceError): SconceError {
+function withMissingCode(native: readonly string[], { code, message }: SconceError): SconceError {
   const why = `the native code of ${native.join(" and ")} is not packaged: use a package without it, or let the weights do its work`;
   return new SconceError(code, `${oneLine(message, 200)}; ${why}`);
 }
