@@ -17,6 +17,7 @@ export default defineModel({
   assets: ["tokenizer.json"],
   batchSize: 16,
   example: { text: "A sconce is a bracket that holds a torch or a candle." },
+  openai: { embeddings: { input: "text", output: "embedding", tokens: (text) => wordPieces.of(text).length } },
   async setup(context) {
     wordPieces = new WordPieces(await context.asset("tokenizer.json").json());
   },

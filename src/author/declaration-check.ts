@@ -1,7 +1,9 @@
 /** Validates the argument of `defineModel` at run time, for authors without a type checker. */
 import { messageOf, SconceError } from "../base/errors.ts";
+import type { JsonSchema } from "../base/json-schema.ts";
 import { deviceText } from "./device.ts";
 import { maxRepositoryLength, repositoryPattern } from "./name.ts";
+import { openAiDeclaration, openAiFaults } from "./openai.ts";
 import { asynchronousFaults, encodingFaults } from "./schema-faults.ts";
 import type { WeightsDeclaration } from "./session.ts";
 import { arrayTypes } from "./tensor.ts";
@@ -63,6 +65,7 @@ const declaration = z.strictObject(
     predict: fn.optional(),
     postprocess: fn,
     demo: z.strictObject({ output: schema, predict: fn }, "must be { output: …, predict: … }").optional(),
+    openai: openAiDeclaration.optional(),
     batchSize: count,
     maxQueueDelayMs: z.number("must be a number of milliseconds").min(0, "must be at least 0").optional(),
     latencyTargetMs: z.number("must be a number of milliseconds").min(0.1, "must be at least 0.1").optional(),
@@ -78,22 +81,25 @@ const declaration = z.strictObject(
 export function checkDeclaration(given: unknown): string[] {
   const parsed = declaration.safeParse(given, { reportInput: true });
   if (!parsed.success) return parsed.error.issues.flatMap(faultsOf);
-  const { input, output, demo, weights, predict } = parsed.data;
+  const { input, output, demo, weights, predict, openai } = parsed.data;
   if (typeof weights !== "string" && predict === undefined) {
     return ["predict: is missing; weights by name are for predict(batch, sessions) to call"];
   }
-  return Object.entries({ input, output, "demo.output": demo?.output }).flatMap(([field, value]) => {
+  const schemas = new Map<string, JsonSchema>();
+  const faults = Object.entries({ input, output, "demo.output": demo?.output }).flatMap(([field, value]) => {
     if (!(value instanceof z.ZodType)) return [];
     const faults = [...asynchronousFaults(value, field), ...(field === "input" ? [] : encodingFaults(value, field))];
     if (faults.length > 0) return faults;
     try {
-      wireSchema(value, field);
+      schemas.set(field, wireSchema(value, field));
       return [];
     } catch (error) {
       if (error instanceof SconceError) return [messageOf(error)];
       throw error;
     }
   });
+  if (openai === undefined || faults.length > 0) return faults;
+  return openAiFaults(openai, { inputSchema: schemas.get("input") ?? {}, outputSchema: schemas.get("output") ?? {} });
 }
 
 function faultsOf(issue: z.core.$ZodIssue): string[] {

@@ -1,6 +1,7 @@
 /** `defineModel`: the author's declaration of a model, checked at run time, with inferred types. */
 import { SconceError } from "../base/errors.ts";
 import { checkDeclaration } from "./declaration-check.ts";
+import type { OpenAi, OpenAiDeclaration } from "./openai.ts";
 import type { Predict, Sessions, WeightsDeclaration } from "./session.ts";
 import type { TensorSpecs, TensorsOf } from "./tensor.ts";
 import type * as z from "./z.ts";
@@ -117,6 +118,8 @@ export interface ModelDeclaration<
   >;
   /** Default: demo outputs equal the outputs. */
   readonly demo?: DemoDeclaration<I, O, D>;
+  /** Fields that the OpenAI API uses. Default: found by their types. */
+  readonly openai?: OpenAiDeclaration<I, O>;
 }
 
 /** `DemoDeclaration` with its type parameters erased. */
@@ -148,6 +151,7 @@ export class Model {
   readonly predict: Predict | undefined;
   readonly postprocess: (rows: TensorsOf<TensorSpecs>, context: { readonly input: unknown }) => Awaitable<unknown>;
   readonly demo: ModelDemo | undefined;
+  readonly openai: OpenAi | undefined;
 
   constructor(fields: Omit<Model, never>) {
     this.name = fields.name;
@@ -166,6 +170,7 @@ export class Model {
     this.predict = fields.predict;
     this.postprocess = fields.postprocess;
     this.demo = fields.demo;
+    this.openai = fields.openai;
   }
 }
 
@@ -211,6 +216,7 @@ export function defineModel<
       predict: (inputs, context) =>
         demo.predict(inputs as z.output<I>[], context as DemoContext<z.output<I>, z.output<O>>),
     },
+    openai: declaration.openai,
   });
 }
 

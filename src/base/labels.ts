@@ -129,6 +129,11 @@ export const routes = {
   "/docs": [200],
   "/openapi.json": [200],
   "/metrics": [200],
+  "/v1/embeddings": [200, 400, 403, 404, 408, 413, 415, 429, 500, 503],
+  "/v1/models": [200, 404],
+  "/v1/rerank": [200, 400, 403, 404, 408, 413, 415, 429, 500, 503],
+  "/v2/rerank": [200, 400, 403, 404, 408, 413, 415, 429, 500, 503],
+  "/classify": [200, 400, 403, 404, 408, 413, 415, 429, 500, 503],
   "/health/live": [200],
   "/health/ready": [200, 503],
   other: [404, 405],
@@ -141,6 +146,7 @@ export function routeOf(path: string): Route {
   const match = /^(\/predictions|\/demo)\/[^/]+(\/cancel$|\/events$|(?:\/(?:demo_)?(outputs))\/.*|$)/.exec(path);
   if (match !== null) return byPath.get(`${match[1]}/{id}${match[3] === undefined ? match[2] : "/outputs"}`) ?? "other";
   if (path.startsWith("/demo/assets/")) return "/demo";
+  if (path.startsWith("/v1/models/")) return "/v1/models";
   return path.startsWith("/docs/") ? "/docs" : "other";
 }
 

@@ -1,6 +1,7 @@
 /** The HTTP app of a front, and the facts about the front's parts that the app reports. */
 import { version } from "../../package.json";
 import { decodings, STUCK_MS } from "../author/decoding-gate.ts";
+import { foundFields, type OpenAi } from "../author/openai.ts";
 import { log } from "../base/log.ts";
 import { logLimit } from "../base/log-limit.ts";
 import { generatedTag } from "../package/store/reference.ts";
@@ -102,6 +103,8 @@ async function servedModel(parts: FrontParts): Promise<ServedModel> {
     tag: generatedTag(packaged.digest),
     digest: packaged.digest,
     description: parts.model.description,
+    createdS: Math.floor((packaged.created?.getTime() ?? 0) / 1000),
+    openai: openAiOf(parts),
     get batchSize() {
       return batchSizeOf(parts);
     },
@@ -111,6 +114,15 @@ async function servedModel(parts: FrontParts): Promise<ServedModel> {
     shortExample: await shortened(example ?? examples[0]),
     examples: [example, ...examples].filter((each) => each !== undefined),
   };
+}
+
+/** The fields that the author declared, else those found in the schemas. */
+function openAiOf({ model, hooks, options: { packaged } }: FrontParts): OpenAi {
+  const { openai = foundFields(packaged.config) } = model;
+  const { embeddings } = openai;
+  const tokens = embeddings?.tokens;
+  if (embeddings === undefined || typeof tokens !== "function") return openai;
+  return { ...openai, embeddings: { ...embeddings, tokens: (text) => hooks.tokens(() => tokens(text)) } };
 }
 
 /** The current batch size: the engine lowers it if the device has too little memory. */

@@ -81,6 +81,7 @@ export interface FrontParts {
   readonly model: Model;
   readonly store: PredictionStore;
   readonly decoder: InputDecoder;
+  readonly hooks: Hooks;
   readonly webhooks: Webhooks | undefined;
   /** This process as a replica; undefined without `--queue`. */
   readonly replica: Replica | undefined;
@@ -134,7 +135,7 @@ export async function openParts(options: FrontOptions, opened: AsyncDisposableSt
     ? replica?.front({ bodies, maxInputs: maxInputsOf(model, config), webhooks })
     : undefined;
   if (webhooks !== undefined) replica?.deliver(webhooks);
-  return { options, memory, metrics, model, store, decoder, webhooks, replica, queued, running, flow, service };
+  return { options, memory, metrics, model, hooks, store, decoder, webhooks, replica, queued, running, flow, service };
 }
 
 /** Measures how long the event loop is blocked. */

@@ -2,7 +2,7 @@
 import { type Clock, monotonicClock } from "../../base/clock.ts";
 import { log } from "../../base/log.ts";
 
-type Hook = "preprocess" | "postprocess" | "demo" | "predict";
+type Hook = "preprocess" | "postprocess" | "tokens" | "demo" | "predict";
 
 const INTERVAL_MS = 50;
 const WARN_MS = 250;

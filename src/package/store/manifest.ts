@@ -1,6 +1,7 @@
 /** Schemas of a packaged model in stores and registries: manifest, config and layers. */
 import { z } from "zod";
 import { limitFaults } from "../../author/fault-limit.ts";
+import { openAiFields } from "../../author/openai.ts";
 import { arrayTypes, type DType } from "../../author/tensor.ts";
 import { isDigest } from "./reference.ts";
 
@@ -118,6 +119,8 @@ export const modelConfigSchema = z.object({
   example: z.unknown().optional(),
   /** Further examples for the demo page. */
   examples: z.array(z.unknown()).optional(),
+  /** Declared fields of the OpenAI API. */
+  openai: openAiFields.optional(),
 });
 export type ModelConfig = z.infer<typeof modelConfigSchema>;
 

@@ -65,6 +65,12 @@ export class Hooks {
     return this.#alone(hook, run, place);
   }
 
+  /** Calls the author's token counter, with the same time limit. */
+  tokens<T>(run: () => T): T {
+    this.#lag?.ran("tokens");
+    return this.#limited("tokens", run);
+  }
+
   /** Waits until no other call is under way, so that a call that holds the process is known. */
   async #alone<T>(hook: ItemHook, run: () => T, place: InputPlace | undefined): Promise<Awaited<T>> {
     const before = this.#last;
@@ -101,7 +107,7 @@ export class Hooks {
     }
   }
 
-  #limited<T>(hook: ItemHook, run: () => T): T {
+  #limited<T>(hook: Hook, run: () => T): T {
     if (this.#limit === undefined) return run();
     if (!this.#isLimited) {
       const beganMs = performance.now();

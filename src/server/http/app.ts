@@ -3,6 +3,7 @@ import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { cors } from "hono/cors";
 import { METHOD_NAME_ALL } from "hono/router";
+import type { OpenAi } from "../../author/openai.ts";
 import type { JsonSchema } from "../../base/json-schema.ts";
 import { isLogged, log } from "../../base/log.ts";
 import { logLimit } from "../../base/log-limit.ts";
@@ -33,6 +34,10 @@ export interface ServedModel {
   readonly outputSchema: JsonSchema;
   readonly demoOutputSchema: JsonSchema;
   readonly examples: readonly unknown[];
+  /** Time of the build, in seconds since 1970; 0 if the store does not have it. */
+  readonly createdS: number;
+  /** Fields that the OpenAI API uses. */
+  readonly openai: OpenAi;
   /** An example for the OpenAPI document, with small files. */
   readonly shortExample: unknown;
 }

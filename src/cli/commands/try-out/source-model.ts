@@ -2,6 +2,7 @@
 import { existsSync } from "node:fs";
 import { join, parse, resolve } from "node:path";
 import type { Model } from "../../../author/define.ts";
+import { withoutFunctions } from "../../../author/openai.ts";
 import type { TensorSpecs } from "../../../author/tensor.ts";
 import { wireSchema } from "../../../author/wire-schema.ts";
 import { codedError, oneLine, SconceError } from "../../../base/errors.ts";
@@ -110,6 +111,7 @@ export function declaredConfig({ model, examples }: Pick<SourceModel, "model" | 
     ...(model.settings.device === undefined ? {} : { device: model.settings.device }),
     ...(example === undefined ? {} : { example }),
     ...(more.length === 0 ? {} : { examples: more }),
+    ...(model.openai === undefined ? {} : { openai: withoutFunctions(model.openai) }),
   };
 }
 

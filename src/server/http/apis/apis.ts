@@ -5,6 +5,7 @@ import type { ApiName } from "../../config.ts";
 import type { ServedModel } from "../app.ts";
 import type { Problem } from "../problem.ts";
 import type { Lifecycle } from "../routes/health.ts";
+import { addOpenai } from "./openai/openai.ts";
 import { type WaitedOptions, WaitedPredictions } from "./waited-predictions.ts";
 
 export interface ApiOptions {
@@ -19,7 +20,7 @@ export interface ApiOptions {
 /** Adds the routes of one API. Its answers have the form of that API, its errors too. */
 type AddApi = (app: OpenAPIHono, options: ApiOptions) => void;
 
-const apis: Partial<Readonly<Record<ApiName, AddApi>>> = {};
+const apis: Partial<Readonly<Record<ApiName, AddApi>>> = { openai: addOpenai };
 
 export function addApis(
   app: OpenAPIHono,

@@ -1,11 +1,13 @@
 /** Predictions for the APIs of other servers, whose answers wait for the outputs. */
 import type { ItemFault } from "../../flow/item-fault.ts";
+import { HELD_PER_BYTE, LARGE_BYTES } from "../../inputs/bodies.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { listIn } from "../../predictions/outcome-list.ts";
 import type { Predictions } from "../../predictions/predictions.ts";
 import type { PredictionRecord } from "../../predictions/record.ts";
 import { announcedBytes, type ReadBody, readBody, Uploads } from "../body-reader.ts";
 import { type ClientOptions, RequestClient } from "../client.ts";
+import { memoryFull } from "../problem.ts";
 import type { RequestContext } from "../request.ts";
 
 export interface WaitedOptions extends ClientOptions {
@@ -56,10 +58,14 @@ export class WaitedPredictions {
    * @throws SconceError `body_invalid`, `inputs_invalid`, `queue_full`, `not_ready`
    */
   async run(raw: Request, { inputs, bytes, charge }: WaitedRequest, origin: RequestContext): Promise<Ended> {
-    const asked = { ...this.#asked(raw), bytes };
-    return endOf(
-      await this.#options.predictions.create({ ...asked, kind: "prediction", body: inputs, charge, origin }),
-    );
+    if (!charge.tryGrow(HELD_PER_BYTE * Math.max(0, inputs.length - bytes))) {
+      charge[Symbol.dispose]();
+      throw memoryFull();
+    }
+    // Bodies in bytes are parsed on another thread if they are large.
+    const body = inputs.length > LARGE_BYTES ? [new TextEncoder().encode(inputs)] : inputs;
+    const asked = { ...this.#asked(raw), bytes: Math.max(bytes, inputs.length) };
+    return endOf(await this.#options.predictions.create({ ...asked, kind: "prediction", body, charge, origin }));
   }
 
   #asked(raw: Request) {

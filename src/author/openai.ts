@@ -1,0 +1,225 @@
+/** Fields of a model that the OpenAI API reads and writes: declared by the author, or found in the schemas. */
+import { type JsonSchema, SchemaNode } from "../base/json-schema.ts";
+import type { Tensor } from "./tensor.ts";
+import * as z from "./z.ts";
+
+/** Names of the fields whose schema accepts every `V`. */
+type Taking<T, V> = T extends object
+  ? { [K in keyof T & string]-?: [V] extends [T[K]] ? K : never }[keyof T & string]
+  : never;
+/** Names of the fields whose values are all `V`. */
+type Giving<T, V> = T extends object
+  ? { [K in keyof T & string]-?: [T[K]] extends [V] ? K : never }[keyof T & string]
+  : never;
+/** Names of the output fields with a list of numbers. */
+type Vector<O extends z.ZodType> = Giving<z.input<O>, readonly number[]> | Giving<z.output<O>, Tensor>;
+/** A number by label, or a list of objects with a label and a score. */
+type Scored = Readonly<Record<string, number>> | readonly Readonly<Record<string, string | number>>[];
+
+/** Functions and fields of a model that `/v1/embeddings`, `/v1/rerank` and `/classify` use. */
+export interface OpenAiDeclaration<I extends z.ZodType, O extends z.ZodType> {
+  /** `/v1/embeddings`: a text in, a vector out. */
+  readonly embeddings?: {
+    /** Input field that takes the text. */
+    readonly input: Taking<z.input<I>, string>;
+    /** Output field with the vector. */
+    readonly output: Vector<O>;
+    /** Number of tokens of a text, for `usage`: a function, or an output field with the number. Default: `usage` is 0. */
+    readonly tokens?: ((text: string) => number) | Giving<z.input<O>, number>;
+    /** Input field that takes token ids of this model's own tokenizer. Default: token ids are refused. */
+    readonly tokenIds?: Taking<z.input<I>, number[]>;
+  };
+  /** `/v1/rerank` and `/v2/rerank`: a query and a document in, a score out. */
+  readonly rerank?: {
+    readonly query: Taking<z.input<I>, string>;
+    readonly document: Taking<z.input<I>, string>;
+    /** Output field with the score. A higher score means a better document. */
+    readonly score: Giving<z.input<O>, number>;
+  };
+  /** `/classify`: a text in, labels with scores out. */
+  readonly classify?: {
+    /** Input field that takes the text, or the URL of a file. */
+    readonly input: Taking<z.input<I>, string>;
+    /**
+     * Output field with the scores: numbers by label, or a list of objects with a label and a score. With `labels` a list
+     * of numbers, with `label` one number.
+     */
+    readonly scores: Giving<z.input<O>, Scored | number> | Vector<O>;
+    /** Labels of a list of scores, in its order. */
+    readonly labels?: readonly string[];
+    /** Output field with the label of a single score. */
+    readonly label?: Giving<z.input<O>, string>;
+  };
+}
+
+const name = z.string("must be the name of a field");
+const embeddings = z.strictObject({ input: name, output: name, tokens: name.optional(), tokenIds: name.optional() });
+const rerank = z.strictObject({ query: name, document: name, score: name });
+const labels = z.array(z.string("must be a list of texts"), "must be a list of texts").min(1).readonly();
+const classify = z.strictObject({
+  input: name,
+  scores: name,
+  labels: labels.optional(),
+  label: name.optional(),
+});
+
+/** The declaration as JSON, for a packaged model. */
+export const openAiFields = z.strictObject({
+  embeddings: embeddings.optional(),
+  rerank: rerank.optional(),
+  classify: classify.optional(),
+});
+export type OpenAiFields = z.infer<typeof openAiFields>;
+
+type CountTokens = (text: string) => number;
+/** A declaration with its type parameters erased. */
+export type OpenAi = Omit<OpenAiFields, "embeddings"> & {
+  readonly embeddings?:
+    | (Omit<z.infer<typeof embeddings>, "tokens"> & { readonly tokens?: string | CountTokens | undefined })
+    | undefined;
+};
+
+const countTokens = z.custom<CountTokens>((value) => typeof value === "function");
+/** The declaration as an author writes it. */
+export const openAiDeclaration = openAiFields.extend({
+  embeddings: embeddings
+    .extend({
+      tokens: z.union([name, countTokens], "must be a function, or the name of an output field").optional(),
+    })
+    .optional(),
+});
+
+/** The declaration without its function. */
+export function withoutFunctions({ embeddings, ...rest }: OpenAi): OpenAiFields {
+  if (embeddings === undefined) return rest;
+  const { tokens, ...fields } = embeddings;
+  return { ...rest, embeddings: { ...fields, ...(typeof tokens === "string" && { tokens }) } };
+}
+
+export interface Schemas {
+  readonly inputSchema: JsonSchema;
+  readonly outputSchema: JsonSchema;
+}
+
+/** Declared fields that are missing or have another type, with the field and the fix. */
+export function openAiFaults({ embeddings, rerank, classify }: OpenAi, schemas: Schemas): string[] {
+  const input = SchemaNode.of(schemas.inputSchema).fields;
+  const output = SchemaNode.of(schemas.outputSchema).fields;
+  const faults: string[] = [];
+  const check = (path: string, key: string | undefined, of: "input" | "output", fits: Fits, noun: string) => {
+    const fields = of === "input" ? input : output;
+    const field = key === undefined ? undefined : fields.get(key);
+    if (key === undefined || (field !== undefined && fits(field))) return;
+    const problem =
+      field === undefined ? `there is no ${of} field "${key}"` : `the ${of} field "${key}" is not ${noun}`;
+    faults.push(`openai.${path}: ${problem}; name ${noun} of the ${of} (it has ${[...fields.keys()].join(", ")})`);
+  };
+  if (embeddings !== undefined) {
+    const { tokens } = embeddings;
+    check("embeddings.input", embeddings.input, "input", takesText, "a text");
+    check("embeddings.output", embeddings.output, "output", isVector, "a list of numbers");
+    check("embeddings.tokens", typeof tokens === "string" ? tokens : undefined, "output", isNumber, "a number");
+    check("embeddings.tokenIds", embeddings.tokenIds, "input", isVector, "a list of numbers");
+  }
+  if (rerank !== undefined) {
+    check("rerank.query", rerank.query, "input", takesText, "a text");
+    check("rerank.document", rerank.document, "input", takesText, "a text");
+    check("rerank.score", rerank.score, "output", isNumber, "a number");
+  }
+  if (classify !== undefined) {
+    const { labels, label } = classify;
+    check("classify.input", classify.input, "input", takesText, "a text");
+    check("classify.label", label, "output", takesText, "a text");
+    if (labels !== undefined) check("classify.scores", classify.scores, "output", isVector, "a list of numbers");
+    else if (label !== undefined) check("classify.scores", classify.scores, "output", isNumber, "a number");
+    else check("classify.scores", classify.scores, "output", isScored, "a score for each label");
+    const size = labels && sizeOf(output.get(classify.scores));
+    if (size !== undefined && labels?.length !== size) {
+      faults.push(`openai.classify.labels: must have ${size} labels, one for each score, not ${labels?.length}`);
+    }
+  }
+  return faults;
+}
+
+/** The fields of a model without a declaration. A use for which several fields fit is left out. */
+export function foundFields({ inputSchema, outputSchema }: Schemas): OpenAiFields {
+  const [input, output] = [SchemaNode.of(inputSchema), SchemaNode.of(outputSchema)];
+  const texts = namesOf(input, isText);
+  // Clients of this API send no other field.
+  if (input.required.some((name) => !texts.includes(name))) return {};
+  const only = (fits: Fits) => {
+    const [name, ...others] = namesOf(output, fits);
+    return others.length === 0 ? name : undefined;
+  };
+  const [text, second, third] = texts;
+  if (text === undefined || third !== undefined) return {};
+  if (second !== undefined) {
+    const score = only(isNumber);
+    const [query, document] = second === "query" ? [second, text] : [text, second];
+    return score === undefined ? {} : { rerank: { query, document, score } };
+  }
+  const [vector, scores, score, label] = [only(isVector), only(isScored), only(isNumber), only(takesText)];
+  const isLabelled = score !== undefined && label !== undefined;
+  return {
+    ...(vector !== undefined && { embeddings: { input: text, output: vector } }),
+    ...(scores !== undefined && { classify: { input: text, scores } }),
+    ...(scores === undefined && isLabelled && { classify: { input: text, scores: score, label } }),
+  };
+}
+
+/** The size of a vector field; undefined for a free size. */
+export function vectorSize({ outputSchema }: Pick<Schemas, "outputSchema">, field: string): number | undefined {
+  return sizeOf(SchemaNode.of(outputSchema).fields.get(field));
+}
+
+type Fits = (field: SchemaNode) => boolean;
+
+function namesOf({ fields }: SchemaNode, fits: Fits): string[] {
+  return [...fields].flatMap(([name, field]) => (fits(field) ? [name] : []));
+}
+
+function takesText({ types, takesArrayBytes }: SchemaNode): boolean {
+  return types.has("string") && !takesArrayBytes;
+}
+
+/** Whether it is plain text: no file, date, URL or choice. */
+function isText(field: SchemaNode): boolean {
+  const { types, file, format, takesAnyText } = field;
+  return takesText(field) && types.size === 1 && file === undefined && format === undefined && takesAnyText;
+}
+
+function isNumber({ types }: SchemaNode): boolean {
+  return types.size > 0 && [...types].every((type) => type === "number" || type === "integer");
+}
+
+/** The option that is a list: an `ndarray` field has the bytes of its elements as another option. */
+function listOf(field: SchemaNode): SchemaNode | undefined {
+  const lists = field.options.filter(({ takesArrayBytes }) => !takesArrayBytes);
+  const [list] = lists;
+  return lists.length === 1 && list?.types.size === 1 && list.types.has("array") ? list : undefined;
+}
+
+function isVector(field: SchemaNode): boolean {
+  const list = listOf(field);
+  return list?.hasItems === true && isNumber(list.items);
+}
+
+function sizeOf(field: SchemaNode | undefined): number | undefined {
+  const list = field && listOf(field);
+  return list?.minItems === list?.maxItems ? list?.maxItems : undefined;
+}
+
+function isScored(field: SchemaNode): boolean {
+  if (isObject(field)) {
+    const { fields, others } = field;
+    return fields.size > 0 ? [...fields.values()].every(isNumber) : others !== undefined && isNumber(others);
+  }
+  const list = listOf(field);
+  if (list?.hasItems !== true || !isObject(list.items)) return false;
+  const fields = [...list.items.fields.values()];
+  return fields.length === 2 && fields.some(({ types }) => types.has("string")) && fields.some(isNumber);
+}
+
+function isObject({ types }: SchemaNode): boolean {
+  return types.size === 1 && types.has("object");
+}
