@@ -26,7 +26,7 @@ export interface OpenAiDeclaration<I extends z.ZodType, O extends z.ZodType> {
     readonly output: Vector<O>;
     /** Number of tokens of a text, for `usage`: a function, or an output field with the number. Default: `usage` is 0. */
     readonly tokens?: ((text: string) => number) | Giving<z.input<O>, number>;
-    /** Input field that takes token ids of this model's own tokenizer. Default: token ids are refused. */
+    /** Input field for token ids of the model's own tokenizer. Default: token ids are refused. */
     readonly tokenIds?: Taking<z.input<I>, number[]>;
   };
   /** `/v1/rerank` and `/v2/rerank`: a query and a document in, a score out. */
@@ -101,7 +101,7 @@ export interface Schemas {
   readonly outputSchema: JsonSchema;
 }
 
-/** Declared fields that are missing or have another type, with the field and the fix. */
+/** Faults of a declaration: missing fields, and fields of another type, each with the fix. */
 export function openAiFaults({ embeddings, rerank, classify }: OpenAi, schemas: Schemas): string[] {
   const input = SchemaNode.of(schemas.inputSchema).fields;
   const output = SchemaNode.of(schemas.outputSchema).fields;

@@ -4,7 +4,7 @@ import type { Fault } from "../../../../base/errors.ts";
 import { type Problem, ProblemError } from "../../problem.ts";
 
 interface FaultOptions {
-  /** Member of the request that is wrong. */
+  /** The faulty member of the request. */
   readonly param?: string;
   readonly status?: 400 | 404 | 405 | 413;
   /** Stable code for programs. */

@@ -9,7 +9,7 @@ import { embeddings } from "./embeddings.ts";
 import { errorResponse, RequestFault } from "./errors.ts";
 import { rerank } from "./rerank.ts";
 
-/** What a model needs for each path. */
+/** Fields that a model needs for each path. */
 const needs = {
   embeddings: "exactly one text in its input and exactly one list of numbers in its output",
   rerank: "exactly two texts in its input and exactly one number in its output",
