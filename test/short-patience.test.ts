@@ -1,13 +1,19 @@
-/** The server gets ten times the load of its capacity, and clients leave after two to three batch times. */
+/** The server gets more load than its capacity, and clients leave after two to three batch times. */
 import { expect, test } from "bun:test";
 import { goodputOf } from "./helpers/overloaded-flow.ts";
 
 test.each([
-  { batchMs: 320, patienceMs: 1000 },
-  { batchMs: 320, patienceMs: 700 },
-  { batchMs: 80, patienceMs: 250 },
-  { batchMs: 80, patienceMs: 170 },
-  { batchMs: 320, patienceMs: 1000, instances: 2 },
-])("goodput is 0.9 of the capacity and more ($batchMs ms a batch, $patienceMs ms)", async (each) => {
-  expect(await goodputOf({ maxBatchSize: 16, load: 10, seconds: 12, seed: 1, ...each })).toBeGreaterThan(0.9);
-});
+  { load: 10, batchMs: 320, patienceMs: 1000 },
+  { load: 10, batchMs: 320, patienceMs: 700 },
+  { load: 10, batchMs: 80, patienceMs: 250 },
+  // The time that a real server needs beside its batches is not simulated, so clients that wait less stand for it.
+  { load: 10, batchMs: 80, patienceMs: 150 },
+  { load: 3, batchMs: 80, patienceMs: 170 },
+  { load: 1.5, batchMs: 80, patienceMs: 200 },
+  { load: 10, batchMs: 320, patienceMs: 1000, instances: 2 },
+])(
+  "goodput is 0.9 of the capacity and more ($load times the capacity, $batchMs ms a batch, $patienceMs ms)",
+  async (each) => {
+    expect(await goodputOf({ maxBatchSize: 16, seconds: 12, seed: 1, ...each })).toBeGreaterThan(0.9);
+  },
+);

@@ -28,7 +28,8 @@ class Server {
   readonly #waiting = new Map<ItemList, Prediction>();
 
   constructor(pollShare = 0.1) {
-    this.turns = new Turns({ pollShare, batchSize: 4, readyBatches: 0, itemsMs: (items) => items * TURN_MS });
+    const times = { meanMs: PIPELINE_MS, runMs: 4 * TURN_MS };
+    this.turns = new Turns({ pollShare, batchSize: 4, times, itemsMs: (items) => items * TURN_MS });
   }
 
   add(count: number, isWaitedFor: boolean, client?: Sender): ItemList | undefined {
@@ -65,6 +66,7 @@ class Server {
     }
     if (this.nowMs % TURN_MS !== 0) return;
     this.turns.look(this.nowMs);
+    this.turns.shed(this.nowMs);
     const list = this.turns.next();
     if (list === undefined) return;
     this.turns.take(list);

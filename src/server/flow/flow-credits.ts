@@ -10,8 +10,14 @@ const MAX_PREPARING = 512;
 const QUARANTINED_SHARE = 1 / 4;
 
 /** Batches of ready items, so that the device never waits for an item. */
-export const READY_BATCHES = 3;
+const READY_BATCHES = 3;
 const MIN_READY = 8;
+/** Least wait of a ready item for its batch, as a share of a batch: a shorter wait may let the device wait. */
+const LEAST_WAIT = 1 / 4;
+/** Longest hold, as a share of a batch. */
+const MAX_HOLD = 3 / 4;
+/** Weight of the newest wait in a hold that becomes longer. */
+const LONGER_WEIGHT = 1 / 4;
 
 interface FlowCreditsOptions {
   /** The largest batch, times the runners. */
@@ -48,7 +54,8 @@ class Credits {
    * @param isFirst whether its list has no ready item: many items of other lists do not hold it up
    */
   areLeft(isFirst = false): boolean {
-    const { maxReady } = this.#flow;
+    const { maxReady, isHeld } = this.#flow;
+    if (isHeld && this === this.#flow.usual) return false;
     if ((isFirst ? this.#lists : this.ready) >= maxReady || this.#preparing >= MAX_PREPARING) return false;
     if (this.ready + this.#preparing + this.#finishing === 0) return true;
     return this.#flow.hasBytes(this.#preparing, this.bytes, this.#maxBytes);
@@ -71,6 +78,9 @@ export class FlowCredits {
   readonly quarantined: Credits;
   /** Whether one batch of ready items is enough: under overload, items of a second batch would be too old. */
   isUrgent = false;
+  /** For impatient clients, no input begins before this time. */
+  #heldUntilMs = -Infinity;
+  #holdMs = 0;
   /** Inputs that wait for a turn, files, `preprocess` or a batch. */
   unsent = 0;
   /** Inputs in a batch. */
@@ -96,6 +106,24 @@ export class FlowCredits {
   get maxReady(): number {
     const { batchItems } = this.#options;
     return this.isUrgent ? batchItems : Math.max(MIN_READY, READY_BATCHES * batchItems);
+  }
+
+  /** Whether inputs of the next batch begin later: now, they would wait for the whole running batch. */
+  get isHeld(): boolean {
+    return this.isUrgent && performance.now() < this.#heldUntilMs;
+  }
+
+  /**
+   * A batch of about `batchMs` took the ready items, after the oldest item waited `waitMs` for it. Inputs begin later in the next batch if the wait
+   * is longer than needed, and sooner if it is shorter: then the device may have waited for items.
+   * @returns milliseconds in which no input begins
+   */
+  hold(waitMs: number, batchMs: number): number {
+    const excessMs = waitMs - LEAST_WAIT * batchMs;
+    const ms = this.#holdMs + (excessMs > 0 ? LONGER_WEIGHT : 1) * excessMs;
+    this.#holdMs = Math.max(0, Math.min(ms, MAX_HOLD * batchMs));
+    this.#heldUntilMs = performance.now() + this.#holdMs;
+    return this.#holdMs;
   }
 
   hasBytes(preparing: number, bytes: number, maxBytes: number): boolean {

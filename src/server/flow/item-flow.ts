@@ -9,9 +9,10 @@ import { MemoryAccount } from "../memory/memory-account.ts";
 import { earlierOf } from "./client-turns.ts";
 import { DrainRate } from "./drain-rate.ts";
 import { FetchedFiles, type FetchOptions } from "./fetched-files.ts";
-import { FlowCredits, READY_BATCHES } from "./flow-credits.ts";
+import { FlowCredits } from "./flow-credits.ts";
 import { type ItemList, ListItem } from "./item-list.ts";
 import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
+import { ItemTimes } from "./item-times.ts";
 import { Quarantine, type Sender } from "./quarantine.ts";
 import { bytesOf, RowFinisher } from "./row-finisher.ts";
 import { Turns } from "./turns.ts";
@@ -43,8 +44,6 @@ const MAX_SLOW_OF_ONE = 32;
 const MAX_UNFETCHED = 1024;
 /** Polling interval while nothing moves the queue. */
 const LOOK_MS = 50;
-/** How far `#leastMs` moves towards a slower item; it follows a faster one at once. */
-const SLOWER = 0.02;
 
 export class ItemFlow implements EngineListener<ListItem> {
   readonly #engine: Engine<ListItem>;
@@ -64,8 +63,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly quarantine = new Quarantine();
   #isBeginning = false;
   #lookTimer: ReturnType<typeof setTimeout> | undefined;
-  /** The least time of late from an item's submission to its end, in milliseconds. */
-  #leastMs = 0;
+  readonly #times = new ItemTimes();
   /** When the current turn began. */
   #turnMs = 0;
   /** Time spent beginning inputs since the event loop last turned. */
@@ -95,7 +93,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#turns = new Turns({
       pollShare: limits.pollShare,
       batchSize: engine.maxBatchSize * engine.instances,
-      readyBatches: READY_BATCHES,
+      times: this.#times,
       itemsMs: (items, nowMs) => this.#rate.waitMs(items, nowMs),
     });
     engine.listener = this;
@@ -120,6 +118,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     if (this.credits.usual.areLeft(true)) return { waitMs: 0, patienceMs: Infinity };
     const nowMs = performance.now();
     this.#turns.look(nowMs);
+    this.#turns.shed(nowMs);
     return this.#turns.waitMs(isWaitedFor, nowMs, client?.sender);
   }
 
@@ -155,22 +154,27 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   dispatched(items: readonly ListItem[]): void {
     const now = performance.now();
+    const wasFull = !this.credits.usual.areLeft();
+    let leastWaitMs = Infinity;
     for (const item of items) {
       const { lane, readyAtMs } = item;
+      item.dispatchedAtMs = now;
+      if (item.index === 0 && lane.isWaitedFor && !lane.isQuarantined)
+        leastWaitMs = Math.min(leastWaitMs, now - lane.queuedAtMs);
       if (this.credits.dispatched(item)) this.#observer?.took("queue", now - readyAtMs);
       lane.dispatched();
     }
+    if (leastWaitMs < Infinity) this.#turns.dispatched(leastWaitMs, now);
+    if (wasFull && !this.credits.isHeld && this.#turns.isImpatient(now)) this.#hold(items, now);
     this.#begin();
     this.#rate.ended(items.length, performance.now(), this.credits.usual.areLeft());
   }
 
   finished(item: ListItem, rows: Rows): void {
-    const { lane, readyAtMs } = item;
+    const { lane } = item;
     this.quarantine.ended(lane.client, false);
     const beganMs = performance.now();
-    const tookMs = beganMs - readyAtMs;
-    const isFaster = this.#leastMs === 0 || tookMs < this.#leastMs;
-    this.#leastMs = isFaster ? tookMs : this.#leastMs + SLOWER * (tookMs - this.#leastMs);
+    this.#times.finished(item, beganMs);
     if (lane.isOver) return;
     this.credits.ended(item);
     this.#finisher.finish(item, rows, beganMs);
@@ -215,7 +219,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     for (let list = this.#next(); list !== undefined; list = this.#next()) {
       this.#turns.take(list);
       this.#turnMs = begin;
-      if (list.next === 0 && begin + this.#leastMs > list.deadlineMs) list.refuse("late");
+      if (list.next === 0 && begin + this.#times.leastMs > list.deadlineMs) list.refuse("late");
       else this.#beginOne(list);
       const now = performance.now();
       this.#heldMs += now - begin;
@@ -225,6 +229,7 @@ export class ItemFlow implements EngineListener<ListItem> {
         break;
       }
     }
+    this.#turns.shed(begin);
     this.#isBeginning = false;
     if (this.#turns.size > 0 && !this.credits.usual.areLeft()) {
       this.#rate.begun(performance.now());
@@ -238,6 +243,12 @@ export class ItemFlow implements EngineListener<ListItem> {
     const list = quarantined.areLeft() ? this.#turns.firstQuarantined : undefined;
     if (usual.areLeft()) return earlierOf(list, this.#turns.next());
     return earlierOf(list, usual.areLeft(true) ? this.#turns.firstWithoutReady : undefined);
+  }
+
+  /** For impatient clients, begins no input in the first part of a batch. */
+  #hold(items: readonly ListItem[], nowMs: number): void {
+    const waitMs = Math.max(...items.map(({ readyAtMs }) => nowMs - readyAtMs));
+    setTimeout(() => this.#begin(), this.credits.hold(waitMs, this.#times.runMs)).unref();
   }
 
   /** A device that hangs dispatches nothing: clients that wait for it leave all the same. */

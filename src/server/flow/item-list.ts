@@ -236,6 +236,7 @@ export class ListItem implements Item {
   isWaiting = true;
   /** In `performance.now()` milliseconds. */
   readonly readyAtMs: number;
+  dispatchedAtMs: number;
 
   constructor(
     lane: ItemList,
@@ -247,6 +248,7 @@ export class ListItem implements Item {
     this.bytes = bytes;
     this.tensorBytes = tensorBytes;
     this.readyAtMs = readyAtMs;
+    this.dispatchedAtMs = readyAtMs;
   }
 
   get isLate(): boolean {

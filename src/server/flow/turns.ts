@@ -10,6 +10,7 @@
 import { Ring } from "../../base/collections/ring.ts";
 import { ClientTurns, earlierOf } from "./client-turns.ts";
 import { Arrival, type ItemList } from "./item-list.ts";
+import type { ItemTimes } from "./item-times.ts";
 import type { Sender } from "./quarantine.ts";
 
 export interface TurnsOptions {
@@ -17,8 +18,7 @@ export interface TurnsOptions {
   readonly pollShare: number;
   /** The largest batch, times the runners. */
   readonly batchSize: number;
-  /** Batches of items that begin ahead of the runners while the queue is not standing. */
-  readonly readyBatches: number;
+  readonly times: Pick<ItemTimes, "meanMs" | "runMs">;
   /** Milliseconds until so many items begin; 0 for an unknown rate. */
   readonly itemsMs: (items: number, nowMs: number) => number;
 }
@@ -33,8 +33,14 @@ const CALM_MS = 2000;
 const TARGET_BATCHES = 2;
 /** Least target in batches for clients that leave before two batches end. */
 const LEAST_BATCHES = 0.05;
-/** In a standing queue, an item waits for the running batch and for its own batch. The tenth is a margin. */
-const AHEAD_BATCHES = 2.1;
+/** The least time from the turn of an input to its output, in batches. No target helps a client with less patience. */
+const LEAST_AHEAD_BATCHES = 1.5;
+/** Clients with less patience are impatient: they leave before the output of an input that begins when a batch starts. */
+const IMPATIENT_BATCHES = 2.5;
+/** Outputs of some inputs take longer than the mean. */
+const MARGIN = 1.1;
+/** Weight of the newest client that left in a falling patience. A longer patience counts at once. */
+const NEWEST_WEIGHT = 0.25;
 /** Admitted lists wait this share of the target at most, so that most refusals happen at once. */
 const ADMITTED = 0.2;
 
@@ -55,8 +61,11 @@ export class Turns {
   #lastNumber = 0;
   /** Since when the oldest fresh list has waited longer than the target. */
   #standingSinceMs: number | undefined;
-  /** When the newest client left before its answer, and its patience. */
+  /** Since when no batch has a list that its client can wait for. */
+  #lateSinceMs: number | undefined;
+  /** When the newest client left before its answer. */
   #abandonedAtMs = -Infinity;
+  /** For how long clients wait, as far as clients that left show it. */
   #patienceMs = Infinity;
   #isStanding = false;
   /** When a list was last refused. */
@@ -96,6 +105,7 @@ export class Turns {
       this.#arrivals.add(list.arrival);
       this.#freshItems += list.count;
       this.#fresh.add(list);
+      if (this.isImpatient(nowMs)) this.#displace(nowMs);
     }
   }
 
@@ -124,13 +134,35 @@ export class Turns {
     if (list.isWaitedFor && !list.isQuarantined && !list.isComplete && !list.isRefused) {
       const stayedMs = nowMs - list.queuedAtMs;
       this.#abandonedAtMs = nowMs;
-      // No target helps a client that leaves before two batches have run.
-      if (stayedMs > this.#options.itemsMs(AHEAD_BATCHES * this.#options.batchSize, nowMs)) this.#patienceMs = stayedMs;
+      if (stayedMs > LEAST_AHEAD_BATCHES * this.#batchMs(nowMs)) this.#learnPatience(stayedMs);
     }
     this.delete(list);
   }
 
-  /** Decides whether the queue is standing, and refuses lists that have waited too long in a standing queue. */
+  /** A batch has first inputs of lists, the newest of which came `waitMs` ago. */
+  dispatched(waitMs: number, nowMs: number): void {
+    if (waitMs + MARGIN * this.#batchMs(nowMs) <= this.#patienceMs) this.#lateSinceMs = undefined;
+    else this.#lateSinceMs ??= nowMs;
+  }
+
+  #learnPatience(stayedMs: number): void {
+    const isFalling = this.#patienceMs < Infinity && stayedMs < this.#patienceMs;
+    this.#patienceMs = isFalling ? this.#patienceMs + NEWEST_WEIGHT * (stayedMs - this.#patienceMs) : stayedMs;
+  }
+
+  /** Keeps a batch of the newest lists: impatient clients leave before older lists have their turn. */
+  #displace(nowMs: number): void {
+    const { first } = this.#fresh;
+    if (first !== undefined && this.#fresh.size > this.#options.batchSize) this.#refuse(first, nowMs);
+  }
+
+  #refuse(list: ItemList, nowMs: number): void {
+    this.delete(list);
+    this.#refusedAtMs = nowMs;
+    list.refuse("overload");
+  }
+
+  /** Decides whether the queue is standing. */
   look(nowMs: number): void {
     const targetMs = this.#targetMs(nowMs);
     const oldest = this.#arrivals.first?.list;
@@ -142,15 +174,18 @@ export class Turns {
     } else if (!this.#isStanding) {
       if (nowMs - oldest.queuedAtMs <= targetMs) this.#standingSinceMs = undefined;
       else this.#standingSinceMs ??= nowMs;
-      const sinceMs = this.#standingSinceMs ?? Infinity;
-      this.#isStanding = nowMs - sinceMs >= INTERVAL_MS && this.#abandonedAtMs >= sinceMs;
     }
+    const sinceMs = Math.min(this.#standingSinceMs ?? Infinity, this.#lateSinceMs ?? Infinity);
+    if (nowMs - sinceMs >= INTERVAL_MS && this.#abandonedAtMs >= sinceMs) this.#isStanding = true;
+  }
+
+  /** Refuses lists that have waited too long in a standing queue. */
+  shed(nowMs: number): void {
     if (!this.#isStanding) return;
-    for (let list = oldest; list !== undefined; list = this.#arrivals.first?.list) {
+    const targetMs = this.#targetMs(nowMs);
+    for (let list = this.#arrivals.first?.list; list !== undefined; list = this.#arrivals.first?.list) {
       if (nowMs - list.queuedAtMs <= targetMs) break;
-      this.delete(list);
-      this.#refusedAtMs = nowMs;
-      list.refuse("overload");
+      this.#refuse(list, nowMs);
     }
   }
 
@@ -191,6 +226,7 @@ export class Turns {
     if (!isWaitedFor) {
       return { waitMs: itemsMs(this.#polled.ahead(sender), nowMs) / (hasWaited ? pollShare : 1), patienceMs: Infinity };
     }
+    if (this.isImpatient(nowMs)) return { waitMs: 0, patienceMs: Infinity };
     // The newest list goes first. Older lists are refused later.
     const patienceMs = Math.max(ADMITTED * TARGET_MS, itemsMs(this.#options.batchSize, nowMs));
     const share = this.#fresh.size === 0 ? 0 : this.#fresh.ahead(sender) / this.#fresh.size;
@@ -199,13 +235,27 @@ export class Turns {
     return { waitMs, patienceMs };
   }
 
-  /** The patience of clients, less the time of the batches ahead of an item and of its own batch. */
+  /** Whether clients leave so early that inputs should begin late. */
+  isImpatient(nowMs: number): boolean {
+    return this.#isStanding && this.#patienceMs < IMPATIENT_BATCHES * this.#batchMs(nowMs);
+  }
+
+  /** The patience of clients, less the time that an input takes after its turn. */
   #targetMs(nowMs: number): number {
-    const { itemsMs, batchSize, readyBatches } = this.#options;
-    const mostMs = Math.max(TARGET_MS, itemsMs(TARGET_BATCHES * batchSize, nowMs));
-    const batches = this.#isStanding ? AHEAD_BATCHES : readyBatches + 2;
-    const leastMs = itemsMs(LEAST_BATCHES * batchSize, nowMs);
-    return Math.min(mostMs, Math.max(this.#patienceMs - itemsMs(batches * batchSize, nowMs), leastMs));
+    const mostMs = Math.max(TARGET_MS, this.#batchesMs(TARGET_BATCHES, nowMs));
+    // The mean has no items of clients that left, so it may be out of date.
+    const aheadMs = Math.max(this.#options.times.meanMs, LEAST_AHEAD_BATCHES * this.#batchMs(nowMs));
+    const leastMs = this.#batchesMs(LEAST_BATCHES, nowMs);
+    return Math.min(mostMs, Math.max(this.#patienceMs - MARGIN * aheadMs, leastMs));
+  }
+
+  /** Expected time of one batch. */
+  #batchMs(nowMs: number): number {
+    return Math.max(this.#options.times.runMs, this.#batchesMs(1, nowMs));
+  }
+
+  #batchesMs(batches: number, nowMs: number): number {
+    return this.#options.itemsMs(batches * this.#options.batchSize, nowMs);
   }
 
   /** A begun list. The newest fresh list has every other turn if it is shorter, and every turn if no list has begun. */

@@ -20,6 +20,7 @@ const loads: readonly Load[] = [
   { batchMs: 320, deadlineMs: 700 },
   { batchMs: 80, deadlineMs: 250 },
   { batchMs: 80, deadlineMs: 200 },
+  { batchMs: 80, deadlineMs: 170 },
 ];
 
 export const patience: Fault = {
