@@ -85,8 +85,9 @@ async function suite(name: Exclude<Suite, "packing">): Promise<boolean> {
   const began = performance.now();
   await using dir = await tempDir();
   const parts = 2;
-  const makings = await Promise.all(
-    Array.from({ length: parts }, (_, part) => makingOf(name, { out: values.keep ?? dir.path, part, parts })),
+  const packages = await packagesOf(name);
+  const makings = Array.from({ length: parts }, (_, part) =>
+    makingOf(name, { out: values.keep ?? dir.path, packages, part, parts }),
   );
   const counted = await runSuite(makings, {
     keep: values.keep !== undefined,
@@ -105,7 +106,8 @@ async function suite(name: Exclude<Suite, "packing">): Promise<boolean> {
 async function packing(): Promise<boolean> {
   await using dir = await tempDir();
   let isClean = true;
-  const making = await makingOf("architectures", { out: dir.path, more: ["--forms=exported"] });
+  const packages = await packagesOf("architectures");
+  const making = makingOf("architectures", { out: dir.path, packages, more: ["--forms=exported"] });
   for await (const { case: name, batch, packedLayers, packedMs, plainMs } of packedTimes(making)) {
     const isSlower = packedMs > MOST_RATIO * plainMs;
     isClean &&= !isSlower;
@@ -117,22 +119,20 @@ async function packing(): Promise<boolean> {
 
 interface Part {
   readonly out: string;
+  readonly packages: string;
   readonly part?: number;
   readonly parts?: number;
   readonly more?: readonly string[];
 }
 
-async function makingOf(
-  name: Exclude<Suite, "packing">,
-  { out, part = 0, parts = 1, more = [] }: Part,
-): Promise<Making> {
+function makingOf(name: Exclude<Suite, "packing">, { out, packages, part = 0, parts = 1, more = [] }: Part): Making {
   const only = values.only === undefined ? [] : [`--only=${values.only}`];
   const after = values.after === undefined ? [] : [`--after=${values.after}`];
   return {
     script: `${name}.py`,
     args: [values.seed, String(part), String(parts), values.count ?? String(counts[name]), ...only, ...after, ...more],
     out: join(out, name, String(part)),
-    packages: await installed(name === "architectures" ? "architectures.txt" : "requirements.txt"),
+    packages,
     torch: values.torch,
   };
 }
@@ -147,6 +147,10 @@ async function writeVerdicts(name: Suite, { programs, wrong, refused, skipped, c
 
 function progress(text: string): void {
   if (process.stderr.isTTY) process.stderr.write(`\r\x1b[2K${text}`);
+}
+
+function packagesOf(name: Exclude<Suite, "packing">): Promise<string> {
+  return installed(name === "architectures" ? "architectures.txt" : "requirements.txt");
 }
 
 /** Installs a list of packages into a folder of the checkout, if it is not there yet. The set-up has installed torch. */

@@ -29,7 +29,7 @@ async function runCase(each: Case, pack: boolean): Promise<void> {
   let session: NativeSession;
   try {
     const file = folder.file(each);
-    const path = each.compile ? await compiledProgram(file) : file;
+    const path = each.compile ? await compiled(file) : file;
     session = await openSession({ path, device: "cpu", threads: 1, pack, ...each.batched });
   } catch (error) {
     const why = messageOf(error);
@@ -40,6 +40,15 @@ async function runCase(each: Case, pack: boolean): Promise<void> {
     for (const run of each.runs) await runOnce(each, run, session, report);
   } finally {
     await session.dispose();
+  }
+}
+
+async function compiled(file: string): Promise<string> {
+  say({ isCompiling: true });
+  try {
+    return await compiledProgram(file);
+  } finally {
+    say({ isCompiling: false });
   }
 }
 

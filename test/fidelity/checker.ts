@@ -7,8 +7,10 @@ import { CaseFolder } from "./case.ts";
 import { message, type Verdict } from "./verdict.ts";
 
 const child = join(import.meta.dir, "case-child.ts");
-/** A small program runs for milliseconds, a large network for seconds; AOTInductor compiles for minutes. */
+/** A small program runs for milliseconds, a large network for seconds. */
 const SILENCE_MS = 600_000;
+/** Compiling takes a quarter of a minute to some minutes, on a busy machine much longer. */
+const COMPILING_MS = 1_800_000;
 
 export async function* checked(path: string): AsyncGenerator<Verdict> {
   const { cases } = await CaseFolder.open(path);
@@ -24,22 +26,24 @@ export async function* checked(path: string): AsyncGenerator<Verdict> {
     });
     const errors = running.stderr.text();
     let isStuck = false;
+    let isCompiling = false;
     const stop = () => {
       isStuck = true;
       running.kill("SIGKILL");
     };
     let timer = setTimeout(stop, SILENCE_MS);
     for await (const line of linesOf(running.stdout)) {
-      clearTimeout(timer);
-      timer = setTimeout(stop, SILENCE_MS);
       // Some operators print to standard output.
       if (!line.startsWith("{")) continue;
+      clearTimeout(timer);
       const said = message.parse(JSON.parse(line));
       if ("begins" in said) at = said.begins;
+      else if ("isCompiling" in said) isCompiling = said.isCompiling;
       else {
         title = said.verdict.run;
         yield said.verdict;
       }
+      timer = setTimeout(stop, isCompiling ? COMPILING_MS : SILENCE_MS);
     }
     clearTimeout(timer);
     const code = await running.exited;
@@ -48,7 +52,8 @@ export async function* checked(path: string): AsyncGenerator<Verdict> {
     if (broken === undefined) throw new Error(`${child} failed: ${await errors}`);
     const detail = `${running.signalCode ?? `code ${code}`}${title && `, after ${title}`}: ${(await errors).slice(-600)}`;
     const { name, group, source } = broken;
-    yield { case: name, group, run: "", outcome: isStuck ? "stuck" : "died", detail, source };
+    const outcome = isStuck ? (isCompiling ? "uncompiled" : "stuck") : "died";
+    yield { case: name, group, run: "", outcome, detail, source };
     first = at + 1;
   }
 }

@@ -11,6 +11,7 @@ export const outcomes = {
   notRefused: "an answer where PyTorch refuses",
   died: "the process died",
   stuck: "no end",
+  uncompiled: "not run: AOTInductor did not finish compiling in time",
 } as const;
 
 export type Outcome = keyof typeof outcomes;
@@ -28,4 +29,8 @@ export const verdict = z.object({
 });
 export type Verdict = z.infer<typeof verdict>;
 
-export const message = z.union([z.object({ begins: z.number() }), z.object({ verdict })]);
+export const message = z.union([
+  z.object({ begins: z.number() }),
+  z.object({ isCompiling: z.boolean() }),
+  z.object({ verdict }),
+]);
