@@ -1,4 +1,5 @@
 // AOTInductor packages (.pt2): compiled code, which only checks its inputs when configured to.
+#include <ATen/ops/allclose.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 
 #include <algorithm>
@@ -78,7 +79,11 @@ class AotInductor final : public Weights {
       rows = rows < 0 || rows == size ? size : 0;
     }
     // If all arguments have the same first size, it is taken as the batch, which may be padded.
-    const auto outputs = rows > 0 ? run_slots(std::move(slots), rows) : loader_.boxed_run(std::move(slots));
+    const auto outputs = run_slots(slots, rows);
+    if (rows > 0 && rows < min_rows_.load() && !is_row_wise_.load()) {
+      require_row_wise(slots, outputs);
+      is_row_wise_.store(true);
+    }
     if (outputs.size() == 1) return value_from_tensor(outputs[0], method);
     ValueList list;
     for (const auto& output : outputs) list.push_back(value_from_tensor(output, method));
@@ -95,7 +100,7 @@ class AotInductor final : public Weights {
       return run_filled(slots, rows, min_rows_.load());
     } catch (const std::exception& error) {
       const int64_t wanted = wanted_rows(error.what());
-      if (wanted <= rows) throw explained(error.what());
+      if (rows <= 0 || wanted <= rows) throw explained(error.what());
       min_rows_.store(wanted);
       return run_filled(slots, rows, wanted);
     }
@@ -108,6 +113,26 @@ class AotInductor final : public Weights {
     return outputs;
   }
 
+  /**
+   * Refuses a call whose batch was padded, unless the rows of its results do not depend on the padding. The first size
+   * of an argument need not be a batch: a sum over it would count the padding.
+   */
+  void require_row_wise(const std::vector<at::Tensor>& given, const std::vector<at::Tensor>& outputs) {
+    const int64_t rows = given[0].size(0), filled = min_rows_.load();
+    std::vector<at::Tensor> others;
+    for (const auto& tensor : filled_batch(given, rows, filled)) {
+      others.push_back(tensor.clone());
+      others.back().narrow(0, rows, filled - rows).zero_();
+    }
+    const auto again = loader_.boxed_run(std::move(others));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const bool has_rows = again[i].dim() > 0 && again[i].size(0) == filled;
+      if (has_rows && at::allclose(outputs[i], again[i].narrow(0, 0, rows), 1e-3, 1e-6, true)) continue;
+      throw CodedError("run_failed", "forward got tensors of " + std::to_string(rows) + " rows, and the package was compiled for at least " +
+                                         std::to_string(filled) + ": its results are not one per row, so the tensors cannot be filled up");
+    }
+  }
+
   /** Number of rows that the package's input check demands; 0 for any other error. */
   static int64_t wanted_rows(const std::string& message) {
     // std::regex would take three seconds to compile.
@@ -118,17 +143,24 @@ class AotInductor final : public Weights {
     return 0;
   }
 
-  /** Replaces the package's `input_handles[k]` by the declared name. */
+  /** Replaces the package's `input_handles[k]` by the declared name, or the position in a call. */
   CodedError explained(const std::string& message) const {
     const auto at = message.find("input_handles[");
-    size_t slot = slots_.size();
+    size_t slot = 0;
     int length = 0;
     if (at != std::string::npos) std::sscanf(message.c_str() + at, "input_handles[%zu]: %n", &slot, &length);
-    if (slot >= slots_.size() || length == 0) return current_error("run_failed");
-    const std::string& name = inputs_[slots_[slot]];
+    if (length == 0) return current_error("run_failed");
+    const std::string name = slot < slots_.size() ? "\"" + inputs_[slots_[slot]] + "\"" : std::to_string(slot);
     const auto begin = at + static_cast<size_t>(length);
     const std::string what = message.substr(begin, message.find('\n', begin) - begin);
-    return CodedError("weights_invalid", "input \"" + name + "\" is not what the package was compiled for: " + what);
+    char end[6];
+    long long dim = 0, bound = 0, size = 0;
+    if (std::sscanf(what.c_str(), "dim value is too %5s at %lld, expected it to be %*2s %lld, but got: %lld", end, &dim, &bound, &size) == 4) {
+      const char* limit = std::strcmp(end, "small") == 0 ? "at least " : "at most ";
+      return CodedError("run_failed", "input " + name + ": size " + std::to_string(dim) + " must be " + limit + std::to_string(bound) +
+                                          " and is " + std::to_string(size) + ", with the batch first: the package was compiled for that range");
+    }
+    return CodedError("weights_invalid", "input " + name + " is not what the package was compiled for: " + what);
   }
 
   torch::inductor::AOTIModelPackageLoader loader_;
@@ -138,6 +170,8 @@ class AotInductor final : public Weights {
   std::vector<size_t> places_;
   PackageSource source_;
   std::atomic<int64_t> min_rows_;
+  /** Whether a padded call had the same results with other padding. */
+  std::atomic<bool> is_row_wise_{false};
 };
 
 }  // namespace

@@ -1,22 +1,85 @@
-/** A program with a dynamic batch dimension compiles for any number of rows, even if its example has few. */
-import { expect, test } from "bun:test";
+/** A program with a free batch is compiled for any number of rows, however few its example has, and for the sizes that it declares. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { dirname, join } from "node:path";
+import { float32 } from "../src/author/tensor.ts";
+import { openSession } from "../src/engine/native/binding.ts";
 import { ModelStore } from "../src/package/store/store.ts";
 import { cli } from "./helpers/cli.ts";
+import { failure } from "./helpers/failure.ts";
 import { made } from "./helpers/made.ts";
-import { tempDir } from "./helpers/temp-dir.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-test("a program whose example has two rows is compiled for batches of 32", async () => {
-  const folder = await made({ name: "few-rows", script: join(import.meta.dir, "helpers/few_rows.py") });
-  await using dir = await tempDir();
+let folder: string;
+let dir: TempDir;
+beforeAll(async () => {
+  folder = await made({ name: "few-rows", script: join(import.meta.dir, "helpers/few_rows.py") });
+  dir = await tempDir();
+}, 300_000);
+afterAll(() => dir[Symbol.asyncDispose]());
+
+function compile(file: string) {
   const env = {
     SCONCE_HOME: dir.path,
-    // Kept for later runs: compiling takes long.
+    // Kept for the next run, as compiling takes long.
     SCONCE_CACHE_DIR: join(dirname(folder), "few-rows-cache"),
     AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
     TORCHINDUCTOR_VEC_ISA_OK: "1",
   };
-  const { code, stderr } = await cli(["build", join(folder, "few.pt2"), "--aot"], { env });
+  return cli(["build", join(folder, file), "--aot"], { env });
+}
+
+test("a program whose example has two rows is compiled for batches of 32", async () => {
+  const { code, stderr } = await compile("few.pt2");
   expect({ code, stderr }).toEqual({ code: 0, stderr: expect.not.stringContaining("at most") });
   expect((await new ModelStore(dir.path).resolve("few")).config.batchSize).toBe(32);
 }, 300_000);
+
+test("a declared size of 1 runs compiled, and a size beyond the declared range is refused by name", async () => {
+  expect(await compile("widths.pt2")).toMatchObject({ code: 0 });
+  const packaged = await new ModelStore(dir.path).resolve("widths");
+  const specs = {
+    inputs: { x: float32("width"), y: float32("length") },
+    outputs: { output0: float32("width"), output1: float32() },
+  };
+  const path = packaged.layer("widths.pt2").path;
+  const session = await openSession({ path, device: "cpu", threads: 1, ...specs });
+  const item = (x: number[], y: number[]) =>
+    [x, y].map((values) => ({ dtype: "float32" as const, shape: [values.length], data: Float32Array.from(values) }));
+  try {
+    const [doubled, mean] = await session.run([item([3], [1, 2])]);
+    expect([doubled?.data, mean?.data]).toEqual([Float32Array.of(6), Float32Array.of(1.5)]);
+    expect(await failure(session.run([item(Array(21).fill(0), [5, 6])]))).toBe(
+      "run_failed: x: size 1 must be at most 20 (x is [1, 21], y is [1, 2] with the batch first)",
+    );
+  } finally {
+    await session.dispose();
+  }
+}, 300_000);
+
+test("a size that the compiled code does not have is refused by the input's name", async () => {
+  const specs = { inputs: { x: float32("width") }, outputs: { y: float32("width") } };
+  const path = join(folder, "doubled-compiled.pt2");
+  const session = await openSession({ path, device: "cpu", threads: 1, ...specs });
+  try {
+    expect(await failure(session.run([[{ dtype: "float32", shape: [1], data: Float32Array.of(3) }]]))).toBe(
+      'run_failed: input "x": size 1 must be at least 2 and is 1, with the batch first: the package was compiled for that range',
+    );
+  } finally {
+    await session.dispose();
+  }
+}, 60_000);
+
+test("a call with fewer rows than the code has is filled up only if that changes no result", async () => {
+  const call = async (name: string) => {
+    const session = await openSession({ path: join(folder, `${name}-compiled.pt2`), device: "cpu", threads: 1 });
+    try {
+      return await session.call("forward", [{ dtype: "float32", shape: [1, 2], data: Float32Array.of(3, 4) }]);
+    } finally {
+      await session.dispose();
+    }
+  };
+  expect(await call("doubled")).toMatchObject({ shape: [1, 2], data: Float32Array.of(6, 8) });
+  expect(await failure(call("sum"))).toBe(
+    "run_failed: forward got tensors of 1 rows, and the package was compiled for at least 2: its results are not one per row, so the tensors cannot be filled up",
+  );
+}, 60_000);

@@ -1,4 +1,4 @@
-"""An exported program of convolutions whose example has two rows. Inductor would compile it for at most 15."""
+"""Exported programs whose examples have few rows. Inductor would compile the convolutions for at most 15."""
 
 import os
 import sys
@@ -12,3 +12,34 @@ os.makedirs(folder)
 torch.manual_seed(0)
 net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4))
 save(export(net.eval(), (torch.rand(2, 3, 16, 16),), dynamic_shapes=({0: Dim.DYNAMIC},)), os.path.join(folder, "few.pt2"))
+
+
+class Widths(nn.Module):
+    """One width has a declared range."""
+
+    def forward(self, x, y):
+        return x * 2, y.mean(1)
+
+
+width = Dim("width", min=1, max=20)
+shapes = ({0: Dim.DYNAMIC, 1: width}, {0: Dim.DYNAMIC, 1: Dim.DYNAMIC})
+program = export(Widths().eval(), (torch.rand(4, 5), torch.rand(4, 6)), dynamic_shapes=shapes)
+save(program, os.path.join(folder, "widths.pt2"))
+
+
+class Sum(nn.Module):
+    """The first size is no batch."""
+
+    def forward(self, x):
+        return x.sum(0)
+
+
+class Doubled(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+for name, net in (("sum", Sum()), ("doubled", Doubled())):
+    program = export(net.eval(), (torch.rand(4, 2),), dynamic_shapes=({0: Dim.DYNAMIC, 1: Dim.DYNAMIC},))
+    path = os.path.join(folder, f"{name}-compiled.pt2")
+    torch._inductor.aoti_compile_and_package(program, package_path=path, inductor_configs={"aot_inductor.precompile_headers": False})

@@ -17,16 +17,22 @@ const EXAMPLE_ROWS = 32;
 
 /**
  * `enlarged` exports the program again with the example's rows repeated, or keeps it if that cannot be done: a fixed
- * batch, or an example that the program's guards refuse. `precompile_headers` only pays off for many packages. CPU
+ * batch, or an example that the program's guards refuse. Compiled code usually refuses sizes below 2:
+ * `backed_size_oblivious` compiles for them too, where the program declares such a size. `precompile_headers` only pays
+ * off for many packages. CPU
  * options: freezing repacks weights for the processor, and layout optimization chooses the memory format that
  * convolutions prefer. Linear layers then take less than half the time.
  */
 const script = `import sys, torch, torch._inductor.config as config
 from torch.utils._pytree import tree_map, tree_unflatten, tree_leaves
+def sizes_of(program):
+    values = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
+    return {name: list(values[name].shape) for name in program.graph_signature.user_inputs}
+def is_small(program, size):
+    return not isinstance(size, int) and size.node.expr in program.range_constraints and program.range_constraints[size.node.expr].lower < 2
 def enlarged(program, rows):
     args, kwargs = program.example_inputs
-    values = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
-    sizes = [list(values[name].shape) for name in program.graph_signature.user_inputs]
+    sizes = list(sizes_of(program).values())
     batch = sizes[0][0]
     if isinstance(batch, int) or any(tensor.shape[0] >= rows for tensor in tree_leaves((args, kwargs))):
         return program
@@ -37,16 +43,27 @@ def enlarged(program, rows):
         return tensor
     spec = torch.utils._pytree.tree_structure((args, kwargs))
     leaves = [more(*each) for each in zip(tree_leaves((args, kwargs)), sizes, strict=True)]
-    free = [{dim: torch.export.Dim.AUTO for dim, size in enumerate(shape) if not isinstance(size, int)} for shape in sizes]
     args, kwargs = tree_unflatten(leaves, spec)
-    shapes, named = tree_unflatten(free, spec)
-    larger = torch.export.export(program.module(), args, kwargs, dynamic_shapes=(*shapes, *named.values()), strict=False)
-    inputs = {node.name: node.meta["val"] for node in larger.graph.nodes if node.op == "placeholder"}
-    same = zip(sizes, (inputs[name].shape for name in larger.graph_signature.user_inputs), strict=True)
+    def dimension(size):
+        if not is_small(program, size):
+            return torch.export.Dim.AUTO
+        range = program.range_constraints[size.node.expr]
+        return torch.export.Dim(str(size), min=int(range.lower), max=int(range.upper) if range.upper < 2**31 else None)
+    def exported(dimension):
+        free = [{dim: dimension(size) for dim, size in enumerate(shape) if not isinstance(size, int)} for shape in sizes]
+        shapes, named = tree_unflatten(free, spec)
+        return torch.export.export(program.module(), args, kwargs, dynamic_shapes=(*shapes, *named.values()), strict=False)
+    try:
+        larger = exported(dimension)
+    except Exception:
+        larger = exported(lambda size: torch.export.Dim.AUTO)
+    same = zip(sizes, sizes_of(larger).values(), strict=True)
     is_free = all(isinstance(old, int) == isinstance(new, int) for each in same for old, new in zip(*each, strict=True))
     return larger if is_free else program
 options = {"aot_inductor.precompile_headers": False} if hasattr(config.aot_inductor, "precompile_headers") else {}
 program = torch.export.load(sys.argv[1])
+if any(is_small(program, size) for sizes in sizes_of(program).values() for size in sizes[1:]):
+    torch.fx.experimental._config.backed_size_oblivious = True
 try:
     program = enlarged(program, int(sys.argv[5]))
 except Exception as error:
