@@ -1,4 +1,4 @@
-/** A program with a free batch is compiled for any number of rows, however few its example has, and for the sizes that it declares. */
+/** A program with a dynamic batch dimension compiles for any number of rows, and for the sizes that it declares. Its example may have few rows. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { dirname, join } from "node:path";
 import { float32 } from "../src/author/tensor.ts";
@@ -20,7 +20,7 @@ afterAll(() => dir[Symbol.asyncDispose]());
 function compile(file: string) {
   const env = {
     SCONCE_HOME: dir.path,
-    // Kept for the next run, as compiling takes long.
+    // Kept for later runs: compiling takes long.
     SCONCE_CACHE_DIR: join(dirname(folder), "few-rows-cache"),
     AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
     TORCHINDUCTOR_VEC_ISA_OK: "1",

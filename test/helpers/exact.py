@@ -114,6 +114,11 @@ def powers(x):
     return x
 
 
+def unused(x):
+    torch.take(x, torch.tensor([0, -1]))
+    return x + 1
+
+
 def beyond_int64(x):
     return x + 1 if x.size(1) < 2**63 else x
 
@@ -151,10 +156,12 @@ CASES = {
     # Halves round to even: 10 / 4 is 2, 14 / 4 is 4.
     "a branch by a rounded size": (rounded, [tables(14)], [[tables(10)], [tables(11)]]),
     "branches by powers of a size": (powers, [tables(10)], [[tables(5)], [tables(4)], [tables(3)], [tables(200)]]),
+    "a product with the root of a size": (lambda x: x * x.size(1) ** 0.5, [tables(6)], [[tables(4)], [tables(9)]]),
     "a bound beyond int64": (beyond_int64, [tables(10)], [[tables(5)]]),
     "a number as a tensor": (lambda x: torch.xlogy(x, 2.0), [signs], []),
     "floats for numbers": (lambda x: torch.gradient(x, spacing=(2.0,), dim=1), [signs], []),
     "a check that is no result": (torch.linalg.cholesky, [torch.eye(3).repeat(2, 1, 1)], [[-torch.eye(3).repeat(2, 1, 1)]]),
+    "an operator without a use": (unused, [tables(4)], [[tables(0)], [tables(7)]]),
     "bits as another dtype": (lambda x: x.view(torch.int64) + 1, [signs.double()], []),
     "cells of recurrent layers": (Cells(), [torch.rand(3, 3)], []),
 }

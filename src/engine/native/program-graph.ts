@@ -54,7 +54,7 @@ export function programText(program: ExportedProgram): ProgramText {
   const { inputs } = guards;
   if (inputs.length === 0) throw new Error("it takes no tensors");
   // The program names the device of the export. New tensors are created on the device of the inputs instead.
-  const lines = [`${DEVICE} = ${inputs[0]}.device`, ...values.lines(graph.nodes)];
+  const lines = [`${DEVICE} = ${inputs[0]}.device`, ...values.lines(graph)];
   const results = graph.outputs.filter((_, i) => kinds[i] !== "token");
   const outputs = results.map((output) => ("as_none" in output ? undefined : values.tensor(output.as_tensor)));
   lines.push(`return ${returned(outputs, calls[0]?.signature?.out_spec)}`);
@@ -145,8 +145,19 @@ class Values {
     return this.#named(data.name);
   }
 
-  lines(nodes: readonly Node[]): string[] {
-    return nodes.filter(({ target }) => target !== TYPE_CHECK).flatMap((node) => this.#lines(node));
+  lines({ nodes, outputs }: { readonly nodes: readonly Node[]; readonly outputs: readonly Argument[] }): string[] {
+    const used = new Set(valueNames([nodes.map(({ inputs }) => inputs.map(({ arg }) => arg)), outputs]));
+    return nodes
+      .filter(({ target }) => target !== TYPE_CHECK)
+      .flatMap((node) => [...this.#lines(node), ...this.#unused(node, used)]);
+  }
+
+  /** libtorch removes nodes without a use. PyTorch runs them, so they can refuse an input: an assertion uses them. */
+  #unused({ outputs }: Node, used: ReadonlySet<string>): string[] {
+    const tensors = valueNames(outputs.map(({ as_tensor: one, as_tensors: several }) => [one, several]));
+    const [first] = tensors;
+    if (first === undefined || tensors.some((name) => used.has(name))) return [];
+    return [`assert _ops_aten.numel(${this.#named(first)}) >= 0, ""`];
   }
 
   #lines(node: Node): string[] {
@@ -198,7 +209,7 @@ class Values {
     const { graph } = innerGraph.parse(arg?.as_graph);
     const outer = this.#texts;
     this.#texts = new Map(graph.inputs.map((input, i) => [outputName(input, target), given[i] ?? ""]));
-    const lines = this.lines(graph.nodes);
+    const lines = this.lines(graph);
     const results = graph.outputs.map((output) => this.tensor(output.as_tensor));
     this.#texts = outer;
     return { lines, results };
@@ -314,6 +325,14 @@ function listOf({ outputs }: Pick<Node, "outputs">): string[] | undefined {
   const [first] = outputs;
   if (first?.as_tensors === undefined || outputs.length > 1) return undefined;
   return names.parse(first.as_tensors).map(({ name }) => name);
+}
+
+/** Names of all values in arguments, also in those of inner graphs. */
+function valueNames(value: unknown): string[] {
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([key, inner]) =>
+    (key === "name" || key === "as_name") && typeof inner === "string" ? [inner] : valueNames(inner),
+  );
 }
 
 /** Names of all output values of a node. */
