@@ -136,6 +136,15 @@ export const routes = {
   "/classify": [200, 400, 403, 404, 408, 413, 415, 429, 500, 503],
   "/health/live": [200],
   "/health/ready": [200, 503],
+  "/v2": [200],
+  "/v2/health/live": [200],
+  "/v2/health/ready": [200, 503],
+  "/v2/models/{model}": [200, 404],
+  "/v2/models/{model}/ready": [200, 404, 503],
+  "/v2/models/{model}/config": [200, 404],
+  "/v2/models/{model}/stats": [200, 404],
+  "/v2/models/{model}/infer": [200, 400, 403, 404, 408, 413, 415, 500, 503],
+  "/v2/repository/index": [200, 403],
   other: [404, 405],
 } as const satisfies Record<string, readonly Status[]>;
 export type Route = keyof typeof routes;
@@ -145,6 +154,8 @@ export function routeOf(path: string): Route {
   if (known !== undefined) return known;
   const match = /^(\/predictions|\/demo)\/[^/]+(\/cancel$|\/events$|(?:\/(?:demo_)?(outputs))\/.*|$)/.exec(path);
   if (match !== null) return byPath.get(`${match[1]}/{id}${match[3] === undefined ? match[2] : "/outputs"}`) ?? "other";
+  const v2 = /^\/v2\/models\/.+?(?:\/versions\/[^/]+)?(\/(?:ready|config|stats|infer)|)$/.exec(path);
+  if (v2 !== null) return byPath.get(`/v2/models/{model}${v2[1]}`) ?? "other";
   if (path.startsWith("/demo/assets/")) return "/demo";
   if (path.startsWith("/v1/models/")) return "/v1/models";
   return path.startsWith("/docs/") ? "/docs" : "other";

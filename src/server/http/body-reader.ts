@@ -17,6 +17,11 @@ export interface ReadBody {
   readonly charge: Charge;
 }
 
+/** A body as it was sent, decompressed. */
+export interface ReadBytes extends Omit<ReadBody, "body"> {
+  readonly body: Uint8Array;
+}
+
 export interface BodyLimits {
   readonly maxBytes: number;
   readonly memory: MemoryAccount;
@@ -34,8 +39,39 @@ export interface BodyLimits {
  * @throws ProblemError 400, 408, 413 or 415; SconceError `body_invalid`, `queue_full`
  */
 export async function readBody(request: Request, limits: BodyLimits): Promise<ReadBody> {
-  const { memory, uploads, isAnyMedia = false } = limits;
-  const boundary = isAnyMedia ? undefined : checkMediaType(request.headers);
+  const boundary = limits.isAnyMedia === true ? undefined : checkMediaType(request.headers);
+  const { chunks, bytes, charge } = await receive(request, limits);
+  try {
+    // `request.text()` would replace invalid UTF-8 by U+FFFD.
+    if (boundary === undefined) return { body: chunks instanceof Uint8Array ? utf8(chunks) : chunks, bytes, charge };
+    using formMemory = limits.memory.add("bodies", 0);
+    const parts = chunks instanceof Uint8Array ? [new Uint8Array(chunks)] : chunks;
+    const body = await inputsOfForm(parts, boundary, limits.decoder?.expected ?? anything, (added) => {
+      if (!formMemory.tryGrow(added)) throw memoryFull();
+    });
+    const jsonBytes = typeof body === "string" ? body.length : body.reduce((sum, { length }) => sum + length, 0);
+    if (!charge.tryGrow(HELD_PER_BYTE * Math.max(0, jsonBytes - bytes))) throw memoryFull();
+    return { body, bytes: jsonBytes, charge };
+  } catch (error) {
+    charge[Symbol.dispose]();
+    throw error;
+  }
+}
+
+/** Reads a body of any media type. @throws ProblemError 400, 408, 413 or 415; SconceError `queue_full` */
+export async function readBytes(request: Request, limits: BodyLimits): Promise<ReadBytes> {
+  const { chunks, bytes, charge } = await receive(request, limits);
+  const body = chunks instanceof Uint8Array ? chunks : Bun.concatArrayBuffers(chunks, Infinity, true);
+  return { body, bytes, charge };
+}
+
+interface Received extends Omit<ReadBody, "body"> {
+  /** One array for a small body. */
+  readonly chunks: Uint8Array | Uint8Array<ArrayBuffer>[];
+}
+
+async function receive(request: Request, limits: BodyLimits): Promise<Received> {
+  const { memory, uploads } = limits;
   const decoder = decoderOf(request.headers.get("content-encoding"));
   const announced = announcedBytes(request.headers);
   if (announced !== undefined) checkSize(announced, limits);
@@ -44,23 +80,15 @@ export async function readBody(request: Request, limits: BodyLimits): Promise<Re
   const charge = uploads.withRoom(() => memory.take("bodies", HELD_PER_BYTE * (length ?? 0)));
   if (charge === undefined) throw memoryFull();
   try {
-    if (boundary === undefined && length !== undefined && length <= LARGE_BYTES) {
-      // `request.text()` would replace invalid UTF-8 by U+FFFD.
+    if (length !== undefined && length <= LARGE_BYTES) {
       const reading = uploads.during(charge, length, (upload) => upload.untilDropped(request.bytes()));
-      return { body: utf8(await reading.catch(refuseIncomplete)), bytes: length, charge };
+      return { chunks: await reading.catch(refuseIncomplete), bytes: length, charge };
     }
     const isCharged = length !== undefined;
     const { chunks, bytes } = await uploads.during(charge, 0, (upload) =>
       readChunks(request, { limits, upload, isCharged, decoder }),
     );
-    if (boundary === undefined) return { body: chunks, bytes, charge };
-    using formMemory = memory.add("bodies", 0);
-    const body = await inputsOfForm(chunks, boundary, limits.decoder?.expected ?? anything, (added) => {
-      if (!formMemory.tryGrow(added)) throw memoryFull();
-    });
-    const jsonBytes = typeof body === "string" ? body.length : body.reduce((sum, { length }) => sum + length, 0);
-    if (!charge.tryGrow(HELD_PER_BYTE * Math.max(0, jsonBytes - bytes))) throw memoryFull();
-    return { body, bytes: jsonBytes, charge };
+    return { chunks, bytes, charge };
   } catch (error) {
     charge[Symbol.dispose]();
     throw error;

@@ -101,6 +101,10 @@ export const places = {
     Object.entries(refusals).map(([cause, code]) => ({ code: String(code), cause })),
   ),
   latency: histogram("sconce_prediction_seconds", "From creation to the end of a prediction.", seconds),
+  failedSeconds: counter(
+    "sconce_failed_prediction_seconds_total",
+    "Time of the failed predictions from creation to their end.",
+  ),
   stages: histogram(
     "sconce_stage_seconds",
     "Time of each stage: decode of a request, the others of an input; forward is that of its whole batch.",

@@ -115,6 +115,7 @@ export class Metrics implements BatchObserver {
   predictionEnded({ count, itemsSucceeded, itemsFailed, failedFor }: EndedPrediction, seconds_: number): void {
     add(this.#own, places.predictions + outcome(failedFor), 1);
     observe(this.#own, places.latency, seconds, seconds_);
+    if (failedFor !== undefined) add(this.#own, places.failedSeconds, seconds_);
     if (itemsSucceeded > 0) this.#itemsEnded(undefined, itemsSucceeded);
     let unfinished = count - itemsSucceeded;
     for (const [reason, failed] of itemsFailed ?? []) {
@@ -157,6 +158,18 @@ export class Metrics implements BatchObserver {
 
   rejected(cause: Refusal): void {
     add(this.#own, places.refused + refusalNames.indexOf(cause), 1);
+  }
+
+  /** @returns reads the sum of a metric's series that have the labels */
+  reader(): (name: string, labels?: Labels) => number {
+    const values = familiesOf(this.#rows).flatMap((family) =>
+      family.values.map(({ metricName = family.name, labels, value }) => ({ metricName, labels, value })),
+    );
+    return (name, wanted = {}) =>
+      values
+        .filter(({ metricName }) => metricName === name)
+        .filter(({ labels }) => Object.entries(wanted).every(([label, text]) => labels[label] === text))
+        .reduce((sum, { value }) => sum + value, 0);
   }
 
   /** @param gauges called at each scrape */

@@ -2,10 +2,12 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { ApiName } from "../../config.ts";
+import type { Metrics } from "../../metrics/metrics.ts";
 import type { ServedModel } from "../app.ts";
 import type { Problem } from "../problem.ts";
 import type { Lifecycle } from "../routes/health.ts";
 import { addOpenai } from "./openai/openai.ts";
+import { addV2 } from "./v2/v2.ts";
 import { type WaitedOptions, WaitedPredictions } from "./waited-predictions.ts";
 
 export interface ApiOptions {
@@ -13,6 +15,7 @@ export interface ApiOptions {
   readonly version: string;
   readonly lifecycle: Lifecycle;
   readonly predictions: WaitedPredictions;
+  readonly metrics: Metrics;
   /** Counts and logs an error. @returns its status, code and text for the answer */
   readonly refused: (c: Context, error: unknown) => Problem;
 }
@@ -20,7 +23,7 @@ export interface ApiOptions {
 /** Adds the routes of one API. Its answers have the form of that API, its errors too. */
 type AddApi = (app: OpenAPIHono, options: ApiOptions) => void;
 
-const apis: Partial<Readonly<Record<ApiName, AddApi>>> = { openai: addOpenai };
+const apis: Partial<Readonly<Record<ApiName, AddApi>>> = { v2: addV2, openai: addOpenai };
 
 export function addApis(
   app: OpenAPIHono,

@@ -5,7 +5,15 @@ import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { listIn } from "../../predictions/outcome-list.ts";
 import type { Predictions } from "../../predictions/predictions.ts";
 import type { PredictionRecord } from "../../predictions/record.ts";
-import { announcedBytes, type ReadBody, readBody, Uploads } from "../body-reader.ts";
+import {
+  announcedBytes,
+  type BodyLimits,
+  type ReadBody,
+  type ReadBytes,
+  readBody,
+  readBytes,
+  Uploads,
+} from "../body-reader.ts";
 import { type ClientOptions, RequestClient } from "../client.ts";
 import { memoryFull } from "../problem.ts";
 import type { RequestContext } from "../request.ts";
@@ -20,6 +28,8 @@ export interface WaitedOptions extends ClientOptions {
 export interface WaitedRequest extends Omit<ReadBody, "body"> {
   /** A JSON list of inputs. */
   readonly inputs: string;
+  /** Time limit of the client; the server's limit applies too. */
+  readonly timeoutMs?: number | undefined;
 }
 
 /** How a prediction ended. */
@@ -47,24 +57,33 @@ export class WaitedPredictions {
    * @throws SconceError `queue_full`, `not_ready`; ProblemError 400, 408 or 413
    */
   async read(raw: Request): Promise<ReadBody> {
+    return readBody(raw, this.#limits(raw));
+  }
+
+  /** Like `read`, for a body that is not text. */
+  async readBytes(raw: Request): Promise<ReadBytes> {
+    return readBytes(raw, this.#limits(raw));
+  }
+
+  #limits(raw: Request): BodyLimits {
     const { predictions, memory, maxBodyBytes: maxBytes } = this.#options;
     const bytes = announcedBytes(raw.headers) ?? 0;
     if (bytes <= maxBytes) predictions.admit({ ...this.#asked(raw), bytes });
-    return readBody(raw, { maxBytes, memory, uploads: this.#uploads, isAnyMedia: true });
+    return { maxBytes, memory, uploads: this.#uploads, isAnyMedia: true };
   }
 
   /**
    * Runs a prediction and waits for its end. A client that disconnects cancels it. Releases `charge` in every case.
    * @throws SconceError `body_invalid`, `inputs_invalid`, `queue_full`, `not_ready`
    */
-  async run(raw: Request, { inputs, bytes, charge }: WaitedRequest, origin: RequestContext): Promise<Ended> {
+  async run(raw: Request, { inputs, bytes, charge, timeoutMs }: WaitedRequest, origin: RequestContext): Promise<Ended> {
     if (!charge.tryGrow(HELD_PER_BYTE * Math.max(0, inputs.length - bytes))) {
       charge[Symbol.dispose]();
       throw memoryFull();
     }
     // Bodies in bytes are parsed on another thread if they are large.
     const body = inputs.length > LARGE_BYTES ? [new TextEncoder().encode(inputs)] : inputs;
-    const asked = { ...this.#asked(raw), bytes: Math.max(bytes, inputs.length) };
+    const asked = { ...this.#asked(raw), bytes: Math.max(bytes, inputs.length), timeoutMs };
     return endOf(await this.#options.predictions.create({ ...asked, kind: "prediction", body, charge, origin }));
   }
 

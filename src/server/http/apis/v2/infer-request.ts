@@ -1,0 +1,203 @@
+/** Reads an inference request: JSON, JSON with binary tensors behind it, or the bytes of the only input. */
+import { z } from "zod";
+import { arrayTypes } from "../../../../author/tensor.ts";
+import { ProblemError } from "../../problem.ts";
+import { datatypeOf, type ModelTensors, rowShape, type TensorField, unfit } from "./tensors.ts";
+
+const parameters = z.record(z.string(), z.unknown()).nullish();
+const requestSchema = z.looseObject({
+  id: z.string().nullish(),
+  parameters,
+  inputs: z.array(
+    z.looseObject({
+      name: z.string(),
+      shape: z.array(z.int().min(0)),
+      datatype: z.string(),
+      parameters,
+      data: z.array(z.unknown()).nullish(),
+    }),
+  ),
+  outputs: z.array(z.looseObject({ name: z.string(), parameters })).nullish(),
+});
+type RequestBody = z.infer<typeof requestSchema>;
+
+/** A tensor of a request. */
+export interface GivenTensor {
+  readonly field: TensorField;
+  /** With the batch dimension. */
+  readonly shape: readonly number[];
+  readonly data: GivenData;
+}
+
+/** JSON values, the bytes of all elements, or the bytes of the only element. */
+export type GivenData =
+  | { readonly form: "json"; readonly list: readonly unknown[] }
+  | { readonly form: "binary" | "element"; readonly bytes: Uint8Array };
+
+/** An output that the answer must contain. */
+export interface WantedOutput {
+  readonly field: TensorField;
+  readonly isBinary: boolean;
+}
+
+export interface InferRequest {
+  readonly id: string | undefined;
+  readonly rows: number;
+  readonly inputs: readonly GivenTensor[];
+  readonly outputs: readonly WantedOutput[];
+  readonly timeoutMs: number | undefined;
+}
+
+export interface ModelInterface {
+  readonly name: string;
+  readonly inputs: ModelTensors;
+  readonly outputs: ModelTensors;
+}
+
+/** Parameters that ask for other results than this server gives. */
+const refusedParameters = ["sequence_id", "classification", "shared_memory_region"];
+
+/** @throws ProblemError 400 */
+export function readRequest(bytes: Uint8Array, headerLength: string | null, model: ModelInterface): InferRequest {
+  const jsonLength = headerLength === null ? bytes.length : Number(headerLength);
+  if (headerLength !== null && (!/^\d+$/.test(headerLength) || jsonLength > bytes.length)) {
+    const detail = `Inference-Header-Content-Length is ${headerLength}, and the body has ${bytes.length} bytes`;
+    throw new ProblemError({ status: 400, code: "bad_header", detail });
+  }
+  if (headerLength !== null && jsonLength === 0) return rawRequest(bytes, model);
+  const body = parse(bytes.subarray(0, jsonLength));
+  refuseParameters("the request", body.parameters);
+  const inputs = inputsOf(body, bytes.subarray(jsonLength), model);
+  const rows = inputs[0]?.shape[0] ?? 0;
+  for (const { field, shape } of inputs) {
+    if (shape[0] === rows) continue;
+    const [first] = inputs;
+    throw unfit(`input '${field.name}' has ${shape[0]} rows, and input '${first?.field.name}' has ${rows}`);
+  }
+  if (rows === 0) throw unfit("expected at least one row, received none");
+  return {
+    id: body.id ?? undefined,
+    rows,
+    inputs,
+    outputs: outputsOf(body, model),
+    timeoutMs: timeoutOf(body.parameters?.timeout),
+  };
+}
+
+function parse(bytes: Uint8Array): RequestBody {
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  } catch (cause) {
+    const detail = "failed to parse the request JSON buffer: it is not JSON in UTF-8";
+    throw new ProblemError({ status: 400, code: "not_json", detail }, { cause });
+  }
+  const { data, error } = requestSchema.safeParse(value);
+  if (data !== undefined) return data;
+  const [issue] = error.issues;
+  throw unfit(`the request is invalid at ${issue?.path.join(".") || "its top"}: ${issue?.message}`);
+}
+
+function inputsOf({ inputs }: RequestBody, binary: Uint8Array, model: ModelInterface): GivenTensor[] {
+  const { fields } = model.inputs;
+  const names = new Set<string>();
+  let at = 0;
+  const given = inputs.map(({ name, shape, datatype, parameters, data }): GivenTensor => {
+    const field = fields.find((each) => each.name === name);
+    if (field === undefined)
+      throw unfit(`unexpected inference input '${name}' for model '${model.name}'${known(fields)}`);
+    if (names.has(name)) throw unfit(`input '${name}' is given twice`);
+    names.add(name);
+    refuseParameters(`input '${name}'`, parameters);
+    checkType(field, { shape, datatype }, model);
+    const size = parameters?.binary_data_size;
+    if (size === undefined) {
+      if (!data) throw unfit(`input '${name}' must have 'data' or 'binary_data_size'`);
+      return { field, shape, data: { form: "json", list: data } };
+    }
+    if (typeof size !== "number" || !Number.isInteger(size) || size < 0 || at + size > binary.length) {
+      throw unfit(
+        `input '${name}' has binary_data_size ${size}, and ${binary.length - at} bytes are left behind the JSON`,
+      );
+    }
+    const bytes = binary.subarray(at, at + size);
+    at += size;
+    return { field, shape, data: { form: "binary", bytes } };
+  });
+  if (at < binary.length) throw unfit(`${binary.length - at} bytes behind the JSON belong to no input`);
+  const missing = fields.find(({ name, isRequired }) => isRequired && !names.has(name));
+  if (missing !== undefined) throw unfit(`input '${missing.name}' of model '${model.name}' is missing`);
+  if (given.length === 0) throw unfit(`expected at least one input${known(fields)}`);
+  return given;
+}
+
+function checkType(
+  field: TensorField,
+  { shape, datatype }: { readonly shape: readonly number[]; readonly datatype: string },
+  { name }: ModelInterface,
+): void {
+  const type = datatypeOf(field);
+  if (datatype !== type) {
+    throw unfit(`input '${field.name}' of model '${name}' has the datatype ${type}, the request says '${datatype}'`);
+  }
+  const expected = [-1, ...rowShape(field)];
+  const fits = shape.length === expected.length && expected.every((size, i) => size === -1 || size === shape[i]);
+  if (fits) return;
+  throw unfit(`unexpected shape for input '${field.name}' for model '${name}'. Expected [${expected}], got [${shape}]`);
+}
+
+function outputsOf({ outputs, parameters }: RequestBody, { name: model, outputs: { fields } }: ModelInterface) {
+  const isBinary = parameters?.binary_data_output === true;
+  if (!outputs || outputs.length === 0) return fields.map((field) => ({ field, isBinary }));
+  return outputs.map(({ name, parameters }): WantedOutput => {
+    const field = fields.find((each) => each.name === name);
+    if (field === undefined) throw unfit(`unexpected inference output '${name}' for model '${model}'${known(fields)}`);
+    refuseParameters(`output '${name}'`, parameters);
+    const own = parameters?.binary_data;
+    return { field, isBinary: typeof own === "boolean" ? own : isBinary };
+  });
+}
+
+/** A body without JSON: the elements of the only input. All outputs are binary. */
+function rawRequest(bytes: Uint8Array, { name, inputs: { fields }, outputs }: ModelInterface): InferRequest {
+  const [field, ...others] = fields;
+  if (field === undefined || others.length > 0) {
+    throw unfit(`a raw request needs a model with one input, and '${name}' has ${fields.length}`);
+  }
+  const shape = rawShape(field, bytes.length);
+  return {
+    id: undefined,
+    rows: shape[0] ?? 0,
+    inputs: [{ field, shape, data: { form: field.values.kind === "numbers" ? "binary" : "element", bytes } }],
+    outputs: outputs.fields.map((output) => ({ field: output, isBinary: true })),
+    timeoutMs: undefined,
+  };
+}
+
+/** All rows if their sizes are fixed; one row if one size is free. */
+function rawShape(field: TensorField, length: number): number[] {
+  const { values } = field;
+  if (values.kind !== "numbers") return [1];
+  const free = values.dims.filter((dim) => typeof dim !== "number").length;
+  const known = values.dims.reduce<number>((product, dim) => product * (typeof dim === "number" ? dim : 1), 1);
+  const count = length / arrayTypes[values.dtype].BYTES_PER_ELEMENT / known;
+  if (free > 1 || !Number.isInteger(count) || count === 0) {
+    throw unfit(`${length} bytes are no ${datatypeOf(field)} of the shape [${[-1, ...rowShape(field)]}]`);
+  }
+  if (free === 0) return [count, ...rowShape(field)];
+  return [1, ...rowShape(field).map((size) => (size === -1 ? count : size))];
+}
+
+/** @param timeout in microseconds */
+function timeoutOf(timeout: unknown): number | undefined {
+  return typeof timeout === "number" && timeout > 0 ? timeout / 1000 : undefined;
+}
+
+function refuseParameters(owner: string, given: RequestBody["parameters"]): void {
+  const refused = refusedParameters.find((name) => given?.[name]);
+  if (refused !== undefined) throw unfit(`${owner} has the parameter '${refused}', which this server does not support`);
+}
+
+function known(fields: readonly TensorField[]): string {
+  return `; the model has ${fields.map(({ name }) => `'${name}'`).join(", ")}`;
+}

@@ -1,0 +1,93 @@
+/** The outputs of a prediction as the tensors of an inference response. */
+import { decodeDataUrl, isDataUrl } from "../../../../author/data-url.ts";
+import { arrayFromLists, listsFromArray } from "../../../../author/ndarray-wire.ts";
+import { arrayTypes, countOf, type DType, type Tensor } from "../../../../author/tensor.ts";
+import { isObject } from "../../../../base/json.ts";
+import { encodeElements } from "./byte-elements.ts";
+import type { WantedOutput } from "./infer-request.ts";
+import { bytesOf, datatypeOf, type TensorField, unfit } from "./tensors.ts";
+
+export interface InferResponse {
+  readonly id: string;
+  readonly model: { readonly name: string; readonly tag: string };
+  /** JSON texts. */
+  readonly outputs: readonly string[];
+  readonly wanted: readonly WantedOutput[];
+  /** Whether the output is one tensor, instead of an object with one for each field. */
+  readonly isWhole: boolean;
+}
+
+/** A JSON text, or bytes that begin with JSON. */
+export interface ResponseBody {
+  readonly json: string;
+  readonly binary: readonly Uint8Array[];
+}
+
+/** @throws ProblemError 400 for rows that have different sizes */
+export function responseBody({ id, model, outputs, wanted, isWhole }: InferResponse): ResponseBody {
+  const rows: unknown[] = outputs.map((text) => JSON.parse(text));
+  const binary: Uint8Array[] = [];
+  const tensors = wanted.map(({ field, isBinary }) => {
+    const values = isWhole ? rows : rows.map((row) => (isObject(row) ? row[field.name] : undefined));
+    const { shape, list, bytes } = columnOf(field, values);
+    const head = { name: field.name, datatype: datatypeOf(field), shape };
+    if (!isBinary) return { ...head, data: list() };
+    const encoded = bytes();
+    binary.push(encoded);
+    return { ...head, parameters: { binary_data_size: encoded.length } };
+  });
+  const { name, tag } = model;
+  return { json: JSON.stringify({ model_name: name, model_version: tag, id, outputs: tensors }), binary };
+}
+
+/** One output of all rows. */
+interface Column {
+  readonly shape: readonly number[];
+  readonly list: () => unknown;
+  readonly bytes: () => Uint8Array;
+}
+
+function columnOf({ name, values }: TensorField, rows: readonly unknown[]): Column {
+  if (values.kind === "numbers") {
+    const { dtype, dims } = values;
+    return numberColumn(
+      dtype,
+      rows.map((row) => arrayFromLists({ dtype, dims }, row).array),
+      name,
+    );
+  }
+  const { kind } = values;
+  const texts = rows.map((row) => (kind === "json" ? JSON.stringify(row ?? null) : String(row)));
+  return {
+    shape: [rows.length],
+    list: () => texts,
+    bytes: () => encodeElements(texts.map((text) => (kind === "file" ? fileBytes(text) : Buffer.from(text)))),
+  };
+}
+
+function numberColumn(dtype: DType, rows: readonly Tensor[], name: string): Column {
+  const [first] = rows;
+  const dims = first?.shape ?? [];
+  for (const [i, { shape }] of rows.entries()) {
+    if (shape.length === dims.length && shape.every((size, dim) => size === dims[dim])) continue;
+    throw unfit(
+      `output '${name}' has the shape [${shape}] in row ${i}, and [${dims}] in row 0: send the rows in separate requests`,
+    );
+  }
+  const size = countOf(dims);
+  const shape = [rows.length, ...dims];
+  return {
+    shape,
+    list: () => rows.flatMap((row) => listsFromArray({ ...row, shape: [size] }).lists),
+    bytes: () => {
+      const all = new Uint8Array(rows.length * size * arrayTypes[dtype].BYTES_PER_ELEMENT);
+      for (const [i, row] of rows.entries()) all.set(bytesOf(row), (i * all.length) / rows.length);
+      return all;
+    },
+  };
+}
+
+/** The bytes of a data URI; another URL as text. */
+function fileBytes(url: string): Uint8Array {
+  return isDataUrl(url) ? decodeDataUrl(url, Number.POSITIVE_INFINITY).bytes : Buffer.from(url);
+}

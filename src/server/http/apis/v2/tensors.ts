@@ -1,0 +1,121 @@
+/** The fields of a model's inputs and outputs as tensors of the Open Inference Protocol. The first dimension is the batch. */
+import { arrayTypes, type DType, type Tensor } from "../../../../author/tensor.ts";
+import { isObject } from "../../../../base/json.ts";
+import { ARRAY_KEYWORD, type JsonSchema, type JsonType, SchemaNode } from "../../../../base/json-schema.ts";
+import { ProblemError } from "../../problem.ts";
+
+/** Names of the dtypes in the protocol. */
+export const datatypes = {
+  float32: "FP32",
+  float64: "FP64",
+  float16: "FP16",
+  bfloat16: "BF16",
+  int8: "INT8",
+  int16: "INT16",
+  int32: "INT32",
+  int64: "INT64",
+  uint8: "UINT8",
+  bool: "BOOL",
+} as const satisfies Record<DType, string>;
+
+export interface NumberValues {
+  readonly kind: "numbers";
+  readonly dtype: DType;
+  /** Sizes of one row; a text is the name of a free size. */
+  readonly dims: readonly (number | string)[];
+  /** Whether a prediction accepts the elements as a data URI. */
+  readonly takesBytes: boolean;
+}
+
+/** Elements of BYTES: a file, a text, or a JSON text. */
+interface ByteValues {
+  readonly kind: "file" | "text" | "json";
+}
+
+export interface TensorField {
+  readonly name: string;
+  readonly isRequired: boolean;
+  readonly values: NumberValues | ByteValues;
+}
+
+export interface ModelTensors {
+  readonly fields: readonly TensorField[];
+  /** Whether the value is no object with declared fields; then it has one tensor. */
+  readonly isWhole: boolean;
+}
+
+/** @param name of the tensor for a schema without declared fields */
+export function tensorsOf(schema: JsonSchema, name: "input" | "output"): ModelTensors {
+  const node = SchemaNode.of(schema);
+  const [only, ...others] = node.options;
+  const isDeclared = only !== undefined && only.fields.size > 0 && only.others === undefined && !only.hasPatterns;
+  const isWhole = !isDeclared || others.length > 0 || node.isCombined;
+  if (isWhole) return { fields: [{ name, isRequired: true, values: valuesOf(node) }], isWhole };
+  const fields = [...node.fields].map(([name_, field]): TensorField => {
+    const isRequired = node.required.includes(name_);
+    // An output without the field is `null` in its JSON.
+    const values = name === "output" && !isRequired ? { kind: "json" as const } : valuesOf(field);
+    return { name: name_, isRequired, values };
+  });
+  return { fields, isWhole };
+}
+
+function valuesOf(node: SchemaNode): TensorField["values"] {
+  if (node.isCombined || node.types.has("null")) return { kind: "json" };
+  const mark = node.options.map(({ schema }) => schema[ARRAY_KEYWORD]).find(isObject);
+  if (mark !== undefined) {
+    const dims = Array.isArray(mark.shape) ? mark.shape.map(sizeOf) : [];
+    return { kind: "numbers", dtype: dtypeOf(mark.dtype), dims, takesBytes: true };
+  }
+  if (hasType(node, "string")) return { kind: node.file === undefined ? "text" : "file" };
+  const dims: number[] = [];
+  let inner = node;
+  while (hasType(inner, "array") && inner.first === undefined) {
+    const { minItems, maxItems } = inner;
+    if (minItems === undefined || minItems !== maxItems) return { kind: "json" };
+    dims.push(minItems);
+    inner = inner.items;
+  }
+  const dtype = numberTypes.find(([type]) => hasType(inner, type))?.[1];
+  return dtype === undefined ? { kind: "json" } : { kind: "numbers", dtype, dims, takesBytes: false };
+}
+
+const numberTypes: readonly (readonly [JsonType, DType])[] = [
+  ["number", "float64"],
+  ["integer", "int64"],
+  ["boolean", "bool"],
+];
+
+function hasType({ types }: SchemaNode, type: JsonType): boolean {
+  return types.size === 1 && types.has(type);
+}
+
+function dtypeOf(name: unknown): DType {
+  const dtype = Object.keys(arrayTypes).find((known): known is DType => known === name);
+  if (dtype === undefined) throw new RangeError(`the schema has the unknown dtype ${JSON.stringify(name)}`);
+  return dtype;
+}
+
+function sizeOf(dim: unknown): number | string {
+  if (typeof dim === "number" || typeof dim === "string") return dim;
+  return isObject(dim) && typeof dim.name === "string" ? dim.name : "free";
+}
+
+export function datatypeOf({ values }: TensorField): string {
+  return values.kind === "numbers" ? datatypes[values.dtype] : "BYTES";
+}
+
+/** Sizes of one row; −1 for a free size. */
+export function rowShape({ values }: TensorField): number[] {
+  return values.kind === "numbers" ? values.dims.map((dim) => (typeof dim === "number" ? dim : -1)) : [];
+}
+
+/** The bytes of a tensor's elements. */
+export function bytesOf({ data }: Pick<Tensor, "data">): Uint8Array {
+  return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+}
+
+/** A request that does not fit the model. */
+export function unfit(detail: string): ProblemError {
+  return new ProblemError({ status: 400, code: "inputs_invalid", detail });
+}

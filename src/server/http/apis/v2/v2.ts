@@ -1,0 +1,149 @@
+/**
+ * The Open Inference Protocol v2 of KServe and Triton, with Triton's extensions for binary tensors, model configuration
+ * and statistics.
+ */
+import type { OpenAPIHono } from "@hono/zod-openapi";
+import { type Context, Hono } from "hono";
+import { HELD_PER_BYTE } from "../../../inputs/bodies.ts";
+import { memoryFull, type Problem, ProblemError } from "../../problem.ts";
+import { contextOf, pathOf } from "../../request.ts";
+import type { ApiOptions } from "../apis.ts";
+import { readRequest } from "./infer-request.ts";
+import { responseBody } from "./infer-response.ts";
+import { prepareInputs } from "./prediction-inputs.ts";
+import { statisticsOf } from "./statistics.ts";
+import { datatypeOf, rowShape, type TensorField, tensorsOf } from "./tensors.ts";
+
+const LENGTH_HEADER = "Inference-Header-Content-Length";
+
+export function addV2(app: OpenAPIHono, options: ApiOptions): void {
+  const { model, version, lifecycle, predictions, metrics, refused } = options;
+  const { name, tag, digest } = model;
+  const inputs = tensorsOf(model.inputSchema, "input");
+  const outputs = tensorsOf(model.outputSchema, "output");
+  const metadata = {
+    name,
+    versions: [tag],
+    platform: "sconce",
+    inputs: inputs.fields.map(metadataOf),
+    outputs: outputs.fields.map(metadataOf),
+  };
+  const config = {
+    name,
+    platform: "sconce",
+    backend: "sconce",
+    version_policy: { latest: { num_versions: 1 } },
+    max_batch_size: model.batchSize,
+    input: inputs.fields.map((field) => ({ ...configOf(field), optional: !field.isRequired })),
+    output: outputs.fields.map(configOf),
+    dynamic_batching: {},
+  };
+  const readiness = (c: Context) => {
+    const isReady = lifecycle.unready === undefined;
+    return c.json({ ready: isReady }, isReady ? 200 : 503);
+  };
+
+  const infer = async (c: Context): Promise<Response> => {
+    const { raw } = c.req;
+    const { body: bytes, bytes: bodyBytes, charge } = await predictions.readBytes(raw);
+    using releasing = new DisposableStack();
+    releasing.use(charge);
+    const request = readRequest(bytes, raw.headers.get(LENGTH_HEADER), { name, inputs, outputs });
+    // Charged before the inputs are made: a small request may have many rows.
+    const { maxLength, json: jsonOf } = prepareInputs(request, inputs);
+    const limit = Math.max(bodyBytes, maxLength);
+    if (!charge.tryGrow(HELD_PER_BYTE * (limit - bodyBytes))) throw memoryFull();
+    const list = jsonOf();
+    charge.grow(HELD_PER_BYTE * (Math.max(bodyBytes, list.length) - limit));
+    releasing.move();
+    const asked = { inputs: list, bytes: Math.max(bodyBytes, list.length), charge, timeoutMs: request.timeoutMs };
+    const ended = await predictions.run(raw, asked, contextOf(c));
+    if (!ended.ok) return c.json({ error: ended.message }, 500);
+    const id = request.id ?? ended.id;
+    const { isWhole } = outputs;
+    const { json, binary } = responseBody({ id, model, outputs: ended.outputs, wanted: request.outputs, isWhole });
+    if (binary.length === 0) return c.body(json, 200, { "Content-Type": "application/json" });
+    const head = Buffer.from(json);
+    const headers = { "Content-Type": "application/octet-stream", [LENGTH_HEADER]: String(head.length) };
+    return c.body(Buffer.concat([head, ...binary]), 200, headers);
+  };
+
+  const modelRoutes: Readonly<Record<string, Route>> = {
+    "": ["GET", (c) => c.json(metadata)],
+    ready: ["GET", readiness],
+    config: ["GET", (c) => c.json(config)],
+    stats: ["GET", (c) => c.json({ model_stats: [statisticsOf(metrics, model)] })],
+    infer: ["POST", infer],
+  };
+  const serverRoutes: Readonly<Record<string, Route>> = {
+    "": ["GET", (c) => c.json({ name: "sconce", version, extensions })],
+    "health/live": ["GET", (c) => c.json({ live: true })],
+    "health/ready": ["GET", readiness],
+    "models/stats": ["GET", (c) => c.json({ model_stats: [statisticsOf(metrics, model)] })],
+    "repository/index": [
+      "POST",
+      (c) => c.json([{ name, version: tag, state: lifecycle.unready === undefined ? "READY" : "UNAVAILABLE" }]),
+    ],
+  };
+  const routeOf = (path: string): Route | undefined => {
+    const server = Object.hasOwn(serverRoutes, path) ? serverRoutes[path] : undefined;
+    const match = /^models\/(.+?)(?:\/versions\/([^/]+))?(?:\/(ready|config|stats|infer))?$/.exec(path);
+    if (server !== undefined || match === null) return server;
+    const [, given = "", versionGiven = tag, what = ""] = match;
+    if (given !== name || ![tag, digest].includes(versionGiven)) {
+      const asked = versionGiven === tag ? `'${given}'` : `'${given}' version ${versionGiven}`;
+      throw notFound(`Request for unknown model: ${asked} is not found; this server has '${name}' version ${tag}`);
+    }
+    return modelRoutes[what];
+  };
+
+  const v2 = new Hono({ getPath: pathOf });
+  v2.all("/v2/*", (c) => {
+    const path = c.req.path.slice("/v2/".length);
+    const route = routeOf(path);
+    if (route === undefined) throw notFound(`there is nothing at /v2/${path}`);
+    const [method, answer] = route;
+    if (c.req.method === method) return answer(c);
+    throw new ProblemError({
+      status: 405,
+      code: "method_not_allowed",
+      detail: `Method Not Allowed: /v2/${path} takes ${method}`,
+      headers: { Allow: method === "GET" ? "HEAD, GET" : method },
+    });
+  });
+  v2.onError((error, c) => errorAnswer(c, refused(c, error)));
+  app.route("/", v2);
+}
+
+const extensions = ["binary_tensor_data", "model_configuration", "statistics"];
+
+type Route = readonly [method: "GET" | "POST", answer: (c: Context) => Response | Promise<Response>];
+
+/** The statuses of Triton for problems that have another status elsewhere. */
+const statuses: Partial<Readonly<Record<Problem["status"], 400 | 503>>> = { 422: 400, 429: 503 };
+
+/** KServe's client reads the error only with exactly this media type. */
+function errorAnswer(c: Context, { status, detail, headers }: Problem): Response {
+  return c.body(JSON.stringify({ error: detail }), statuses[status] ?? status, {
+    ...headers,
+    "Content-Type": "application/json",
+  });
+}
+
+function notFound(detail: string): ProblemError {
+  return new ProblemError({ status: 404, code: "not_found", detail });
+}
+
+function metadataOf(field: TensorField) {
+  return { name: field.name, datatype: datatypeOf(field), shape: [-1, ...rowShape(field)] };
+}
+
+/** The sizes of the configuration have no batch dimension. */
+function configOf(field: TensorField) {
+  const datatype = datatypeOf(field);
+  return {
+    name: field.name,
+    data_type: datatype === "BYTES" ? "TYPE_STRING" : `TYPE_${datatype}`,
+    dims: rowShape(field),
+  };
+}
