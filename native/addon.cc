@@ -9,7 +9,6 @@
 
 #include "device.h"
 #include "host.h"
-#include "memory_file.h"
 #include "call_value.h"
 #include "values.h"
 #include "weights.h"
@@ -221,11 +220,6 @@ napi_value LoadOperators(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-/** createMemoryFile() → file descriptor. */
-napi_value CreateMemoryFile(napi_env env, napi_callback_info) {
-  return Napi::Number::New(env, create_memory_file());
-}
-
 /** processorNeeds(path); see processor_needs_of. */
 napi_value ProcessorNeeds(napi_env env, napi_callback_info info) {
   const auto [path] = arguments_of<1>(env, info);
@@ -316,7 +310,6 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   add("setThreads", guarded<SetThreads>);
   add("call", guarded<Call>);
   add("loadOperators", guarded<LoadOperators>);
-  add("createMemoryFile", guarded<CreateMemoryFile>);
   add("processorNeeds", guarded<ProcessorNeeds>);
   add("compiledDevice", guarded<CompiledDevice>);
   add("keepsState", guarded<KeepsState>);

@@ -4,9 +4,8 @@
  */
 /// <reference path="./pixels-file.d.ts" />
 
-import { dlopen, FFIType } from "bun:ffi";
-import { closeSync, writeSync } from "node:fs";
 import { messageOf, SconceError } from "../base/errors.ts";
+import { openNativeFile } from "../base/native-file.ts";
 
 /** The indices are the filter codes in native/pixels/resample.h. */
 export const filters = ["nearest", "box", "bilinear", "bicubic", "lanczos"] as const;
@@ -71,15 +70,13 @@ export function pixelsAddon(): Promise<PixelsAddon> {
 }
 
 let loaded: Promise<PixelsAddon> | undefined;
-/** Bun's virtual path prefix for files inside an executable. Only Bun can read them. */
-const insidePrefix = "/$bunfs/";
 
 async function load(): Promise<PixelsAddon> {
   const module: { exports: unknown } = { exports: {} };
   try {
     const { default: path } = await import("#pixels", { with: { type: "file" } });
-    if (path.startsWith(insidePrefix)) loadFromMemory(module, await Bun.file(path).bytes());
-    else process.dlopen(module, path);
+    await using file = await openNativeFile(path);
+    process.dlopen(module, file.path);
   } catch (cause) {
     const why = `the native addon for pictures cannot be loaded (${messageOf(cause).split("\n", 1)[0]})`;
     throw new SconceError("native_unavailable", `${why}: install sconce again, or run \`npm run setup\``, { cause });
@@ -87,19 +84,6 @@ async function load(): Promise<PixelsAddon> {
   const addon = module.exports;
   if (isPixelsAddon(addon)) return addon;
   throw new SconceError("native_unavailable", "the native addon for pictures is of another version of sconce");
-}
-
-/** Loads from a memory file, because the machine may have no writable folder. */
-function loadFromMemory(module: { exports: unknown }, bytes: Uint8Array): void {
-  const system = dlopen("libc.so.6", { memfd_create: { args: [FFIType.cstring, FFIType.u32], returns: FFIType.i32 } });
-  const descriptor = system.symbols.memfd_create(Buffer.from("pixels\0"), 0);
-  system.close();
-  try {
-    for (let done = 0; done < bytes.length; ) done += writeSync(descriptor, bytes, done);
-    process.dlopen(module, `/proc/self/fd/${descriptor}`);
-  } finally {
-    closeSync(descriptor);
-  }
 }
 
 function isPixelsAddon(value: unknown): value is PixelsAddon {

@@ -46,8 +46,6 @@ export interface Addon {
   stack(inputs: readonly NativeSpec[], rows: number, batch: NativeBatch): NativeTensors;
   call(session: Handle, method: string, args: readonly CallArgument[]): Promise<CallResult>;
   loadOperators(path: string): void;
-  /** Creates a file in memory (Linux). The caller closes the returned file descriptor. */
-  createMemoryFile(): number;
   processorNeeds(path: string): string;
   compiledDevice(path: string): string;
   setThreads(session: Handle, threads: number): Promise<void>;
@@ -145,7 +143,6 @@ const functions = [
   "stack",
   "call",
   "loadOperators",
-  "createMemoryFile",
   "processorNeeds",
   "compiledDevice",
   "setThreads",

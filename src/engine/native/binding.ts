@@ -3,9 +3,9 @@ import { basename } from "node:path";
 import type { CallArgument, CallResult } from "../../author/session.ts";
 import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
 import { type ErrorCode, messageOf, SconceError } from "../../base/errors.ts";
+import { openNativeFile } from "../../base/native-file.ts";
 import { type Addon, type Handle, loadNative } from "./addon.ts";
 import { BatchPacker } from "./batch-packer.ts";
-import { openNativeFile } from "./native-file.ts";
 import { nativeSpecs, TensorPlan } from "./native-tensors.ts";
 import { readGuards, readProgram } from "./program.ts";
 import { describeFile } from "./weights-kind.ts";
@@ -71,7 +71,7 @@ export class NativeSession {
     const addon = loadNative();
     return withCodedErrors(async () => {
       // Stays open until the weights are loaded. Shared weights are not read again.
-      await using file = await openNativeFile(share === undefined ? path : "", addon);
+      await using file = await openNativeFile(share === undefined ? path : "");
       const program = share === undefined ? readProgram(file.path) : undefined;
       const opening = addon.open({
         path: file.path,
@@ -209,7 +209,7 @@ export async function loadOperators(path: string): Promise<void> {
     const digest = new Bun.CryptoHasher("sha256").update(await Bun.file(path).bytes()).digest("hex");
     if (operators.has(digest)) return;
     const addon = loadNative();
-    await using file = await openNativeFile(path, addon);
+    await using file = await openNativeFile(path);
     addon.loadOperators(file.path);
     operators.add(digest);
   } catch (error) {
@@ -246,7 +246,7 @@ export function processorNeeds(path: string): string | undefined {
 export async function compiledDevice(path: string): Promise<string | undefined> {
   const addon = loadNative();
   try {
-    await using file = await openNativeFile(path, addon);
+    await using file = await openNativeFile(path);
     return addon.compiledDevice(file.path) || undefined;
   } catch {
     return undefined;

@@ -1,9 +1,9 @@
 /** Paths that native code can open. Only Bun can read the files inside a compiled executable. */
+import { dlopen, FFIType } from "bun:ffi";
 import { closeSync, writeSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Addon } from "./addon.ts";
 
 export interface NativeFile extends AsyncDisposable {
   readonly path: string;
@@ -12,11 +12,22 @@ export interface NativeFile extends AsyncDisposable {
 /** Bun's virtual path prefix for files inside the executable. */
 const insidePrefix = "/$bunfs/";
 const chunkBytes = 8 * 1024 * 1024;
+/** `MFD_CLOEXEC`: child processes do not inherit the file. */
+const CLOSE_ON_EXEC = 1;
 
 /** A path that native code can open until this is disposed. On Linux nothing is written to disk. */
-export async function openNativeFile(path: string, addon: Pick<Addon, "createMemoryFile">): Promise<NativeFile> {
+export async function openNativeFile(path: string): Promise<NativeFile> {
   if (!path.startsWith(insidePrefix)) return { path, async [Symbol.asyncDispose]() {} };
-  return process.platform === "linux" ? inMemory(path, addon.createMemoryFile()) : inTemporaryFile(path);
+  return process.platform === "linux" ? inMemory(path, createMemoryFile()) : inTemporaryFile(path);
+}
+
+/** @returns the descriptor of an empty file without a path */
+function createMemoryFile(): number {
+  const system = dlopen("libc.so.6", { memfd_create: { args: [FFIType.cstring, FFIType.u32], returns: FFIType.i32 } });
+  const descriptor = system.symbols.memfd_create(Buffer.from("sconce\0"), CLOSE_ON_EXEC);
+  system.close();
+  if (descriptor < 0) throw new Error("the system creates no file in memory");
+  return descriptor;
 }
 
 async function inMemory(path: string, descriptor: number): Promise<NativeFile> {
