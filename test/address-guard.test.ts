@@ -51,16 +51,16 @@ describe("an address", () => {
     ["198.17.255.255", "198.20.0.0", "198.51.99.255", "203.0.114.0", "223.255.255.255", "8.8.8.8"],
     ["2001:200::1", "2001:4860:4860::8888", "2606:4700::1111", "2a00::1", "2003::1"],
   ].flat();
-  test.each(neighbours)("%s beside the special ranges is global", (address) =>
+  test.each(neighbours)("%s next to a special range is global", (address) =>
     expect(isGlobalAddress(address)).toBe(true),
   );
 
   test.each(["", "localhost", "127.1", "0x7f.0.0.1", "010.0.0.1", "2130706433", "8.8.8.8 ", "8.8.8.8:80", "[2a00::1]"])(
-    "%p is no address, and so not a global one",
+    "%p is not an address, and so not global",
     (text) => expect(isGlobalAddress(text)).toBe(false),
   );
 
-  test("of 10, 127, 169.254, 192.168 or 172.16/12 is private in every notation of IPv6 too", () => {
+  test("of 10, 127, 169.254, 192.168 or 172.16/12 is private in every IPv6 notation", () => {
     const octet = fc.nat(255);
     const privateV4 = fc.oneof(
       fc.tuple(fc.constantFrom(10, 127), octet, octet, octet),
@@ -114,11 +114,11 @@ describe("the guard", () => {
     "http://[fe80::1]/",
     "http://169.254.169.254/latest/meta-data/",
     "http://10.1/",
-  ])("refuses the host of %s", async (url) => {
+  ])("refuses the host in %s", async (url) => {
     expect((await failureOf(guard.resolveAll(new URL(url).hostname))).code).toBe("file_refused");
   });
 
-  test("refuses hundreds of spellings of private addresses, and looks none up", async () => {
+  test("refuses hundreds of spellings of private addresses without a look-up", async () => {
     /** A number as C libraries and browsers parse it: decimal, octal or hexadecimal, with leading zeros. */
     const part = (value: number) =>
       fc.tuple(fc.constantFrom(10, 8, 16), fc.nat(3), fc.boolean()).map(([base, zeros, isUpper]) => {
@@ -158,19 +158,16 @@ describe("the guard", () => {
     );
   });
 
-  test.each(["http://8.8.8.8/", "http://134744072/", "http://0x08.8.8.010/"])(
-    "lets the host of %s pass",
-    async (url) => {
-      expect((await guard.resolveAll(new URL(url).hostname))[0]).toBe("8.8.8.8");
-    },
-  );
+  test.each(["http://8.8.8.8/", "http://134744072/", "http://0x08.8.8.010/"])("accepts the host in %s", async (url) => {
+    expect((await guard.resolveAll(new URL(url).hostname))[0]).toBe("8.8.8.8");
+  });
 
-  test("gives an IPv6 address without its brackets", async () => {
+  test("returns an IPv6 address without brackets", async () => {
     expect((await guard.resolveAll("[2606:4700::1111]"))[0]).toBe("2606:4700::1111");
   });
 
   test.each(["localhost", "LOCALHOST", "localhost."])(
-    "refuses %s by what it stands for, or does not know it",
+    "refuses %s as the address that it encodes, or as unknown",
     async (name) => {
       expect(["file_refused", "file_unavailable"]).toContain(
         (await failureOf(new AddressGuard().resolveAll(name))).code,
@@ -178,7 +175,7 @@ describe("the guard", () => {
     },
   );
 
-  test("looks a name up once and gives the address that it checked", async () => {
+  test("looks a name up once, and returns the checked address", async () => {
     let lookups = 0;
     const rebinding = new AddressGuard({
       resolver: async () => (lookups++ === 0 ? ["8.8.8.8"] : ["127.0.0.1"]),
@@ -187,7 +184,7 @@ describe("the guard", () => {
     expect(lookups).toBe(1);
   });
 
-  test("says the same of a name that has private addresses only and of one that is not found, and tells the difference in the cause alone", async () => {
+  test("reports a name with only private addresses like an unknown name; only the cause differs", async () => {
     const inner = new AddressGuard({ resolver: async () => ["10.1.2.3", "fd00::1"] });
     const notFound = Object.assign(new Error("from 10.0.0.53"), { code: "ENOTFOUND" });
     const failing = new AddressGuard({ resolver: () => Promise.reject(notFound) });
@@ -202,17 +199,17 @@ describe("the guard", () => {
     expect(errors[1]?.cause).toBe(notFound);
   });
 
-  test("gives only the public addresses of a name that has both", async () => {
+  test("returns only the public addresses of a name", async () => {
     const mixed = new AddressGuard({ resolver: async () => ["10.1.2.3", "8.8.8.8", "::1", "2606:4700::1111"] });
     expect(await mixed.resolveAll("mixed.test")).toEqual(["8.8.8.8", "2606:4700::1111"]);
   });
 
-  test("refuses what a resolver gives that is no address", async () => {
+  test("refuses a look-up result that is not an address", async () => {
     const odd = new AddressGuard({ resolver: async () => ["0x7f.1", ""] });
     expect((await failureOf(odd.resolveAll("odd.test"))).code).toBe("file_unavailable");
   });
 
-  test("says that a name is not found where all addresses may be taken", async () => {
+  test("reports an unknown name when all addresses are allowed", async () => {
     const failing = new AddressGuard({
       allowPrivate: true,
       resolver: () => Promise.reject(new Error("from 10.0.0.53")),
@@ -224,7 +221,7 @@ describe("the guard", () => {
     }
   });
 
-  test("lets private addresses pass when it is told to", async () => {
+  test("accepts private addresses when they are allowed", async () => {
     const open = new AddressGuard({ allowPrivate: true, resolver: async () => ["10.1.2.3"] });
     expect((await open.resolveAll("127.0.0.1"))[0]).toBe("127.0.0.1");
     expect((await open.resolveAll("[::1]"))[0]).toBe("::1");

@@ -32,7 +32,7 @@ async function session(file: string, input: readonly (number | string)[], output
 const ones = (...shape: number[]): Tensor =>
   tensor(new Float32Array(shape.reduce((size, each) => size * each, 1)).fill(1), shape);
 
-test("a traced LSTM refuses an input of another width than its weights, and runs the next", async () => {
+test("a traced LSTM refuses an input of the wrong width, and runs the next input", async () => {
   const lstm = await session("lstm.pt", ["time", "width"], ["time", 3]);
   for (const width of [5, 7, 4096]) {
     expect(await failure(lstm.run([[ones(5, width)]]))).toBe(
@@ -43,7 +43,7 @@ test("a traced LSTM refuses an input of another width than its weights, and runs
   expect(given?.shape).toEqual([1, 5, 3]);
 });
 
-test("a remainder by zero fails, and the next input runs", async () => {
+test("a remainder by zero fails its input, and the next input runs", async () => {
   const remainder = await session("remainder.pt", ["columns"], []);
   expect(await failure(remainder.run([[ones(3)]]))).toBe("run_failed: integer modulo by zero");
   const [given] = await remainder.run([[ones(5)]]);

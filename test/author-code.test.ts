@@ -69,7 +69,7 @@ async function get(client: Client, path: string) {
   return { status: response.status, body: await response.json() };
 }
 
-test("an input for which process.exit is called fails, and the server goes on", async () => {
+test("process.exit fails the input, and the server continues", async () => {
   await using server = serve("--store", "memory");
   const client = await clientOf(server);
   const failed = await client.end((await client.create([{ x: 101 }])).prediction_id);
@@ -78,14 +78,14 @@ test("an input for which process.exit is called fails, and the server goes on", 
   expect(outputs).toEqual([{ y: 5 }]);
 });
 
-test("a model whose example makes it call process.exit is not packaged, and build says why", async () => {
+test("a build refuses a model whose example calls process.exit, and says why", async () => {
   const folder = await writeModel(dir, modelText({ name: '"leaving"', preprocess, example: "{ x: 101 }" }), "leaving");
   const { code, stderr } = await cli(["build", folder], { env: { SCONCE_HOME: store.home } });
   expect(code).toBe(1);
   expect(stderr).toContain("process.exit(0) was called");
 });
 
-test("a hook that never returns is interrupted: its input fails by name, and the prediction beside it succeeds", async () => {
+test("a hook that never returns is interrupted: its input fails with the hook's name, and a concurrent prediction succeeds", async () => {
   await using server = serve("--store", "memory", "--hook-timeout", "0.5");
   const client = await clientOf(server);
   const [held, beside] = await Promise.all([client.create([{ x: 2 }, { x: -1 }]), client.create([{ x: 3 }])]);
@@ -95,7 +95,7 @@ test("a hook that never returns is interrupted: its input fails by name, and the
   expect(await client.end((await client.create([{ x: 2 }])).prediction_id)).toMatchObject({ outputs: [{ y: 5 }] });
 });
 
-test("liveness is answered while a hook holds the only front, and other requests when it returns", async () => {
+test("liveness is answered while a hook blocks the only front; other requests wait for the hook", async () => {
   const gate = dir.join("live");
   await using server = serveWith(gate, "--store", "memory", "--hook-timeout", "100");
   const client = await clientOf(server);
@@ -111,23 +111,26 @@ test("liveness is answered while a hook holds the only front, and other requests
 test.each([
   ["", -1],
   [" after an await", -2],
-])("a hook that never returns%s ends the only front: its input fails by name when it is sent again", async (_, x) => {
-  await using server = serve("--store", dir.join(`held${x}.sqlite`), "--hook-timeout", "0.5");
-  const client = await clientOf(server);
-  const inputs = [{ x: 2 }, { x }, { x: 5 }];
-  const id = `held-00000000000${-x}`;
-  // With keep-alive, the client could retry the request itself.
-  await client.put(id, inputs, { Connection: "close" }).catch(() => {});
-  await server.line("The front process was ended: it gave no answer for 1 s; starting it again");
-  await server.line("The front process is ready again");
-  const failed = await client.put(id, inputs);
-  expect(failed.error_message).toContain(
-    "input 1: preprocess failed: it held its process for 1 s (twice --hook-timeout)",
-  );
-  expect(failed.partial_outputs).toEqual([{ y: 5 }, null, { y: 11 }]);
-});
+])(
+  "a hook that never returns%s ends the only front: its input fails with the hook's name when sent again",
+  async (_, x) => {
+    await using server = serve("--store", dir.join(`held${x}.sqlite`), "--hook-timeout", "0.5");
+    const client = await clientOf(server);
+    const inputs = [{ x: 2 }, { x }, { x: 5 }];
+    const id = `held-00000000000${-x}`;
+    // With keep-alive, the client could retry the request itself.
+    await client.put(id, inputs, { Connection: "close" }).catch(() => {});
+    await server.line("The front process was ended: it gave no answer for 1 s; starting it again");
+    await server.line("The front process is ready again");
+    const failed = await client.put(id, inputs);
+    expect(failed.error_message).toContain(
+      "input 1: preprocess failed: it held its process for 1 s (twice --hook-timeout)",
+    );
+    expect(failed.partial_outputs).toEqual([{ y: 5 }, null, { y: 11 }]);
+  },
+);
 
-test("of several hooks under way the one that holds the front is found, and the predictions beside it are run again", async () => {
+test("the hook that blocks the front is identified among running hooks, and concurrent predictions run again", async () => {
   const gate = dir.join("several");
   await using server = serveWith(gate, "--store", dir.join("several.sqlite"), "--hook-timeout", "0.5");
   const client = await clientOf(server);
@@ -144,7 +147,7 @@ test("of several hooks under way the one that holds the front is found, and the 
   expect({ status, outputs }).toEqual({ status: "success", outputs: [{ y: 7 }, { y: 103 }] });
 });
 
-test("a process that --no-isolate leaves alone ends with a line that says so; the next one tells what was kept", async () => {
+test("a blocked process with --no-isolate ends with one line; the next process has the stored predictions", async () => {
   const file = dir.join("stray.sqlite");
   let kept = "";
   {
@@ -160,7 +163,7 @@ test("a process that --no-isolate leaves alone ends with a line that says so; th
   expect(await (await clientOf(next)).end(kept)).toMatchObject({ status: "success", outputs: [{ y: 7 }] });
 });
 
-test("of several fronts one whose model's code never returns is started again, and the others answer meanwhile", async () => {
+test("a blocked front restarts, and the other fronts answer meanwhile", async () => {
   await using server = serve("--store", "memory", "--fronts", "2", "--hook-timeout", "0.5");
   const client = await clientOf(server);
   const before = await inRole(server.pid, "front");

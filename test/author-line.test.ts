@@ -62,11 +62,11 @@ test.each([
   expect(await lineOf(change)).toEndWith(end);
 });
 
-test("an error while loading names its line", async () => {
+test("an error during loading names its line", async () => {
   expect(await lineOf({}, '\nbroken("at once");\n')).toEndWith("at once (parts/helper.ts:6)");
 });
 
-test("a bundle is the same wherever its folder lies and whoever builds it where", async () => {
+test("the bundle does not depend on the folder or the user", async () => {
   await using dir = await tempDir();
   const here = process.cwd();
   const codes: string[] = [];

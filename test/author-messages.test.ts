@@ -20,7 +20,7 @@ afterAll(() => dir[Symbol.asyncDispose]());
 
 const env = () => ({ SCONCE_HOME: dir.join("home") });
 
-describe("a hook that fails", () => {
+describe("a failing hook", () => {
   const four = {
     tensors: "{ inputs: { x: float32(4) }, outputs: { y: float32(4) } }",
     preprocess: "({ x }) => ({ x: tensor(new Float32Array(4).fill(x), [4]) })",
@@ -66,14 +66,14 @@ describe("a hook that fails", () => {
     expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining(message) });
   });
 
-  test("keeps its message where no cause is likely", () => {
+  test("keeps its message if no cause is likely", () => {
     const hook = { name: "postprocess", given: ["y"] } as const;
     expect(hookMessage(new Error("undefined is not an object (evaluating 'a.data')"), hook)).not.toContain(";");
     expect(hookMessage(new TypeError("x is not a function"), hook)).toBe("x is not a function");
   });
 });
 
-describe("a file that is not there is said so, with the near names:", () => {
+describe("a missing file is reported with similar names:", () => {
   test.each([
     ["init --from", ["init", "new", "--from", "nothere.pt2"]],
     ["build", ["build", "nothere.pt2"]],
@@ -89,7 +89,7 @@ describe("a file that is not there is said so, with the near names:", () => {
   });
 });
 
-test("the advice for a checkpoint names the entry that has the state dict", () => {
+test("the advice for a checkpoint names the key of the state dict", () => {
   const advice = (file: string) => describeFile(join(wrong, file));
   expect(advice("state.pth")).toContain("net.load_state_dict(torch.load(FILE));");
   expect(advice("state-dict.pth")).toContain("net.load_state_dict(torch.load(FILE));");
@@ -98,7 +98,7 @@ test("the advice for a checkpoint names the entry that has the state dict", () =
   expect(advice("lightning.pth")).toContain('net.load_state_dict(torch.load(FILE)["state_dict"]);');
 });
 
-test("JSON and text that model.ts imports are bundled", async () => {
+test("JSON and text imports of model.ts are bundled", async () => {
   const imports = 'import labels from "./labels.json";\nimport words from "./words.txt" with { type: "text" };';
   const use = 'if (labels[0] !== "cat" || words.trim() !== "hello") throw new Error("not there");';
   const folder = await writeModel(dir, `${imports}\n${use}\n${modelText()}`, "imports");
@@ -113,7 +113,7 @@ describe("an npm package", () => {
     ["pnpm-lock.yaml", "pnpm add"],
     ["yarn.lock", "yarn add"],
     ["bun.lock", "bun add"],
-  ])("that is missing beside %s is installed by %s", async (lock, command) => {
+  ])("that is missing beside %s is installed with %s", async (lock, command) => {
     const folder = await writeModel(dir, `import "@left/pad/lib";\n${modelText()}`, lock);
     await Bun.write(join(folder, lock), "");
     const { code, stderr } = await cli(["build", folder], { env: env() });
@@ -125,7 +125,7 @@ describe("an npm package", () => {
     });
   });
 
-  test("with native code that the model does without is left out with --external", async () => {
+  test("with optional native code can be left out with --external", async () => {
     const optional =
       'let fast; try { fast = require("fast/part"); } catch {}\nif (fast !== undefined) throw new Error("bundled");';
     const folder = await writeModel(dir, `${optional}\n${modelText()}`, "optional");

@@ -91,11 +91,11 @@ async function act(name: string, headers: Record<string, string> = {}) {
   return bad;
 }
 
-test("a demo that does nothing wrong ends well", async () => {
+test("a demo without a fault succeeds", async () => {
   expect(await act("nothing")).toMatchObject({ status: "success", demo_outputs: [{ half: 1.5 }, { half: 2.5 }] });
 });
 
-describe("a demo that fails is failed with one line that says why:", () => {
+describe("a demo that fails has a reason of one line:", () => {
   test.each([
     ["throws at once", "the demo failed: the demo broke"],
     ["throws later", "the demo failed: the demo broke"],
@@ -108,7 +108,7 @@ describe("a demo that fails is failed with one line that says why:", () => {
     ["ends with no number", "the model's demo output does not fit its declared demo output: demo output.half: "],
     ["sends what preprocess refuses", "input 1: preprocess failed: no such x"],
     ["sends what the network refuses", "input 1: "],
-  ])("one that %s", async (name, message) => {
+  ])("a demo that %s", async (name, message) => {
     const { status, error_message, logs } = await act(name);
     expect(status).toBe("failed");
     expect(error_message).toStartWith(message);
@@ -116,12 +116,12 @@ describe("a demo that fails is failed with one line that says why:", () => {
     expect(logs).toBe("begun\n");
   });
 
-  test("one that forgets a promise which fails goes on", async () => {
+  test("a demo that forgets a rejected promise succeeds", async () => {
     expect((await act("forgets a promise")).status).toBe("success");
     expect(await server.line("Unhandled rejection")).toContain("forgotten");
   });
 
-  test("one that throws in a timer, where nobody hears it, goes on", async () => {
+  test("a demo that throws in a timer succeeds", async () => {
     expect((await act("throws in a timer")).status).toBe("success");
     expect(await server.line("Uncaught exception")).toContain("nobody's");
   });
@@ -130,13 +130,13 @@ describe("a demo that fails is failed with one line that says why:", () => {
 describe("a demo that never ends", () => {
   const endless = ["never ends", "predicts for ever", "predicts ever more", "logs for ever"];
 
-  test.each(endless)("(one that %s) is ended by its time limit", async (name) => {
+  test.each(endless)("(%s) is ended by its time limit", async (name) => {
     const body = await act(name, { "Cancel-After": "0.2" });
     expect(body).toMatchObject({ status: "failed", error_message: "Timed out after 0.2 s" });
     expect(body.logs).toStartWith("begun\n");
   });
 
-  test.each(endless)("(one that %s) is ended when it is canceled", async (name) => {
+  test.each(endless)("(%s) is ended when it is canceled", async (name) => {
     const { id } = await demos.create([{ x: 2, act: name }]);
     await demos.until(id, "running");
     const canceled = await demos.cancel(id);
@@ -153,7 +153,7 @@ describe("a demo that never ends", () => {
 
 describe("a demo that writes a gigabyte of logs", () => {
   test.each(["logs blocks", "logs lines", "says lines"])(
-    "(one that %s) keeps the first of them and says so",
+    "(%s) keeps the first logs, and says that it cut them",
     async (name) => {
       const before = await peakBytes();
       const { status, logs = "" } = await act(name);
@@ -166,7 +166,7 @@ describe("a demo that writes a gigabyte of logs", () => {
   );
 });
 
-test("a server that ran all of these stops as always", async () => {
+test("a server stops normally after all of these demos", async () => {
   server.kill("SIGTERM");
   expect(await server.exited).toBe(0);
 });

@@ -48,7 +48,7 @@ const answer = (head: string, body: string | Uint8Array = "") =>
   });
 
 describe("a file", () => {
-  test("that is there is fetched", async () => {
+  test("is fetched", async () => {
     const bytes = await white.bytes();
     await using files = await answer(`200 OK\r\nContent-Type: image/png\r\nContent-Length: ${bytes.length}`, bytes);
     const body = await server.client.predict([{ image: `http://127.0.0.1:${files.port}/white.png` }]);
@@ -57,18 +57,18 @@ describe("a file", () => {
     ]);
   });
 
-  test("of a server that refuses the connection fails its input", async () => {
+  test("on a server that refuses connections fails its input", async () => {
     const files = await answer("200 OK");
     await files[Symbol.asyncDispose]();
     expect(await faultOf(`http://127.0.0.1:${files.port}/a.png`)).toContain("could not be fetched");
   });
 
-  test("that is not there in time fails its input", async () => {
+  test("that does not arrive in time fails its input", async () => {
     await using gate = hold();
     expect(await faultOf(gate.url("slow.png"))).toContain("was not there within 0.3 s");
   });
 
-  test("that answers 404 fails its input, without the body of that answer", async () => {
+  test("with status 404 fails its input, without the body of the answer", async () => {
     await using files = await answer("404 Not Found", "upstream secret");
     const message = await faultOf(`http://127.0.0.1:${files.port}/a.png?token=query-secret`);
     expect(message).toContain("answered 404");
@@ -83,36 +83,36 @@ describe("a file", () => {
     expect(await faultOf(`http://127.0.0.1:${files.port}/a.png`)).toContain("image");
   });
 
-  test("that is shorter than its Content-Length says fails its input", async () => {
+  test("that is shorter than its Content-Length fails its input", async () => {
     const bytes = await white.bytes();
     await using files = await answer(`200 OK\r\nContent-Length: ${bytes.length + 1}`, bytes);
     expect(await faultOf(`http://127.0.0.1:${files.port}/a.png`)).toContain("broke off before its end");
   });
 
-  test("that is longer than its field takes fails its input, whatever its Content-Length says", async () => {
+  test("that is longer than the field's limit fails its input, whatever its Content-Length", async () => {
     await using files = await answer("200 OK\r\nContent-Length: 100001", new Uint8Array(100_001));
     expect(await faultOf(`http://127.0.0.1:${files.port}/a.png`)).toContain("more than 100000 bytes");
     await using silent = await answer("200 OK", new Uint8Array(100_001));
     expect(await faultOf(`http://127.0.0.1:${silent.port}/a.png`)).toContain("more than 100000 bytes");
   });
 
-  test("with 30,000 × 30,000 pixels fails its input, by its header", async () => {
+  test("with 30,000 × 30,000 pixels in its header fails its input", async () => {
     const bytes = await huge.bytes();
     await using files = await answer(`200 OK\r\nContent-Length: ${bytes.length}`, bytes);
     expect(await faultOf(`http://127.0.0.1:${files.port}/a.png`)).toContain("30000");
   });
 
-  test("that redirects for ever fails its input", async () => {
+  test("with endless redirects fails its input", async () => {
     await using files = await answer("302 Found\r\nLocation: /again");
     expect(await faultOf(`http://127.0.0.1:${files.port}/`)).toContain("redirects more than 3 times");
   });
 
-  test("that redirects to a file of this machine fails its input", async () => {
+  test("with a redirect to a file of this machine fails its input", async () => {
     await using files = await answer("302 Found\r\nLocation: file:///etc/passwd");
     expect(await faultOf(`http://127.0.0.1:${files.port}/`)).toContain("file: URLs are not taken");
   });
 
-  test("in a data URI whose picture is cut off fails its input", async () => {
+  test("in a data URI with a truncated picture fails its input", async () => {
     expect(await faultOf(good.slice(0, 62))).toContain("damaged or cut off");
   });
 });
@@ -133,14 +133,14 @@ describe("a private address", () => {
     expect(await faultOf(url, strict.client)).toContain("has no public address");
   });
 
-  test("is not connected to", async () => {
+  test("gets no connection", async () => {
     await using files = await answer("200 OK");
     expect(await faultOf(`http://127.0.0.1:${files.port}/a.png`, strict.client)).toContain("has no public address");
     expect(files.connections).toBe(0);
   });
 });
 
-describe("a text that is no URL of a file is a 422", () => {
+describe("a text that is no file URL is refused with 422", () => {
   test.each([
     "white.png",
     "/etc/passwd",
@@ -162,13 +162,13 @@ describe("a text that is no URL of a file is a 422", () => {
     expect(problem.errors?.map(({ pointer }) => pointer)).toEqual(["/1/image"]);
   });
 
-  test("and neither is a number", async () => {
+  test("a number is refused with 422", async () => {
     expect((await server.client.refused([{ image: 1 }])).errors?.[0]?.detail).toContain("received number");
   });
 });
 
-describe("a client that leaves while its file is fetched", () => {
-  test("ends the fetching", async () => {
+describe("a client that leaves during a fetch", () => {
+  test("ends the fetch", async () => {
     const asked = Promise.withResolvers<void>();
     await using files = await rawServer(() => asked.resolve());
     await using patient = await store.serve("picture", { allowPrivateUrls: true });

@@ -51,13 +51,13 @@ describe("a body that is not JSON", () => {
     ["NaN", '[{"x": NaN}]'],
     ["Infinity", '[{"x": Infinity}]'],
     ["brackets that never close", "[".repeat(1_000_000)],
-  ])("(%s) is a 400", async (_, body) => {
+  ])("(%s) is refused with 400", async (_, body) => {
     const problem = await client.refused(body);
     expect(problem).toMatchObject({ status: 400, type: "urn:sconce:problem:not_json", title: "Bad request" });
     expect(problem.detail.length).toBeLessThan(200);
   });
 
-  test("(not UTF-8) is a 400", async () => {
+  test("(not UTF-8) is refused with 400", async () => {
     const body = Buffer.from('[{"x": 1, "note": {"text": "\xff\xfe"}}]', "latin1");
     const headers = { "Content-Type": "application/json" };
     const whole = await client.fetch("/predictions", { method: "POST", headers, body });
@@ -66,20 +66,20 @@ describe("a body that is not JSON", () => {
     expect((await problemOf(chunked)).type).toBe("urn:sconce:problem:not_json");
   });
 
-  test("but a replacement character that is sent as such is one of the text's", async () => {
+  test("does not include a body with a replacement character", async () => {
     expect((await client.predict([{ x: 1, note: { text: "\uFFFD" } }])).status).toBe("success");
   });
 });
 
-test("a trailing comma is a 400 that says where it is", async () => {
+test("a trailing comma is refused with 400 and its position", async () => {
   const { detail } = await client.refused('[{"x": 1},\n{"x": 2,}]');
   expect(detail).toStartWith("the body is not JSON: ");
   expect(detail).toEndWith("(line 2, column 8)");
 });
 
-describe("a body of another kind", () => {
+describe("a body of another media type", () => {
   test.each(["text/plain", "application/x-www-form-urlencoded", "application/jsonp", "multipart/form-data"])(
-    "(%s) is a 415",
+    "(%s) is refused with 415",
     async (mediaType) => {
       const problem = await client.refused([{ x: 1 }], { "Content-Type": mediaType });
       expect(problem).toMatchObject({ status: 415, type: "urn:sconce:problem:unsupported_media_type" });
@@ -87,20 +87,20 @@ describe("a body of another kind", () => {
     },
   );
 
-  test("(no Content-Type) is a 415", async () => {
+  test("(no Content-Type) is refused with 415", async () => {
     const bytes =
       'POST /predictions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 9\r\n\r\n[{"x":1}]';
     expect(await sendRaw(server.url, bytes)).toStartWith("HTTP/1.1 415 ");
   });
 
-  test("(compressed as nobody does) is a 415 that says how it may be", async () => {
+  test("(unknown compression) is refused with 415 and the supported encodings", async () => {
     const response = await client.post([{ x: 1 }], { "Content-Encoding": "compress" });
     expect(response.headers.get("accept-encoding")).toBe("gzip, deflate, br, zstd, identity");
     expect(await problemOf(response)).toMatchObject({ status: 415 });
   });
 });
 
-describe("inputs that do not fit the schema are a 422 that names", () => {
+describe("inputs that do not fit the schema are refused with 422 that names", () => {
   test.each([
     ["a wrong type", [{ x: "1" }], ["/0/x"]],
     ["null", [{ x: null }], ["/0/x"]],
@@ -124,22 +124,22 @@ describe("inputs that do not fit the schema are a 422 that names", () => {
     for (const { detail } of problem.errors ?? []) expect(detail).not.toBe("");
   });
 
-  test("a number that is too large for one (1e400)", async () => {
+  test("a number beyond the range (1e400)", async () => {
     expect(pointersOf(await client.refused('[{"x": 1e400}]'))).toEqual(["/0/x"]);
   });
 
-  test("fields with the names of what objects inherit", async () => {
+  test("fields with names of inherited object members", async () => {
     const problem = await client.refused('[{"x": 1, "__proto__": {"x": 1}, "constructor": 1, "toString": 2}]');
     expect(pointersOf(problem)).toEqual(["/0/__proto__", "/0/constructor", "/0/toString"]);
   });
 
-  test("what was expected and what was received", async () => {
+  test("the expected and the received value", async () => {
     const problem = await client.refused([{ x: "1" }]);
     expect(problem.errors).toEqual([{ pointer: "/0/x", detail: "expected number, received string" }]);
     expect(problem.detail).toBe("/0/x: expected number, received string");
   });
 
-  test("a misspelt field with the name that it may stand for, in a form and at depth, too", async () => {
+  test("the likely name of a misspelt field, in forms and nested objects too", async () => {
     const detailsOf = ({ errors = [] }: { errors?: readonly { pointer: string; detail: string }[] }) =>
       Object.fromEntries(errors.map(({ pointer, detail }) => [pointer, detail]));
     const problem = await client.refused([{ x: 1, setps: 2, note: { txet: "a" } }]);
@@ -153,12 +153,12 @@ describe("inputs that do not fit the schema are a 422 that names", () => {
     expect(detailsOf(refused)).toEqual({ "/0/setps": "is not a field of this input; did you mean steps?" });
   });
 
-  test("an unknown field without a suggestion, where the field that is like it is there", async () => {
+  test("no suggestion if the similar field is given as well", async () => {
     const { errors } = await client.refused([{ x: 1, y: 2 }]);
     expect(errors).toEqual([{ pointer: "/0/y", detail: "is not a field of this input" }]);
   });
 
-  test("no more than the first thousand faults", async () => {
+  test("at most the first thousand faults", async () => {
     const fields = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`field${i}`, i]));
     const problem = await client.refused([{ x: 1, ...fields }]);
     expect(problem.errors?.length).toBe(1000);
@@ -166,7 +166,7 @@ describe("inputs that do not fit the schema are a 422 that names", () => {
   });
 });
 
-describe("a list that cannot be taken is a 422", () => {
+describe("an unacceptable list is refused with 422", () => {
   test.each([
     ["an empty one", [], "at least one input"],
     ["one that is too long", Array.from({ length: 101 }, () => ({ x: 1 })), "at most 100 inputs, received 101"],
@@ -182,7 +182,7 @@ describe("a list that cannot be taken is a 422", () => {
 });
 
 describe("nesting", () => {
-  test.each([1000, 100_000])("of %d levels is a 422", async (levels) => {
+  test.each([1000, 100_000])("of %d levels is refused with 422", async (levels) => {
     expect(pointersOf(await client.refused("[".repeat(levels) + "]".repeat(levels)))).toEqual(["/0"]);
     const objects = `[{"x": ${'{"a":'.repeat(levels)}1${"}".repeat(levels)}}]`;
     expect(pointersOf(await client.refused(objects))).toEqual(["/0/x"]);
@@ -191,22 +191,22 @@ describe("nesting", () => {
   });
 });
 
-describe("a body that is too large is a 413", () => {
+describe("a body that is too large is refused with 413", () => {
   const tooLarge = `[{"x": 1, "note": {"text": "${"n".repeat(4 * 2 ** 20)}"}}]`;
 
-  test("by its Content-Length, before it is read", async () => {
+  test("because of its Content-Length, before it is read", async () => {
     const head = "POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
     const bytes = `${head}Connection: close\r\nContent-Length: 9999999999\r\n\r\n[`;
     expect(await sendRaw(server.url, bytes)).toStartWith("HTTP/1.1 413 ");
   });
 
-  test("with how much is taken", async () => {
+  test("and the message has the limit", async () => {
     const problem = await client.refused(tooLarge);
     expect(problem).toMatchObject({ status: 413, type: "urn:sconce:problem:body_too_large" });
     expect(problem.detail).toContain(String(4 * 2 ** 20));
   });
 
-  test("when it comes in chunks that do not say how many follow", async () => {
+  test("if its chunks exceed the limit", async () => {
     const response = await client.fetch("/predictions", {
       method: "POST",
       headers: { "Content-Type": "application/json" },
@@ -216,14 +216,14 @@ describe("a body that is too large is a 413", () => {
   });
 });
 
-describe("a body that is cut off half-way", () => {
+describe("a truncated body", () => {
   const head = "POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
 
   test.each([
     ["of its Content-Length", `${head}Content-Length: 100\r\n\r\n[{"x": 1`],
     ["of a chunk", `${head}Transfer-Encoding: chunked\r\n\r\n9\r\n[{"x": 1`],
     ["of its chunks", `${head}Transfer-Encoding: chunked\r\n\r\n9\r\n[{"x": 1}\r\n`],
-  ])("(%s) is no prediction, and no error of the server", async (_, bytes) => {
+  ])("(%s) creates no prediction, and is no server error", async (_, bytes) => {
     const before = await client.metric('sconce_requests_rejected_total{code="400",cause="incomplete"}');
     await sendRaw(server.url, bytes, { end: true });
     while ((await client.metric('sconce_requests_rejected_total{code="400",cause="incomplete"}')) === before);

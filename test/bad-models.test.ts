@@ -43,7 +43,7 @@ const tensorsWith = (inputs: string, outputs = "y: float32(), together: int64()"
   tensors: `{ inputs: { ${inputs} }, outputs: { ${outputs} } }`,
 });
 
-describe("a model that is declared rightly", () => {
+describe("a valid model", () => {
   test("is built", async () => {
     await using dir = await tempDir();
     const path = await writeModel(dir, modelText());
@@ -53,7 +53,7 @@ describe("a model that is declared rightly", () => {
   });
 });
 
-describe("code that never returns is named when its time is up:", () => {
+describe("code that never returns is named after the time limit:", () => {
   const never = "() => new Promise(() => {})";
   test.each(["setup", "preprocess", "predict", "postprocess"])("%s", async (hook) => {
     await using dir = await tempDir();
@@ -62,7 +62,7 @@ describe("code that never returns is named when its time is up:", () => {
     expect(message).toBe(`${hook} did not return within 0.3 s (--timeout)`);
   });
 
-  test("after it was said what the build waits for", async () => {
+  test("after a message about the slow step", async () => {
     await using dir = await tempDir();
     const { promise: begun, resolve } = Promise.withResolvers<void>();
     Object.assign(globalThis, { setupBegan: resolve });
@@ -88,7 +88,7 @@ describe("code that never returns is named when its time is up:", () => {
     }
   });
 
-  test("a loop that holds the thread", async () => {
+  test("a loop that blocks the thread", async () => {
     await using dir = await tempDir();
     await writeModel(dir, modelText({ preprocess: "() => { for (;;); }" }));
     const { code, stderr } = await cli(["build", dir.path, "--timeout", "0.3"], { env: { SCONCE_HOME: home.path } });
@@ -99,7 +99,7 @@ describe("code that never returns is named when its time is up:", () => {
   });
 });
 
-test("code that reads a file beside itself is told of assets", async () => {
+test("the error of code that reads a file beside itself recommends assets", async () => {
   const text = `import { readFileSync } from "node:fs";\nreadFileSync(new URL("./words.txt", import.meta.url));\n${modelText()}`;
   expect(await refusalOf(text)).toContain(
     "declare the file under assets, and read it in setup with context.asset(name)",
@@ -125,7 +125,7 @@ describe("a refusal", () => {
   });
 });
 
-describe("a misdeclared field is named with its fix:", () => {
+describe("a wrong field is named with its fix:", () => {
   test.each([
     ["a name in capitals", { name: '"Small"' }, ["name: ", "lower-case", '"digits"']],
     ["no name", { name: undefined }, ["name: is missing"]],
@@ -159,60 +159,60 @@ describe("a misdeclared field is named with its fix:", () => {
     for (const part of parts) expect(line).toContain(part);
   });
 
-  test("several faults in one line", async () => {
+  test("several faults share one line", async () => {
     const line = await refusalOf(modelText({ name: '"Small"', batchSize: "0", weights: undefined }));
     for (const field of ["name: ", "batchSize: ", "weights: "]) expect(line).toContain(field);
   });
 });
 
 describe("a model file", () => {
-  test("that throws while loading says what it threw", async () => {
+  test("that throws while loading is refused with its message", async () => {
     const line = await refusalOf('throw new Error("no licence for this machine");');
     expect(line).toContain("failed while loading: no licence for this machine");
   });
 
-  test("that does not compile says where", async () => {
+  test("that does not compile is refused with the position", async () => {
     expect(await refusalOf("export default defineModel({ name: ;")).toMatch(/does not compile: .*model\.ts:1/);
   });
 
-  test("that imports what is not there says what", async () => {
+  test("with a missing import is refused with its name", async () => {
     expect(await refusalOf('import "no-such-package";')).toContain("no-such-package");
   });
 
-  test("that exports no model says how to", async () => {
+  test("without a model export is refused with the fix", async () => {
     expect(await refusalOf("export const model = 1;")).toContain("export default defineModel({ … })");
   });
 
-  test("that is not there is asked for", async () => {
+  test("that does not exist is named", async () => {
     await using dir = await tempDir();
     expect((await failureOf(runCommand(build, { rawArgs: [dir.path] }))).message).toContain("has no model.ts");
   });
 
-  test("whose setup throws says what it threw", async () => {
+  test("whose setup throws is refused with its message", async () => {
     const setup = '() => { throw new Error("the vocabulary is empty"); }';
     expect(await refusalOf(modelText({ setup }))).toContain("setup failed: the vocabulary is empty");
   });
 
-  test("whose setup reads a file that is not declared says so, though the folder has it", async () => {
+  test("whose setup reads an undeclared file is refused, even if the folder has the file", async () => {
     const setup = '({ asset }) => asset("model.ts")';
     expect(await refusalOf(modelText({ setup }))).toContain(
       "the model's setup reads model.ts, which is not declared under assets",
     );
   });
 
-  test("whose preprocess throws for its own example says so", async () => {
+  test("whose preprocess fails for its own example is refused", async () => {
     const preprocess = '() => { throw new Error("never works"); }';
     expect(await refusalOf(modelText({ preprocess }))).toContain("preprocess failed: never works");
   });
 });
 
 describe("weights", () => {
-  test("that are not weights are refused", async () => {
+  test("that are no weights are refused", async () => {
     const line = await refusalOf(modelText(), (path) => Bun.write(`${path}/lab.pt`, "not weights"));
     expect(line).toContain("lab.pt");
   });
 
-  test("that are cut off are refused", async () => {
+  test("that are truncated are refused", async () => {
     await refusalOf(modelText(), (path) => truncate(`${path}/lab.pt`, 1000));
   });
 
@@ -220,28 +220,28 @@ describe("weights", () => {
     await refusalOf(modelText(), (path) => truncate(`${path}/lab.pt`, 0));
   });
 
-  test("with another name for an input are refused by that name", async () => {
+  test("with another input name are refused, with the name", async () => {
     const line = await refusalOf(modelText(tensorsWith("pixels: float32(), steps: int64()")));
     expect(line).toContain("pixels");
   });
 
-  test("with one more input are refused", async () => {
+  test("with an additional input are refused", async () => {
     const preprocess = "({ x }) => ({ x: tensor(Float32Array.of(x), []) })";
     const line = await refusalOf(modelText({ ...tensorsWith("x: float32()"), preprocess }));
     expect(line).toContain("steps");
   });
 
-  test("that give more outputs than declared are refused", async () => {
+  test("with more outputs than declared are refused", async () => {
     const line = await refusalOf(modelText(tensorsWith("x: float32(), steps: int64()", "y: float32()")));
     expect(line).toMatch(/output/);
   });
 
-  test("that give another rank than declared are refused", async () => {
+  test("with another rank than declared are refused", async () => {
     const tensors = tensorsWith("x: float32(), steps: int64()", "y: float32(3), together: int64()");
     expect(await refusalOf(modelText(tensors))).toContain("y");
   });
 
-  test("that give another dtype than declared are refused", async () => {
+  test("with another dtype than declared are refused", async () => {
     const tensors = tensorsWith("x: float32(), steps: int64()", "y: float32(), together: int32()");
     expect(await refusalOf(modelText(tensors))).toMatch(/together.*int(32|64)/);
   });
@@ -268,7 +268,7 @@ describe("preprocess", () => {
 });
 
 describe("an output", () => {
-  test("that does not fit the declared one is refused", async () => {
+  test("that does not match its declaration is refused", async () => {
     const line = await refusalOf(modelText({ postprocess: '() => ({ y: "high" })' }));
     expect(line).toContain("output.y: ");
     expect(line).toContain("does not fit its declared output");
@@ -278,13 +278,13 @@ describe("an output", () => {
     expect(await refusalOf(modelText({ postprocess: "() => ({ y: 1, z: 2 })" }))).toContain('"z"');
   });
 
-  test("that is nothing is refused", async () => {
+  test("that is undefined is refused", async () => {
     expect(await refusalOf(modelText({ postprocess: "() => undefined" }))).toContain("output");
   });
 });
 
 describe("serving", () => {
-  test("an unknown model says which there are, and ends with code 1", async () => {
+  test("an unknown model fails with code 1, and lists the known models", async () => {
     await using store = await storeWith("lab");
     const options = { env: { SCONCE_HOME: store.home } };
     for (const [reference, part] of [
@@ -297,7 +297,7 @@ describe("serving", () => {
     }
   });
 
-  test("from an empty store says how to build one", async () => {
+  test("an empty store fails with a hint to build a model", async () => {
     await using empty = await tempDir();
     const { code, stderr } = await cli(["serve", "-p", "0"], { env: { SCONCE_HOME: empty.path } });
     expect(code).toBe(1);

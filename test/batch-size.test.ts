@@ -39,7 +39,7 @@ afterAll(async () => {
 const refused = (asked: number) =>
   `a batch size of ${asked} was asked for, the weights take at most 4096: set batchSize or --batch-size to 4096 or less, or export them for larger batches, with an example of ${asked} rows`;
 
-test("a batch size beyond that of a package is refused: of the operator, of the author, of tune", async () => {
+test("a batch size above the package's limit is refused: of the operator, the author, and tune", async () => {
   expect(await failure(store.serve("small", { batchSize: 4097 }))).toBe(`weights_invalid: ${refused(4097)}`);
   const folder = await writeModel(dir, text(65_536), "wrong");
   await copyFile(fixture.path, `${folder}/compiled.pt2`);
@@ -49,7 +49,7 @@ test("a batch size beyond that of a package is refused: of the operator, of the 
   expect(tuned).toMatchObject({ code: 1, stderr: expect.stringContaining(`sconce: ${refused(5000)}\n`) });
 });
 
-test("the largest batch of a package is served, and one that takes a single size says so too", async () => {
+test("the largest batch of a package is served, also if only one size is possible", async () => {
   await using server = await store.serve("small", { batchSize: 4096 });
   expect(await (await fetch(server.url)).json()).toMatchObject({ batch_size: 4096 });
   const fixed = withSource(await readFile(fixture.path), "unmatched dim value at 1, ", "unmatched dim value at 0, ");

@@ -25,11 +25,11 @@ function error(times: BatchTimes, curve: Curve, sizes: readonly number[]): numbe
 
 const linear: Curve = (size) => 8 + 0.5 * size;
 
-test("nothing is said of a device of which nothing is known", () => {
+test("an unknown device has no estimates", () => {
   expect(new BatchTimes().ms(4)).toBe(0);
 });
 
-describe("times are learned to a few hundredths", () => {
+describe("estimates are right to a few hundredths", () => {
   const curves: Readonly<Record<string, Curve>> = {
     linear,
     sublinear: (size) => 4 + 2 * Math.sqrt(size),
@@ -42,14 +42,14 @@ describe("times are learned to a few hundredths", () => {
   });
 });
 
-test("a size that never ran has the time between its neighbours', and a larger one than any its share of the largest", () => {
+test("an unmeasured size gets an interpolated time, and a size above all measured ones a proportional time", () => {
   const times = new BatchTimes();
   teach(times, linear, { sizes: [1, 20, 40], batches: 500 });
   for (const size of [10, 30]) expect(times.ms(size) / linear(size)).toBeWithin(0.95, 1.05);
   expect(times.ms(80) / times.ms(40)).toBeCloseTo(2);
 });
 
-test("a larger batch is never said to take less time", () => {
+test("a larger batch never has a smaller estimate", () => {
   const times = new BatchTimes();
   teach(times, () => 10, { sizes: sizesUpTo(200), batches: 400 });
   const ms = sizesUpTo(220).map((size) => times.ms(size));
@@ -57,7 +57,7 @@ test("a larger batch is never said to take less time", () => {
 });
 
 test.each([3, 1 / 3])(
-  "a device that takes %d times as long is known after some dozens of batches, in sizes that did not run since too",
+  "a device that becomes %d times as slow is relearned after some dozens of batches, for unmeasured sizes too",
   (factor) => {
     const times = new BatchTimes();
     teach(times, linear, { sizes: sizesUpTo(64), batches: 2000 });
@@ -68,14 +68,14 @@ test.each([3, 1 / 3])(
   },
 );
 
-test("one batch that took a hundred times as long, for others had the machine, changes little", () => {
+test("one batch with a hundredfold time changes little", () => {
   const times = new BatchTimes();
   teach(times, linear, { sizes: sizesUpTo(32), batches: 1000 });
   times.observe(16, 100 * linear(16));
   expect(error(times, linear, sizesUpTo(32))).toBeLessThan(0.15);
 });
 
-test("nearly every batch ends within the sure time, which is not far above the expected one", () => {
+test("nearly every batch ends within the safe estimate, which is slightly above the expected time", () => {
   const times = new BatchTimes();
   teach(times, linear, { sizes: sizesUpTo(32), batches: 2000 });
   const random = seeded(5);
@@ -86,7 +86,7 @@ test("nearly every batch ends within the sure time, which is not far above the e
   expect(times.sureMs(16)).toBeLessThan(1.25 * times.ms(16));
 });
 
-test("what is kept does not grow with the largest batch", () => {
+test("memory does not grow with the largest batch", () => {
   const times = new BatchTimes();
   teach(times, linear, { sizes: sizesUpTo(65_536), batches: 5000 });
   expect([...times.sizes()].length).toBeLessThan(64 + 10 * 32);

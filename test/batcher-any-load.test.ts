@@ -43,7 +43,7 @@ async function play(
   return { simulation, items };
 }
 
-test("nothing is lost and nothing is told twice", async () => {
+test("no item is lost, and no item is reported twice", async () => {
   await fc.assert(
     fc.asyncProperty(settings, fc.oneof(arrivals, suspects), async (options, load) => {
       const { simulation, items } = await play(options, load);
@@ -55,7 +55,7 @@ test("nothing is lost and nothing is told twice", async () => {
   );
 });
 
-test("no batch is beyond the maximum or mixes shapes", async () => {
+test("no batch exceeds the maximum or mixes shapes", async () => {
   await fc.assert(
     fc.asyncProperty(settings, arrivals, async (options, load) => {
       const { simulation } = await play(options, load);
@@ -68,7 +68,7 @@ test("no batch is beyond the maximum or mixes shapes", async () => {
   );
 });
 
-test("an item that is alone runs in a batch of its own, with nothing given to any runner from when it is ready until it ends", async () => {
+test("an item that must run alone gets its own batch, and no runner has other work from its readiness to its end", async () => {
   await fc.assert(
     fc.asyncProperty(settings, suspects, async (options, load) => {
       const { simulation } = await play(options, load);
@@ -132,7 +132,7 @@ test("without a delay no runner is idle while items are ready", async () => {
   );
 });
 
-test("with a delay no item waits longer than that while a runner is free", async () => {
+test("with a delay no item waits longer than the delay while a runner is free", async () => {
   await fc.assert(
     fc.asyncProperty(fc.integer({ min: 1, max: 8 }), arrivals, async (maxBatchSize, load) => {
       const good = load.map((arrival) => ({ ...arrival, isBad: false }));

@@ -5,7 +5,7 @@ import { Batcher } from "../src/engine/batcher.ts";
 import type { Queued } from "../src/engine/fair-queue.ts";
 import { type Item, Simulation } from "./helpers/simulation.ts";
 
-test("a batch that fails is halved until the bad item fails alone", async () => {
+test("a failed batch is halved until the bad item fails alone", async () => {
   const simulation = new Simulation({ maxBatchSize: 8 });
   simulation.add({}, 1);
   const lane = {};
@@ -19,7 +19,7 @@ test("a batch that fails is halved until the bad item fails alone", async () => 
   expect(simulation.batches.length).toBeLessThanOrEqual(2 + 2 * 3);
 });
 
-test("a batch that fails is halved and ends, however many others wait", async () => {
+test("a failed batch is halved to the end, however many items wait behind it", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   simulation.add({}, 1);
   const lane = {};
@@ -31,7 +31,7 @@ test("a batch that fails is halved and ends, however many others wait", async ()
   for (const { id } of good) expect(simulation.done).toContain(id);
 });
 
-test("of a batch of many predictions the bad one is found in log2 runs, and the others are not parted further than that takes", async () => {
+test("a bad prediction among many is found in log2 runs, and the others are split no further", async () => {
   const simulation = new Simulation({ maxBatchSize: 64 });
   simulation.add({}, 1);
   const lanes = Array.from({ length: 16 }, () => ({}));
@@ -49,7 +49,7 @@ test("of a batch of many predictions the bad one is found in log2 runs, and the 
   for (const part of parts) expect(part.length).toBe(4 * new Set(part.map(({ lane }) => lane)).size);
 });
 
-test("items of a great many predictions that fail come to their ends one after the other, however many wait behind them", async () => {
+test("failing items of many predictions end one after another, however many wait behind them", async () => {
   const simulation = new Simulation({ maxBatchSize: 16 });
   for (let i = 0; i < 400; i++) simulation.add({}, 4, { isBad: true });
   await simulation.clock.advanceTo(2000);
@@ -58,7 +58,7 @@ test("items of a great many predictions that fail come to their ends one after t
   expect(simulation.lost.length).toBeGreaterThan(200 * (16 / 31) - 2 * 16);
 });
 
-test("predictions that fail go last, with others' turns between, and come to their end", async () => {
+test("failing predictions go last, alternate with others, and end", async () => {
   const simulation = new Simulation({ maxBatchSize: 8 });
   simulation.add({}, 1);
   const failing = [{}, {}, {}, {}];
@@ -82,7 +82,7 @@ test("predictions that fail go last, with others' turns between, and come to the
   expect(simulation.done.length).toBe(good.length + 1);
 });
 
-test("a batch that did not fit into memory is halved by size, whosever its items are", async () => {
+test("a batch that did not fit in memory is halved by size, regardless of predictions", async () => {
   const simulation = new Simulation({ maxBatchSize: 8, fits: 4 });
   simulation.add({}, 1);
   simulation.add({}, 7);
@@ -92,7 +92,7 @@ test("a batch that did not fit into memory is halved by size, whosever its items
   expect(simulation.shrinks).toEqual([4]);
 });
 
-test("halves of a batch that failed count as waiting until they run", async () => {
+test("waiting halves of a failed batch count as waiting items", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   const lane = {};
   const items = [...Array(3)].map((_, id) => ({ lane, id, key: "", readyAtMs: 0, isBad: id === 2 }));
@@ -107,7 +107,7 @@ test("halves of a batch that failed count as waiting until they run", async () =
 });
 
 describe("an item that was running when a process died", () => {
-  test("runs when all runners are idle, one by one, before all others", async () => {
+  test("runs alone when all runners are idle, before all other items", async () => {
     const simulation = new Simulation({ maxBatchSize: 4, runners: 2 });
     const lane = {};
     simulation.add({}, 16);
@@ -130,7 +130,7 @@ describe("an item that was running when a process died", () => {
     expect(simulation.done.slice(16, 18)).toEqual([one?.id ?? -1, two?.id ?? -1]);
   });
 
-  test("is dispatched when the ends of all before it have been told: it may end the process", async () => {
+  test("is dispatched after the reports of all earlier items, since it may end the process", async () => {
     const simulation = new Simulation({ maxBatchSize: 4 });
     simulation.add({}, 2);
     simulation.add({}, 1, { isAlone: true });
@@ -140,7 +140,7 @@ describe("an item that was running when a process died", () => {
     expect(simulation.reportedBefore).toEqual([0, 2, 3, 4]);
   });
 
-  test("counts as waiting, and leaves with its prediction", async () => {
+  test("counts as waiting, and is removed with its prediction", async () => {
     const simulation = new Simulation({ maxBatchSize: 4 });
     const [lane, other] = [{}, {}];
     simulation.add({}, 1);
@@ -153,7 +153,7 @@ describe("an item that was running when a process died", () => {
     expect(simulation.done).toEqual([0, 3]);
   });
 
-  test("that leaves while it waits gives the runners back at once", () => {
+  test("releases the runners at once if it is removed while it waits", () => {
     const simulation = new Simulation({ maxBatchSize: 4, runners: 2 });
     const lane = {};
     simulation.add({}, 1);
@@ -164,7 +164,7 @@ describe("an item that was running when a process died", () => {
     expect(simulation.batches.map(({ items }) => items.length)).toEqual([1, 2]);
   });
 
-  test("fails alone, and the others go on", async () => {
+  test("fails alone, and other items continue", async () => {
     const simulation = new Simulation({ maxBatchSize: 4 });
     simulation.add({}, 1, { isAlone: true, isBad: true });
     simulation.add({}, 3);
@@ -174,7 +174,7 @@ describe("an item that was running when a process died", () => {
   });
 });
 
-test("an item that is alone waits until what was told before it is beyond the process, and the runners with it", () => {
+test("waits until earlier reports have left the process, and the runners wait with it", () => {
   let isHeard = false;
   const run: string[] = [];
   const batcher = new Batcher<Queued & { readonly name: string }, void>({

@@ -13,7 +13,7 @@ test("a lone item among 10,000 of another prediction waits at most two batches",
   expect(batch - running).toBeLessThanOrEqual(2);
 });
 
-test("a lone item of another shape is not shut out by a stream of full batches", async () => {
+test("a lone item of another shape is not starved by a stream of full batches", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   simulation.add({}, 1000, { key: "a" });
   await simulation.clock.advanceTo(25);
@@ -22,7 +22,7 @@ test("a lone item of another shape is not shut out by a stream of full batches",
   expect(simulation.finishedAtMs.get(lone?.id ?? -1)).toBeLessThanOrEqual(25 + 4 * 10);
 });
 
-test("predictions that wait together share a batch in turn", async () => {
+test("waiting predictions share a batch by turns", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   const lanes = [{}, {}];
   simulation.add({}, 1);
@@ -32,13 +32,13 @@ test("predictions that wait together share a batch in turn", async () => {
   expect(second?.items.map(({ lane }) => lanes.indexOf(lane))).toEqual([0, 1, 0, 1]);
 });
 
-test("an idle runner takes a single item at once", async () => {
+test("an idle runner starts a single item at once", async () => {
   const simulation = new Simulation({ maxBatchSize: 64 });
   simulation.add({}, 1);
   expect(simulation.batches.map(({ startedAtMs }) => startedAtMs)).toEqual([0]);
 });
 
-test("while a runner is busy only a full batch is committed ahead, and only one", async () => {
+test("while a runner is busy, only full batches are committed ahead, one at a time", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   simulation.add({}, 1);
   simulation.add({}, 3);
@@ -47,7 +47,7 @@ test("while a runner is busy only a full batch is committed ahead, and only one"
   expect(simulation.batches.map(({ items }) => items.length)).toEqual([1, 4]);
 });
 
-test("a runner that works for long is given its next batch late, for those who come meanwhile, and yet before it is idle", async () => {
+test("during a long batch, the next batch is chosen late, so that new items can join, but before the runner is idle", async () => {
   const simulation = new Simulation({ maxBatchSize: 4, durationMs: () => 100 });
   const [many, late] = [{}, {}];
   simulation.add(many, 20);
@@ -60,7 +60,7 @@ test("a runner that works for long is given its next batch late, for those who c
   expect(next?.givenAtMs).toBeLessThan(300);
 });
 
-test("one that comes while a batch of a loop with time to spare runs is in the next, up to 2 ms before that begins", async () => {
+test("an item that arrives during a batch of an idle event loop joins the next batch, up to 2 ms before its start", async () => {
   const simulation = new Simulation({ maxBatchSize: 4, durationMs: () => 15 });
   const [many, late] = [{}, {}];
   simulation.add(many, 40);
@@ -73,7 +73,7 @@ test("one that comes while a batch of a loop with time to spare runs is in the n
   );
 });
 
-test.each([4, 7, 9])("a runner is not idle though the loop turns only every %d ms", async (turnMs) => {
+test.each([4, 7, 9])("a runner is not idle if the event loop turns only every %d ms", async (turnMs) => {
   const simulation = new Simulation({ maxBatchSize: 4, durationMs: () => 15, turnMs });
   simulation.add({}, 400);
   await simulation.clock.drain();
@@ -84,7 +84,7 @@ test.each([4, 7, 9])("a runner is not idle though the loop turns only every %d m
   expect(idle.slice(10).filter((ms) => ms > 0)).toEqual([]);
 });
 
-test("an item's delay counts from when it became ready, and a full batch does not wait for it", async () => {
+test("the delay of an item starts when the item is ready; full batches do not wait", async () => {
   const simulation = new Simulation({ maxBatchSize: 4, maxQueueDelayMs: 50 });
   simulation.add({}, 1);
   await simulation.clock.advanceTo(30);
@@ -98,7 +98,7 @@ test("an item's delay counts from when it became ready, and a full batch does no
   expect(simulation.batches.at(-1)?.startedAtMs).toBe(100);
 });
 
-test("when no more items will come, those that wait for others are dispatched at once, and so are later ones", async () => {
+test("when no more items will come, waiting and later items are dispatched at once", async () => {
   const simulation = new Simulation({ maxBatchSize: 4, maxQueueDelayMs: 60_000 });
   simulation.add({}, 2);
   expect(simulation.batches.length).toBe(0);
@@ -111,7 +111,7 @@ test("when no more items will come, those that wait for others are dispatched at
   expect(simulation.done).toEqual([0, 1, 2]);
 });
 
-test("a prediction that is removed leaves its neighbours in the batch untouched", async () => {
+test("removing a prediction does not change the other items of its batch", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   const [removed, kept] = [{}, {}];
   simulation.add({}, 1);
@@ -126,7 +126,7 @@ test("a prediction that is removed leaves its neighbours in the batch untouched"
   expect(simulation.batcher.length).toBe(0);
 });
 
-test("an item costs no more among 100,000 than among 1,000", () => {
+test("an item costs as much among 100,000 as among 1,000", () => {
   const cost = (count: number) => {
     const simulation = new Simulation({ maxBatchSize: count / 2 });
     const lane = {};
@@ -140,8 +140,8 @@ test("an item costs no more among 100,000 than among 1,000", () => {
   expect(cost(100_000)).toBeLessThan(10 * cost(1000) + 0.005);
 });
 
-describe("a batch says why it was sent when it was:", () => {
-  test("for a runner that was idle, for being full, or for its oldest item's delay", async () => {
+describe("a batch reports its cause:", () => {
+  test("an idle runner, a full batch, or the delay of the oldest item", async () => {
     const simulation = new Simulation({ maxBatchSize: 2, maxQueueDelayMs: 5 });
     simulation.add({}, 2);
     simulation.add({}, 1);
@@ -153,7 +153,7 @@ describe("a batch says why it was sent when it was:", () => {
     expect(eager.causes).toEqual(["idle"]);
   });
 
-  test("for the server's stop", async () => {
+  test("the stop of the server", async () => {
     const simulation = new Simulation({ maxBatchSize: 2, maxQueueDelayMs: 5 });
     simulation.add({}, 1);
     simulation.batcher.hurry();
@@ -161,7 +161,7 @@ describe("a batch says why it was sent when it was:", () => {
     await simulation.clock.drain();
   });
 
-  test("as a part of one that failed, or as an item by itself", async () => {
+  test("a part of a failed batch, or an item alone", async () => {
     const simulation = new Simulation({ maxBatchSize: 2 });
     simulation.add({}, 1);
     simulation.add({}, 1, { isBad: true });

@@ -15,7 +15,7 @@ async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await Bun.sleep(10);
 }
 
-test("what a process started ends with it, also when that one has left already", async () => {
+test("stopping a process stops its descendants, even if the process itself has ended", async () => {
   const child = shell("sleep 1000 & echo $!");
   const left = Number((await child.line(/^\d+$/))[0]);
   await until(() => child.hasEnded);
@@ -24,14 +24,14 @@ test("what a process started ends with it, also when that one has left already",
   await until(() => !isRunning(left));
 });
 
-test("a process that does not heed SIGTERM is ended nevertheless", async () => {
+test("a process that ignores SIGTERM is killed", async () => {
   const child = shell("trap '' TERM; echo ready; while :; do sleep 0.1; done");
   await child.line(/^ready$/);
   await child[Symbol.asyncDispose]();
   expect(child.hasEnded).toBe(true);
 });
 
-test("a failure says how the process ended and shows the end of what it printed", async () => {
+test("a failure has the process's exit and last output", async () => {
   await using child = shell("for i in $(seq 100); do echo line $i; done; echo no such module >&2; exit 3");
   const { message } = await child.line(/never/).then(
     () => new Error("it was heard"),
@@ -44,7 +44,7 @@ test("a failure says how the process ended and shows the end of what it printed"
   expect(lines).not.toContain("line 50");
 });
 
-test("a command that is not there is told as a failure", async () => {
+test("a missing command is a failure", async () => {
   await using child = new Child(["/no/such/command"]);
   await expect(child.line(/never/)).rejects.toThrow("/no/such/command");
 });

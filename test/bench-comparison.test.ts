@@ -34,7 +34,7 @@ function measured(what: Pick<Comparison, "beside"> & Partial<Comparison>, repeat
   return compare({ network, measured: counting("samples"), connections: 8, ...what }, options);
 }
 
-test("each turn is compared with the mean of those of the yardstick before and after it", async () => {
+test("each turn is compared with the mean of the baseline before and after it", async () => {
   const { values, compared, subject } = await measured({ beside: counting("baselineSamples") });
   expect(turns).toEqual([
     "baselineSamples 8",
@@ -49,13 +49,13 @@ test("each turn is compared with the mean of those of the yardstick before and a
   expect([subject, compared]).toEqual(["net, 8 connections", "of baselineSamples"]);
 });
 
-test("what a median has more is counted over all that it is measured beside together", async () => {
+test("an additional median is relative to the sum of all baselines", async () => {
   const { values, unit } = await measured({ beside: [counting("echo"), counting("forward")], quantity: "median" });
   expect(values).toEqual([1 - 3, 2 - 5]);
   expect(unit).toBe("ms");
 });
 
-test("a yardstick whose requests fail is none, and failures of what is measured are counted", async () => {
+test("failed requests of a baseline are an error, and failed requests of the measured program are counted", async () => {
   await expect(measured({ beside: counting("broken", { failed: 3 }) })).rejects.toThrow("3 requests failed at broken");
   const { failed } = await measured({
     beside: counting("baselineSamples"),
@@ -64,7 +64,7 @@ test("a yardstick whose requests fail is none, and failures of what is measured 
   expect(failed).toBe(4);
 });
 
-test("the report is a table in Markdown, which says of each row whether its goal is reached", () => {
+test("the report is a Markdown table that says for each row whether its goal is reached", () => {
   const row = { case: "net", subject: "net", compared: "of baselineSamples", cores: { min: 1, max: 1 } };
   const report = formatReport([
     { ...row, values: [1.2, 0.9, 1], goal: atLeast(0.95) },

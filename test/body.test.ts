@@ -15,7 +15,7 @@ const server = Bun.serve({
 });
 afterAll(() => server.stop(true));
 
-test.each(["n", "語"])("texts of %s around the lengths at which they are sent in another way", async (letter) => {
+test.each(["n", "語"])("texts of %s around the length where sending changes arrive whole", async (letter) => {
   for (const length of [0, 1, 15_359, 15_360, 15_361, 16_384, 40_000, 300_000]) {
     const answers = await Promise.all([1, 2, 3].map(() => fetch(new URL(`/${length}?of=${letter}`, server.url))));
     for (const answer of answers) {
@@ -27,7 +27,7 @@ test.each(["n", "語"])("texts of %s around the lengths at which they are sent i
 
 // Other systems do not count segments.
 test.skipIf(process.platform !== "linux").each([1000, 20_000, 60_000])(
-  "an answer of %d bytes comes in a few segments, not in one for each part of its head (on Linux, which counts them)",
+  "an answer of %d bytes arrives in a few TCP segments (Linux)",
   async (length) => {
     expect(await segmentsOf(`GET /${length} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`)).toBeLessThan(9);
   },

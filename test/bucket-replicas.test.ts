@@ -49,7 +49,7 @@ describe.skipIf(!hasRedis || !hasBucket)("replicas with a bucket (with redis-ser
     }
   };
 
-  test("keep large bodies there until the end, and large outcomes as long as they can be read", async () => {
+  test("store large bodies until the end, and large outcomes during their retention", async () => {
     const ended = await front.client.predict([{ number: 1, file: dataUri(large) }]);
     expect(ended.outputs?.[0]?.seen).toMatchObject({ file: `text/plain: ${large}` });
     const isMembers = (key: string) => key.includes(`/${ended.prediction_id}/members/`);
@@ -60,13 +60,13 @@ describe.skipIf(!hasRedis || !hasBucket)("replicas with a bucket (with redis-ser
     expect(await front.client.read(ended.prediction_id)).toEqual(ended);
   });
 
-  test("keep small ones in the queue", async () => {
+  test("store small ones in the queue", async () => {
     const all = await bucket?.keys();
     await front.client.predict([{ number: 1, text: "small" }]);
     expect(await bucket?.keys()).toEqual(all ?? []);
   });
 
-  test("answer with links to file outputs for clients that prefer them, and with data URIs for others", async () => {
+  test("answer with links to file outputs if the client prefers links, else with data URIs", async () => {
     const note = dataUri("no file");
     const inputs = [{ number: 1, text: `a "${note.slice(0, 30)}"`, any: { [note]: "data:text/plain;base64,?" } }];
     const response = await front.client.post(inputs, { Prefer: "wait=30, outputs=url" });
@@ -88,7 +88,7 @@ describe.skipIf(!hasRedis || !hasBucket)("replicas with a bucket (with redis-ser
     expect([read.headers.get(applied), (await read.text()).includes("data:text")]).toEqual(["outputs=url", true]);
   });
 
-  test("answer demos with links as well, and large answers of both kinds side by side", async () => {
+  test("answer demos with links too, and both kinds of large answers concurrently", async () => {
     const inputs = [{ number: 1, file: dataUri(large) }];
     const demo = await front.client.fetch("/demo", {
       method: "POST",
@@ -104,7 +104,7 @@ describe.skipIf(!hasRedis || !hasBucket)("replicas with a bucket (with redis-ser
     expect([plain?.includes(dataUri("the map")), links?.includes(dataUri("the map"))]).toEqual([true, false]);
   });
 
-  test("keep a large outcome in the queue where the bucket cannot take it", async () => {
+  test("store a large outcome in the queue if the bucket fails", async () => {
     await using gate = hold({ body: large });
     const config = { queue: redis?.url ?? "", bucket: "s3://tests/box", queueName: "kept", allowPrivateUrls: true };
     await using own = await store?.serve("box", config);
@@ -120,7 +120,7 @@ describe.skipIf(!hasRedis || !hasBucket)("replicas with a bucket (with redis-ser
     }
   });
 
-  test("run the others while a body cannot be had, and that one once it can", async () => {
+  test("run other predictions while a body is unavailable, and that prediction later", async () => {
     const config = { queue: redis?.url ?? "", bucket: "s3://tests/box", queueName: "late", queueLease: 300 };
     await using accepting = await store?.serve("box", { ...config, role: "front" });
     const { prediction_id: id } = (await accepting?.client.create([{ number: 1, file: dataUri(large) }])) ?? {};
@@ -136,11 +136,11 @@ describe.skipIf(!hasRedis || !hasBucket)("replicas with a bucket (with redis-ser
     }
   });
 
-  test("say in /openapi.json that outputs may be links", async () => {
+  test("declare the links in /openapi.json", async () => {
     expect(await (await front.client.fetch("/openapi.json")).text()).toContain("outputs=url");
   });
 
-  test("refuse large bodies with 503 while the bucket is away, answer the others, and recover", async () => {
+  test("refuse large bodies with 503 while the bucket is unavailable, serve other requests, and recover", async () => {
     const kept = await front.client.predict([{ number: 1, file: dataUri(large) }]);
     await bucket?.kill();
     try {

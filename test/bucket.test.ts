@@ -23,7 +23,7 @@ describe.skipIf(!hasBucket)(`a bucket (with rclone${hasBucket ? "" : ": not here
   const bucketWith = (env: Readonly<Record<string, string | undefined>> = {}, address = "s3://tests/a/folder/") =>
     new Bucket({ address, memory, env: { ...server.env, ...env } });
 
-  test("gives back what was put under a name of its folder, replaced and deleted", async () => {
+  test("returns stored values, after replacement and deletion too", async () => {
     await bucket.put(name, bytes);
     expect(await server.keys()).toEqual([`a/folder/${name}`]);
     await bucket.put(name, "another é");
@@ -34,7 +34,7 @@ describe.skipIf(!hasBucket)(`a bucket (with rclone${hasBucket ? "" : ": not here
     expect(memory.used).toBe(0);
   });
 
-  test("counts what is on its way as memory", async () => {
+  test("charges memory for values in transit", async () => {
     await bucket.put(name, bytes);
     const sent = bucket.put(name, new Uint8Array(100_000));
     expect(memory.parts.outputs).toBe(100_000);
@@ -43,7 +43,7 @@ describe.skipIf(!hasBucket)(`a bucket (with rclone${hasBucket ? "" : ": not here
     await bucket.delete(name);
   });
 
-  test("links for reading alone, with a media type, until they expire", async () => {
+  test("creates links for reading only, with media type and expiry", async () => {
     await bucket.put(name, bytes, "text/html");
     const link = bucket.link(name, 60);
     expect(new URL(link).searchParams.get("X-Amz-Expires")).toBe("60");
@@ -61,13 +61,13 @@ describe.skipIf(!hasBucket)(`a bucket (with rclone${hasBucket ? "" : ": not here
     ["there are no credentials", () => bucketWith({ S3_ACCESS_KEY_ID: undefined, AWS_ACCESS_KEY_ID: undefined })],
     ["it cannot be reached (ECONNREFUSED)", () => bucketWith({ S3_ENDPOINT: "http://127.0.0.1:1" })],
   ];
-  test.each(faults)("says that %s", async (reason, of) => {
+  test.each(faults)("reports that %s", async (reason, of) => {
     const message = `the bucket for large values cannot be used now: ${reason}; try again later`;
     const calls = [() => of().put(name, bytes), () => of().get(name), () => of().delete(name)];
     for (const call of calls) await expect(call()).rejects.toMatchObject({ code: "queue_unavailable", message });
   });
 
-  test("is asked again when it says that something went wrong in it, a few times", async () => {
+  test("retries a few times after a server error", async () => {
     let left = 2;
     let asked = 0;
     using busy = Bun.serve({
@@ -87,7 +87,7 @@ describe.skipIf(!hasBucket)(`a bucket (with rclone${hasBucket ? "" : ": not here
     expect(asked).toBe(3 + 4);
   });
 
-  test("gives up on a bucket that does not answer, however many ask, and recovers with it", async () => {
+  test("stops asking an unresponsive bucket, however many values wait, and recovers with it", async () => {
     await bucket.put(name, bytes);
     const hasty = new Bucket({ address: "s3://tests/a/folder", memory, env: server.env, limitMs: 100 });
     await server.pause();
@@ -100,27 +100,24 @@ describe.skipIf(!hasBucket)(`a bucket (with rclone${hasBucket ? "" : ": not here
     expect(memory.used).toBe(0);
   });
 
-  test.skipIf(!hasRedis)(
-    "deletes what nobody deleted in its time, also what a process that was killed left",
-    async () => {
-      await using redis = await startRedis();
-      const values = (lifetimeS: number) => new BucketValues({ bucket, redis: redis.client, key: "large", lifetimeS });
-      using short = values(-1);
-      using long = values(60);
-      // Creates the folder first: rclone loses files whose folder is created by several requests at once.
-      await short.put("short/first", bytes);
-      await Promise.all(Array.from({ length: 120 }, (_, i) => short.put(`short/${i}`, bytes)));
-      await long.put("long", bytes);
-      await long.deleteExpired();
-      expect(await server.keys()).toEqual(["a/folder/long"]);
-      expect(await redis.client.zrange("large", "0", "-1")).toEqual(["long"]);
-      await server.kill();
-      await expect(short.put("left", bytes)).rejects.toMatchObject({ code: "queue_unavailable" });
-      expect(await redis.client.zrange("large", "0", "-1")).toEqual(["left", "long"]);
-      await expect(long.deleteExpired()).rejects.toMatchObject({ code: "queue_unavailable" });
-      await server.start();
-      await long.deleteExpired();
-      expect(await redis.client.zrange("large", "0", "-1")).toEqual(["long"]);
-    },
-  );
+  test.skipIf(!hasRedis)("deletes expired values, also of killed processes", async () => {
+    await using redis = await startRedis();
+    const values = (lifetimeS: number) => new BucketValues({ bucket, redis: redis.client, key: "large", lifetimeS });
+    using short = values(-1);
+    using long = values(60);
+    // Creates the folder first: rclone loses files whose folder is created by several requests at once.
+    await short.put("short/first", bytes);
+    await Promise.all(Array.from({ length: 120 }, (_, i) => short.put(`short/${i}`, bytes)));
+    await long.put("long", bytes);
+    await long.deleteExpired();
+    expect(await server.keys()).toEqual(["a/folder/long"]);
+    expect(await redis.client.zrange("large", "0", "-1")).toEqual(["long"]);
+    await server.kill();
+    await expect(short.put("left", bytes)).rejects.toMatchObject({ code: "queue_unavailable" });
+    expect(await redis.client.zrange("large", "0", "-1")).toEqual(["left", "long"]);
+    await expect(long.deleteExpired()).rejects.toMatchObject({ code: "queue_unavailable" });
+    await server.start();
+    await long.deleteExpired();
+    expect(await redis.client.zrange("large", "0", "-1")).toEqual(["long"]);
+  });
 });

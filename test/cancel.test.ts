@@ -9,7 +9,7 @@ const server = new SharedServer(["lab"], "lab");
 const longSteps = 1000;
 
 describe("cancelling", () => {
-  test("before it runs makes it failed with Canceled, at once", async () => {
+  test("before the run fails the prediction with Canceled, at once", async () => {
     await using gate = hold();
     const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
     await gate.arrived("a");
@@ -21,7 +21,7 @@ describe("cancelling", () => {
     expect(await server.client.read(id)).toEqual(canceled);
   });
 
-  test("while it runs throws its results away", async () => {
+  test("during the run discards its results", async () => {
     const { prediction_id: id } = await server.client.create([{ x: 1, steps: longSteps }]);
     await server.client.until(id, ({ status }) => status === "running");
     const canceled = await server.client.cancel(id);
@@ -32,20 +32,20 @@ describe("cancelling", () => {
     expect(await server.client.read(id)).toEqual(canceled);
   });
 
-  test("after its end leaves it as it is", async () => {
+  test("after the end changes nothing", async () => {
     const ended = await server.client.predict([{ x: 1 }]);
     expect(await server.client.cancel(ended.prediction_id)).toEqual(ended);
     const failed = await server.client.predict([{ x: 1, fail: "preprocess" }]);
     expect(await server.client.cancel(failed.prediction_id)).toEqual(failed);
   });
 
-  test("twice is as good as once", async () => {
+  test("twice equals once", async () => {
     await using gate = hold();
     const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
     expect(await server.client.cancel(id)).toEqual(await server.client.cancel(id));
   });
 
-  test("keeps what had succeeded", async () => {
+  test("keeps finished outputs", async () => {
     await using gate = hold();
     const { prediction_id: id } = await server.client.create([{ x: 1 }, { x: 2, before: gate.url("a") }]);
     await gate.arrived("a");
@@ -55,7 +55,7 @@ describe("cancelling", () => {
     expect((await server.client.cancel(id)).partial_outputs).toEqual([expect.objectContaining({ y: 3 }), null]);
   });
 
-  test("answers those who wait for it", async () => {
+  test("answers waiting clients", async () => {
     await using gate = hold();
     const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
     const end = server.client.end(id);
@@ -64,7 +64,7 @@ describe("cancelling", () => {
     expect(await end).toMatchObject({ status: "failed", error_message: "Canceled" });
   });
 
-  test("takes waiting items out of the queue at once", async () => {
+  test("removes waiting items from the queue at once", async () => {
     await using gate = hold();
     const inputs = Array.from({ length: 50 }, () => ({ x: 1, before: gate.url("a") }));
     const { prediction_id: id } = await server.client.create(inputs);
@@ -73,7 +73,7 @@ describe("cancelling", () => {
     expect(await server.client.metric("sconce_queued_items")).toBe(0);
   });
 
-  test("leaves neighbours in the same batch untouched", async () => {
+  test("does not change other items of the batch", async () => {
     const blocker = await server.client.create([{ x: 0, steps: longSteps }]);
     await server.client.until(blocker.prediction_id, ({ status }) => status === "running");
     // Both predictions wait for the same batch.
@@ -94,14 +94,14 @@ describe("cancelling", () => {
     expect(await server.client.end(blocker.prediction_id)).toMatchObject({ status: "success" });
   });
 
-  test("of an unknown id is a 404", async () => {
+  test("an unknown id gives 404", async () => {
     const response = await server.client.fetch("/predictions/AAAAAAAAAAAAAAAA/cancel", { method: "POST" });
     expect(response.status).toBe(404);
   });
 });
 
 describe("a client that leaves", () => {
-  test("before it was given the id cancels", async () => {
+  test("before it has the id cancels", async () => {
     await using gate = hold();
     const canceled = await server.client.metric('sconce_predictions_total{status="failed",reason="canceled"}');
     const leaving = new AbortController();
@@ -116,7 +116,7 @@ describe("a client that leaves", () => {
     );
   });
 
-  test("that only reads cancels nothing", async () => {
+  test("during a read cancels nothing", async () => {
     await using gate = hold();
     const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
     const leaving = new AbortController();

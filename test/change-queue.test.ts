@@ -6,7 +6,7 @@ import { endOf, keepAll } from "./helpers/predictions.ts";
 const COUNT = 10_000;
 const ids = Array.from({ length: COUNT }, (_, index) => `a${index}`);
 
-test("an outcome that its client has is found until it is taken for a write", () => {
+test("an unwritten outcome is readable until the write takes it", () => {
   const queue = new ChangeQueue(keepAll);
   for (const id of ids) queue.end(endOf(id), 700, false);
   expect(ids.map((id) => queue.find(id))).toEqual(ids.map((id) => endOf(id)));
@@ -19,7 +19,7 @@ test("an outcome that its client has is found until it is taken for a write", ()
   expect(ids.map((id) => queue.find(id))).toEqual(ids.map((id) => (taken.has(id) ? undefined : endOf(id))));
 });
 
-test("of two outcomes with one id the later one is found, also when the earlier one is taken", () => {
+test("the later of two outcomes with one id is readable, even after the write took the earlier one", () => {
   const queue = new ChangeQueue(keepAll);
   const later = endOf("a1", { logs: "later" });
   queue.end(endOf("a1"), 700, false);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { closest } from "../src/base/closest.ts";
 
-describe("a misspelled word is told the nearest one", () => {
+describe("the closest word", () => {
   const commands = ["serve", "build", "models", "rm", "tag", "port", "host"];
   test.each([
     ["a swap of neighbours", "sevre", "serve"],
@@ -16,13 +16,13 @@ describe("a misspelled word is told the nearest one", () => {
     expect(closest(given, commands)).toBe(meant);
   });
 
-  test("the nearer of two, the first of two as near", () => {
+  test("is the nearer of two, or the first of equals", () => {
     expect(closest("port", ["sort", "prot", "post"])).toBe("sort");
     expect(closest("models", ["nodes", "model"])).toBe("model");
   });
 });
 
-describe("a word that is unlike all is told none", () => {
+describe("is undefined if no word is similar", () => {
   test.each([
     ["beyond a third of its length", "xxxve"],
     ["two swaps in a short word", "rpto"],
@@ -31,7 +31,7 @@ describe("a word that is unlike all is told none", () => {
     expect(closest(given, ["serve", "port", "pert"])).toBeUndefined();
   });
 
-  test("where there are none", () => {
+  test("is undefined without words", () => {
     expect(closest("serve", [])).toBeUndefined();
   });
 });

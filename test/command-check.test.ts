@@ -75,7 +75,7 @@ test.each([
   expect(code).toBe(1);
 });
 
-test("a model with nothing wrong: its stages, its batches and how far its outputs are apart, exit code 0", async () => {
+test("a valid model: stages, batches and output differences, exit code 0", async () => {
   const { text, code } = await checked("deep.pt");
   expect(code).toBe(0);
   expect(text).toMatch(/^STAGE +TIME\n(.* ms\n)+\nBATCH +STACK MS +FORWARD MS +MS AN ITEM +THROUGHPUT +MEMORY\n/);
@@ -87,13 +87,13 @@ test("a model with nothing wrong: its stages, its batches and how far its output
   expect(text).toEndWith("\n✔ no mistakes found");
 });
 
-test("a postprocess that makes other outputs of the same tensors is found", async () => {
+test("a nondeterministic postprocess is found", async () => {
   const { text, code } = await checked("deep.pt", { postprocess: "() => ({ y: Math.random() })" });
   expect(text).toMatch(/\n✖ model: the output differs when postprocess runs twice on the same tensors: .*$/);
   expect(code).toBe(1);
 });
 
-test("what the author's code throws is a finding with its line; a wrong call is none", async () => {
+test("an error of the author's code is a finding with its line; a wrong call is not a finding", async () => {
   const { text, code } = await checked("deep.pt", { postprocess: '() => { throw new Error("no"); }' });
   expect(text).toMatch(/\n✖ model: postprocess failed: no \(model\.ts:\d+\)$/);
   expect(code).toBe(1);

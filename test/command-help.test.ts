@@ -112,7 +112,7 @@ describe("every option of every command", () => {
     expect(variables.size).toBe(Object.keys(command.options).length);
   });
 
-  test("is read from its flag, else from its variable, else it has its default", () => {
+  test("is read from its flag, else from its variable, else has its default", () => {
     const text = z.string().transform((given) => `read ${given}`);
     const table = {
       sconceTestOne: option({ description: "", default: "default", parse: text }),

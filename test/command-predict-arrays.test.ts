@@ -44,7 +44,7 @@ afterAll(async () => {
 const here = (...args: string[]) => commandHere(command, ["mirror", ...args], { home: store.home, cwd: dir.path });
 const seen = async (...args: string[]) => JSON.parse(await here(...args));
 
-describe("an array is", () => {
+describe("an array can be", () => {
   test.each([
     ["a JSON list", ["flat=[1, 2, 3]"], [1, 2, 3]],
     ["its elements, one after the other", ["flat=1", "flat=2.5"], [1, 2.5]],
@@ -58,12 +58,12 @@ describe("an array is", () => {
     expect(await seen(...args)).toEqual({ flat });
   });
 
-  test("true and false as elements, and one number without dimensions", async () => {
+  test("elements true and false, and a single number without dimensions", async () => {
     expect(await seen("flat=1", "mask=true", "mask=false", "one=2.5")).toMatchObject({ mask: [true, false], one: 2.5 });
   });
 });
 
-test("usage says what arrays take", async () => {
+test("the usage explains array values", async () => {
   const { code, message } = await failureOf(here("one=1"));
   expect({ code, message }).toEqual({
     code: "usage",
@@ -97,7 +97,7 @@ describe("a NumPy file", () => {
     [4, 5, 6],
   ];
 
-  test("that -o wrote is the same array when it is given back", async () => {
+  test("written by -o is the same array when read again", async () => {
     await here(
       "flat=[1.5, 2]",
       `wide=${JSON.stringify(wide)}`,
@@ -112,7 +112,7 @@ describe("a NumPy file", () => {
     expect(await seen("flat=f.npy", "wide=@w.npy", "counts=c.npy")).toEqual({ flat: [1.5, 2], wide, counts: [1, -2] });
   });
 
-  test.each([1, 2, 3])("of version %d.0 is taken with its sizes", async (version) => {
+  test.each([1, 2, 3])("of version %d.0 keeps its shape", async (version) => {
     await Bun.write(
       dir.join("v.npy"),
       npy({ descr: "'<f8'", shape: "(2, 3)", data: doubles(...wide.flat()), version }),
@@ -120,18 +120,18 @@ describe("a NumPy file", () => {
     expect((await seen("flat=1", "wide=@v.npy")).wide).toEqual(wide);
   });
 
-  test("is known by what is in it, whatever its ending", async () => {
+  test("is detected by content, whatever its extension", async () => {
     await Bun.write(dir.join("array.data"), npy({ descr: "'<f4'", shape: "(2,)", data: floats(1, 2) }));
     expect(await seen("flat=array.data")).toEqual({ flat: [1, 2] });
   });
 
-  test("of one number is that, and of bools is true and false", async () => {
+  test("of a single number gives the number, and of bools gives true and false", async () => {
     await Bun.write(dir.join("one.npy"), npy({ descr: "'<f4'", shape: "()", data: floats(2.5) }));
     await Bun.write(dir.join("mask.npy"), npy({ descr: "'|b1'", shape: "(2,)", data: Uint8Array.of(1, 0) }));
     expect(await seen("flat=1", "one=@one.npy", "mask=@mask.npy")).toMatchObject({ one: 2.5, mask: [true, false] });
   });
 
-  test("stays a file where the field takes files", async () => {
+  test("stays a file for a file field", async () => {
     const bytes = npy({ descr: "'<f4'", shape: "(2,)", data: floats(1, 2) });
     await Bun.write(dir.join("file.npy"), bytes);
     const { raw } = await seen("flat=1", "raw=@file.npy");
@@ -200,7 +200,7 @@ describe("a NumPy file", () => {
     expect(message).toContain(part);
   });
 
-  test("of which the header is missing is refused", async () => {
+  test("with a damaged header is refused", async () => {
     const whole = npy({ descr: "'<f4'", shape: "(2,)", data: floats(1, 2) });
     for (const [length, part] of [
       [8, "it is cut off"],
@@ -212,7 +212,7 @@ describe("a NumPy file", () => {
   });
 });
 
-test("JSON that is broken is refused with the file's name", async () => {
+test("invalid JSON is refused with the file's name", async () => {
   await Bun.write(dir.join("broken.json"), "[1,");
   const { code, message } = await failureOf(here("flat=@broken.json"));
   expect(code).toBe("usage");

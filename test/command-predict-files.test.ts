@@ -49,7 +49,7 @@ const predict = (...args: string[]): Promise<CliResult> => cli(["predict", ...ar
 const here = (...args: string[]) => commandHere(command, args, { home: store.home, cwd: dir.path });
 const textOf = (name: string) => Bun.file(dir.join(name)).text();
 
-test("-o FILE saves the output's only file and prints its path in its place", async () => {
+test("-o FILE saves the only file of the output, and prints its path instead", async () => {
   const { code, stdout } = await predict("picture", image, "-o", "swatch.png");
   expect(code).toBe(0);
   expect(JSON.parse(stdout)).toEqual({ mean: [255, 255, 255], swatch: "swatch.png" });
@@ -59,13 +59,13 @@ test("-o FILE saves the output's only file and prints its path in its place", as
   });
 });
 
-test("a field for a URL takes the text: only image() and file() fields read files", async () => {
+test("a URL field takes the text: only image() and file() fields read files", async () => {
   await Bun.write(dir.join("foo"), "secret");
   const { stdout } = await predict("links", "x=1", "link=foo");
   expect(JSON.parse(stdout)).toEqual({ link: "foo" });
 });
 
-test("-o field=FILE saves one of several, as often as it is given, in lists by their index", async () => {
+test("-o field=FILE saves one of several files, is repeatable, and takes list indices", async () => {
   const printed = await here("box", "number=1", "-o", "note=note.txt", "--output=parts.1.crop=crop.txt");
   expect(JSON.parse(printed)).toMatchObject({
     note: "note.txt",
@@ -74,13 +74,13 @@ test("-o field=FILE saves one of several, as often as it is given, in lists by t
   expect([await textOf("note.txt"), await textOf("crop.txt")]).toEqual(["the note", "second".repeat(100)]);
 });
 
-test("-o field=FILE with the whole name of a file means that one, also where the names of others end like it", async () => {
+test("-o field=FILE with an exact name selects that file, even if other names end with it", async () => {
   const printed = await here("notes", "number=1", "-o", "note=whole.txt", "-o", "parts.0.note=part.txt");
   expect(JSON.parse(printed)).toMatchObject({ note: "whole.txt", parts: [{ note: "part.txt" }, {}] });
   expect([await textOf("whole.txt"), await textOf("part.txt")]).toEqual(["the note", "first"]);
 });
 
-test("-o FILE.json saves an output without files, or a field of it; FILE.npy an array", async () => {
+test("-o FILE.json saves an output or field without files; FILE.npy saves an array", async () => {
   const output = { heights: [[1.5, 2, 2.5]], counts: [1, 2], name: "peak" };
   const printed = await here(
     "arrays",
@@ -103,11 +103,11 @@ function headerOf(bytes: Uint8Array = new Uint8Array()): string {
   return Buffer.from(bytes.subarray(10, 128)).toString().trimEnd();
 }
 
-test("-o - writes the file to standard output, alone", async () => {
+test("-o - writes only the file to standard output", async () => {
   expect((await predict("box", "number=1", "-o", "note=-")).stdout).toBe("the note");
 });
 
-test("without -o a data URI is whole in a pipe, and cut short on a terminal with a line that says how to save it", async () => {
+test("without -o, a data URI is complete in a pipe, and shortened on a terminal with a hint", async () => {
   const piped = JSON.parse((await predict("box", "number=1")).stdout);
   expect(piped.parts[1].crop).toBe(`data:text/plain;base64,${btoa("second".repeat(100))}`);
   const { screen } = await cliOnTerminal(["predict", "box", "number=1"], options());
@@ -115,7 +115,7 @@ test("without -o a data URI is whole in a pipe, and cut short on a terminal with
   expect(Bun.stripANSI(screen)).toContain("parts.1.crop is cut short here; save with -o FILE");
 });
 
-describe("is refused as a wrong call, before the model is run:", () => {
+describe("is refused as wrong usage before the model runs:", () => {
   test.each([
     ["-o for an output without files", ["lab", "x=1", "-o", "y.txt"], "the output has no file to save; what is no"],
     ["-o for arrays with no ending that says how", ["arrays", "--example", "-o", "y.txt"], "as FILE.json or FILE.npy"],
@@ -165,27 +165,27 @@ test("a file is not written to a terminal", async () => {
 });
 
 describe("--demo", () => {
-  test("prints output and demo output, and its logs to standard error", async () => {
+  test("prints output and demo output; logs go to standard error", async () => {
     const { code, stdout, stderr } = await predict("box", "number=4", "--demo");
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ output: { seen: { number: 4 } }, demo_output: { twice: 8 } });
     expect(stderr.split("\n").slice(-4)).toEqual(["begun", "preprocessing 4", "predicted 1", ""]);
   });
 
-  test("has demo outputs that equal the outputs where the model has no demo of its own", async () => {
+  test("prints demo outputs equal to the outputs if the model has no demo", async () => {
     expect(JSON.parse(await here("lab", "x=1", "--demo"))).toEqual({
       output: { y: 3, together: 1 },
       demo_output: { y: 3, together: 1 },
     });
   });
 
-  test("saves files of either, by the end of their name", async () => {
+  test("saves files of output and demo output by the last part of their name", async () => {
     const printed = await here("box", "number=4", "--demo", "-o", "map=map.txt");
     expect(JSON.parse(printed).demo_output.map).toBe("map.txt");
     expect(await textOf("map.txt")).toBe("the map");
   });
 
-  test("logs JSON lines when they are asked for", async () => {
+  test("prints logs as JSON lines on request", async () => {
     const { stderr } = await predict("box", "number=4", "--demo", "--log-format", "json");
     const lines = stderr
       .trim()

@@ -39,11 +39,11 @@ async function seen(...fields: string[]): Promise<unknown> {
   return JSON.parse(await here("box", ...fields)).seen;
 }
 
-test("prints the output as one line of JSON, and nothing else", async () => {
+test("prints only the output, as one line of JSON", async () => {
   expect(await predict("lab", "x=1.5")).toEqual({ code: 0, stdout: '{"y":4,"together":1}\n', stderr: "" });
 });
 
-test("reads values as their fields say: numbers, true and false, JSON, texts as they are", async () => {
+test("reads values by field type: numbers, true and false, JSON, plain text", async () => {
   const fields = [
     "number=-2.5e1",
     "whole=3",
@@ -60,24 +60,24 @@ test("reads values as their fields say: numbers, true and false, JSON, texts as 
   });
 });
 
-test("reads a text as it is where null is taken, too, but for null itself", async () => {
+test("reads a text unchanged if null is also allowed, except null itself", async () => {
   expect(await seen("number=1", 'remark="12"')).toMatchObject({ remark: '"12"' });
   expect(await seen("number=1", "remark=null")).toMatchObject({ remark: null });
 });
 
-test("keeps everything after the first = of a field, also nothing", async () => {
+test("keeps the whole text after the first =, even if empty", async () => {
   expect(await seen("number=1", "text=a=b = c", "any=")).toMatchObject({ text: "a=b = c", any: "" });
 });
 
-test("takes a list as one field for each element", async () => {
+test("reads a list from repeated fields", async () => {
   expect(await seen("number=1", "list=1", "list=2")).toMatchObject({ list: [1, 2] });
 });
 
-test("field=@FILE reads the value from a file", async () => {
+test("reads a value from a file with field=@FILE", async () => {
   expect(await seen("number=@seven.txt", "text=@seven.txt")).toMatchObject({ number: 7, text: "7\n" });
 });
 
-test("gives file fields the content of paths, with and without @, in lists, and data URIs as they are", async () => {
+test("reads file fields from paths with and without @, in lists, and data URIs", async () => {
   const song = "audio/wav: la la";
   expect(await seen("number=1", "file=song.wav", "files=@song.wav", "files=data:text/plain,x")).toMatchObject({
     file: song,
@@ -85,7 +85,7 @@ test("gives file fields the content of paths, with and without @, in lists, and 
   });
 });
 
-test("fetches what is given as a URL, from this machine too", async () => {
+test("fetches URLs, also from this machine", async () => {
   using server = Bun.serve({
     port: 0,
     hostname: "127.0.0.1",
@@ -94,7 +94,7 @@ test("fetches what is given as a URL, from this machine too", async () => {
   expect(await seen("number=1", `file=${server.url}a.csv`)).toMatchObject({ file: "text/csv: far" });
 });
 
-test("--json takes a whole input, of which paths are read and fields replace members", async () => {
+test("--json takes a whole input; paths are read, and fields replace members", async () => {
   const song = "audio/wav: la la";
   expect(await seen("--json", "@input.json", "number=2")).toEqual({
     number: 2,
@@ -104,38 +104,38 @@ test("--json takes a whole input, of which paths are read and fields replace mem
   expect(await seen('--json={"number": 3}')).toEqual({ number: 3 });
 });
 
-test("--json - takes the whole input from standard input", async () => {
+test("--json - reads the input from standard input", async () => {
   const { stdout } = await cliWithInput(["predict", "lab", "--json", "-"], '{"x": 2}', options());
   expect(JSON.parse(stdout)).toEqual({ y: 5, together: 1 });
 });
 
-test("--example takes the model's own example, of which fields replace members", async () => {
+test("--example takes the model's example; fields replace members", async () => {
   expect(await seen("--example", "number=8")).toEqual({ number: 8, text: "the example" });
 });
 
-test("without a reference takes the most recent build of all", async () => {
+test("without a reference runs the most recent build", async () => {
   await using own = await storeWith("lab");
   expect((await cli(["predict", "x=1"], { env: { SCONCE_HOME: own.home } })).stdout).toBe('{"y":3,"together":1}\n');
 });
 
-test("takes fields that look like options after --", async () => {
+test("reads fields that look like options after --", async () => {
   expect(await predict("--", "lab", "x=0")).toMatchObject({ code: 0, stdout: '{"y":1,"together":1}\n' });
 });
 
-test("sends what the model's code writes to the console to standard error", async () => {
+test("writes console output of the model's code to standard error", async () => {
   const { stdout, stderr } = await predict("box", "number=1");
   expect(stdout).toMatch(/^\{.*\}\n$/);
   expect(stderr).toContain("preprocessing 1\n");
 });
 
-test("lays the output out on a terminal, lists of numbers on one line", async () => {
+test("formats the output on a terminal, with lists of numbers on one line", async () => {
   await Bun.write(dir.join("white.png"), Bun.file(`${modelFolder("picture")}/white.png`));
   const { code, screen } = await cliOnTerminal(["predict", "picture", "image=white.png"], options());
   expect(code).toBe(0);
   expect(screen).toStartWith('{\n  "mean": [255, 255, 255],\n  "swatch": "data:image/png;base64,');
 });
 
-describe("is refused as a wrong call:", () => {
+describe("is refused as wrong usage:", () => {
   test.each([
     ["an unknown field", ["box", "numbr=1"], "box has no field numbr; did you mean number?"],
     ["an unknown field of --json", ["lab", "--json", '{"x": 1, "z": 2}'], "lab has no field z; did you mean x?"],
@@ -191,13 +191,13 @@ describe("fails:", () => {
 test.each([
   [2, ["lab", "x=five"]],
   [1, ["lab", "x=1", "steps=-1"]],
-])("a failure ends with exit code %d and one line on standard error", async (expected, args) => {
+])("a failure exits with code %d and prints one line on standard error", async (expected, args) => {
   const { code, stdout, stderr } = await predict(...args);
   expect({ code, stdout }).toEqual({ code: expected, stdout: "" });
   expect(stderr).toMatch(/^sconce: .+\n$/);
 });
 
-test("every option has its variable; that of --json is SCONCE_INPUT", async () => {
+test("every option has a variable; the variable of --json is SCONCE_INPUT", async () => {
   const { stdout } = await cli(["predict", "lab"], options({ SCONCE_INPUT: '{"x": 4}', SCONCE_JSON: "true" }));
   expect(stdout).toBe('{"y":9,"together":1}\n');
 });

@@ -30,11 +30,11 @@ describe("serve without a name", () => {
   const put = (repository: string, folder?: string) =>
     store.put({ repository, folder, config: modelConfig(), layers: modelLayers(repository) });
 
-  test("takes the only model of the store, whatever folder built it", async () => {
+  test("serves the only model of the store, from any folder", async () => {
     expect(store.unnamed(home.path)).toBe(digits.reference);
   });
 
-  test("takes the last build of its folder, though others were built later", async () => {
+  test("serves the last build of its folder, even if later builds exist", async () => {
     await using own = await tempDir();
     const { reference } = await put("own", own.path);
     await put("other", home.path);
@@ -44,7 +44,7 @@ describe("serve without a name", () => {
     expect(store.unnamed(own.path)).toBe(reference);
   });
 
-  test("names the models where several are there, none of which its folder built", async () => {
+  test("lists the models if several exist and none was built in the folder", async () => {
     await put("other", home.path);
     expect(await run("serve", "-p", "0")).toEqual({
       code: 2,

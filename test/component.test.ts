@@ -53,17 +53,21 @@ describe("a document with recursive schemas", () => {
     ["the input", inner, whole, any],
     ["the output", whole, inner, any],
     ["the demo output", any, whole, inner],
-  ] as const)("nested in %s, has no reference that leads nowhere or to the whole", (_, input, output, demoOutput) => {
-    const document = documentWith(input, output, demoOutput);
-    const references = referencesOf(document);
-    for (const name of ["Input", "Output", "DemoOutput"]) expect(references).toContain(`#/components/schemas/${name}`);
-    for (const reference of references) {
-      expect(reference).toStartWith("#/components/schemas/");
-      expect(at(document, reference)).toBeObject();
-    }
-  });
+  ] as const)(
+    "nested in %s, has no dangling reference, and no reference to the root",
+    (_, input, output, demoOutput) => {
+      const document = documentWith(input, output, demoOutput);
+      const references = referencesOf(document);
+      for (const name of ["Input", "Output", "DemoOutput"])
+        expect(references).toContain(`#/components/schemas/${name}`);
+      for (const reference of references) {
+        expect(reference).toStartWith("#/components/schemas/");
+        expect(at(document, reference)).toBeObject();
+      }
+    },
+  );
 
-  test("has the definitions as components, named for the schema they belong to", () => {
+  test("has the definitions as components, named after their schema", () => {
     const document = documentWith(inner, inner, whole);
     const own = { type: "object", required: ["value", "children"] };
     for (const name of ["Input", "Output"]) {
@@ -85,12 +89,12 @@ describe("a document with recursive schemas", () => {
 });
 
 describe("a component", () => {
-  test("without references is the schema itself", () => {
+  test("without references equals the schema", () => {
     const schema = wireSchema(z.object({ x: z.number().default(1), kind: z.enum(["a", "b"]) }), "input");
     expect(componentOf("Input", schema)).toEqual({ body: schema, definitions: new Map() });
   });
 
-  test("says with lengths that a tuple has no other elements, and keeps the schema of others that it may have", () => {
+  test("closes tuples by their lengths, and keeps the schema of further elements", () => {
     const box = z.tuple([z.number(), z.number()]);
     const closed = { type: "array", prefixItems: [{ type: "number" }, { type: "number" }], minItems: 2, maxItems: 2 };
     const schema = wireSchema(z.object({ box, rest: z.tuple([z.string()], z.number()) }), "output");
@@ -101,7 +105,7 @@ describe("a component", () => {
     expect(componentOf("Output", wireSchema(box, "output")).body).toEqual(closed);
   });
 
-  test("keeps ids apart that no component may be named", () => {
+  test("renames ids that are no valid component names", () => {
     const text = z.string().meta({ id: "a/b" });
     const number = z.number().meta({ id: "a b" });
     const { body, definitions } = componentOf("Input", wireSchema(z.object({ text, number }), "input"));
@@ -115,7 +119,7 @@ describe("a component", () => {
     expect(definitions.get("Input_a_b_2")).toMatchObject({ type: "number" });
   });
 
-  test("leaves values and fields alone that look like references or keywords", () => {
+  test("keeps values and fields that look like references or keywords", () => {
     const reference = { $ref: "#" };
     const { body } = componentOf("Input", {
       type: "object",

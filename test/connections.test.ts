@@ -55,7 +55,7 @@ const post = (body: string, { length = body.length, prefer = "" } = {}) =>
   `POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${prefer}Content-Length: ${length}\r\n\r\n${body}`;
 
 describe.concurrent("a connection that is silent is closed", () => {
-  test("after an answer that it had waited for, too", async () => {
+  test("also after an answer that had to wait", async () => {
     await using gate = hold();
     await using server = await store.serve("lab", { idleTimeout: 1 });
     using silent = wire(server.url);
@@ -67,7 +67,7 @@ describe.concurrent("a connection that is silent is closed", () => {
   });
 });
 
-test("a connection whose answer is waited for is not closed, be it GET or HEAD", async () => {
+test("a connection with a waiting request stays open, for GET and HEAD", async () => {
   await using gate = hold();
   await using server = await store.serve("lab", { idleTimeout: 1 });
   const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
@@ -94,7 +94,7 @@ describe.concurrent("a connection whose body trickles", () => {
       "POST /demo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
       "1\r\n \r\n",
     ],
-  ])("(%s) is closed, though it is never silent; others are served", async (_, head, piece) => {
+  ])("(%s) is closed although it sends bytes; others are served", async (_, head, piece) => {
     await using server = await store.serve("lab", { idleTimeout: 1 });
     using slow = wire(server.url);
     slow.write(head);
@@ -105,7 +105,7 @@ describe.concurrent("a connection whose body trickles", () => {
   });
 });
 
-test("hundreds of connections that are silent, or stop within a head or a body, hold up nobody", async () => {
+test("hundreds of connections that are silent, or stall within a head or body, delay nobody", async () => {
   await using server = await store.serve("lab");
   using held = new DisposableStack();
   const parts = ["", "POST /predictions HTTP/1.1\r\nHost: localhost\r\nX-A: ", post('[{"x": 1', { length: 10 })];
@@ -120,7 +120,7 @@ describe.concurrent("SIGTERM while a client has sent half of its body", () => {
       "that comes in chunks",
       'POST /demo HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n[{"x": 1\r\n',
     ],
-  ])("(%s) ends the server with code 0, all the same, once accepted work is done", async (_, half) => {
+  ])("(%s) does not keep a stopping server from exiting with 0 after its accepted work", async (_, half) => {
     await using gate = hold();
     const args = ["serve", "lab", "-p", "0", "--host", "127.0.0.1"];
     await using server = startCli(args, { env: { SCONCE_HOME: store.home } });
@@ -138,7 +138,7 @@ describe.concurrent("SIGTERM while a client has sent half of its body", () => {
     expect(await stuck.closed).not.toContain("HTTP/1.1 200");
   });
 
-  test("answers 503 when the rest of the body comes in time", async () => {
+  test("answers 503 if the rest of the body arrives in time", async () => {
     await using gate = hold();
     const args = ["serve", "lab", "-p", "0", "--host", "127.0.0.1"];
     await using server = startCli(args, { env: { SCONCE_HOME: store.home } });

@@ -85,7 +85,7 @@ const setting = fc.record({
   maxMemory: fc.constantFrom(20_000, Infinity),
 });
 
-test("all that predictions held is given back", async () => {
+test("all memory charges of predictions are released", async () => {
   using files = Bun.serve({
     port: 0,
     hostname: "127.0.0.1",

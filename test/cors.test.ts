@@ -26,7 +26,7 @@ async function serve(corsOrigin?: readonly string[]) {
 
 const allowed = ({ headers }: Response) => headers.get("access-control-allow-origin");
 
-test("are told nothing by default", async () => {
+test("get no access by default", async () => {
   const send = await serve();
   expect(allowed(await send("GET", "/"))).toBeNull();
   expect((await send("OPTIONS", "/predictions", { "Access-Control-Request-Method": "POST" })).status).toBe(405);
@@ -36,7 +36,7 @@ test.each([
   { Origin: page },
   { Origin: page, "Sec-Fetch-Site": "cross-site" },
   { Origin: "http://api.localhost", "Sec-Fetch-Site": "same-site" },
-])("start no work by default, by a form or otherwise: %p", async (headers) => {
+])("start no work by default, by form or otherwise: %p", async (headers) => {
   const { client } = servers[0] ?? (await store.serve("lab"));
   for (const path of ["/predictions", "/demo", "/predictions/none/cancel"]) {
     const form = new FormData();
@@ -49,7 +49,7 @@ test.each([
   }
 });
 
-test("start work where --cors-origin names them, as do pages of the server and other clients", async () => {
+test("start work if --cors-origin names them, as do pages of the server and other clients", async () => {
   const send = await serve([page]);
   const status = async (headers: Readonly<Record<string, string>>) => {
     const { client } = servers[0] ?? (await store.serve("lab"));
@@ -60,7 +60,7 @@ test("start work where --cors-origin names them, as do pages of the server and o
   expect(await status({ Origin: page, "Sec-Fetch-Site": "same-origin" })).toBe(404);
 });
 
-test("may read every answer with --cors-origin '*', and its headers, problems too", async () => {
+test("read every answer and its headers with --cors-origin '*', including problems", async () => {
   const send = await serve(["*"]);
   for (const path of ["/", "/predictions/none", "/nothing", "/metrics"]) {
     const response = await send("GET", path);
@@ -74,13 +74,13 @@ test.each([
   ["GET", "/nothing", 404, null],
   ["DELETE", "/predictions", 405, "POST"],
   ["POST", "/predictions/abc", 405, "HEAD, PUT, GET"],
-])("are told by --cors-origin what there is, and no more: %s %s is %d", async (method, path, status, allow) => {
+])("get exactly the permissions of --cors-origin: %s %s is %d", async (method, path, status, allow) => {
   const send = await serve([page]);
   const refused = await send(method, path);
   expect([refused.status, refused.headers.get("allow"), allowed(refused)]).toEqual([status, allow, page]);
 });
 
-test("of a named origin may send what the API takes", async () => {
+test("of a named origin send everything that the API accepts", async () => {
   const send = await serve(["https://other.example", page]);
   const asked = { "Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "content-type,prefer" };
   const preflight = await send("OPTIONS", "/predictions/0123456789abcdef", asked);
@@ -92,7 +92,7 @@ test("of a named origin may send what the API takes", async () => {
 });
 
 test.each(["page.example", "https://page.example/", "https://page.example,", "null", "ftp://a", ""])(
-  "no origin is %p",
+  "%p is no origin",
   (given) => {
     expect(serveOptions.corsOrigin.parse.safeParse(given).success).toBe(false);
   },

@@ -52,7 +52,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
     return opened;
   }
 
-  describe("what the CPU gives is given", () => {
+  describe("outputs equal the CPU's", () => {
     test.each(["network", "torchscript float32 several dict", "torchscript int64 several tuple"])(
       "by %s",
       async (name) => {
@@ -79,7 +79,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
       expectClose(await onGpu.run(digits), await onCpu.run(digits));
     });
 
-    test.each(Object.keys(references))("for %s, bit by bit", async (name) => {
+    test.each(Object.keys(references))("for %s, with equal bits", async (name) => {
       const dtype = name as DType;
       const spec: TensorSpec = { dtype, dims: [6] };
       const { input, outputs } = Reflect.get(references, name) as { input: string; outputs: string[] };
@@ -95,7 +95,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
       expect(given.map(({ data }) => data)).toEqual(outputs.map(elements));
     });
 
-    test("in a call of a method", async () => {
+    test("in a method call", async () => {
       const opened = await openSession({ path: weights.path("count.pt"), device: "cuda:0", threads: 1 });
       open.push(opened);
       const x: Tensor = { dtype: "float32", shape: [2], data: Float32Array.of(1, 2) };
@@ -103,8 +103,8 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
     });
   });
 
-  describe("of batches that are given at once", () => {
-    test("each has its own results, in whatever memory they were", async () => {
+  describe("of concurrent batches", () => {
+    test("are separate, in any kind of memory", async () => {
       const opened = await session(weights.path("deep.pt"));
       const given = await Promise.all(values.map((value) => opened.run([item(value), item(2 * value)])));
       for (const [i, value] of values.entries()) {
@@ -113,19 +113,19 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
       }
     });
 
-    test("each has its own results, when the module gives what the next batch writes into", async () => {
+    test("are separate if the module returns a tensor that the next batch overwrites", async () => {
       const opened = await session(weights.path("keeps.pt"));
       const given = await Promise.all(values.map((value) => opened.run(pair(value))));
       for (const [i, value] of values.entries()) expect(given[i]?.[0]?.data).toEqual(twice(value));
     });
 
-    test("each finds its input as it was, when the module holds it longer than the batch", async () => {
+    test("are right if the module keeps an input beyond the batch", async () => {
       const opened = await session(weights.path("holds.pt"));
       const given = await Promise.all(values.map((value) => opened.run(pair(value))));
       for (const [i] of values.entries()) expect(given[i]?.[0]?.data).toEqual(twice(i));
     });
 
-    test("results that are large come back whole", async () => {
+    test("are complete if they are large", async () => {
       const opened = await session(weights.path("large.pt"), {
         inputs: { x: float32() },
         outputs: { y: float32(100_000) },
@@ -138,7 +138,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
       }
     });
 
-    test.skipIf(fake === undefined)("the copies of one go on beside the forward pass of another", async () => {
+    test.skipIf(fake === undefined)("copies of one batch overlap with the forward pass of another", async () => {
       const { symbols, close } = dlopen(fake ?? "", { fake_cuda_most_at_work: { returns: "int" } });
       try {
         const opened = await session(weights.path("deep.pt"));
@@ -154,14 +154,14 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
     });
   });
 
-  test("sessions that share weights run side by side", async () => {
+  test("sessions with shared weights run in parallel", async () => {
     const first = await session(weights.path("deep.pt"), { instances: 2 });
     const second = await session(weights.path("deep.pt"), { share: first });
     const runs = values.map((value) => (value % 2 === 0 ? first : second).run([item(value)]));
     for (const [i, outputs] of (await Promise.all(runs)).entries()) expect(outputs[0]?.data[0]).toBe(8 * (i + 1) + 1);
   });
 
-  test.skipIf(gpus < 2)("runners on two GPUs give the same", async () => {
+  test.skipIf(gpus < 2)("runners on two GPUs give equal outputs", async () => {
     const x = float32(4);
     const runners = await openRunners({
       weights: { model: weights.path("deep.pt") },
@@ -179,7 +179,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
   });
 
   describe("a batch fails alone", () => {
-    test("when the device has too little memory for it", async () => {
+    test("if the device has too little memory", async () => {
       const opened = await session(weights.path("hungry.pt"));
       const [before, failed, after] = [1, 2000, 3].map((value) => opened.run(pair(value)));
       const message = failure(failed ?? Promise.resolve());
@@ -188,7 +188,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
       expect((await after)?.[0]?.data).toEqual(twice(3));
     });
 
-    test("when its module raises", async () => {
+    test("if its module raises", async () => {
       const opened = await session(weights.path("raises.pt"));
       const [failed, after] = [opened.run([item(1)]), opened.run([item(-1)])];
       expect(await failure(failed)).toBe("run_failed: this item is not wanted");
@@ -196,7 +196,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
     });
 
     // After this failure, CUDA refuses all further work of the process.
-    test.skipIf(fake === undefined)("when its failure shows only while its outputs are awaited", async () => {
+    test.skipIf(fake === undefined)("if the failure shows only while waiting for the outputs", async () => {
       const opened = await session(weights.path("keeps.pt"));
       const [before, failed, after] = [1, -333, 3].map((value) => opened.run(pair(value)));
       const message = failure(failed ?? Promise.resolve());
@@ -206,7 +206,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
     });
   });
 
-  test("a session that is disposed of ends what it has begun and refuses the rest", async () => {
+  test("a disposed session finishes started batches, and refuses the others", async () => {
     const opened = await session(weights.path("deep.pt"));
     await opened.run([item(1)]);
     const ends = values.map((value) =>
@@ -221,14 +221,14 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
     expect(new Set(told).difference(new Set(["ran", "session_closed"])).size).toBe(0);
   });
 
-  test("a package that was compiled for the CPU is refused in a line", async () => {
+  test("a package compiled for the CPU is refused in one line", async () => {
     const { path, inputs, outputs } = weights.get("aotinductor float32 one tuple");
     expect(await failure(session(path, { inputs, outputs }))).toMatch(
       /^weights_invalid: .*the package was compiled for cpu, the device is cuda/,
     );
   });
 
-  test("a GPU beyond those that are there is refused in a line", async () => {
+  test("a missing GPU is refused in one line", async () => {
     expect(await failure(session(weights.path("deep.pt"), { device: "cuda:99" }))).toBe(
       `device_unavailable: device "cuda:99": the last of the CUDA devices here is cuda:${gpus - 1}`,
     );

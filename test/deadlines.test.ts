@@ -30,7 +30,7 @@ describe("deadlines", () => {
     jest.useRealTimers();
   });
 
-  test("expire in their order, whatever the order in which they came", () => {
+  test("expire in order of time, not of creation", () => {
     for (const [name, ms] of [
       ["b", 200],
       ["a", 100],
@@ -43,7 +43,7 @@ describe("deadlines", () => {
     expect(expired).toEqual(["a", "b", "c"]);
   });
 
-  test("that come while others expire are kept", () => {
+  test("set while others expire are kept", () => {
     deadlines = new Deadlines(({ name }) => {
       expired.push(name);
       if (name === "first") deadlines.add(timed("follower", 50));
@@ -54,7 +54,7 @@ describe("deadlines", () => {
     expect(expired).toEqual(["first", "follower"]);
   });
 
-  test("that were met do not expire", () => {
+  test("that were removed do not expire", () => {
     const met = timed("met", 100);
     deadlines.add(met);
     deadlines.add(timed("missed", 100));
@@ -71,7 +71,7 @@ describe("deadlines", () => {
     expect(expired).toEqual(["a", "b"]);
   });
 
-  test("may lie farther ahead than a timer reaches", () => {
+  test("can be later than the longest timer", () => {
     deadlines.add(timed("next month", 2 ** 31 + 5000));
     jest.advanceTimersByTime(2 ** 31);
     expect(expired).toEqual([]);

@@ -60,7 +60,7 @@ describe.skipIf(lacking.length > 0)(
       ],
     });
 
-    test("are unpacked with the libraries that they need, into one folder, and only once", async () => {
+    test("are unpacked once into one folder, with the libraries that they need", async () => {
       const at = options("home");
       // The state after a killed download.
       await Bun.write(dir.join("home/unfinished/unpacked/sconce-greeter/usr/bin/sconce-greeter"), "half");
@@ -75,7 +75,7 @@ describe.skipIf(lacking.length > 0)(
       expect((await stat(dir.join("home/sconce-greeter"))).mtimeMs).toBe(mtimeMs);
     });
 
-    test("have beside them what they look for there, though the system has it", async () => {
+    test("have the files that they look for beside themselves, even if they are installed", async () => {
       const installed =
         "Status: install ok installed\nMaintainer: nobody <nobody@example.com>\nDescription: for a test";
       await Bun.write(
@@ -89,14 +89,14 @@ describe.skipIf(lacking.length > 0)(
       expect((await readdir(dir.join("beside/sconce-greeter/usr"))).sort()).toEqual(["bin", "lib"]);
     });
 
-    test("that there are not are said, and leave nothing", async () => {
+    test("that do not exist are reported, and leave nothing behind", async () => {
       expect(await fetchDebianTools(["sconce-absent"], options("absent"))).toContain(
         "Unable to locate package sconce-absent",
       );
       expect(await readdir(dir.join("absent"))).toEqual([]);
     });
 
-    test("of the system are taken where it has them", () => {
+    test("that are installed are used", () => {
       expect(debianTool("sh")).toEqual({ command: Bun.which("sh") ?? "", env: {} });
     });
   },

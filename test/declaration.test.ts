@@ -31,7 +31,7 @@ const tree = z.object({
 const asText = z.codec(z.string(), z.number(), { decode: Number, encode: String });
 const asUnknown = z.codec(z.unknown(), z.number(), { decode: Number, encode: String });
 
-describe("an output with a transform, which cannot be encoded, is refused by its field:", () => {
+describe("an output with a transform cannot encode, and is refused with its field:", () => {
   test.each([
     ["at the top", trimmed, "output: "],
     ["in a field", z.object({ a: z.object({ b: trimmed }) }), "output.a.b: "],
@@ -54,12 +54,12 @@ describe("an output with a transform, which cannot be encoded, is refused by its
     ]);
   });
 
-  test("but not in an input, which is only decoded", () => {
+  test("but not in an input, which only decodes", () => {
     expect(faultsOf({ input: z.object({ x: trimmed }) })).toEqual([]);
   });
 });
 
-describe("an output that may be undefined is refused:", () => {
+describe("an output that can be undefined is refused:", () => {
   const optional = z.string().optional();
   test.each([
     ["unknown", z.unknown()],
@@ -84,7 +84,7 @@ describe("an output that may be undefined is refused:", () => {
     }
   });
 
-  test("but not fields of it that may be left out, nor a value with a default", () => {
+  test("but not optional fields, nor a value with a default", () => {
     for (const output of [
       z.object({ a: optional, b: z.unknown(), c: z.any() }),
       z.string().default("a"),
@@ -96,7 +96,7 @@ describe("an output that may be undefined is refused:", () => {
   });
 });
 
-describe("what has no JSON side is refused by its field, with what to write instead:", () => {
+describe("a type without a JSON form is refused with its field and a replacement:", () => {
   const later = async (text: string) => text;
   test.each([
     ["a date", z.date(), "z.codec(z.iso.datetime(), z.date(), "],
@@ -119,7 +119,7 @@ describe("what has no JSON side is refused by its field, with what to write inst
     }
   });
 
-  test("but what they come from may be written as a codec", () => {
+  test("but such a type is allowed behind a codec", () => {
     const day = z.codec(z.iso.datetime(), z.date(), {
       decode: (text) => new Date(text),
       encode: (date) => date.toISOString(),
@@ -128,7 +128,7 @@ describe("what has no JSON side is refused by its field, with what to write inst
   });
 });
 
-test("what goes both ways is taken", () => {
+test("types with both directions are accepted", () => {
   const lists = z.object({
     picture: image(),
     day: asText,
@@ -142,7 +142,7 @@ test("what goes both ways is taken", () => {
 
 describe("a declared name", () => {
   test.each(["digits", "vision/digits", "a.b_c__d---e", "a".repeat(255), `${"a/".repeat(127)}b`])(
-    "is one that a reference can have: %s",
+    "is valid if references can name it: %s",
     (name) => {
       expect(faultsOf({ name })).toEqual([]);
       expect(parseReference(name)).toMatchObject({ repository: name });
@@ -150,7 +150,7 @@ describe("a declared name", () => {
   );
 
   test.each(["", "Digits", "a..b", "a___b", "a/", "/a", "-a", "a b", "a".repeat(256)])(
-    "is refused where a reference would be: %p",
+    "is refused if references refuse it: %p",
     (name) => {
       expect(faultsOf({ name })).toEqual(
         expect.arrayContaining([
@@ -165,11 +165,11 @@ describe("a declared name", () => {
 describe("weights by name", () => {
   const several = { detector: "detector.pt", reader: "reader.pt" };
 
-  test("are taken where predict calls them", () => {
+  test("are accepted with predict", () => {
     expect(faultsOf({ weights: several, predict: () => ({}) })).toEqual([]);
   });
 
-  test("are refused without predict, of which they would be called", () => {
+  test("are refused without predict, since nothing would call them", () => {
     expect(faultsOf({ weights: several })).toEqual([
       "predict: is missing; weights by name are for predict(batch, sessions) to call",
     ]);

@@ -37,7 +37,7 @@ async function read(id: string, headers: Record<string, string> = {}): Promise<D
 }
 
 describe("a demo prediction", () => {
-  test("carries outputs, demo outputs and logs", async () => {
+  test("has outputs, demo outputs and logs", async () => {
     const body = await demo([{ x: 1 }, { x: 2 }]);
     expect(body.status).toBe("success");
     expect(body.outputs).toEqual([{ y: 3 }, { y: 5 }]);
@@ -45,7 +45,7 @@ describe("a demo prediction", () => {
     expect(body.logs).toContain("begin 1\nsaid nothing\nnothing again\nbegin 2\n");
   });
 
-  test("answers at once with its id, a place and empty logs, and is read later", async () => {
+  test("is answered at once with id, Location and empty logs, and can be read later", async () => {
     await using gate = hold();
     const response = await server.client.fetch("/demo", {
       method: "POST",
@@ -59,7 +59,7 @@ describe("a demo prediction", () => {
     expect((await read(body.demo_id, { Prefer: "wait" })).status).toBe("success");
   });
 
-  test("shows its logs as they are written, and those of no other", async () => {
+  test("shows its own logs as they are written", async () => {
     await using gate = hold();
     const first = await demo([{ x: 1, say: "first", before: gate.url("a") }], {});
     const second = await demo([{ x: 1, say: "second", before: gate.url("b") }], {});
@@ -74,7 +74,7 @@ describe("a demo prediction", () => {
     );
   });
 
-  test("leaves no trace of its console in what others run beside it", async () => {
+  test("does not capture console output of other code", async () => {
     const [body] = await Promise.all([
       demo(Array.from({ length: 20 }, (_, x) => ({ x, say: "mine" }))),
       ...Array.from({ length: 20 }, (_, x) => server.client.predict([{ x, say: "theirs" }])),
@@ -83,7 +83,7 @@ describe("a demo prediction", () => {
     expect(body.logs.match(/preparing mine/g)?.length).toBe(20);
   });
 
-  test("has what its code writes in its logs also where the server's are JSON lines from then on", async () => {
+  test("keeps its console logs even if the server's log is JSON", async () => {
     const { reporters } = log.options;
     configureLog({ level: "error", format: "json" });
     try {
@@ -94,7 +94,7 @@ describe("a demo prediction", () => {
     }
   });
 
-  test("that throws is failed and keeps its logs", async () => {
+  test("that throws fails, and keeps its logs", async () => {
     expect(await demo([{ x: 1, fail: "demo" }])).toMatchObject({
       status: "failed",
       error_message: "the demo failed: the demo broke",
@@ -102,7 +102,7 @@ describe("a demo prediction", () => {
     });
   });
 
-  test("fails with the message and the index of an input that fails", async () => {
+  test("fails with the message and index of a failed input", async () => {
     const body = await demo([{ x: 1 }, { x: 1, fail: "item" }]);
     expect(body).toMatchObject({
       status: "failed",
@@ -111,7 +111,7 @@ describe("a demo prediction", () => {
     });
   });
 
-  test("that gives too few demo outputs, or one that is not the declared one, is failed", async () => {
+  test("with too few or wrong demo outputs fails", async () => {
     expect((await demo([{ x: 1, fail: "count" }])).error_message).toContain("one of demoOutputs per input: 1, not 0");
     expect((await demo([{ x: 1, fail: "output" }])).error_message).toContain("demo output.half");
   });
@@ -126,14 +126,14 @@ describe("a demo prediction", () => {
     });
   });
 
-  test("that writes more logs than are kept has the first of them, and ends well", async () => {
+  test("with too many logs keeps the first logs, and succeeds", async () => {
     const body = await demo([{ x: 1, flood: 50_000_000 }]);
     expect(body.status).toBe("success");
     expect(body.logs.length).toBeLessThan(101_000);
     expect(body.logs).toContain("the logs are longer than this server keeps");
   });
 
-  test("that is canceled is failed at once, and its inputs are not run", async () => {
+  test("that is canceled fails at once, and its inputs do not run", async () => {
     await using gate = hold();
     const { demo_id: id } = await demo([{ x: 1, before: gate.url("a") }], {});
     await gate.arrived("a");
@@ -151,7 +151,7 @@ describe("a demo prediction", () => {
     expect((await server.client.fetch(`/demo/${other}`)).status).toBe(404);
   });
 
-  test("is refused for inputs that do not fit, as a prediction is", async () => {
+  test("is refused for invalid inputs, like a prediction", async () => {
     const response = await server.client.fetch("/demo", {
       method: "POST",
       headers: json,
@@ -162,7 +162,7 @@ describe("a demo prediction", () => {
     expect(errors.map(({ pointer }) => pointer)).toEqual(["/0/x", "/0/y"]);
   });
 
-  test("of a model that declares no demo has its outputs as demo outputs", async () => {
+  test("of a model without a demo has its outputs as demo outputs", async () => {
     await using lab = await server.beside("lab");
     const body = await demo([{ x: 1 }], { Prefer: "wait" }, lab);
     expect(body).toMatchObject({ status: "success", logs: "", demo_outputs: body.outputs });

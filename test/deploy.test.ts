@@ -74,7 +74,7 @@ async function resourcesOf(overlay: string): Promise<z.infer<typeof resource>[]>
 
 const overlays = ["cpu", "gpu"].map((name) => join(folder, "kubernetes", "overlays", name));
 
-test("every resource and the dashboard have the fields that their projects publish, and no others", async () => {
+test("resources and the dashboard have only fields that their projects publish", async () => {
   const resources = (await Promise.all(overlays.map(resourcesOf))).flat();
   expect(resources.length).toBeGreaterThan(10);
   const typed = resources.map((one): [readonly [string, string], unknown] => {
@@ -106,7 +106,7 @@ test("every resource and the dashboard have the fields that their projects publi
   expect({ exitCode, output: stdout.toString() }).toEqual({ exitCode: 0, output: "" });
 });
 
-test("the compose file is one by the Compose specification", async () => {
+test("the compose file follows the Compose specification", async () => {
   const schema = z
     .looseObject({ $schema: z.string() })
     .parse(JSON.parse(await read(join(root, "node_modules/dclint/schemas/compose.schema.json"))));
@@ -117,7 +117,7 @@ test("the compose file is one by the Compose specification", async () => {
   expect(validate.errors).toBeNull();
 });
 
-test("every file that a kustomization names is there", async () => {
+test("every file in a kustomization exists", async () => {
   const paths = filesOf("kubernetes/**/kustomization.yaml");
   expect(paths.length).toBe(6);
   for (const path of paths) {
@@ -134,7 +134,7 @@ function stopSeconds(variables: Readonly<Record<string, string>>): number {
   return Number(SCONCE_SHUTDOWN_DELAY) + Number(SCONCE_DRAIN_TIMEOUT) + Number(SCONCE_LINGER) + 7;
 }
 
-test("servers are given options that there are, time to drain, and probes of routes that there are", async () => {
+test("servers have existing options, time to drain, and probes of existing routes", async () => {
   const options = Object.entries({ ...serveOptions, ...registryOptions, ...commonOptions });
   const known = new Set(options.map(([key, option]) => variableName(key, option)));
   const unknown = (names: readonly string[]) => names.filter((name) => name.startsWith("SCONCE_") && !known.has(name));
@@ -158,7 +158,7 @@ test("servers are given options that there are, time to drain, and probes of rou
   }
 });
 
-test("every query is PromQL, of metrics that the server has", async () => {
+test("every query is valid PromQL with metrics of the server", async () => {
   const texts = [...filesOf("kubernetes/components/keda/scaled-object.yaml"), ...filesOf("grafana/*.json")].map(read);
   const queries = (await Promise.all(texts)).flatMap((text) => [
     ...text.matchAll(/^ *"expr": (".*"),?$/gm).map(([, expr = '""']) => z.string().parse(JSON.parse(expr))),

@@ -16,7 +16,7 @@ function cpuSeconds(pid: number): number {
   return (user + system) / 100;
 }
 
-test("connections beyond the descriptors are refused without a spinning core, and taken again once others have ended", async () => {
+test("connections beyond the descriptor limit are refused without spinning, and accepted again once others have ended", async () => {
   await using dir = await tempDir();
   const env = { SCONCE_HOME: dir.join("home") };
   expect((await cli(["build", modelFolder("lab"), "--allow-random"], { env })).code).toBe(0);

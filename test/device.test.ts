@@ -15,7 +15,7 @@ import { withMetadata } from "./helpers/rewritten-package.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
 
-describe("the device that is asked for", () => {
+describe("the device setting", () => {
   test.each(["auto", "cpu", "cuda", "cuda:0", "cuda:12", "cuda:all", "cuda:0,cuda:1", "cuda,cuda:1"])(
     "may be %s",
     (asked) => {
@@ -62,13 +62,13 @@ describe("the device that is asked for", () => {
     ["cuda:all", 0, "no device cuda:all: there is no usable GPU here; use --device cpu or auto"],
     ["cuda:2", 1, "no device cuda:2: the GPUs here are cuda:0; use --device cpu or auto"],
     ["cuda:1,cuda:2,cuda:3", 2, "no device cuda:2, cuda:3: the GPUs here are cuda:0, cuda:1; use --device cpu or auto"],
-  ])("%s on a machine with %d GPUs is refused in one line that says which there are", async (asked, gpus, line) => {
+  ])("%s on a machine with %d GPUs is refused in one line that lists the devices", async (asked, gpus, line) => {
     expect(await failure(resolveDevices({ operator: asked }, () => gpus))).toBe(`device_unavailable: ${line}`);
   });
 });
 
-describe("weights that were compiled", () => {
-  test("for the CPU are run there, unless the operator says otherwise, also on a machine with GPUs", async () => {
+describe("compiled weights", () => {
+  test("for the CPU run on the CPU by default, on machines with GPUs too", async () => {
     const path = (name: string) => weights.get(name).path;
     const weights = await fixtures();
     const compiled = path("aotinductor float32 one tuple");
@@ -86,7 +86,7 @@ describe("weights that were compiled", () => {
   });
 });
 
-test("a package that was compiled for a GPU is refused on the CPU in one line that says what to do", async () => {
+test("for a GPU are refused on the CPU in one line with the fix", async () => {
   await using folder = await tempDir();
   const { path, inputs, outputs } = (await fixtures()).get("aotinductor float32 one tuple");
   const other = join(folder.path, "gpu.pt2");
@@ -114,7 +114,7 @@ describe("runners on several devices", () => {
     };
   }, 600_000);
 
-  test("have weights of their own on each of them, and all run", async () => {
+  test("have their own weights on each device, and all run", async () => {
     // `openRunners` treats the entries as two devices.
     const runners = await openRunners({ ...options, devices: ["cpu", "cpu"] });
     expect(runners).toHaveLength(4);
@@ -125,13 +125,13 @@ describe("runners on several devices", () => {
     await Promise.all(runners.map((runner) => runner.dispose()));
   });
 
-  test("are none when one of them is not there, and the line names it", async () => {
+  test("are not created if a device is missing; the error names it", async () => {
     const opening = openRunners({ ...options, devices: ["cpu", "cuda:98"] });
     expect(await failure(opening)).toStartWith('device_unavailable: device "cuda:98": ');
   });
 });
 
-test("a GPU is warmed with the powers of two up to a full batch, the CPU with a full batch only", async () => {
+test("a GPU warms up with powers of two up to a full batch, the CPU with a full batch only", async () => {
   const sizes: number[] = [];
   const runner = {
     async run(items: readonly (readonly Tensor[])[]) {
@@ -151,13 +151,13 @@ test("a GPU is warmed with the powers of two up to a full batch, the CPU with a 
   expect(sizes).toEqual([1]);
 });
 
-test("the operator's device goes before the author's; without both it is auto", async () => {
+test("the operator's device takes precedence over the author's; the default is auto", async () => {
   expect(await resolveDevices({ operator: "cpu", author: "cuda" }, () => 1)).toEqual(["cpu"]);
   expect(await resolveDevices({ author: "cuda" }, () => 1)).toEqual(["cuda:0"]);
   expect(await resolveDevices({}, () => 1)).toEqual(["cuda:0"]);
 });
 
-test("serve refuses a device that is not there in one line, whoever asked for it; the model can be built without", async () => {
+test("serve refuses a missing device in one line, whoever set it; the model still builds", async () => {
   await using dir = await tempDir();
   // The environment sets no device.
   const env = { SCONCE_HOME: dir.join("home"), SCONCE_DEVICE: "" };

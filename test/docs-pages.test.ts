@@ -45,14 +45,14 @@ test("every model of the README and of docs/ type-checks", async () => {
   expect({ exitCode, output: stdout.toString() }).toEqual({ exitCode: 0, output: "" });
 }, 120_000);
 
-test("the README's test command is the one that CI runs", async () => {
+test("the README's test command is the command of CI", async () => {
   const [readme] = pages;
   const blocks = blocksOf(readme?.text ?? "");
   expect(blocks.some(({ language, content }) => language === "sh" && content === "npm test\n")).toBe(true);
   expect(await readFile(join(root, ".ci", "run"), "utf8")).toMatch(/^(exec )?npm test$/m);
 });
 
-test("every link between pages leads to a file, and to a heading of it", async () => {
+test("every link between pages leads to an existing file and heading", async () => {
   const others = await Array.fromAsync(
     new Glob("{*.md,docs/tutorial.md,bench/**/*.md,deploy/**/*.md,examples/*/README.md}").scan(root),
   );

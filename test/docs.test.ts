@@ -43,7 +43,7 @@ function valuesOf(value: unknown, key: string): unknown[] {
 }
 
 describe("/docs", () => {
-  test("refers to nothing but what the server itself has", async () => {
+  test("refers only to files of the server", async () => {
     const response = await server.client.fetch("/docs");
     expect(response.headers.get("content-type")).toStartWith("text/html");
     const html = await response.text();
@@ -58,7 +58,7 @@ describe("/docs", () => {
     }
   });
 
-  test("names its assets by their content, so that browsers may keep them", async () => {
+  test("names its assets by content, so that browsers may cache them", async () => {
     const html = await (await server.client.fetch("/docs")).text();
     const [, folder = ""] = /href="([^"]+)\/swagger-ui\.css"/.exec(html) ?? [];
     expect(folder).toMatch(/^docs\/assets\/swagger-ui-dist@[0-9a-f]{16}$/);
@@ -69,25 +69,25 @@ describe("/docs", () => {
     }
   });
 
-  test.each(["/docs/", "/docs/?x=1"])("is where %s leads, below whatever path a proxy puts it", async (path) => {
+  test.each(["/docs/", "/docs/?x=1"])("is the target of %s, below any path of a proxy", async (path) => {
     const response = await server.client.fetch(path, { redirect: "manual" });
     expect(response.status).toBe(308);
     expect(new URL(response.headers.get("location") ?? "", `http://proxy/prefix${path}`).pathname).toBe("/prefix/docs");
     expect((await server.client.fetch(path)).headers.get("content-type")).toStartWith("text/html");
   });
 
-  test("has an icon: a browser that asks for it is not refused", async () => {
+  test("has an icon", async () => {
     const icon = await server.client.fetch("/favicon.ico");
     expect([icon.status, icon.headers.get("content-type")]).toEqual([200, "image/svg+xml"]);
   });
 
-  test("runs no code but its own", async () => {
+  test("runs only its own code", async () => {
     const { headers } = await server.client.fetch("/docs");
     expect(headers.get("content-security-policy")).toMatch(/^default-src 'none'; script-src 'self' 'sha256-[^']+'; /);
     expect(headers.get("x-content-type-options")).toBe("nosniff");
   });
 
-  test("reads the document of the same server, below whatever path a proxy puts it", async () => {
+  test("reads the server's document, below any path of a proxy", async () => {
     const html = await (await server.client.fetch("/docs")).text();
     expect(html).toContain("url: 'openapi.json'");
   });
@@ -110,13 +110,13 @@ describe("/openapi.json", () => {
     for (const name of ["Input", "Output", "Prediction", "Problem"]) expect(names).toContain(name);
   });
 
-  test("describes the model's own inputs and outputs", async () => {
+  test("describes the model's inputs and outputs", async () => {
     const model = (await (await server.client.fetch("/")).json()) as Json;
     expect(at(document, "/components/schemas/Input")).toEqual(model.input_schema);
     expect(at(document, "/components/schemas/Output")).toEqual(model.output_schema);
   });
 
-  test("has no reference that leads nowhere", () => {
+  test("has no dangling reference", () => {
     const references = valuesOf(document, "$ref");
     expect(references.length).toBeGreaterThan(5);
     for (const reference of references) {
@@ -125,7 +125,7 @@ describe("/openapi.json", () => {
     }
   });
 
-  test("describes the routes of the contract, and none that is not there", async () => {
+  test("describes exactly the existing routes", async () => {
     const paths = document.paths as Record<string, Record<string, Json>>;
     for (const path of [
       "/",
@@ -153,14 +153,14 @@ describe("/openapi.json", () => {
     }
   });
 
-  test("gives every operation an id of its own and a summary", () => {
+  test("gives every operation a unique id and a summary", () => {
     const operations = Object.values(document.paths as Json).flatMap((path) => Object.values(path as Json));
     const ids = operations.map((operation) => (operation as Json).operationId);
     expect(new Set(ids).size).toBe(operations.length);
     for (const operation of operations) expect(operation).toMatchObject({ summary: expect.any(String) });
   });
 
-  test("says which problems a prediction can meet", () => {
+  test("lists the problems of a prediction", () => {
     const { responses } = at(document, "/paths/~1predictions/post") as { responses: Json };
     expect(Object.keys(responses)).toEqual(["200", "400", "403", "408", "413", "415", "422", "429", "500", "503"]);
     for (const status of [400, 413, 415, 422, 429, 500, 503]) {
@@ -175,7 +175,7 @@ describe("/openapi.json", () => {
     expect(shown).toEqual(expect.arrayContaining(["not_json", "prediction_differs", "webhook_refused", "queue_full"]));
   });
 
-  test("brings the model's example, which the server takes as it is", async () => {
+  test("contains the model's example, which the server accepts", async () => {
     const body = at(document, "/paths/~1predictions/post/requestBody") as Json;
     expect(body.required).toBe(true);
     const example = at(body, "/content/application~1json/example");
@@ -183,14 +183,14 @@ describe("/openapi.json", () => {
     expect((await server.client.predict(example as unknown[])).outputs?.[0]?.y).toBe(4);
   });
 
-  test("has smaller files in the places of large ones: an editor shows the example whole", async () => {
+  test("contains small files in place of large files, so that an editor shows the whole example", async () => {
     const bytes = await Bun.file(new URL("../examples/digits/samples/3.png", import.meta.url)).bytes();
     const short = await shortened({ images: [`data:image/png;base64,${bytes.toBase64()}`], text: "kept" });
     expect(short).toEqual({ images: [expect.stringMatching(/^data:image\/webp;base64,/)], text: "kept" });
     expect(JSON.stringify(short).length).toBeLessThan(1100);
   });
 
-  test("brings the example's files as data URIs, and as bytes in forms, which come second", async () => {
+  test("contains the example's files as data URIs, and for forms as bytes", async () => {
     await using pictures = await store.serve("picture");
     const ofPictures = await documentOf(pictures);
     const content = at(ofPictures, "/paths/~1predictions/post/requestBody/content");
