@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "argument_checks.h"
 #include "error.h"
 #include "filled_batch.h"
 #include "program.h"
@@ -86,6 +87,8 @@ class GuardedWeights final : public Weights {
 Guards::Guards(const GuardText& text, const std::vector<std::string>& declared)
     : module_("Guards"), most_rows_(text.most_rows), names_(text.inputs), places_(match_places(text.inputs, declared)) {
   module_.define(text.source, program_names({}));
+  // A remainder of a division by zero would end the process.
+  check_arguments(module_);
 }
 
 int64_t Guards::rows_for(const std::vector<at::Tensor>& inputs) {
@@ -130,8 +133,8 @@ std::optional<std::string> Guards::failure(const std::vector<at::Tensor>& inputs
   }
   try {
     module_.get_method("guards").function().run(stack);
-  } catch (const c10::Error& error) {
-    return "a guard of the program cannot be checked";
+  } catch (const std::exception& error) {
+    return "a guard of the program cannot be computed for these sizes";
   }
   const std::string& message = stack.back().toStringRef();
   if (message.empty()) return std::nullopt;

@@ -161,6 +161,8 @@ CASES = {
     "a number as a tensor": (lambda x: torch.xlogy(x, 2.0), [signs], []),
     "floats for numbers": (lambda x: torch.gradient(x, spacing=(2.0,), dim=1), [signs], []),
     "a check that is no result": (torch.linalg.cholesky, [torch.eye(3).repeat(2, 1, 1)], [[-torch.eye(3).repeat(2, 1, 1)]]),
+    # With one column the guard divides by zero.
+    "a guard with a remainder": (lambda x: x.reshape(x.size(1) - 1, -1), [tables(3)], [[tables(1)], [tables(2)], [tables(4)]]),
     "an operator without a use": (unused, [tables(4)], [[tables(0)], [tables(7)]]),
     "bits as another dtype": (lambda x: x.view(torch.int64) + 1, [signs.double()], []),
     "cells of recurrent layers": (Cells(), [torch.rand(3, 3)], []),
