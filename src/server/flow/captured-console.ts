@@ -12,8 +12,8 @@ const methods = ["log", "info", "warn", "error", "debug", "trace"] as const;
 let isInstalled = false;
 
 /**
- * Runs `task`; what it and all that it awaits write to `console` goes to `write`, a line a call. Once that has answered false
- * nothing more is made into text: a task that writes for ever must cost as little as it can.
+ * Runs `task` with a `console` that calls `write` for each line. After `write` returned false, lines are not formatted: an endless task must stay
+ * cheap.
  */
 export function withConsole<T>(write: (text: string) => unknown, task: () => T): T {
   install();

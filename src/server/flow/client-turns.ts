@@ -1,7 +1,7 @@
 /**
  * Waiting lists of one kind, in turn: addresses take turns, then the clients of an address, then the lists of a client.
  *
- * A client cannot choose its address. It can choose its name, so many names of one address share the turns of that address.
+ * A client cannot choose its address. A client can choose its name, so all names of an address share the turns of the address.
  */
 import { OpenMap } from "../../base/collections/open-map.ts";
 import { type InRing, Ring } from "../../base/collections/ring.ts";
@@ -26,7 +26,7 @@ class ClientLists extends Ring<ItemList> implements InRing<ClientLists> {
   }
 }
 
-/** The clients of one address that have lists. */
+/** The clients of one address, while they have lists. */
 class AddressClients extends Ring<ClientLists> implements InRing<AddressClients> {
   ring: Ring<AddressClients> | undefined = undefined;
   before: AddressClients | undefined = undefined;
@@ -66,7 +66,7 @@ export class ClientTurns {
     return this.#addresses.first?.first?.first;
   }
 
-  /** The newest list of the client that came last, or that has waited least since its last turn. */
+  /** The newest list of the client whose arrival or last turn is the newest. */
   get last(): ItemList | undefined {
     return this.#addresses.last?.last?.last;
   }
@@ -101,7 +101,7 @@ export class ClientTurns {
     return true;
   }
 
-  /** Deletes a list that has its turn. Its client and its address are next after all others. */
+  /** Deletes a list at its turn. The turns of the client and of the address end with it. */
   take(list: ItemList, isNewestFirst: boolean): boolean {
     const client = list.ring;
     if (!this.delete(list) || !(client instanceof ClientLists)) return false;
@@ -155,7 +155,7 @@ function withTurnsOf(others: number, own: number, rest: number): number {
   return own + Math.min(rest, others * (own + 1));
 }
 
-/** Of the first lists of two kinds, the list whose address, client or list has waited longer for its turn. */
+/** Compares the first lists of two kinds. The address, the client or the list with the older turn goes first. */
 export function earlierOf(a: ItemList | undefined, b: ItemList | undefined): ItemList | undefined {
   if (a === undefined || b === undefined) return a ?? b;
   const [x, y] = [a.ring, b.ring];

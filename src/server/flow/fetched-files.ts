@@ -1,4 +1,4 @@
-/** The files of an input that were elsewhere, and the memory that they take from their first byte until they are let go of. */
+/** The fetched files of an input, with their charge in the memory account from the first byte to `dispose`. */
 
 import type { ModelFile } from "../../author/file.ts";
 import type { Gate } from "../../base/collections/gate.ts";
@@ -10,13 +10,13 @@ import type { ItemPipeline } from "./item-pipeline.ts";
 export interface FetchOptions {
   readonly pipeline: ItemPipeline;
   readonly gate: Gate;
-  /** One place: who is there may wait for room with a part of the files that it needs. */
+  /** A gate for one input, which may wait for memory while it holds some of its files. */
   readonly patience: Gate;
   readonly memory: MemoryAccount;
-  /** For whom it is: each has its turn. */
+  /** Owners take turns at the gates. */
   readonly owner: object;
   readonly signal: AbortSignal;
-  /** What is told of the error of a file. */
+  /** Converts the error of a file. */
   readonly told?: (index: number, error: unknown) => unknown;
 }
 
@@ -24,8 +24,8 @@ export class FetchedFiles implements Disposable {
   readonly #memory: FileMemory;
 
   /**
-   * Fetches files that are needed at the same time; when one cannot be had the others are not fetched on. One file waits for room; several are
-   * given back where there is none for one of them, and fetched again when no others wait with some of theirs.
+   * Fetches all files of an input, until one fails. A single file waits for memory. Several files are freed when memory is short, and fetched again
+   * when no other input waits with some of its files.
    * @throws SconceError of the fetcher, or of the field that does not take a file
    */
   static async fetch(files: readonly ModelFile[], options: FetchOptions): Promise<FetchedFiles> {
@@ -75,12 +75,12 @@ async function fetchAll(
   try {
     const contents: FetchedFile[] = [];
     if (isPatient && files.length > 1) {
-      // One after the other, and not through the gate: who is there may wait for what these hold.
+      // One by one and without the gate: inputs inside the gate may wait for this memory.
       for (const index of files.keys()) contents.push(await fetchOne(index));
     } else {
       contents.push(...(await Promise.all(files.map((_, index) => gate.run(owner, () => fetchOne(index))))));
     }
-    // Not before all are there: files of an input that is tried again are fetched again.
+    // Files are filled together: a second try fetches all of them again.
     for (const [index, content] of contents.entries()) {
       try {
         files[index]?.fill(content);

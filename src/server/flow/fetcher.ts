@@ -13,11 +13,11 @@ export interface FetcherOptions {
   readonly guard: AddressGuard;
   /** For one file with all its redirects, from the look-up of the name to the last byte. */
   readonly timeoutMs?: number;
-  /** Of one file, after decompression. */
+  /** Limit for one file, after decompression. */
   readonly maxBytes?: number;
   readonly maxRedirects?: number;
   readonly userAgent?: string;
-  /** Certificates (PEM) to trust instead of the built-in ones. */
+  /** Trusted certificates (PEM). Default: the built-in certificates. */
   readonly ca?: string;
 }
 
@@ -41,13 +41,13 @@ interface Fetching {
 
 const maxUrlLength = 8192;
 /**
- * What a file of unknown length is charged before it is read, or its limit where that is less. At once, not as it comes: files that each have a
- * part and wait for more would wait for each other.
+ * Charge for a file of unknown length before it is read, if the limit of the file is not lower. Charging chunk by chunk would let files wait for each
+ * other.
  */
 const UNKNOWN_BYTES = 32 * 2 ** 20;
 
 /**
- * http, https and data URIs. Every redirect is checked like a URL of its own.
+ * http, https and data URIs. Every redirect is checked like the first URL.
  * Refused like in a browser's `fetch`: URLs with a user name or password, and redirects to data URIs. Refused beyond that:
  * redirects from https to http, since who asked for https asked for content that nobody on the way could change.
  */
@@ -70,11 +70,11 @@ export class Fetcher implements Disposable {
   /**
    * The content of a URL.
    *
-   * @param options.maxBytes for this file, where it is less than the fetcher's
-   * @param options.charge takes the bytes of what is fetched before they are read, when there is room; waiting for that is a part of the time limit
-   * @throws SconceError `file_refused` (scheme, address, redirect, credentials), `file_unavailable` (time limit, status,
-   * connection), `file_too_large`, `file_invalid` (not a URL, not what its encoding says), `canceled` when the signal is aborted
-   * (or the signal's own reason, where that is a SconceError)
+   * @param options.maxBytes for this file, if lower than the fetcher's limit
+   * @param options.charge is charged before the bytes are read. The time limit includes the wait for memory.
+   * @throws SconceError `file_refused` for a scheme, an address, a redirect or credentials.
+   * `file_unavailable` for the time limit, a status or the connection. `file_too_large`. `file_invalid` for a bad URL or encoding.
+   * `canceled` for an aborted signal, or the signal's reason if it is a SconceError.
    */
   async fetch(url: string, options: FetchOptions = {}): Promise<FetchedFile> {
     if (options.signal?.aborted) throw canceled(options.signal.reason);
@@ -208,7 +208,7 @@ async function readFile(url: URL, response: Response, fetching: Fetching): Promi
 }
 
 /**
- * What a file takes until it is there as it is. Of a compressed one nobody knows what it becomes, which is there twice: in parts, and as a whole.
+ * Memory for a file while it is fetched. A compressed file also needs its decompressed bytes twice, as chunks and as a whole.
  * @param room for one file of unknown length
  */
 function expectedBytes(
@@ -247,7 +247,7 @@ async function readBody(
   let size = 0;
   const reader = response.body?.getReader();
   while (reader) {
-    // A body that is shorter than its Content-Length, or without its last chunk, ends here as a closed connection.
+    // A closed connection: the body lacks bytes of its Content-Length, or its last chunk.
     const { done, value } = await reader.read().catch((error: unknown) => {
       throw unavailable(url, "broke off before its end", error);
     });
@@ -267,9 +267,9 @@ async function readBody(
   return only && chunks.length === 1 ? only : Buffer.concat(chunks, size);
 }
 
-/** Frees a chunk that was copied: as garbage, the chunks of a file take as much memory as the file until it is collected. */
+/** Frees a copied chunk at once: uncollected chunks take as much memory as the file. */
 function letGo({ buffer, byteLength }: Uint8Array<ArrayBuffer>): void {
-  // Of a larger buffer, other chunks may be parts.
+  // A larger buffer may hold other chunks too.
   if (buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
@@ -285,7 +285,7 @@ function tooLarge(url: URL, maxBytes: number): SconceError {
   return new SconceError("file_too_large", `${urlLabel(url)} has more than ${maxBytes} bytes`);
 }
 
-/** Only the error's code is told: its message names the address. */
+/** Shows the error's code only: its message names the address. */
 function unavailable(url: URL, what: string, cause: unknown): SconceError {
   if (cause instanceof SconceError) return cause;
   const code = codeOf(cause);

@@ -34,12 +34,12 @@ interface FlowCreditsOptions {
 class Credits {
   readonly #flow: FlowCredits;
   readonly #maxBytes: number;
-  /** Items that wait for a batch, and lists with such an item. */
+  /** Count of items in the engine's queue, and of lists with such an item. */
   ready = 0;
   #lists = 0;
-  /** Inputs in an asynchronous `preprocess`. */
+  /** Count of inputs in an asynchronous `preprocess`. */
   #preparing = 0;
-  /** Rows that wait for `postprocess`, or that an asynchronous `postprocess` has. */
+  /** Count of rows before the end of `postprocess`. */
   #finishing = 0;
   /** Bytes of ready items, fetched files and these rows. */
   bytes = 0;
@@ -81,9 +81,9 @@ export class FlowCredits {
   /** For impatient clients, no input begins before this time. */
   #heldUntilMs = -Infinity;
   #holdMs = 0;
-  /** Inputs that wait for a turn, files, `preprocess` or a batch. */
+  /** Count of inputs before their batch. */
   unsent = 0;
-  /** Inputs in a batch. */
+  /** Count of inputs in a batch. */
   running = 0;
   /** Declared bytes of an item, or a recent maximum; undefined before the first item. */
   #expectedBytes: number | undefined;
@@ -96,13 +96,13 @@ export class FlowCredits {
     this.quarantined = new Credits(this, QUARANTINED_SHARE * options.maxReadyBytes);
   }
 
-  /** Items that wait for a batch; bytes of these items, of fetched files and of rows before the end of `postprocess`. */
+  /** Queued items; bytes of queued items, of fetched files and of rows before the end of `postprocess`. */
   get ready(): { readonly items: number; readonly bytes: number } {
     const { usual, quarantined } = this;
     return { items: usual.ready + quarantined.ready, bytes: usual.bytes + quarantined.bytes };
   }
 
-  /** Limit for items that wait for a batch. */
+  /** Limit for queued items. */
   get maxReady(): number {
     const { batchItems } = this.#options;
     return this.isUrgent ? batchItems : Math.max(MIN_READY, READY_BATCHES * batchItems);
@@ -159,19 +159,19 @@ export class FlowCredits {
     this.#holdTensors(lane, tensorBytes);
   }
 
-  /** The item was dispatched. @returns false for an item that was dispatched before, in a batch that failed */
+  /** The item was dispatched. @returns false after an earlier, failed batch */
   dispatched(item: ListItem): boolean {
     if (!this.leave(item)) return false;
     if (!item.lane.isOver) this.#move(item.lane, -1, 1);
     return true;
   }
 
-  /** The item waits for its first batch no longer. @returns false for an item that was dispatched before */
+  /** The item leaves the queue for its first batch. @returns false after an earlier batch */
   leave(item: ListItem): boolean {
     if (!item.isWaiting) return false;
     item.isWaiting = false;
     const { lane, bytes } = item;
-    // `clear` has counted the items of a list that has ended.
+    // `clear` has counted the items of an ended list.
     if (lane.ready > 0) {
       const credits = this.#without(lane);
       lane.ready -= 1;
@@ -181,7 +181,7 @@ export class FlowCredits {
     return true;
   }
 
-  /** The item has a result. Its tensors are held until then. */
+  /** The item has a result, and its tensors are freed. */
   ended(item: ListItem): void {
     const wasUnsent = this.leave(item);
     const { lane, tensorBytes } = item;
@@ -212,7 +212,7 @@ export class FlowCredits {
   prepared(list: ItemList, bytes: number | undefined): void {
     // Follows larger items at once and smaller items slowly, so that a few large items are not underestimated.
     if (bytes !== undefined) this.#expectedBytes = Math.max(bytes, 0.9 * (this.#expectedBytes ?? 0));
-    // `clear` has counted the inputs of a list that has ended.
+    // `clear` has counted the inputs of an ended list.
     if (list.preparing === 0) return;
     const credits = this.#without(list);
     list.preparing -= 1;

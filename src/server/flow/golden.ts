@@ -8,9 +8,9 @@ import type { Runner } from "../../engine/runner.ts";
 import { beyondRounding, differenceOf, text } from "./difference.ts";
 
 export interface Golden {
-  /** One item, in the order of the model's inputs. */
+  /** Tensors of one item, in the order of the model's inputs. */
   readonly inputs: readonly Tensor[];
-  /** Of a batch of one, in the order of the model's outputs. */
+  /** Tensors of a batch with this item only, in the order of the model's outputs. */
   readonly outputs: readonly Tensor[];
 }
 
@@ -25,7 +25,7 @@ const headerSchema = z.object({ inputs: z.array(tensorSchema), outputs: z.array(
 
 const LINE_END = 0x0a;
 
-/** One line of JSON with dtypes and shapes, then the elements of all tensors, little-endian and without gaps. */
+/** A line of JSON with dtypes and shapes, then the elements of all tensors, little-endian and without gaps. */
 export function encodeGolden({ inputs, outputs }: Golden): Uint8Array {
   const shapes = (tensors: readonly Tensor[]) => tensors.map(({ dtype, shape }) => ({ dtype, shape }));
   const header = `${JSON.stringify({ inputs: shapes(inputs), outputs: shapes(outputs) })}\n`;

@@ -53,9 +53,9 @@ export class Hooks {
   }
 
   /**
-   * Calls a hook. It must not call another: one limit applies at a time.
-   * @param place the input that it is called for, if it is one of a prediction
-   * @throws SconceError `item_failed` when it does not return in time, or held an earlier process; else what the hook throws
+   * Calls a hook. Hooks must not call hooks: only one limit applies at a time.
+   * @param place the input of the prediction; undefined outside a prediction
+   * @throws SconceError `item_failed` after the time limit, or if the hook held an earlier process. Errors of the hook pass.
    */
   call<T>(hook: ItemHook, run: () => T, place?: InputPlace): T | Promise<Awaited<T>> {
     this.#lag?.ran(hook);
@@ -77,7 +77,7 @@ export class Hooks {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#last = promise;
     await before;
-    // A promise that never settles keeps the others no longer than a call may last.
+    // A pending promise delays other calls for the time limit at most.
     const late = setTimeout(resolve, this.#limit?.timeout);
     try {
       return await this.#noted(hook, run, place);

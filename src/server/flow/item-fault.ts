@@ -1,4 +1,4 @@
-/** What went wrong with single inputs of a prediction. */
+/** Errors of single inputs of a prediction. */
 import { SconceError } from "../../base/errors.ts";
 
 export interface ItemFault {
@@ -13,7 +13,7 @@ export function summaryOf(faults: readonly ItemFault[], count: number): string {
   return `${faults.length} of ${count} ${count === 1 ? "input" : "inputs"} failed: ${shown.join("; ")}${rest}`;
 }
 
-/** An error of one input, as told to those who sent several. */
+/** An error of an input, with its index for clients with several inputs. */
 class InputError extends SconceError {
   readonly fault: ItemFault;
 

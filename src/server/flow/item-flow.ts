@@ -1,4 +1,4 @@
-/** The way of items through the engine and back: each input is begun in turn with those of all other lists, each row made an output. */
+/** Takes inputs through the model: chooses the next input among all lists, prepares it, submits it to the engine, and makes the output. */
 
 import type { ModelFile } from "../../author/file.ts";
 import { Gate } from "../../base/collections/gate.ts";
@@ -18,15 +18,15 @@ import { bytesOf, RowFinisher } from "./row-finisher.ts";
 import { Turns } from "./turns.ts";
 
 export interface ItemFlowLimits {
-  /** Most bytes, of tensors and of the files they came from, that wait for a batch or for `postprocess`. */
+  /** Limit in bytes for tensors and their files before a batch, and for rows before `postprocess`. */
   readonly maxReadyBytes: number;
-  /** Most files that are fetched at the same time. */
+  /** Limit for concurrent fetches. */
   readonly maxFetches: number;
-  /** Counts the same bytes beside all else that the server holds; by default there is no such limit. */
+  /** The server's memory account. Default: unlimited. */
   readonly memory?: MemoryAccount;
-  /** Share of the turns that lists which no client waits for have while there is more to do than can be done. */
+  /** Share of the turns for lists without a waiting client, under overload. */
   readonly pollShare: number;
-  /** Told how long each stage of each input took. */
+  /** Gets the time of each stage of each input. */
   readonly observer?: StageObserver;
 }
 
@@ -38,9 +38,9 @@ const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFet
 
 /** Longest time spent beginning inputs before the event loop turns: the batch of a small network may have ended meanwhile. */
 const MAX_HOLD_MS = 2;
-/** Most inputs of one list that are fetched, or asynchronously preprocessed, at once: those that hang must not hold up other lists. */
+/** Limit for the inputs of a list in concurrent fetches and asynchronous `preprocess` calls: hanging inputs must not block other lists. */
 const MAX_SLOW_OF_ONE = 32;
-/** Most inputs of one list that wait for the files of others before them: inputs without such files pass. */
+/** Limit for the inputs of a list before their fetch. Inputs without remote files overtake them. */
 const MAX_UNFETCHED = 1024;
 /** Polling interval while nothing moves the queue. */
 const LOOK_MS = 50;
@@ -50,13 +50,13 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #pipeline: ItemPipeline;
   readonly #memory: MemoryAccount;
   readonly credits: FlowCredits;
-  /** Most items of a list in the engine and in an asynchronous `postprocess` together, once it has one in the latter. */
+  /** Limit for the items of a list in the engine and in an asynchronous `postprocess`. */
   readonly #maxFinishingOfOne: number;
   /** Lists with inputs that can be begun, or were fetched. */
   readonly #turns: Turns;
   readonly #fetches: Gate;
   readonly #patience = new Gate(1);
-  /** How fast items go to runners while there is no room for more. */
+  /** Rate of the dispatched items while credits are used up. */
   readonly #rate = new DrainRate();
   readonly #observer: StageObserver | undefined;
   readonly #finisher: RowFinisher;
@@ -99,7 +99,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     engine.listener = this;
   }
 
-  /** Fetches files that are needed together, within the limits for all, whoever they are for. */
+  /** Fetches the files of an input or of a demo, within the limits of the server. */
   fetch(files: readonly ModelFile[], options: Pick<FetchOptions, "owner" | "signal" | "told">): Promise<FetchedFiles> {
     const gates = { gate: this.#fetches, patience: this.#patience };
     return FetchedFiles.fetch(files, { ...options, ...gates, pipeline: this.#pipeline, memory: this.#memory });
@@ -110,7 +110,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     return this.credits.ready;
   }
 
-  /** When the first input of one more list is likely to be begun, and how long at most it may wait for that: see `Turns`. */
+  /** As `Turns.waitMs`. */
   waitMs(
     isWaitedFor: boolean,
     client?: { readonly sender: Sender | undefined },
@@ -127,20 +127,20 @@ export class ItemFlow implements EngineListener<ListItem> {
     return this.#turns.size > 0 || this.quarantine.isWatching;
   }
 
-  /** Lets the inputs of a list come in turn with those of all others. */
+  /** Queues the inputs of a list. */
   run(list: ItemList): void {
     if (this.quarantine.isWatching) list.isQuarantined = this.quarantine.holds(list.client);
     this.credits.add(list);
     this.#goOn(list);
   }
 
-  /** Its client knows where to find the outputs and waits no more. */
+  /** The client reads the outputs later, and does not wait. */
   notWaitedFor(list: ItemList): void {
     list.isWaitedFor = false;
     if (this.#turns.delete(list)) this.#queue(list);
   }
 
-  /** Gives up the inputs of a list that have not ended. */
+  /** Drops the inputs without a result. */
   end(list: ItemList): void {
     list.end();
     this.#turns.leave(list, performance.now());
@@ -148,7 +148,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.credits.clear(list);
     list.fetched.length = 0;
     this.#begin();
-    // Clients that left leave nothing to do, though nothing ended.
+    // The flow may be idle because clients left.
     if (this.#rate.isBusy && this.credits.usual.areLeft()) this.#rate.ended(0, performance.now(), true);
   }
 
@@ -209,7 +209,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   /** Begins inputs, one of each list in turn, as far ahead of the batches as there is room. */
   #begin(): void {
-    // An input that fails at once ends its prediction, which comes here again: the loop that is already running goes on with it.
+    // A failed input ends its prediction, which calls this again. The running loop continues.
     if (this.#isBeginning || this.#willGoOn) return;
     let begin = performance.now();
     this.#isBeginning = true;
@@ -251,7 +251,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     setTimeout(() => this.#begin(), this.credits.hold(waitMs, this.#times.runMs)).unref();
   }
 
-  /** A device that hangs dispatches nothing: clients that wait for it leave all the same. */
+  /** A hanging device dispatches nothing, but its clients leave. */
   #lookLater(): void {
     this.#lookTimer ??= setTimeout(() => {
       this.#lookTimer = undefined;
@@ -260,7 +260,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#lookTimer.unref();
   }
 
-  /** After whatever else is at hand. */
+  /** Continues in the next turn of the event loop. */
   #goOnLater(): void {
     this.#willGoOn = true;
     setImmediate(() => {
@@ -270,17 +270,17 @@ export class ItemFlow implements EngineListener<ListItem> {
     });
   }
 
-  /** Lets a list have another turn, if it has something to do in it: of one with much under way the next end lets it come back. */
+  /** Queues a list for another turn, if an input can begin. Otherwise its next result queues it. */
   #queue(list: ItemList): void {
     if (list.isOver || list.preparing >= MAX_SLOW_OF_ONE) return;
-    // Rows that a slow `postprocess` of one list has would be all that there is room for.
+    // The rows of a slow `postprocess` would use up the credits.
     if (list.finishing > 0 && list.ready + list.running + list.finishing >= this.#maxFinishingOfOne) return;
     const isOpen = list.next < list.count && list.unfetched.length < MAX_UNFETCHED;
     const canFetch = list.unfetched.length > 0 && mayFetch(list);
     if (isOpen || canFetch || list.fetched.length > 0) this.#turns.add(list, performance.now());
   }
 
-  /** Takes the next step of a list, which is not in the queue while it does. */
+  /** Takes the next step of a list. */
   #beginOne(list: ItemList): void {
     const fetched = list.fetched.shift();
     if (fetched !== undefined) {
@@ -351,7 +351,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     }
   }
 
-  /** @param beganMs when `preprocess` did */
+  /** @param beganMs start of `preprocess` */
   #submit(list: ItemList, index: number, { tensors, beganMs }: { tensors: Tensors; beganMs: number }): number {
     const readyAtMs = performance.now();
     this.#observer?.took("preprocess", readyAtMs - beganMs);
@@ -369,7 +369,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   }
 }
 
-/** Whether the files of one more input of a list may be fetched. */
+/** Whether a list may fetch the files of another input. */
 function mayFetch({ fetching, fetched, preparing }: ItemList): boolean {
   return fetching + fetched.length + preparing < MAX_SLOW_OF_ONE;
 }

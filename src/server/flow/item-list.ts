@@ -1,4 +1,4 @@
-/** Inputs on their way to outputs: a prediction's, or those that a demo sends through the model. */
+/** The inputs of a prediction, or of a demo, until they have outputs. */
 
 import { Fifo } from "../../base/collections/fifo.ts";
 import type { InRing, Ring } from "../../base/collections/ring.ts";
@@ -10,7 +10,7 @@ import type { FetchedFiles } from "./fetched-files.ts";
 import type { Sender } from "./quarantine.ts";
 import type { InputPlace } from "./running-hooks.ts";
 
-/** Why a list is given up before any of its inputs was begun. */
+/** Reason for the refusal of a list without a begun input. */
 export type Refusal = "overload" | "late";
 
 export interface ItemListOptions {
@@ -18,13 +18,13 @@ export interface ItemListOptions {
   readonly deadlineMs?: number;
   /** Whether a client waits for the outputs, and is not known to come back for them. */
   readonly isWaitedFor?: boolean;
-  /** Who sent them, where that matters. */
+  /** The sender, if senders matter now. */
   readonly client?: Sender | undefined;
   /** Undefined for inputs that a demo sends. */
   readonly predictionId?: string;
 }
 
-/** Who wants the outputs. It is told of each input's end exactly once, until it ends the list. */
+/** Receives the result of each input exactly once, until it ends the list. */
 export interface OutputReceiver {
   /** Outputs are for `encode` alone, and may come as text already. */
   readonly takesText?: boolean;
@@ -38,7 +38,7 @@ export interface OutputReceiver {
    */
   succeeded(index: number, output: unknown): void;
   failed(index: number, error: SconceError): void;
-  /** No input was begun, and none will be: the queue is too long, or what is left of its time too short. Called at most once, and last. */
+  /** No input begins: the queue is too long, or the time left is too short. Called at most once, and last. */
   refused?(why: Refusal): void;
   /** Calls the model's code for an input. */
   scope?<T>(task: () => T): T;
@@ -52,42 +52,42 @@ export class ItemList implements InRing<ItemList> {
   readonly deadlineMs: number;
   isWaitedFor: boolean;
   readonly client: Sender | undefined;
-  /** Its items share no batch with items of other clients, and run after them. */
+  /** Quarantined items share no batch with items of other clients, and run after them. */
   isQuarantined = false;
   /** Number of its turn: the lowest number of a client's lists is next. */
   turn = 0;
-  /** When it began to wait for its first turn, and its place among the lists that wait for theirs. */
+  /** Start of the wait for the first turn, and its entry in the order of arrival. */
   queuedAtMs = 0;
   arrival: Arrival | undefined = undefined;
   /** Index of the next input that has not been begun. */
   next = 0;
-  /** Inputs whose files are being fetched, and those that are there and wait to be made ready. */
+  /** Count of inputs whose files are being fetched, and inputs with fetched files. */
   fetching = 0;
   readonly fetched: number[] = [];
   /** Inputs whose files wait to be fetched. */
   readonly unfetched = new Fifo<number>();
-  /** Inputs that the model's code is asynchronously making ready. */
+  /** Count of inputs in an asynchronous `preprocess`. */
   preparing = 0;
-  /** Inputs whose rows wait for their turn, or whose outputs the model's code is asynchronously making. */
+  /** Count of inputs that wait for `postprocess`, or are in an asynchronous `postprocess`. */
   finishing = 0;
   isRefused = false;
-  /** Items that wait in the engine. */
+  /** Count of items in the queue of the engine. */
   ready = 0;
-  /** Inputs that are not yet in a batch, once they come in turn, and those that are in one. */
+  /** Count of inputs before a batch, and in a batch. */
   unsent = 0;
   running = 0;
-  /** Of the items that wait, and of fetched files. */
+  /** Bytes of queued items and of fetched files. */
   bytes = 0;
-  /** Of these, what the account of memory counts with tensors: files that were fetched it counts from their first byte. */
+  /** Bytes in the charge for tensors. Fetched files have charges from their first byte. */
   tensorBytes = 0;
-  /** Of the rows of those that are finishing. */
+  /** Bytes of the rows of finishing inputs. */
   rowBytes = 0;
   readonly #predictionId: string | undefined;
   #inputs: InputList | undefined;
   #left: number;
   readonly #receiver: OutputReceiver;
   #abort: AbortController | undefined;
-  /** The files that inputs had fetched, by index, until they end. */
+  /** Fetched files by index of the input. */
   #files: Map<number, FetchedFiles> | undefined;
 
   /** @param inputs are given away, and dropped one by one */
@@ -106,17 +106,17 @@ export class ItemList implements InRing<ItemList> {
     this.#receiver = receiver;
   }
 
-  /** Nobody waits for its outputs any more. */
+  /** Whether the list was ended. */
   get isOver(): boolean {
     return this.#inputs === undefined;
   }
 
-  /** Every input has come to its end. */
+  /** Whether every input has a result. */
   get isComplete(): boolean {
     return this.#left === 0;
   }
 
-  /** Fires when nobody waits any more; made only for those who ask. */
+  /** Fires when the list is ended. Created on demand. */
   get signal(): AbortSignal {
     this.#abort ??= new AbortController();
     if (this.isOver) this.#abort.abort();
@@ -132,26 +132,26 @@ export class ItemList implements InRing<ItemList> {
     return this.#predictionId === undefined ? undefined : { predictionId: this.#predictionId, index };
   }
 
-  /** Fetched files of an input, to be let go of at its end. */
+  /** Keeps the fetched files of an input until its result. */
   hold(index: number, files: FetchedFiles): void {
     this.#files ??= new Map();
     if (this.isOver) files[Symbol.dispose]();
     else this.#files.set(index, files);
   }
 
-  /** Bytes of the files that an input had fetched. */
+  /** Bytes of the fetched files of an input. */
   fetchedBytes(index: number): number {
     return this.#files?.get(index)?.bytes ?? 0;
   }
 
-  /** Bytes of the account of memory that its inputs hold on their way: fetched files, tensors and rows. */
+  /** Charged bytes of its inputs: fetched files, tensors and rows. */
   get heldBytes(): number {
     let bytes = HELD_PER_TENSOR_BYTE * this.tensorBytes + this.rowBytes;
     for (const files of this.#files?.values() ?? []) bytes += files.bytes;
     return bytes;
   }
 
-  /** Whether the model's code runs in a `scope`; where it does not, none need be made. */
+  /** Whether the model's code runs in a `scope`. */
   get isScoped(): boolean {
     return this.#receiver.scope !== undefined;
   }
@@ -197,7 +197,7 @@ export class ItemList implements InRing<ItemList> {
     if (!this.isOver) this.#receiver.refused?.(why);
   }
 
-  /** Lets go of the inputs; nobody is told of anything any more. */
+  /** Frees the inputs. The receiver hears no more. */
   end(): void {
     this.#inputs = undefined;
     this.#abort?.abort();
@@ -212,7 +212,7 @@ export class ItemList implements InRing<ItemList> {
   }
 }
 
-/** A list that waits for its first turn, among all of these in the order in which they came. */
+/** The entry of a list in the order of arrival, until its first turn. */
 export class Arrival implements InRing<Arrival> {
   ring: Ring<Arrival> | undefined = undefined;
   before: Arrival | undefined = undefined;
@@ -224,15 +224,15 @@ export class Arrival implements InRing<Arrival> {
   }
 }
 
-/** One input of a list in the engine. */
+/** An input of a list in the engine. */
 export class ListItem implements Item {
   readonly lane: ItemList;
   readonly index: number;
-  /** That it holds while it waits for a batch. */
+  /** Bytes that the item holds in the queue. */
   readonly bytes: number;
-  /** Of these, without the files that were fetched. */
+  /** The same without fetched files. */
   readonly tensorBytes: number;
-  /** For its first batch: of one that failed it may be given to another. */
+  /** Whether the item waits for its first batch. A failed batch is followed by others. */
   isWaiting = true;
   /** In `performance.now()` milliseconds. */
   readonly readyAtMs: number;

@@ -1,4 +1,4 @@
-/** The two ends of an item's way that run on the JS thread: an input to tensors, and rows to an output. */
+/** The model's code for an item: `preprocess` from an input to tensors, `postprocess` from rows to an output, and the demo. */
 
 import { isDataUrl } from "../../author/data-url.ts";
 import type { DemoContext, Model } from "../../author/define.ts";
@@ -21,15 +21,15 @@ import type { InputPlace } from "./running-hooks.ts";
 
 export type Tensors = Readonly<Record<string, Tensor>>;
 
-/** What the server allows of one file, where that is less than what its field allows. */
+/** The server's limits for a file. The limits of the field apply too. */
 export type FileCaps = Partial<Pick<FileLimits, "maxBytes" | "maxPixels">>;
 
 const noFiles: readonly ModelFile[] = [];
 
-/** Faults of an output that are told; a large array can have one for each element. */
+/** Limit for the reported faults of an output. A large array can have a fault for each element. */
 const MAX_OUTPUT_FAULTS = 10;
 
-/** JSON text; of what is large its UTF-8 in pieces. */
+/** JSON text; large JSON as UTF-8 in pieces. */
 export type Encoded = string | readonly Uint8Array[];
 
 export function wholeText(text: Encoded): string {
@@ -38,14 +38,14 @@ export function wholeText(text: Encoded): string {
 
 export interface FinishOptions {
   readonly isForText?: boolean;
-  /** Of the input in its prediction. */
+  /** The input's place in its prediction. */
   readonly place?: InputPlace | undefined;
 }
 
 export interface DemoReceiver {
   /** Takes memory for outputs, of the model and as texts; @throws SconceError where there are too many */
   readonly take: (bytes: number) => void;
-  /** Told of outputs before the end, as JSON texts: those of a model without a demo, which come one by one. */
+  /** Called for each output of a model without a demo, before all outputs are there. */
   readonly onOutput?: ((index: number, text: Encoded) => void) | undefined;
 }
 
@@ -61,7 +61,7 @@ export interface DemoResult {
   readonly demoOutputs: readonly Encoded[];
 }
 
-/** An output that was made text already. */
+/** An output as JSON text. */
 class OutputText {
   readonly text: Encoded;
 
@@ -75,7 +75,7 @@ export class ItemPipeline {
   readonly #fetcher: Fetcher;
   readonly #fileCaps: FileCaps;
   readonly #hooks: Hooks;
-  /** Of an input that is plain JSON there is no need to look into each number for a file. */
+  /** False for a plain JSON input, which needs no search for files. */
   readonly #mayHaveFiles: boolean;
   readonly #isPlainOutput: PlainCheck | undefined;
   readonly #largeJson = new LargeJson();
@@ -90,27 +90,27 @@ export class ItemPipeline {
     this.#fileCaps = fileCaps;
     this.#mayHaveFiles = plainCheck(model.input) === undefined;
     this.#isPlainOutput = plainCheck(model.output);
-    // One fault for each of a million elements would be a million objects.
+    // Without a limit, a million bad elements would make a million faults.
     for (const schema of [model.output, model.demo?.output]) if (schema) limitFaults(schema, MAX_FAULTS);
     this.declaredBytes = declaredBytes(model.tensors.inputs);
   }
 
-  /** Bytes of the files of an input that are there. */
+  /** Bytes of the filled files of an input. */
   fileBytesOf(input: unknown): number {
     let bytes = 0;
     for (const file of this.#filesOf(input)) if (file.isFilled) bytes += file.bytes.length;
     return bytes;
   }
 
-  /** The files of an input that are elsewhere and not fetched yet. */
+  /** The files of an input that must be fetched. */
   remoteFilesOf(input: unknown): readonly ModelFile[] {
     const files = this.#filesOf(input);
     return files.length === 0 ? files : files.filter(({ url = "data:", isFilled }) => !isFilled && !isDataUrl(url));
   }
 
   /**
-   * The content of a file that is elsewhere, for its `fill`.
-   * @param charge takes the file's bytes as they come, each when there is room
+   * Fetches the content of a file for `fill`.
+   * @param charge is charged for each chunk, and waits for memory
    * @throws SconceError of the fetcher
    */
   fetch(file: ModelFile, signal: AbortSignal, charge?: FileCharge): Promise<FetchedFile> {
@@ -119,11 +119,9 @@ export class ItemPipeline {
   }
 
   /**
-   * Lets the model make the tensors of an input whose remote files are there. Answers at once, without a promise, where there is nothing to
-   * wait for.
-   * @param ending whose signal, of the prediction's end, is made only for those who ask
-   * @param place of the input in its prediction
-   * @throws SconceError of a data URI, or `item_failed` with the message of what the model threw
+   * Calls `preprocess` for an input with filled files. Returns a promise only for an asynchronous `preprocess`.
+   * @param ending has the signal for the end of the prediction, created on demand
+   * @throws SconceError of a data URI, or `item_failed` with the message of the model's error
    */
   prepare(input: unknown, ending: { readonly signal: AbortSignal }, place?: InputPlace): Tensors | Promise<Tensors> {
     for (const file of this.#filesOf(input)) {
@@ -135,7 +133,7 @@ export class ItemPipeline {
     return this.#preprocess(input, place);
   }
 
-  /** What a function does after its first `await` is its own as well. */
+  /** Counts the time after the first `await` as the hook's too. */
   async #awaited<T>(hook: keyof typeof steps, given: Promise<T>): Promise<T> {
     try {
       return await given;
@@ -169,9 +167,9 @@ export class ItemPipeline {
   }
 
   /**
-   * Lets the model make the output of an item's rows.
-   * @param options.isForText whether a large one may come as what `encode` alone can read: making that takes its time, in which the event loop turns
-   * @throws SconceError `item_failed` with the message of what the model threw; of a large one `output_invalid`, too
+   * Calls `postprocess` for the rows of an item.
+   * @param options.isForText whether a large output may become text for `encode` already, in many turns of the event loop
+   * @throws SconceError `item_failed` with the message of the model's error. A large output may throw `output_invalid`.
    */
   finish(rows: Rows, input: unknown, { isForText = false, place }: FinishOptions = {}): unknown {
     try {
@@ -188,7 +186,7 @@ export class ItemPipeline {
     return isLarge(made) ? this.#largeText(() => this.#wireOf(made)).then((text) => new OutputText(text)) : made;
   }
 
-  /** Whether so many large outputs are being made text that `finish` should wait. */
+  /** Whether `finish` should wait, because many large outputs are becoming text. */
   get isBehind(): boolean {
     return this.#largeJson.isFull;
   }
@@ -211,9 +209,9 @@ export class ItemPipeline {
   }
 
   /**
-   * Runs the model's demo; without one the demo outputs equal the outputs.
+   * Runs the model's demo. A model without a demo has equal outputs and demo outputs.
    * @returns outputs and demo outputs as JSON texts, one for each input
-   * @throws SconceError `output_invalid`, or `item_failed` with the message of what the demo threw
+   * @throws SconceError `output_invalid`, or `item_failed` with the message of the demo's error
    */
   async demo(inputs: readonly unknown[], { take, onOutput, ...context }: DemoTools): Promise<DemoResult> {
     const { demo } = this.#model;

@@ -1,35 +1,35 @@
-/** JSON text of large values, made in pieces: of a million numbers at once it would hold up everybody for a tenth of a second. */
+/** JSON text of large values in pieces: a million numbers at once would block the event loop for 100 ms. */
 
 import { ModelFile } from "../../author/file.ts";
 import { withFiles } from "../../author/withheld-files.ts";
 import { isObject } from "../../base/json.ts";
 
-/** Numbers, or about as much else, that are made text at once: a millisecond. */
+/** Limit for the numbers in one call of `JSON.stringify`, which takes a millisecond. */
 const MAX_AT_ONCE = 8192;
 /** Characters of a string that cost as much as a number. */
 const CHARACTERS = 128;
-/** Values that are held for their texts to be made. */
+/** Limit for values in the queue. */
 const MAX_WAITING = 4;
-/** What lies deeper is small, or is made text with what holds it. */
+/** Depth of the search for large values. */
 const MAX_DEPTH = 8;
-/** Of text as bytes, which is made in pieces of at least so many characters. */
+/** Least length of a piece, in characters. */
 const PIECE_LENGTH = 128 * 1024;
 /** Time after which the event loop turns: a small request beside takes several turns. */
 const MAX_HOLD_MS = 1;
 
-/** Texts are made one after the other, so that however many are under way each turn of the loop is short. */
+/** Converts one value at a time, so that each turn of the event loop is short. */
 export class LargeJson {
   #last: Promise<unknown> = Promise.resolve();
   #count = 0;
 
-  /** Whether so many values wait that no more should be made: each may be tens of megabytes. */
+  /** Whether the queue is full. Each value may have tens of megabytes. */
   get isFull(): boolean {
     return this.#count >= MAX_WAITING;
   }
 
   /**
    * @param files whose marks are in the value
-   * @returns what `JSON.stringify` does, as UTF-8 in pieces: as one text it would be copied and looked through as a whole, again and again
+   * @returns the text of `JSON.stringify` as UTF-8 in pieces: one large text would be copied and scanned as a whole several times
    */
   text(value: unknown, files: ReadonlyMap<string, Uint8Array> = new Map()): Promise<Uint8Array[]> {
     this.#count += 1;
@@ -48,7 +48,7 @@ export function isLarge(value: unknown, max = MAX_AT_ONCE): boolean {
   return sizeOf(value) > max;
 }
 
-/** The text that `JSON.stringify` gives, each piece made when it is asked for. */
+/** The text of `JSON.stringify` in pieces, each created on demand. */
 export function* piecesOfJson(value: unknown, max = MAX_AT_ONCE): Generator<string> {
   if (!isPlain(value) || !isLarge(value, max)) {
     yield JSON.stringify(value) ?? "null";
@@ -73,7 +73,7 @@ export function* piecesOfJson(value: unknown, max = MAX_AT_ONCE): Generator<stri
   }
 }
 
-/** Undefined for what JSON leaves out. */
+/** Undefined for a value that JSON omits. */
 function piecesOfMember(value: unknown, max: number): Iterable<string> | undefined {
   if (isPlain(value) && isLarge(value, max)) return piecesOfJson(value, max);
   const text = JSON.stringify(value);
@@ -99,23 +99,23 @@ async function slowly(texts: Iterable<string>): Promise<Uint8Array[]> {
   return pieces;
 }
 
-/** A list or an object that says nothing of its own text. */
+/** Whether a value is an array or object without `toJSON`. */
 function isPlain(value: unknown): value is readonly unknown[] | object {
   if (typeof value !== "object" || value === null || "toJSON" in value) return false;
   return Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype;
 }
 
-/** In numbers; of a list as if all were like its first. */
+/** Size in numbers. All elements of an array count like the first. */
 function sizeOf(value: unknown, depth = 0): number {
   if (typeof value === "string") return 1 + value.length / CHARACTERS;
   if (typeof value !== "object" || value === null || depth === MAX_DEPTH) return 1;
   if (Array.isArray(value)) return 1 + value.length * sizeOf(value[0], depth + 1);
   if (value instanceof ModelFile) return value.isFilled ? 1 + value.bytes.length / CHARACTERS : 1;
-  // A tensor, which becomes lists; bytes of other kinds become one string.
+  // A tensor becomes arrays; other bytes become a string.
   if ("data" in value && ArrayBuffer.isView(value.data)) return "length" in value.data ? Number(value.data.length) : 1;
   if (Object.getPrototypeOf(value) !== Object.prototype || !isObject(value)) return 1;
   let size = 1;
-  // Not `Object.values`, which makes a list for each output.
+  // `Object.values` would create an array for each output.
   for (const name in value) size += sizeOf(value[name], depth + 1);
   return size;
 }

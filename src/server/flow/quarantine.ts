@@ -10,7 +10,7 @@
 export interface Sender {
   /** Address of the connection. */
   readonly address: string;
-  /** Tells the sender from others of the address. */
+  /** Identifies the sender among the senders of the address. */
   readonly name: string;
 }
 

@@ -1,4 +1,4 @@
-/** The way of a row of a batch to an output: `postprocess`, in turns where that takes long, and in the background where it is asynchronous. */
+/** Calls `postprocess` for the rows of batches: slow outputs in turns, asynchronous outputs in the background. */
 
 import { codedError } from "../../base/errors.ts";
 import type { Rows } from "../../engine/engine.ts";
@@ -10,14 +10,14 @@ import { OutputTurns } from "./output-turns.ts";
 
 interface RowFinisherOptions {
   readonly pipeline: ItemPipeline;
-  /** Counts the rows that wait, or that an asynchronous `postprocess` has: while they are many nothing else is begun. */
+  /** Counts the rows before the end of `postprocess`: with many of them, no input begins. */
   readonly credits: FlowCredits;
   readonly observer: StageObserver | undefined;
-  /** A row of this list was finished later than it came. */
+  /** The list has an output after a wait. */
   readonly onFinished: (list: ItemList) => void;
 }
 
-/** One whose `postprocess` is asynchronous. */
+/** A row in an asynchronous `postprocess`. */
 interface LaterRow {
   readonly lane: ItemList;
   readonly index: number;
@@ -34,7 +34,7 @@ export class RowFinisher {
     this.#turns = new OutputTurns(() => options.pipeline.isBehind);
   }
 
-  /** @param beganMs when it came */
+  /** @param beganMs time of its arrival */
   finish(item: ListItem, rows: Rows, beganMs: number): void {
     if (this.#turns.isOpen) {
       this.#finish(item, rows);
@@ -90,7 +90,7 @@ export class RowFinisher {
   }
 }
 
-/** The author's code may not have been type-checked: what is no tensor is refused by the engine. */
+/** The author's code may return other values than tensors. The engine refuses them. */
 export function bytesOf(tensors: Tensors | undefined): number {
   let bytes = 0;
   for (const name in tensors) bytes += tensors[name]?.data?.byteLength ?? 0;

@@ -1,4 +1,4 @@
-/** Runs a model's demo: fetches its files and hands over to the model's code, with everything that it writes to `console` going to the logs. */
+/** Runs a model's demo: fetches the files, then calls the model's code with a `console` that writes into the logs. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { format } from "node:util";
 import { codedError } from "../../base/errors.ts";
@@ -11,18 +11,18 @@ import { predictAll } from "./predict-all.ts";
 export interface DemoOptions extends DemoReceiver {
   readonly flow: ItemFlow;
   readonly pipeline: ItemPipeline;
-  /** Fires when nobody waits for the demo any more. */
+  /** Fires when the demo is canceled. */
   readonly signal: AbortSignal;
-  /** The files are there: the model's code begins. */
+  /** Called when the files are fetched, before the model's code. */
   readonly onBegun?: () => void;
-  /** Takes what is written; answers false once it takes no more. */
+  /** Writes a log line; false when the logs are full. */
   readonly write: (text: string) => boolean;
 }
 
-/** Runs outside any demo's console capture: what goes on from there is everyone's, and must not write into its logs. */
+/** Runs a task without the console of a demo. Shared work must not write into the logs of one demo. */
 const outside = AsyncLocalStorage.snapshot();
 
-/** @throws SconceError of a file, of an input that failed, or with the message of what the demo threw */
+/** @throws SconceError of a file, of a failed input, or with the message of the demo's error */
 export async function runDemo(inputs: readonly unknown[], options: DemoOptions): Promise<DemoResult> {
   const { flow, pipeline, signal, take, onOutput, write } = options;
   const remote = inputs.flatMap((input, index) => pipeline.remoteFilesOf(input).map((file) => ({ file, index })));
@@ -30,7 +30,7 @@ export async function runDemo(inputs: readonly unknown[], options: DemoOptions):
     remote.map(({ file }) => file),
     { owner: options, signal, told: (at, error) => atInput(remote[at]?.index ?? 0, codedError(error)) },
   );
-  // The author's code may hold the thread: its client is told the id before.
+  // The client gets the id first, because the author's code may block the thread.
   await new Promise((resolve) => setImmediate(resolve));
   signal.throwIfAborted();
   options.onBegun?.();
@@ -44,11 +44,11 @@ export async function runDemo(inputs: readonly unknown[], options: DemoOptions):
         const outputs = outside(() =>
           predictAll(flow, given, { signal, scope, take, onOutput: toldEach, requested: inputs }),
         );
-        // The demo may be over before its author's code awaits this: then nobody is left to tell.
+        // The demo may end before its code awaits these outputs.
         outputs.catch(() => {});
         return outputs;
       },
-      // What nobody keeps is not formatted.
+      // Full logs need no formatting.
       log: (...values) => {
         if (takesLogs) takesLogs = write(`${format(...values)}\n`);
       },

@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 const hooks = ["preprocess", "postprocess"] as const;
 export type ItemHook = (typeof hooks)[number];
 
-/** One input of a prediction. */
+/** An input of a prediction. */
 export interface InputPlace {
   readonly predictionId: string;
   readonly index: number;

@@ -29,26 +29,26 @@ import { predictAll } from "./predict-all.ts";
 
 export interface SetUpOptions {
   readonly model: Model;
-  /** The path of a file that the model declares: in a folder that is being built, or in the store. */
+  /** The path of a declared file, in the model's folder or in the store. */
   readonly pathOf: (name: string) => string;
-  /** One input as it comes over the wire, its files as data URIs; undefined when the author declared none. */
+  /** The example as a client would send it, with data URIs for files; undefined without a declared example. */
   readonly example: unknown;
-  /** What the operator asked for; the model's own settings stand for what is undefined. */
+  /** The operator's settings. The model's settings replace undefined ones. */
   readonly settings: { readonly [K in keyof ModelSettings]: ModelSettings[K] | undefined } & Pick<OpenOptions, "pack">;
-  /** The file of the outputs of the example, which are compared with those here. */
+  /** File with the outputs of the example in the build, for comparison. */
   readonly golden?: string | undefined;
   readonly fetcher: Fetcher;
   readonly fileCaps?: FileCaps | undefined;
-  /** Is told which of the model's functions runs. */
+  /** Calls the model's functions. */
   readonly hooks?: Hooks | undefined;
   /** As the engine's. */
   readonly maxPaddedBytes?: number | undefined;
   readonly observer?: BatchObserver | undefined;
-  /** Told of the most items of a batch when those asked for do not fit into the device's memory, now or later. */
+  /** Called with a lower batch limit when batches do not fit into the device's memory. */
   readonly onShrink?: ((maxBatchSize: number) => void) | undefined;
 }
 
-/** A model whose weights are loaded and warm; who opened it disposes of its runners. */
+/** A model after warm-up. The caller disposes the runners. */
 export interface WarmModel {
   readonly runners: readonly Runner[];
   readonly pipeline: ItemPipeline;
@@ -66,7 +66,7 @@ export interface RunningModel {
 
 const { signal: noSignal } = new AbortController();
 
-/** @throws SconceError when the model's code, weights or example do not do what was declared */
+/** @throws SconceError when the model's code, weights or example contradict the declaration */
 export async function setUp(options: SetUpOptions): Promise<RunningModel & Pick<WarmModel, "runners">> {
   const { runners, pipeline, facts, maxQueueDelayMs, latencyTarget } = await warmModel(options);
   const { inputs, outputs } = options.model.tensors;
@@ -132,7 +132,7 @@ export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
   }
 }
 
-/** What the operator asked for. */
+/** The operator's settings. */
 export function settingsOf(config: ServeConfig): SetUpOptions["settings"] {
   return {
     batchSize: config.batchSize,
@@ -145,7 +145,7 @@ export function settingsOf(config: ServeConfig): SetUpOptions["settings"] {
   };
 }
 
-/** What warm-up has found, for the operator. */
+/** Logs the results of the warm-up. */
 export function logFacts({ devices, threads, packedLayers, instances, maxBatchSize, forwardMs }: EngineInfo): void {
   const cores = `${threads} ${threads === 1 ? "thread" : "threads"}`;
   const copies = instances === 1 ? "" : `, ${instances} instances`;
@@ -158,7 +158,7 @@ export function logFacts({ devices, threads, packedLayers, instances, maxBatchSi
 
 export interface OpenOptions
   extends Pick<SetUpOptions, "model" | "pathOf" | "example" | "fetcher" | "fileCaps" | "hooks"> {
-  /** As the operator named it. */
+  /** The operator's setting. */
   readonly device: string | undefined;
   readonly threads: number;
   readonly instances: number;
@@ -166,7 +166,7 @@ export interface OpenOptions
   readonly pack?: boolean | undefined;
 }
 
-/** A model that is loaded; who opened it disposes of its runners. */
+/** A loaded model. The caller disposes the runners. */
 export interface OpenModel {
   readonly runners: readonly Runner[];
   readonly pipeline: ItemPipeline;
@@ -193,7 +193,7 @@ export async function openModel(options: OpenOptions): Promise<OpenModel> {
     const made =
       example === undefined
         ? undefined
-        : // The operator's caps are for the files of clients, not for the author's.
+        : // The operator's limits apply to files of clients, not to the author's.
           await slowStep("Preparing the example", prepareExample(model, new ItemPipeline(model, fetcher), example));
     return { runners, pipeline, item: made?.tensors, devices };
   } catch (error) {
@@ -226,7 +226,7 @@ export function openWeights(
 function latencyTarget(ms: number, forwardMs: ReadonlyMap<number, number>): LatencyTarget {
   const oneMs = forwardMs.get(1) ?? 0;
   if (oneMs > ms) {
-    // Who comes while a batch runs waits for that one too.
+    // A new item waits for the running batch too.
     const fix = `set --latency-target to ${Math.ceil(2 * oneMs)} or more, or use a faster device`;
     throw new SconceError(
       "target_unreachable",
@@ -239,9 +239,9 @@ function latencyTarget(ms: number, forwardMs: ReadonlyMap<number, number>): Late
 }
 
 /**
- * Runs one input from its wire side to its wire side.
+ * Runs one input.
  * @returns the output as JSON text
- * @throws SconceError of whichever step failed
+ * @throws SconceError of the failed step
  */
 export async function predictOne({ engine, pipeline }: RunningModel, input: unknown): Promise<string> {
   const predicting = predictAll(new ItemFlow(engine, pipeline), [input], { signal: noSignal });
@@ -250,8 +250,8 @@ export async function predictOne({ engine, pipeline }: RunningModel, input: unkn
 }
 
 /**
- * Lets the model's code get ready to prepare inputs.
- * @throws SconceError `model_invalid` with the message of what it threw
+ * Calls the model's `setup`.
+ * @throws SconceError `model_invalid` with the message of its error
  */
 export async function runSetup(model: Model, pathOf: (name: string) => string): Promise<void> {
   const asset = (name: string) => {
@@ -270,7 +270,7 @@ export async function runSetup(model: Model, pathOf: (name: string) => string): 
 }
 
 export interface PreparedExample {
-  /** Its files are there, as for `postprocess`. */
+  /** The input with filled files. */
   readonly input: unknown;
   readonly tensors: Tensors;
 }

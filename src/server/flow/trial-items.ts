@@ -10,7 +10,7 @@ export function zeroed(item: Item): Item {
   return item.map((each) => ({ ...each, data: new arrayTypes[each.dtype](each.data.length) }));
 }
 
-/** The same item with each size changed. Its elements repeat the example's, as other numbers may be no valid ids. */
+/** The same item with each size changed. The elements repeat the elements of the example, because other numbers may be invalid ids. */
 export function resized(item: Item, sizeOf: (size: number, input: number, dim: number) => number): Item {
   return item.map(({ dtype, shape, data }, input) => {
     const sizes = shape.map((size, dim) => sizeOf(size, input, dim));
@@ -38,8 +38,8 @@ const SCALE = 10;
 const SEED = 48271;
 
 /**
- * The item with its numbers negated, scaled and replaced at random. Integers stay, as they may be ids, and so do masks: floats that are all 0 or
- * 1, beside other inputs.
+ * The item with its numbers negated, scaled and replaced at random. Integers may be ids and stay. Masks stay: floats of
+ * only 0 and 1, beside other inputs.
  */
 export function otherValues(item: Item): readonly ItemOfValues[] {
   const isVaried = item.map((tensor) => isFloat(tensor) && !(item.length > 1 && isMask(tensor)));

@@ -11,7 +11,7 @@ import { type ItemPipeline, wholeText } from "./item-pipeline.ts";
 import type { PreparedExample } from "./set-up.ts";
 import { lengthened, otherValues, zeroed } from "./trial-items.ts";
 
-/** And of a share that is the whole. */
+/** Tolerance of a softmax share near 1. */
 const ONE_DIFFERENCE = 0.01;
 
 export interface Trial {
@@ -20,7 +20,7 @@ export interface Trial {
   readonly items: readonly [readonly Tensor[], readonly Tensor[]];
   /** Largest batch; undefined where the author said nothing, and operators may ask for any. */
   readonly maxBatchSize: number | undefined;
-  /** Elsewhere an item that is too long for the weights would end all that comes after it. */
+  /** On other devices, an item that is too long for the weights would break all later runs. */
   readonly isOnCpu: boolean;
 }
 
@@ -28,11 +28,11 @@ export interface TriedOutput {
   readonly name: string;
   /** Largest difference of two elements when the example runs again alone. */
   readonly again: number;
-  /** And when it runs in a batch; undefined where there are none. */
+  /** The same in a batch; undefined without batches. */
   readonly together: number | undefined;
-  /** And beside an item that is longer; undefined where nothing is padded, or the weights take none. */
+  /** The same beside a longer item; undefined without padded dimensions, or if the weights refuse longer items. */
   readonly padded: number | undefined;
-  /** What a client could not count on; undefined where the differences may come of rounding. */
+  /** A difference that is more than rounding. */
   readonly fault:
     | { readonly kind: "random" | "mixed" | "batchSoftmax" | "padding"; readonly message: string }
     | undefined;
@@ -49,7 +49,7 @@ export async function tryOutputs(
   const second = await runner.run([again]);
   const batch = (maxBatchSize ?? 2) < 3 ? [zeroed(item), item] : [item, zeroed(item), item];
   const runTogether = () => runner.run(batch).catch(() => runner.run(batch.map(() => item)));
-  // Weights that take no batch say so where one is asked for.
+  // Weights that refuse batches throw, if the author declared a batch size.
   const together = await (maxBatchSize === undefined
     ? runTogether().catch(() => undefined)
     : maxBatchSize > 1
@@ -100,14 +100,14 @@ export interface PostprocessTrial {
   readonly pipeline: Pick<ItemPipeline, "finish" | "encode">;
   /** The example, prepared twice: the model's code may change its input. */
   readonly examples: readonly [PreparedExample, PreparedExample];
-  /** What the weights gave for the example alone. */
+  /** Outputs of the example alone. */
   readonly results: readonly Tensor[];
 }
 
 /**
- * Whether `postprocess` makes the same output of the same tensors again.
- * @returns what a client could not count on; undefined where both outputs are the same
- * @throws SconceError of `postprocess`, or of an output that does not fit
+ * Calls `postprocess` twice with the same tensors.
+ * @returns a message about different outputs; undefined for equal outputs
+ * @throws SconceError of `postprocess`, or of an invalid output
  */
 export async function tryPostprocess(trial: PostprocessTrial): Promise<string | undefined> {
   const { model, pipeline, examples, results } = trial;
@@ -123,8 +123,8 @@ export async function tryPostprocess(trial: PostprocessTrial): Promise<string | 
 }
 
 /**
- * Outputs whose free dimensions are cut as padded ones are: where the weights make fewer numbers of a padded dimension (strided convolutions do), there are
- * more of them beside a longer item, and `postprocess` knows how many are the item's.
+ * The outputs with padded dimensions in place of free ones. A strided convolution shortens a padded dimension, so beside a longer item the output has
+ * more elements than the item alone. `postprocess` knows how many of them belong to the item.
  */
 function cutToOwn(outputs: TensorSpecs): TensorSpecs {
   const cut = ([name, { dtype, dims }]: [string, TensorSpecs[string]]) => {
@@ -134,7 +134,7 @@ function cutToOwn(outputs: TensorSpecs): TensorSpecs {
   return Object.fromEntries(Object.entries(outputs).map(cut));
 }
 
-/** The sizes that these dimensions have where the item is alone. */
+/** Sizes of the free dimensions for the item alone. */
 function freeSizes(outputs: TensorSpecs, alone: readonly Tensor[]): [string, number][] {
   return Object.entries(outputs).flatMap(([name, { dims }], i) =>
     dims.flatMap((dim, at): [string, number][] =>
@@ -143,7 +143,7 @@ function freeSizes(outputs: TensorSpecs, alone: readonly Tensor[]): [string, num
   );
 }
 
-/** What a free dimension is cut by: several outputs may have one of the same name, and of other sizes. */
+/** Unique name of a free dimension: two outputs may use the same name for different sizes. */
 function freeName(output: string, at: number): string {
   return `${output}[${at}]`;
 }
@@ -168,7 +168,7 @@ interface BesideLonger {
   readonly beside: readonly Tensor[];
 }
 
-/** Runs the example, and the example with other values, with an item that is longer in every padded dimension. */
+/** Runs the example, and variants with other values, beside a longer item. */
 async function besideLonger(
   runner: Runner,
   { inputs, item, alone }: { readonly inputs: TensorSpecs; readonly item: readonly Tensor[]; alone: readonly Tensor[] },
@@ -195,7 +195,7 @@ function rowOf(output: Tensor | undefined, row: number): Tensor | undefined {
   return { ...output, shape: [1, ...output.shape.slice(1)], data: output.data.subarray(row * size, (row + 1) * size) };
 }
 
-/** A softmax over the batch gives an item that is alone nothing but ones. */
+/** Whether the output looks like a softmax over the batch, which gives only ones for a single item. */
 function isBatchSoftmax(alone: Tensor | undefined, together: Tensor | undefined): boolean {
   if (alone === undefined || together === undefined) return false;
   const all = ({ dtype, data }: Tensor, test: (value: number) => boolean) => {

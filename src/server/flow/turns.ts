@@ -2,8 +2,8 @@
  * Chooses the list whose input begins next. Clients take turns, and so do the lists of a client, one input each.
  *
  * Under overload this order would serve every client too late: each client leaves just before its turn. The patience of clients is unknown until they
- * leave. So when the oldest list has waited longer than a target for an interval, and clients have left, the queue is standing: new lists
- * of waiting clients begin newest first, and lists that wait longer than the target are refused while their clients still listen. This is
+ * leave. The queue is standing when the oldest list has waited longer than a target for an interval, and clients have left. Then new lists of waiting
+ * clients begin newest first. Lists with a longer wait than the target are refused while their clients still listen. This is
  * controlled delay with adaptive LIFO (CoDel, ACM Queue 2012; "Fail at Scale", ACM Queue 2015). Begun lists are finished first. Lists without a waiting
  * client keep a share of the turns and are not refused.
  */
@@ -39,7 +39,7 @@ const LEAST_AHEAD_BATCHES = 1.5;
 const IMPATIENT_BATCHES = 2.5;
 /** Outputs of some inputs take longer than the mean. */
 const MARGIN = 1.1;
-/** Weight of the newest client that left in a falling patience. A longer patience counts at once. */
+/** Weight of the newest patience when patience falls. A longer patience counts at once. */
 const NEWEST_WEIGHT = 0.25;
 /** Admitted lists wait this share of the target at most, so that most refusals happen at once. */
 const ADMITTED = 0.2;
@@ -65,7 +65,7 @@ export class Turns {
   #lateSinceMs: number | undefined;
   /** When the newest client left before its answer. */
   #abandonedAtMs = -Infinity;
-  /** For how long clients wait, as far as clients that left show it. */
+  /** Patience of clients, learned from clients that left. */
   #patienceMs = Infinity;
   #isStanding = false;
   /** When a list was last refused. */
@@ -109,7 +109,7 @@ export class Turns {
     }
   }
 
-  /** Deletes a list that has its turn. */
+  /** Deletes a list at its turn. */
   take(list: ItemList): void {
     if (this.#fresh.take(list, this.#isStanding)) this.#leaveArrivals(list);
     else for (const lists of [this.#begun, this.#polled, this.#quarantined]) lists.take(list, false);
@@ -179,7 +179,7 @@ export class Turns {
     if (nowMs - sinceMs >= INTERVAL_MS && this.#abandonedAtMs >= sinceMs) this.#isStanding = true;
   }
 
-  /** Refuses lists that have waited too long in a standing queue. */
+  /** Refuses lists after too long a wait in a standing queue. */
   shed(nowMs: number): void {
     if (!this.#isStanding) return;
     const targetMs = this.#targetMs(nowMs);
@@ -210,7 +210,7 @@ export class Turns {
   }
 
   /**
-   * Expected milliseconds until a new list of a client has its first turn, and the longest such wait that is admitted.
+   * Expected milliseconds until the first turn of a new list, and the longest admitted wait.
    */
   waitMs(
     isWaitedFor: boolean,
