@@ -1,4 +1,4 @@
-/** Learns the gaps between items that arrive. */
+/** Learns the gaps between arrivals of items. */
 
 /** Two bins to an octave, from 1/32 ms to 8 s: shorter gaps are as good as none, longer ones are not waited for. */
 const STEPS_PER_OCTAVE = 2;
@@ -12,15 +12,15 @@ const MAX_KEYS = 1024;
 const FINEST_MS = 1;
 
 export interface WaitQuestion {
-  /** How many wait. */
+  /** Count of waiting items. */
   readonly items: number;
-  /** How long ago the last item came. */
+  /** Time since the newest arrival. */
   readonly silentMs: number;
-  /** How many are expected while a batch without them would run. */
+  /** Expected arrivals during a batch that starts now. */
   readonly followers: number;
-  /** By how much sooner the next item is served when it goes with those that wait. */
+  /** Saved time of the next item in the same batch. */
   readonly savedMs: number;
-  /** By how much longer a batch takes with it. */
+  /** Added time of a batch with the next item. */
   readonly addedMs: number;
 }
 
@@ -67,9 +67,9 @@ export class Arrivals {
   }
 
   /**
-   * For how long after the last item it is worth waiting for the next: until what is expected to be gained by it is greatest. Gained is
-   * the time that the next one is served sooner; lost is the time that all others are served later, whether it comes or not.
-   * @returns milliseconds since the last item; 0 when no wait is expected to gain anything
+   * The wait for the next item with the greatest expected gain. The gain is the saved time of the next item, less the added time of all waiting items.
+   * Waiting items lose time even if no item arrives.
+   * @returns milliseconds since the newest arrival; 0 without an expected gain
    */
   waitMs({ items, silentMs, followers, savedMs, addedMs }: WaitQuestion): number {
     const first = binOf(silentMs);
@@ -103,7 +103,7 @@ export class Arrivals {
     return sum;
   }
 
-  /** Of the gaps from bin `first` on: the share that is at most `mostMs`, and the mean of those. */
+  /** Share and mean of the gaps up to `mostMs`, among all gaps from bin `first` on. */
   #gaps(first: number, mostMs: number): { share: number; meanMs: number } {
     let [count, ms] = [0, 0];
     for (let bin = first; bin < BINS && middleOf(bin) <= mostMs; bin++) {

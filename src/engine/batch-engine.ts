@@ -1,4 +1,4 @@
-/** Batches checked items of all lanes and runs them on the runners of this process: what the engine is where libtorch is. */
+/** Batches checked items of all lanes, and runs the batches on the runners of this process. */
 
 import type { Tensor } from "../author/tensor.ts";
 import { type Clock, systemClock } from "../base/clock.ts";
@@ -12,7 +12,7 @@ import type { CheckedItem } from "./item-check.ts";
 import type { LatencyTarget } from "./latency-target.ts";
 import type { Runner } from "./runner.ts";
 
-/** An item as it waits for its batch. */
+/** An item in the queue. */
 export interface BatchItem extends CheckedItem, Queued {
   readonly tensors: CheckedItem["tensors"];
   readonly padded: CheckedItem["padded"];
@@ -51,7 +51,7 @@ export class BatchEngine<T extends BatchItem> {
   readonly #options: BatchEngineOptions<T>;
   readonly #batcher: Batcher<T, readonly Tensor[]>;
   readonly #clock: Clock;
-  /** Opened for its first batch, as most servers never need it; undefined where it could not be. */
+  /** Opened for the first express batch; undefined if opening fails. */
   #express: Promise<Runner | undefined> | undefined;
   #isPumpScheduled = false;
 
@@ -84,12 +84,12 @@ export class BatchEngine<T extends BatchItem> {
     return this.#options.maxBatchSize;
   }
 
-  /** For how long the oldest batch has been running, in milliseconds; 0 when none is. */
+  /** Milliseconds since the start of the oldest running batch; 0 without one. */
   get runningForMs(): number {
     return this.#batcher.runningForMs;
   }
 
-  /** In milliseconds of the engine's clock, for the times of items. */
+  /** The engine's clock in milliseconds, for the times of items. */
   now(): number {
     return this.#clock.now();
   }
@@ -97,25 +97,25 @@ export class BatchEngine<T extends BatchItem> {
   submit(item: T): void {
     this.#batcher.add(item);
     if (this.#batcher.length >= this.maxBatchSize) {
-      // A full batch does not wait for the rest of what is at hand: reading that may take longer than the device is busy.
+      // A full batch starts at once: reading more items may take longer than the running batch.
       if (this.#batcher.isSaturated) for (const runner of this.#options.runners) runner.settle();
       else this.#batcher.pump();
     }
     if (this.#isPumpScheduled) return;
     this.#isPumpScheduled = true;
-    // Once all that is at hand was submitted: what came together is batched together, and an idle engine waits for nothing else.
+    // At the end of this turn of the event loop, so that items of one turn share a batch.
     setImmediate(() => {
       this.#isPumpScheduled = false;
       this.#batcher.pump();
     });
   }
 
-  /** Takes the waiting items of a lane away, and gives them back; those that run now run on. */
+  /** Removes the queued items of a lane. Running items continue. */
   cancel(lane: object): T[] {
     return this.#batcher.remove(lane);
   }
 
-  /** To be called when what was told is beyond this process, after `isHeard` said no. */
+  /** Dispatches again, when all results have left this process after `isHeard` was false. */
   pump(): void {
     this.#batcher.pump();
   }

@@ -1,13 +1,13 @@
-/** What batches cost beside their elements, learned from those that ran: as much padding is worth having one batch less. */
+/** Learns the fixed cost of a batch from batch times. Padding is worth it if it costs less than another batch. */
 import { type Lengths, paddedElements } from "./length-steps.ts";
 
-/** Batches that count; older ones less and less. */
+/** Count of batches in the weighted means. */
 const MEMORY = 100;
-/** Before so many have run nothing is known. */
+/** Least count of batches for a fit. */
 const LEAST_BATCHES = 8;
-/** Relative variance of the sizes below which they say nothing of what they have in common. */
+/** Least relative variance of sizes for a fit. */
 const LEAST_SPREAD = 0.01;
-/** Keys that are remembered: clients choose free dimensions. */
+/** Limit of remembered keys: clients choose free dimensions. */
 const MAX_KEYS = 100;
 
 /**
@@ -58,7 +58,7 @@ export class BatchOverheads {
     fit.observe(elements, ms);
   }
 
-  /** Elements that take as long as what a batch costs beside its own, at least 1; Infinity where that is not known, or elements cost nothing. */
+  /** The fixed cost of a batch in elements, at least 1. Infinity if it is unknown, or if elements cost nothing. */
   of(key: string): number {
     return this.#fits.get(key)?.overhead ?? Infinity;
   }

@@ -14,7 +14,7 @@ export interface BatchPolicy {
   arrived(key: string, atMs: number): void;
   /** A batch of `size` items took `ms`. */
   ran(size: number, ms: number): void;
-  /** The size of the next batch on a runner that is free at `beginMs`. */
+  /** The size of the next batch, which starts at `beginMs`. */
   sizeOf(waiting: Waiting, nowMs: number, beginMs: number): number;
   /** Until when a partial batch waits for more items while a runner is free; in the past for no wait. */
   dueAtMs(waiting: Waiting, nowMs: number): number;

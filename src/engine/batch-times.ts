@@ -1,41 +1,41 @@
-/** How long a batch takes by how many items it has, learned from the batches that ran. */
+/** Learns the time of a batch by its size. */
 
-/** Of the newest batch in the estimate for its size, once many of that size have run. */
+/** Least weight of the newest batch in the estimate of its size. */
 const NEWEST_SHARE = 0.1;
-/** Of the newest batch in what all sizes have in common: how fast the device is now. */
+/** Weight of the newest batch in the speed of the device. */
 const SPEED_SHARE = 0.05;
-/** Batches of a size from which one says more about the device than about the size. */
+/** After this many batches of a size, a surprise is a change of the device's speed. */
 const FAMILIAR = 8;
-/** One batch counts as at most about twice, or half, of what was expected: others may have had the machine for a while. */
+/** Limit of a surprise: twice or half of the expected time. Other programs disturb single batches. */
 const MAX_SURPRISE = Math.LN2;
-/** How many mean deviations make a time sure: two standard deviations of noise that is about normal. */
+/** Mean deviations above the mean for nearly every batch: two standard deviations of normal noise. */
 const SURE_DEVIATIONS = 2.5;
 
-/** What is known of one size. */
+/** The estimate of one size. */
 interface Known {
   readonly size: number;
-  /** Batches seen, up to where older ones no longer count. */
+  /** Count of batches, up to the memory of the mean. */
   weight: number;
   /** Milliseconds at the device's usual speed. */
   ms: number;
-  /** The same, made not to fall as sizes grow, and the weight of what it is made of. */
+  /** The monotone estimate, and the weight of its pool of sizes. */
   monotoneMs: number;
   poolWeight: number;
 }
 
 /**
- * An exponentially weighted estimate for each size that was seen, made monotone by pooling neighbours that contradict each other (isotonic
- * regression by pool-adjacent-violators, Ayer et al. 1955), with straight lines between sizes: curves with steps, as GPUs have them, are
- * learned as they are. What all sizes share, the speed of the device, is learned apart: sizes that have not run lately keep up with it.
+ * An exponentially weighted estimate for each size. Pooling contradicting neighbours makes the estimates monotone: isotonic regression by
+ * pool-adjacent-violators, Ayer et al. 1955. Lines between sizes complete the curve, so the steps of GPUs are learned. The speed of the device is a
+ * separate estimate, so that sizes without recent batches follow it.
  */
 export class BatchTimes {
   /** By size. */
   #known: Known[] = [];
   #speed = 1;
-  /** Mean deviation of the logarithm of a time from what was expected. */
+  /** Mean deviation of the logarithm of a time from its expectation. */
   #deviation = 0.05;
 
-  /** Sizes that are known well, in order. */
+  /** Sizes with reliable estimates, in order. */
   *sizes(): Generator<number> {
     for (const { size, poolWeight } of this.#known) if (poolWeight >= FAMILIAR) yield size;
   }
@@ -54,7 +54,7 @@ export class BatchTimes {
       known.ms *= Math.exp(share * limited(Math.log(taken / this.#speed / known.ms)));
       known.weight = Math.min(known.weight + 1, 1 / NEWEST_SHARE);
     } else {
-      // Between sizes that are known, one batch is believed half.
+      // A first batch between known sizes has half the weight of the line between them.
       const isBetween = at > 0 && known !== undefined;
       const expected = isBetween ? this.ms(rounded) : taken;
       const first = expected * Math.exp(limited(Math.log(taken / expected)) / 2);
@@ -63,7 +63,7 @@ export class BatchTimes {
     this.#pool();
   }
 
-  /** Milliseconds that a batch is expected to take; 0 when nothing is known. More than any seen is taken to be in proportion. */
+  /** Expected milliseconds of a batch; 0 without any batch. Beyond the largest known size, the time is proportional. */
   ms(size: number): number {
     const at = this.#firstFrom(size);
     const [below, above] = [this.#known[at - 1], this.#known[at]];
@@ -78,7 +78,7 @@ export class BatchTimes {
     return this.ms(size) * Math.exp(SURE_DEVIATIONS * this.#deviation);
   }
 
-  /** Where the first known size of at least `size` stands. */
+  /** Index of the first known size of at least `size`. */
   #firstFrom(size: number): number {
     let [low, high] = [0, this.#known.length];
     while (low < high) {
@@ -114,7 +114,7 @@ export class BatchTimes {
   }
 }
 
-/** Every size up to 64 is learned by itself, of larger ones 32 between one and its double; steps at round sizes keep their place. */
+/** Sizes up to 64 have separate estimates. Larger sizes share 32 estimates per octave, which end at round sizes. */
 function roundUp(size: number): number {
   const grain = 2 ** Math.max(0, Math.ceil(Math.log2(size)) - 6);
   return Math.ceil(size / grain) * grain;

@@ -14,7 +14,7 @@ const MOST_PARTED = 2;
 /** Largest express batch, as a share of the largest batch. */
 const FEW = 1 / 4;
 
-/** Receives the result of each item that is added and not removed, exactly once. */
+/** Receives exactly one result of each item, except for removed items. */
 export interface BatchListener<T, R> {
   /** The batch was dispatched, or its items were deprioritised: their queue slots are free. An item may be dispatched again. */
   dispatched(items: readonly T[], cause: BatchCause): void;
@@ -158,7 +158,7 @@ export class Batcher<T extends Queued, R> {
     }
     // Parts need a free runner. With full batches committed ahead no runner would become free.
     if (this.#parts.length > 0 || this.#queue.length === 0) return;
-    // The runner that is free first starts the batch earliest.
+    // The first free runner starts the batch earliest.
     for (const slot of this.#slots.toSorted((a, b) => a.freeAtMs - b.freeAtMs)) {
       const atMs = slot.commitAtMs(now);
       if (atMs === Infinity) continue;

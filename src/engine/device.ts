@@ -4,7 +4,7 @@ import { devicesIn } from "../author/device.ts";
 import { SconceError } from "../base/errors.ts";
 import { compiledDevice, cudaDeviceCount } from "./native/binding.ts";
 
-/** How the operator, or else the author, named devices; without both it is `auto`. */
+/** The device setting of the operator, else of the author, else `auto`. */
 export interface AskedDevice {
   readonly operator?: string | undefined;
   readonly author?: string | undefined;
@@ -13,9 +13,9 @@ export interface AskedDevice {
 }
 
 /**
- * `auto` is the first GPU when there is one, unless weights were compiled for the CPU, else the CPU; `cuda` is the first GPU, `cuda:all` each of them.
+ * `cuda` is the first GPU, `cuda:all` is every GPU. `auto` is the first GPU if there is one and no weights are compiled for the CPU, else the CPU.
  * @returns `cpu`, or one or more `cuda:N`
- * @throws SconceError `device_unavailable`, saying which there are, when one is not there
+ * @throws SconceError `device_unavailable` with the available devices
  */
 export async function resolveDevices(
   { operator, author, weights = [] }: AskedDevice,

@@ -1,4 +1,4 @@
-/** The engine turns the tensors of an item into rows. It runs in this process or in another: the interface passes names and plain bytes only. */
+/** The engine turns the tensors of an item into rows. The interface passes names and plain bytes only, so the engine may be another process. */
 
 import type { Tensor } from "../author/tensor.ts";
 import type { SconceError } from "../base/errors.ts";

@@ -1,16 +1,16 @@
-/** The common mistakes of an export: the words of libtorch, or of the addon, by which each is known, and the line of Python that mends it. */
+/** The common mistakes of an export, each with its messages of libtorch or the addon, and the line of Python that fixes it. */
 
 export interface ExportMistake {
   readonly name: string;
-  /** Of the message of a run, or of loading the weights; undefined where no message tells it. */
+  /** Matches the message of a run or of a load; undefined without a typical message. */
   readonly seen?: RegExp;
-  /** The cause, where the message does not say it. */
+  /** The cause, if the message does not name it. */
   readonly cause?: string;
   /** @param inputs the names of the model's inputs */
   python(inputs: readonly string[]): string;
 }
 
-/** With the batch left free: who pastes a line for another mistake must not come back with a fixed one. */
+/** The batch stays free, so that a pasted line never makes a fixed batch. */
 function exporting(inputs: readonly string[]): string {
   const free = inputs.map((name) => `"${name}": {0: torch.export.Dim.DYNAMIC}`).join(", ");
   const shapes = inputs.length === 0 ? "({0: torch.export.Dim.DYNAMIC},)" : `{${free}}`;

@@ -17,8 +17,8 @@ export interface Queued extends Lengths {
   /** When the item became ready, in milliseconds of the batcher's clock. */
   readonly readyAtMs: number;
   /**
-   * The item was running when an engine process died, and may be the cause. It runs alone in its batch, before other items, while all other runners
-   * are idle.
+   * The item was running when an engine process died, and may be the cause. Suspects run alone in their batch, before other items, while all other
+   * runners are idle.
    */
   readonly isAlone?: boolean;
   /** The lane is deprioritised. */
@@ -112,19 +112,18 @@ export class Group<T extends Queued> {
  *
  * Where dimensions are padded, items of near lengths go together: length bucketing, the common practice for sequences
  * (`bucket_by_sequence_length` of tf.data, length-grouped samplers for PyTorch). The oldest item of the next lane leads the batch, whatever its
- * length, so no item waits for others of its length. The items nearest in length follow; lanes with equally near items take turns. An item does not
- * join if its padding costs more than it is worth: measured batch times of this key say whether the batch would then compute fewer useful elements a
- * second. The consequences:
+ * length, so no item waits for near lengths. The items nearest in length follow; lanes with equally near items take turns. An item does not
+ * join if the batch would then compute fewer useful elements a second, as measured batch times of this key show. The consequences:
  *
  * - In each padded dimension, the longest item of a batch is less than √2 times the shortest plus 7. Padding stays below 0.3 of long items.
- * - The padded batch has at most `maxBytes`, unless it is a single item.
- * - A batch may have fewer than `max` items while more of its group wait: these form another batch.
+ * - The padded batch has at most `maxBytes`. A single item may have more.
+ * - A batch may have fewer than `max` items while more items of its group wait. Another batch follows.
  * - A new lane goes before the lanes of the last batch.
  */
 export class FairQueue<T extends Queued> {
   readonly #lanes = new WeakMap<object, Lane<T>>();
   readonly #turns = new Ring<Lane<T>>();
-  /** Lanes of the last batch. They go after all other lanes, and after lanes that arrive before the next batch. */
+  /** Lanes of the last batch. Their turn is after all other lanes, and after lanes that arrive before the next batch. */
   readonly #served = new Ring<Lane<T>>();
   readonly #groups = new Map<string, Group<T>>();
   readonly #overheads = new BatchOverheads();

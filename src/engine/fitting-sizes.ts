@@ -1,14 +1,14 @@
-/** How many items of each shape fit into the device's memory: fewer once a batch did not, and more again after a time. */
+/** The batch limit of each shape: lower after a lack of device memory, and higher again after a time. */
 
 interface Size {
   most: number;
-  /** Since when it has been so. */
+  /** Time of the last change. */
   sinceMs: number;
-  /** The least that was reported. */
-  told: number;
+  /** The lowest reported limit. */
+  reported: number;
 }
 
-/** Other users of the memory may have freed it by then. If not, one batch fails in vain. */
+/** Other programs may free memory in this time. If not, one batch fails again. */
 const RETRY_MS = 60_000;
 /** Limit of remembered shapes: clients choose free dimensions. */
 const MAX_KEYS = 1000;
@@ -21,7 +21,7 @@ export class FittingSizes {
     this.#maxBatchSize = maxBatchSize;
   }
 
-  /** Most items of a batch with this key; twice as many as before each time that the last ones have fitted for long enough. */
+  /** The batch limit of a key. The limit doubles after each time without a lack of memory. */
   of(key: string, nowMs: number): number {
     const size = this.#sizes.get(key);
     if (size === undefined) return this.#maxBatchSize;
@@ -33,17 +33,17 @@ export class FittingSizes {
   }
 
   /**
-   * A batch of so many items did not fit. Those that were committed before that was known do not either, and are not news.
-   * @returns what fits as far as is known, where that is less than it ever was
+   * A batch of so many items did not fit. Batches that were committed before do not count.
+   * @returns the new limit, if it is the lowest limit of this key so far
    */
   tooLarge(key: string, items: number, nowMs: number): number | undefined {
-    const size = this.#sizes.get(key) ?? { most: this.#maxBatchSize, sinceMs: nowMs, told: Infinity };
+    const size = this.#sizes.get(key) ?? { most: this.#maxBatchSize, sinceMs: nowMs, reported: Infinity };
     if (items > size.most) return undefined;
     while (size.most >= items) size.most >>= 1;
     size.sinceMs = nowMs;
-    const isNews = size.most < size.told;
-    size.told = Math.min(size.told, size.most);
-    // Forgets the shape whose last failure is the oldest.
+    const isNews = size.most < size.reported;
+    size.reported = Math.min(size.reported, size.most);
+    // Forget the shape with the oldest failure.
     this.#sizes.delete(key);
     this.#sizes.set(key, size);
     if (this.#sizes.size > MAX_KEYS) for (const oldest of this.#sizes.keys().take(1)) this.#sizes.delete(oldest);

@@ -1,8 +1,8 @@
-/** What a forward pass that fails before the server is ready says to the author: what was tried, and the usual cause. */
+/** Messages for the author about a failed forward pass during start: the attempt and the usual cause. */
 import { codedError, oneLine, SconceError } from "../base/errors.ts";
 import { mistakeIn } from "./export-mistakes.ts";
 
-/** Longest part of libtorch's own words: it may list every backend. */
+/** Limit for quotes of libtorch, which may list every backend. */
 const MAX_SHOWN = 300;
 
 /** @param worked the largest batch that did not fail */
@@ -19,9 +19,9 @@ export function forwardFault(error: unknown, { size, worked }: { size: number; w
 }
 
 /**
- * The cause of a failed reshape in weights that were traced with a number in place of `x.shape[0]`.
- * @param rows of the batch that failed
- * @returns undefined where the message names no reshape, or one that no number of rows fits
+ * The cause of a failed reshape: tracing replaced `x.shape[0]` by a number.
+ * @param rows of the failed batch
+ * @returns undefined if the message names no reshape, or if no number of rows fits
  */
 export function fixedRowsCause(message: string, rows: number): string | undefined {
   const [, shape = "", size] = /shape '\[([\d, ]+)\]' is invalid for input of size (\d+)/.exec(message) ?? [];
@@ -31,7 +31,7 @@ export function fixedRowsCause(message: string, rows: number): string | undefine
   return `the network was traced or exported for a fixed batch of ${wanted}; in forward write x.shape[0], not a number, and export with the batch left free`;
 }
 
-/** Of weights that run a batch of this size and no single item. */
+/** The fault of weights that run a batch of this size, but no single item. */
 export function fixedBatchFault(error: unknown, size: number): SconceError {
   const { code, message } = codedError(error);
   const cause = fixedRowsCause(message, 1) ?? "it was traced or exported with a fixed batch";

@@ -12,16 +12,16 @@ import {
 import { setAt } from "../author/tensor-memory.ts";
 import { SconceError } from "../base/errors.ts";
 
-/** An item's tensors in the order of their declarations, in the memory that they were given in. */
+/** An item's tensors in the order of their declarations, not copied. */
 export interface CheckedItem extends ShapeKey {
   readonly tensors: readonly Tensor[];
 }
 
-/** What the batcher knows an item's sizes by. */
+/** Sizes of an item for the batcher. */
 export interface ShapeKey {
   /** The **shape key**: the sizes of the free dimensions. Items with the same key share a batch; padded dimensions are not part of it. */
   readonly key: string;
-  /** The padded sizes by name, by which items are put together with near ones; none where nothing is padded. */
+  /** The padded sizes by name. Items of near sizes share a batch. */
   readonly padded: ReadonlyMap<string, number>;
   /** The product of the padded sizes; 0 where nothing is padded. */
   readonly length: number;
@@ -33,7 +33,7 @@ export interface Sizes {
   readonly padded: Map<string, number>;
 }
 
-/** Of an item whose dimensions are all fixed. */
+/** The key of items without free or padded dimensions. */
 export const fixedKey: ShapeKey = { key: "", padded: new Map(), length: 0 };
 
 export function shapeKey({ free, padded }: Sizes): ShapeKey {
@@ -42,13 +42,13 @@ export function shapeKey({ free, padded }: Sizes): ShapeKey {
   return { key, padded, length };
 }
 
-/** Product of the sizes of an empty tensor that are not 0: it costs its client nothing to name large ones. */
+/** Limit for the product of the other sizes of an empty tensor, which cost the client nothing. */
 const MAX_EMPTY_SIZES = 2 ** 20;
 
-/** In memory of their own: the author's code may use its buffers again while the item waits. */
+/** Copies tensors: the author's code may reuse its buffers while the item waits. */
 export function copied(tensors: readonly Tensor[]): Tensor[] {
   return tensors.map(({ dtype, shape, data }) => {
-    // Not `slice`, which of a Buffer is a view.
+    // `slice` of a Buffer would be a view.
     const own = new arrayTypes[dtype](data.length);
     setAt(own, data, 0);
     return { dtype, shape, data: own };
@@ -56,9 +56,9 @@ export function copied(tensors: readonly Tensor[]): Tensor[] {
 }
 
 /**
- * Makes the check for a model's declared inputs.
+ * Creates the check for a model's declared inputs.
  *
- * @returns a function that throws SconceError `tensor_invalid`, naming the tensor, what was declared and what was given
+ * @returns a function that throws SconceError `tensor_invalid` with the name, the declared and the given tensor
  */
 export function itemCheck(specs: TensorSpecs): (given: Readonly<Record<string, Tensor>>) => CheckedItem {
   const plans = Object.entries(specs).map(([name, spec]) => ({ name, spec }));
@@ -112,7 +112,7 @@ function checkTensor(name: string, spec: TensorSpecs[string], tensor: Tensor, si
       named.set(label, size);
     }
   }
-  // What pads it to another's size, or is made of it, has what it does not have itself.
+  // Padding an empty tensor, or computing with it, may allocate its other sizes.
   if (count === 0 && shape.reduce((product, size) => product * Math.max(1, size), 1) > MAX_EMPTY_SIZES)
     throw fail(`an empty tensor of the shape [${shape}]; the other sizes of one come to at most ${MAX_EMPTY_SIZES}`);
   if (count !== data.length) throw fail(`${data.length} elements for the shape [${shape}]`);

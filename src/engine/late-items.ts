@@ -4,7 +4,7 @@ import { MadeBatches } from "./made-batches.ts";
 
 /** Other batches between two batches of late items. */
 const OTHERS_BETWEEN = 8;
-/** Late items are begun once no other batch was begun for so long: clients that were answered and come again are not kept waiting. */
+/** Deprioritised items start after this time without another batch, so that returning clients need not wait for them. */
 const IDLE_MS = 20;
 
 export class LateItems<T extends Queued> {

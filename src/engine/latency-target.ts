@@ -16,12 +16,12 @@ const OLDEST_SHARE = 0.3;
 const MEMORY = 2;
 
 /**
- * A batch has as many items as the device serves best, and no more than its oldest item surely reaches the target with. If that were so
- * few that more come than are served, the target cannot be kept by small batches, they would only make everything later: then the best
- * size is taken until the queue is short again. (Servers that may drop items drop late ones here: "early drop" of Nexus, SOSP 2019.)
+ * A batch has the size of the highest throughput, limited so that its oldest item meets the target. If such small batches are slower than the
+ * arrivals, they would only lengthen the queue. Then batches have the best size until the queue is short again. (Servers that may drop items drop late
+ * items here: "early drop" of Nexus, SOSP 2019.)
  */
 export class LatencyTarget implements BatchPolicy {
-  /** Milliseconds from an item's becoming ready to the end of its batch. */
+  /** Target in milliseconds, from ready to the end of the batch. */
   readonly ms: number;
   readonly times = new BatchTimes();
   readonly #arrivals: Arrivals;
@@ -63,10 +63,10 @@ export class LatencyTarget implements BatchPolicy {
     return Math.min(nowMs - silentMs + waitMs, latestMs);
   }
 
-  /** The size up to `ready` that the device serves best. */
+  /** The size up to `ready` with the best throughput. */
   #best(key: string, ready: number, nowMs: number): number {
     let best = ready;
-    // Of the sizes between two known ones, one of those two serves best.
+    // Between two known sizes, throughput is highest at one of them.
     for (const size of this.times.sizes()) {
       if (size >= ready) break;
       if (this.#rate(size) > STEP * this.#rate(best)) best = size;
@@ -77,7 +77,7 @@ export class LatencyTarget implements BatchPolicy {
     return best;
   }
 
-  /** Whether `size` items first and the rest with those that come meanwhile take longer than all of them before those. */
+  /** Whether a batch of `size` and a batch of the rest with new arrivals take longer than one batch of all and one of the arrivals. */
   #isRestCostly(size: number, ready: number, silentMs: number): boolean {
     const { times } = this;
     const coming = this.#arrivals.followers(silentMs, times.ms(size));
@@ -95,7 +95,7 @@ export class LatencyTarget implements BatchPolicy {
     return size / Math.max(this.times.ms(size), 1e-3);
   }
 
-  /** The largest size up to `most` that surely takes no longer than `ms`; 0 when none does. */
+  /** The largest size up to `most` whose batch ends within `ms`; 0 if even a single item takes longer. */
   #within(ms: number, most: number): number {
     let [low, high] = [0, most];
     while (low < high) {

@@ -4,37 +4,37 @@
 const STEPS_PER_OCTAVE = 12;
 /** Steps side by side that may share a batch: half an octave, so that no length is beyond √2 times another. */
 const MAX_SPAN = 6;
-/** What a batch costs beside its elements, in elements: below this, lengths matter little and are taken for nearly alike. */
+/** Added to each length: the fixed cost of an item in elements. Differences between shorter lengths matter little. */
 const BASE_LENGTH = 16;
-/** How far others are looked for, by the number of padded dimensions; there are 121 places around one with two, and 81 with four. */
+/** Distance of the search in steps, by the number of padded dimensions: 121 places with two dimensions, 81 with four. */
 const REACH = [0, MAX_SPAN - 1, MAX_SPAN - 1, 1, 1];
 
-/** What items go together by. */
+/** Padded sizes of an item. */
 export interface Lengths {
   /** The padded sizes by name. */
   readonly padded?: ReadonlyMap<string, number> | undefined;
-  /** Their product, where they are not given one by one; 0 or left out where nothing is padded. */
+  /** The product of the padded sizes, in place of `padded`; 0 or undefined without padding. */
   readonly length?: number;
 }
 
-/** One for each padded dimension, or one for all that is known. */
+/** A step for each padded dimension, or for the product. */
 export type Steps = readonly number[];
 
 export function stepsOf(item: Lengths): Steps {
   return sizesOf(item).map(stepOf);
 }
 
-/** One for each padded dimension. */
+/** Sizes of the padded dimensions, or their product. */
 function sizesOf({ padded, length = 0 }: Lengths): readonly number[] {
   return padded === undefined || padded.size < 2 ? [length] : [...padded.values()];
 }
 
-/** About how many elements an item has that is as long as the steps say. */
+/** Expected elements of an item of these steps. */
 export function elementsOf(steps: Steps): number {
   return steps.reduce((product, step) => product * (2 ** ((step + 0.5) / STEPS_PER_OCTAVE) - BASE_LENGTH), 1);
 }
 
-/** Elements of a batch, padding among them; 0 where nothing is padded. */
+/** Elements of a batch with padding; 0 without padded dimensions. */
 export function paddedElements(batch: readonly Lengths[]): number {
   const longest: number[] = [];
   for (const item of batch) {
@@ -53,8 +53,8 @@ export function placeOf(steps: Steps): string | number {
 }
 
 /**
- * What there is in the places around `middle`, which may go together with it and with each other; the nearest first.
- * @param joins whether what was found does, with the longest steps up to now and with it
+ * Finds the values near `middle` that may share a batch, nearest first.
+ * @param joins whether a value joins the batch, given the longest steps before and after
  */
 export function* near<T>(
   middle: Steps,
@@ -79,7 +79,7 @@ export function* near<T>(
 
 const offsetsByDims: Steps[][] = [];
 
-/** The nearest first; a shorter one before a longer one, which makes all longer. */
+/** Offsets by distance. Shorter steps go first, because longer steps lengthen the whole batch. */
 function offsetsOf(dims: number): readonly Steps[] {
   const known = offsetsByDims[dims];
   if (known !== undefined) return known;

@@ -1,4 +1,4 @@
-/** Complete batches that wait for a runner. No other item joins them. */
+/** Complete batches in a queue. No other item joins them. */
 import type { Queued } from "./fair-queue.ts";
 
 export class MadeBatches<T extends Queued> {

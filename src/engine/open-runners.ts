@@ -19,15 +19,15 @@ export interface OpenOptions {
   /** `cpu`, or one or more `cuda:N`. */
   readonly devices: readonly string[];
   readonly threads: number;
-  /** How many runners are opened side by side on each device; they share the weights, but for those that keep a state. */
+  /** Runners on each device. Runners of stateless weights share them. */
   readonly instances: number;
   /** As a session's. */
   readonly pack?: boolean | undefined;
 }
 
 /**
- * The size of batches that was asked for.
- * @throws SconceError `weights_invalid` when the weights were made for smaller ones
+ * Checks the batch size.
+ * @throws SconceError `weights_invalid` if the weights take smaller batches only
  */
 export function batchSizeFor([runner]: readonly Runner[], asked: number): number {
   const most = runner?.mostRows ?? Infinity;
@@ -39,8 +39,8 @@ export function batchSizeFor([runner]: readonly Runner[], asked: number): number
 }
 
 /**
- * Opens `instances` runners on each device, with weights of its own; none stays open when one fails.
- * @returns in turn over the devices, so that few batches go to as many of them as there are
+ * Opens `instances` runners on each device. If a runner fails, all are closed.
+ * @returns runners, with neighbours on different devices so that few batches use all devices
  */
 export async function openRunners(options: OpenOptions): Promise<Runner[]> {
   for (const path of options.operators) await loadOperators(path);
@@ -51,7 +51,7 @@ export async function openRunners(options: OpenOptions): Promise<Runner[]> {
     return session;
   };
   const opening = options.devices.map((device) => openOn(device, options, open));
-  // Those that fail leave others that are still being opened.
+  // After a failure, other runners may still be opening.
   await Promise.allSettled(opening);
   const byDevice = await Promise.all(opening);
   opened.move();
@@ -68,7 +68,7 @@ async function openOn(device: string, options: OpenOptions, open: Open): Promise
     if (path === undefined || another !== undefined) {
       throw new SconceError("model_invalid", "several weights need `predict`");
     }
-    // One more may run beside them. Of operators of an author who asked for one nobody knows whether they can run at the same time.
+    // A further session is for the express runner. Operators of an author who wants one instance may not be safe for concurrent runs.
     const most = instances === 1 && options.operators.length > 0 ? 1 : instances + 1;
     return sharing({ path, inputs, outputs, device, threads, pack, instances: most }, instances, open);
   }
@@ -80,7 +80,7 @@ async function openOn(device: string, options: OpenOptions, open: Open): Promise
   return sessions.map((byName) => new PredictRunner({ sessions: byName, predict, inputs, outputs }));
 }
 
-/** So many sessions that share their weights, unless a run writes into these. */
+/** Opens sessions that share weights, unless a run writes into the weights. */
 async function sharing(options: SessionOptions, count: number, open: Open): Promise<NativeSession[]> {
   const first = await open(options);
   const sessions = [first];

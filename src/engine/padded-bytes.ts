@@ -1,6 +1,6 @@
-/** How many bytes the inputs of a batch have once its items are padded to the longest of them. */
+/** Bytes of the inputs of a batch, padded to its longest item. */
 
-/** What is known of an item's tensor. */
+/** Size of an item's tensor. */
 export interface SizedTensor {
   readonly shape: readonly number[];
   readonly data: { readonly BYTES_PER_ELEMENT: number };
@@ -8,10 +8,10 @@ export interface SizedTensor {
 
 export class PaddedBytes {
   #items = 0;
-  /** Of each tensor, the largest size of each dimension. */
+  /** The largest size of each dimension of each tensor. */
   #sizes: readonly (readonly number[])[] = [];
 
-  /** @returns whether the batch has at most `maxBytes` with this item, which joins it then */
+  /** Adds an item if the batch then has at most `maxBytes`. @returns whether the item was added */
   join(tensors: readonly SizedTensor[], maxBytes: number): boolean {
     let bytes = 0;
     const joined = tensors.map(({ shape, data }, i) => {

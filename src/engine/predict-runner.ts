@@ -1,4 +1,4 @@
-/** Runners whose batches go through the model's own `predict`, which calls the sessions as it likes. */
+/** Runs batches through the model's `predict` function, which calls the sessions. */
 
 import { hookMessage } from "../author/hook-fault.ts";
 import type { CallArgument, CallResult, ModelSession, Predict } from "../author/session.ts";
@@ -40,7 +40,7 @@ export class PredictRunner implements Runner {
     );
   }
 
-  /** One batch after the other: a module may keep a state that two at once would mix up. */
+  /** Runs one batch at a time: concurrent batches would mix the state of a module. */
   run(items: readonly (readonly Tensor[])[]): Promise<readonly Tensor[]> {
     const batch = this.#last.then(() => this.#run(items));
     this.#last = batch.catch(() => {});
@@ -82,7 +82,7 @@ export class PredictRunner implements Runner {
 function callable(session: NativeSession): ModelSession {
   return {
     call: <R extends CallResult = Tensor>(method: string, ...args: readonly CallArgument[]) =>
-      // What a method gives is the author's to know.
+      // The author knows the result type of a method.
       session.call(method, args) as Promise<R>,
   };
 }

@@ -5,13 +5,12 @@ import { countOf, type Tensor, type TensorData, type TensorSpecs } from "../auth
 export type Rows = Readonly<Record<string, Tensor>>;
 
 /**
- * Makes the parting for a model's declared outputs.
+ * Creates the function that splits a model's declared outputs.
  *
- * A dimension that an output declares as padded, under the name of an input's padded dimension, is cut to the item's own size: what an
- * item gets does not depend on how long its neighbours are.
+ * A padded dimension of an output has the name of an input's padded dimension. It is cut to the item's size, so the length of neighbours has no effect.
  *
- * @returns a function that gives row `i` of a batch, for an item of the given padded sizes, in memory of its own: nothing of another
- *   client's lies beside it, and the author's code may transfer it. It takes each row once.
+ * @returns a function for row `i` of a batch and the item's padded sizes. Each row has separate memory without data of other clients, and the
+ *   author's code may transfer it. The function may be called once for each row.
  */
 export function rowParting(
   specs: TensorSpecs,
@@ -46,7 +45,7 @@ interface Cut {
   readonly size: number;
 }
 
-/** Keeps the first `size` elements of a dimension of a row, moved together at its beginning; gives the row's shape. */
+/** Cuts a dimension of a row to `size`, in place. @returns the new shape */
 function cut(data: TensorData, { begin, shape, at, size }: Cut): number[] {
   const before = shape[at] ?? 0;
   if (before <= size) return shape;

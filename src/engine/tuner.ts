@@ -20,36 +20,36 @@ export interface Tuned extends TunedSetting {
 }
 
 export interface TunerOptions {
-  /** As many as the most instances that are tried. */
+  /** One for each instance of the largest setting. */
   readonly runners: readonly Runner[];
   readonly item: readonly Tensor[];
   readonly settings: readonly TunedSetting[];
-  /** How long all may take; a batch that has begun ends. */
+  /** Time for all trials. A running batch may exceed it. */
   readonly budgetMs: number;
-  /** Told of a setting that cannot be served, for another reason than memory. */
+  /** Called for a setting that fails for another reason than memory. */
   readonly onLeftOut?: (setting: TunedSetting, error: unknown) => void;
-  /** Told after each round. */
+  /** Called after each round. */
   readonly onRound?: (round: number, best: Tuned) => void;
   readonly now?: () => number;
 }
 
-/** Runs of one item before anything else: what is compiled at first use is compiled then. */
+/** Runs of one item before the trials, in which first use compiles code. */
 const COLD_RUNS = 2;
-/** Rounds among which the budget is divided; there are more where batches are short. */
+/** Rounds that share the budget. Short batches leave time for more. */
 const ROUNDS = 5;
-/** One setting in one round; longer ones say no more, as what disturbs comes and goes. */
+/** Time limit for a setting in a round. Disturbances come and go, so longer trials measure nothing better. */
 const MAX_SLICE_MS = 250;
 /** A batch runs and the next is committed, as when serving. */
 const IN_FLIGHT = 2;
-/** Settings that serve so much, as a part of the best, are as good: less is noise. */
+/** Share of the best throughput that counts as equal: smaller differences are noise. */
 const AS_GOOD = 0.95;
 
 export interface SettingLimits {
   readonly cores: number;
-  /** Only on a CPU do threads matter. */
+  /** Threads matter on a CPU only. */
   readonly isCpu: boolean;
   readonly maxBatchSize: number;
-  /** What is not to be varied. */
+  /** Fixed settings. */
   readonly fixed: { readonly [K in keyof TunedSetting]?: number | undefined };
 }
 
@@ -67,10 +67,10 @@ export function settingsToTry({ cores, isCpu, maxBatchSize, fixed }: SettingLimi
 }
 
 /**
- * Tries the settings in turn, round after round, so that what else the machine does hits all alike. One that would take longer than is left, by
- * what smaller batches took, is not begun; the first is, however little that leaves.
- * @returns those that could be tried, the fastest first; one whose batches fail, or do not fit into the device's memory, is left out
- * @throws SconceError of the first run that failed, for another reason than memory, where none succeeded
+ * Tries the settings in turn, round after round, so that disturbances affect all settings alike. A setting is skipped if its batch would exceed the
+ * time left, as smaller batches show. The first setting is always tried.
+ * @returns the working settings, fastest first. Settings with failed batches are left out.
+ * @throws SconceError of the first failure for another reason than memory, if no setting works
  */
 export async function tune(options: TunerOptions): Promise<Tuned[]> {
   const { runners, item, settings, budgetMs, onRound, onLeftOut, now = () => performance.now() } = options;
@@ -78,7 +78,7 @@ export async function tune(options: TunerOptions): Promise<Tuned[]> {
   const endMs = now() + budgetMs;
   const trials = new Map<TunedSetting, Trial[]>(settings.map((setting) => [setting, []]));
   const cold = new Set(runners);
-  // One is measured, however long it takes.
+  // The first measurement ignores the budget.
   let hasMeasured = false;
   let fault: unknown;
   for (let round = 1, begun = 1; begun > 0; round++) {
@@ -110,7 +110,7 @@ export async function tune(options: TunerOptions): Promise<Tuned[]> {
   return tuned;
 }
 
-/** Milliseconds of one batch on each instance, by those of the same instances and threads that were smaller, or as large. */
+/** Expected milliseconds of a batch, from batches of at most this size with the same instances and threads. */
 function expectedMs(
   { batchSize, instances, threads }: TunedSetting,
   trials: ReadonlyMap<TunedSetting, readonly Trial[]>,
@@ -123,7 +123,7 @@ function expectedMs(
   return least === Infinity ? 0 : least;
 }
 
-/** The simplest of those that serve about as much as the best: few instances, few threads, small batches, in this order. */
+/** The simplest setting of nearly the best throughput: few instances, few threads, small batches, in this order. */
 export function bestOf(tuned: readonly Tuned[]): Tuned | undefined {
   const most = Math.max(...tuned.map(({ throughput }) => throughput));
   const [simplest] = tuned
@@ -163,7 +163,7 @@ async function tryOnce(
   const first = now();
   await Promise.all(used.map((runner) => runner.run(batch)));
   const firstMs = now() - first;
-  // Of long batches one says enough. Of others it is not counted: threads are started, and weights compiled for this size.
+  // One long batch is enough. The first short batch does not count: it starts threads and compiles weights for this size.
   if (firstMs >= sliceMs) return { throughput: (1000 * instances * batchSize) / firstMs, batchMs: firstMs };
   const begun = now();
   let batches = 0;

@@ -1,4 +1,4 @@
-/** Runs before the server is ready: they compile what the weights compile at first use, and show how long a forward pass takes. */
+/** Runs before the server is ready: first runs compile code, and give the time of a forward pass. */
 import { availableParallelism } from "node:os";
 import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../author/tensor.ts";
 import { hasCode } from "../base/errors.ts";
@@ -15,7 +15,7 @@ const WARM_UP_BUDGET_MS = 1500;
 const RUNS = 3;
 /** The native addon times the two forms of small layers in the first runs: see native/faster_form.h. */
 const SHORT_RUNS = 13;
-/** More than RUNS take no longer than this. */
+/** Time limit for runs beyond RUNS. */
 const SHORT_RUNS_MS = 40;
 /** Once all is compiled, runs of this length together say enough. */
 const ENOUGH_MS = 200;
@@ -29,7 +29,7 @@ export interface WarmUpOptions {
   /** Tensors of one item; without them zeros are made where the declared sizes allow it. */
   readonly item: Readonly<Record<string, Tensor>> | undefined;
   readonly maxBatchSize: number;
-  /** As the operator or author asked for; undefined: decided here. */
+  /** The operator's or author's setting; undefined for the fastest count. */
   readonly threads: number | undefined;
   /** Warms with the powers of two up to a full batch too. */
   readonly everySize?: boolean;
@@ -52,8 +52,8 @@ export interface WarmUpResult extends Measured {
 }
 
 /**
- * Warms every runner with one item and with a full batch, and finds the threads that a forward pass is fastest with.
- * @throws SconceError of the weights or the run when they do not do what was declared, `out_of_memory` when one item does not fit
+ * Warms every runner with one item and with a full batch, and finds the fastest count of threads.
+ * @throws SconceError if the weights or the run contradict the declaration, `out_of_memory` if one item does not fit
  */
 export async function warmUp(options: WarmUpOptions): Promise<WarmUpResult> {
   const { runners, inputs, item, maxBatchSize, threads } = options;

@@ -25,7 +25,7 @@ export interface EngineServerOptions extends Omit<BatchEngineOptions<RemoteItem>
 interface RemoteItem extends BatchItem {
   readonly lane: Lane;
   readonly number: number;
-  /** Whether the item runs in a batch of its own. */
+  /** Whether the item runs alone in its batch. */
   readonly isAlone: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** Reusable memory for frames that are written. */
+/** Reusable memory for outgoing frames. */
 import { ALIGNMENT, aligned, type TensorMemory, tensorMemory } from "../../author/tensor-memory.ts";
 
 /** Size of a shared block. */

@@ -36,7 +36,7 @@ export const frameKinds = {
 
 export const HEADER_BYTES = 8;
 export const KIND_MASK = 0xff;
-/** Flag of `submit` and `dispatched`: the item runs in a batch of its own. */
+/** Flag of `submit` and `dispatched`: the item runs alone in its batch. */
 export const IS_ALONE = 0x100;
 /** Flag of `submit`: items of other clients run first. */
 export const IS_LATE = 0x200;

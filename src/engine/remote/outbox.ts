@@ -1,4 +1,4 @@
-/** Unwritten bytes of a socket. One write has the frames of a turn of the event loop, and the bytes that a full socket refused. */
+/** Unwritten bytes of a socket. A single write has all frames of a turn of the event loop, and the bytes that a full socket refused. */
 import { Fifo } from "../../base/collections/fifo.ts";
 import { BLOCK_BYTES, type Block, type FrameBlocks } from "./frame-blocks.ts";
 
