@@ -83,7 +83,7 @@ describe("a client", () => {
 test("items that go last share no batch with others, from the first one on", async () => {
   const simulation = new Simulation({ maxBatchSize: 8 });
   simulation.add({}, 1);
-  const late = [{}, {}, {}, {}].flatMap((lane) => simulation.add(lane, 1, { isBad: true, isLate: true }));
+  const late = [{}, {}, {}, {}].flatMap((lane) => simulation.add(lane, 1, { isBad: true, isDeprioritised: true }));
   const good = Array.from({ length: 20 }, () => simulation.add({}, 4)).flat();
   await simulation.clock.drain();
   expect(simulation.lost.toSorted((a, b) => a - b)).toEqual(late.map(({ id }) => id));

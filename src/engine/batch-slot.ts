@@ -1,5 +1,4 @@
 /** The unfinished batches of one runner, for the batcher. */
-import { type LeadTime, MOST_LEAD_MS } from "./lead-time.ts";
 
 /** Runs a batch. A second batch starts as soon as the running batch ends. */
 export type Run<T, R> = (items: readonly T[]) => Promise<R>;
@@ -10,6 +9,54 @@ const MAX_IN_FLIGHT = 2;
 const LONG_MS = 2;
 /** A prediction with this many items in a batch is a large prediction. */
 const MANY = 4;
+
+/** Shortest lead: timers have whole milliseconds. */
+const LEAST_LEAD_MS = 2;
+/** Longest lead. A committed batch takes no later items, so a longer lead costs more than an idle device. */
+const MOST_LEAD_MS = 20;
+/** Lifetime of a maximum. */
+const RECENT_MS = 2000;
+
+/** The largest recent value; 0 without a positive value. */
+class RecentMaximum {
+  #value = 0;
+  #atMs = -Infinity;
+
+  observe(value: number, nowMs: number): void {
+    if (value < this.at(nowMs)) return;
+    this.#value = value;
+    this.#atMs = nowMs;
+  }
+
+  at(nowMs: number): number {
+    return nowMs - this.#atMs > RECENT_MS ? 0 : this.#value;
+  }
+}
+
+/**
+ * How long before a batch ends the next one is given to its runner, so that the device does not wait for the event loop. The lead covers the recent
+ * delays of timers and the recent differences between expected and actual batch times. An idle event loop needs 2 ms, a busy one 20 ms.
+ */
+export class LeadTime {
+  readonly #timerDelay = new RecentMaximum();
+  readonly #earliness = new RecentMaximum();
+  /** Time of the newest batch on any runner: the estimate for a runner without a batch so far. */
+  lastMs = 0;
+
+  ms(nowMs: number): number {
+    return Math.min(MOST_LEAD_MS, LEAST_LEAD_MS + this.#timerDelay.at(nowMs) + this.#earliness.at(nowMs));
+  }
+
+  /** A timer for `atMs` fired now. */
+  woke(atMs: number, nowMs: number): void {
+    this.#timerDelay.observe(nowMs - atMs, nowMs);
+  }
+
+  /** A batch took `ms` instead of the expected `expectedMs`. */
+  ran(ms: number, expectedMs: number, nowMs: number): void {
+    this.#earliness.observe(expectedMs - ms, nowMs);
+  }
+}
 
 interface Given<T> {
   readonly batch: readonly T[];

@@ -12,7 +12,7 @@ export interface Item {
   /** The prediction of the item. The queue serves lanes in turn and cancels a lane as a whole. */
   readonly lane: object;
   /** Deprioritised: runs after the items of other lanes. */
-  readonly isLate?: boolean;
+  readonly isDeprioritised?: boolean;
   readonly index: number;
 }
 

@@ -22,7 +22,7 @@ export interface Queued extends Lengths {
    */
   readonly isAlone?: boolean;
   /** The lane is deprioritised. */
-  readonly isLate?: boolean | undefined;
+  readonly isDeprioritised?: boolean | undefined;
 }
 
 /** The items of one lane in one bucket, in order. */
@@ -195,7 +195,7 @@ export class FairQueue<T extends Queued> {
    * Takes up to `max` items that share a batch from new lanes, whole lanes only.
    * @param isDue whether `count` items, of which `first` is given, need not wait for more
    */
-  takeFew(max: number, isDue: (first: T, count: number) => boolean, maxBytes = MAX_PADDED_BYTES): T[] {
+  takeSmall(max: number, isDue: (first: T, count: number) => boolean, maxBytes = MAX_PADDED_BYTES): T[] {
     const batch: T[] = [];
     const hasRoomFor = roomOf(maxBytes);
     let bucket: Bucket<T> | undefined;

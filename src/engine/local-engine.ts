@@ -49,8 +49,16 @@ export class LocalEngine<T extends Item> implements Engine<T> {
   submit(item: T, given: Readonly<Record<string, Tensor>>): void {
     const checked = this.#check(given);
     const tensors = copied(checked.tensors);
-    const { lane, isLate } = item;
-    this.#engine.submit({ ...checked, tensors, item, lane, isLate, readyAtMs: this.#engine.now(), dispatchedAtMs: 0 });
+    const { lane, isDeprioritised } = item;
+    this.#engine.submit({
+      ...checked,
+      tensors,
+      item,
+      lane,
+      isDeprioritised,
+      readyAtMs: this.#engine.now(),
+      dispatchedAtMs: 0,
+    });
   }
 
   cancel(lane: object): void {

@@ -176,7 +176,7 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
       readonly key?: string;
       readonly isBad?: boolean;
       readonly isAlone?: boolean;
-      readonly isLate?: boolean;
+      readonly isDeprioritised?: boolean;
     } = {},
   ): Item[] {
     const items = Array.from({ length: count }, () => ({
@@ -186,7 +186,7 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
       readyAtMs: this.clock.now(),
       isBad: options.isBad ?? false,
       isAlone: options.isAlone ?? false,
-      isLate: options.isLate ?? false,
+      isDeprioritised: options.isDeprioritised ?? false,
     }));
     for (const item of items) this.batcher.add(item);
     this.batcher.pump();

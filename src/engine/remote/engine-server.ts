@@ -7,7 +7,15 @@ import { messageOf, type SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { BatchEngine, type BatchEngineOptions, type BatchItem } from "../batch-engine.ts";
 import type { BatchRun } from "../engine.ts";
-import { type EngineInfo, type FrameMemory, FrameReader, frameKinds, IS_ALONE, IS_LATE, KIND_MASK } from "./frame.ts";
+import {
+  type EngineInfo,
+  type FrameMemory,
+  FrameReader,
+  frameKinds,
+  IS_ALONE,
+  IS_DEPRIORITISED,
+  KIND_MASK,
+} from "./frame.ts";
 import { type Frame, FrameBlocks, jsonFrame, wordsFrame } from "./frame-blocks.ts";
 import { ItemFrames } from "./item-frame.ts";
 import { Outbox } from "./outbox.ts";
@@ -177,7 +185,7 @@ export class EngineServer {
       lane,
       number: words[at / 4 + 2] ?? 0,
       isAlone: (kind & IS_ALONE) !== 0,
-      isLate: (kind & IS_LATE) !== 0,
+      isDeprioritised: (kind & IS_DEPRIORITISED) !== 0,
       readyAtMs: this.#engine.now(),
       dispatchedAtMs: 0,
     });

@@ -2,7 +2,7 @@
 import { arrayTypes, countOf, type Dim, type DType, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { ALIGNMENT, aligned, setAt } from "../../author/tensor-memory.ts";
 import { type CheckedItem, fixedKey, type Sizes, shapeKey } from "../item-check.ts";
-import { type FrameMemory, frameKinds, IS_ALONE, IS_LATE, IS_SHARED } from "./frame.ts";
+import { type FrameMemory, frameKinds, IS_ALONE, IS_DEPRIORITISED, IS_SHARED } from "./frame.ts";
 import { type Block, beginFrame } from "./frame-blocks.ts";
 import type { SharedPlace } from "./shared-tensors.ts";
 
@@ -11,7 +11,7 @@ export interface ItemHead {
   readonly number: number;
   readonly lane: number;
   readonly isAlone: boolean;
-  readonly isLate?: boolean | undefined;
+  readonly isDeprioritised?: boolean | undefined;
 }
 
 interface Plan {
@@ -68,7 +68,10 @@ export class ItemFrames {
     let word = beginFrame(
       block,
       bytes,
-      frameKinds.submit | (head.isAlone ? IS_ALONE : 0) | (head.isLate ? IS_LATE : 0) | (shared ? IS_SHARED : 0),
+      frameKinds.submit |
+        (head.isAlone ? IS_ALONE : 0) |
+        (head.isDeprioritised ? IS_DEPRIORITISED : 0) |
+        (shared ? IS_SHARED : 0),
     );
     if (shared !== undefined) words[inFrame / 4] = shared.at;
     const memory = shared === undefined ? block.memory : shared.memory;

@@ -155,7 +155,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     this.#itemFrames.write(
       block,
       bytes,
-      { number, lane: ownLane.number, isAlone: false, isLate: item.isLate },
+      { number, lane: ownLane.number, isAlone: false, isDeprioritised: item.isDeprioritised },
       checked.tensors,
       place,
     );

@@ -251,7 +251,7 @@ export class ListItem implements Item {
     this.dispatchedAtMs = readyAtMs;
   }
 
-  get isLate(): boolean {
+  get isDeprioritised(): boolean {
     return this.lane.isQuarantined;
   }
 }

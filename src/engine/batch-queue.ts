@@ -1,10 +1,10 @@
 /** Complete batches in a queue. No other item joins them. */
 import type { Queued } from "./fair-queue.ts";
 
-export class MadeBatches<T extends Queued> {
+export class BatchQueue<T extends Queued> {
   #batches: T[][] = [];
 
-  /** Items, not batches. */
+  /** Count of items. */
   get length(): number {
     return this.#batches.reduce((sum, batch) => sum + batch.length, 0);
   }
@@ -17,12 +17,12 @@ export class MadeBatches<T extends Queued> {
     return this.#batches.shift();
   }
 
-  /** Takes every item of a lane away. */
+  /** Removes the items of a lane. */
   remove(lane: object): T[] {
     const items = this.#batches.flat().filter((item) => item.lane === lane);
     if (items.length > 0) {
-      const left = this.#batches.map((batch) => batch.filter((item) => item.lane !== lane));
-      this.#batches = left.filter((batch) => batch.length > 0);
+      const others = this.#batches.map((batch) => batch.filter((item) => item.lane !== lane));
+      this.#batches = others.filter((batch) => batch.length > 0);
     }
     return items;
   }

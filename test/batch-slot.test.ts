@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { LeadTime } from "../src/engine/lead-time.ts";
+import { LeadTime } from "../src/engine/batch-slot.ts";
 
 test("the lead is forgotten two seconds after the loop was busy", () => {
   const lead = new LeadTime();

@@ -1,0 +1,78 @@
+/** Items of lanes with a failed item. They run after the items of other lanes, because finding the bad items takes many batches. */
+import { BatchQueue } from "./batch-queue.ts";
+import { FairQueue, type Queued } from "./fair-queue.ts";
+
+/** Batches of other lanes between two batches of deprioritised items. */
+const OTHERS_BETWEEN = 8;
+/** Deprioritised items start after this time without another batch, so that returning clients need not wait for them. */
+const IDLE_MS = 20;
+
+export class DeprioritisedItems<T extends Queued> {
+  readonly #lanes = new WeakSet<object>();
+  readonly #queue = new FairQueue<T>();
+  /** Parts of failed batches. */
+  readonly #parts = new BatchQueue<T>();
+  /** Batches of other lanes since the last batch, and the time of the newest. */
+  #others = 0;
+  #otherAtMs = -Infinity;
+
+  get length(): number {
+    return this.#queue.length + this.#parts.length;
+  }
+
+  /** Whether enough batches of other lanes were dispatched. */
+  get isDue(): boolean {
+    return this.length > 0 && this.#others >= OTHERS_BETWEEN;
+  }
+
+  /** When the runners count as idle. */
+  get idleAtMs(): number {
+    return this.#otherAtMs + IDLE_MS;
+  }
+
+  /** Deprioritises a lane. Its failed batch does not count as a batch of another lane. */
+  blame(lane: object): void {
+    this.#lanes.add(lane);
+    this.#otherAtMs = -Infinity;
+  }
+
+  /** Adds an item of a deprioritised lane. @returns false for another lane */
+  add(item: T): boolean {
+    if (item.isDeprioritised) this.#lanes.add(item.lane);
+    if (!this.#lanes.has(item.lane)) return false;
+    this.#queue.add(item);
+    return true;
+  }
+
+  /** Adds the parts of a failed batch. @returns false if the batch has items of other lanes */
+  addParts(parts: readonly T[][]): boolean {
+    if (!this.#includes(parts.flat())) return false;
+    this.#parts.add(...parts);
+    return true;
+  }
+
+  take(mostOf: (key: string) => number, maxPaddedBytes?: number): T[] | undefined {
+    const part = this.#parts.shift();
+    if (part !== undefined) return part;
+    for (const group of this.#queue.groups()) return this.#queue.take(group, mostOf(group.key), maxPaddedBytes);
+    return undefined;
+  }
+
+  remove(lane: object): T[] {
+    return [...this.#parts.remove(lane), ...this.#queue.remove(lane)];
+  }
+
+  /** Any batch was dispatched. */
+  dispatched(batch: readonly T[], nowMs: number): void {
+    if (this.#includes(batch)) {
+      this.#others = 0;
+    } else {
+      this.#others += 1;
+      this.#otherAtMs = nowMs;
+    }
+  }
+
+  #includes(items: readonly T[]): boolean {
+    return items.every(({ lane }) => this.#lanes.has(lane));
+  }
+}
