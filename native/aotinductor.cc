@@ -78,7 +78,7 @@ class AotInductor final : public Weights {
       const int64_t size = slots.back().dim() > 0 ? slots.back().size(0) : 0;
       rows = rows < 0 || rows == size ? size : 0;
     }
-    // If all arguments have the same first size, it is taken as the batch, which may be padded.
+    // Arguments with one first size are a batch, which may be padded.
     const auto outputs = run_slots(slots, rows);
     if (rows > 0 && rows < min_rows_.load() && !is_row_wise_.load()) {
       require_row_wise(slots, outputs);
@@ -97,7 +97,7 @@ class AotInductor final : public Weights {
   /** Runs a batch. If the package demands more rows, pads the batch and remembers the number. */
   std::vector<at::Tensor> run_slots(std::vector<at::Tensor> slots, int64_t rows) {
     try {
-      return run_filled(slots, rows, min_rows_.load());
+      return rows > 0 ? run_filled(slots, rows, min_rows_.load()) : loader_.boxed_run(std::move(slots));
     } catch (const std::exception& error) {
       const int64_t wanted = wanted_rows(error.what());
       if (rows <= 0 || wanted <= rows) throw explained(error.what());

@@ -56,6 +56,21 @@ test("a declared size of 1 runs compiled, and a size beyond the declared range i
   }
 }, 300_000);
 
+test("a call whose arguments have other first sizes is no batch, and is not filled up", async () => {
+  const packaged = await new ModelStore(dir.path).resolve("widths");
+  const session = await openSession({ path: packaged.layer("widths.pt2").path, device: "cpu", threads: 1 });
+  try {
+    const x = { dtype: "float32" as const, shape: [3, 1], data: Float32Array.of(1, 2, 3) };
+    const y = { dtype: "float32" as const, shape: [2, 2], data: Float32Array.of(1, 2, 3, 4) };
+    expect(await session.call("forward", [x, y])).toMatchObject([
+      { shape: [3, 1], data: Float32Array.of(2, 4, 6) },
+      { shape: [2], data: Float32Array.of(1.5, 3.5) },
+    ]);
+  } finally {
+    await session.dispose();
+  }
+}, 60_000);
+
 test("a size that the compiled code does not have is refused by the input's name", async () => {
   const specs = { inputs: { x: float32("width") }, outputs: { y: float32("width") } };
   const path = join(folder, "doubled-compiled.pt2");
