@@ -8,7 +8,7 @@ import { raw, rawInPython } from "./raw.ts";
 import { atLeast, atMost, type Goal, type Measurement } from "./report.ts";
 import { minilm } from "./sentences.ts";
 import { startUp } from "./start-up.ts";
-import type { Start } from "./target.ts";
+import { openaiApi, type Start } from "./target.ts";
 import { echo, executable, type SconceOptions, sconce } from "./targets.ts";
 
 type Measure = (options: CaseOptions) => Promise<Measurement | readonly Measurement[]>;
@@ -87,6 +87,12 @@ const own: Cases = {
   "create-get-64": row(thenRead, sconce(read), echo, atLeast(0.35)),
   "tiny-1": row({ ...quick, ...overForward }, sconce(), [echo, rawInPython(1)], atMost(0.15)),
   minilm: row(sentences, sconce(), raw([64, 32, 16, 8]), atLeast(0.95)),
+  "minilm-openai": row(
+    { ...sentences, compared: "POST /v1/embeddings, of POST /predictions" },
+    sconce({ api: openaiApi }),
+    sconce(),
+    atLeast(0.95),
+  ),
   "images-1": row(images(1), inBatches(1), raw(16), atLeast(0.95)),
   "images-2": row(images(2), inBatches(2), raw(16, { threads: 2 }), atLeast(0.97)),
   pictures: row(

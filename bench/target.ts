@@ -62,6 +62,16 @@ export const sconceApi: Api = {
   answer: successSchema.transform(({ outputs: [output] }) => output),
 };
 
+/** The API of OpenAI for the example minilm. Like OpenAI's clients, it asks for base64. */
+export const openaiApi: Api = {
+  path: "/v1/embeddings",
+  body: ({ text }) => ({ model: "minilm", input: text, encoding_format: "base64" }),
+  answer: z.looseObject({ data: z.tuple([z.looseObject({ embedding: z.string() })]) }).transform(({ data }) => {
+    const { buffer } = Uint8Array.fromBase64(data[0].embedding);
+    return { embedding: [...new Float32Array(buffer)] };
+  }),
+};
+
 export class Server implements Target {
   readonly title: string;
   readonly child: Child;

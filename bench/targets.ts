@@ -8,7 +8,7 @@ import { tempDir } from "../test/helpers/temp-dir.ts";
 import { Child } from "./child.ts";
 import type { RequestPattern } from "./load.ts";
 import { folderOfAll, sconceCommand, storeEnv } from "./networks.ts";
-import { Server, type Start, sconceApi } from "./target.ts";
+import { type Api, Server, type Start, sconceApi } from "./target.ts";
 
 export interface SconceOptions {
   /** Threads of one forward pass. */
@@ -16,6 +16,7 @@ export interface SconceOptions {
   readonly device?: string;
   readonly flags?: readonly string[];
   readonly requests?: RequestPattern;
+  readonly api?: Api;
   /** Stores predictions in an SQLite file. */
   readonly inFile?: boolean;
   /** Roles of replicas with one Redis; the first replica gets the requests. */
@@ -33,6 +34,7 @@ export function sconce(options: SconceOptions = {}) {
     device = "cpu",
     flags = [],
     requests = "wait",
+    api = sconceApi,
     inFile = false,
     roles,
     command = serve,
@@ -49,7 +51,7 @@ export function sconce(options: SconceOptions = {}) {
     });
     const [asked] = await Promise.all(started);
     if (asked === undefined) throw new Error("no replica is asked");
-    return new Server(network, { title: "sconce", ...asked, api: { ...sconceApi, requests }, owned: owned.move() });
+    return new Server(network, { title: "sconce", ...asked, api: { ...api, requests }, owned: owned.move() });
   };
 }
 
