@@ -78,7 +78,7 @@ test("a trailing comma is refused with 400 and its position", async () => {
 });
 
 describe("a body of another media type", () => {
-  test.each(["text/plain", "application/x-www-form-urlencoded", "application/jsonp", "multipart/form-data"])(
+  test.each(["application/xml", "application/x-www-form-urlencoded", "application/jsonp", "multipart/form-data"])(
     "(%s) is refused with 415",
     async (mediaType) => {
       const problem = await client.refused([{ x: 1 }], { "Content-Type": mediaType });
@@ -87,10 +87,15 @@ describe("a body of another media type", () => {
     },
   );
 
-  test("(no Content-Type) is refused with 415", async () => {
+  test("(no Content-Type, or the one that fetch gives a string) is read as JSON", async () => {
     const bytes =
       'POST /predictions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 9\r\n\r\n[{"x":1}]';
-    expect(await sendRaw(server.url, bytes)).toStartWith("HTTP/1.1 415 ");
+    expect(await sendRaw(server.url, bytes)).toStartWith("HTTP/1.1 200 ");
+    const text = { method: "POST", body: '[{"x":1}]' };
+    expect(new Request(server.url.href, text).headers.get("content-type")).toStartWith("text/plain");
+    expect((await client.fetch("/predictions", text)).status).toBe(200);
+    const word = await client.fetch("/predictions", { method: "POST", body: "x=1" });
+    expect(await problemOf(word)).toMatchObject({ status: 400, type: "urn:sconce:problem:not_json" });
   });
 
   test("(unknown compression) is refused with 415 and the supported encodings", async () => {

@@ -120,7 +120,7 @@ describe("a request that is refused", () => {
     [400, "json", "{", {}],
     [400, "encoding", "[]", { "Content-Encoding": "gzip" }],
     [400, "header", "[]", { "Cancel-After": "soon" }],
-    [415, "type", "[]", { "Content-Type": "text/plain" }],
+    [415, "type", "[]", { "Content-Type": "application/xml" }],
     [422, "inputs", "[]", {}],
   ])("with %d is counted with the cause %s", async (code, cause, body, headers) => {
     expect(await growth(refused(code, cause), () => server.client.post(body, headers))).toBe(1);

@@ -47,7 +47,7 @@ function documentFor({ name, description, input, output, demo }: Model) {
     demoOutputSchema: wireSchema(demo?.output ?? output, "demo.output"),
   });
   describeRoutes(app, { schemas, example: undefined, hasLinks: true });
-  return app.getOpenAPI31Document(documentOf({ name, tag: "0123456789ab", description }, "1.2.3"));
+  return app.getOpenAPI31Document(documentOf({ name, tag: "0123456789ab", description }, { version: "1.2.3" }));
 }
 
 type Document = ReturnType<typeof documentFor>;

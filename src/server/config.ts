@@ -78,6 +78,14 @@ export const serveOptions = {
       .transform((given) => (given === "none" ? [] : given.split(",")))
       .pipe(z.array(z.enum(apiNames, `must be none, or some of ${apiNames.join(", ")} with commas between them`))),
   }),
+  basePath: option({
+    description: "Path before all paths of this server, if a proxy adds one, e.g. /models/digits",
+    default: "",
+    described: "none",
+    isAdvanced: true,
+    valueHint: "/path",
+    parse: z.string().regex(/^(\/[\w.~-]+)*$/, "must begin with / and must not end with it, e.g. /models/digits"),
+  }),
   verify: option({
     description: "Check all files of the model against their digests; --no-verify checks only the code",
     default: true,

@@ -45,6 +45,7 @@ export async function appOf(
     allowedHosts: config.allowedHosts,
     host: config.host,
     api: config.api,
+    basePath: config.basePath,
     onInternalError: (error, context) =>
       logLimit.write("internal", (...more) => log.error(error, ...more, context.fields())),
     onHold: port.hold,

@@ -15,7 +15,9 @@ export class FrontPort implements AsyncDisposable {
   constructor({ config, listening, packaged }: FrontOptions, lifecycle: Lifecycle) {
     this.#options = { config, ...(listening && { listening }) };
     const name = config.role === "worker" ? undefined : packaged.repository;
-    this.#starting = withContext(createStartingApp(lifecycle, name).fetch, { accessLog: config.accessLog });
+    this.#starting = withContext(createStartingApp(lifecycle, { name, basePath: config.basePath }).fetch, {
+      accessLog: config.accessLog,
+    });
   }
 
   /** @throws SconceError `address_in_use` */

@@ -51,7 +51,12 @@ export function badRequests({ field, value, maxInputs, maxBodyBytes }: Sample): 
     notJson("a line break within a string", `[{"${field}": "a\nb"}]`),
     notJson("what is not UTF-8", Buffer.from(`[{"${field}": "\xff"}]`, "latin1")),
     notJson("brackets that never close", "[".repeat(100_000)),
-    header("text/plain", { "Content-Type": "text/plain" }, 415, "unsupported_media_type"),
+    header(
+      "a form without parts",
+      { "Content-Type": "application/x-www-form-urlencoded" },
+      415,
+      "unsupported_media_type",
+    ),
     header("no form", { "Content-Type": "multipart/form-data; boundary=x" }, 400, "body_unreadable"),
     header("an unknown Content-Encoding", { "Content-Encoding": "compress" }, 415, "unsupported_media_type"),
     header("two Content-Encodings", { "Content-Encoding": "gzip, br" }, 415, "unsupported_media_type"),

@@ -16,7 +16,7 @@ import { LargeAnswers } from "./large-answers.ts";
 import { describeRoutes, documentOf } from "./openapi/document.ts";
 import { modelSchemas } from "./openapi/schemas.ts";
 import { type Problem, problemOf, problemResponse, refusalOf } from "./problem.ts";
-import { contextOf, pathOf, type RequestContext } from "./request.ts";
+import { contextOf, pathsBelow, type RequestContext } from "./request.ts";
 import { addDocsRoutes } from "./routes/docs.ts";
 import type { Lifecycle } from "./routes/health.ts";
 import { addHealthRoutes, addMetricsRoute } from "./routes/health.ts";
@@ -56,13 +56,22 @@ export interface AppOptions extends Omit<PredictionRoutes, "large"> {
 }
 
 /** Headers of answers that scripts of other origins may read. */
-const exposeHeaders = ["Location", "Retry-After", "X-Request-Id", "Preference-Applied", "Allow", "Accept-Encoding"];
+const exposeHeaders = [
+  "Location",
+  "Retry-After",
+  "X-Request-Id",
+  "Preference-Applied",
+  "Allow",
+  "Accept-Encoding",
+  "ETag",
+  "Content-Range",
+];
 /** How long browsers cache a CORS permission. No browser allows more than two hours. */
 const PREFLIGHT_S = 7200;
 
 export function createApp(options: AppOptions): OpenAPIHono {
   const { model, metrics, lifecycle, siblings, version, onInternalError } = options;
-  const app = new OpenAPIHono({ getPath: pathOf });
+  const app = new OpenAPIHono({ getPath: pathsBelow(options.basePath) });
   const { corsOrigin } = options;
   if (corsOrigin !== undefined) {
     const origin = corsOrigin.includes("*") ? "*" : [...corsOrigin];
@@ -92,7 +101,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
   );
   app.get("/examples", (c) => c.json(model.examples));
   addMetricsRoute(app, metrics, siblings);
-  app.doc31("/openapi.json", documentOf(model, version));
+  app.doc31("/openapi.json", documentOf(model, { version, basePath: options.basePath }));
   const refused = (c: Context, problem: Problem) => {
     metrics.rejected(refusalOf(problem));
     logRefusal(c, problem);

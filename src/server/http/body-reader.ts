@@ -95,15 +95,18 @@ async function receive(request: Request, limits: BodyLimits): Promise<Received> 
   }
 }
 
-/** @returns the boundary of a form; undefined for JSON */
+/**
+ * A body without a type is read as JSON. `fetch` gives a string the type text/plain, unless the caller sets another.
+ * @returns the boundary of a form; undefined for JSON
+ */
 function checkMediaType(headers: Headers): string | undefined {
   const given = headers.get("content-type");
-  if (given === "application/json" || given?.split(";", 1)[0]?.trim().toLowerCase() === "application/json")
-    return undefined;
-  const boundary = given === null ? undefined : boundaryOf(given);
+  if (given === null || given === "application/json") return undefined;
+  const type = given.split(";", 1)[0]?.trim().toLowerCase();
+  if (type === "application/json" || type === "text/plain" || type === "") return undefined;
+  const boundary = boundaryOf(given);
   if (boundary !== undefined) return boundary;
-  const received = given === null ? "none" : JSON.stringify(given);
-  const detail = `expected the header Content-Type: application/json, or multipart/form-data with its boundary, received ${received}`;
+  const detail = `expected the header Content-Type: application/json, or multipart/form-data with its boundary, received ${JSON.stringify(given)}`;
   throw new ProblemError({ status: 415, code: "unsupported_media_type", detail });
 }
 

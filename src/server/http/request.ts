@@ -58,12 +58,25 @@ export function fieldsOf(origin: Origin | undefined, more: Readonly<Record<strin
   return new LogFields({ ...more, request_id: origin?.requestId, trace_id: origin?.traceId, span_id: origin?.spanId });
 }
 
-/** The path for the router, without a slash at its end. */
-export function pathOf(request: Request, options?: { readonly env?: unknown }): string {
-  const url = urlOf(request);
-  const path = getPathNoStrict(url === request.url ? request : new Request(url));
-  if (options?.env instanceof RequestContext) options.env.path = path;
-  return path;
+type GetPath = (request: Request, options?: { readonly env?: unknown }) => string;
+
+/**
+ * Finds the path for the router, without a slash at its end.
+ * @param basePath a prefix that some proxies remove and others do not, such as `/models/digits`; empty without one
+ */
+export function pathsBelow(basePath: string): GetPath {
+  return (request, options) => {
+    const url = urlOf(request);
+    const given = getPathNoStrict(url === request.url ? request : new Request(url));
+    const path = basePath === "" ? given : withoutPrefix(given, basePath);
+    if (options?.env instanceof RequestContext) options.env.path = path;
+    return path;
+  };
+}
+
+function withoutPrefix(path: string, prefix: string): string {
+  if (path === prefix) return "/";
+  return path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : path;
 }
 
 /**

@@ -48,7 +48,7 @@ export class DevPort {
 
   /** @throws SconceError `address_in_use` */
   constructor(config: ServeConfig) {
-    const unready = withContext(createStartingApp(new Lifecycle(), "sconce dev").fetch, {
+    const unready = withContext(createStartingApp(new Lifecycle(), { name: "sconce dev" }).fetch, {
       accessLog: config.accessLog,
     });
     this.#listener = new Listener(config, async (request) => {

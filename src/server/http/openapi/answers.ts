@@ -61,7 +61,7 @@ const samples = {
   unsupported_media_type: {
     status: 415,
     detail:
-      "expected the header Content-Type: application/json, or multipart/form-data with its boundary, received none",
+      'expected the header Content-Type: application/json, or multipart/form-data with its boundary, received "application/xml"',
   },
   range_not_satisfiable: { status: 416, detail: "there are 512 bytes, and none of those that were asked for" },
   inputs_invalid: { status: 422, detail: `${missing.pointer}: ${missing.detail}`, errors: [missing] },

@@ -10,7 +10,7 @@ import { formSchema, healthSchema } from "./schemas.ts";
 /** The parts of the document that do not depend on routes. */
 export function documentOf(
   { name, tag, description }: Readonly<Record<"name" | "tag" | "description", string>>,
-  version: string,
+  { version, basePath = "" }: { readonly version: string; readonly basePath?: string },
 ) {
   return {
     openapi: "3.1.0",
@@ -22,7 +22,7 @@ export function documentOf(
       contact: { name: "The operator of this server" },
       license: { name: "Apache-2.0, of the server; the model may have another", identifier: "Apache-2.0" },
     },
-    servers: [{ url: "/", description: "This server" }],
+    servers: [{ url: basePath || "/", description: "This server" }],
     security: [],
     tags: [
       { name: "Model", description: "The model of this server" },

@@ -20,10 +20,12 @@ export function text(description: string, ...examples: readonly string[]) {
 const sampleId = "RaEfxVXjXb3ZnDsQ";
 /** Response headers of every route. */
 export const answered = { "X-Request-Id": text("The X-Request-Id of the request, or a new id", sampleId) };
-/** Response headers of routes that can replace outputs with links. */
-export const linked = {
-  "Preference-Applied": z.literal(OUTPUTS_AS_LINKS).optional().openapi({ description: "Present if outputs are links" }),
-};
+/** Response headers of routes with the request header `Prefer`. */
+export function applied(hasLinks: boolean) {
+  const wait = `\`wait=seconds\` if the request asked to wait; ${MAX_WAIT_S} if it asked for more`;
+  const description = hasLinks ? `${wait}; \`${OUTPUTS_AS_LINKS}\` if outputs are links` : wait;
+  return { "Preference-Applied": text(description, "wait=60").optional() };
+}
 
 /** Request headers of every route. */
 export const traced = {

@@ -6,7 +6,7 @@ import type { Family } from "../record-json.ts";
 import { chosenId } from "../request-headers.ts";
 import { fails, json, unreadable } from "./answers.ts";
 import { referenceTo } from "./component.ts";
-import { answered, creation, idempotencyKey, linked, prefer, sampleKey, text, traced } from "./headers.ts";
+import { answered, applied, creation, idempotencyKey, prefer, sampleKey, text, traced } from "./headers.ts";
 import { type OutputSamples, recordSamples } from "./samples.ts";
 import type { modelSchemas } from "./schemas.ts";
 
@@ -47,7 +47,7 @@ export function creatingRoutes(family: Family, { schemas, example, hasLinks }: D
     schema,
     `The current state of the ${noun}: pending, or finished if the client asked to wait`,
     { examples: recordSamples(family, schemas.samples, ["pending", "success", "failed"]) },
-    { Location: text(`The path of the ${noun}`), ...(hasLinks ? linked : {}) },
+    { Location: text(`The path of the ${noun}`), ...applied(hasLinks) },
   );
   const responses = { 200: made, ...fails(...creatingProblems) };
   return [
@@ -150,7 +150,7 @@ function recordRoute(family: Family, { schemas, hasLinks }: Described): RouteCon
         schemas.records[kind],
         `The current state of the ${noun}`,
         { examples: recordSamples(family, schemas.samples, ["success", "pending", "running", "failed"]) },
-        hasLinks ? linked : {},
+        applied(hasLinks),
       ),
       ...fails("prediction_not_found", "queue_full", ...unreadable),
     },

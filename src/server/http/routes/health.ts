@@ -6,7 +6,7 @@ import { prometheusType } from "../../metrics/prometheus-text.ts";
 import { addPageRoutes } from "../../page/page.ts";
 import { refuseOtherHosts } from "../browser-guards.ts";
 import { ProblemError, problemOf, problemResponse } from "../problem.ts";
-import { pathOf } from "../request.ts";
+import { pathsBelow } from "../request.ts";
 import type { Siblings } from "../siblings.ts";
 
 /**
@@ -47,12 +47,17 @@ export function addMetricsRoute(app: Pick<Hono, "get">, metrics: Metrics, siblin
   });
 }
 
+export interface StartingOptions {
+  /** Name of the model. Browsers get a page that waits for the model. */
+  readonly name?: string | undefined;
+  readonly basePath?: string;
+}
+
 /**
  * Answers before the model is set up: live, and 503 to everything else.
- * @param name of the model. Browsers get a page that waits for the model
  */
-export function createStartingApp(lifecycle: Lifecycle, name?: string): Hono {
-  const app = new Hono({ getPath: pathOf });
+export function createStartingApp(lifecycle: Lifecycle, { name, basePath = "" }: StartingOptions = {}): Hono {
+  const app = new Hono({ getPath: pathsBelow(basePath) });
   addHealthRoutes(app, lifecycle);
   if (name !== undefined) addPageRoutes(app, { name, description: "", isReady: false });
   app.notFound((c) => problemResponse(c, notReady("starting").problem));
@@ -83,11 +88,11 @@ export interface WorkerAppOptions {
   readonly metrics: Metrics;
   readonly siblings: Siblings | undefined;
   readonly lifecycle: Lifecycle;
-  readonly config: Pick<ServeConfig, "allowedHosts" | "host">;
+  readonly config: Pick<ServeConfig, "allowedHosts" | "host" | "basePath">;
 }
 
 export function createWorkerApp({ metrics, siblings, lifecycle, config }: WorkerAppOptions): Hono {
-  const app = new Hono({ getPath: pathOf });
+  const app = new Hono({ getPath: pathsBelow(config.basePath) });
   app.use(refuseOtherHosts(config));
   addHealthRoutes(app, lifecycle);
   addMetricsRoute(app, metrics, siblings);

@@ -29,6 +29,8 @@ export interface PredictionRoutes {
   /** The other fronts of this server. A prediction may belong to one of them. */
   readonly siblings?: Siblings | undefined;
   readonly maxBodyBytes: number;
+  /** Path prefix of a proxy before the paths of `Location`; empty without one. */
+  readonly basePath: string;
   readonly decoder: Pick<InputDecoder, "expected">;
   /** Undefined without a bucket. */
   readonly links?: OutputLinks | undefined;
@@ -46,26 +48,33 @@ interface Asked extends AskedPrediction {
 }
 
 export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes): void {
-  const { predictions, siblings, memory, large, links, decoder, onHold = () => {}, peerOf = () => undefined } = options;
+  const {
+    predictions,
+    siblings,
+    memory,
+    large,
+    links,
+    decoder,
+    basePath,
+    onHold = () => {},
+    peerOf = () => undefined,
+  } = options;
   const clientOptions = { onHold, peerOf };
   const bodyLimits = { maxBytes: options.maxBodyBytes, memory, uploads: new Uploads(), decoder };
+  const locationOf = (family: Family, id: string) => `${basePath}${recordPath(family, id)}`;
   const isPlain = (raw: Request) => links === undefined || !prefersLinks(raw.headers.get("prefer"));
   const preferred = (
     family: Family,
     record: PredictionRecord | undefined,
     raw: Request,
-    context: RequestContext,
-    location?: string,
+    answered: Omit<AnswerOptions, "large" | "hasLinks">,
   ): Response | Promise<Response> => {
     if (links === undefined || isPlain(raw) || record === undefined || !hasEnded(record)) {
-      return answer(family, record, { large, context, location });
+      return answer(family, record, { ...answered, large });
     }
-    return links.linked(record).then((linked) => {
-      if (linked === undefined) return answer(family, record, { large, context, location });
-      const response = answer(family, linked, { large, context, location, hasLinks: true });
-      response.headers.set("Preference-Applied", OUTPUTS_AS_LINKS);
-      return response;
-    });
+    return links
+      .linked(record)
+      .then((linked) => answer(family, linked ?? record, { ...answered, large, hasLinks: linked !== undefined }));
   };
   const events = async (
     family: Family,
@@ -90,7 +99,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     const body = stream.body(watched);
     // Bun does not cancel the body if the client has already left.
     if (raw.signal.aborted) await body.cancel();
-    const location = made === undefined ? {} : { Location: recordPath(family, id) };
+    const location = made === undefined ? {} : { Location: locationOf(family, id) };
     context.hasIdHeader = true;
     const headers = { ...eventHeaders, ...location, "X-Request-Id": context.requestId };
     return new Response(body, { headers });
@@ -120,7 +129,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
           isKnown: once !== undefined || asked.webhook !== undefined,
         });
       }
-      return preferred(family, record, raw, origin, recordPath(family, record.id));
+      return preferred(family, record, raw, { context: origin, location: locationOf(family, record.id), waitMs });
     };
 
     const createOnce = async (raw: Request, origin: RequestContext, asked: Asked & { readonly chosen: string }) =>
@@ -155,8 +164,9 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       if (forwarded !== undefined) return forwarded;
       if (asksForEvents(raw)) return events(family, id, raw, { context: contextOf(c) });
       const shared = isPlain(raw) ? large.join(recordPath(family, id)) : undefined;
-      if (shared !== undefined) return jsonResponse(shared, contextOf(c));
-      return preferred(family, await predictions.wait(kind, id, { waitMs, client }), raw, contextOf(c));
+      const context = contextOf(c);
+      if (shared !== undefined) return jsonResponse(shared, { context, waitMs });
+      return preferred(family, await predictions.wait(kind, id, { waitMs, client }), raw, { context, waitMs });
     });
 
     // A separate path for generated clients, whose operations have one media type each.
@@ -216,36 +226,42 @@ interface AnswerOptions {
   readonly large: LargeAnswers;
   readonly context: RequestContext;
   readonly location?: string | undefined;
+  /** The wait that the client asked for, after the limit; 0 without one. */
+  readonly waitMs?: number;
   /** Whether outputs are links. */
   readonly hasLinks?: boolean;
 }
 
-function answer(
-  family: Family,
-  record: PredictionRecord | undefined,
-  { large, context, location, hasLinks = false }: AnswerOptions,
-): Response {
+function answer(family: Family, record: PredictionRecord | undefined, options: AnswerOptions): Response {
+  const { large, location, hasLinks = false } = options;
   if (record === undefined) throw unknownPrediction();
   if (!hasEnded(record) || record.outcome.members.length < LARGE_ANSWER_LENGTH) {
-    return jsonResponse(bodyOf(recordJson(record, family)), context, location);
+    return jsonResponse(bodyOf(recordJson(record, family)), options);
   }
   const path = `${recordPath(family, record.id)}${hasLinks ? `?${OUTPUTS_AS_LINKS}` : ""}`;
   // The answer to a POST is never refused: the prediction released more memory than the answer needs.
   if (location === undefined && !large.hasRoomFor(path, record.outcome.members.length)) throw memoryFull();
   return jsonResponse(
     large.stream(path, () => largeRecord(record, family)),
-    context,
-    location,
+    options,
   );
 }
 
-function jsonResponse(body: string | ReadableStream<Uint8Array>, context: RequestContext, location?: string): Response {
+function jsonResponse(
+  body: string | ReadableStream<Uint8Array>,
+  { context, location, waitMs = 0, hasLinks = false }: Omit<AnswerOptions, "large">,
+): Response {
   // Setting the header later would cost more.
   context.hasIdHeader = true;
-  const { requestId } = context;
-  const headers =
-    location === undefined
-      ? { "Content-Type": "application/json", "X-Request-Id": requestId }
-      : { "Content-Type": "application/json", "X-Request-Id": requestId, Location: location };
+  const headers: Record<string, string> = { "Content-Type": "application/json", "X-Request-Id": context.requestId };
+  if (location !== undefined) headers.Location = location;
+  if (waitMs > 0 || hasLinks) headers["Preference-Applied"] = appliedOf(waitMs, hasLinks);
   return new Response(body, { headers });
+}
+
+/** The preferences that the server applied: RFC 7240. The wait is the limit if the client asked for more. */
+function appliedOf(waitMs: number, hasLinks: boolean): string {
+  const wait = waitMs > 0 ? `wait=${waitMs / 1000}` : "";
+  if (!hasLinks) return wait;
+  return wait === "" ? OUTPUTS_AS_LINKS : `${OUTPUTS_AS_LINKS}, ${wait}`;
 }
