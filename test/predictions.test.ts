@@ -91,6 +91,20 @@ describe("Prefer: wait", () => {
   test.each(["wait=300", "wait=301", "wait=99999999999999999999"])("%p waits", async (prefer) => {
     expect((await server.client.create([{ x: 1 }], { Prefer: prefer })).status).toBe("success");
   });
+
+  test.each([
+    ["wait", "wait=60"],
+    ["wait=7", "wait=7"],
+    ["wait=301", "wait=300"],
+    ["return=minimal", null],
+    ["wait=0", null],
+  ])("with %p answers with the applied wait: %p", async (prefer, applied) => {
+    const created = await server.client.post([{ x: 1 }], { Prefer: prefer });
+    expect(created.headers.get("preference-applied")).toBe(applied);
+    const path = created.headers.get("location") ?? "";
+    const read = await server.client.fetch(path, { headers: { Prefer: prefer } });
+    expect(read.headers.get("preference-applied")).toBe(applied);
+  });
 });
 
 describe("reading a prediction", () => {

@@ -23,7 +23,8 @@ export interface ApiOptions {
 /** Adds the routes of one API. Its answers have the form of that API, its errors too. */
 type AddApi = (app: OpenAPIHono, options: ApiOptions) => void;
 
-const apis: Partial<Readonly<Record<ApiName, AddApi>>> = { v2: addV2, openai: addOpenai };
+/** In the order of their routes: `/v2/*` of the API v2 would hide Cohere's `/v2/rerank`. */
+const apis: Partial<Readonly<Record<ApiName, AddApi>>> = { openai: addOpenai, v2: addV2 };
 
 export function addApis(
   app: OpenAPIHono,
@@ -31,5 +32,7 @@ export function addApis(
   { predictions, memory, maxBodyBytes, onHold, peerOf, ...options }: Omit<ApiOptions, "predictions"> & WaitedOptions,
 ): void {
   const waited = new WaitedPredictions({ predictions, memory, maxBodyBytes, onHold, peerOf });
-  for (const name of names) apis[name]?.(app, { ...options, predictions: waited });
+  for (const [name, add] of Object.entries(apis)) {
+    if (names.some((each) => each === name)) add(app, { ...options, predictions: waited });
+  }
 }

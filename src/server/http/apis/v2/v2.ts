@@ -6,7 +6,7 @@ import type { OpenAPIHono } from "@hono/zod-openapi";
 import { type Context, Hono } from "hono";
 import { HELD_PER_BYTE } from "../../../inputs/bodies.ts";
 import { memoryFull, type Problem, ProblemError } from "../../problem.ts";
-import { contextOf, pathOf } from "../../request.ts";
+import { contextOf } from "../../request.ts";
 import type { ApiOptions } from "../apis.ts";
 import { readRequest } from "./infer-request.ts";
 import { responseBody } from "./infer-response.ts";
@@ -97,7 +97,7 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): void {
     return modelRoutes[what];
   };
 
-  const v2 = new Hono({ getPath: pathOf });
+  const v2 = new Hono();
   v2.all("/v2/*", (c) => {
     const path = c.req.path.slice("/v2/".length);
     const route = routeOf(path);
