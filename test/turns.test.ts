@@ -156,6 +156,17 @@ test.each([[0.1], [0.5]])("predictions that nobody waits for are not refused and
   expect(server.answeredAfterMs.length).toBeGreaterThan((2 - share) * 0.9 * ((1000 * SECONDS) / TURN_MS));
 });
 
+test("predictions that nobody waits for keep their share after a time in which they had all turns", () => {
+  const server = new Server();
+  server.overload(1000);
+  for (let i = 0; i < 4000; i++) server.add(1, false);
+  for (let ms = 0; ms < 10_000; ms++) server.pass();
+  const before = server.polledTurns;
+  expect(before).toBeGreaterThan(900);
+  server.overload(1000);
+  expect((server.polledTurns - before) / ((1000 * SECONDS) / TURN_MS)).toBeCloseTo(0.1, 1);
+});
+
 test("with a long queue of those behind them, clients that wait go first once some have left, and go on to", () => {
   const server = new Server();
   for (let i = 0; i < 2000; i++) server.add(1, false);

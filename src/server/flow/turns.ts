@@ -196,7 +196,8 @@ export class Turns {
     const waited = this.#nextWaited();
     this.#polledCredit = Math.min(1, this.#polledCredit + this.#options.pollShare);
     if (polled === undefined || (this.#polledCredit < 1 && waited !== undefined)) return waited;
-    this.#polledCredit -= 1;
+    // Turns without a waiting list cost no credit.
+    this.#polledCredit = Math.max(0, this.#polledCredit - 1);
     return polled;
   }
 
