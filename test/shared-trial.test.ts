@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { basename, join } from "node:path";
+import { otherValues } from "../src/server/flow/trial-items.ts";
 import { cli } from "./helpers/cli.ts";
 import { mistakes } from "./helpers/exports.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -63,6 +64,22 @@ test("a maximum over a size padded with 0 is refused by both, though the example
     /^sconce: output "y" differs by up to [\d.]+ when the example with its values negated runs beside a longer item/;
   expect(built).toMatchObject({ code: 1, stderr: expect.stringMatching(message) });
   expect(checked).toMatchObject({ code: 1, findings: [{ mistake: "padding taken for content", effect: "unsteady" }] });
+});
+
+test("the example is also tried negated, scaled and at random; integers and masks stay", () => {
+  const values = { dtype: "float32", shape: [3], data: Float32Array.of(1, -2, 0.5) } as const;
+  const mask = { dtype: "float32", shape: [3], data: Float32Array.of(1, 1, 0) } as const;
+  const ids = { dtype: "int64", shape: [1], data: BigInt64Array.of(7n) } as const;
+  const tried = otherValues([values, mask, ids]);
+  expect(tried.map(({ change }) => change)).toEqual(["negated", "times 10", "at random"]);
+  const [negated, scaled, random] = tried.map(({ item: [first] }) => [...(first?.data ?? [])].map(Number));
+  expect([negated, scaled]).toEqual([
+    [-1, 2, -0.5],
+    [10, -20, 5],
+  ]);
+  expect(random?.every((value) => Math.abs(value) <= 2)).toBe(true);
+  expect(new Set(random).size).toBe(3);
+  for (const { item } of tried) expect(item.slice(1)).toEqual([mask, ids]);
 });
 
 test("the same maximum is packaged where it is padded with a number below all others", async () => {
