@@ -134,8 +134,9 @@ export function formSchema(input: JsonSchema, example: unknown): JsonSchema {
   const { fields } = SchemaNode.of(input);
   const properties = Object.fromEntries([...fields].map(([name, field]) => [name, partSchema(field)]));
   const rest = fields.size > 0 ? { ...input, properties } : { type: "object" };
-  // The same title as `Input`: with another, openapi-python-client checks `isinstance(body, list[Input])`, and then sends no lists.
-  return { ...rest, title, description, ...(example === undefined ? {} : { examples: [example] }) };
+  // openapi-python-client makes class names of the letters in titles. With a second name, its code fails for each list:
+  // `isinstance(body, list[Input])` is no valid Python.
+  return { ...rest, title: `${title}*`, description, ...(example === undefined ? {} : { examples: [example] }) };
 }
 
 /** The schema of a part: binary for a file. */
