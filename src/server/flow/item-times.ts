@@ -3,7 +3,9 @@ import type { ListItem } from "./item-list.ts";
 
 /** Weight of the newest item in a mean. */
 const NEWEST_WEIGHT = 0.05;
-/** The same in the least time, for slower items. A faster item counts at once. */
+/** Limit of a time in multiples of the mean: a device that hung once is not slow. */
+const MAX_SURPRISE = 2;
+/** Weight of a slower item in the least time. A faster item counts at once. */
 const SLOWER_WEIGHT = 0.02;
 
 export class ItemTimes {
@@ -19,7 +21,11 @@ export class ItemTimes {
     if (this.leastMs === 0 || ms < this.leastMs) this.leastMs = ms;
     else this.leastMs += SLOWER_WEIGHT * (ms - this.leastMs);
     if (lane.isQuarantined) return;
-    this.meanMs += NEWEST_WEIGHT * (ms - this.meanMs);
-    this.runMs += NEWEST_WEIGHT * (nowMs - dispatchedAtMs - this.runMs);
+    this.meanMs = nextMean(this.meanMs, ms);
+    this.runMs = nextMean(this.runMs, nowMs - dispatchedAtMs);
   }
+}
+
+function nextMean(mean: number, value: number): number {
+  return mean === 0 ? value : mean + NEWEST_WEIGHT * (Math.min(value, MAX_SURPRISE * mean) - mean);
 }
