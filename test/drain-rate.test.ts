@@ -17,23 +17,23 @@ function work(
   return nowMs;
 }
 
-test("nothing is known of a server that has hardly worked", () => {
+test("a server with little history has no estimate", () => {
   const rate = new DrainRate();
   expect(rate.waitMs(1_000_000, work(rate, 10, { seconds: 0.5 }))).toBe(0);
 });
 
-test("a prediction waits for one input of each that is before it", () => {
+test("a prediction waits for one input of each earlier prediction", () => {
   const rate = new DrainRate();
   expect(rate.waitMs(300, work(rate, 100, { seconds: 20 }))).toBeCloseTo(3000, -2);
 });
 
-test("a device that gets slower makes for longer waits, within seconds", () => {
+test("a slower device lengthens the expected wait within seconds", () => {
   const rate = new DrainRate();
   const thenMs = work(rate, 100, { seconds: 20 });
   expect(rate.waitMs(100, work(rate, 10, { seconds: 30, fromMs: thenMs }))).toBeGreaterThan(8000);
 });
 
-test("time with nothing to do does not count", () => {
+test("idle time does not count", () => {
   const rate = new DrainRate();
   const thenMs = work(rate, 100, { seconds: 20 });
   rate.ended(1, thenMs, true);
@@ -41,7 +41,7 @@ test("time with nothing to do does not count", () => {
   expect(rate.waitMs(100, work(rate, 100, { seconds: 1, fromMs: laterMs }))).toBeCloseTo(1000, -2);
 });
 
-test("a device that hangs makes for longer waits while it does", () => {
+test("a hanging device lengthens the expected wait meanwhile", () => {
   const rate = new DrainRate();
   const thenMs = work(rate, 100, { seconds: 20 });
   expect(rate.waitMs(100, thenMs + 60_000)).toBeGreaterThan(9000);

@@ -35,14 +35,14 @@ for (const dtype of dtypes) {
     });
     afterAll(() => Promise.all(open.map((each) => each.dispose())));
 
-    test("has PyTorch's values in a batch, to the ends of what it holds", async () => {
+    test("has PyTorch's values in a batch, to the limits of its range", async () => {
       const rows = [0, 1].map((row): Tensor[] => [
         { dtype, shape: [columns], data: input.slice(row * columns, (row + 1) * columns) },
       ]);
       expect(await session.run(rows)).toEqual(expected);
     });
 
-    test("has PyTorch's values in a call of a method", async () => {
+    test("has PyTorch's values in a method call", async () => {
       const result = await session.call("forward", [{ dtype, shape: [2, columns], data: input }]);
       expect(result).toEqual(expected);
     });
@@ -76,7 +76,7 @@ function rowsOf({ dtype, shape, data }: Tensor): Tensor[][] {
   return Array.from({ length: rows }, (_, i) => [{ dtype, shape: rest, data: data.slice(i * size, (i + 1) * size) }]);
 }
 
-test("two padded dimensions around a fixed one are filled each with its own value", async () => {
+test("two padded dimensions around a fixed one each get their own value", async () => {
   const dims = [pad("rows", -1), 2, pad("columns", 7)];
   const item = (rows: number, columns: number): Tensor[] => {
     const data = Float32Array.from({ length: rows * 2 * columns }, (_, i) => i + 10 * rows);

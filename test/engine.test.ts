@@ -68,7 +68,7 @@ function started(maxBatchSize: number, latencyTarget?: LatencyTarget) {
   return { runner, done, submit };
 }
 
-test("a full batch is run before everything at hand was submitted, what is less waits for the rest", () => {
+test("a full batch starts while items are still being submitted; incomplete batches wait for the rest", () => {
   const { runner, submit } = started(4);
   submit(3);
   expect(runner.sizes).toEqual([]);
@@ -78,7 +78,7 @@ test("a full batch is run before everything at hand was submitted, what is less 
   expect(runner.sizes).toEqual([4, 4]);
 });
 
-test("a batch that ended makes room for the next full one without a turn of the event loop", async () => {
+test("the end of a batch starts the next full batch without a turn of the event loop", async () => {
   const { runner, done, submit } = started(4);
   submit(12);
   expect(runner.sizes).toEqual([4, 4]);
@@ -91,14 +91,14 @@ test("a batch that ended makes room for the next full one without a turn of the 
   expect(done).toEqual([0, 1, 2, 3]);
 });
 
-test("what is left is run once the event loop turns", async () => {
+test("an incomplete batch starts when the event loop turns", async () => {
   const { runner, submit } = started(4);
   submit(2);
   await new Promise((resolve) => setImmediate(resolve));
   expect(runner.sizes).toEqual([2]);
 });
 
-test("with a latency target what is at hand is run in batches that keep it", async () => {
+test("with a latency target, waiting items run in batches that meet the target", async () => {
   const target = new LatencyTarget(10_000);
   // A batch takes one second per item.
   for (let i = 0; i < 20; i++) for (const size of [1, 4, 8, 16]) target.ran(size, 1000 * (2 + size));

@@ -28,13 +28,13 @@ test("Refused requests: every problem code with its status", () => {
   );
 });
 
-test("Failed inputs: every code has the reason of the metric", () => {
+test("Failed inputs: every code with the reason of the metric", () => {
   const listed = [...failed].map(([code, [reason]]) => [code, reason]);
   const known = [...failed.keys()].flatMap((code) => errorCodes.filter((each) => each === code));
   expect(listed).toEqual(known.map((code) => [code, `\`${reasonOf(code)}\``]));
 });
 
-test("every error code is a refusal, a failed input or the fault of a command", () => {
+test("every error code is a refusal, a failed input or a failed command", () => {
   const own = errorCodes.filter((code) => problemOf(new SconceError(code, "")).code === "internal");
   expect([...failed.keys(), ...commands.keys()].sort()).toEqual(own.sort());
 });

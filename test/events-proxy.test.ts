@@ -52,7 +52,7 @@ describe.skipIf(nginx === undefined)(
         headers: { Accept: "text/event-stream", "Content-Type": "application/json", ...init.headers },
       });
 
-    test("each event comes when it is sent, and who comes back goes on behind the last", async () => {
+    test("each event arrives when it is sent, and a client that reconnects continues after its last event", async () => {
       await using gate = hold();
       const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }, { x: 2 }]);
       const response = await fetchBehind(`/predictions/${id}/events`);
@@ -70,7 +70,7 @@ describe.skipIf(nginx === undefined)(
       expect((await again.next()).value).toMatchObject({ event: "completed", data: { status: "success" } });
     });
 
-    test("a client that leaves its POST cancels", async () => {
+    test("a client that leaves its POST cancels the prediction", async () => {
       await using gate = hold();
       const body = JSON.stringify([{ x: 1, before: gate.url("a") }]);
       let id = "";

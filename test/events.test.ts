@@ -29,7 +29,7 @@ const accept = { Accept: "text/event-stream" };
 const watch = ({ client }: TestServer, path: string, headers: Record<string, string> = {}) =>
   client.fetch(path, { headers: { ...accept, ...headers } });
 
-test("outputs are told as they come, and the end as GET gives it", async () => {
+test("outputs are sent as they complete, and the end equals the answer to GET", async () => {
   await using gate = hold();
   const { prediction_id: id } = await lab.client.create([{ x: 1, before: gate.url("a") }, { x: 2 }]);
   const events = eventsOf(await watch(lab, `/predictions/${id}`));
@@ -42,7 +42,7 @@ test("outputs are told as they come, and the end as GET gives it", async () => {
   expect(await next()).toBeUndefined();
 });
 
-test("a client that comes back goes on behind its last event, also after the end, and not after the last", async () => {
+test("a client that reconnects continues after its last event, also after the end, but not after the last event", async () => {
   await using gate = hold();
   const { prediction_id: id } = await lab.client.create([{ x: 1, before: gate.url("a") }, { x: 2 }, { x: 3 }]);
   let lastId = "";
@@ -63,7 +63,7 @@ test("a client that comes back goes on behind its last event, also after the end
   expect((await watch(lab, `/predictions/${id}`, { "Last-Event-ID": "end" })).status).toBe(204);
 });
 
-test("a demo's logs are told piece by piece", async () => {
+test("logs of a demo are sent piece by piece", async () => {
   await using gate = hold();
   const demo = new Family(stage.client, "/demo");
   const { id } = await demo.create([{ x: 1, say: "grüße 👋", before: gate.url("a") }]);
@@ -77,7 +77,7 @@ test("a demo's logs are told piece by piece", async () => {
   expect(logs).toContain("begin 1\nsaid grüße 👋\ngrüße 👋 again\n");
 });
 
-test("outputs of a model without a demo are told as they come by its demo, too", async () => {
+test("outputs of a model without a demo are sent as they complete by its demo endpoint too", async () => {
   await using gate = hold();
   const { id } = await new Family(lab.client, "/demo").create([{ x: 1, before: gate.url("a") }, { x: 2 }]);
   const outputs: unknown[] = [];
@@ -92,7 +92,7 @@ test("outputs of a model without a demo are told as they come by its demo, too",
   ]);
 });
 
-test("the id of an event says which outputs were sent, in whatever order, and what it cannot say is not believed", () => {
+test("the id of an event identifies the sent outputs in any order, and an impossible id is ignored", () => {
   const outputs = Array.from({ length: 6 }, () => "1");
   const sent = new SentOutputs();
   for (const index of [4, 0, 2, 1]) sent.add(index);
@@ -134,7 +134,7 @@ function followed(keepAliveMs = 60_000) {
   return { live, texts, memory, overs, read };
 }
 
-test("a client that nothing happens for is told that the server is there", async () => {
+test("a silent stream gets keep-alive comments", async () => {
   const { next, leave } = followed(1).read();
   expect([await next(), await next(), await next(), await next()]).toEqual([
     "retry: 1000\n\n",
@@ -145,7 +145,7 @@ test("a client that nothing happens for is told that the server is there", async
   await leave();
 });
 
-test("readers that lag hold one copy of one output, and are not sent a large end twice", async () => {
+test("slow readers share one copy of an output, and get a large end only once", async () => {
   const { live, texts, memory, read } = followed();
   texts.push(`"${"a".repeat(1_000_000)}"`, `"${"b".repeat(1_000_000)}"`);
   const readers = [read(), read(), read()];
@@ -160,7 +160,7 @@ test("readers that lag hold one copy of one output, and are not sent a large end
   expect(memory.parts.answers).toBe(0);
 });
 
-test("an end that its reader does not take counts as memory, and its connection is as idle as any other", async () => {
+test("an end that is not read counts as memory, and its connection can become idle", async () => {
   const { live, memory, overs, read } = followed();
   const readers = [read(), read()];
   await readers[0]?.next();
@@ -186,7 +186,7 @@ describe("POST", () => {
     expect(events[2]?.data).toEqual(await (await lab.client.fetch(path)).json());
   });
 
-  test("cancels for a client that leaves before the end", async () => {
+  test("cancels the prediction of a client that leaves before the end", async () => {
     await using gate = hold();
     let id = "";
     for await (const { data } of eventsOf(await lab.client.post([{ x: 1, before: gate.url("a") }], accept))) {
@@ -196,7 +196,7 @@ describe("POST", () => {
     expect(await lab.client.end(id)).toMatchObject({ status: "failed", error_message: "Canceled" });
   });
 
-  test("that is refused is a problem", async () => {
+  test("that is refused gets a problem", async () => {
     expect(await lab.client.refused([{ y: 1 }], accept)).toMatchObject({ status: 422 });
     expect((await watch(lab, "/predictions/none")).status).toBe(404);
   });

@@ -47,7 +47,7 @@ function expectSame(given: Tensor | undefined, expected: Tensor): void {
   }
 }
 
-test("every program gives what PyTorch gives, and refuses the sizes that PyTorch refuses", async () => {
+test("every program gives the same outputs as PyTorch, and refuses the same sizes", async () => {
   expect(cases.length).toBeGreaterThan(40);
   for (const { name, file, calls } of cases) {
     await using session = await opened(join(folder, file));
@@ -83,7 +83,7 @@ const row = (length: number, start = 0) =>
   ({ dtype: "float32", shape: [length], data: Float32Array.from({ length }, (_, i) => start + i) }) as const;
 
 describe.each([false, true])("in batches, compiled: %p", (isCompiled) => {
-  test("a guard refuses the batch and names itself, its sizes, and nothing else fails", async () => {
+  test("a guard refuses the batch with its expression and the sizes, and other batches run", async () => {
     const path = isCompiled ? join(folder, "even-compiled.pt2") : fileOf("a branch by an even size");
     const specs = { inputs: { x: float32("length") }, outputs: { y: float32("length") } };
     const session = await openSession({ path, device: "cpu", threads: 1, ...specs });
@@ -99,7 +99,7 @@ describe.each([false, true])("in batches, compiled: %p", (isCompiled) => {
   });
 });
 
-test("a batch that a guard refuses for its number of rows is filled up, and its results are cut", async () => {
+test("a batch whose number of rows a guard refuses is padded, and its results are cut", async () => {
   const specs = { inputs: { x: float32(3) }, outputs: { y: float32(3) } };
   const session = await openSession({ path: fileOf("an even batch"), device: "cpu", threads: 1, ...specs });
   try {
@@ -114,7 +114,7 @@ test("a batch that a guard refuses for its number of rows is filled up, and its 
   }
 });
 
-test("guards are read as PyTorch prints them", () => {
+test("guards are parsed as PyTorch prints them", () => {
   const read = (code: string) => guardExpression(code, ([name]) => name);
   expect(read("((-1) + (L['x'].size()[1] // 80)) != 1")).toBe("(((-1) + (x.size(1) // 80)) != 1)");
   expect(read("math.trunc(0.6*torch.sym_float(L['x'].size()[1])) == 12")).toBe(
@@ -129,7 +129,7 @@ test("guards are read as PyTorch prints them", () => {
   expect(read("round(torch.sym_float(L['x'].size()[0]) ** (-1.0)) <= 9223372036854775808")).toBe("(True)");
 });
 
-test("a guard that sconce does not understand is refused by name", () => {
+test("an unsupported guard is refused by name", () => {
   const inputs = [{ name: "x", sizes: [{ as_int: 2 }] }];
   for (const guard of [
     "sympy.gamma(L['x'].size()[0]) == 1",
@@ -143,7 +143,7 @@ test("a guard that sconce does not understand is refused by name", () => {
   }
 });
 
-test("sizes that are multiples of one hidden size fit each other", () => {
+test("multiples of a common size must match", () => {
   const multiple = (factor: number) =>
     ({ as_expr: { expr_str: `Mul(Integer(${factor}), Symbol('s0', positive=True, integer=True))` } }) as const;
   const inputs = [

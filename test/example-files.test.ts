@@ -132,12 +132,12 @@ describe.each(["digits", "upscale"])("%s", (name) => {
       },
     );
 
-    test("fails for a file that is not there in time", async () => {
+    test("fails for a file that does not arrive in time", async () => {
       await using gate = hold();
       expect(await reasonFor(gate.url("slow"))).toMatch(/\/slow was not there within 0\.5 s$/);
     });
 
-    test("fails for a file of a server that takes no connection", async () => {
+    test("fails for a file of a server that refuses connections", async () => {
       const gone = await rawServer(() => {});
       await gone[Symbol.asyncDispose]();
       expect(await reasonFor(`http://127.0.0.1:${gone.port}/`)).toContain("could not be fetched (ECONNREFUSED)");
@@ -150,7 +150,7 @@ describe.each(["digits", "upscale"])("%s", (name) => {
       },
     );
 
-    test("fails for a file that a public address redirects to a private one for", async () => {
+    test("fails for a file that redirects from a public to a private address", async () => {
       const { resolveAll } = AddressGuard.prototype;
       const target = await rawServer(() => {});
       const front = await rawServer((socket) =>
@@ -171,7 +171,7 @@ describe.each(["digits", "upscale"])("%s", (name) => {
     });
 
     test.each(["white.png", "/etc/passwd", "file:///etc/passwd", "ftp://example.com/a.png", "data:image/png", ""])(
-      "refuses %p, which is no URL of a file",
+      "refuses %p, which is not a file URL",
       async (image) => {
         const problem = await new Family(server.client, path).refused([good, { image }]);
         expect(problem).toMatchObject({ status: 422, type: "urn:sconce:problem:inputs_invalid" });
@@ -179,7 +179,7 @@ describe.each(["digits", "upscale"])("%s", (name) => {
       },
     );
 
-    test("goes on", async () => {
+    test("continues", async () => {
       expect((await new Family(server.client, path).predict([good])).status).toBe("success");
       expect(await server.client.metric("sconce_predictions_active")).toBe(0);
       expect(await server.client.metric("sconce_queued_items")).toBe(0);

@@ -67,7 +67,7 @@ describe.each(paths)("POST %s", (path) => {
     }
   });
 
-  test("upscale enlarges every kind of picture like the plain one with the same pixels", async () => {
+  test("upscale gives the same result for every kind of picture with the same pixels", async () => {
     const cases = (await Bun.file(join(data, "media/expected.jsonl")).text())
       .trimEnd()
       .split("\n")

@@ -88,7 +88,7 @@ describe.each(table.map((example) => [example.name, example] as const))("%s", (n
     await gate[Symbol.asyncDispose]();
   });
 
-  test("answers the requests of its document as the document says", async () => {
+  test("answers the requests of its OpenAPI document as documented", async () => {
     await using own = waitsForBatch ? await store.serve(name, limits) : undefined;
     const { client } = own ?? server;
     const document = new ApiDocument(client, await (await client.fetch("/openapi.json")).json());
@@ -117,7 +117,7 @@ describe.each(table.map((example) => [example.name, example] as const))("%s", (n
       neighbour = await family.create([held(path.slice(1))]);
     });
 
-    test("has a neighbour under way", async () => {
+    test("has a running prediction", async () => {
       expect(expected?.length).toBe(batch);
       expect(["pending", "running"]).toContain((await family.read(neighbour.id)).status);
     });
@@ -131,7 +131,7 @@ describe.each(table.map((example) => [example.name, example] as const))("%s", (n
       expect(problem.detail.length).toBeLessThan(400);
     });
 
-    test("refuses a body that is cut off half-way without failing itself", async () => {
+    test("refuses a truncated body without a server error", async () => {
       const before = await server.client.metric('sconce_requests_rejected_total{code="400",cause="incomplete"}');
       const head = `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n`;
       await sendRaw(server.url, `${head}[{"${field}": "`, { end: true });
@@ -139,14 +139,14 @@ describe.each(table.map((example) => [example.name, example] as const))("%s", (n
       expect(await server.client.metric('sconce_requests_rejected_total{code="500",cause="internal"}')).toBe(0);
     });
 
-    test("answers 429 when the queue has no room for all of the inputs, and takes none of them", async () => {
+    test("answers 429 if the queue has too little space for all inputs, and accepts none", async () => {
       const response = await family.post(Array(limits.maxInputs).fill(good));
       expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(0);
       expect(await problemOf(response)).toMatchObject({ status: 429, type: "urn:sconce:problem:queue_full" });
       expect(await server.client.metric("sconce_predictions_active")).toBe(1);
     });
 
-    test("knows no id that it did not give", async () => {
+    test("does not know ids that it did not create", async () => {
       const unknown = { status: 404, type: "urn:sconce:problem:prediction_not_found" };
       for (const id of ["AAAAAAAAAAAAAAAA", "%00", "a".repeat(5000), "..%2f.."]) {
         expect(await problemOf(await server.client.fetch(`${path}/${id}`))).toMatchObject(unknown);
@@ -155,7 +155,7 @@ describe.each(table.map((example) => [example.name, example] as const))("%s", (n
       }
     });
 
-    test("leaves the neighbour as it was, and goes on", async () => {
+    test("keeps running the earlier prediction", async () => {
       expect(await server.client.metric("sconce_predictions_active")).toBe(1);
       gate.release(path.slice(1));
       const others = waitsForBatch ? batch - 1 : 1;
@@ -184,7 +184,7 @@ describe.each(table.map((example) => [example.name, example] as const))("%s", (n
       expect(await family.read(id)).toEqual(canceled);
     });
 
-    test("stays as it is when it is canceled after its end", async () => {
+    test("does not change when it is canceled after its end", async () => {
       const ended = await family.predict(Array(batch).fill(good));
       expect(ended.status).toBe("success");
       expect(await family.cancel(ended.id)).toEqual(await family.read(ended.id));

@@ -59,13 +59,13 @@ async function onlyFolder(cache: string): Promise<string> {
 }
 
 describe("unpacking", () => {
-  test("that was killed at random moments disturbs no start, and one of four that start at once does it", async () => {
+  test("that is killed at random moments disturbs no start, and of four concurrent starts one unpacks", async () => {
     expect(first.flat().filter((line) => line.includes("Unpacking"))).toHaveLength(1);
     await onlyFolder(unpacked);
     expect(await startAndStop(digits.path, { HOME: home.path })).toEqual([]);
   });
 
-  test("that is told to stop leaves nothing behind", async () => {
+  test("that is stopped leaves nothing behind", async () => {
     await using cache = await tempDir();
     await using server = startExecutable(digits.path, ["--cache-dir", cache.path], {});
     await server.line("Unpacking");
@@ -90,7 +90,7 @@ describe("unpacking", () => {
     await cache.unpacked({ ...again, hasLibtorch: true }, listener);
   });
 
-  test("makes files that others can't read, in a folder that is the user's own", async () => {
+  test("makes files that others cannot read, in the user's own folder", async () => {
     const folder = await onlyFolder(unpacked);
     for (const path of [
       unpacked,
@@ -102,8 +102,8 @@ describe("unpacking", () => {
   });
 });
 
-describe("what was unpacked", () => {
-  test("is unpacked again after a byte of libtorch was changed, with a warning", async () => {
+describe("unpacked libraries", () => {
+  test("are unpacked again after a changed byte of libtorch, with a warning", async () => {
     const restart = () => startAndStop(digits.path, { SCONCE_CACHE_DIR: unpacked });
     const folder = await onlyFolder(unpacked);
     await changeByte(join(folder, "libtorch_cpu.so"), 200_000_000);
@@ -136,7 +136,7 @@ describe("what was unpacked", () => {
     }
   });
 
-  test("stays when only its times have changed, or it was moved", async () => {
+  test("stay if only their times changed, or the folder was moved", async () => {
     await using small = await smallPack();
     const folder = await small.unpack();
     await utimes(join(folder, "libb.so"), 0, 0);
@@ -147,7 +147,7 @@ describe("what was unpacked", () => {
     expect(small.events).toEqual(["unpacking"]);
   });
 
-  test("by other versions is removed by --clean-cache, and nothing else", async () => {
+  test("of other versions are removed by --clean-cache, and nothing else", async () => {
     const env = { SCONCE_CACHE_DIR: unpacked };
     const folder = await onlyFolder(unpacked);
     const old = join(unpacked, "libtorch-0123456789abcdef");
@@ -218,7 +218,7 @@ async function smallPack() {
   };
 }
 
-describe("a cache folder of no use is told with the way out", () => {
+describe("an unusable cache folder is reported with a fix", () => {
   const wayOut = "name a folder for them with SCONCE_CACHE_DIR, or --cache-dir of an executable";
   let root: BareRoot;
   beforeAll(async () => {
@@ -262,7 +262,7 @@ describe("a cache folder of no use is told with the way out", () => {
     await chown(folder, 0, 0);
   });
 
-  test("one that another user could change, or an unsafe link to one", async () => {
+  test("if another user could change it, or if it is an unsafe link", async () => {
     await using dir = await tempDir();
     await mkdir(dir.join("shared"));
     await chmod(dir.join("shared"), 0o777);
@@ -285,7 +285,7 @@ describe("a cache folder of no use is told with the way out", () => {
     await rename(dir.join("elsewhere"), own);
   });
 
-  test("one below a folder in which another user could exchange it", async () => {
+  test("if another user could replace a parent folder", async () => {
     await using dir = await tempDir();
     await mkdir(dir.join("shared"));
     await mkdir(dir.join("shared", "own"), { mode: 0o700 });
@@ -312,13 +312,13 @@ describe("a cache folder of no use is told with the way out", () => {
     [{ XDG_CACHE_HOME: "/x", HOME: "/h" }, "linux", "/x/sconce"],
     [{ XDG_CACHE_HOME: "relative", HOME: "/h" }, "linux", "/h/.cache/sconce"],
     [{ HOME: "/h" }, "darwin", "/h/Library/Caches/sconce"],
-  ] as const)("unless given it lies, with %j on %s, in %s", (env, platform, folder) => {
+  ] as const)("by default is in %j on %s, %s", (env, platform, folder) => {
     expect(cacheLocation(undefined, env, platform)).toBe(folder);
     expect(cacheLocation("/asked", env, platform)).toBe("/asked");
   });
 });
 
-test("a link to the cache is followed once: whoever turns it later changes nothing that is loaded", async () => {
+test("a link to the cache is resolved once: changing it later changes nothing that is loaded", async () => {
   await using small = await smallPack();
   await mkdir(small.original("real"), { mode: 0o700 });
   await symlink(small.original("real"), small.original("cache"));
@@ -330,7 +330,7 @@ test("a link to the cache is followed once: whoever turns it later changes nothi
 });
 
 describe("packed libraries", () => {
-  test("are packed once, and those that were not used for a month are removed when others are packed", async () => {
+  test("are packed once, and removed after a month without use when others are packed", async () => {
     await using dir = await tempDir();
     let packings = 0;
     const pack = async (content: string) => {

@@ -20,7 +20,7 @@ describe("an executable without libtorch", () => {
   const predict = (env: Readonly<Record<string, string>>, ...args: string[]) =>
     startExecutable(external.path, ["predict", "--example", ...args], env);
 
-  test("is small, and serves with that of --libtorch, of $LIBTORCH or of the Python on the PATH", async () => {
+  test("is small, and serves with the libtorch of --libtorch, $LIBTORCH or the Python on the PATH", async () => {
     await using cache = await tempDir();
     const env = { SCONCE_CACHE_DIR: cache.path };
     // Only the addon: with libtorch the libraries take 90 MiB or more.
@@ -43,7 +43,7 @@ describe("an executable without libtorch", () => {
     expect(await startAndStop(external.path, { ...env, LIBTORCH: folder })).toEqual([]);
   });
 
-  test("says what is missing, and what is of another version", async () => {
+  test("reports a missing libtorch, and one of another version", async () => {
     await using dir = await tempDir();
     const env = { SCONCE_CACHE_DIR: dir.join("cache") };
     const wayOut = "name a libtorch with LIBTORCH, such as the folder torch of Python's packages";

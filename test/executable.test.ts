@@ -30,7 +30,7 @@ afterAll(async () => {
   await upscale[Symbol.asyncDispose]();
 });
 
-test.skipIf(!hasRegistry)("an executable serves a registry's model in place of its own", async () => {
+test.skipIf(!hasRegistry)("an executable serves a registry's model instead of its own", async () => {
   await using registry = await startRegistry();
   await using store = await storeWith("lab");
   await using home = await tempDir();
@@ -181,7 +181,7 @@ async function sizeOf(uri: string): Promise<{ width: number; height: number }> {
 }
 
 describe("compiling", () => {
-  test("says what is how large, and is 60 MB over the libraries, Bun and the model", async () => {
+  test("prints the sizes, and is 60 MB larger than the libraries, Bun and the model", async () => {
     const { size } = await stat(digits.path);
     const [, libraries = "", model = ""] =
       /the libraries are ([\d.]+) MiB of it, the model ([\d.]+) KiB/.exec(digits.compiling.stderr) ?? [];
@@ -192,13 +192,13 @@ describe("compiling", () => {
     expect(digits.compiling.stdout.trim()).toBe(digits.path);
   });
 
-  test("the same model twice gives the same bytes, whoever compiles it", async () => {
+  test("the same model twice gives equal bytes for every user", async () => {
     await using again = await executable(join(examples, "digits"), [], [], { NODE_ENV: "test", LANG: "tr_TR.UTF-8" });
     const digest = async (path: string) => Bun.hash(await Bun.file(path).bytes());
     expect(await digest(again.path)).toBe(await digest(digits.path));
   });
 
-  test("into a folder, or one that is not there, is refused before anything is compiled", async () => {
+  test("into a folder, or a missing folder, is refused before compiling", async () => {
     await using dir = await tempDir();
     await using store = await storeWith("lab");
     const env = { SCONCE_HOME: store.home };

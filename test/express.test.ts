@@ -33,8 +33,8 @@ async function busy(options: { fits?: number; fitsBeside?: number; msPerBatch?: 
   return simulation;
 }
 
-describe("while batches of a prediction of many items run", () => {
-  test("one of a single item is over as soon as it can be by itself", async () => {
+describe("during batches of a large prediction", () => {
+  test("a single item of another prediction ends as early as it would alone", async () => {
     const simulation = await busy();
     const [lone] = simulation.add({}, 1);
     await simulation.clock.drain();
@@ -42,7 +42,7 @@ describe("while batches of a prediction of many items run", () => {
     expect(simulation.causes.filter((cause) => cause === "express").length).toBe(1);
   });
 
-  test("those that come together run together, and those that come meanwhile after them", async () => {
+  test("small predictions that arrive together run together, and later ones afterwards", async () => {
     const simulation = await busy();
     simulation.add({}, 1);
     await simulation.clock.advanceTo(205);
@@ -51,7 +51,7 @@ describe("while batches of a prediction of many items run", () => {
     expect(together.map(({ id }) => simulation.finishedAtMs.get(id))).toEqual(Array(3).fill(218 + 38));
   });
 
-  test("they take no longer than without others beside them", async () => {
+  test("the batches take no longer than without small predictions", async () => {
     const [simulation, alone] = [await busy(), await busy()];
     for (let i = 0; i < 20; i++) {
       await simulation.clock.advanceTo(300 + 100 * i);
@@ -62,14 +62,14 @@ describe("while batches of a prediction of many items run", () => {
     expect(lastOf(simulation)).toBe(lastOf(alone));
   });
 
-  test("a second one of many items has its turns with the first", async () => {
+  test("a second large prediction alternates with the first", async () => {
     const simulation = await busy();
     simulation.add({}, 17);
     await simulation.clock.drain();
     expect(simulation.express.batches).toEqual([]);
   });
 
-  test("the express runner has at most a quarter of a batch", async () => {
+  test("the express runner takes at most a quarter of a batch", async () => {
     const simulation = await busy();
     for (let i = 0; i < 7; i++) simulation.add({}, 1);
     await simulation.clock.drain();
@@ -85,7 +85,7 @@ describe("while batches of a prediction of many items run", () => {
     expect(simulation.express.batches.map(({ items }) => items.map(({ key }) => key))).toEqual([[""], ["a"], ["b"]]);
   });
 
-  test("one that there is no memory for beside them has its turn after them, and none runs beside them any more", async () => {
+  test("an express batch that does not fit in memory runs later, and no express batch runs beside them afterwards", async () => {
     const simulation = await busy({ fitsBeside: 0 });
     const [first] = simulation.add({}, 1);
     await simulation.clock.advanceTo(300);
@@ -95,7 +95,7 @@ describe("while batches of a prediction of many items run", () => {
     expect([simulation.done.length, simulation.lost, simulation.shrinks]).toEqual([1002, [], []]);
   });
 
-  test("nobody passes them by once there was no memory for one of them", async () => {
+  test("no express batch runs once one did not fit in memory", async () => {
     const simulation = await busy({ fits: 8 });
     simulation.add({}, 1);
     await simulation.clock.drain();
@@ -104,7 +104,7 @@ describe("while batches of a prediction of many items run", () => {
   });
 });
 
-test("those that come again after a batch which they shared with many of one prediction pass by its next", async () => {
+test("items of clients that shared the last batch with a large prediction overtake its next batch", async () => {
   const simulation = new Simulation({ maxBatchSize: 16, express: true, durationMs: (size) => 10 * size });
   const ask = () => Array.from({ length: 5 }, () => simulation.add({}, 1)).flat();
   simulation.add({}, 1);
@@ -117,7 +117,7 @@ test("those that come again after a batch which they shared with many of one pre
   expect(simulation.express.batches.flatMap(({ items }) => items)).toEqual(again);
 });
 
-test("those for whom the express runner is busy wait for it, and not in the next batch", async () => {
+test("items that wait for the express runner do not join the next batch", async () => {
   const simulation = await busy();
   simulation.add({}, 1, { key: "a" });
   await simulation.clock.advanceTo(320);
@@ -129,7 +129,7 @@ test("those for whom the express runner is busy wait for it, and not in the next
   expect(simulation.finishedAtMs.get(last?.id ?? -1)).toBe(368 + 18);
 });
 
-test("those that wait for a fuller batch do so", async () => {
+test("items that wait for a fuller batch wait for the express runner too", async () => {
   const simulation = new Simulation({ maxBatchSize: 16, express: true, maxQueueDelayMs: 100, durationMs: () => 300 });
   simulation.add({}, 32);
   await simulation.clock.advanceTo(20);
@@ -140,7 +140,7 @@ test("those that wait for a fuller batch do so", async () => {
   expect(simulation.batches.map(({ items }) => items.length)).toEqual([16, 16, 16]);
 });
 
-test("what waits for the express runner is run by another that has nothing else to do", async () => {
+test("an idle runner takes an item that waits for the express runner", async () => {
   const simulation = new Simulation({
     maxBatchSize: 16,
     express: true,
@@ -155,7 +155,7 @@ test("what waits for the express runner is run by another that has nothing else 
   expect(simulation.finishedAtMs.get(waits?.id ?? -1)).toBe(320 + 10);
 });
 
-test("one that waits for the express runner can be removed", async () => {
+test("an item that waits for the express runner can be removed", async () => {
   const simulation = await busy();
   simulation.add({}, 4);
   const lane = {};
@@ -165,7 +165,7 @@ test("one that waits for the express runner can be removed", async () => {
   expect(simulation.done.length).toBe(1004);
 });
 
-test("batches of many predictions are passed by nobody", async () => {
+test("batches of many predictions are not overtaken", async () => {
   const simulation = new Simulation({ maxBatchSize: 16, express: true, durationMs: () => 100 });
   for (let i = 0; i < 10; i++) {
     for (let lane = 0; lane < 20; lane++) simulation.add({}, 1);
@@ -175,14 +175,14 @@ test("batches of many predictions are passed by nobody", async () => {
   expect(simulation.express.batches).toEqual([]);
 });
 
-test("batches that take a millisecond are passed by nobody", async () => {
+test("batches of a millisecond are not overtaken", async () => {
   const simulation = await busy({ msPerBatch: 8 / 200 });
   simulation.add({}, 1);
   await simulation.clock.drain();
   expect(simulation.express.batches).toEqual([]);
 });
 
-test("a forward pass for one item begins before a full batch that came sooner", async () => {
+test("a forward pass for one item starts before a full batch that arrived earlier", async () => {
   const runners = await openRunners({ ...options("slow.pt"), outputs: { y: x } });
   const engine = new LocalEngine<Item>({
     runners,
@@ -216,7 +216,7 @@ test("a forward pass for one item begins before a full batch that came sooner", 
   expect(begun.indexOf(one)).toBe(16);
 });
 
-describe("no batch runs beside those of one instance", () => {
+describe("a model with one instance has no concurrent batches", () => {
   test.each<[string, () => Promise<Partial<OpenOptions>>, boolean]>([
     ["unless their weights allow it", async () => ({}), true],
     ["if these keep a state", async () => ({ weights: { model: made.path("sums.pt") } }), false],

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { fakeCuda } from "./helpers/fake-cuda.ts";
 
-test("batches go to a device with streams and back, and none gets what is another's", async () => {
+test("batches run on a device with streams, and none gets another's data", async () => {
   const child = Bun.spawn([process.execPath, "test", "--timeout", "60000", join(import.meta.dir, "cuda.test.ts")], {
     env: { ...process.env, SCONCE_TEST_CUDA: await fakeCuda() },
     stdin: "ignore",

@@ -63,7 +63,7 @@ function told({ error }: z.ZodSafeParseResult<unknown>): unknown {
 }
 
 describe("a schema that stops at a thousand faults", () => {
-  test.each(Object.entries(schemas))("finds the faults that it finds otherwise (%s)", (_, make) => {
+  test.each(Object.entries(schemas))("finds the same faults as without a limit (%s)", (_, make) => {
     const [whole, limited] = [make(), make()];
     limitFaults(limited, MAX);
     fc.assert(
@@ -79,7 +79,7 @@ describe("a schema that stops at a thousand faults", () => {
     );
   });
 
-  test("names the faults of a union's nearest option", () => {
+  test("names the faults of a union's closest option", () => {
     const schema = z.union([z.array(z.number()), z.array(z.string()).min(5001)]);
     limitFaults(schema, MAX);
     expect(told(schema.safeParse(Array(5000).fill("a")))).toEqual([
@@ -103,7 +103,7 @@ describe("a schema that stops at a thousand faults", () => {
     }
   });
 
-  test("looks no further, and asks no refinement of what it did not look at", () => {
+  test("stops there, and runs no refinement on unchecked values", () => {
     let looked = 0;
     let asked = 0;
     const one = z.number().refine(() => {
@@ -121,7 +121,7 @@ describe("a schema that stops at a thousand faults", () => {
     expect(asked).toBe(0);
   });
 
-  test("names no more than so many unknown fields", () => {
+  test("names a limited number of unknown fields", () => {
     const schema = z.object({ x: z.number() });
     limitFaults(schema, MAX);
     const given = Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`k${i}`, i]));

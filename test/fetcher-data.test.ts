@@ -23,7 +23,7 @@ describe("a data URI", () => {
     ["data:a/b;x=y;base64,aGVs\r\n bG8=", "a/b", "hello"],
     ["data:a/b;base64,aGVsbG8%3D", "a/b", "hello"],
     ["data:image/svg+xml;charset=utf-8,<svg/>", "image/svg+xml", "<svg/>"],
-  ])("%p is read", async (uri, mediaType, text) => {
+  ])("%p is decoded", async (uri, mediaType, text) => {
     expect(decode(uri).mediaType).toBe(mediaType);
     expect(textOf(uri)).toBe(text);
   });
@@ -43,13 +43,13 @@ describe("a data URI", () => {
     ["data:a/b;base64,aGVłbG8=", "not base64"],
     ["data:a/b;base64,====", "not base64"],
     ["data:a/b;base64,aGVsbG8%", "written %25"],
-  ])("%p is refused with the fault named", async (uri, message) => {
+  ])("%p is refused, and the message names the fault", async (uri, message) => {
     const error = await failureOf(() => decode(uri));
     expect(error.code).toBe("file_invalid");
     expect(error.message).toContain(message);
   });
 
-  test("gives any bytes back, from base64 and from percent-encoding", () => {
+  test("returns any bytes, from base64 and from percent-encoding", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 300 }), (bytes) => {
         const base64 = Buffer.from(bytes).toString("base64");
@@ -65,7 +65,7 @@ describe("a data URI", () => {
     );
   });
 
-  test("takes and refuses the same base64 as the platform's strict decoder", () => {
+  test("accepts and refuses the same base64 as the platform's strict decoder", () => {
     const nearlyBase64 = fc.string({ unit: fc.constantFrom(..."AZaz09+/+/== -_*łé\n"), maxLength: 12 });
     fc.assert(
       fc.property(nearlyBase64, (text) => {
@@ -82,7 +82,7 @@ describe("a data URI", () => {
     );
   });
 
-  test("is held to the size limit, whatever its notation", async () => {
+  test("must respect the size limit, in any notation", async () => {
     const exact = new Uint8Array(1000);
     const larger = new Uint8Array(1001);
     const notations = [
@@ -100,12 +100,12 @@ describe("a data URI", () => {
     }
   });
 
-  test("is cut in messages", async () => {
+  test("is shortened in messages", async () => {
     const error = await failureOf(() => decode(`data:image/png;base64,${"A".repeat(100_000)}`));
     expect(error.message).toBe("data:image/png;base64,AAAAAAAAAAAAAAAAAA… has more than 1000 bytes");
   });
 
-  test("is taken by the fetcher, with its limits and without a look-up", async () => {
+  test("is accepted by the fetcher, with its limits and without a look-up", async () => {
     const guard = new AddressGuard({ resolver: () => Promise.reject(new Error("looked up")) });
     using fetcher = new Fetcher({ guard, maxBytes: 5 });
     expect(new TextDecoder().decode((await fetcher.fetch("data:,hello")).bytes)).toBe("hello");

@@ -34,7 +34,7 @@ describe.skipIf(Bun.which("openssl") === null)("over https", () => {
     await dir?.[Symbol.asyncDispose]();
   });
 
-  test("a certificate for the name in the URL is accepted, though the connection goes to an address", async () => {
+  test("a certificate for the name in the URL is accepted, although the connection uses the address", async () => {
     using fetcher = new Fetcher({ guard, ca });
     for (const host of ["files.test", "127.0.0.1"]) {
       const { bytes } = await fetcher.fetch(`https://${host}:${server.port}/`);
@@ -42,7 +42,7 @@ describe.skipIf(Bun.which("openssl") === null)("over https", () => {
     }
   });
 
-  test("a certificate for another name is refused, also over a connection that is open already", async () => {
+  test("a certificate for another name is refused, on an open connection too", async () => {
     using fetcher = new Fetcher({ guard, ca });
     await fetcher.fetch(`https://files.test:${server.port}/`);
     const error = await failureOf(fetcher.fetch(`https://other.test:${server.port}/`));
@@ -58,7 +58,7 @@ describe.skipIf(Bun.which("openssl") === null)("over https", () => {
     expect(error.message).not.toContain("127.0.0.1");
   });
 
-  test("a redirect to http is refused, and one to https followed", async () => {
+  test("a redirect to http is refused, a redirect to https is followed", async () => {
     using plain = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("plain") });
     using fetcher = new Fetcher({ guard, ca });
     const to = (url: string) => `https://files.test:${server.port}/to?url=${encodeURIComponent(url)}`;

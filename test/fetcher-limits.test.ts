@@ -21,7 +21,7 @@ function serving(bytes: Uint8Array, encoding?: string) {
 }
 
 describe("the size limit", () => {
-  test("lets a file of exactly that size pass and no larger one", async () => {
+  test("accepts a file of exactly this size, and no larger one", async () => {
     using exact = serving(new Uint8Array(1000));
     using larger = serving(new Uint8Array(1001));
     using fetcher = newFetcher();
@@ -31,7 +31,7 @@ describe("the size limit", () => {
     expect(error.message).toBe(`http://127.0.0.1:${larger.port}/big.png has more than 1000 bytes`);
   });
 
-  test("can be lower for one file, but not higher", async () => {
+  test("of one file can be lower, but not higher", async () => {
     using server = serving(new Uint8Array(1001));
     using fetcher = newFetcher();
     const url = `http://127.0.0.1:${server.port}/`;
@@ -39,7 +39,7 @@ describe("the size limit", () => {
     expect((await failureOf(fetcher.fetch(url, { maxBytes: 5000 }))).message).toContain("more than 1000 bytes");
   });
 
-  test("refuses an announced size before the body comes", async () => {
+  test("refuses an announced size before the body arrives", async () => {
     // The body never arrives, so only its announced length can end the fetch before the time limit.
     await using server = await rawServer((socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n"));
     using fetcher = newFetcher();
@@ -55,7 +55,7 @@ describe("the size limit", () => {
       `400\r\n${"x".repeat(1024)}\r\n`,
     ],
     ["to the end of the connection", "HTTP/1.1 200 OK\r\n\r\n", "x".repeat(1024)],
-  ])("stops a body without end, sent %s", async (_how, head, chunk) => {
+  ])("stops an endless body, sent %s", async (_how, head, chunk) => {
     await using server = await rawServer((socket) => {
       const more = () => {
         while (!socket.destroyed && socket.write(chunk));
@@ -70,7 +70,7 @@ describe("the size limit", () => {
   });
 });
 
-test("a Content-Length beside a Transfer-Encoding says nothing of the file", async () => {
+test("ignores a Content-Length beside a Transfer-Encoding", async () => {
   for (const length of [3, 300]) {
     const head = `HTTP/1.1 200 OK\r\nContent-Length: ${length}\r\nTransfer-Encoding: chunked\r\n\r\n`;
     await using server = await rawServer((socket) => socket.write(`${head}a\r\n0123456789\r\n0\r\n\r\n`));
@@ -100,7 +100,7 @@ describe("a compressed body", () => {
     expect(Buffer.from(bytes).equals(content)).toBe(true);
   });
 
-  test.each(encodings.slice(0, 7))("in %s that grows beyond the limit is stopped", async (encoding, encode) => {
+  test.each(encodings.slice(0, 7))("in %s that exceeds the limit is stopped", async (encoding, encode) => {
     using server = serving(encode(new Uint8Array(300_000)), encoding);
     using fetcher = newFetcher();
     const error = await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/`));
@@ -108,7 +108,7 @@ describe("a compressed body", () => {
     expect(error.message).toContain("more than 1000 bytes");
   });
 
-  test("that holds four gigabytes is stopped without inflating them", async () => {
+  test("of four gigabytes is stopped without decompressing it", async () => {
     // A zstd frame is small and repeatable: 64 frames of 64 MiB.
     const frame = zstdCompressSync(new Uint8Array(64 * 1024 * 1024));
     const bomb = Buffer.concat(Array.from({ length: 64 }, () => frame));
@@ -121,7 +121,7 @@ describe("a compressed body", () => {
   });
 
   test.each([2 ** 20, 4000])(
-    "takes memory for what it may become, twice, before it is read, as far as %d bytes have room",
+    "charges memory for twice its possible size before it is read, up to %d bytes",
     async (maxMemory) => {
       const bytes = gzipSync(content);
       const released = Promise.withResolvers<void>();
@@ -147,7 +147,7 @@ describe("a compressed body", () => {
     ["br", new TextEncoder().encode("not brotli")],
     ["gzip, br", gzipSync(content)],
     ["x-unknown", content],
-  ])("in %s that is not that is named", async (encoding, bytes) => {
+  ])("in %s with a false encoding is refused", async (encoding, bytes) => {
     using server = serving(bytes, encoding);
     using fetcher = newFetcher();
     const error = await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/`));
@@ -166,7 +166,7 @@ describe("the time limit", () => {
     if (server.connections > 0) await server.closed();
   };
 
-  test("ends a fetch whose server never answers, and closes the connection", async () => {
+  test("ends a fetch from a silent server, and closes the connection", async () => {
     await using server = await rawServer(() => {});
     await expectTimeout(server);
   });
@@ -176,7 +176,7 @@ describe("the time limit", () => {
     await expectTimeout(server);
   });
 
-  test("ends a fetch whose body comes byte by byte", async () => {
+  test("ends a fetch whose body arrives byte by byte", async () => {
     await using server = await rawServer((socket) => {
       socket.write("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n");
       const drip = setInterval(() => socket.write("x"), 5);
@@ -185,7 +185,7 @@ describe("the time limit", () => {
     await expectTimeout(server);
   });
 
-  test("covers all redirects together", async () => {
+  test("includes all redirects", async () => {
     await using server = await rawServer((socket) => {
       setTimeout(() => socket.end("HTTP/1.1 302 Found\r\nLocation: /slow\r\nContent-Length: 0\r\n\r\n"), 30);
     });
@@ -193,7 +193,7 @@ describe("the time limit", () => {
     expect((await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/slow`))).message).toContain("within 0.05 s");
   });
 
-  test("covers the look-up of the name", async () => {
+  test("includes the look-up of the name", async () => {
     const stuck = new AddressGuard({ resolver: () => new Promise(() => {}) });
     using fetcher = newFetcher({ guard: stuck, timeoutMs: 20 });
     expect((await failureOf(fetcher.fetch("http://files.test/"))).message).toContain("within 0.02 s");
@@ -201,7 +201,7 @@ describe("the time limit", () => {
 });
 
 describe("an abort", () => {
-  test("before the fetch makes no request", async () => {
+  test("before the fetch sends no request", async () => {
     await using server = await rawServer((socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
     using fetcher = newFetcher();
     const signal = AbortSignal.abort();
@@ -219,7 +219,7 @@ describe("an abort", () => {
     await server.closed();
   });
 
-  test("in the middle of the body ends the fetch with the signal's own error", async () => {
+  test("during the body ends the fetch with the signal's error", async () => {
     const controller = new AbortController();
     const reason = new SconceError("timed_out", "The prediction took too long");
     await using server = await rawServer((socket) =>
@@ -231,7 +231,7 @@ describe("an abort", () => {
     await server.closed();
   });
 
-  test("during the look-up of the name ends the fetch", async () => {
+  test("during the look-up ends the fetch", async () => {
     const controller = new AbortController();
     const stuck = new AddressGuard({
       resolver: () => {
@@ -243,7 +243,7 @@ describe("an abort", () => {
     expect((await failureOf(fetcher.fetch("http://files.test/", { signal: controller.signal }))).code).toBe("canceled");
   });
 
-  test("of one fetch leaves the others alone", async () => {
+  test("of one fetch does not affect others", async () => {
     const controller = new AbortController();
     await using server = await rawServer((socket, request) => {
       if (request.startsWith("GET /aborted")) controller.abort();

@@ -35,7 +35,7 @@ describe("a file", () => {
     expect(file.mediaType).toBe("text/html");
   });
 
-  test("that comes in many chunks is whole, whether or not its length was told", async () => {
+  test("in many chunks is complete, with or without a length", async () => {
     const bytes = Uint8Array.from({ length: 4 * 2 ** 20 }, (_, i) => (i * 2654435761) >>> 24);
     const whole = Bun.hash(bytes);
     using server = Bun.serve({
@@ -50,13 +50,13 @@ describe("a file", () => {
     }
   });
 
-  test("without a media type is octets", async () => {
+  test("without a media type is application/octet-stream", async () => {
     await using server = await rawServer((socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
     using fetcher = newFetcher();
     expect((await fetcher.fetch(`http://127.0.0.1:${server.port}/`)).mediaType).toBe("application/octet-stream");
   });
 
-  test("is asked for at the address that was checked, under the name of the URL", async () => {
+  test("is requested from the checked address, with the name in the URL", async () => {
     await using server = await rawServer((socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
     const lookups: string[] = [];
     using fetcher = newFetcher({ guard: loopbackGuard(lookups), userAgent: "sconce-test/1" });
@@ -68,7 +68,7 @@ describe("a file", () => {
     expect(request).toContain("sconce-test/1");
   });
 
-  test("is fetched over the connection of the one before", async () => {
+  test("is fetched over the previous connection", async () => {
     await using server = await rawServer((socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
     using fetcher = newFetcher();
     for (let index = 0; index < 50; index++) await fetcher.fetch(`http://files.test:${server.port}/${index}`);
@@ -76,7 +76,7 @@ describe("a file", () => {
     expect(server.connections).toBe(1);
   });
 
-  test("is never fetched over a connection of another host name or port, though its address is the same", async () => {
+  test("is never fetched over a connection of another host name or port, even at the same address", async () => {
     await using server = await rawServer((socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
     using fetcher = newFetcher();
     for (const host of ["a.test", "b.test", "127.0.0.1", "a.test", "b.test"]) {
@@ -86,7 +86,7 @@ describe("a file", () => {
     expect(server.connections).toBe(3);
   });
 
-  test("is refused once its name stands for a private address, though a connection is open", async () => {
+  test("is refused once its name resolves to a private address, even with an open connection", async () => {
     await using server = await rawServer((socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
     const answers = ["127.0.0.1", "127.0.0.2", "127.0.0.1"];
     const guard = new AddressGuard({
@@ -104,7 +104,7 @@ describe("a file", () => {
     });
   });
 
-  test("is fetched anew when the server has closed the connection of the one before", async () => {
+  test("is fetched again if the server has closed the previous connection", async () => {
     await using server = await rawServer((socket, request) => {
       if (request.startsWith("GET /2") && server.requests.length === 2) socket.destroy();
       else socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
@@ -115,7 +115,7 @@ describe("a file", () => {
     expect(server.connections).toBe(2);
   });
 
-  test("is fetched from the next address of a host when one takes no connection", async () => {
+  test("is fetched from a host's next address if one refuses the connection", async () => {
     using server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("ok") });
     const guard = new AddressGuard({ allowPrivate: true, resolver: async () => ["::1", "127.0.0.1"] });
     using fetcher = newFetcher({ guard });
@@ -124,7 +124,7 @@ describe("a file", () => {
 });
 
 describe("an answer", () => {
-  test.each([201, 204, 206, 304, 401, 404, 500])("of status %d is no file", async (status) => {
+  test.each([201, 204, 206, 304, 401, 404, 500])("of status %d is not a file", async (status) => {
     using server = Bun.serve({
       port: 0,
       hostname: "127.0.0.1",
@@ -145,7 +145,7 @@ describe("an answer", () => {
     ["that isn't HTTP", "SSH-2.0-OpenSSH_9.6\r\n\r\n"],
     ["of nothing", ""],
   ];
-  test.each(broken)("%s is an error that does not tell the address", async (_what, answer) => {
+  test.each(broken)("%s is an error that does not reveal the address", async (_what, answer) => {
     await using server = await rawServer((socket) => socket.end(answer));
     using fetcher = newFetcher();
     const error = await failureOf(fetcher.fetch(`http://files.test:${server.port}/x`));
@@ -154,13 +154,13 @@ describe("an answer", () => {
     expect(error.message).not.toContain("127.0.0.1");
   });
 
-  test("longer than its Content-Length ends with it", async () => {
+  test("longer than its Content-Length ends there", async () => {
     await using server = await rawServer((socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcdef"));
     using fetcher = newFetcher();
     expect((await fetcher.fetch(`http://127.0.0.1:${server.port}/`)).bytes.length).toBe(3);
   });
 
-  test("with headers without end is given up", async () => {
+  test("with endless headers is aborted", async () => {
     await using server = await rawServer((socket) => {
       const more = () => {
         while (!socket.destroyed && socket.write(`X-More: ${"x".repeat(1000)}\r\n`));
@@ -173,7 +173,7 @@ describe("an answer", () => {
     expect((await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/`))).code).toBe("file_unavailable");
   });
 
-  test("of nobody names the code of the failure", async () => {
+  test("that fails is reported with the error code", async () => {
     await using server = await rawServer(() => {});
     const { port } = server;
     await server[Symbol.asyncDispose]();
@@ -207,7 +207,7 @@ describe("a redirect", () => {
     expect(new TextDecoder().decode(bytes)).toBe(`reached files.test:${server.port}`);
   });
 
-  test("to another host looks that one up", async () => {
+  test("to another host looks that host up", async () => {
     const lookups: string[] = [];
     using server = redirectingTo(() => `//other.test:${server.port}/end`);
     using fetcher = newFetcher({ guard: loopbackGuard(lookups) });
@@ -216,7 +216,7 @@ describe("a redirect", () => {
     expect(lookups).toEqual(["files.test", "other.test"]);
   });
 
-  test("to a private address is refused, by number and by name", async () => {
+  test("to a private address is refused, as number and as name", async () => {
     for (const host of ["127.0.0.2", "inner.test", "2130706434", "[::ffff:7f00:1]", "[::1]"]) {
       using server = redirectingTo(() => `http://${host}:${server.port}/end`);
       using fetcher = newFetcher();
@@ -237,7 +237,7 @@ describe("a redirect", () => {
     },
   );
 
-  test("is followed as often as allowed and no more", async () => {
+  test("is followed up to the limit", async () => {
     const requests: string[] = [];
     using server = redirectingTo((path) => {
       requests.push(path);
@@ -252,7 +252,7 @@ describe("a redirect", () => {
     expect(error.message).toBe(`http://127.0.0.1:${server.port}/0 redirects more than 2 times`);
   });
 
-  test("without a usable Location is an error", async () => {
+  test("without a valid Location is an error", async () => {
     for (const headers of ["", "Location: http://a b/\r\n", `Location: /${"a".repeat(9000)}\r\n`]) {
       await using server = await rawServer((socket) =>
         socket.end(`HTTP/1.1 302 Found\r\n${headers}Content-Length: 0\r\n\r\n`),

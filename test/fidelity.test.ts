@@ -21,14 +21,14 @@ async function check(folder: string) {
   return { counts, faults };
 }
 
-test("operators of every dtype and random programs give what PyTorch gives, or are refused", async () => {
+test("operators of every dtype and random programs give the same outputs as PyTorch, or are refused", async () => {
   const { counts, faults } = await check(await fidelityCases());
   expect(faults).toEqual([]);
   expect(counts.same).toBeGreaterThan(150);
   expect(counts.bothRefuse).toBeGreaterThan(20);
 });
 
-test("random programs that nobody has seen do so too", async () => {
+test("so do new random programs", async () => {
   const seed = Date.now() % 1_000_000;
   console.log(`seed ${seed}: to repeat it, npm run fidelity -- programs --seed ${seed} --count 12`);
   await using dir = await tempDir();

@@ -24,11 +24,11 @@ describe("the wire", () => {
     }
   });
 
-  test("is described in the author's words where there are some", () => {
+  test("has the author's description, if there is one", () => {
     expect(wireSchema(image().describe("A heat map"), "output").description).toBe("A heat map");
   });
 
-  test("http, https and data URLs become objects that know where they come from", () => {
+  test("http, https and data URLs become objects that keep their URL", () => {
     for (const url of ["http://a.example/x.png", "HTTPS://a.example/x?y=1", pixel, "data:,text"]) {
       const decoded = z.decode(image(), url);
       expect(decoded).toBeInstanceOf(Image);
@@ -37,7 +37,7 @@ describe("the wire", () => {
     expect(z.decode(file(), pixel)).not.toBeInstanceOf(Image);
   });
 
-  test("anything else is a fault that says what was expected, what came and the fix", () => {
+  test("any other value is a fault with expected value, received value and fix", () => {
     const expected = "Expected the URL of an image (http://…, https://… or data:…;base64,…), received ";
     expect(messageOf(image(), 3)).toBe(`${expected}number`);
     expect(messageOf(image(), null)).toBe(`${expected}null`);
@@ -52,7 +52,7 @@ describe("the wire", () => {
     expect(messageOf(file(), `x${"y".repeat(1e6)}`)?.length).toBeLessThan(300);
   });
 
-  test("megabytes of base64 are checked by their first characters only", () => {
+  test("only the first characters of megabytes of base64 are checked", () => {
     const url = `data:image/png;base64,${Buffer.alloc(12e6).toString("base64")}`;
     const decoding = cpuMs(() => {
       for (let i = 0; i < 20; i++) z.decode(image(), url);
@@ -71,7 +71,7 @@ describe("the wire", () => {
     });
   });
 
-  test("an output that is no image is a fault that names the fix", () => {
+  test("an output that is not an image is a fault with the fix", () => {
     const output: z.ZodType = z.object({ image: image() });
     const { error } = z.safeEncode(output, { image: "x.png" });
     expect(error?.issues[0]?.message).toBe("Expected an Image; make one with Image.fromPixels");
@@ -85,7 +85,7 @@ describe("the wire", () => {
     },
   );
 
-  test("the JSON Schema is that of the wire, with what the author added", () => {
+  test("the JSON Schema describes the wire, with the author's additions", () => {
     const schema = z.object({
       photo: image().describe("A cat."),
       sound: file({ mediaTypes: ["audio/wav"] }).optional(),
@@ -114,7 +114,7 @@ describe("the wire", () => {
 });
 
 describe("strict objects", () => {
-  test("unknown fields are refused at every depth, and allowed where the author says so", () => {
+  test("unknown fields are refused at every depth, unless the author allows them", () => {
     const schema = z.object({ inner: z.object({ a: z.number() }), open: z.looseObject({}) });
     expect(z.safeParse(schema, { inner: { a: 1 }, open: { b: 2 } }).success).toBe(true);
     expect(z.safeParse(schema, { inner: { a: 1, b: 2 }, open: {} }).success).toBe(false);
@@ -123,7 +123,7 @@ describe("strict objects", () => {
 });
 
 describe("files", () => {
-  test("have no bytes before the server filled them", () => {
+  test("have no bytes before the server has fetched them", () => {
     const remote = z.decode(file(), "https://a.example/x.wav?token=1");
     expect(() => remote.bytes).toThrow(SconceError);
     expect(() => remote.mediaType).toThrow("https://a.example/x.wav has not been fetched");
@@ -132,18 +132,18 @@ describe("files", () => {
     expect(remote.toDataUri()).toBe("data:audio/wav;base64,AQ==");
   });
 
-  test("that were never fetched go back out as the URL they came as", () => {
+  test("that were never fetched are sent back as their URL", () => {
     expect(z.encode(image(), z.decode(image(), pixel))).toBe(pixel);
   });
 
-  test("over the field's limit are refused with both numbers", () => {
+  test("over the field's limit are refused with both sizes", () => {
     const remote = z.decode(file({ maxBytes: 2 }), pixel);
     expect(() => remote.fill({ bytes: new Uint8Array(3), mediaType: "" })).toThrow(
       "The file has 3 bytes; this field takes at most 2",
     );
   });
 
-  test("of another media type are refused, unless the server that sent them did not know it", () => {
+  test("of another media type are refused, unless their server does not know the type", () => {
     const field = file({ mediaTypes: ["Audio/*", "video/mp4"] });
     const fill = (mediaType: string) => z.decode(field, pixel).fill({ bytes: new Uint8Array(1), mediaType });
     expect(() => fill("image/png")).toThrow("The file is image/png; this field takes audio/*, video/mp4");
@@ -151,7 +151,7 @@ describe("files", () => {
       fill(taken);
   });
 
-  test("limits of a field travel with its files", () => {
+  test("carry their field's limits", () => {
     expect(z.decode(image({ maxPixels: 9 }), pixel).limits).toEqual({
       maxBytes: 32 * 2 ** 20,
       maxPixels: 9,

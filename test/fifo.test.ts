@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { Fifo } from "../src/base/collections/fifo.ts";
 
-test("what was taken from a queue is not held by it", async () => {
+test("a queue does not hold removed items", async () => {
   const queue = new Fifo<object>();
   for (let i = 0; i < 31; i++) queue.push({});
   const taken = Array.from({ length: 30 }, () => new WeakRef(queue.shift() ?? {}));

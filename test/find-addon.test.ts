@@ -3,12 +3,12 @@ import { expect, test } from "bun:test";
 import { addonFor } from "../src/machine/libtorch/find-addon.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-test("of the addons that there are, the one of the libtorch's minor is taken", async () => {
+test("the addon of the libtorch's minor version is chosen", async () => {
   await using dir = await addons("2.9", "2.13", "2.14");
   expect(addonFor(await libtorch(dir, "2.13.1+cu130"), dir.path)).toBe(dir.join("2.13/sconce.node"));
 });
 
-test("where none fits, one line says what was found and what there is", async () => {
+test("without a matching addon, one line names the found and the available versions", async () => {
   await using dir = await addons("2.9", "2.13", "2.14");
   const newer = await libtorch(dir, "2.16.0");
   expect(() => addonFor(newer, dir.path)).toThrow(

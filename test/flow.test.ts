@@ -14,14 +14,14 @@ afterAll(async () => {
   await store[Symbol.asyncDispose]();
 });
 
-test("a prediction with more failing inputs than are prepared ahead comes to its end", async () => {
+test("a prediction with more failing inputs than are prepared ahead ends", async () => {
   await using server = await store.serve("lab");
   const body = await server.client.predict(Array.from({ length: 60 }, () => ({ x: 1, steps: -1 })));
   expect(body.status).toBe("failed");
   expect(body.errors?.length).toBe(60);
 });
 
-test("inputs that need nothing from elsewhere pass by any number of predictions whose files hang", async () => {
+test("inputs without files overtake any number of predictions whose files hang", async () => {
   await using server = await store.serve("picture", { maxFetches: 2, allowPrivateUrls: true });
   await using gate = hold();
   for (const i of [1, 2, 3, 4]) await server.client.create([{ image: gate.url(`${i}`) }, { image: gate.url(`${i}`) }]);
@@ -30,7 +30,7 @@ test("inputs that need nothing from elsewhere pass by any number of predictions 
   expect((await server.client.predict([{ image }])).status).toBe("success");
 });
 
-test("inputs that need nothing from elsewhere pass by a thousand inputs of their prediction whose files hang", async () => {
+test("inputs without files overtake a thousand inputs of their prediction whose files hang", async () => {
   await using server = await store.serve("picture", { maxFetches: 2, allowPrivateUrls: true });
   await using gate = hold();
   const image = `data:image/png;base64,${(await Bun.file(`${import.meta.dir}/models/picture/white.png`).bytes()).toBase64()}`;
@@ -45,7 +45,7 @@ test("inputs that need nothing from elsewhere pass by a thousand inputs of their
   expect(new Set(ended)).toEqual(new Set([500, 1001]));
 });
 
-test("inputs pass by any number of predictions whose preprocessing hangs", async () => {
+test("inputs overtake any number of predictions whose preprocessing hangs", async () => {
   await using server = await store.serve("lab");
   await using gate = hold();
   for (const _ of Array(4))
@@ -54,7 +54,7 @@ test("inputs pass by any number of predictions whose preprocessing hangs", async
   expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
 });
 
-test("no more files are fetched at the same time than allowed, whoever they are for", async () => {
+test("the number of concurrent fetches is limited across all predictions", async () => {
   await using server = await store.serve("picture", { maxFetches: 3, allowPrivateUrls: true });
   const png = await Bun.file(`${import.meta.dir}/models/picture/white.png`).bytes();
   let [now, most] = [0, 0];
@@ -78,7 +78,7 @@ test("no more files are fetched at the same time than allowed, whoever they are 
   expect(most).toBeLessThanOrEqual(3);
 });
 
-test("a demo that is canceled before its code awaits what it asked for leaves the server running", async () => {
+test("canceling a demo before it awaits its predictions leaves the server running", async () => {
   await using server = await store.serve("stage");
   await using gate = hold();
   const headers = { "Content-Type": "application/json" };
@@ -94,7 +94,7 @@ test("a demo that is canceled before its code awaits what it asked for leaves th
   expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
 });
 
-test("a demo that has ended sends nothing more through the model", async () => {
+test("an ended demo sends nothing more to the model", async () => {
   await using server = await store.serve("stage");
   await using gate = hold();
   const response = await server.client.fetch("/demo", {
@@ -110,7 +110,7 @@ test("a demo that has ended sends nothing more through the model", async () => {
   expect(await server.client.metric("sconce_batch_size_sum")).toBe(1);
 });
 
-test("outputs beyond the bytes that one prediction may have fail it", async () => {
+test("outputs beyond the byte limit of a prediction fail it", async () => {
   await using server = await store.serve("lab", { maxResultBytes: 100 });
   const body = await server.client.predict(Array.from({ length: 20 }, (_, x) => ({ x })));
   expect(body.status).toBe("failed");
@@ -120,7 +120,7 @@ test("outputs beyond the bytes that one prediction may have fail it", async () =
   expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
 });
 
-test("who sent one input alone is not told to send fewer", async () => {
+test("the error of a single large input does not suggest fewer inputs", async () => {
   await using server = await store.serve("lab", { maxResultBytes: 4 });
   const { error_message } = await server.client.predict([{ x: 1 }]);
   expect(error_message).toBe("The output has more than 4 bytes (--max-result-bytes)");

@@ -23,12 +23,12 @@ async function filesWith(pattern: RegExp): Promise<string[]> {
   return files.sort();
 }
 
-test("src/author/zod-internals.ts alone uses internals of zod, of zod 4.6.7", async () => {
+test("only src/author/zod-internals.ts uses internals of zod, of zod 4.6.7", async () => {
   expect(await filesWith(/\b_zod\b/)).toEqual(["src/author/zod-internals.ts"]);
   expect(dependencies.zod).toBe("4.6.7");
 });
 
-test("src/cli/commands/plain/package-source.ts alone reads the C++ that torch 2.11 to 2.15 generate", async () => {
+test("only src/cli/commands/plain/package-source.ts reads the C++ that torch 2.11 to 2.15 generate", async () => {
   expect(await filesWith(/inputs_info_|assert_size_stride/)).toEqual(["src/cli/commands/plain/package-source.ts"]);
   expect([torchMinors[0], torchMinors.at(-1)]).toEqual(["2.11", "2.15"]);
 });

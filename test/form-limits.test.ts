@@ -19,7 +19,7 @@ function formOf(dispositions: readonly string[], value = "1"): Uint8Array<ArrayB
 /** 9,998 parts, each with a path of 32 distinct levels. */
 const deep = formOf(Array.from({ length: 9998 }, (_, i) => `name=${i}${".a".repeat(31)}`));
 
-test("a form has a limit of places over all of its parts", async () => {
+test("the number of fields in all parts of a form is limited", async () => {
   const taken: number[] = [];
   const reading = inputsOfForm([deep.slice()], "b", expected, (bytes) => taken.push(bytes));
   expect(await reading.catch((error: unknown) => error)).toMatchObject({
@@ -28,7 +28,7 @@ test("a form has a limit of places over all of its parts", async () => {
   expect(taken).toHaveLength(30_000);
 });
 
-test("the places of a form are counted while it is read", async () => {
+test("the fields of a form are counted while it is read", async () => {
   // Enough memory for the body and for few form fields.
   const memory = new MemoryAccount({ maxBytes: 3 * deep.length + 200_000 });
   const headers = { "Content-Type": "multipart/form-data; boundary=b", "Content-Length": String(deep.length) };
@@ -38,7 +38,7 @@ test("the places of a form are counted while it is read", async () => {
   expect(memory.used).toBe(0);
 });
 
-test("a part has a limit of parameters", async () => {
+test("the number of parameters of a part is limited", async () => {
   const headOf = (parameters: number) => `name=numbers${";a=a".repeat(parameters)}`;
   expect(String(await inputsOfForm([formOf([headOf(1)])], "b", expected))).toBe('[{"numbers":[1]}]');
   for (const head of [headOf(12), headOf(1250)])
@@ -47,14 +47,14 @@ test("a part has a limit of parameters", async () => {
     );
 });
 
-test("the event loop turns while a form of many parts is read", async () => {
+test("the event loop turns while a form with many parts is read", async () => {
   const form = formOf(Array.from({ length: 9998 }, (_, i) => `name=${i}.numbers; filename="${"n".repeat(1000)}"`));
   using turns = loopTurns();
   const body = await inputsOfForm([form], "b", expected);
   expect([typeof body, turns.count > 3]).toEqual(["object", true]);
 });
 
-test("a large text of a form is not parsed on the JS thread", async () => {
+test("a large text field is not parsed on the JS thread", async () => {
   const text = `[${"1,".repeat(150_000)}1]`;
   const parse = JSON.parse;
   const parsed: number[] = [];

@@ -76,7 +76,7 @@ async function inputsOf(parts: Parts): Promise<unknown> {
   return JSON.parse(typeof body === "string" ? body : Buffer.concat(body).toString());
 }
 
-describe("a form is", () => {
+describe("a form becomes", () => {
   test.each<[string, Parts, unknown]>([
     [
       "one input, its texts as the schema has them",
@@ -241,18 +241,18 @@ describe("a form is", () => {
     ["; filename=a.png", "application/octet-stream"],
     ['; filename=a\r\nContent-Type: a/b","x":"', "application/octet-stream"],
     ["\r\nContent-Type: image/png", "image/png"],
-  ])("files with the media type that they came with (%#)", async (head, mediaType) => {
+  ])("files with their declared media types (%#)", async (head, mediaType) => {
     expect(await part(head)).toBe(`data:${mediaType};base64,YWJj`);
   });
 
-  test.each(['; filename="blob"', ""])("JSON with its type, where that is no text (%p)", async (filename) => {
+  test.each(['; filename="blob"', ""])("JSON with its type, if it is not text (%p)", async (filename) => {
     const head = `${filename}\r\nContent-Type: application/json`;
     expect(await part(head, "note", '{"text": "a"}')).toEqual({ text: "a" });
     expect(await part(head, "box", "[1, 2]")).toEqual([1, 2]);
     expect(await part(head, "series", "[1, 2]")).toEqual([1, 2]);
   });
 
-  test("a large file whole", async () => {
+  test("a large file unchanged", async () => {
     const bytes = crypto.getRandomValues(new Uint8Array(60_000));
     const file = new Blob(Array.from({ length: 20 }, () => bytes));
     const [first] = (await inputsOf([["text", file]])) as { text: string }[];
@@ -260,7 +260,7 @@ describe("a form is", () => {
   });
 });
 
-test("a prediction is made of a file and of plain fields", async () => {
+test("a prediction can have a file and other fields", async () => {
   const file = new File([png], "white.png", { type: "image/png" });
   expect(await (await send(picture, [["image", file]])).json()).toMatchObject({ outputs: [{ mean: [255, 255, 255] }] });
   expect(
@@ -278,7 +278,7 @@ test("a prediction is made of a file and of plain fields", async () => {
   expect(await (await send(lab, [["x", "3"]])).json()).toMatchObject({ outputs: [{ y: 7 }] });
 });
 
-test("every fault is named as in JSON", async () => {
+test("faults are named as in JSON", async () => {
   const { errors } = await problemOf(
     await send(lab, [
       ["x", "three"],
@@ -312,7 +312,7 @@ test.each<[string, Parts, string]>([
   expect(await problemOf(await send(lab, parts))).toMatchObject({ status: 422, errors: [{ pointer }] });
 });
 
-test("too many parts, and too many bytes, are a 413", async () => {
+test("too many parts, or too many bytes, are refused with 413", async () => {
   const parts = (count: number) => Array.from({ length: count }, (_, i) => [`f${i}`, "1"] as const);
   const headers = { "Content-Type": "multipart/form-data; boundary=b" };
   const raw = (count: number) =>
@@ -324,7 +324,7 @@ test("too many parts, and too many bytes, are a 413", async () => {
   expect(await problemOf(await send(lab, [["x", new Blob([new Uint8Array(2 ** 20)])]]))).toMatchObject({ status: 413 });
 });
 
-test("what is no form, or ends too early, is a 400", async () => {
+test("invalid or truncated forms are refused with 400", async () => {
   const headers = { "Content-Type": "multipart/form-data; boundary=b" };
   const long = `--b\r\nX: ${"y".repeat(20_000)}\r\n\r\n1\r\n--b--`;
   for (const body of ["", "[1]", long, '--b\r\nContent-Disposition: form-data; name="x"\r\n\r\n1']) {

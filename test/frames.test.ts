@@ -59,7 +59,7 @@ function expectSame(got: readonly Tensor[], given: readonly Tensor[]): void {
   for (const [i, tensor] of given.entries()) expect(bytesOf(got[i] ?? tensor)).toEqual(bytesOf(tensor));
 }
 
-test("items of every dtype, of fixed, free and padded sizes, come through any cuts bit by bit", () => {
+test("items of every dtype, with fixed, free and padded sizes, pass any split unchanged", () => {
   const specs: TensorSpecs = Object.fromEntries(
     dtypes.flatMap((dtype) => [
       [`${dtype} fixed`, { dtype, dims: [3] }],
@@ -105,7 +105,7 @@ test("items of every dtype, of fixed, free and padded sizes, come through any cu
   );
 });
 
-test("rows come through whole or in parts, copied or not", () => {
+test("rows pass whole or in parts, copied or not", () => {
   const specs: TensorSpecs = Object.fromEntries(dtypes.map((dtype) => [dtype, { dtype, dims: [2, "n"] }]));
   const frames = new RowsFrames(specs);
   fc.assert(
@@ -136,7 +136,7 @@ test("rows come through whole or in parts, copied or not", () => {
   );
 });
 
-test("a large frame that comes in many pieces is put together once, in memory of its own", () => {
+test("a large frame in many pieces is assembled once, in its own memory", () => {
   const bytes = new Uint8Array(8 * 2 ** 20);
   new Uint32Array(bytes.buffer).set([bytes.length / 8, frameKinds.submit]);
   const got: FrameMemory[] = [];
@@ -144,7 +144,7 @@ test("a large frame that comes in many pieces is put together once, in memory of
   expect(got.map(({ buffer }) => buffer.byteLength)).toEqual([bytes.length]);
 });
 
-test("what comes in one piece is read where it lies", () => {
+test("a frame in one piece is read in place", () => {
   const bytes = new Uint8Array(64);
   new Uint32Array(bytes.buffer).set([4, frameKinds.cancel]);
   new Uint32Array(bytes.buffer, 32).set([4, frameKinds.hurry]);
@@ -159,7 +159,7 @@ test("what comes in one piece is read where it lies", () => {
   ]);
 });
 
-test("frames are written with the one before, as long as the memory goes on", () => {
+test("frames follow each other in memory while it lasts", () => {
   const [blocks, socket] = [new FrameBlocks(), new SlowSocket([])];
   const outbox = new Outbox(socket, blocks);
   for (let i = 0; i < 100; i++) {
@@ -173,7 +173,7 @@ test("frames are written with the one before, as long as the memory goes on", ()
   expect(socket.chunks.map(({ length }) => length)).toEqual([6400]);
 });
 
-test("memory is used again once nobody holds a frame in it, and not before", () => {
+test("memory is reused once no frame in it is held", () => {
   const blocks = new FrameBlocks();
   const first = blocks.withRoomFor(BLOCK_BYTES / 4);
   beginFrame(first, BLOCK_BYTES / 4, frameKinds.submit);

@@ -64,7 +64,7 @@ function apart(expected: Known, given: Tensor): number {
   );
 }
 
-test("networks give what PyTorch gives, however they were written, packed and not, in batches and by a call", async () => {
+test("networks give the same outputs as PyTorch, however they were written, packed or plain, in batches and calls", async () => {
   const wrong: string[] = [];
   for (const [name, { files, x, y }] of Object.entries(networks)) {
     for (const file of files) {

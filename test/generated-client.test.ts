@@ -173,7 +173,7 @@ test("compiles under strict types", async () => {
   expect(await Promise.all([compile(dir.path), compile(dir.join("hey"))])).toEqual(["", ""]);
 });
 
-test("is answered as its types say, with a demo, a partial failure, a form and refusals", async () => {
+test("gets answers that match its types: a demo, a partial failure, a form and refusals", async () => {
   const { roundTrip }: { roundTrip: (url: string) => Promise<unknown> } = await import(dir.join("client.ts"));
   expect(await roundTrip(server.url.href)).toEqual({
     y: 4,
@@ -191,7 +191,7 @@ test("is answered as its types say, with a demo, a partial failure, a form and r
   });
 });
 
-test("the client that Hey API makes is answered as it says", async () => {
+test("the client of Hey API gets answers that match its types", async () => {
   const { heyRoundTrip }: { heyRoundTrip: (url: string) => Promise<unknown> } = await import(dir.join("hey/client.ts"));
   expect(await heyRoundTrip(server.url.origin)).toEqual({
     y: [4],

@@ -55,13 +55,13 @@ test("weights are compared with PyTorch: the example, a batch, other values, and
   expect(await compared(even, even)).toEqual({ compared: 5, refused: 1, missing: undefined, differences: [] });
 });
 
-test("weights that give something else than PyTorch are found", async () => {
+test("weights with other outputs than PyTorch are found", async () => {
   const [even, other] = [await programOf("a branch by an even size"), await programOf("infinity")];
   const { differences } = await compared(other, even);
   expect(differences).toContain('with the example, output "y" differs by up to 4 from PyTorch\'s');
 });
 
-test("a model is built with the outputs of its example, and the same model gets the same tag", async () => {
+test("a build stores the outputs of the example, and equal models get equal tags", async () => {
   const build = () => cli(["build", "examples/digits"], { env: env() });
   const [one, two] = [await build(), await build()];
   expect(one.stdout).toBe(two.stdout);
@@ -70,7 +70,7 @@ test("a model is built with the outputs of its example, and the same model gets 
   expect([inputs, outputs].map((all) => all.map(({ shape }) => shape))).toEqual([[[20, 20]], [[1, 10]]]);
 });
 
-test("a server whose outputs differ from the build's does not start, but with --no-golden", async () => {
+test("a server whose outputs differ from the build's starts only with --no-golden", async () => {
   const store = new ModelStore(dir.join("home"));
   const packaged = await store.resolve("digits");
   const golden = decodeGolden(await Bun.file(packaged.golden ?? "").bytes());
@@ -95,7 +95,7 @@ test("a server whose outputs differ from the build's does not start, but with --
   await server.line("http://");
 });
 
-test("without a Python that has torch the build says that nothing was compared", async () => {
+test("without a Python with torch, the build reports that nothing was compared", async () => {
   await copyFile(await programOf("a branch by an even size"), dir.join("even.pt2"));
   const { code, stderr } = await cli(["build", dir.join("even.pt2"), "--compare"], {
     // This variable makes Python fail to start.

@@ -33,7 +33,7 @@ describe("upon a base image", () => {
     Volumes: { "/data": {} },
   };
 
-  test("its layers come first, in place of the runtime libraries, and its settings are inherited, but not what it starts", async () => {
+  test("its layers replace the runtime libraries, and its settings are inherited, except its start command", async () => {
     await using dir = await tempDir();
     const { digest } = await writeBase(dir.join("base"), { execution });
     const images = dir.join("images");
@@ -61,14 +61,14 @@ describe("upon a base image", () => {
     });
   });
 
-  test.each(["", "root", "0", "0:0"])("that runs as %j, the program runs as one without rights", async (User) => {
+  test.each(["", "root", "0", "0:0"])("that runs as %j, the program runs without rights", async (User) => {
     await using dir = await tempDir();
     await writeBase(dir.join("base"), { execution: { User } });
     await smallImage(dir.join("images"), { home: home.path, reference: "digits", base: base(dir.join("base")) });
     expect(readImage(dir.join("images"), "digits").config.config?.User).toBe("65532:65532");
   });
 
-  test("it may lie in the layout that is written to, whose folder may have a colon in its name", async () => {
+  test("it may be in the same layout, and the folder's name may contain a colon", async () => {
     await using dir = await tempDir();
     const images = dir.join("a:b");
     await writeBase(images, { name: "debian:12" });
@@ -78,7 +78,7 @@ describe("upon a base image", () => {
 });
 
 describe("refused is", () => {
-  test("a base that is not there, not alone, of another processor, or damaged", async () => {
+  test("a base that is missing, ambiguous, for another processor, or damaged", async () => {
     await using dir = await tempDir();
     const folder = dir.join("base");
     expect(await failure(() => base(folder))).toContain("usage: there is no folder");
@@ -99,7 +99,7 @@ describe("refused is", () => {
     expect(await failure(smallImage(dir.join("images"), upon))).toContain("is missing or has other bytes");
   });
 
-  test("a folder that holds something else, a model store too", async () => {
+  test("a folder with other content, such as a model store", async () => {
     await using dir = await tempDir();
     await writeFile(dir.join("file"), "text");
     const open = (path: string) => failure(() => ImageLayout.openOrCreate(path));
@@ -108,7 +108,7 @@ describe("refused is", () => {
     expect(await open(home.path)).toContain("is a store of models, whose names an image would take");
   });
 
-  test("a machine whose libraries make no image", async () => {
+  test("a machine whose libraries cannot be in an image", async () => {
     expect(imagePlatform("linux", "x64")).toEqual({ os: "linux", architecture: "amd64" });
     expect(imagePlatform("linux", "arm64")).toEqual({ os: "linux", architecture: "arm64" });
     expect(await failure(() => imagePlatform("darwin", "arm64"))).toContain("which is darwin arm64; expected linux");
@@ -121,7 +121,7 @@ describe("refused is", () => {
     [["digits", "-o", "images", "--source-date-epoch", "-1"], "must be a whole number of seconds"],
     [["digits", "-o", "images", "--base", "nope"], "there is no folder nope"],
     [["digits", "-o", "package.json"], "package.json is not a folder"],
-  ])("a wrong call: %j", async (args, part) => {
+  ])("wrong usage: %j", async (args, part) => {
     const result = await cli(["image", ...args], { env: { SCONCE_HOME: home.path } });
     expect(result).toMatchObject({ code: 2, stdout: "" });
     expect(result.stderr).toContain(part);

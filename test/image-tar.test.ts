@@ -10,7 +10,7 @@ import { tempDir } from "./helpers/temp-dir.ts";
 
 const bytes = (length: number) => new Uint8Array(length).fill(65);
 
-test("GNU tar unpacks modes, times, links, names of every length and files of every size", async () => {
+test("GNU tar unpacks modes, times, links, names of any length and files of any size", async () => {
   await using dir = await tempDir();
   await writeFile(dir.join("source"), bytes(3_000_000));
   const long = `${"d".repeat(98)}/${"é".repeat(100)}`;
@@ -45,7 +45,7 @@ test("GNU tar unpacks modes, times, links, names of every length and files of ev
   }
 });
 
-test("a file that grows while it is read is an error, not a damaged archive", async () => {
+test("a file that grows during the read is an error, not a damaged archive", async () => {
   await using dir = await tempDir();
   await writeFile(dir.join("source"), bytes(10));
   const archive = tar([{ kind: "file", path: "a", mode: 0o644, source: dir.join("source") }], 0);

@@ -60,7 +60,7 @@ describe("an image", () => {
     },
   );
 
-  test("says how it is started: port, user without rights, environment, and what it is", async () => {
+  test("has start settings: port, unprivileged user, environment, labels", async () => {
     await write("digits:v1");
     const { config } = readImage(images, "digits:v1");
     const model = await new ModelStore(home.path).resolve("digits:v1");
@@ -86,7 +86,7 @@ describe("an image", () => {
     });
   });
 
-  test("has a user, a loader with its libraries, the program and a store of one model, and no shell", async () => {
+  test("has a user, a loader with its libraries, the program and a store with one model, and no shell", async () => {
     await write("digits:v1");
     await mkdir(dir.join("root"));
     await unpackImage(images, readImage(images, "digits:v1"), dir.join("root"));
@@ -105,7 +105,7 @@ describe("an image", () => {
     });
   });
 
-  test("is the same byte for byte when it is written again elsewhere, and all of it is of the time that is given", async () => {
+  test("has equal bytes when it is written again elsewhere, and all its times are the given time", async () => {
     await write("digits:v1");
     await smallImage(dir.join("again"), { home: home.path, reference: "digits:v1" });
     expect(await contentOf(images)).toEqual(await contentOf(dir.join("again")));
@@ -118,7 +118,7 @@ describe("an image", () => {
 });
 
 describe("in one layout", () => {
-  test("images of two versions of a model differ in its layer alone, and the others are not made again", async () => {
+  test("images of two versions of a model differ only in the model's layer; other layers are reused", async () => {
     await write("digits:v1");
     const { layers } = await write("digits:v2");
     expect(layers.map(({ title, isShared }) => [title, isShared])).toEqual([
@@ -132,7 +132,7 @@ describe("in one layout", () => {
     expect(names()).toEqual(["digits:v1", "digits:v2"]);
   });
 
-  test("an image takes a name from another one, and the same model under another name adds no layer", async () => {
+  test("an image takes over the name of another, and the same model under another name adds no layer", async () => {
     await write("digits:v1");
     await write("digits:v2", { name: "digits:v1" });
     expect(names()).toEqual(["digits:v1"]);
@@ -141,7 +141,7 @@ describe("in one layout", () => {
     expect(names()).toEqual(["digits:v1", "team/digits:new"]);
   });
 
-  test("what only the image needed that had the name before is removed, and nothing that another one needs", async () => {
+  test("files that only the replaced image needed are removed", async () => {
     const { digest } = await write("digits:v1", { name: "a" });
     const [, , model = ""] = layersOf("a");
     await write("digits:v1", { name: "b", seconds: 1 });
@@ -159,7 +159,7 @@ describe("in one layout", () => {
     ["layer", ({ manifest }: ReadImage) => manifest.layers[1]?.digest],
     ["config", ({ manifest }: ReadImage) => manifest.config.digest],
     ["manifest", ({ digest }: ReadImage) => digest],
-  ])("an image whose %s another process removes before it is committed is not written", async (_, digestOf) => {
+  ])("an image whose %s is removed by another process before the commit is not written", async (_, digestOf) => {
     await write("digits:v1");
     const removed = digestOf(readImage(images, "digits:v1")) ?? "";
     const { commit } = ImageLayout.prototype;
@@ -171,13 +171,13 @@ describe("in one layout", () => {
     expect(names()).toEqual(["digits:v1"]);
   });
 
-  test("images that are written at the same time are all there", async () => {
+  test("concurrently written images are all there", async () => {
     await write("digits:v1");
     await Promise.all(["a", "b", "c"].map((name) => write("digits:v2", { name })));
     expect(names().sort()).toEqual(["a", "b", "c", "digits:v1"]);
   });
 
-  test("an image that fails changes nothing, and leaves no file", async () => {
+  test("a failed image changes nothing, and leaves no file", async () => {
     await write("digits:v1");
     const before = await contentOf(images);
     const libraries = [{ name: "libgone.so", path: dir.join("gone") }];

@@ -6,8 +6,8 @@ import { OutputTurns } from "../src/server/flow/output-turns.ts";
 
 const turnOfTheLoop = () => new Promise((resolve) => setImmediate(resolve));
 
-describe("owners in turn", () => {
-  test("each owner with something that waits gives one before any gives its second, in the order in which they came", () => {
+describe("round robin", () => {
+  test("gives one item of each owner before a second item of any, in order of arrival", () => {
     const step = fc.oneof(fc.record({ owner: fc.integer({ min: 0, max: 4 }) }), fc.constant(undefined));
     fc.assert(
       fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
@@ -32,8 +32,8 @@ describe("owners in turn", () => {
   });
 });
 
-describe("outputs in turn", () => {
-  test("those of one turn of the event loop are put off once they took long, and those of later turns are not", async () => {
+describe("output turns", () => {
+  test("postpone slow outputs of one turn of the event loop to later turns", async () => {
     const turns = new OutputTurns();
     turns.took(1);
     expect(turns.isOpen).toBe(true);
@@ -47,7 +47,7 @@ describe("outputs in turn", () => {
     expect(turns.isOpen).toBe(true);
   });
 
-  test("what is put off is made in turn over its lists, as much as a turn of the loop has time for", async () => {
+  test("give postponed outputs of several lists by turns, as time allows", async () => {
     const turns = new OutputTurns();
     const made: string[] = [];
     const [many, few] = [{}, {}];
@@ -62,7 +62,7 @@ describe("outputs in turn", () => {
     expect(made).toEqual(["a1", "b1", "a2", "a3"]);
   });
 
-  test("none is made while it is held, and all are once it is not", async () => {
+  test("give no outputs on hold, and all outputs afterwards", async () => {
     let isHeld = true;
     const turns = new OutputTurns(() => isHeld);
     const made: number[] = [];

@@ -38,7 +38,7 @@ describe("a schema", () => {
     },
   });
 
-  test("that refers to itself takes inputs of a thousand levels", async () => {
+  test("that refers to itself accepts inputs of a thousand levels", async () => {
     const body = `[${'{"child":'.repeat(1000)}{}${"}".repeat(1000)}]`;
     expect(await read(tree, body)).toMatchObject({ bytes: body.length });
   });
@@ -49,11 +49,11 @@ describe("a schema", () => {
     expect(problem).toMatchObject({ status: 422, detail: "an input is nested too deeply" });
   });
 
-  test("with defaults fills them in", async () => {
+  test("with defaults adds them", async () => {
     expect(await read(z.object({ x: z.number().default(3) }), "[{}]")).toMatchObject({ inputs: [{ x: 3 }] });
   });
 
-  test("of unions within unions says what the nearest lacks, however deep that lies", async () => {
+  test("with nested unions reports the faults of the closest option at any depth", async () => {
     const node: z.ZodType = z.union([
       z.object({ kind: z.literal("and"), children: z.lazy(() => z.array(node)) }),
       z.object({ kind: z.literal("or"), children: z.lazy(() => z.array(node)) }),
@@ -65,7 +65,7 @@ describe("a schema", () => {
     expect(errors?.map(({ pointer }) => pointer)).toEqual([`/0/node${"/children/0".repeat(levels)}/kind`]);
   });
 
-  test("of a union names the faults of the nearest option", async () => {
+  test("with a union reports the faults of the closest option", async () => {
     const schema = z.object({
       shape: z.union([z.object({ radius: z.number() }), z.object({ width: z.number(), height: z.number() })]),
     });
@@ -78,7 +78,7 @@ describe("a schema", () => {
     [{}, "expected string or number or null, received object"],
     [[], "expected string or number or null, received array"],
     ["", "Too small: expected string to have >=1 characters"],
-  ])("of a union lists what it takes, unless one of its options is of that kind: %j", async (size, detail) => {
+  ])("with a union lists the accepted types, unless an option has the given type: %j", async (size, detail) => {
     const schema = z.object({ size: z.union([z.string().min(1), z.union([z.number(), z.null()])]) });
     const problem = await refused(schema, [{ size }]);
     expect(problem.errors).toEqual([{ pointer: "/0/size", detail }]);
@@ -94,7 +94,7 @@ describe("a schema", () => {
     expect(list?.map(({ pointer }) => pointer)).toEqual(Array.from({ length: 1000 }, (_, i) => `/0/${i}`));
   });
 
-  test("counts characters, as its JSON Schema does", async () => {
+  test("counts characters as its JSON Schema does", async () => {
     const schema = z.object({ x: z.string().min(2).max(3) });
     const detail = "Too small: expected string to have >=2 characters";
     expect((await refused(schema, [{ x: "\u{1F600}" }])).errors).toEqual([{ pointer: "/0/x", detail }]);
@@ -106,7 +106,7 @@ describe("a schema", () => {
     ["/0/at/1/when", "Invalid Date", [{ at: [{ when: "1970-01-01" }, { when: "soon" }] }]],
     ["/0/size", "no such size", [{ size: 7 }]],
     ["/1", "both at once", [{}, { size: 1, at: [] }]],
-  ])("whose own code throws is a fault at %s", async (pointer, detail, body) => {
+  ])("whose own code throws gives a fault at %s", async (pointer, detail, body) => {
     const when = z.string().transform((text) => new Date(text).toISOString());
     const size = z.number().refine((value) => {
       if (value > 6) throw new Error("no such size");
@@ -126,7 +126,7 @@ describe("a schema", () => {
     });
   });
 
-  test("that must be awaited is a fault of the model, not of its clients", async () => {
+  test("that is asynchronous is a fault of the model, not of its clients", async () => {
     const schema = z.object({ x: z.number().transform(async (x) => x) });
     expect(await refused(schema, [{ x: 1 }])).toMatchObject({ status: 500 });
   });
@@ -137,7 +137,7 @@ describe("a schema", () => {
 });
 
 describe("a body", () => {
-  test("counts in bytes, not in characters", async () => {
+  test("is measured in bytes, not in characters", async () => {
     expect(await read(z.object({ text: z.string() }), '[{"text":"äöü€"}]')).toMatchObject({ bytes: 13 + 9 });
   });
 
@@ -155,14 +155,14 @@ describe("a body", () => {
     });
   });
 
-  test("may have a byte order mark, and characters of any kind", async () => {
+  test("may have a byte order mark, and any characters", async () => {
     for (const mark of ["", "efbbbf"]) {
       const body = Buffer.concat([Buffer.from(mark, "hex"), inQuotes("efbfbdf09f9880")]);
       expect(await read(z.string(), body)).toMatchObject({ inputs: ["\uFFFD\u{1F600}"], bytes: body.length });
     }
   });
 
-  test("with thousands of wrong inputs is refused for the first thousand faults", async () => {
+  test("with thousands of wrong inputs is refused with the first thousand faults", async () => {
     const problem = await refused(z.object({ x: z.number() }), Array(10_000).fill({ x: "1" }));
     expect(problem.errors?.length).toBe(1000);
     expect(problem.detail).toBe("more than 1000 faults, the first: /0/x: expected number, received string");

@@ -71,7 +71,7 @@ function busy(): void {
   while (performance.now() < end);
 }
 
-test("inputs of a device that takes no time are not all prepared before the event loop turns", async () => {
+test("with a device that takes no time, the event loop turns before all inputs are prepared", async () => {
   let prepared = 0;
   const model = defineModel({
     name: "slow",
@@ -112,7 +112,7 @@ const tensors = { inputs: { x: float32() }, outputs: { y: float32() } };
 const preprocess = ({ x }: { x: number }) => ({ x: tensor(Float32Array.of(x), []) });
 const inputs = (count: number) => new ReadyInputs(Array.from({ length: count }, (_, x) => ({ x })));
 
-test("outputs of a batch that take long are not all made before the event loop turns, nor before one of another list", async () => {
+test("slow outputs of a batch let the event loop turn, and alternate with outputs of other lists", async () => {
   const model = defineModel({
     ...numbers,
     name: "slow",
@@ -154,53 +154,56 @@ test("outputs of a batch that take long are not all made before the event loop t
 test.each([
   ["at once", 0],
   ["after their turn had to be waited for", 20],
-])("rows that an asynchronous postprocess has of one list, given %s, leave room for others", async (_, firstMs) => {
-  const slow = Promise.withResolvers<void>();
-  const rows = { y: tensor(new Float32Array(1), []) };
-  class RowsEngine extends InstantEngine {
-    override submit(item: ListItem): void {
-      this.listener?.dispatched([item]);
-      this.listener?.finished(item, rows);
+])(
+  "rows that an asynchronous postprocess holds for one list, given %s, leave memory for others",
+  async (_, firstMs) => {
+    const slow = Promise.withResolvers<void>();
+    const rows = { y: tensor(new Float32Array(1), []) };
+    class RowsEngine extends InstantEngine {
+      override submit(item: ListItem): void {
+        this.listener?.dispatched([item]);
+        this.listener?.finished(item, rows);
+      }
     }
-  }
-  const model = defineModel({
-    ...numbers,
-    name: "later",
-    tensors,
-    preprocess,
-    postprocess: (_, { input: { x } }) => {
-      if (x === 0) for (const end = performance.now() + firstMs; performance.now() < end; );
-      return x < 0 ? { y: 1 } : slow.promise.then(() => ({ y: 1 }));
-    },
-  });
-  using fetcher = new Fetcher({ guard: new AddressGuard() });
-  // Enough for the rows of a hundred items.
-  const limits = { maxReadyBytes: 400, maxFetches: 1, pollShare: 0.1 };
-  const flow = new ItemFlow(new RowsEngine(), new ItemPipeline(model, fetcher), limits);
-  const receiver = (done: () => void) => ({
-    succeeded: done,
-    failed: (_: number, error: Error) => Promise.reject(error),
-  });
-  let left = COUNT;
-  const all = Promise.withResolvers<void>();
-  flow.run(
-    new ItemList(
-      inputs(COUNT),
-      receiver(() => {
-        left -= 1;
-        if (left === 0) all.resolve();
-      }),
-    ),
-  );
-  // Repeats until the flow starts no more items.
-  for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate);
-  await new Promise<void>((resolve) => flow.run(new ItemList(new ReadyInputs([{ x: -1 }]), receiver(resolve))));
-  expect(left).toBe(COUNT);
-  slow.resolve();
-  await all.promise;
-});
+    const model = defineModel({
+      ...numbers,
+      name: "later",
+      tensors,
+      preprocess,
+      postprocess: (_, { input: { x } }) => {
+        if (x === 0) for (const end = performance.now() + firstMs; performance.now() < end; );
+        return x < 0 ? { y: 1 } : slow.promise.then(() => ({ y: 1 }));
+      },
+    });
+    using fetcher = new Fetcher({ guard: new AddressGuard() });
+    // Enough for the rows of a hundred items.
+    const limits = { maxReadyBytes: 400, maxFetches: 1, pollShare: 0.1 };
+    const flow = new ItemFlow(new RowsEngine(), new ItemPipeline(model, fetcher), limits);
+    const receiver = (done: () => void) => ({
+      succeeded: done,
+      failed: (_: number, error: Error) => Promise.reject(error),
+    });
+    let left = COUNT;
+    const all = Promise.withResolvers<void>();
+    flow.run(
+      new ItemList(
+        inputs(COUNT),
+        receiver(() => {
+          left -= 1;
+          if (left === 0) all.resolve();
+        }),
+      ),
+    );
+    // Repeats until the flow starts no more items.
+    for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate);
+    await new Promise<void>((resolve) => flow.run(new ItemList(new ReadyInputs([{ x: -1 }]), receiver(resolve))));
+    expect(left).toBe(COUNT);
+    slow.resolve();
+    await all.promise;
+  },
+);
 
-test("a demo is given large outputs as the model made them, and the event loop turns while they become text", async () => {
+test("a demo gets large outputs as the model made them, and the event loop turns while they become text", async () => {
   const list = Array.from({ length: 200_000 }, (_, i) => i / 7);
   const given: unknown[] = [];
   const y = z.array(z.number());
@@ -233,7 +236,7 @@ test("a demo is given large outputs as the model made them, and the event loop t
   expect(turns.count).toBeGreaterThan(4);
 });
 
-test("the time after all clients have left is none in which the device was slow", () => {
+test("the time after all clients have left does not slow down the estimated rate", () => {
   let nowMs = 0;
   using _ = spyOn(performance, "now").mockImplementation(() => nowMs);
   using fetcher = new Fetcher({ guard: new AddressGuard() });
@@ -256,7 +259,7 @@ test("the time after all clients have left is none in which the device was slow"
   expect(flow.waitMs(true).waitMs).toBe(0);
 });
 
-test("a tensor is counted three times until its batch has ended, and only as many are begun as have room so", () => {
+test("a tensor is charged three times until its batch has ended, which limits the items in progress", () => {
   // The clock stands still, so the flow need not yield in this test.
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   const model = defineModel({
@@ -302,7 +305,7 @@ function heldFlow() {
 test.each([
   ["waits for", true],
   ["comes back for", false],
-])("a list with more inputs than may be ready keeps none that a client %s from its first one", (_, isWaitedFor) => {
+])("a list with more inputs than may be ready does not delay the first input that a client %s", (_, isWaitedFor) => {
   // The clock stands still, so the flow need not yield in this test.
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using held = heldFlow();
@@ -319,7 +322,7 @@ test.each([
   expect(readyOf(large)).toBe(mostReady);
 });
 
-test("a list with more inputs than may be ready keeps none of few from having one of them ready", () => {
+test("a list with more inputs than may be ready does not delay the first inputs of small lists", () => {
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using held = heldFlow();
   held.come(10_000);
@@ -331,7 +334,7 @@ test("a list with more inputs than may be ready keeps none of few from having on
   }
 });
 
-test("items that go behind all others leave these their room, and have a quarter as many bytes", () => {
+test("quarantined items leave space for other items, and may take a quarter of the bytes", () => {
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using fetcher = new Fetcher({ guard: new AddressGuard() });
   const engine = new HeldEngine();
@@ -366,7 +369,7 @@ test("items that go behind all others leave these their room, and have a quarter
   expect(flow.ready).toEqual({ items: 0, bytes: 0 });
 });
 
-test("items that go behind all others pass by as many that the model's code never makes ready as others do", () => {
+test("quarantined items overtake items that the model's code never finishes, as other items do", () => {
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   const model = defineModel({
     ...numbers,
@@ -390,7 +393,7 @@ test("items that go behind all others pass by as many that the model's code neve
   expect(engine.items.filter(({ lane }) => lane.client === unlucky)).toHaveLength(1);
 });
 
-test("so do those of lists of which one has failed in its batch", () => {
+test("so do items of lists with one failed item", () => {
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using held = heldFlow();
   const { engine, flow, come, itemsOf } = held;
@@ -409,7 +412,7 @@ test("so do those of lists of which one has failed in its batch", () => {
   expect(flow.ready).toEqual({ items: 0, bytes: 0 });
 });
 
-test("a list of which one input has failed still fills its batches", () => {
+test("a list with one failed input still fills its batches", () => {
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using held = heldFlow();
   const { engine, flow, come, itemsOf } = held;

@@ -35,7 +35,7 @@ test("is counted in characters, not in bytes", () => {
   expect(placeIn('["é€😀",]')).toBe("line 1, column 8");
 });
 
-test("is the one character that is wrong in JSON, wherever it is", () => {
+test("is the wrong character, at any position in JSON", () => {
   fc.assert(
     fc.property(fc.json(), fc.nat(), (json, place) => {
       // Every truncated text is invalid at its end, and not earlier.

@@ -53,8 +53,8 @@ const brokenText = fc
     return text.slice(0, place) + insert + text.slice(place + cut);
   });
 
-describe("a body that is read in parts", () => {
-  test("gives the inputs that it gives as a whole", () => {
+describe("a body that is parsed in parts", () => {
+  test("gives the same inputs as a whole", () => {
     fc.assert(
       fc.property(listText, (text) => {
         expect(outcomeOf(() => readInParts(text, anything))).toEqual(outcomeOf(() => anything.body(text, MAX_INPUTS)));
@@ -63,7 +63,7 @@ describe("a body that is read in parts", () => {
     );
   });
 
-  test("is refused for the reason for which it is refused as a whole", () => {
+  test("is refused for the same reason as a whole", () => {
     fc.assert(
       fc.property(brokenText, (text) => {
         expect(outcomeOf(() => readInParts(text, anything))).toEqual(outcomeOf(() => anything.body(text, MAX_INPUTS)));
@@ -72,7 +72,7 @@ describe("a body that is read in parts", () => {
     );
   });
 
-  test("has its faults at the places that they have as a whole", () => {
+  test("has its faults at the same positions as a whole", () => {
     const decoder = new InputDecoder(z.object({ x: z.number(), text: z.string().optional() }));
     const body = JSON.stringify(
       Array.from({ length: 40 }, (_, x) => (x % 7 === 3 ? { x: `${x}`, text: 'a],"b' } : { x, text: "é\\" })),
@@ -83,7 +83,7 @@ describe("a body that is read in parts", () => {
   });
 });
 
-test("a list falls into parts where its elements end, and nowhere else", () => {
+test("a list is split only between elements", () => {
   const text = '[ {"a": [1, 2]}, "x,\\"],", [[3]] ,4]';
   const scan = scanList(new TextEncoder().encode(text), 1);
   const parts = [...(scan?.parts ?? [])];
@@ -94,7 +94,7 @@ test("a list falls into parts where its elements end, and nowhere else", () => {
   expect(scan?.count).toBe(4);
 });
 
-describe("threads that check large bodies", () => {
+describe("threads that validate large bodies", () => {
   /** Input validation in a thread that never ends, or gets no processor time for a while, if the input says so. */
   const text = modelText({
     name: '"slow"',
@@ -124,7 +124,7 @@ describe("threads that check large bodies", () => {
   };
   const xOf = async (body: Promise<DecodedBody>) => toArray((await body).inputs);
 
-  test("go on beside one that a slow body holds", async () => {
+  test("run other bodies beside a slow one", async () => {
     using bodies = open({ maxThreads: 2, timeoutMs: 600_000 });
     let hasEnded = false;
     const slow = bodies.read(bodyOf(-1), 10).finally(() => {
@@ -136,7 +136,7 @@ describe("threads that check large bodies", () => {
     expect(hasEnded).toBe(false);
   });
 
-  test("are ended with a body that takes too long, which is refused, and the next has a new one", async () => {
+  test("end with a body that takes too long, and are replaced", async () => {
     using bodies = open({ maxThreads: 1, timeoutMs: 1500 });
     const slow = failureOf(bodies.read(bodyOf(-1), 10));
     const next = xOf(bodies.read(bodyOf(1), 10));
@@ -147,12 +147,12 @@ describe("threads that check large bodies", () => {
     expect(await next).toEqual([{ x: 1 }]);
   });
 
-  test.skipIf(process.platform !== "linux")("have the time that a busy machine does not give them", async () => {
+  test.skipIf(process.platform !== "linux")("get more time on a busy machine", async () => {
     using bodies = open({ maxThreads: 1, timeoutMs: 1000 });
     expect(await xOf(bodies.read(bodyOf(-2), 10))).toEqual([{ x: -2 }]);
   });
 
-  test("are given bodies one at a time where there is no memory for several", async () => {
+  test("get bodies one at a time if memory does not suffice for several", async () => {
     const body = bodyOf(1);
     const perBody = 11 * (body[0]?.length ?? 0);
     for (const { maxBytes, begun } of [
@@ -168,7 +168,7 @@ describe("threads that check large bodies", () => {
     }
   });
 
-  test("are charged more for lists whose elements zod looks at", () => {
+  test("are charged more for lists whose elements zod validates", () => {
     const of = (element: z.ZodType) => z.object({ x: z.number(), list: z.array(element).default([]) });
     const refined = z.number().refine(() => true);
     for (const element of [z.int().min(0), z.array(z.number()), z.string().max(9), image()]) {
@@ -185,7 +185,7 @@ describe("threads that check large bodies", () => {
     expect(memory.parts.bodies).toBe(30 * bytes);
   });
 
-  test("tell every body that the server is stopping", async () => {
+  test("report the stop of the server to every body", async () => {
     const bodies = open({ maxThreads: 1 });
     const reading = [-1, 1].map((x) => bodies.read(bodyOf(x), 10));
     bodies[Symbol.dispose]();
@@ -195,7 +195,7 @@ describe("threads that check large bodies", () => {
   });
 });
 
-test("the memory limit bounds the lists and objects of an input, with the memory of their defaults", () => {
+test("the memory limit includes the lists and objects of an input, and their defaults", () => {
   const schema = (fields: z.ZodRawShape) => z.object({ list: z.array(z.object(fields)) });
   const plain = new InputDecoder(schema({ b: z.string().optional() }));
   const filled = new InputDecoder(schema({ b: z.string().default("much text") }));
@@ -226,7 +226,7 @@ import { InputDecoder } from ${from("../src/server/inputs/input-decoder.ts")};
   return JSON.parse(await new Response(child.stdout).text());
 }
 
-describe("memory for a body of wrong inputs", () => {
+describe("memory for a body with wrong inputs", () => {
   test.each([
     [
       "objects for numbers",
@@ -256,7 +256,7 @@ describe("memory for a body of wrong inputs", () => {
   });
 });
 
-test("memory for a list of numbers is that for its values, and none for each of them on its way", async () => {
+test("memory for a list of numbers is its values, without objects for each", async () => {
   const { body, peak, message } = await peakOf(`'[{"x":1,"numbers":[' + "1,".repeat(6e6) + '1]}]'`);
   expect(message).toBe("");
   expect(peak).toBeLessThan(12 * body + 64 * 2 ** 20);
@@ -296,14 +296,14 @@ describe.concurrent("a server", () => {
   const xs = (count: number) => Array.from({ length: count }, (_, x) => ({ x }));
   const right = xs(2000).map(({ x }) => 2 * x + 1);
 
-  test("gives an output for each input of a large body, in their order", async () => {
+  test("returns an output for each input of a large body, in order", async () => {
     await using server = await store.serve("lab", { batchSize: 64 });
     const response = await server.client.post(`[${spaced(xs(2000))}]`, { Prefer: "wait" });
     const { status, outputs } = (await response.json()) as PredictionBody;
     expect([status, outputs?.map(({ y }) => y)]).toEqual(["success", right]);
   });
 
-  test("takes a large body in chunks, too", async () => {
+  test("accepts a large body in chunks", async () => {
     await using server = await store.serve("lab", { batchSize: 64 });
     const chunks = `[${spaced(xs(2000))}]`.match(/.{1,50000}/gs) ?? [];
     const body = new ReadableStream({
@@ -338,7 +338,7 @@ describe.concurrent("a server", () => {
     expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
   });
 
-  test("takes a large body of a demo", async () => {
+  test("accepts a large body of a demo", async () => {
     await using server = await store.serve("lab");
     const body = `[${Array.from({ length: 4 }, (_, x) => JSON.stringify({ x })).join(`,${" ".repeat(100_000)}`)}]`;
     const headers = { "Content-Type": "application/json", Prefer: "wait" };
@@ -347,7 +347,7 @@ describe.concurrent("a server", () => {
   });
 
   test.each(["checks-on-main", "loads-on-main"])(
-    "reads a large body of a model that works on the main thread alone (%s)",
+    "reads a large body of a model whose code needs the main thread (%s)",
     async (name) => {
       await using server = await store.serve(name, { batchSize: 64 });
       const response = await server.client.post(`[${spaced(xs(2000))}]`, { Prefer: "wait" });
@@ -356,13 +356,13 @@ describe.concurrent("a server", () => {
     },
   );
 
-  test("refuses a large body for which the schema's own code throws", async () => {
+  test("refuses a large body if the schema's own code throws", async () => {
     await using server = await store.serve("throws");
     const problem = await server.client.refused(`[${spaced(xs(2000))},{"x":-1}]`);
     expect(problem).toMatchObject({ status: 422, errors: [{ pointer: "/2000/x", detail: "x is too small" }] });
   });
 
-  test("answers others while it reads a large body", async () => {
+  test("answers other requests while it reads a large body", async () => {
     await using dir = await tempDir();
     const gate = dir.join("gate");
     await using server = startCli(["serve", "waits", "-p", "0", "--host", "127.0.0.1"], {

@@ -17,7 +17,7 @@ const value = fc.oneof(
   fc.array(fc.integer(), { maxLength: 30 }).map((list) => ({ toJSON: () => list })),
 );
 
-test("the pieces are the text that JSON.stringify gives", () => {
+test("the pieces form the text of JSON.stringify", () => {
   fc.assert(
     fc.property(value, fc.integer({ min: 1, max: 12 }), (given, max) => {
       expect([...piecesOfJson(given, max)].join("")).toBe(JSON.stringify(given));
@@ -26,7 +26,7 @@ test("the pieces are the text that JSON.stringify gives", () => {
   );
 });
 
-test("lists of a hundred thousand numbers, flat or nested, and such tensors are large; bytes and short lists are not", () => {
+test("lists of a hundred thousand numbers and such tensors are large; bytes and short lists are not", () => {
   const flat = new Array(100_000).fill(0.5);
   const nested = Array.from({ length: 100 }, () => new Array(1000).fill(1));
   const row = tensor(new Float32Array(100_000), [100, 1000]);
@@ -35,7 +35,7 @@ test("lists of a hundred thousand numbers, flat or nested, and such tensors are 
     expect(isLarge(small)).toBe(false);
 });
 
-test("no more outputs are made while four large ones wait for their texts, whose lists then go on", async () => {
+test("four large outputs waiting for their texts postpone further outputs", async () => {
   const json = new LargeJson();
   const turns = new OutputTurns(() => json.isFull);
   const list = new Array(50_000).fill(0.5);
@@ -55,7 +55,7 @@ test("no more outputs are made while four large ones wait for their texts, whose
   expect([made, most]).toEqual([12, 4]);
 });
 
-test("while large texts are made, one after the other, the event loop turns", async () => {
+test("while large texts are written one after another, the event loop turns", async () => {
   const json = new LargeJson();
   const list = Array.from({ length: 300_000 }, (_, i) => i / 7);
   using turns = loopTurns();
@@ -67,7 +67,7 @@ test("while large texts are made, one after the other, the event loop turns", as
   expect(turns.count).toBeGreaterThan(4);
 });
 
-test("of large files text is made a part at a time, and is that of their data URIs", async () => {
+test("texts of large files are written in parts, and equal their data URIs", async () => {
   const mediaType = "text/plain;charset=utf-8";
   const files = [1_000_000, 700_001, 10].map(
     (size) => new ModelFile({ bytes: new Uint8Array(size).fill(size), mediaType }),

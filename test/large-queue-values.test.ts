@@ -58,7 +58,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
 
   const large = JSON.stringify("x".repeat(LARGE));
 
-  test("are sent and got in the time of their bytes, when small commands have long been given up", async () => {
+  test("get time in proportion to their bytes, and small commands keep their shorter limit", async () => {
     using one = await worker("slow");
     const smallFails = () => expect(one.queue.digestOf("p")).rejects.toThrow("the queue of the replicas");
     redis.pause();
@@ -74,7 +74,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     expect((await loaded)?.body).toHaveLength(large.length);
   });
 
-  test("are given up after their time with their connection, which is made anew", async () => {
+  test("fail after their time, with their connection, which is replaced", async () => {
     using one = await worker("given-up");
     redis.pause();
     // Repeats until sending fails: a new connection has no answer yet.
@@ -83,7 +83,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     await until(() => one.largeLink.fetch(0, "ping").then(Boolean, () => false));
   });
 
-  test("are read whole, beside small ones and by several at once", async () => {
+  test("are read whole, beside small ones and by several readers", async () => {
     using one = await worker("read");
     const ends = [endOf("p", `"outputs":[${large}]`), endOf("q", '"outputs":[1]')];
     for (const record of ends) {
@@ -98,7 +98,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     expect((await one.queue.cancel("prediction", "p", false))?.outcome?.members).toEqual(first);
   });
 
-  test("that a worker waits for keep no others from it", async () => {
+  test("that one worker waits for do not delay other values", async () => {
     const get = Promise.withResolvers<undefined>();
     using one = await worker("bodies", { put: () => Promise.resolve(), get: () => get.promise, delete: () => {} });
     await one.queue.create(request("p", large));
@@ -111,7 +111,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     expect(await requests[1]?.load()).toMatchObject({ id: "q", body: "[1]" });
   });
 
-  test("of a worker that was cut off do not take the place of those that clients were told", async () => {
+  test("of a disconnected worker do not replace outcomes that clients have received", async () => {
     const kept = new Map<string, Uint8Array<ArrayBuffer>>();
     const values: LargeValues = {
       put: async (name, value) => void kept.set(name, new Uint8Array(Buffer.from(value))),
@@ -131,7 +131,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     expect((await finish(first, late)) === told).toBe(true);
   });
 
-  test("that take long to be kept keep no small outcomes from being told", async () => {
+  test("that are stored slowly do not delay small outcomes", async () => {
     const kept = Promise.withResolvers<void>();
     using one = await worker("outcomes", {
       put: () => kept.promise,
@@ -150,7 +150,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     expect(claims.ids).toEqual([]);
   });
 
-  test("of what was sent again, as the queue was emptied, are told and leave room for others", async () => {
+  test("that were sent twice, because the queue was emptied, release their memory", async () => {
     const kept = Promise.withResolvers<void>();
     using one = await worker("emptied", {
       put: () => kept.promise,

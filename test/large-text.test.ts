@@ -11,7 +11,7 @@ import { endOf } from "./helpers/predictions.ts";
 const outputs = ["a", '"語"', ...[0, 1, 2, 3].map((n) => `${"b".repeat(n)}${"😀é語".repeat(200_000)}`), "c"];
 const members = `"outputs":[${outputs.join(",")}]`;
 
-test("outputs of any size are listed as they would be in one text", () => {
+test("outputs of any size are listed as in one text", () => {
   const text = listText("outputs", outputs);
   expect(text).toBeInstanceOf(LargeText);
   expect(String(text) === members).toBe(true);
@@ -20,12 +20,12 @@ test("outputs of any size are listed as they would be in one text", () => {
   expect(String(more) === `"a":1,${members}`).toBe(true);
 });
 
-test("bytes that a store read may end within a character", () => {
+test("chunks of stored bytes may end within a character", () => {
   const text = new LargeText(["語", new TextEncoder().encode(members)]);
   expect(String(text) === `語${members}`).toBe(true);
 });
 
-test("readers of one record are sent the whole text, of which there is one copy", async () => {
+test("readers of one record get the whole text from one copy", async () => {
   const memory = new MemoryAccount();
   const answers = new LargeAnswers(memory);
   const text = listText("outputs", outputs);
@@ -43,7 +43,7 @@ test("readers of one record are sent the whole text, of which there is one copy"
   expect(memory.used).toBe(0);
 });
 
-test("one piece is sent in each turn of the event loop, however fast however many read", async () => {
+test("one piece is sent per turn of the event loop, for any number and speed of readers", async () => {
   const answers = new LargeAnswers(new MemoryAccount());
   const text = new LargeText(["a".repeat(5_000_000)]);
   using turns = loopTurns();

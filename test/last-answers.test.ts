@@ -30,7 +30,7 @@ async function beginReading({ url }: TestServer): Promise<() => Promise<string>>
   };
 }
 
-test("answers are sent for as long as ended predictions can be read, however slowly they are read", async () => {
+test("slow clients can read answers during the linger time", async () => {
   await using store = await storeWith("greedy");
   await using hasty = await store.serve("greedy", { linger: 0 });
   await using patient = await store.serve("greedy", { linger: 600 });
@@ -45,7 +45,7 @@ test("answers are sent for as long as ended predictions can be read, however slo
   await stopped;
 });
 
-test("a request that never comes to its end does not hold up a stop for as long as the server lingers", async () => {
+test("an incomplete request does not delay a stop until the end of the linger time", async () => {
   await using store = await storeWith("greedy");
   await using server = await store.serve("greedy", { linger: 600 });
   const answered = Promise.withResolvers<void>();

@@ -26,7 +26,7 @@ describe.each(Object.entries(devices))("on a device that %s", (_, curve) => {
   const latencyTargetMs = 3 * curve(maxBatchSize);
 
   test.each(cases)(
-    "%s, %s: throughput within 5 %% of the best fixed setting's, p99 no worse",
+    "%s, %s: throughput within 5 %% of the best fixed setting, p99 no worse",
     async (...[, , make, part]) => {
       const load = (seed: number) => make(part * capacity, { count: 4000, seed });
       // The best setting is found on one load, and compared on others.
@@ -39,7 +39,7 @@ describe.each(Object.entries(devices))("on a device that %s", (_, curve) => {
   );
 
   test.each([1.1, 1.5, 3])(
-    "a target of %d times the largest batch's time does not cost throughput under overload",
+    "a target of %d times the largest batch's time does not reduce throughput under overload",
     async (factor) => {
       const load = poisson(1.3 * capacity, { count: 4000, seed: 7 });
       const served = await serveLoad(
@@ -51,14 +51,14 @@ describe.each(Object.entries(devices))("on a device that %s", (_, curve) => {
     },
   );
 
-  test.each([1, 3])("on %d runners the target is kept where it can be", async (runners) => {
+  test.each([1, 3])("%d runners meet the target where possible", async (runners) => {
     const load = bursts(0.5 * runners * capacity, { count: 4000, seed: 9 });
     const { p99Ms } = await serveLoad(load, { maxBatchSize, latencyTargetMs, runners }, { curve, seed: 10 });
     expect(p99Ms).toBeLessThan(latencyTargetMs);
   });
 });
 
-test("a fixed setting that does not suit the load is seen to be worse", async () => {
+test("the comparison detects a bad fixed setting", async () => {
   const curve: Curve = (size) => 8 + 0.5 * size;
   const loads = [2, 3, 4].map((seed) => poisson(0.85 * (64 / curve(64)), { count: 4000, seed }));
   const adaptive = await serveLoads(loads, { maxBatchSize, latencyTargetMs: 120 }, curve);

@@ -24,7 +24,7 @@ async function built(settings: Readonly<Record<string, string>> = {}) {
 
 const serve = ["serve", "small", "--host", "127.0.0.1", "--port", "0"];
 
-test("a target below the time of one item is refused at start, in one line with both numbers and the fix", async () => {
+test("a target below the time of one item is refused at start, in one line with both times and the fix", async () => {
   await using store = await built();
   const { code, stderr } = await cli([...serve, "--latency-target", "0.5", "--log-level", "error"], store);
   expect(code).toBe(1);
@@ -35,7 +35,7 @@ test("a target below the time of one item is refused at start, in one line with 
   expect(Number(fix)).toBeGreaterThanOrEqual(Number(least));
 });
 
-test("the author's target holds unless the operator gives one, and does not keep a model from being built", async () => {
+test("the author's target applies unless the operator sets one, and does not affect builds", async () => {
   await using store = await built({ latencyTargetMs: "0.5" });
   const refused = await cli([...serve, "--log-level", "error"], store);
   expect(refused.stderr).toStartWith("sconce: the latency target is 0.5 ms, but");
@@ -52,7 +52,7 @@ test("the author's target holds unless the operator gives one, and does not keep
   });
 });
 
-test("a target that is no time is refused", async () => {
+test("an invalid target is refused", async () => {
   expect(await cli(["serve", "--latency-target", "0"])).toMatchObject({
     code: 2,
     stderr: 'sconce: --latency-target must be a number from 0.1 to 2147483647, not "0"\n',

@@ -19,7 +19,7 @@ function taught(options: { target: number; curve?: (size: number) => number; run
 
 const sizesOf = (simulation: Simulation) => simulation.batches.map(({ items }) => items.length);
 
-test("a batch has no more items than its oldest one reaches the target with", async () => {
+test("a batch has at most as many items as its oldest item allows", async () => {
   const simulation = taught({ target: 30 });
   simulation.add({}, 60);
   // 8 + 0.5 · 44 = 30
@@ -28,7 +28,7 @@ test("a batch has no more items than its oldest one reaches the target with", as
   expect(simulation.done.length).toBe(60);
 });
 
-test("the age of the oldest item counts, and what still runs before its batch", async () => {
+test("the age of the oldest item and the rest of the running batch count", async () => {
   const simulation = taught({ target: 40 });
   simulation.add({}, 10);
   await simulation.clock.advanceTo(3);
@@ -38,7 +38,7 @@ test("the age of the oldest item counts, and what still runs before its batch", 
   expect(sizesOf(simulation)[1]).toBeWithin(40, 45);
 });
 
-test("when no size reaches the target any more, the device serves as many items as it can", async () => {
+test("if no size meets the target any more, the device runs at full throughput", async () => {
   const simulation = taught({ target: 30 });
   for (let ms = 0; ms < 200; ms++) {
     await simulation.clock.advanceTo(ms);
@@ -49,13 +49,13 @@ test("when no size reaches the target any more, the device serves as many items 
   expect(sizes.slice(2, -1).every((size) => size === 64)).toBe(true);
 });
 
-test("when the target is out of reach even for one item, all that is ready goes at once", () => {
+test("if even one item misses the target, all ready items run at once", () => {
   const simulation = taught({ target: 1 });
   simulation.add({}, 20);
   expect(sizesOf(simulation)).toEqual([20]);
 });
 
-test("of a device that works in steps a full step is taken, and the rest goes with what comes meanwhile", async () => {
+test("a device with steps gets a full step, and the rest joins later items", async () => {
   const simulation = taught({ target: 500, curve: (size) => 4 + 6 * Math.ceil(size / 16) });
   for (let ms = 0; ms < 200; ms++) {
     await simulation.clock.advanceTo(ms);
@@ -75,7 +75,7 @@ test("a lone item on an idle device does not wait", async () => {
   expect(simulation.batches.every(({ items: [item], startedAtMs }) => item?.readyAtMs === startedAtMs)).toBe(true);
 });
 
-test("once items were seen to come in bursts, the first of a burst waits for the others, and no longer than that", async () => {
+test("after bursts were seen, the first item of a burst waits for the others, but no longer", async () => {
   const simulation = taught({ target: 500 });
   for (let burst = 0; burst < 30; burst++) {
     for (let i = 0; i < 10; i++) {
@@ -91,7 +91,7 @@ test("once items were seen to come in bursts, the first of a burst waits for the
   expect(sizesOf(simulation)[0]).toBe(1);
 });
 
-test("no wait is so long that the oldest item would miss the target", async () => {
+test("no wait makes the oldest item miss the target", async () => {
   const simulation = taught({ target: 14 });
   for (let burst = 0; burst < 30; burst++) {
     for (let i = 0; i < 10; i++) {
@@ -104,7 +104,7 @@ test("no wait is so long that the oldest item would miss the target", async () =
   expect((first?.endedAtMs ?? 0) - 2900).toBeLessThanOrEqual(14);
 });
 
-test("when no more items will come, nothing waits for the target", async () => {
+test("if no more items will come, nothing waits for the target", async () => {
   const simulation = taught({ target: 500 });
   for (let burst = 0; burst < 30; burst++) {
     await simulation.clock.advanceTo(100 * burst);

@@ -48,7 +48,7 @@ describe("a server", () => {
 
   afterAll(() => server[Symbol.asyncDispose]());
 
-  test("logs each step in order, without colours when it is piped, and the address last, when predictions are taken", async () => {
+  test("logs each step in order, without colours in a pipe, and its address last, when it accepts predictions", async () => {
     expect((await client.fetch("/health/ready")).status).toBe(200);
     const steps = [
       /Setting up the model lab:[0-9a-f]{12} \(sha256:[0-9a-f]{64}\)$/,
@@ -63,11 +63,11 @@ describe("a server", () => {
     expect(server.lines.join("\n")).toBe(Bun.stripANSI(server.lines.join("\n")));
   });
 
-  test("without a name takes the most recent build", async () => {
+  test("without a name serves the most recent build", async () => {
     expect((await (await client.fetch("/")).json()) as object).toMatchObject({ name: "lab" });
   });
 
-  test("has its port for itself: another one is refused", async () => {
+  test("owns its port: a second server is refused", async () => {
     const { port } = client.url;
     const args = ["serve", "lab", "--host", "127.0.0.1", "-p", port];
     const { code, stderr } = await cli(args, { env: { SCONCE_HOME: store.home } });
@@ -75,14 +75,14 @@ describe("a server", () => {
     expect(stderr).toContain(`port ${port} of 127.0.0.1 is in use by another program`);
   });
 
-  test("that is idle ends at once with code 0 when it is told to stop", async () => {
+  test("that is idle stops at once with code 0", async () => {
     server.kill("SIGTERM");
     expect(await server.exited).toBe(0);
   });
 });
 
 describe("starting", () => {
-  test("opens the port first: live, and 503 to all else until the model is ready", async () => {
+  test("opens the port first: live, and 503 to other requests until the model is ready", async () => {
     await using gate = hold();
     const port = freePort();
     await using server = serve(["-p", String(port)], { SCONCE_HOME: gated.home, GATE: gate.url("setup") });
@@ -102,7 +102,7 @@ describe("starting", () => {
     expect((await client.predict([{ x: 1 }])).status).toBe("success");
   });
 
-  test("on a port in use ends with one line and code 1", async () => {
+  test("on a used port fails with one line and code 1", async () => {
     using other = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } });
     const args = ["serve", "lab", "--host", "127.0.0.1", "-p", String(other.port)];
     const { code, stderr } = await cli(args, { env: { SCONCE_HOME: store.home } });
@@ -110,14 +110,14 @@ describe("starting", () => {
     expect(stderr).toMatch(/^sconce: port \d+ .*is in use by another program; choose another with --port\n$/);
   });
 
-  test("of a model whose setup throws ends with one line and code 1", async () => {
+  test("of a model whose setup throws fails with one line and code 1", async () => {
     await using server = serve([], { SCONCE_HOME: gated.home, BREAK: "1" });
     expect(await server.exited).toBe(1);
     expect(await server.line("sconce: ")).toContain("no vocabulary here");
     expect(toldBy(server)).toHaveLength(2);
   });
 
-  test("takes options from SCONCE_ variables, and a flag before them; logs JSON lines for those who ask", async () => {
+  test("reads options from SCONCE_ variables after flags, and logs JSON lines on request", async () => {
     const args = ["lab", "--threads", "1", "--log-format", "json"];
     await using server = serve(args, { SCONCE_BATCH_SIZE: "7", SCONCE_THREADS: "2" });
     await server.line("Listening on");
@@ -128,7 +128,7 @@ describe("starting", () => {
     expect(server.lines.join("\n")).toContain("with 1 thread, max batch size 7");
   });
 
-  test("says less for --log-level warning", async () => {
+  test("logs less with --log-level warning", async () => {
     const port = freePort();
     const args = ["serve", "lab", "--log-level", "warning", "--host", "127.0.0.1", "-p", String(port)];
     await using server = startCli(args, { env: { SCONCE_HOME: store.home } });
@@ -141,7 +141,7 @@ describe("starting", () => {
 });
 
 describe.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)("%s", (signal) => {
-  test("lets accepted work finish, answers those who wait, refuses new work, and ends with code 0", async () => {
+  test("finishes accepted work, answers waiting clients, refuses new work, and ends with code 0", async () => {
     await using gate = hold();
     await using server = serve();
     const client = await clientOf(server);
@@ -165,7 +165,7 @@ describe.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)("%s", (signal) => {
     expect(server.lines.at(-1)).toContain("Stopped");
   });
 
-  test("for the second time, not at once like the one that npm passes on, ends the server at once", async () => {
+  test("repeated, but not by npm at once, ends the server immediately", async () => {
     await using gate = hold();
     await using server = serve();
     const client = await clientOf(server);
@@ -183,7 +183,7 @@ describe.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)("%s", (signal) => {
     expect(performance.now() - began).toBeGreaterThan(1000);
   });
 
-  test("while the model is set up ends the server with code 0: nothing was accepted", async () => {
+  test("during the set-up ends the server with code 0: nothing was accepted", async () => {
     await using gate = hold();
     await using server = serve([], { SCONCE_HOME: gated.home, GATE: gate.url("setup") });
     await gate.arrived("setup");
@@ -192,8 +192,8 @@ describe.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)("%s", (signal) => {
   });
 });
 
-describe("a server that is told to stop", () => {
-  test("does not let items wait any longer for a fuller batch", async () => {
+describe("a stopping server", () => {
+  test("dispatches items without waiting for fuller batches", async () => {
     await using server = serve(["lab", "--max-queue-delay", "600000"]);
     const client = await clientOf(server);
     const waiting = client.predict([{ x: 1 }]);
@@ -203,7 +203,7 @@ describe("a server that is told to stop", () => {
     expect(await server.exited).toBe(0);
   });
 
-  test("during a batch waits for its end", async () => {
+  test("waits for the end of a running batch", async () => {
     await using server = serve();
     const client = await clientOf(server);
     let isOver = false;
@@ -216,7 +216,7 @@ describe("a server that is told to stop", () => {
     expect(await server.exited).toBe(0);
   });
 
-  test("can still be asked how the last predictions ended, and ends when each was read", async () => {
+  test("answers requests for the last results, and ends once each was read", async () => {
     await using gate = hold();
     await using server = serve(["lab", "--linger", "600"]);
     const client = await clientOf(server);
@@ -232,7 +232,7 @@ describe("a server that is told to stop", () => {
     expect(await server.exited).toBe(0);
   });
 
-  test("takes work until its routers have learnt that it is not ready", async () => {
+  test("accepts work until load balancers have noticed that it is not ready", async () => {
     await using server = serve(["lab", "--shutdown-delay", "2"]);
     const client = await clientOf(server);
     server.kill("SIGTERM");
@@ -241,7 +241,7 @@ describe("a server that is told to stop", () => {
     expect(await server.exited).toBe(0);
   });
 
-  test("leaves what does not end in time to the next one", async () => {
+  test("leaves unfinished predictions to the next process", async () => {
     await using dir = await tempDir();
     await using gate = hold();
     const args = ["lab", "--store", dir.join("left.sqlite"), "--drain-timeout", "0.1"];

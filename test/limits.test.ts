@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => store[Symbol.asyncDispose]());
 
 test.each([["maxFileBytes", 10] as const, ["maxPixels", 0] as const])(
-  "%s of the operator holds for the files of clients, not for the example that a model is warmed up with",
+  "the operator's %s applies to files of clients, not to the example at warm-up",
   async (name, most) => {
     await using server = await store.serve("picture", { [name]: most });
     const image = `data:image/png;base64,${(await Bun.file(`${modelFolder("picture")}/white.png`).bytes()).toBase64()}`;
@@ -25,7 +25,7 @@ test.each([["maxFileBytes", 10] as const, ["maxPixels", 0] as const])(
 );
 
 describe("batches", () => {
-  test("are shared by predictions that wait at the same time, up to the maximum", async () => {
+  test("are shared by waiting predictions, up to the maximum size", async () => {
     await using server = await store.serve("lab");
     const blocker = await server.client.create([{ x: 0, steps: 500 }]);
     await server.client.until(blocker.prediction_id, ({ status }) => status === "running");
@@ -36,7 +36,7 @@ describe("batches", () => {
     expect(ends.map(({ outputs }) => outputs?.[0]?.together).sort()).toEqual([2, 2, 4, 4, 4, 4]);
   });
 
-  test("are as large as the operator says", async () => {
+  test("have the operator's size", async () => {
     await using server = await store.serve("lab", { batchSize: 16 });
     expect((await server.client.fetch("/").then((response) => response.json())) as object).toMatchObject({
       batch_size: 16,
@@ -45,7 +45,7 @@ describe("batches", () => {
     expect(Math.max(...(outputs ?? []).map(({ together }) => Number(together)))).toBe(16);
   });
 
-  test("are counted with their sizes by the metrics", async () => {
+  test("are counted by size in the metrics", async () => {
     await using server = await store.serve("lab");
     await server.client.predict([{ x: 1 }, { x: 2 }, { x: 3 }]);
     expect(await server.client.metric("sconce_batch_size_sum")).toBe(3);
@@ -53,7 +53,7 @@ describe("batches", () => {
     expect(await server.client.metric('sconce_predictions_total{status="success"}')).toBe(1);
   });
 
-  test("do not let one large prediction shut a small one out", async () => {
+  test("do not let a large prediction starve a small one", async () => {
     await using server = await store.serve("lab");
     const large = await server.client.create(Array.from({ length: 10_000 }, () => ({ x: 1, steps: 1 })));
     expect((await server.client.predict([{ x: 2 }])).outputs?.[0]?.y).toBe(5);
@@ -63,7 +63,7 @@ describe("batches", () => {
 });
 
 describe("a full queue", () => {
-  test("answers 429 with Retry-After, takes nothing of the request, and goes on", async () => {
+  test("gives 429 with Retry-After, accepts no part of the request, and the server continues", async () => {
     await using gate = hold();
     await using server = await store.serve("lab", { maxQueuedItems: 3 });
     const first = await server.client.create([{ x: 1, before: gate.url("a") }, { x: 2 }]);
@@ -79,7 +79,7 @@ describe("a full queue", () => {
     expect((await server.client.predict([{ x: 3 }, { x: 4 }])).status).toBe("success");
   });
 
-  test("answers before a body has come", async () => {
+  test("gives an answer before a body has arrived", async () => {
     await using gate = hold();
     await using server = await store.serve("lab", { maxQueuedItems: 1 });
     await server.client.create([{ x: 1, before: gate.url("a") }]);
@@ -95,7 +95,7 @@ describe("a full queue", () => {
     gate.release("a");
   });
 
-  test("by bytes answers 429, too", async () => {
+  test("by bytes gives 429, too", async () => {
     await using gate = hold();
     await using server = await store.serve("lab", { maxQueuedBytes: 200 });
     await server.client.create([{ x: 1, before: gate.url("a") }]);
@@ -106,7 +106,7 @@ describe("a full queue", () => {
     expect((await server.client.predict(large)).status).toBe("success");
   });
 
-  test("is no reason to ask a request again that could never fit: that is a 422", async () => {
+  test("gives 422 to a request that never fits: a retry would be useless", async () => {
     await using server = await store.serve("lab", { maxQueuedItems: 3 });
     const problem = await server.client.refused([{ x: 1 }, { x: 2 }, { x: 3 }, { x: 4 }]);
     expect(problem.status).toBe(422);
@@ -115,7 +115,7 @@ describe("a full queue", () => {
 });
 
 describe("the time limit", () => {
-  test("of the server fails what is not done by then, and runs no more of it", async () => {
+  test("of the server fails unfinished inputs, and runs no more of them", async () => {
     await using gate = hold();
     await using server = await store.serve("lab", { timeout: 0.2 });
     const body = await server.client.predict([{ x: 1 }, { x: 2, before: gate.url("a") }]);
@@ -126,21 +126,21 @@ describe("the time limit", () => {
     expect(await server.client.metric("sconce_batch_size_sum")).toBe(2);
   });
 
-  test("may be less where the client asks for it with Cancel-After", async () => {
+  test("can be shorter with Cancel-After", async () => {
     await using gate = hold();
     await using server = await store.serve("lab");
     const body = await server.client.predict([{ x: 2, before: gate.url("a") }], { "Cancel-After": "0.1" });
     expect(body).toMatchObject({ status: "failed", error_message: "Timed out after 0.1 s" });
   });
 
-  test("is not more where the client asks for more", async () => {
+  test("cannot be longer with Cancel-After", async () => {
     await using gate = hold();
     await using server = await store.serve("lab", { timeout: 0.1 });
     const body = await server.client.predict([{ x: 2, before: gate.url("a") }], { "Cancel-After": "100" });
     expect(body.error_message).toBe("Timed out after 0.1 s");
   });
 
-  test("keeps a prediction that is running from waiting for its batch", async () => {
+  test("stops a running prediction from waiting for its batch", async () => {
     await using server = await store.serve("lab");
     const blocker = await server.client.create([{ x: 0, steps: 2000 }]);
     await server.client.until(blocker.prediction_id, ({ status }) => status === "running");
@@ -150,7 +150,7 @@ describe("the time limit", () => {
     await server.client.cancel(blocker.prediction_id);
   });
 
-  test.each(["0", "-1", "soon", "1e3", "", "5, 6"])("of %p is a 400", async (value) => {
+  test.each(["0", "-1", "soon", "1e3", "", "5, 6"])("of %p is refused with 400", async (value) => {
     await using server = await store.serve("lab");
     const problem = await server.client.refused([{ x: 1 }], { "Cancel-After": value });
     expect(problem).toMatchObject({ status: 400, type: "urn:sconce:problem:bad_header" });
@@ -158,7 +158,7 @@ describe("the time limit", () => {
 });
 
 describe("inputs that never become ready", () => {
-  test("give their places back when their prediction ends", async () => {
+  test("release their places when their prediction ends", async () => {
     await using server = await store.serve("lab", { maxFetches: 1 });
     await using gate = hold();
     const stuck = [{ x: 1, before: gate.url("a") }];
@@ -170,7 +170,7 @@ describe("inputs that never become ready", () => {
   });
 });
 
-test("files of one prediction that hang do not hold up another's", async () => {
+test("hanging files of one prediction do not delay another", async () => {
   await using server = await store.serve("lab", { maxFetches: 4 });
   await using gate = hold();
   const stuck = await server.client.create(Array.from({ length: 20 }, (_, x) => ({ x, before: gate.url("never") })));
@@ -181,7 +181,7 @@ test("files of one prediction that hang do not hold up another's", async () => {
   expect((await server.client.read(stuck.prediction_id)).status).toBe("pending");
 });
 
-test("a request that would wait in vain is refused at once and told when to come back; one that polls is taken", async () => {
+test("a request that would wait in vain is refused at once with a time to retry; one that polls is accepted", async () => {
   await using server = await store.serve("lab", { timeout: 600 });
   const created = await Promise.all(Array.from({ length: 200 }, (_, x) => server.client.create([{ x, steps: 400 }])));
   // The first predictions teach how long a prediction takes.
@@ -198,7 +198,7 @@ test("a request that would wait in vain is refused at once and told when to come
 });
 
 describe("ended predictions", () => {
-  test("are kept up to a number, the newest ones", async () => {
+  test("are retained up to a number, the newest first", async () => {
     await using server = await store.serve("lab", { retainCount: 2 });
     const ids: string[] = [];
     for (let x = 0; x < 3; x++) ids.push((await server.client.predict([{ x }])).prediction_id);
@@ -207,21 +207,21 @@ describe("ended predictions", () => {
     expect(await server.client.metric("sconce_retained_predictions")).toBe(2);
   });
 
-  test("are not kept at all where the operator wants none; who waits has the answer all the same", async () => {
+  test("are not retained if the operator sets 0; waiting clients still get the answer", async () => {
     await using server = await store.serve("lab", { retainCount: 0 });
     const body = await server.client.predict([{ x: 1 }]);
     expect(body.outputs?.[0]?.y).toBe(3);
     expect((await server.client.fetch(`/predictions/${body.prediction_id}`)).status).toBe(404);
   });
 
-  test("are kept for a time", async () => {
+  test("are retained for a time", async () => {
     await using server = await store.serve("lab", { retainAge: 0.05 });
     const { prediction_id: id } = await server.client.predict([{ x: 1 }]);
     while ((await server.client.fetch(`/predictions/${id}`)).status === 200);
     expect((await server.client.fetch(`/predictions/${id}`)).status).toBe(404);
   });
 
-  test("that have not ended are never forgotten", async () => {
+  test("without an end are always retained", async () => {
     await using gate = hold();
     await using server = await store.serve("lab", { retainCount: 1, retainAge: 0 });
     const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);

@@ -30,7 +30,7 @@ function started(count = 1) {
 }
 
 describe("a prediction that has ended", () => {
-  test("stays as it is, whatever is still told of its items", () => {
+  test("does not change, whatever is reported about its items", () => {
     const { live, list, ended } = started();
     live.end("Canceled", "canceled");
     const { outcome, finishedAtMs } = live.record;
@@ -41,7 +41,7 @@ describe("a prediction that has ended", () => {
     expect(ended).toHaveLength(1);
   });
 
-  test("calls back those who asked for it, once, and none who asked to be left out", () => {
+  test("calls each registered callback once, except removed ones", () => {
     const { live } = started();
     const called: string[] = [];
     const [first, second, third] = ["first", "second", "third"].map((name) => () => called.push(name));
@@ -53,7 +53,7 @@ describe("a prediction that has ended", () => {
   });
 });
 
-test("an input is let go when it is done", () => {
+test("an ended item releases its input", () => {
   const { list } = started(2);
   expect(list.input(0)).toBe(1);
   list.succeeded(0, "a");
@@ -61,13 +61,13 @@ test("an input is let go when it is done", () => {
   expect(list.input(1)).toBe(2);
 });
 
-test("outputs are bounded in bytes, not in characters", () => {
+test("outputs are limited in bytes, not in characters", () => {
   const { live, list } = started();
   list.succeeded(0, "äääääääääää");
   expect(live.record.outcome?.members).toContain("more than 20 bytes");
 });
 
-test("what succeeded is told beside what failed, in the order of the inputs", () => {
+test("outputs and failures are listed in the order of the inputs", () => {
   const { live, list } = started(3);
   list.succeeded(2, "c");
   list.failed(1, new SconceError("item_failed", "no"));
@@ -79,7 +79,7 @@ test("what succeeded is told beside what failed, in the order of the inputs", ()
   });
 });
 
-test("whoever watches is told of each change, and finds the outputs so far", () => {
+test("an observer is notified of each change, and can read the outputs so far", () => {
   const { live, list } = started(2);
   const seen: string[] = [];
   const stop = live.watch(() => seen.push(`${live.record.itemsDone} ${live.outputs.join()}`));
@@ -90,7 +90,7 @@ test("whoever watches is told of each change, and finds the outputs so far", () 
   expect(seen).toEqual(["0 ", '1 "a"']);
 });
 
-test("outputs that there is no room for end a prediction that is not alone", () => {
+test("outputs without memory end a prediction, unless it is alone", () => {
   const memory = new MemoryAccount({ maxBytes: 1e6 });
   const [first, second] = [livePrediction(), livePrediction()];
   using one = new OutputMemory(first, memory, 1e6);
@@ -104,7 +104,7 @@ test("outputs that there is no room for end a prediction that is not alone", () 
   });
 });
 
-test("the first 4 kB of a prediction's outputs have room whatever others hold", () => {
+test("the first 4 kB of a prediction's outputs always fit", () => {
   const memory = new MemoryAccount({ maxBytes: 1e6 });
   memory.add("outputs", 2e6);
   using outputs = new OutputMemory(livePrediction(), memory, 1e6);
@@ -113,7 +113,7 @@ test("the first 4 kB of a prediction's outputs have room whatever others hold", 
   expect(outputs.take(1)).toMatchObject({ reason: "memory" });
 });
 
-test("a fault's message is as long as a client can use, however long the one of the model's code is", () => {
+test("a fault's message is shortened, however long the model's message is", () => {
   const { list, ended } = started(200);
   for (let i = 0; i < 200; i++) list.failed(i, new SconceError("item_failed", "m".repeat(100_000)));
   expect(ended[0]?.outcome.members.length).toBeLessThan(100 * 11_000 + 100 * 600 + 200_000);

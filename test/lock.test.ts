@@ -3,7 +3,7 @@ import { acquireLock, tryLock } from "../src/machine/files/lock.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-test("a store that another still writes to is busy, which is no mistake of the caller, until the lock is given back", async () => {
+test("a locked store is reported as busy, until the lock is released", async () => {
   await using dir = await tempDir();
   const path = dir.join(".lock");
   const held = acquireLock(path, 0);

@@ -15,7 +15,7 @@ describe("lines of one kind", () => {
     return { clock, lines, write };
   }
 
-  test("are written once a second, the last with a count of those left out", async () => {
+  test("are written once a second; the last has a count of the suppressed lines", async () => {
     const { clock, lines, write } = limited();
     for (let i = 1; i <= 155; i++) write("a", `a ${i}`);
     expect(lines.splice(0)).toEqual(["a 1"]);
@@ -33,7 +33,7 @@ describe("lines of one kind", () => {
     expect(lines).toHaveLength(1);
   });
 
-  test("do not hold up those of another", () => {
+  test("do not delay lines of another kind", () => {
     const { lines, write } = limited();
     for (const line of ["a 1", "b 1", "a 2", "b 2"]) write(line.slice(0, 1), line);
     expect(lines).toEqual(["a 1", "b 1"]);

@@ -29,7 +29,7 @@ test("a file or folder gets its name when it is complete, and is made once", asy
   expect(readdirSync(dir.join("a")).sort()).toEqual(["b", "file"]);
 });
 
-test("of several that are made at once, the first stays", async () => {
+test("the first of several concurrent results stays", async () => {
   await using dir = await tempDir();
   const { promise, resolve } = Promise.withResolvers<void>();
   const late = madeOnce(dir.join("folder"), async (temporary) => {

@@ -18,7 +18,7 @@ function greatestDifference(ours: Float32Array, theirs: string): number {
   return ours.reduce((greatest, value, i) => Math.max(greatest, Math.abs(value * 255 - (expected[i] ?? 0))), 0);
 }
 
-describe("the digits example prepares pictures as its training did", () => {
+describe("the digits example prepares pictures as in its training", () => {
   for (const [name, expected] of Object.entries(python.samples)) {
     test(`samples/${name}`, async () => {
       const bytes = await Bun.file(new URL(`../examples/digits/samples/${name}`, import.meta.url)).bytes();
@@ -37,7 +37,7 @@ describe("the digits example prepares pictures as its training did", () => {
     }
   });
 
-  test("ink on any paper, anywhere and at any size, gives the same pixels", () => {
+  test("ink on any paper, at any position and size, gives the same pixels", () => {
     const draw = (size: number, at: number, length: number, paper: number, ink: number) => {
       const data = new Uint8Array(size * size).fill(paper);
       for (let i = 0; i < length; i++) for (let j = 0; j < length / 4; j++) data[(at + i) * size + at + j] = ink;

@@ -32,7 +32,7 @@ function greatestDifference(a: Uint8Array, b: Uint8Array): number {
   return greatest;
 }
 
-describe("pixels are those of Pillow, to within 1 of 255 where transparency is resampled", () => {
+describe("pixels equal Pillow's, or differ by 1 of 255 where transparency is resampled", () => {
   for (const { file, options, width, height, data } of cases) {
     test(`${file} ${JSON.stringify(options)}`, async () => {
       const pixels = await (await open(file)).pixels(options);
@@ -54,7 +54,7 @@ async function decodings(bytes: Uint8Array): Promise<{ theirs: unknown; ours: un
   return { theirs: await outcome(png().then(pixels)), ours: await outcome(pixels(bytes)) };
 }
 
-describe("a JPEG gives the pixels that Bun.Image makes of it", () => {
+describe("a JPEG gives the same pixels as Bun.Image", () => {
   /** An Exif segment with an orientation, in either byte order. */
   const exif = (orientation: number, order: "II" | "MM", { offset = 8, entries = 1, tag = 0x0112 } = {}) => {
     const u16 = (value: number) => (order === "MM" ? [value >> 8, value & 255] : [value & 255, value >> 8]);
@@ -75,14 +75,14 @@ describe("a JPEG gives the pixels that Bun.Image makes of it", () => {
   });
 
   test.each([{ offset: 9 }, { offset: 60_000 }, { offset: 0 }, { entries: 0 }, { entries: 3 }, { tag: 0x0111 }])(
-    "whose Exif data are odd: %p",
+    "with unusual Exif data: %p",
     async (odd) => {
       const { theirs, ours } = await decodings(withSegment(await read("baseline.jpg"), exif(6, "II", odd)));
       expect(ours).toEqual(theirs);
     },
   );
 
-  test.each([0x01, 0xd0, 0xd7])("that hides its size behind marker %d, which has no length", async (marker) => {
+  test.each([0x01, 0xd0, 0xd7])("with its size behind marker %d, which has no length", async (marker) => {
     const jpeg = await read("baseline.jpg");
     const segments = Buffer.concat([Uint8Array.of(0xff, 0xd8, 0xff, marker), jpeg.subarray(2)]);
     // A picture of 1 × 1, placed where the segment would end if the next marker were its length.
@@ -95,7 +95,7 @@ describe("a JPEG gives the pixels that Bun.Image makes of it", () => {
     expect(ours).toEqual(theirs);
   });
 
-  test("grey, of any size and quality, and shrunk", async () => {
+  test("grey, of any size and quality, also shrunk", async () => {
     for (const [width, height, quality] of [
       [1, 1, 80],
       [17, 9, 30],
@@ -113,7 +113,7 @@ describe("a JPEG gives the pixels that Bun.Image makes of it", () => {
     }
   });
 
-  test("however it is damaged, or there is none of either", async () => {
+  test("with any damage gives the same pixels, or both decoders refuse it", async () => {
     const originals = await Promise.all(["baseline.jpg", "progressive.jpg", "subsampled.jpg", "turned.jpg"].map(read));
     // An integer in thousandths: random doubles are nearly always close to 0.
     const place = fc.noBias(fc.nat(999));
@@ -136,18 +136,18 @@ describe("a JPEG gives the pixels that Bun.Image makes of it", () => {
 });
 
 describe("size and shape", () => {
-  test("size is read from the header, upright", async () => {
+  test("size comes from the header, in upright orientation", async () => {
     expect(await (await open("rgb.png")).size()).toEqual({ width: 40, height: 30 });
     expect(await (await open("turned.jpg")).size()).toEqual({ width: 30, height: 40 });
   });
 
-  test("one given side keeps the shape of the image", async () => {
+  test("one given side keeps the proportions", async () => {
     const image = await open("rgb.png");
     expect(await image.pixels({ width: 20 })).toMatchObject({ width: 20, height: 15, channels: 3, layout: "hwc" });
     expect(await image.pixels({ height: 60 })).toMatchObject({ width: 80, height: 60 });
   });
 
-  test("chw holds the planes of hwc, and bgr turns the order of the channels", async () => {
+  test("chw has the planes of hwc, and bgr reverses the channels", async () => {
     const image = await open("rgb.png");
     const hwc = await image.pixels();
     const chw = await image.pixels({ layout: "chw", order: "bgr" });
@@ -158,7 +158,7 @@ describe("size and shape", () => {
     }
   });
 
-  test("the bars of contain have the background's color in every layout", async () => {
+  test("the bars of contain have the background colour in every layout", async () => {
     const options: PixelOptions = { width: 8, height: 20, fit: "contain", background: [1, 2, 3] };
     const image = await open("rgb.png");
     expect([...(await image.pixels(options)).data.subarray(0, 3)]).toEqual([1, 2, 3]);
@@ -166,7 +166,7 @@ describe("size and shape", () => {
     expect([0, 160, 320, 480].map((at) => chw.data[at])).toEqual([3, 2, 1, 255]);
   });
 
-  test("a draft is close to the whole, in the same shape", async () => {
+  test("a draft is close to the full decoding, with the same shape", async () => {
     const image = await open("subsampled.jpg");
     const [whole, draft] = [await image.pixels({ width: 10 }), await image.pixels({ width: 10, draft: true })];
     expect([draft.width, draft.height]).toEqual([whole.width, whole.height]);
@@ -174,7 +174,7 @@ describe("size and shape", () => {
     expect(total / whole.data.length).toBeLessThan(16);
   });
 
-  test("normalize gives the floats of torchvision's ToTensor and Normalize, channels first", async () => {
+  test("normalize equals torchvision's ToTensor and Normalize, channels first", async () => {
     const table = new Float32Array((await read("normalized.f32")).buffer);
     const image = await open("rgb.png");
     const sizes: PixelOptions = { shortSide: 24, crop: { width: 20, height: 16 } };
@@ -200,22 +200,22 @@ describe("size and shape", () => {
     [{ shortSide: 20.5 }, "shortSide is 20.5; give a whole number of at least 1"],
     [{ shortSide: 20, height: 30 }, "shortSide is given with width or height; give one or the other"],
     [{ normalize: { std: [0.5, 0.5] } }, "normalize.std has 2 numbers for 3 channels; give one, or one a channel"],
-  ])("%j is refused with the option named", async (options: PixelOptions | NormalizedOptions, part) => {
+  ])("%j is refused, and the message names the option", async (options: PixelOptions | NormalizedOptions, part) => {
     expect((await failureOf((await open("rgb.png")).pixels(options))).message).toBe(`pixels(): ${part}`);
   });
 
-  test("a size that is none is refused with the option named", async () => {
+  test("an invalid size is refused, and the message names the option", async () => {
     const error = await failureOf((await open("rgb.png")).pixels({ width: 0 }));
     expect(error.message).toBe("pixels(): width is 0; give a whole number of at least 1");
   });
 
-  test("an image of many stored blocks is put together whole", async () => {
+  test("an image of many stored blocks is assembled correctly", async () => {
     const data = new Uint8Array(700 * 500).map((_, i) => (i / 700) & 255);
     const image = await Image.fromPixels({ data, width: 700, height: 500, channels: 1 });
     expect(Buffer.compare((await image.pixels({ channels: 1 })).data, data)).toBe(0);
   });
 
-  test("bars and cut edges of a transparent image show the background in floats too", async () => {
+  test("bars and crops of a transparent image show the background in floats too", async () => {
     const image = await open("alpha.png");
     const options: PixelOptions = { shortSide: 12, crop: { width: 30, height: 10 }, background: [0, 51, 255] };
     const bytes = await image.pixels({ ...options, layout: "chw" });
@@ -225,8 +225,8 @@ describe("size and shape", () => {
   });
 });
 
-describe("what is not an image, or too much of one", () => {
-  test("sound, text and SVG are named as unreadable, with what can be read", async () => {
+describe("invalid and oversized images", () => {
+  test("sound, text and SVG are refused with the supported formats", async () => {
     const sound = Buffer.concat([Buffer.from("RIFF\x24\0\0\0WAVEfmt "), Buffer.alloc(100)]);
     for (const bytes of [sound, Buffer.from("just a text ".repeat(9)), Buffer.from("<svg width='3' height='3'/>")]) {
       const error = await failureOf(new Image({ bytes, mediaType: "image/png" }).pixels());
@@ -235,7 +235,7 @@ describe("what is not an image, or too much of one", () => {
     }
   });
 
-  test("an empty file says that it is empty", async () => {
+  test("an empty file is reported as empty", async () => {
     const error = await failureOf(new Image({ bytes: new Uint8Array(0), mediaType: "image/png" }).size());
     expect(error.code).toBe("file_invalid");
     expect(error.message).toStartWith("The file is empty and not an image");
@@ -250,7 +250,7 @@ describe("what is not an image, or too much of one", () => {
     "rgb.bmp",
     "grey16.png",
   ]) {
-    test(`${name} cut off anywhere is refused`, async () => {
+    test(`${name} truncated anywhere is refused`, async () => {
       const bytes = await read(name);
       for (const share of [0.05, 0.3, 0.6, 0.9]) {
         const cut = new Image({ bytes: bytes.subarray(0, Math.floor(bytes.length * share)), mediaType: "image/png" });
@@ -259,7 +259,7 @@ describe("what is not an image, or too much of one", () => {
     });
   }
 
-  test("noise behind a valid start ends in pixels or a file error, never in another way", async () => {
+  test("noise behind a valid start gives pixels or a file error", async () => {
     for (const name of ["rgb.png", "baseline.jpg", "rgb.webp", "animated.webp", "animated.gif", "rgb.bmp"]) {
       const bytes = await read(name);
       for (let seed = 1; seed <= 40; seed++) {
@@ -273,7 +273,7 @@ describe("what is not an image, or too much of one", () => {
     }
   });
 
-  test("pieces that are removed, doubled or exchanged end in pixels or a file error, too", async () => {
+  test("removed, repeated or swapped pieces give pixels or a file error", async () => {
     const originals = await Promise.all(["rgb.png", "baseline.jpg", "progressive.jpg", "rgb.webp"].map(read));
     const place = fc.double({ min: 0, max: 1, noNaN: true });
     const change = fc.record({ from: place, length: fc.nat(40), to: place, isKept: fc.boolean() });
@@ -301,7 +301,7 @@ describe("what is not an image, or too much of one", () => {
     );
   });
 
-  test("a header of 30,000 × 30,000 pixels is refused before anything is decoded", async () => {
+  test("a header of 30,000 × 30,000 pixels is refused before decoding", async () => {
     const error = await failureOf((await open("huge.png")).pixels({ width: 8, height: 8 }));
     expect(error.code).toBe("file_too_large");
     expect(error.message).toBe(
@@ -309,7 +309,7 @@ describe("what is not an image, or too much of one", () => {
     );
   });
 
-  test("the field's own limit counts, and messages name the URL without its query", async () => {
+  test("the field's limit applies, and messages have the URL without its query", async () => {
     const image = new Image({ url: "https://user:secret@example.org/a.png?key=1", limits: { maxPixels: 1199 } });
     image.fill({ bytes: await read("rgb.png"), mediaType: "image/png" });
     const { message } = await failureOf(image.size());
@@ -318,13 +318,13 @@ describe("what is not an image, or too much of one", () => {
     );
   });
 
-  test("an image so long that covering the size asked for would need too many pixels is refused", async () => {
+  test("a long image that would cover the wanted size with too many pixels is refused", async () => {
     const line = await Image.fromPixels({ data: new Uint8Array(16000), width: 16000, height: 1, channels: 1 });
     expect((await failureOf(line.pixels({ width: 224, height: 224, fit: "cover" }))).code).toBe("file_too_large");
     expect((await line.pixels({ width: 224, height: 224, fit: "contain" })).data.length).toBe(224 * 224 * 3);
   });
 
-  test("an image so long and narrow that scaling its rows would make too many pixels is refused", async () => {
+  test("a long, narrow image whose scaled rows would have too many pixels is refused", async () => {
     const line = await Image.fromPixels({ data: new Uint8Array(250_000), width: 1, height: 250_000, channels: 1 });
     expect((await failureOf(line.pixels({ width: 224, height: 224 }))).message).toEndWith(
       "is an image of 224 × 250000 pixels while it is scaled; this field takes at most 50000000 pixels",
@@ -337,7 +337,7 @@ describe("images from pixels", () => {
   const height = 4;
 
   for (const channels of [1, 3, 4] as const) {
-    test(`a PNG of ${channels} channels gives back its pixels, from either layout`, async () => {
+    test(`a PNG of ${channels} channels returns its pixels, from either layout`, async () => {
       const data = new Uint8Array(width * height * channels).map((_, i) => (i * 37) & 255);
       const image = await Image.fromPixels({ data, width, height, channels });
       expect(image.mediaType).toBe("image/png");
@@ -349,7 +349,7 @@ describe("images from pixels", () => {
   }
 
   for (const format of ["jpeg", "webp"] as const) {
-    test(`${format} is written at the quality asked for`, async () => {
+    test(`${format} has the requested quality`, async () => {
       const source = await (await open("rgb.png")).pixels();
       const [low, high] = [
         await Image.fromPixels(source, { format, quality: 20 }),
@@ -361,13 +361,13 @@ describe("images from pixels", () => {
     });
   }
 
-  test("transparency is laid over white in a JPEG", async () => {
+  test("transparency is blended with white in a JPEG", async () => {
     const data = new Uint8Array(16 * 16 * 4);
     const image = await Image.fromPixels({ data, width: 16, height: 16, channels: 4 }, { format: "jpeg" });
     expect((await image.pixels()).data[0]).toBeGreaterThan(250);
   });
 
-  test("data of another length is refused with both numbers", async () => {
+  test("data of the wrong length is refused with both lengths", async () => {
     const error = await failureOf(Image.fromPixels({ data: new Uint8Array(5), width: 2, height: 2, channels: 3 }));
     expect(error.code).toBe("item_failed");
     expect(error.message).toBe("Image.fromPixels: 2 × 2 pixels of 3 channels are 12 values, received 5");

@@ -12,8 +12,8 @@ import { tempDir } from "./helpers/temp-dir.ts";
 
 const inTurn = { signal: new AbortController().signal, isNext: false };
 
-describe("what can be refused", () => {
-  test("is taken where it fits, and given back when its charge is disposed, once", () => {
+describe("memory of requests", () => {
+  test("is granted if it fits, and released once when its charge is disposed", () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     const first = account.take("bodies", 30);
     expect(account.take("bodies", 21)).toBeUndefined();
@@ -24,7 +24,7 @@ describe("what can be refused", () => {
     expect(account.used).toBe(0);
   });
 
-  test("is always let in alone, beside results that can be forgotten", () => {
+  test("is always granted to a single holder, beside evictable results", () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     account.add("results", 90);
     const alone = account.take("bodies", 500);
@@ -33,7 +33,7 @@ describe("what can be refused", () => {
     expect(account.take("bodies", 1)).toBeUndefined();
   });
 
-  test("leaves room for what was accepted to end", () => {
+  test("leaves memory for the end of accepted requests", () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     account.take("bodies", 40);
     expect(account.take("bodies", 1)).toBeUndefined();
@@ -42,7 +42,7 @@ describe("what can be refused", () => {
     expect([account.hasRoom("outputs", 25), account.hasRoom("outputs", 26)]).toEqual([true, false]);
   });
 
-  test("has room beside large things as long as it is small beside what they leave", () => {
+  test("is granted to small requests beside large ones", () => {
     const account = new MemoryAccount({ maxBytes: 25_600 });
     account.add("outputs", 12_800);
     expect([account.hasRoom("bodies", 50), account.hasRoom("bodies", 51)]).toEqual([true, false]);
@@ -51,14 +51,14 @@ describe("what can be refused", () => {
     expect(account.hasRoom("tensors", 1)).toBe(false);
   });
 
-  test("has room for small outputs also while more is held than may be: what was accepted ends", () => {
+  test("is granted to small outputs above the limit: accepted requests must end", () => {
     const account = new MemoryAccount({ maxBytes: 51_200 });
     account.add("bodies", 60_000);
     expect([account.hasRoom("outputs", 12), account.hasRoom("outputs", 13)]).toEqual([true, false]);
     expect(account.hasRoom("bodies", 1)).toBe(false);
   });
 
-  test("is kept out at last where outputs are many, however small they are", () => {
+  test("is refused to many small outputs in the end", () => {
     const account = new MemoryAccount({ maxBytes: 1e6 });
     account.add("bodies", 1e6);
     const outputs = account.add("outputs", 0);
@@ -66,7 +66,7 @@ describe("what can be refused", () => {
     expect(outputs.bytes).toBeLessThan(account.maxBytes / 16);
   });
 
-  test("is kept out by what was added", () => {
+  test("is refused because of growing charges", () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     using outputs = account.add("outputs", 10);
     outputs.grow(200);
@@ -78,7 +78,7 @@ describe("what can be refused", () => {
 });
 
 describe("files", () => {
-  test("take their turn when there is room, in the order in which they came", async () => {
+  test("wait for memory in order of arrival", async () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     const charges = Array.from({ length: 4 }, () => account.add("files", 0));
     const order: number[] = [];
@@ -98,7 +98,7 @@ describe("files", () => {
     expect(order).toEqual([0, 1, 2, 3]);
   });
 
-  test("as large as a quarter of it have room one by one, beside whatever else there is", async () => {
+  test("as large as a quarter of the memory are granted one by one, regardless of other parts", async () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     account.add("bodies", 90);
     const [first, second] = [account.add("files", 0), account.add("files", 0)];
@@ -110,7 +110,7 @@ describe("files", () => {
     expect(second.bytes).toBe(25);
   });
 
-  test("that are given up leave their turn to those behind", async () => {
+  test("that are abandoned give their place to the next", async () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     const [first, second, third] = [account.add("files", 0), account.add("files", 0), account.add("files", 0)];
     await account.takeInTurn(first, 40, inTurn);
@@ -125,7 +125,7 @@ describe("files", () => {
 });
 
 describe("pictures", () => {
-  test("have a part that nothing else takes, and of which nothing else is kept out", () => {
+  test("have their own share, which does not count for other parts", () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     account.add("tensors", 100);
     const { pictures } = account;
@@ -138,7 +138,7 @@ describe("pictures", () => {
   });
 });
 
-test("who waits for room is told once, for all that is given back in one turn", async () => {
+test("that wait are notified once for all releases of one turn", async () => {
   const account = new MemoryAccount({ maxBytes: 100 });
   const [first, second] = [account.add("tensors", 100), account.add("tensors", 10)];
   let told = 0;
@@ -169,7 +169,7 @@ describe("results", () => {
     logs: "",
   });
 
-  test("are forgotten, the oldest first and never the newest, when more is held than may be", () => {
+  test("are evicted above the limit, the oldest first and never the newest", () => {
     const account = new MemoryAccount({ maxBytes: 20_000 });
     const store = new MemoryStore(keepAll, { memory: account });
     for (const id of ["a", "b", "c"]) store.keep(record(id));
@@ -181,7 +181,7 @@ describe("results", () => {
     expect(account.parts.results).toBe(store.retained.bytes);
   });
 
-  test("take at most a quarter", () => {
+  test("take at most a quarter of the memory", () => {
     const account = new MemoryAccount({ maxBytes: 8000 });
     const store = new MemoryStore(keepAll, { memory: account });
     for (const id of ["a", "b", "c"]) store.keep(record(id));
@@ -204,7 +204,7 @@ function accountOf(
   return new MemoryAccount({ maxBytes, siblings: { count, held, pictures, results } });
 }
 
-test("processes share one account, and hear of what another gives back", async () => {
+test("processes share one account, and are notified of each other's releases", async () => {
   await using dir = await tempDir();
   const counters = SharedCounters.create({ path: join(dir.path, "counters"), names, rows: 2 });
   const [one, other] = [0, 1].map((row) => accountOf(counters, { row, count: 2, maxBytes: 100 }));
@@ -221,7 +221,7 @@ test("processes share one account, and hear of what another gives back", async (
 });
 
 test.each([1, 2])(
-  "what was given back is freed before more is held than may be, by %d processes alike, though it outlived collections of young garbage",
+  "released arrays are collected before the limit is exceeded, with %d processes, even if they survived young collections",
   async (count) => {
     const MB = 2 ** 20;
     await using dir = await tempDir();
@@ -262,7 +262,7 @@ describe("the memory of this machine", () => {
     return dir;
   };
 
-  test("is less where a control group, or one that it is part of, says so", async () => {
+  test("is limited by a control group or one of its parents", async () => {
     await using dir = await files({
       "proc/self/cgroup": "0::/a/b\n",
       "sys/fs/cgroup/a/b/memory.max": "max\n",
@@ -272,7 +272,7 @@ describe("the memory of this machine", () => {
     expect(memoryLimit(dir.path, 1000)).toBe(1000);
   });
 
-  test("is less where a control group of the first version says so", async () => {
+  test("is limited by a control group of version 1", async () => {
     await using dir = await files({
       "proc/self/cgroup": "5:cpu,memory:/docker/x\n0::/\n",
       "sys/fs/cgroup/memory/memory.limit_in_bytes": "2048\n",
@@ -280,7 +280,7 @@ describe("the memory of this machine", () => {
     expect(memoryLimit(dir.path, 10_000)).toBe(2048);
   });
 
-  test("is all of it where nothing says otherwise", async () => {
+  test("is the whole memory without a limit", async () => {
     await using dir = await tempDir();
     expect(memoryLimit(dir.path, 10_000)).toBe(10_000);
     expect(memoryLimit()).toBeGreaterThan(2 ** 20);

@@ -97,7 +97,7 @@ async function expectAllGivenBack(server: TestServer, inputOf: (random: (n: numb
   expect((await read()).results).toBe(String(await server.client.metric("sconce_retained_bytes")));
 }
 
-test("of inputs whose model code fails, is slow, or never ends in time", async () => {
+test("inputs whose model code fails, is slow, or never ends in time", async () => {
   await using server = await store.serve("lab", { maxMemory: 60_000 });
   await using gate = hold();
   gate.release("soon");
@@ -116,7 +116,7 @@ test("of inputs whose model code fails, is slow, or never ends in time", async (
   await expectAllGivenBack(server, (random) => inputs[random(random(3) === 0 ? inputs.length : 2)]?.());
 });
 
-test("of files that come, are broken, too large, or never there", async () => {
+test("files that arrive, are broken, too large, or never arrive", async () => {
   const png = Buffer.from(await Bun.file(`${import.meta.dir}/models/picture/white.png`).bytes());
   await using files = await rawServer((socket, request) => {
     const way = Number(/^GET \/(\d)/.exec(request)?.[1]);

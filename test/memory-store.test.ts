@@ -13,15 +13,15 @@ function storeWith(limits: Partial<RetentionLimits>) {
   return { store, clock, keptOf };
 }
 
-describe("an ended prediction is forgotten", () => {
-  test("when more than the allowed number ended after it", async () => {
+describe("an ended prediction is evicted", () => {
+  test("when more than the allowed number ended later", async () => {
     const { store, keptOf } = storeWith({ maxCount: 2 });
     const [first, second, third] = [endOf("1"), endOf("2"), endOf("3")];
     for (const record of [third, first, second]) store.finish(record);
     expect(await keptOf(first, second, third)).toEqual([true, true, false]);
   });
 
-  test("when it is older than allowed by the clock that is never set, whatever its times say", async () => {
+  test("when it exceeds the allowed age by the monotonic clock, whatever its times say", async () => {
     const { store, keptOf, clock } = storeWith({ maxAgeMs: 1000 });
     const [record, fromTheFuture] = [endOf("1", { finishedAtMs: 0 }), endOf("2", { finishedAtMs: 9e15 })];
     store.finish(record);
@@ -33,14 +33,14 @@ describe("an ended prediction is forgotten", () => {
     expect(store.retained).toEqual({ count: 0, bytes: 0 });
   });
 
-  test("when the results that ended after it take the bytes", async () => {
+  test("when later results exceed the bytes", async () => {
     const { store, keptOf } = storeWith({ maxBytes: 10_000 });
     const records = [largeEndOf("1", 4000), largeEndOf("2", 4000), largeEndOf("3", 4000)];
     for (const record of records) store.finish(record);
     expect(await keptOf(...records)).toEqual([false, true, true]);
   });
 
-  test("when they take the bytes with what they are beside their results, however small those are", () => {
+  test("when later predictions exceed the bytes, including their overhead", () => {
     const { store } = storeWith({ maxCount: Infinity, maxBytes: 100_000 });
     for (let i = 0; i < 1000; i++) store.finish(endOf(`${i}`));
     expect(store.retained.count).toBeGreaterThan(100);
@@ -48,7 +48,7 @@ describe("an ended prediction is forgotten", () => {
     expect(store.retained.bytes).toBeLessThanOrEqual(100_000);
   });
 
-  test("at once where none may be kept", async () => {
+  test("at once if none may be retained", async () => {
     const { store, keptOf } = storeWith({ maxCount: 0 });
     const record = endOf("1");
     store.finish(record);
@@ -56,15 +56,15 @@ describe("an ended prediction is forgotten", () => {
   });
 });
 
-describe("what is kept", () => {
-  test("is the newest result, even one that is larger than all may be", async () => {
+describe("the store", () => {
+  test("retains the newest result, even if it exceeds the limit alone", async () => {
     const { store, keptOf } = storeWith({ maxBytes: 1000 });
     const record = largeEndOf("1", 100_000);
     store.finish(record);
     expect(await keptOf(record)).toEqual([true]);
   });
 
-  test("is counted in bytes of UTF-8, with its logs, and no longer when it is forgotten", () => {
+  test("counts UTF-8 bytes including logs, until eviction", () => {
     const { store } = storeWith({ maxCount: 1 });
     const outcome = { status: "success", members: `"outputs":["${"語".repeat(1000)}"]` } as const;
     store.finish(endOf("1", { outcome, logs: "é".repeat(1000) }));
@@ -75,7 +75,7 @@ describe("what is kept", () => {
     expect(store.retained.bytes).toBeLessThan(1000);
   });
 
-  test("is the first outcome", async () => {
+  test("keeps the first outcome of an id", async () => {
     const { store } = storeWith({});
     const first = endOf("1");
     store.finish(first);
@@ -84,7 +84,7 @@ describe("what is kept", () => {
     expect(store.retained.count).toBe(1);
   });
 
-  test("is another outcome of the same id once the first has expired, though nobody has asked for that", async () => {
+  test("accepts another outcome of an id once the first has expired, even if nobody has read it", async () => {
     const { store, clock } = storeWith({ maxAgeMs: 1000 });
     store.finish(endOf("1"));
     clock.nowMs = 1001;
@@ -94,7 +94,7 @@ describe("what is kept", () => {
     expect(store.retained.count).toBe(1);
   });
 
-  test("is forgotten when it is asked to, and may end anew", async () => {
+  test("evicts a prediction on request, and accepts its id again", async () => {
     const { store, keptOf } = storeWith({ maxCount: 2 });
     const [first, other, again] = [endOf("1"), endOf("2"), endOf("1")];
     store.finish(first);
@@ -106,7 +106,7 @@ describe("what is kept", () => {
     expect(await keptOf(other, again)).toEqual([true, true]);
   });
 
-  test("takes no memory once it is forgotten, though nothing was before its time", async () => {
+  test("holds no memory of an evicted prediction, even if it is not the oldest", async () => {
     const { store } = storeWith({ maxBytes: 1e6 });
     const before = heldBytes();
     for (let i = 0; i < 20_000; i++) {
@@ -118,7 +118,7 @@ describe("what is kept", () => {
     expect(store.retained).toEqual({ count: 0, bytes: 0 });
   });
 
-  test("is no request: another process finds nothing", async () => {
+  test("keeps no requests: another process finds nothing", async () => {
     const { store } = storeWith({});
     await store.create();
     store.begun();

@@ -35,10 +35,10 @@ async function opened(url: URL, text: string): Promise<Socket & Disposable> {
 const upload = (length: string) =>
   `POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${length}\r\n\r\n`;
 
-describe("bodies on their way", () => {
+describe("bodies in transit", () => {
   const large = JSON.stringify([{ x: 1, note: { text: "n".repeat(200_000) } }]);
 
-  test("count with three times their length from the start; what does not fit beside them is refused unread", async () => {
+  test("are charged three times their length from the start; others are refused unread", async () => {
     await using server = await store.serve("lab", { maxMemory: 3_600_000 });
     const first = await opened(server.url, upload("Content-Length: 400000"));
     await until(async () => (await held(server, "bodies")) === 1_200_000);
@@ -53,7 +53,7 @@ describe("bodies on their way", () => {
     expect(await held(server, "bodies")).toBe(0);
   });
 
-  test("that do not tell their length count as they grow", async () => {
+  test("without a length are charged as they grow", async () => {
     await using server = await store.serve("lab", { maxMemory: 3_600_000 });
     using first = await opened(server.url, upload("Content-Length: 400000"));
     await until(async () => (await held(server, "bodies")) === 1_200_000);
@@ -66,7 +66,7 @@ describe("bodies on their way", () => {
     await until(async () => (await held(server, "bodies")) === 0);
   });
 
-  test("alone are taken, if they need no more than all of it", async () => {
+  test("that are alone may use the whole memory", async () => {
     await using server = await store.serve("lab", { maxMemory: 3 * large.length });
     expect((await server.client.predict(JSON.parse(large))).status).toBe("success");
     expect(await server.client.metric("sconce_memory_limit_bytes")).toBe(3 * large.length);
@@ -79,7 +79,7 @@ describe("bodies on their way", () => {
   });
 });
 
-test("a server is not ready while pictures have been decoded for half a minute and none was done", async () => {
+test("a server is not ready if image decoding has made no progress for half a minute", async () => {
   await using server = await store.serve("picture");
   const ready = () => server.client.fetch("/health/ready");
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -114,7 +114,7 @@ describe("fetched files", () => {
     return Object.assign(server, { release: () => released.resolve() });
   }
 
-  test("count from their first byte, and wait for room", async () => {
+  test("are charged from their first byte, and wait for memory", async () => {
     await using server = await store.serve("picture", config);
     await using files = await pictures();
     const inputs = Array.from({ length: 6 }, (_, i) => ({ image: `http://127.0.0.1:${files.port}/${i}` }));
@@ -127,7 +127,7 @@ describe("fetched files", () => {
     expect(await held(server, "files")).toBe(0);
   });
 
-  test("that wait are let go of when their prediction ends", async () => {
+  test("that wait are abandoned when their prediction ends", async () => {
     await using server = await store.serve("picture", config);
     await using files = await pictures();
     const inputs = Array.from({ length: 6 }, (_, i) => ({ image: `http://127.0.0.1:${files.port}/${i}` }));
@@ -137,7 +137,7 @@ describe("fetched files", () => {
     expect([await held(server, "files"), await held(server, "bodies")]).toEqual([0, 0]);
   });
 
-  test("of a demo that are more than there ever is room for are refused at once", async () => {
+  test("of a demo that can never fit are refused at once", async () => {
     await using server = await store.serve("picture", { ...config, maxMemory: 600_000 });
     await using files = await pictures();
     const demo = (count: number) =>
@@ -157,7 +157,7 @@ describe("fetched files", () => {
     expect(await held(server, "files")).toBe(0);
   });
 
-  test("of inputs that each hold a part and need more are given back, and all come in the end", async () => {
+  test("of inputs that each hold a part and need more release it, and all succeed in the end", async () => {
     await using server = await store.serve("greedy", { maxMemory: 800_000, allowPrivateUrls: true });
     const inputs = 5;
     const isFirst = (request: string) => request.startsWith("GET /0");
@@ -186,7 +186,7 @@ describe("pictures", () => {
     image: `data:image/png;base64,${palettePng(side, side).toString("base64")}`,
   });
 
-  test("count while they are decoded, and one that waits gives up its place when its prediction ends", async () => {
+  test("are charged while they are decoded, and a waiting one leaves the queue when its prediction ends", async () => {
     await using server = await store.serve("picture", { maxMemory: 1_000_000 });
     const decoding = Promise.withResolvers<void>();
     const other = decodings.run(900_000, () => decoding.promise);
@@ -200,14 +200,14 @@ describe("pictures", () => {
     expect(await held(server, "pictures")).toBe(0);
   });
 
-  test("that there never is room for are refused", async () => {
+  test("that can never fit are refused", async () => {
     await using server = await store.serve("picture", { maxMemory: 1_000_000 });
     const { error_message } = await server.client.predict([picture(200)]);
     expect(error_message).toContain("200 × 200, then 4 × 4 pixels; this server has 350000 for one (--max-memory)");
   });
 });
 
-test("rows that wait for a slow postprocess keep new inputs from being begun", async () => {
+test("rows that wait for a slow postprocess delay new inputs", async () => {
   await using gate = hold();
   const inputs = Array.from({ length: 60 }, () => ({ x: 1, after: gate.url("a") }));
   const body = JSON.stringify(inputs).padEnd(40_000);
@@ -224,15 +224,15 @@ test("rows that wait for a slow postprocess keep new inputs from being begun", a
   expect(await held(server, "tensors")).toBe(0);
 });
 
-describe("outputs of a prediction that is alone have the room that they would have without", () => {
-  test("rows that an asynchronous postprocess has", async () => {
+describe("outputs of a prediction that is alone may use the memory that others would", () => {
+  test("of rows held by an asynchronous postprocess", async () => {
     await using server = await store.serve("greedy", { maxMemory: 1_000_000 });
     const input = { rows: 40_000, laterMs: 1, length: 60_000 };
     expect((await server.client.predict([input, input, input])).status).toBe("success");
     expect([await held(server, "tensors"), await held(server, "outputs")]).toEqual([0, 0]);
   });
 
-  test("files that were fetched for it", async () => {
+  test("of files that were fetched for it", async () => {
     await using server = await store.serve("greedy", { maxMemory: 1_000_000, allowPrivateUrls: true });
     await using files = await rawServer((socket) => {
       socket.write("HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n");
@@ -244,7 +244,7 @@ describe("outputs of a prediction that is alone have the room that they would ha
   });
 });
 
-test("slow readers of a large result share one copy of it, which the last one lets go of", async () => {
+test("slow readers of a large result share one copy, which the last reader releases", async () => {
   await using server = await store.serve("shapes");
   const rows = 600_000;
   const body = `[{"matrix":[${Array(rows).fill("[1]").join(",")}],"vector":[1.1],"mask":[]}]`;

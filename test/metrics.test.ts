@@ -20,7 +20,7 @@ async function growth(
 }
 
 describe("the text", () => {
-  test("has each family once, after its HELP and TYPE, with the samples that its type has", async () => {
+  test("has each family once, after its HELP and TYPE, with the samples of its type", async () => {
     const text = await (await server.client.fetch("/metrics")).text();
     const types = new Map<string, string>();
     for (const block of text.trim().split("\n\n")) {
@@ -61,7 +61,7 @@ describe("the text", () => {
     expect(expected.filter((line) => !lines.has(line))).toEqual([]);
   });
 
-  test("tells what is served, by what, within which limits", async () => {
+  test("describes the model, the build and the limits", async () => {
     const text = await (await server.client.fetch("/metrics")).text();
     expect(text).toMatch(/^sconce_build_info\{version="[^"]+",torch="\d[^"]+",device="cpu"\} 1$/m);
     expect(text).toMatch(/^sconce_model_info\{repository="lab",tag="[0-9a-f]{12}",digest="sha256:[0-9a-f]{64}"\} 1$/m);
@@ -74,14 +74,14 @@ describe("the text", () => {
   });
 });
 
-describe("a prediction that failed", () => {
+describe("a failed prediction", () => {
   const failed = (reason: string) => `sconce_predictions_total{status="failed",reason="${reason}"}`;
 
   test.each([
     ["model", [{ x: 1, fail: "preprocess" }], {}],
     ["model", [{ x: 1, fail: "output" }], {}],
     ["model", [{ x: 1, steps: -1 }], {}],
-  ])("is counted with the reason %s and so are its inputs", async (reason, inputs, headers) => {
+  ])("is counted with the reason %s, and so are its inputs", async (reason, inputs, headers) => {
     const items = `sconce_items_total{status="failed",reason="${reason}"}`;
     let grown = 0;
     const task = () => server.client.predict(inputs, headers);
@@ -93,7 +93,7 @@ describe("a prediction that failed", () => {
     expect(grown).toBe(1);
   });
 
-  test("for its time, or for its client, is counted apart, with the inputs that it left", async () => {
+  test("because of its time or its client is counted separately, with its unfinished inputs", async () => {
     await using gate = hold();
     const late = [{ x: 1 }, { x: 1, before: gate.url("late") }];
     // Long enough for the input without a wait.
@@ -107,13 +107,13 @@ describe("a prediction that failed", () => {
     expect(await growth(failed("canceled"), canceled)).toBe(1);
   });
 
-  test("for too much output is counted as such", async () => {
+  test("because of too much output is counted as such", async () => {
     await using small = await server.beside("lab", { maxResultBytes: 4 });
     expect(await growth(failed("size"), () => small.client.predict([{ x: 1 }]), small)).toBe(1);
   });
 });
 
-describe("a request that is refused", () => {
+describe("a refused request", () => {
   const refused = (code: number, cause: string) => `sconce_requests_rejected_total{code="${code}",cause="${cause}"}`;
 
   test.each([
@@ -126,7 +126,7 @@ describe("a request that is refused", () => {
     expect(await growth(refused(code, cause), () => server.client.post(body, headers))).toBe(1);
   });
 
-  test("for want of room is counted with the limit that it met", async () => {
+  test("because of missing memory is counted with the exceeded limit", async () => {
     await using full = await server.beside("lab", { maxQueuedItems: 1, maxQueuedBytes: 100 });
     await using heavy = await server.beside("lab", { maxQueuedBytes: 100 });
     await using narrow = await server.beside("lab", { maxMemory: 1000 });
@@ -142,7 +142,7 @@ describe("a request that is refused", () => {
   });
 });
 
-test("requests are counted by route and status, whatever their ids", async () => {
+test("requests are counted by route and status, regardless of ids", async () => {
   const series = (route: string, code: number) => `sconce_http_requests_total{route="${route}",code="${code}"}`;
   expect(await growth(series("/predictions", 200), () => server.client.predict([{ x: 1 }]))).toBe(1);
   expect(await growth(series("/predictions/{id}", 404), () => server.client.fetch("/predictions/0abc"))).toBe(1);
@@ -156,7 +156,7 @@ test("requests are counted by route and status, whatever their ids", async () =>
   ]);
 });
 
-test("every status that a route answers with is counted as itself", async () => {
+test("every status of a route is counted as itself", async () => {
   const { paths } = z
     .object({
       paths: z.record(z.string(), z.record(z.string(), z.object({ responses: z.record(z.string(), z.unknown()) }))),
@@ -178,8 +178,8 @@ test("every status that a route answers with is counted as itself", async () => 
   expect(await growth(ended, () => server.client.fetch("/demo/0abc/events", last))).toBe(1);
 });
 
-describe("the way of an input", () => {
-  test("is timed stage by stage, each once", async () => {
+describe("an input", () => {
+  test("is timed once in each stage", async () => {
     await using fresh = await server.beside("lab");
     await fresh.client.predict([{ x: 1 }]);
     const counts = await Promise.all(
@@ -193,7 +193,7 @@ describe("the way of an input", () => {
     expect(await fresh.client.metric('sconce_batches_total{cause="idle"}')).toBe(1);
   });
 
-  test("is in the queue until its forward pass, and its age is told; then it is running", async () => {
+  test("is waiting until its forward pass, with its age; then it is running", async () => {
     await using gate = hold();
     await using fresh = await server.beside("lab");
     const metric = (name: string) => fresh.client.metric(name);

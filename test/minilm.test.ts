@@ -79,7 +79,7 @@ test("texts of any kind have the original's embeddings: empty, very long, other 
   expect(Math.min(...similarities(embeddings, model.others))).toBeGreaterThanOrEqual(0.9999);
 }, 120_000);
 
-test("a text is cut into the original's word pieces, the first 256 of a long one", async () => {
+test("a text is split into the original's word pieces, at most 256", async () => {
   const wordPieces = new WordPieces(await Bun.file(join(model.folder, "tokenizer.json")).json());
   for (const { text, ids } of [...model.sentences, ...model.others]) {
     const pieces = wordPieces.of(text);
@@ -89,7 +89,7 @@ test("a text is cut into the original's word pieces, the first 256 of a long one
   expect(longest).toBe(256);
 });
 
-test("an embedding has 384 numbers and the length 1, and like texts have like ones", async () => {
+test("an embedding has 384 numbers and the length 1, and similar texts have similar ones", async () => {
   const [cat, kitten, stocks] = await embed([
     "A cat sleeps on the sofa.",
     "The kitten is asleep on a couch.",
@@ -101,14 +101,14 @@ test("an embedding has 384 numbers and the length 1, and like texts have like on
   expect(cosine(cat ?? [], stocks ?? [])).toBeLessThan(0.2);
 });
 
-test("a megabyte of text takes hardly longer to read than a page, with or without spaces", async () => {
+test("a megabyte of text takes hardly longer than a page, with or without spaces", async () => {
   const wordPieces = new WordPieces(await Bun.file(join(model.folder, "tokenizer.json")).json());
   for (const text of ["word ".repeat(200_000), "漢字".repeat(500_000), "x".repeat(1e6), "\u200b".repeat(1e6)]) {
     expect(cpuMs(() => expect(wordPieces.of(text).length).toBeLessThanOrEqual(256))).toBeLessThan(1000);
   }
 });
 
-test("input that is no text is refused with its place", async () => {
+test("an input that is not text is refused with its position", async () => {
   for (const [input, pointer] of [
     [{}, "/0/text"],
     [{ text: null }, "/0/text"],
@@ -150,7 +150,7 @@ describe.each(paths)("POST %s", (path) => {
     ["a megabyte without a space", JSON.stringify("x".repeat(1e6)), JSON.stringify("x".repeat(5e5))],
   ] as const;
 
-  test("reads odd texts, each like the plain one that says the same, beside a good neighbour", async () => {
+  test("reads unusual texts like their normal forms, beside a valid input", async () => {
     const [embeddings, plain, [neighbour], [alone]] = await Promise.all([
       embedJson(odd.map(([, text]) => text)),
       embedJson(odd.map(([, , text]) => text)),

@@ -18,7 +18,7 @@ function heldAnswers() {
 }
 
 describe("look-ups", () => {
-  test("go on so many at once, the next when one has ended", async () => {
+  test("run with a limit, the next after an earlier one", async () => {
     const { asked, ask, answer } = heldAnswers();
     const names = new NameResolver({ ask, maxLookups: 2 });
     const found = ["a", "b", "c"].map((name) => names.resolve(name));
@@ -34,7 +34,7 @@ describe("look-ups", () => {
     expect(names.load).toEqual({ running: 0, waiting: 0 });
   });
 
-  test("that end together leave their places to as many others", async () => {
+  test("that end together let as many others start", async () => {
     const { asked, ask, answer } = heldAnswers();
     const names = new NameResolver({ ask, maxLookups: 2 });
     const found = ["a", "b", "c", "d"].map((name) => names.resolve(name));
@@ -46,7 +46,7 @@ describe("look-ups", () => {
     expect(asked).toEqual(["a", "b", "c", "d"]);
   });
 
-  test("leave a place that is not taken to whoever is behind", async () => {
+  test("leave an unused place to the next caller", async () => {
     const { asked, ask, answer } = heldAnswers();
     const names = new NameResolver({ ask, maxLookups: 2 });
     const controller = new AbortController();
@@ -72,7 +72,7 @@ describe("look-ups", () => {
     expect(names.load).toEqual({ running: 0, waiting: 0 });
   });
 
-  test("of one name are one", async () => {
+  test("of one name are shared", async () => {
     const { asked, ask, answer } = heldAnswers();
     const names = new NameResolver({ ask, maxLookups: 1 });
     const found = Array.from({ length: 100 }, () => names.resolve("a"));
@@ -81,14 +81,14 @@ describe("look-ups", () => {
     expect(asked).toEqual(["a"]);
   });
 
-  test("that fail make way too", async () => {
+  test("that fail release their place, too", async () => {
     const names = new NameResolver({ ask: (name) => Promise.reject(new Error(name)), maxLookups: 1 });
     const found = await Promise.allSettled(["a", "b", "c"].map((name) => names.resolve(name)));
     expect(found.map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
     expect(names.load).toEqual({ running: 0, waiting: 0 });
   });
 
-  test("end with the signal, and who waits for a place leaves the line", async () => {
+  test("end with the signal, and waiting callers leave the queue", async () => {
     const { asked, ask } = heldAnswers();
     const names = new NameResolver({ ask, maxLookups: 1 });
     const controller = new AbortController();
@@ -101,7 +101,7 @@ describe("look-ups", () => {
   });
 });
 
-test("names of /etc/hosts are found without a name server", async () => {
+test("names in /etc/hosts resolve without a name server", async () => {
   const addresses = await new NameResolver().resolve("localhost");
   expect(["127.0.0.1", "::1"]).toContain(addresses[0] ?? "");
 });

@@ -26,7 +26,7 @@ afterAll(() => Promise.all(open.map((session) => session.dispose())));
 
 const floats = (...values: number[]) => tensor(Float32Array.of(...values), [values.length]);
 
-describe("a method gets", () => {
+describe("a method receives", () => {
   const cases: [string, string, CallArgument[], CallResult][] = [
     ["a tensor", "forward", [floats(1, 2)], floats(2, 3)],
     [
@@ -58,7 +58,7 @@ describe("a method gets", () => {
   }
 });
 
-describe("a method gives", () => {
+describe("a method returns", () => {
   test("numbers, booleans, strings and None in a tuple, an int beyond 2^53 as bigint", async () => {
     expect(await methods.call("numbers", [])).toEqual([7, 2n ** 60n, 0.5, true, "text", null]);
   });
@@ -68,11 +68,11 @@ describe("a method gives", () => {
     expect(await methods.call("nested", [x])).toEqual({ once: [x], twice: [x, floats(2, 4)] });
   });
 
-  test("null where it returns nothing", async () => {
+  test("null if it returns nothing", async () => {
     expect(await methods.call("bump", [])).toBeNull();
   });
 
-  test("a tensor that later calls do not write into, though the module does", async () => {
+  test("a tensor that later calls do not overwrite, even if the module does", async () => {
     const session = await opened(path);
     const before = await session.call("keep", []);
     await session.call("bump", []);
@@ -82,14 +82,14 @@ describe("a method gives", () => {
 });
 
 describe("a module", () => {
-  test("keeps its state from call to call, and each session that was opened by itself has its own", async () => {
+  test("keeps its state between calls, separately for each session", async () => {
     const [one, other] = await Promise.all([opened(path), opened(path)]);
     await Promise.all([one.call("bump", []), one.call("bump", []), other.call("bump", [])]);
     expect(await one.call("keep", [])).toEqual(floats(2, 2));
     expect(await other.call("keep", [])).toEqual(floats(1, 1));
   });
 
-  test("runs calls and batches in the order in which they were made", async () => {
+  test("runs calls and batches in call order", async () => {
     const session = await opened(path);
     const results: CallResult[] = [];
     for (let i = 0; i < 20; i++) session.call("bump", []);
@@ -99,14 +99,14 @@ describe("a module", () => {
     expect(results).toEqual([floats(20, 20), floats(40, 40)]);
   });
 
-  test("gets copies: what is given may be rewritten at once", async () => {
+  test("receives copies: arguments may be overwritten at once", async () => {
     const given = floats(1, 2);
     const result = methods.call("forward", [given]);
     given.data.fill(9);
     expect(await result).toEqual(floats(2, 3));
   });
 
-  test("of which forward is called in batches gives the same in a call", async () => {
+  test("whose forward runs in batches gives the same result in a call", async () => {
     const declared = await openSession({
       path,
       device: "cpu",
@@ -122,7 +122,7 @@ describe("a module", () => {
 });
 
 describe("an AOTInductor package", () => {
-  test("has forward, whose results it gives in order", async () => {
+  test("has forward, with results in order", async () => {
     const fixture = made.get("aotinductor float32 one tuple");
     const session = await opened(fixture.path);
     const [x] = fixture.items[5] ?? [];
@@ -135,7 +135,7 @@ describe("an AOTInductor package", () => {
     expect(result).toEqual(rows);
   });
 
-  test("has no other method, and takes tensors only", async () => {
+  test("has no other method, and accepts only tensors", async () => {
     const session = await opened(made.get("aotinductor float32 one tuple").path);
     expect(await failure(session.call("reset", []))).toBe(
       "run_failed: an AOTInductor package has no method reset; it has (forward)",
@@ -146,7 +146,7 @@ describe("an AOTInductor package", () => {
   });
 });
 
-describe("what does not fit is refused:", () => {
+describe("wrong arguments are refused:", () => {
   const cases: [string, string, CallArgument[], string][] = [
     [
       "an unknown method",
@@ -230,7 +230,7 @@ describe("what does not fit is refused:", () => {
     });
   }
 
-  test("a list that contains itself, and one that nests too deep", async () => {
+  test("a list that contains itself, or nests too deep", async () => {
     const cyclic: CallArgument[] = [];
     cyclic.push(cyclic);
     const nested = (depth: number): CallArgument => (depth === 0 ? 1 : [nested(depth - 1)]);
@@ -242,7 +242,7 @@ describe("what does not fit is refused:", () => {
     );
   });
 
-  test("a call of a session that was disposed of", async () => {
+  test("a call of a disposed session", async () => {
     const session = await opened(path);
     await session.dispose();
     expect(await failure(session.call("keep", []))).toBe("session_closed: the session was used after dispose()");

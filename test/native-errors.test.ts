@@ -109,7 +109,7 @@ describe("items", () => {
     );
   });
 
-  test("a padding that the dtype cannot hold is refused when the session opens", async () => {
+  test("a padding value outside the dtype's range is refused when the session opens", async () => {
     const inputs = { x: { dtype: "uint8", dims: [{ name: "n", value: -1 }] } } as const;
     expect(await failure(session("identity.pt", { inputs }))).toBe(
       'tensor_invalid: input "x": uint8 cannot hold -1, the padding of "n"',
@@ -117,7 +117,7 @@ describe("items", () => {
   });
 });
 
-describe("weights whose results are not as declared", () => {
+describe("weights whose results do not match the declaration", () => {
   const cases: [string, string, Partial<SessionOptions>, string][] = [
     [
       "another size",
@@ -201,7 +201,7 @@ describe("weights that cannot be opened", () => {
   const expected =
     "expected an exported program (torch.export.save), an AOTInductor package (aoti_compile_and_package) or a TorchScript file";
 
-  test("a file that is no zip, an empty one, a cut one, one that lists more than it has, and none", async () => {
+  test("a file that is not a zip file, is empty, truncated, inconsistent, or missing", async () => {
     const text = join(folder, "text.pt");
     await writeFile(text, "these are not weights\n".repeat(1000));
     const broken = `the file is not a zip archive that PyTorch wrote, or it is cut off; ${expected}`;
@@ -223,7 +223,7 @@ describe("weights that cannot be opened", () => {
     expect(await failure(session("", { path: folder }))).toContain("there is no such file");
   });
 
-  test("what is brought by mistake is named as what it is, with what to do", async () => {
+  test("common wrong files are recognized, with a fix", async () => {
     const fix = (text: string) => expect.stringContaining(text);
     const bytes = { ...mistaken, "numbers.safetensors": safetensors() };
     for (const [name, content] of Object.entries(bytes)) await writeFile(join(folder, name), content);
@@ -282,7 +282,7 @@ describe("weights that cannot be opened", () => {
     );
   });
 
-  test("a compiled package given another shape or dtype than it was compiled for says so instead of reading on", async () => {
+  test("a compiled package refuses a shape or dtype that it was not compiled for", async () => {
     const one = made.get("aotinductor float32 one tuple");
     const shorter = await session("", { ...one, inputs: { x: float32(3, 2) } });
     expect(await failure(shorter.run([[ones(3, 2)], [ones(3, 2)]]))).toContain(
@@ -297,14 +297,14 @@ describe("weights that cannot be opened", () => {
 });
 
 describe("the forward pass", () => {
-  test("what the module raises is told in one line", async () => {
+  test("an error of the module is reported in one line", async () => {
     const opened = await session("raises.pt");
     expect(await failure(opened.run([[ones(4)]]))).toBe("run_failed: this item is not wanted");
     const zeros: Tensor = { ...ones(4), data: new Float32Array(4) };
     expect((await opened.run([[zeros]]))[0]?.shape).toEqual([1, 4]);
   });
 
-  test("what libtorch throws is told in one line", async () => {
+  test("an error of libtorch is reported in one line", async () => {
     const opened = await session("mismatch.pt");
     // From torch 2.15 on the message names the operator.
     expect(await failure(opened.run([[ones(4)]]))).toMatch(
@@ -312,7 +312,7 @@ describe("the forward pass", () => {
     );
   });
 
-  test("what libtorch throws in a method that forward calls is told, though freezing has freed that method", async () => {
+  test("an error of libtorch in a method that forward calls is reported, although freezing has freed that method", async () => {
     const script = `
       import { openSession } from "./src/engine/native/binding.ts";
       const tensor = { dtype: "float32", dims: ["width", "height"] };
@@ -335,7 +335,7 @@ describe("the forward pass", () => {
     expect({ code: await child.exited, signal: child.signalCode }).toEqual({ code: 0, signal: null });
   });
 
-  test("too little memory has a code of its own", async () => {
+  test("missing memory has its own code", async () => {
     const opened = await session("greedy.pt");
     expect(await failure(opened.run([[ones(4)]]))).toStartWith("out_of_memory: ");
     const huge = await session("identity.pt", {
@@ -347,7 +347,7 @@ describe("the forward pass", () => {
   });
 });
 
-test("a device that is not there is refused", async () => {
+test("a missing device is refused", async () => {
   expect(await failure(session("identity.pt", { device: "tpu" }))).toBe(
     'device_unavailable: device "tpu": expected cpu, cuda or cuda:N',
   );
@@ -356,11 +356,11 @@ test("a device that is not there is refused", async () => {
   );
 });
 
-test("an absurd number of threads is refused", async () => {
+test("an invalid number of threads is refused", async () => {
   expect(await failure(session("identity.pt", { threads: 0 }))).toBe("usage: threads must be between 1 and 4096");
 });
 
-test("importing the binding loads nothing, and a missing addon is told with the way to mend it", async () => {
+test("importing the binding loads nothing, and a missing addon is reported with a fix", async () => {
   const script = `
     import { readFileSync } from "node:fs";
     import { openSession, setNativeLocation } from "./src/engine/native/binding.ts";

@@ -42,7 +42,7 @@ async function leave(way: string, batches: number): Promise<unknown> {
 
 for (const [way, code] of Object.entries(codes)) {
   for (const batches of [0, 6]) {
-    test(`leaving by ${way} with ${batches} batches under way in sessions open, disposing and disposed`, async () => {
+    test(`exiting by ${way} with ${batches} running batches in sessions that are open, closing and closed`, async () => {
       expect(await leave(way, batches)).toEqual({ code, signal: null, errors: code === 1 ? false : "" });
     }, 120_000);
   }
@@ -52,7 +52,7 @@ test.each([
   ["sconce.node", "open"],
   ["pixels.so", "toBitmap"],
 ])(
-  "a Worker that is terminated while it calls %s leaves its process as it was",
+  "terminating a Worker while it calls %s does not affect its process",
   async (addon, name) => {
     const script = join(import.meta.dir, "helpers/terminated-workers.ts");
     const path = join(import.meta.dir, "../build/Release", addon);

@@ -39,7 +39,7 @@ describe("buffers", () => {
   const spec = float32(1000);
   const options = { inputs: { x: spec }, outputs: { y: spec } };
 
-  test("may be rewritten as soon as run has returned", async () => {
+  test("may be overwritten as soon as run has returned", async () => {
     const opened = await session("identity.pt", options);
     const data = new Float32Array(1000);
     const results: Promise<Tensor[]>[] = [];
@@ -66,8 +66,8 @@ describe("buffers", () => {
   });
 });
 
-describe("side by side", () => {
-  test("batches of one session end in the order they were given", async () => {
+describe("concurrent sessions", () => {
+  test("batches of one session end in order", async () => {
     const opened = await session("defaults.pt");
     const ended: number[] = [];
     await Promise.all(
@@ -81,7 +81,7 @@ describe("side by side", () => {
   });
 
   for (const format of ["torchscript", "aotinductor"] as const) {
-    test(`sessions that share ${format} weights give the same rows, and outlive the first`, async () => {
+    test(`sessions that share ${format} weights give equal rows, and outlive the first session`, async () => {
       const fixture = made.get(`${format} float32 one tuple`);
       const first = await session("", { ...fixture, instances: 3 });
       const others = await Promise.all([1, 2].map(() => session("", { ...fixture, path: "", share: first })));
@@ -101,7 +101,7 @@ describe("side by side", () => {
     expect(await codeOf(session("identity.pt", { share: first }))).toBe("session_closed");
   });
 
-  test("the event loop goes on while weights load and a batch runs", async () => {
+  test("the event loop turns while weights load and a batch runs", async () => {
     const opening = session("slow.pt");
     let turns = 0;
     const beat = setInterval(() => turns++, 1);
@@ -122,7 +122,7 @@ describe("side by side", () => {
 });
 
 describe("dispose", () => {
-  test("rejects what has not begun, lets the running batch end, and may be called again", async () => {
+  test("rejects waiting batches, lets the running batch end, and may be called again", async () => {
     const opened = await session("slow.pt");
     const running = opened.run([number(100)]);
     // The first batch leaves the queue at once; the second batch waits behind it.
@@ -139,7 +139,7 @@ describe("dispose", () => {
     await opened.dispose();
   });
 
-  test("every promise settles once, whenever the session is disposed of", async () => {
+  test("every promise settles once, whenever the session is disposed", async () => {
     for (let round = 0; round < 30; round++) {
       const opened = await session("identity.pt");
       const codes = Array.from({ length: round }, () => codeOf(opened.run([number(1)])));
@@ -149,7 +149,7 @@ describe("dispose", () => {
     }
   });
 
-  test("a session that nobody holds any more is closed by the collector, and others go on", async () => {
+  test("an unreferenced session is closed by the garbage collector, and other sessions continue", async () => {
     for (let round = 0; round < 20; round++) {
       await openSession({
         path: made.path("identity.pt"),
@@ -165,7 +165,7 @@ describe("dispose", () => {
   });
 });
 
-test("memory that large batches needed is given back once batches are small", async () => {
+test("memory of large batches is released once batches are small", async () => {
   const script = require.resolve("./helpers/kept-memory-child.ts");
   const child = Bun.spawn([process.execPath, "--no-install", script, made.path("identity.pt")], {
     // As in the engine process.

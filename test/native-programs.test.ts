@@ -32,7 +32,7 @@ function item(row: number, length = 7) {
   ] as const;
 }
 
-test("a program gives what PyTorch gives, for other sizes than those it was exported with", async () => {
+test("a program gives the same outputs as PyTorch, for sizes other than the exported ones", async () => {
   const outputs = await session.run([0, 1, 2].map((row) => item(row)));
   for (const [i, name] of ["flat", "picked", "best", "at"].entries()) {
     const expected = known[name] ?? [];
@@ -50,11 +50,11 @@ test("sizes that the program was not exported for are refused, with the name of 
   );
 });
 
-test("the batch of a program is what its first sizes say", async () => {
+test("the batch size of a program comes from its first sizes", async () => {
   expect(readProgram(join(folder, "masked.pt2"))?.guards.mostRows).toBe(16);
 });
 
-test("what only AOTInductor runs is named, and what is no program is none", () => {
+test("programs that only AOTInductor can run are reported by name, and other files are no programs", () => {
   expect(() => readProgram(join(folder, "number.pt2"))).toThrow(
     "number.pt2 can't be run uncompiled: its inputs hold a constant_input",
   );

@@ -74,7 +74,7 @@ test.each([...combinations, ...compiled])("%s has PyTorch's values, together and
   }
 });
 
-test("a package that gives a list has PyTorch's values, as one that gives a tuple", async () => {
+test("a package that returns a list has PyTorch's values, like one that returns a tuple", async () => {
   const fixture = made.get("aotinductor float32 one tuple");
   await using dir = await tempDir();
   const path = dir.join("list.pt2");
@@ -85,7 +85,7 @@ test("a package that gives a list has PyTorch's values, as one that gives a tupl
   expectClose(await opened.run(fixture.items), fixture.expected);
 });
 
-test("every row of 64 equals the row of its item alone", async () => {
+test("each of 64 rows equals the row of its item alone", async () => {
   const fixture = made.get("network");
   const opened = await session(fixture);
   const together = await opened.run(fixture.items);
@@ -93,7 +93,7 @@ test("every row of 64 equals the row of its item alone", async () => {
   for (const [i, item] of fixture.items.entries()) expectClose(await opened.run([item]), row(together, i));
 });
 
-test("inputs are matched by name when they are declared in another order than forward's", async () => {
+test("inputs are matched by name if they are declared in another order than forward's", async () => {
   const fixture = made.get("torchscript float32 several tensor");
   const inputs = Object.fromEntries(Object.entries(fixture.inputs).reverse());
   const opened = await session({ ...fixture, inputs });
@@ -115,7 +115,7 @@ test("outputs of a dict and of a NamedTuple are matched by name", async () => {
   expect([high?.data[0], low?.data[0]]).toEqual([6, 4]);
 });
 
-test("arguments with a default value may be left undeclared, or declared", async () => {
+test("arguments with a default value may be undeclared or declared", async () => {
   const path = made.path("defaults.pt");
   const number = (value: number): Tensor => ({ dtype: "float32", shape: [], data: Float32Array.of(value) });
   const short = await session({ path, inputs: { x: float32() }, outputs: { y: float32() } });
@@ -124,7 +124,7 @@ test("arguments with a default value may be left undeclared, or declared", async
   expect((await long.run([[number(100), number(2)]]))[0]?.data).toEqual(Float32Array.of(106));
 });
 
-test("every dtype goes in and comes out unchanged", async () => {
+test("every dtype is unchanged after a round trip", async () => {
   for (const [name, type] of Object.entries(arrayTypes)) {
     const dtype = name as DType;
     const spec: TensorSpec = { dtype, dims: [2, 3] };
@@ -183,7 +183,7 @@ describe("shapes", () => {
     );
   });
 
-  test("free sizes may differ from batch to batch", async () => {
+  test("free sizes may differ between batches", async () => {
     const opened = await session({
       path: made.path("area.pt"),
       inputs: { image: float32(1, "height", "width") },
@@ -213,7 +213,7 @@ describe("shapes", () => {
 describe("results", () => {
   const number = (value: number): Tensor[] => [{ dtype: "float32", shape: [], data: Float32Array.of(value) }];
 
-  test("large results hold their values after later batches", async () => {
+  test("large results keep their values after later batches", async () => {
     const opened = await session({
       path: made.path("large.pt"),
       inputs: { x: float32() },
@@ -227,7 +227,7 @@ describe("results", () => {
     }
   });
 
-  test("writing into a result changes neither the weights nor another output nor the next result", async () => {
+  test("writing to a result changes neither the weights nor other results", async () => {
     const constant = await session({
       path: made.path("constant.pt"),
       inputs: { x: float32() },
@@ -250,7 +250,7 @@ describe("results", () => {
   });
 });
 
-test("weights are known by their content, whatever their name", async () => {
+test("weights are recognized by content, whatever their name", async () => {
   const folder = await mkdtemp(join(tmpdir(), "sconce-native-"));
   try {
     for (const format of ["torchscript", "aotinductor"] as const) {
@@ -265,7 +265,7 @@ test("weights are known by their content, whatever their name", async () => {
   }
 });
 
-test("a package that asks for libtorch.so, as those of torch's builds for GPUs do, runs without that file", async () => {
+test("a package that links libtorch.so, like those of GPU builds, runs without that file", async () => {
   const fixture = made.get("aotinductor float32 one tuple");
   await using dir = await tempDir();
   const path = dir.join("asking.pt2");
@@ -274,12 +274,12 @@ test("a package that asks for libtorch.so, as those of torch's builds for GPUs d
   expectClose(await opened.run(fixture.items), fixture.expected);
 });
 
-test("the addon names its libtorch and counts CUDA devices", () => {
+test("the addon reports its libtorch version and counts CUDA devices", () => {
   expect(torchVersion()).toMatch(/^\d+\.\d+\.\d+/);
   expect(cudaDeviceCount()).toBeGreaterThanOrEqual(0);
 });
 
-test("a batch that has ended is told of at once by settle(), else when the event loop turns", async () => {
+test("settle() reports an ended batch at once; else the event loop does", async () => {
   const fixture = made.get("network");
   const opened = await session(fixture);
   const isTold = async (settle: () => void, withinMs: number) => {

@@ -43,7 +43,7 @@ describe.each(dtypes)("an array of %s", (dtype) => {
     .integer({ min: 1, max: 5 })
     .chain((n) => fc.array(fc.array(exact[dtype], { minLength: n, maxLength: n }), { minLength: 2, maxLength: 2 }));
 
-  test("is the same when it goes to code and back as lists", () => {
+  test("is unchanged after a round trip through code as lists", () => {
     fc.assert(
       fc.property(lists, (given) => {
         const decoded = z.decode(field, given);
@@ -54,7 +54,7 @@ describe.each(dtypes)("an array of %s", (dtype) => {
     );
   });
 
-  test("is the same as bytes and as lists", () => {
+  test("gives the same tensor from bytes and lists", () => {
     fc.assert(
       fc.property(lists, (given) => {
         const decoded = z.decode(field, given);
@@ -65,17 +65,17 @@ describe.each(dtypes)("an array of %s", (dtype) => {
   });
 });
 
-describe("a field takes", () => {
-  test("bytes that begin at any place of the text's memory", () => {
+describe("a field accepts", () => {
+  test("bytes at any offset of the text's memory", () => {
     const bytes = new Uint8Array(Float64Array.of(1, Math.PI).buffer);
     expect([...z.decode(ndarray(float64(2)), dataUri(bytes)).data]).toEqual([1, Math.PI]);
   });
 
-  test("a single number where there is no dimension", () => {
+  test("a single number without dimensions", () => {
     expect(z.decode(ndarray(float32()), 1.5)).toEqual({ dtype: "float32", shape: [], data: Float32Array.of(1.5) });
   });
 
-  test("lists of nothing, which go back as they came", () => {
+  test("empty lists, which return unchanged", () => {
     for (const given of [
       [[], []],
       [[[]], [[]]],
@@ -85,17 +85,17 @@ describe("a field takes", () => {
     }
   });
 
-  test("bytes of nothing, with sizes of their own and large ones that are declared", () => {
+  test("empty bytes, with their own sizes, and with large declared sizes", () => {
     const [free, fixed] = [float32("a", "b"), float32("a", 3000, 3000)];
     expect(z.decode(ndarray(free), dataUri(new Uint8Array(0), ";shape=0x768")).shape).toEqual([0, 768]);
     expect(z.decode(ndarray(fixed), dataUri(new Uint8Array(0), ";shape=0x3000x3000")).shape).toEqual([0, 3000, 3000]);
   });
 
-  test("padded sizes as they come", () => {
+  test("padded sizes as given", () => {
     expect(z.decode(ndarray(int64(pad("tokens", 0))), [1, 2, 3])).toMatchObject({ shape: [3] });
   });
 
-  test("floats to the nearest that the dtype has", () => {
+  test("floats rounded to the nearest value of the dtype", () => {
     const [half, brain] = [z.decode(ndarray(float16(1)), [0.1]), z.decode(ndarray(bfloat16(1)), [0.1])];
     expect([half.data[0], brain.data[0]]).toEqual([0x2e66, 0x3dcd]);
   });
@@ -183,15 +183,15 @@ describe("a field refuses", () => {
     expect(faultsOf(spec, value)).toEqual(faults.map((fault) => [...fault]));
   });
 
-  test("base64 that is cut off, with the reason", () => {
+  test("truncated base64, with the reason", () => {
     expect(faultsOf(float32(1), "data:;base64,AAAAA")?.[0]?.[1]).toContain("its base64 is cut off");
   });
 
-  test("many wrong elements for the first thousand", () => {
+  test("many wrong elements, with the first thousand faults", () => {
     expect(faultsOf(float32(5000), Array(5000).fill("1"))?.length).toBe(1000);
   });
 
-  test("a first list that promises more than there is, before room is made for it", () => {
+  test("a first list that claims more elements than exist, before allocating memory", () => {
     const huge = [Array(1e6).fill(1), ...Array(1e5).fill([])];
     expect(faultsOf(float32("a", "b"), huge)?.[0]).toEqual(["x/1", "expected a list of 1000000, received one of 0"]);
   });
@@ -199,7 +199,7 @@ describe("a field refuses", () => {
   test.each([
     ["NaN", float32(2), Float32Array.of(1, Number.NaN), "x/1"],
     ["a whole number that a double would round", int64(1), BigInt64Array.of(2n ** 53n), "x/0"],
-  ] as const)("to give %s to a client", (_, spec, data, place) => {
+  ] as const)("%s as an output for a client", (_, spec, data, place) => {
     const given = { x: { dtype: spec.dtype, shape: [data.length], data } as Tensor };
     const { error } = z.safeEncode(z.object({ x: ndarray<DType>(spec) }), given);
     expect(error?.issues[0]?.path.join("/")).toBe(place);
@@ -212,7 +212,7 @@ describe("a field refuses", () => {
   });
 });
 
-test("the JSON Schema tells of lists and of bytes", () => {
+test("the JSON Schema describes lists and bytes", () => {
   const { anyOf } = wireSchema(ndarray(float32(2, "n")), "input") as { anyOf: readonly object[] };
   expect(anyOf).toEqual([
     { type: "array", minItems: 2, maxItems: 2, items: { type: "array", items: { type: "number" } } },

@@ -49,7 +49,7 @@ afterAll(async () => {
   await dir?.[Symbol.asyncDispose]();
 });
 
-test("bun create sconce DIR makes a folder that `bun run serve` answers from", async () => {
+test("bun create sconce DIR makes a folder that `bun run serve` serves", async () => {
   await using server = start(["run", "serve", "--port", "0", "--host", "127.0.0.1"]);
   const client = await clientOf(server);
   expect(await client.predict([{ colour: "#ff8800" }])).toMatchObject({ status: "success" });
@@ -58,7 +58,7 @@ test("bun create sconce DIR makes a folder that `bun run serve` answers from", a
   expect(await server.exited).toBe(0);
 });
 
-test("libtorch is that of $LIBTORCH, else of the Python on the PATH, else of the npm package; other releases are skipped", async () => {
+test("libtorch comes from $LIBTORCH, else from the Python on the PATH, else from the npm package; other releases are skipped", async () => {
   const libtorchOf = async (env = {}) => {
     await using doctor = start(["x", "sconce", "doctor", "--port", "0"], { env });
     return /^. libtorch .* in (\S+)$/m.exec(await doctor.stdout)?.[1];
@@ -93,7 +93,7 @@ test.if(Bun.which("npm") !== null)("npm create sconce DIR makes the same folder,
   expect(await readdir(dir.join("by-npm"))).toEqual(await readdir(project));
 });
 
-test("build and check take relative folders of the environment from where they are called", async () => {
+test("build and check resolve relative folders in environment variables from the calling folder", async () => {
   await symlink(libtorch?.root ?? "", dir.join("torch"));
   const env = { LIBTORCH: "torch", SCONCE_HOME: "own/home", SCONCE_CACHE_DIR: "own/cache" };
   const sconce = join(project, "node_modules/sconce/src/main.ts");
@@ -106,14 +106,14 @@ test("build and check take relative folders of the environment from where they a
   expect(await readdir(project)).not.toContain("own");
 });
 
-test("what is installed has what pictures need", async () => {
+test("the installed packages include the image addon", async () => {
   const script = `import { Image } from "sconce";
     const image = await Image.fromPixels({ data: Uint8Array.of(1, 2, 3), width: 1, height: 1, channels: 3 });
     console.log(...(await image.pixels()).data);`;
   expect(await output(["-e", script], { cwd: project })).toBe("1 2 3\n");
 });
 
-test("a compiler that resolves as Node does, which is the strictest, knows the types without Bun's", async () => {
+test("the types resolve with Node's module resolution, the strictest, without Bun's types", async () => {
   const misspelt =
     'import { image } from "sconce";\n// @ts-expect-error\nexport const field = image({ maxByts: 1 });\n';
   await Bun.write(join(project, "fields.ts"), misspelt);
@@ -121,7 +121,7 @@ test("a compiler that resolves as Node does, which is the strictest, knows the t
   expect(await output([join(root, "node_modules/typescript/bin/tsc"), "-p", ".", ...how])).toBe("");
 });
 
-test("nothing is installed that reports to its makers", () => {
+test("no installed package reports its installation", () => {
   expect(registry.downloads).toContain("sconce");
   expect(registry.downloads.filter((name) => /scarf|swagger-ui-dist/.test(name))).toEqual([]);
 });

@@ -49,7 +49,7 @@ const wait = { Prefer: "wait" };
 describe.each(Object.entries(ways))("%s", (_, sendAs) => {
   const named = () => crypto.randomUUID();
 
-  test("makes one prediction of a hundred that come at once", async () => {
+  test("creates one prediction from a hundred concurrent requests", async () => {
     const name = named();
     const before = await server.client.metric('sconce_predictions_total{status="success"}');
     const all = await Promise.all(Array.from({ length: 100 }, () => made(sendAs(name, [{ x: 1 }], { headers: wait }))));
@@ -58,7 +58,7 @@ describe.each(Object.entries(ways))("%s", (_, sendAs) => {
     expect(await server.client.metric('sconce_predictions_total{status="success"}')).toBe(before + 1);
   });
 
-  test("sent again answers with the prediction as it stands", async () => {
+  test("is answered with the current prediction when sent again", async () => {
     await using gate = hold();
     const inputs = [{ x: 2, before: gate.url("a") }];
     const name = named();
@@ -73,7 +73,7 @@ describe.each(Object.entries(ways))("%s", (_, sendAs) => {
     expect(await made(sendAs(name, inputs))).toEqual(ended);
   });
 
-  test("with another body is refused", async () => {
+  test("is refused with another body", async () => {
     const name = named();
     const { prediction_id: id } = await made(sendAs(name, [{ x: 1 }]));
     const other = await problemOf(await sendAs(name, [{ x: 2 }]));
@@ -81,7 +81,7 @@ describe.each(Object.entries(ways))("%s", (_, sendAs) => {
     expect((await server.client.end(id)).outputs).toMatchObject([{ y: 3 }]);
   });
 
-  test("goes on when its client leaves", async () => {
+  test("continues when its client leaves", async () => {
     await using gate = hold();
     const name = named();
     const leaving = new AbortController();
@@ -94,13 +94,13 @@ describe.each(Object.entries(ways))("%s", (_, sendAs) => {
     expect(await made(sendAs(name, inputs, { headers: wait }))).toMatchObject({ status: "success" });
   });
 
-  test("of a refused body can be sent again with another", async () => {
+  test("can be sent again with another body after a refusal", async () => {
     const name = named();
     expect((await sendAs(name, [{ x: "one" }])).status).toBe(422);
     expect(await made(sendAs(name, [{ x: 1 }], { headers: wait }))).toMatchObject({ status: "success" });
   });
 
-  test("is accepted before the queue is full, and known after", async () => {
+  test("is known when the queue is full, if it was accepted before", async () => {
     await using full = await store.serve("lab", { maxQueuedItems: 1 });
     await using gate = hold();
     const inputs = [{ x: 1, before: gate.url("a") }];
@@ -110,7 +110,7 @@ describe.each(Object.entries(ways))("%s", (_, sendAs) => {
     expect((await made(sendAs(name, inputs, { to: full }))).prediction_id).toBe(id);
   });
 
-  test("is known after a restart, whether or not it had ended", async () => {
+  test("is known after a restart, ended or not", async () => {
     const config = { store: dir.join(`${named()}.sqlite`), drainTimeout: 0 };
     await using gate = hold();
     const [ended, open] = [named(), named()];
@@ -128,7 +128,7 @@ describe.each(Object.entries(ways))("%s", (_, sendAs) => {
     expect(last).toMatchObject({ prediction_id: id, outputs: [{ y: 11 }] });
   });
 
-  test("tells predictions from demo predictions", async () => {
+  test("separates predictions from demo predictions", async () => {
     const name = named();
     await made(sendAs(name, [{ x: 1 }], { headers: wait }));
     const demo = await sendAs(name, [{ x: 1 }], { headers: wait, path: "/demo" });
@@ -139,7 +139,7 @@ describe.each(Object.entries(ways))("%s", (_, sendAs) => {
   });
 });
 
-test("PUT takes the id of the path", async () => {
+test("PUT creates the id in the path", async () => {
   const id = `a-_${crypto.randomUUID()}`;
   const response = await ways["PUT of an id"](id, [{ x: 1 }], { headers: wait });
   expect(response.headers.get("location")).toBe(`/predictions/${id}`);
@@ -154,9 +154,6 @@ test.each(["short", "x".repeat(65), "with%20a%20blank%20in%20it", "not.of.these.
   },
 );
 
-test.each(["short", "k".repeat(256), "k".repeat(8000)])(
-  "a key that is too short or too long is refused",
-  async (key) => {
-    expect(await problemOf(await ways["Idempotency-Key"](key, [{ x: 1 }]))).toMatchObject({ status: 400 });
-  },
-);
+test.each(["short", "k".repeat(256), "k".repeat(8000)])("a key of invalid length is refused", async (key) => {
+  expect(await problemOf(await ways["Idempotency-Key"](key, [{ x: 1 }]))).toMatchObject({ status: 400 });
+});

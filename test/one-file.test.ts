@@ -75,7 +75,7 @@ describe.skipIf(!hasPip || !libtorch?.python)("a wheel", () => {
     expect(await pip.exited, pip.lines.join("\n")).toBe(0);
   });
 
-  test("says in its name which systems it is for, and packages weights alone with the torch beside it", async () => {
+  test("has the supported systems in its name, and packages weights with the installed torch", async () => {
     expect(basename(wheel)).toMatch(/^sconce_serve-[\d.]+-py3-none-manylinux_2_\d\d_(x86_64|aarch64)\.whl$/);
     const weights = join(root, "src/cli/commands/init/template/model.pt2");
     const building = ["build", weights, "-t", "weights:v1"];
@@ -83,7 +83,7 @@ describe.skipIf(!hasPip || !libtorch?.python)("a wheel", () => {
     expect(await program.stdout, program.lines.join("\n")).toBe("weights:v1\n");
   });
 
-  test("without torch has what needs none, and says how to get it for the rest", async () => {
+  test("without torch runs commands that need none, and explains how to install it", async () => {
     const { version } = await Bun.file(join(root, "package.json")).json();
     await using asked = start([python, "-S", "-m", "sconce_serve", "--version"]);
     expect(await asked.stdout).toBe(`${version}\n`);

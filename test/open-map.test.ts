@@ -17,7 +17,7 @@ describe("an open map", () => {
     ["where many keys have one hash", (key: number) => key % 7],
     ["whose hashes are of 32 bits", (key: number) => Math.imul(key, 0x9e3779b1)],
   ] as const) {
-    test(`${name} has what a Map has`, () => {
+    test(`${name} behaves like a Map`, () => {
       fc.assert(
         fc.property(fc.array(step, { maxLength: 500 }), (steps) => {
           const [map, model] = [new OpenMap<number, number>(hash), new Map<number, number>()];
@@ -36,7 +36,7 @@ describe("an open map", () => {
     });
   }
 
-  test("leaves nothing alive but what was in it at a collection of young garbage", () => {
+  test("keeps only current entries alive in a young collection", () => {
     fullGC();
     const before = datesAlive();
     const map = new OpenMap<number, Date>((key) => key);

@@ -58,14 +58,14 @@ function operationsOf({ paths = {} }: Document) {
   );
 }
 
-test.each(documents)("Redocly's recommended rules find nothing in the document of %s", async (_, make) => {
+test.each(documents)("Redocly's recommended rules find no fault in the document of %s", async (_, make) => {
   const document = make();
   const config = await createConfig({ extends: ["recommended"] });
   const problems = await lintFromString({ source: JSON.stringify(document), config });
   expect(problems.map(({ ruleId, message }) => `${ruleId}: ${message}`)).toEqual([]);
 });
 
-test.each(documents)("the document of %s says whom to ask, where it is, and that nobody logs in", (_, make) => {
+test.each(documents)("the document of %s names contact and server, and that no login exists", (_, make) => {
   const document = make();
   expect(document).toMatchObject({
     info: { version: "1.2.3+0123456789ab", contact: { name: expect.any(String) }, license: expect.any(Object) },
@@ -74,7 +74,7 @@ test.each(documents)("the document of %s says whom to ask, where it is, and that
   });
 });
 
-test.each(documents)("each operation of %s has a description and tags that are described", (_, make) => {
+test.each(documents)("each operation of %s has a description, and tags with descriptions", (_, make) => {
   const document = make();
   const tags = (document.tags ?? []).filter(({ description }) => description).map(({ name }) => name);
   for (const operation of operationsOf(document)) {
@@ -84,7 +84,7 @@ test.each(documents)("each operation of %s has a description and tags that are d
   }
 });
 
-test.each(documents)("each operation of %s can be malformed, and can fail", (_, make) => {
+test.each(documents)("each operation of %s lists 4xx and 5xx answers", (_, make) => {
   const document = make();
   for (const { responses = {}, operationId } of operationsOf(document)) {
     expect({ operationId, statuses: Object.keys(responses) }).toMatchObject({
@@ -96,7 +96,7 @@ test.each(documents)("each operation of %s can be malformed, and can fail", (_, 
   }
 });
 
-test.each(documents)("the document of %s refers to the model's schemas without adding to them", (_, make) => {
+test.each(documents)("the document of %s refers to the model's schemas unchanged", (_, make) => {
   const document = make();
   expect(JSON.stringify(document)).not.toContain('"allOf"');
 });
@@ -115,7 +115,7 @@ test.each(documents)("the time limit of %s is a number with bounds", (_, make) =
   }
 });
 
-test.each(documents)("each operation of %s takes a request's id and trace, and answers with its id", (_, make) => {
+test.each(documents)("each operation of %s accepts a request id and a trace, and returns its id", (_, make) => {
   for (const { parameters = [], responses = {} } of operationsOf(make())) {
     const names = parameters.map((parameter) => ("name" in parameter ? parameter.name : ""));
     expect(names).toEqual(expect.arrayContaining(["X-Request-Id", "traceparent"]));
@@ -123,7 +123,7 @@ test.each(documents)("each operation of %s takes a request's id and trace, and a
   }
 });
 
-test.each(documents)("webhooks of %s have no tag of a route, whose file generators would write over", (_, make) => {
+test.each(documents)("webhooks of %s have no tag of a route, since generators would overwrite its file", (_, make) => {
   const document = make();
   const ofRoutes = new Set(operationsOf(document).flatMap(({ tags = [] }) => tags));
   const ofWebhooks = Object.values(document.webhooks ?? {}).flatMap((item) => ("post" in item ? item.post?.tags : []));
@@ -131,7 +131,7 @@ test.each(documents)("webhooks of %s have no tag of a route, whose file generato
   expect(ofRoutes).not.toContain("Webhooks");
 });
 
-test("a prediction has what its status says", () => {
+test("a prediction has the members of its status", () => {
   const ajv = new Ajv({ strict: false, validateFormats: false });
   ajv.addSchema(documentFor(minilm), "openapi");
   const fits = ajv.compile({ $ref: "openapi#/components/schemas/Prediction" });

@@ -39,7 +39,7 @@ async function build(operators: string): Promise<CliResult> {
   return cli(["build", folder], { env: { SCONCE_HOME: join(dir.path, "store") } });
 }
 
-test("a model with its operators is built, packed and run", async () => {
+test("a model with its operators builds, packs and runs", async () => {
   expect((await build('["operators.so"]')).code).toBe(0);
   const { code, stdout, stderr } = await cli(["predict", "triple", "x=2.5"], {
     env: { SCONCE_HOME: join(dir.path, "store") },
@@ -48,7 +48,7 @@ test("a model with its operators is built, packed and run", async () => {
   expect(JSON.parse(stdout)).toEqual({ y: 7.5 });
 });
 
-test("an executable of it brings its operators along, inside", async () => {
+test("an executable contains the operators", async () => {
   expect((await build('["operators.so"]')).code).toBe(0);
   const path = join(dir.path, "executable");
   const env = { SCONCE_HOME: join(dir.path, "store"), SCONCE_CACHE_DIR: join(dir.path, "cache") };
@@ -58,13 +58,13 @@ test("an executable of it brings its operators along, inside", async () => {
   expect(JSON.parse(await child.stdout.text())).toEqual({ y: 7.5 });
 });
 
-test("without its operators it is refused with the operator's name", async () => {
+test("without its operators the model is refused with the operator's name", async () => {
   const { code, stderr } = await build("[]");
   expect(code).toBe(1);
   expect(stderr).toContain("sconce::triple");
 });
 
-test("a file that is no library is refused with its name", async () => {
+test("a file that is not a library is refused by name", async () => {
   const { code, stderr } = await build('["broken.so"]');
   expect(code).toBe(1);
   expect(stderr).toContain("operators broken.so cannot be loaded: ");

@@ -7,7 +7,7 @@ import { modelFolder } from "./helpers/server.ts";
 import { Simulation } from "./helpers/simulation.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-test("a batch that does not fit is run in halves, and no other is as large again", async () => {
+test("a batch that does not fit runs in halves, and later batches are smaller", async () => {
   const simulation = new Simulation({ maxBatchSize: 64, fits: 20 });
   simulation.add({}, 300);
   await simulation.clock.drain();
@@ -19,7 +19,7 @@ test("a batch that does not fit is run in halves, and no other is as large again
   expect(sizes.slice(-8).every((size) => size <= 16)).toBe(true);
 });
 
-test("each size is told of once, however many batches of it failed", async () => {
+test("each reduced size is reported once, however many batches failed", async () => {
   const simulation = new Simulation({ maxBatchSize: 64, fits: 20, runners: 3 });
   simulation.add({}, 2000);
   await simulation.clock.drain();
@@ -27,7 +27,7 @@ test("each size is told of once, however many batches of it failed", async () =>
   expect(simulation.done.length).toBe(2000);
 });
 
-test("a smaller batch than the largest that does not fit leads below its own size at once", async () => {
+test("a failed smaller batch reduces the limit below its own size at once", async () => {
   const simulation = new Simulation({ maxBatchSize: 64, fits: 9 });
   simulation.add({}, 1);
   simulation.add({}, 15);
@@ -35,7 +35,7 @@ test("a smaller batch than the largest that does not fit leads below its own siz
   expect(simulation.shrinks).toEqual([8]);
 });
 
-test("a single item that does not fit fails, and leaves the size as it is", async () => {
+test("a single item that does not fit fails, and does not change the limit", async () => {
   const simulation = new Simulation({ maxBatchSize: 4, fits: 0 });
   const [item] = simulation.add({}, 1);
   await simulation.clock.drain();
@@ -45,7 +45,7 @@ test("a single item that does not fit fails, and leaves the size as it is", asyn
   expect(simulation.batches.map(({ items }) => items.length)).toContain(4);
 });
 
-test("what does not fit of one shape leaves the batches of others as they are", async () => {
+test("the limit of one shape does not affect other shapes", async () => {
   const simulation = new Simulation({ maxBatchSize: 8, fits: (key) => (key === "large" ? 3 : 8) });
   simulation.add({}, 16, { key: "large" });
   await simulation.clock.drain();
@@ -55,7 +55,7 @@ test("what does not fit of one shape leaves the batches of others as they are", 
   expect(sizes).toEqual([8, 8]);
 });
 
-test("after a minute twice as much is tried, until all fits again", async () => {
+test("the limit doubles after a minute, until the full size fits again", async () => {
   let fits = 3;
   const simulation = new Simulation({ maxBatchSize: 16, fits: () => fits });
   const run = async () => {
@@ -83,7 +83,7 @@ test("after a minute twice as much is tried, until all fits again", async () => 
 const warning = (size: number) =>
   `The device has too little memory for larger batches: the limit is ${size} inputs for now; --batch-size ${size} sets it from the start`;
 
-test("a full batch that does not fit at warm-up is halved until one does, with one warning", async () => {
+test("a full batch that does not fit at warm-up is halved until one fits, with one warning", async () => {
   await using dir = await tempDir();
   const env = { SCONCE_HOME: dir.join("home") };
   expect((await cli(["build", modelFolder("hungry")], { env })).code).toBe(0);
@@ -96,7 +96,7 @@ test("a full batch that does not fit at warm-up is halved until one does, with o
   expect(await (await client.fetch("/")).json()).toMatchObject({ batch_size: 2 });
 });
 
-test("batches that do not fit while serving are run in halves, with one warning for each size", async () => {
+test("batches that do not fit while serving run in halves, with one warning for each size", async () => {
   await using dir = await tempDir();
   const env = { SCONCE_HOME: dir.join("home") };
   // No warm-up runs: without an example the dynamic sizes are unknown.

@@ -49,7 +49,7 @@ async function pathFor(...lengths: number[]): Promise<string> {
 
 const get = (path: string, headers: Record<string, string> = {}) => server.client.fetch(path, { headers });
 
-test("a file has its bytes, its media type, and headers that let no script of it run", async () => {
+test("a file has its bytes, its media type, and headers that prevent scripts", async () => {
   const response = await get(`${await pathFor(0, 10)}/1/pages/0/page`);
   expect(await response.text()).toBe(smallPage);
   expect(Object.fromEntries(response.headers)).toMatchObject({
@@ -62,13 +62,13 @@ test("a file has its bytes, its media type, and headers that let no script of it
   });
 });
 
-test("a script is plain text: no page of the same origin can run it", async () => {
+test("a script is served as plain text, so no page of the same origin can run it", async () => {
   const { headers } = await get(`${await pathFor(0)}/0/code`);
   expect(headers.get("content-type")).toBe("text/plain; charset=utf-8");
   expect(headers.get("x-content-type-options")).toBe("nosniff");
 });
 
-test("a file is found whatever the prediction and the host are called", async () => {
+test("a file is found for any id and host", async () => {
   const path = "/predictions/the-first-outputs";
   const headers = { "Content-Type": "application/json", Prefer: "wait" };
   await server.client.fetch(path, { method: "PUT", headers, body: JSON.stringify([{ x: 10 }]) });
@@ -77,7 +77,7 @@ test("a file is found whatever the prediction and the host are called", async ()
   expect(await sendRaw(server.url, bytes)).toEndWith(`\r\n\r\n${smallPage}`);
 });
 
-test("a file can be read as soon as its output is there", async () => {
+test("a file can be read once its output is complete", async () => {
   await using gate = hold();
   const { prediction_id: id } = await server.client.create([{ x: 10 }, { x: 10, before: gate.url("a") }]);
   const path = `/predictions/${id}/outputs`;
@@ -87,7 +87,7 @@ test("a file can be read as soon as its output is there", async () => {
   expect((await problemOf(await get(`${path}/1/pages/0/page`))).detail).toBe("input 1 has no output yet");
 });
 
-test("a demo's files are found among outputs and demo outputs", async () => {
+test("files of a demo are found in outputs and demo outputs", async () => {
   const { id } = await new Family(server.client, "/demo").predict([{ x: 10 }]);
   const both = ["outputs", "demo_outputs"].map(async (list) =>
     (await get(`/demo/${id}/${list}/0/pages%2F0%2Fpage`)).text(),
@@ -98,7 +98,7 @@ test("a demo's files are found among outputs and demo outputs", async () => {
 describe.each([10, 1_000_000])("of a file of %d bytes", (length) => {
   const page = pageOf(length);
 
-  test("a client that has it is told so", async () => {
+  test("a cached copy is confirmed with 304", async () => {
     const path = `${await pathFor(length)}/0/pages/0/page`;
     const etag = (await get(path)).headers.get("etag") ?? "";
     const again = await get(path, { "If-None-Match": `"other", ${etag}` });
@@ -106,7 +106,7 @@ describe.each([10, 1_000_000])("of a file of %d bytes", (length) => {
     expect((await get(path, { "If-None-Match": '"other"' })).status).toBe(200);
   });
 
-  test("a part is had by its range", async () => {
+  test("a range returns a part", async () => {
     const path = `${await pathFor(length)}/0/pages/0/page`;
     const part = async (range: string, more: Record<string, string> = {}) => {
       const response = await get(path, { Range: range, ...more });
@@ -124,7 +124,7 @@ describe.each([10, 1_000_000])("of a file of %d bytes", (length) => {
     expect(await problemOf(refused)).toMatchObject({ status: 416 });
   });
 
-  test("HEAD says how long it is", async () => {
+  test("HEAD returns the length", async () => {
     const path = `${await pathFor(length)}/0/pages/0/page`;
     const answer = await sendRaw(server.url, `HEAD ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`);
     expect(answer.toLowerCase()).toContain(`content-length: ${page.length}\r\n`);
@@ -140,12 +140,12 @@ test.each([
   ["0/toString", "the output has no toString"],
   ["0/pages", "pages is not a file"],
   ["0", "the output is not a file"],
-])("what is no file (%s) is a 404 that says why", async (place, detail) => {
+])("a path that is not a file (%s) gives 404 with the reason", async (place, detail) => {
   const problem = await problemOf(await get(`${await pathFor(10, -1)}/${place}`));
   expect(problem).toMatchObject({ status: 404, type: "urn:sconce:problem:file_not_found", detail });
 });
 
-test("what large files took of the memory is given back, also by a client that leaves", async () => {
+test("memory of large files is released, also if the client leaves", async () => {
   const path = `${await pathFor(1_000_000)}/0/pages/0/page`;
   const held = () => server.client.metric('sconce_memory_bytes{part="answers"}');
   for await (const _ of (await get(path)).body ?? []) break;
@@ -153,7 +153,7 @@ test("what large files took of the memory is given back, also by a client that l
   while ((await held()) > 0);
 });
 
-test("the elements of a list are found in JSON text, whatever they hold", () => {
+test("list elements are found in JSON text, whatever they contain", () => {
   const value = {
     error: 'a "list":[1] \\',
     empty: [],

@@ -13,7 +13,7 @@ beforeAll(async () => {
 
 afterAll(() => store[Symbol.asyncDispose]());
 
-test("once a client has left a queue that stands, the others are told to come back, and who comes then goes first", async () => {
+test("once a client has left a full queue, others are told to retry, and new clients go first", async () => {
   await using gate = hold();
   await using hooks = receiver();
   // Memory for two inputs in preparation.
@@ -62,7 +62,7 @@ test("once a client has left a queue that stands, the others are told to come ba
   for (const { prediction_id: id } of polled) expect((await client.end(id)).status).toBe("success");
 });
 
-test("what cannot end in time any more is not begun", async () => {
+test("inputs that cannot finish in time do not start", async () => {
   await using gate = hold();
   await using server = await store.serve("lab", { maxReadyBytes: 20 });
   const { client } = server;

@@ -52,7 +52,7 @@ const files: readonly { file: string; network: string; packed: number; most?: nu
   { file: "Written.pt", network: "Written", packed: 0 },
 ];
 
-test("a module whose forward is all that can be called has its layers packed for calls too", async () => {
+test("a module with only forward has packed layers in calls, too", async () => {
   const { x, y } = known.Residual ?? {};
   for (const [file, packed] of [
     ["traced.pt", 8],
@@ -94,7 +94,7 @@ function items(network: string) {
 }
 
 describe.each(files)("$file", ({ file, network, packed, most = 1e-4 }) => {
-  test("gives what PyTorch gives, packed and not, with either form of small layers", async () => {
+  test("gives PyTorch's outputs, packed and plain, with either variant of small layers", async () => {
     const sessions = [await open(file, network), await open(file, network, false)];
     expect(sessions.map(({ packedLayers }) => packedLayers)).toEqual([packed, 0]);
     const { x: _, ...outputs } = known[network] ?? {};
@@ -115,7 +115,7 @@ function apart(expected: readonly number[], given: Tensor | undefined): number {
   return Math.max(...expected.map((value, i) => Math.abs(value - Number(given?.data[i]))));
 }
 
-describe("an input that layers do not take", () => {
+describe("an input that layers refuse", () => {
   const strange = [
     { what: "other channels", file: "Shapes.pt", shape: [2, 8, 8] },
     { what: "a picture smaller than the kernel", file: "Shapes.pt", shape: [3, 2, 1] },
@@ -126,7 +126,7 @@ describe("an input that layers do not take", () => {
     { what: "any, for a convolution with strides of 0", file: "Stopped.pt", shape: [3, 8, 8] },
     { what: "any, where results do not fit what they are written into", file: "TooLarge.pt", shape: [3, 8, 8] },
   ];
-  test.each(strange)("is refused as libtorch refuses it: $what", async ({ file, shape, dtype = float32 }) => {
+  test.each(strange)("fails as in libtorch: $what", async ({ file, shape, dtype = float32 }) => {
     const told = [];
     for (const pack of [true, false]) {
       const inputs = { x: dtype("channels", "height", "width") };
@@ -142,7 +142,7 @@ describe("an input that layers do not take", () => {
   });
 });
 
-test("packed weights are freed with their session, and the memory is given back", async () => {
+test("packed weights are freed with their session, and the memory is returned", async () => {
   const script = require.resolve("./helpers/packed-memory-child.ts");
   const child = Bun.spawn([process.execPath, "--no-install", script, join(folder, "Vast.pt")], {
     // As in the engine process.
@@ -155,7 +155,7 @@ test("packed weights are freed with their session, and the memory is given back"
   expect(disposed).toBeLessThan(opened / 2);
 }, 60_000);
 
-test("weights are arranged no more once batches of their sizes were run", async () => {
+test("weights are not rearranged again for known batch sizes", async () => {
   const script = require.resolve("./helpers/packed-reorders-child.ts");
   const child = Bun.spawn([process.execPath, "--no-install", script, join(folder, "Scales.pt")], {
     // oneDNN then logs every operation.

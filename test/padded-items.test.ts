@@ -9,7 +9,7 @@ import type { Runner } from "../src/engine/runner.ts";
 describe("an item with padded dimensions", () => {
   const ids = (length: number) => tensor(new BigInt64Array(length), [length]);
 
-  test("has the product of the padded sizes as its length, and none of them in its key", () => {
+  test("has the product of its padded sizes as length, and none of them in its key", () => {
     const check = itemCheck({ a: int64("free", pad("x", 0)), b: float32(pad("x", 0), pad("y", 0)) });
     const { key, length, padded } = check({
       a: tensor(new BigInt64Array(15), [5, 3]),
@@ -23,21 +23,21 @@ describe("an item with padded dimensions", () => {
     expect(itemCheck({ a: float32(2) })({ a: tensor(new Float32Array(2), [2]) }).length).toBe(0);
   });
 
-  test("is copied when it is submitted, from a Buffer too", () => {
+  test("is copied on submission, from a Buffer too", () => {
     const data = Buffer.from([1, 2]);
     const [own] = copied([{ dtype: "uint8", shape: [2], data }]);
     data.fill(9);
     expect(own).toEqual(tensor(Uint8Array.of(1, 2), [2]));
   });
 
-  test("that are empty name no sizes that padding, or an output, would make large", () => {
+  test("without elements has no sizes that would make padding or outputs large", () => {
     const check = itemCheck({ mask: float32(pad("layers", 0), pad("bytes", 0)) });
     const empty = (layers: number) => ({ mask: tensor(new Float32Array(0), [layers, 0]) });
     expect(check(empty(2 ** 20)).tensors[0]?.data.length).toBe(0);
     expect(() => check(empty(0x60000000))).toThrow("an empty tensor of the shape [1610612736,0]");
   });
 
-  test("is refused when a size is no whole number, or less than none", () => {
+  test("is refused if a size is negative or not an integer", () => {
     const check = itemCheck({ x: float32("height", pad("width", 0)) });
     // Built by hand: `tensor` refuses such tensors.
     const made = (shape: number[], count: number): Tensor => ({
@@ -49,14 +49,14 @@ describe("an item with padded dimensions", () => {
     expect(() => check({ x: made([0.5, 10], 5) })).toThrow("preprocess gave float32(0.5, 10)");
   });
 
-  test("is refused when its tensors differ in a size of the same name", () => {
+  test("is refused if sizes of the same name differ", () => {
     const check = itemCheck({ ids: int64(pad("tokens", 0)), mask: int64(pad("tokens", 0)) });
     expect(() => check({ ids: ids(3), mask: ids(4) })).toThrow(
       'input "mask": int64(pad tokens) was declared, preprocess gave two sizes for "tokens", 3 and 4',
     );
   });
 
-  test("is refused, with what makes the right one, when a mask is no bool: its array is that of another dtype", () => {
+  test("is refused, with the fix, if a mask is not bool but another dtype with the same array type", () => {
     const check = itemCheck({ mask: bool(pad("tokens", 0)) });
     expect(() => check({ mask: tensor(Uint8Array.of(1, 1), [2]) })).toThrow(
       'input "mask": bool(pad tokens) was declared, preprocess gave uint8(2); a bool tensor is made with tensor(new Uint8Array(…), shape, "bool")',
@@ -88,7 +88,7 @@ describe("an item with padded dimensions", () => {
     dispose: async () => {},
   };
 
-  test("gets outputs that are declared as padded in its own size, whatever its neighbours are", async () => {
+  test("gets padded outputs in its own size, whatever other items are in the batch", async () => {
     const engine = new LocalEngine<Item>({
       runners: [runner],
       inputs: { ids: int64(pad("tokens", 0)) },

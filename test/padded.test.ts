@@ -63,7 +63,7 @@ async function play(options: { maxBatchSize: number; runners: number; maxQueueDe
 }
 
 describe("for any load with padded lengths", () => {
-  test("nothing is lost and nothing is told twice", async () => {
+  test("no item is lost, and no item is reported twice", async () => {
     await fc.assert(
       fc.asyncProperty(settings, arrivals, async (options, load) => {
         const { simulation, items } = await play(options, load);
@@ -76,7 +76,7 @@ describe("for any load with padded lengths", () => {
     );
   });
 
-  test("no length in a batch is beyond √2 times another and 7 more, and no batch is beyond the maximum", async () => {
+  test("lengths in a batch differ by at most a factor √2 plus 7, and no batch exceeds the maximum", async () => {
     await fc.assert(
       fc.asyncProperty(settings, arrivals, async (options, load) => {
         const { simulation } = await play(options, load);
@@ -110,7 +110,7 @@ describe("for any load with padded lengths", () => {
     );
   });
 
-  test("of one prediction, the item that has waited the longest is in the next batch", async () => {
+  test("of one prediction, the oldest item is in the next batch", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.integer({ min: 0, max: 1000 }), { minLength: 1, maxLength: 60 }),
@@ -137,7 +137,7 @@ describe("for any load with padded lengths", () => {
   });
 });
 
-describe("of two padded dimensions", () => {
+describe("with two padded dimensions", () => {
   /** Items with these numbers of rows and columns, for a model with one tensor of 4-byte numbers. */
   function addGrids(simulation: Simulation, grids: readonly (readonly [number, number])[]): Item[] {
     const lane = {};
@@ -160,7 +160,7 @@ describe("of two padded dimensions", () => {
   const sizesOf = ({ padded }: Item) => [...(padded?.values() ?? [])];
   const size = fc.oneof(fc.integer({ min: 0, max: 60 }), fc.constantFrom(1, 7500, 100_000));
 
-  test("wide and high items never share a batch, though they are as large", async () => {
+  test("wide and high items never share a batch, even with equal areas", async () => {
     const simulation = new Simulation({ maxBatchSize: 8 });
     addGrids(simulation, [[9, 9]]);
     addGrids(simulation, [
@@ -182,7 +182,7 @@ describe("of two padded dimensions", () => {
     ]);
   });
 
-  test("each is near the others of a batch, a batch has a bounded number of bytes, and nothing is lost", async () => {
+  test("items of a batch have similar sizes, a batch has a bounded number of bytes, and no item is lost", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.tuple(size, size), { minLength: 1, maxLength: 60 }),
@@ -205,7 +205,7 @@ describe("of two padded dimensions", () => {
     );
   });
 
-  test("a batch is as large as its bytes allow, and one item alone always goes", async () => {
+  test("a batch is as large as its bytes allow, and a single item always runs", async () => {
     const simulation = new Simulation({ maxBatchSize: 8 });
     addGrids(simulation, [[1, 1]]);
     // Five items of 100 MB each, then one of 400 MB.
@@ -242,7 +242,7 @@ describe("wasted padding", () => {
   }
 
   for (const [name, draw] of Object.entries(loads)) {
-    test(`is below a fifth for a load ${name}, of which a few batches wait at a time`, async () => {
+    test(`is below a fifth for a load ${name} with a few waiting batches`, async () => {
       const simulation = new Simulation({ maxBatchSize: 16 });
       await keepWaiting(simulation, 64, draw);
       expect(waste(simulation)).toBeLessThan(0.2);
@@ -252,7 +252,7 @@ describe("wasted padding", () => {
   test.each([
     { device: "whose batches cost as much as 20 elements beside their own", overhead: 20, most: 0.06, fewest: 3 },
     { device: "whose elements cost next to nothing", overhead: 100_000, most: 0.2, fewest: 8 },
-  ])("is no more than saves time on a device $device", async ({ overhead, most, fewest }) => {
+  ])("is at most what saves time on a device $device", async ({ overhead, most, fewest }) => {
     const elementsOf = (items: readonly Item[]) => items.length * Math.max(...items.map(lengthOf));
     const durationMs = (_: number, items: readonly Item[]) => (10 * (overhead + elementsOf(items))) / (overhead + 1000);
     const simulation = new Simulation({ maxBatchSize: 16, durationMs });
@@ -261,7 +261,7 @@ describe("wasted padding", () => {
     expect(simulation.done.length / simulation.batches.length).toBeGreaterThan(fewest);
   });
 
-  test("is none where lengths are far apart or many wait of each", async () => {
+  test("is zero if lengths are far apart, or if many items of each length wait", async () => {
     const simulation = new Simulation({ maxBatchSize: 8 });
     add(simulation, {}, [1]);
     add(
@@ -274,7 +274,7 @@ describe("wasted padding", () => {
   });
 });
 
-test("a lone long item among 10,000 short ones waits at most two batches, and takes none of them with it", async () => {
+test("a lone long item among 10,000 short ones waits at most two batches, and takes no short item with it", async () => {
   const simulation = new Simulation({ maxBatchSize: 16 });
   add(simulation, {}, Array<number>(10_000).fill(8));
   await simulation.clock.advanceTo(25);
@@ -298,7 +298,7 @@ test("a lone item among 10,000 of every length in another prediction waits at mo
   expect(batch - running).toBeLessThanOrEqual(2);
 });
 
-test("a long item of one prediction is not shut out by a stream of short ones of others", async () => {
+test("a long item of one prediction is not starved by a stream of short ones of others", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   const lanes = [{}, {}, {}];
   const [long] = add(simulation, lanes[0] ?? {}, [500]);
@@ -310,7 +310,7 @@ test("a long item of one prediction is not shut out by a stream of short ones of
   expect(simulation.finishedAtMs.get(long?.id ?? -1)).toBeLessThanOrEqual(30);
 });
 
-test("predictions share a batch in turn where their items are about as long", async () => {
+test("predictions share batches by turns if their items have similar lengths", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   const lanes = [{}, {}];
   add(simulation, {}, [1]);
@@ -321,7 +321,7 @@ test("predictions share a batch in turn where their items are about as long", as
   expect(third?.map(lengthOf)).toEqual([400, 400]);
 });
 
-test("while a runner is busy, a batch is committed ahead when as many wait as a batch holds", () => {
+test("while a runner is busy, a batch is committed ahead only if it is full", () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   add(simulation, {}, [1]);
   add(simulation, {}, [500, 5, 5]);
@@ -330,7 +330,7 @@ test("while a runner is busy, a batch is committed ahead when as many wait as a 
   expect(simulation.batches.map(({ items }) => items.map(lengthOf))).toEqual([[1], [500]]);
 });
 
-test("a prediction that is removed takes its items of every length away", async () => {
+test("removing a prediction removes its items of every length", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   const [removed, kept] = [{}, {}];
   add(simulation, {}, [1]);
@@ -342,7 +342,7 @@ test("a prediction that is removed takes its items of every length away", async 
   expect(simulation.batcher.length).toBe(0);
 });
 
-test("an item of any length costs no more among 100,000 than among 1,000", () => {
+test("an item of any length costs as much among 100,000 as among 1,000", () => {
   const cost = (count: number) => {
     const simulation = new Simulation({ maxBatchSize: 16, runners: count });
     const lanes = Array.from({ length: 100 }, () => ({}));

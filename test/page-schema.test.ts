@@ -25,7 +25,7 @@ test.each([
   expect<string>(kindOf(shown(schema)).name).toBe(name);
 });
 
-test("a field that may be null begins with its default", () => {
+test("a nullable field starts with its default", () => {
   const schema = shown(z.object({ x: z.number().nullable().default(3), y: z.boolean().nullable() }));
   expect(initialOf(schema)).toEqual({ x: 3, y: false });
 });

@@ -12,7 +12,7 @@ test.each([
   expect(alignedTexts(values)).toEqual(texts);
 });
 
-test("a pause leaves no listener behind, however it ends", async () => {
+test("a pause removes its listener, however it ends", async () => {
   const { signal } = new AbortController();
   const added = spyOn(signal, "addEventListener");
   const removed = spyOn(signal, "removeEventListener");

@@ -29,14 +29,14 @@ afterAll(async () => {
 });
 
 describe("GET /", () => {
-  test("leads a browser to the page, below whatever path a proxy puts it", async () => {
+  test("redirects a browser to the page, below any path of a proxy", async () => {
     const response = await stage.client.fetch("/", { headers: { Accept: accepted }, redirect: "manual" });
     expect([response.status, response.headers.get("vary")]).toEqual([302, "Accept"]);
     expect(new URL(response.headers.get("location") ?? "", "http://proxy/prefix/").pathname).toBe("/prefix/demo");
   });
 
   test.each(["*/*", "application/json", "application/json, text/html;q=0.5"])(
-    "is JSON for who accepts %s",
+    "returns JSON to a client that accepts %s",
     async (accept) => {
       const response = await stage.client.fetch("/", { headers: { Accept: accept } });
       expect(response.headers.get("vary")).toBe("Accept");
@@ -46,7 +46,7 @@ describe("GET /", () => {
 });
 
 describe("GET /demo", () => {
-  test("allows no code or style but its own", async () => {
+  test("allows only its own code and styles", async () => {
     const response = await stage.client.fetch("/demo");
     expect(response.headers.get("content-security-policy")).toStartWith(
       "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; ",
@@ -55,7 +55,7 @@ describe("GET /demo", () => {
     expect(html).not.toMatch(/<style|\sstyle=|<script(?! type="module" src=)|\son[a-z]+=/);
   });
 
-  test("has less than 60 kB in all, compressed, under names that browsers may keep", async () => {
+  test("has less than 60 kB compressed, with names that browsers may cache", async () => {
     const html = await (await stage.client.fetch("/demo")).text();
     let bytes = gzipSync(html).length;
     const links = [...html.matchAll(/(?:src|href)="(demo\/assets\/[^"]+)"/g)].map(([, link]) => `/${link}`);
@@ -89,7 +89,7 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     await Bun.write(fileURLToPath(new URL(`../docs/${name}.webp`, import.meta.url)), picture);
   };
 
-  test("a digit is read from the example, and its heat map lies over the picture; nobody is shut out", async () => {
+  test("a digit is read from the example, with a heat map over the picture, and without accessibility faults", async () => {
     await using digits = await store.serve("digits");
     const { browser } = visitor;
     await visitor.open(digits.url);
@@ -107,7 +107,7 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     expect(await browser.evaluate<boolean>("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
   });
 
-  test("a photograph that is dropped is enlarged, and compared with what it was", async () => {
+  test("a dropped photograph is upscaled, and compared with the original", async () => {
     await using upscale = await store.serve("upscale");
     await visitor.open(upscale.url);
     const bytes = await Bun.file(`${example("upscale")}/samples/coffee.jpg`).bytes();
@@ -124,7 +124,7 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     await screenshot("page-upscale");
   });
 
-  test("a fault is shown at its field, which is given the focus", async () => {
+  test("a fault is shown at its field, which gets the focus", async () => {
     await visitor.open(stage.url);
     await visitor.write("/0/x", "many");
     await visitor.run();
@@ -137,7 +137,7 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     expect(await visitor.text(".stat")).toBe("3");
   });
 
-  test("an input that fails is named, and the others have their results", async () => {
+  test("a failed input is named, and other inputs have their results", async () => {
     await visitor.open(stage.url);
     await visitor.click("Duplicate");
     await visitor.until(`document.getElementById("field/1/x") !== null`);
@@ -152,7 +152,7 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     expect(await visitor.text(".stat")).not.toBe("nothing");
   });
 
-  test("everything is done with the keyboard alone", async () => {
+  test("the keyboard alone suffices", async () => {
     const { view } = visitor.browser;
     await visitor.open(stage.url);
     await visitor.tabTo('[id="field/0/x"]');
@@ -172,7 +172,7 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     );
   });
 
-  test("runs of this browser are listed with their inputs, and the link opens a result anywhere", async () => {
+  test("runs of this browser are listed with their inputs, and the link opens a result in any browser", async () => {
     await visitor.open(kinds.url);
     await visitor.browser.evaluate("localStorage.clear()");
     await visitor.open(kinds.url);
@@ -217,7 +217,7 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     expect(await visitor.browser.evaluate<string>(colour)).not.toBe(light);
   });
 
-  test("nothing was asked of any other server, and no error was left in the console", () => {
+  test("no request went to another server, and the console has no errors", () => {
     const { requests, errors } = visitor.browser;
     expect(requests.filter((url) => !visitor.origins.has(new URL(url).origin) && url !== "about:blank")).toEqual([]);
     expect(errors).toEqual([]);

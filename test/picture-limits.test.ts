@@ -16,7 +16,7 @@ describe("a JPEG", () => {
     expect((await image.pixels({ width: 8, height: 8 })).data.length).toBe(192);
   });
 
-  test("of more is refused before it is decoded", async () => {
+  test("of more scans is refused before decoding", async () => {
     const image = new Image({ bytes: withScans(progressive, 101), mediaType });
     for (const task of [image.size(), image.pixels({ width: 8 })]) {
       const error = await failureOf(task);
@@ -26,7 +26,7 @@ describe("a JPEG", () => {
     }
   });
 
-  test("as large as its field takes has few scans", async () => {
+  test("of the maximum size may have few scans", async () => {
     const limited = (scans: number) => {
       const image = new Image({ url: "https://example.org/a.jpg", limits: { maxPixels: 1200 } });
       image.fill({ bytes: withScans(progressive, scans), mediaType });
@@ -36,7 +36,7 @@ describe("a JPEG", () => {
     expect((await failureOf(limited(21).size())).message).toContain("is a JPEG of more than 20 scans");
   });
 
-  test("has no scans in what lies behind its end, in a thumbnail or in the middle of a segment", () => {
+  test("has no scans in data after its end, in a thumbnail or inside a segment", () => {
     const scans = countScans(progressive, 1000);
     const noise = Buffer.from("ffda".repeat(500), "hex");
     const segment = Buffer.concat([Buffer.from([0xff, 0xe5, 0x03, 0xea]), Buffer.from("ffda".repeat(500), "hex")]);
@@ -47,7 +47,7 @@ describe("a JPEG", () => {
   });
 });
 
-describe("the gate of decodings", () => {
+describe("the decoding gate", () => {
   const held = () => {
     const begun: number[] = [];
     const ends: PromiseWithResolvers<void>[] = [];
@@ -61,7 +61,7 @@ describe("the gate of decodings", () => {
     return { begun, ends, run };
   };
 
-  test("lets in what fits, in order, and one alone whatever it takes", async () => {
+  test("starts tasks that fit, in order, and a single task of any size", async () => {
     const gate = new ByteGate(100);
     const { begun, ends, run } = held();
     const tasks = [60, 30, 500, 10, 10].map((bytes) => run(gate, bytes));
@@ -81,7 +81,7 @@ describe("the gate of decodings", () => {
     expect([begun, gate.load]).toEqual([[0, 1, 2, 3, 4], { bytes: 20, waiting: 0 }]);
   });
 
-  test("is given up by a task that waits when its signal is aborted", async () => {
+  test("drops a waiting task when its signal is aborted", async () => {
     const gate = new ByteGate(100);
     const { begun, ends, run } = held();
     const first = run(gate, 80);
@@ -100,7 +100,7 @@ describe("the gate of decodings", () => {
     await Promise.all([first, third]);
   });
 
-  test("tells for how long none of the tasks that run has begun or ended", async () => {
+  test("reports how long no running task has started or ended", async () => {
     let now = 0;
     const gate = new ByteGate(100, () => now);
     const { ends, run } = held();
@@ -116,7 +116,7 @@ describe("the gate of decodings", () => {
     expect(gate.stuckForMs).toBe(0);
   });
 
-  test("is left by a task that fails", async () => {
+  test("releases the memory of a failed task", async () => {
     const gate = new ByteGate(100);
     const { ends, run } = held();
     const tasks = [80, 80].map((bytes) => run(gate, bytes));
@@ -127,7 +127,7 @@ describe("the gate of decodings", () => {
   });
 });
 
-test("a palette with transparency is resampled as colours multiplied by alpha", async () => {
+test("a palette with transparency is resampled with premultiplied alpha", async () => {
   const pixels = await new Image({ bytes: palettePng(1500, 1000), mediaType }).pixels({ width: 3, channels: 4 });
   expect(pixels.data).toEqual(new Uint8Array(Array(6).fill([255, 0, 0, 128]).flat()));
 });
@@ -145,7 +145,7 @@ const peak = `
   console.log((peakKb() - before) * 1024);
 `;
 
-test("many transparent pictures at once take no more memory than the gate has room for", async () => {
+test("many transparent pictures at once take at most the gate's memory", async () => {
   await using dir = await tempDir();
   const path = dir.join("palette.png");
   await Bun.write(path, palettePng(3000, 3000));

@@ -86,6 +86,6 @@ test.each(Object.entries(plain))("for %s it agrees with zod", (_, schema) => {
   expect(check?.(JSON.parse('{"x":[1,2,3]}'))).toBe(schema.safeParse({ x: [1, 2, 3] }).success);
 });
 
-test.each(Object.entries(notPlain))("there is none for %s", (_, schema) => {
+test.each(Object.entries(notPlain))("it does not exist for %s", (_, schema) => {
   expect(plainCheck(schema)).toBeUndefined();
 });

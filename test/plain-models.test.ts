@@ -36,7 +36,7 @@ async function predict(model: string, ...fields: string[]): Promise<unknown> {
 }
 
 describe("an AOTInductor package", () => {
-  test("says its inputs and outputs itself: names, dtypes and sizes", async () => {
+  test("describes its inputs and outputs: names, dtypes and sizes", async () => {
     const { path } = weights.get("aotinductor int64 several dict");
     const { stdout } = await build(path, "-t", "several");
     expect(stdout).toMatch(/^several:[0-9a-f]{12}\n$/);
@@ -51,7 +51,7 @@ describe("an AOTInductor package", () => {
     });
   });
 
-  test("has free sizes with their bounds, and one name for those that are one and the same", () => {
+  test("has free sizes with bounds, and one name for equal sizes", () => {
     const source = Archive.open(weights.path("enlarged-compiled.pt2"))?.text(/\.wrapper\.cpp$/) ?? "";
     const free = (name: string) => ({ name, min: 1, max: 16384 });
     const pixels = inputsOfSource(source)?.[0];
@@ -64,7 +64,7 @@ describe("an AOTInductor package", () => {
 });
 
 describe("an exported program", () => {
-  test("says names, dtypes, free sizes and their bounds", () => {
+  test("describes names, dtypes, free sizes and bounds", () => {
     const batch = { name: "batch", min: 1, max: 16, hint: 3 };
     const length = { name: "tokens_1", min: 4, max: 512, hint: 7 };
     expect(inputsOfProgram(program("masked.pt2"))).toEqual([
@@ -73,7 +73,7 @@ describe("an exported program", () => {
     ]);
   });
 
-  test("runs as it is, without Python, under its own names", async () => {
+  test("runs unchanged without Python, under its own names", async () => {
     const { code } = await cli(["build", join(programs, "masked.pt2")], {
       // This variable makes Python fail to start.
       env: { ...env(), PYTHONHOME: dir.join("nowhere") },
@@ -86,7 +86,7 @@ describe("an exported program", () => {
     });
   });
 
-  test("is compiled once with --aot, and is the model that its package is, with names of its own", async () => {
+  test("is compiled once with --aot, and serves like its package, with its own names", async () => {
     const { path } = weights.get("aotinductor float32 one tuple");
     // Compiling takes half a minute, so the test uses a prepared cache.
     process.env.SCONCE_CACHE_DIR = dir.join("cache");
@@ -100,7 +100,7 @@ describe("an exported program", () => {
     expect(await predict("tuple", "--example")).toMatchObject({ output1: [0.5, 0.5, 0.5] });
   });
 
-  test("whose package takes fewer rows is built for those, with a warning that names the rows of an example for more", async () => {
+  test("whose package accepts fewer rows is built for those, with a warning about the example's rows", async () => {
     process.env.SCONCE_CACHE_DIR = dir.join("few-rows");
     const kept = await compiledPath(join(programs, "tuple.pt2")).finally(() => delete process.env.SCONCE_CACHE_DIR);
     const compiled = await readFile(weights.get("aotinductor float32 one tuple").path);
@@ -116,7 +116,7 @@ describe("an exported program", () => {
     expect((await new ModelStore(env().SCONCE_HOME).resolve("few")).config.batchSize).toBe(12);
   });
 
-  test("is refused where it can't be compiled, and when an argument is no tensor", async () => {
+  test("is refused if it cannot be compiled, or if an argument is not a tensor", async () => {
     const args = ["build", join(programs, "masked.pt2"), "--aot"];
     expect(await cli(args, { env: { ...env(), PYTHONHOME: dir.join("nowhere") } })).toMatchObject({
       code: 1,
@@ -131,7 +131,7 @@ describe("an exported program", () => {
 describe("a TorchScript module", () => {
   const tokens = ["--input", "ids=int64[N,T]", "--input", "mask=float32[N,T]"];
 
-  test("takes --input for each input; its outputs and their free sizes are found by running it", async () => {
+  test("needs --input for each input; outputs and their free sizes are found by running it", async () => {
     const { code, stderr } = await cli(["init", "texts", "--from", weights.path("tokens.pt"), ...tokens], {
       cwd: dir.path,
     });
@@ -161,7 +161,7 @@ describe("a TorchScript module", () => {
   });
 });
 
-test("a batch that is fixed is said, and is the most that goes through together", async () => {
+test("a fixed batch size is reported, and limits the batches", async () => {
   const { code, stderr } = await cli(
     ["init", "one", "--from", weights.path("identity.pt"), "--input", "x=float32[1,2]"],
     { cwd: dir.path },
@@ -171,7 +171,7 @@ test("a batch that is fixed is said, and is the most that goes through together"
   expect(await readFile(dir.join("one/model.ts"), "utf8")).toContain("batchSize: 1,");
 });
 
-test("what is None is no output", async () => {
+test("None is not an output", async () => {
   const input = ["--input", "x=float32[N,3]"];
   await build(join(programs, "partial.pt2"));
   for (const file of ["partialnamed.pt", "partialtuple.pt"]) await build(weights.path(file), ...input);
@@ -190,13 +190,13 @@ test("--input is a name, a dtype and sizes, the batch first", () => {
   }
 });
 
-test("what holds no network is named, with the line of Python that mends it", async () => {
+test("a file without a network is recognized, with the Python fix", async () => {
   const { code, stderr } = await build(weights.path("checkpoint.pt"));
   expect(code).toBe(1);
   expect(stderr).toContain("checkpoint.pt: it is a state dict");
 });
 
-test("`serve FILE` packages it under the file's name and serves it, arrays as lists or bytes", async () => {
+test("`serve FILE` packages the file under its name, and serves arrays as lists or bytes", async () => {
   const { path } = weights.get("aotinductor float32 one tuple");
   const options = ["--port", "0", "--host", "127.0.0.1", "--log-level", "info"];
   await using server = startCli(["serve", path, ...options], { env: env() });
@@ -215,17 +215,14 @@ test("`serve FILE` packages it under the file's name and serves it, arrays as li
 test.each([
   { flags: [], told: ", 8 layers packed, max batch size" },
   { flags: ["--no-pack-layers"], told: "thread, max batch size" },
-])(
-  "`serve` says how many layers are packed for the processor, none with --no-pack-layers ($flags)",
-  async ({ flags, told }) => {
-    const options = ["--port", "0", "--host", "127.0.0.1", "--log-level", "info", "--threads", "1", "--device", "cpu"];
-    const path = weights.path("layers/exported.pt2");
-    await using server = startCli(["serve", path, ...options, ...flags], { env: env() });
-    expect(await server.line("Running on")).toContain(told);
-  },
-);
+])("`serve` reports how many layers are packed, none with --no-pack-layers ($flags)", async ({ flags, told }) => {
+  const options = ["--port", "0", "--host", "127.0.0.1", "--log-level", "info", "--threads", "1", "--device", "cpu"];
+  const path = weights.path("layers/exported.pt2");
+  await using server = startCli(["serve", path, ...options, ...flags], { env: env() });
+  expect(await server.line("Running on")).toContain(told);
+});
 
-test("`serve FILE` leaves the tag latest of another model that has the file's name", async () => {
+test("`serve FILE` does not move latest of another model with the file's name", async () => {
   const { path } = weights.get("aotinductor float32 one tuple");
   const repository = basename(path, ".pt2");
   const store = new ModelStore(dir.join("other-home"));
@@ -237,7 +234,7 @@ test("`serve FILE` leaves the tag latest of another model that has the file's na
   expect((await store.resolve(repository)).digest).toBe(other.digest);
 });
 
-test("a file of another program is refused with what is expected in its place", async () => {
+test("a file of another program is refused with the expected formats", async () => {
   await using dir = await tempDir();
   await Bun.write(dir.join("net.onnx"), "\b\u0007 another format");
   const { code, stderr } = await build(dir.join("net.onnx"));
@@ -245,7 +242,7 @@ test("a file of another program is refused with what is expected in its place", 
   expect(stderr).toContain("net.onnx: it is no archive that PyTorch wrote; expected an exported program");
 });
 
-test("options of weights alone are refused for a folder, and --weights for a file", async () => {
+test("options for weights files are refused for a folder, and --weights for a file", async () => {
   const folder = join(import.meta.dir, "models/lab");
   expect((await build(folder, "--input", "x=float32[N]")).stderr).toContain("are for a weights file");
   expect((await build(weights.path("total.pt"), "--weights", weights.path("total.pt"))).stderr).toContain("--weights");

@@ -92,7 +92,7 @@ describe("a batch fails when predict", () => {
   }
 });
 
-test("a batch fails when predict gives sizes that no tensor has, where any are declared", async () => {
+test("a batch fails if predict returns impossible sizes", async () => {
   for (const shape of [
     [1, -1, -5],
     [1, 0.5, 10],
@@ -109,7 +109,7 @@ test("a batch fails when predict gives sizes that no tensor has, where any are d
   }
 });
 
-test("what predict gave may be written into afterwards: rows were copied", async () => {
+test("results of predict may be overwritten afterwards: rows are copies", async () => {
   const kept = tensor(Float32Array.of(1, 2), [1, 2]);
   next = () => ({ y: kept, n: n(1) });
   const [given] = await runner.run([item(1)]);
@@ -117,7 +117,7 @@ test("what predict gave may be written into afterwards: rows were copied", async
   expect(given).toEqual(tensor(Float32Array.of(1, 2), [1, 2]));
 });
 
-test("what predict gave in a Buffer may be written into afterwards too", async () => {
+test("results of predict in a Buffer may be overwritten, too", async () => {
   const kept = Buffer.from([1, 2]);
   const [bytes] = await openRunners({
     ...options,
@@ -161,14 +161,14 @@ describe("the batch that predict gets", () => {
     });
   });
 
-  test("has no elements where its items have none", async () => {
+  test("has no elements if its items have none", async () => {
     expect(await batchOf([words(0), words(0)])).toEqual({
       x: tensor(new Float32Array(), [2, 0]),
       ids: tensor(new BigInt64Array(), [2, 0]),
     });
   });
 
-  test("is memory of its own, small or large: predict may write into it, keep it and transfer it", async () => {
+  test("has its own memory, small or large: predict may overwrite, keep and transfer it", async () => {
     for (const width of [2, 200_000]) {
       const items = [words(width, 1n), words(width, 2n)];
       const { x } = await batchOf(items);
@@ -183,7 +183,7 @@ describe("the batch that predict gets", () => {
     }
   });
 
-  test("is refused by item and name where an item does not fit", async () => {
+  test("is refused by item and name if an item does not match", async () => {
     expect(await failure(batchOf([words(2, 5n), words(3, 5n)]))).toBe(
       'tensor_invalid: item 1, input "x": "width" is 3, in item 0 it is 2; items of one batch must have equal sizes unless a dimension is padded',
     );
@@ -192,7 +192,7 @@ describe("the batch that predict gets", () => {
     );
   });
 
-  test("is refused where padding would make it larger than memory", async () => {
+  test("is refused if padding would exceed the memory", async () => {
     const inputs = { x: float32(pad("a", 0), pad("b", 0)) };
     const predict: Predict = () => ({ y: y(2) });
     const [each] = await openRunners({ ...options, predict, inputs, outputs: { y: float32(2) } });
@@ -205,7 +205,7 @@ describe("the batch that predict gets", () => {
   });
 });
 
-test("batches of one instance are predicted one after the other, those of two side by side", async () => {
+test("batches of one instance run one after another, batches of two instances in parallel", async () => {
   const running = async (instances: number): Promise<number> => {
     let [now, most] = [0, 0];
     const runners = await opened(async (_, { model }) => {
@@ -222,7 +222,7 @@ test("batches of one instance are predicted one after the other, those of two si
   expect(await running(2)).toBe(2);
 });
 
-test("batches that wait when the runner is disposed of are rejected, without calling predict", async () => {
+test("waiting batches are rejected when the runner is disposed, without calling predict", async () => {
   let calls = 0;
   const [first] = await opened(async (_, { model }) => {
     calls += 1;
@@ -238,7 +238,7 @@ test("batches that wait when the runner is disposed of are rejected, without cal
   expect(calls).toBeLessThanOrEqual(1);
 });
 
-test("no session stays open when one of the weights cannot be loaded", async () => {
+test("no session stays open if one of the weights cannot be loaded", async () => {
   const opening = openRunners({
     ...options,
     weights: { model: path, other: `${path}.missing` },

@@ -49,7 +49,7 @@ async function pageOf(names: readonly string[], height: number): Promise<string>
 }
 
 describe("a detector and a reader", () => {
-  test("read the digits of pages, as many as each has, in order", async () => {
+  test("read the digits of pages, any number each, in order", async () => {
     const pages = await Promise.all([
       pageOf(["3", "7", "9", "4"], 40),
       pageOf([], 40),
@@ -60,7 +60,7 @@ describe("a detector and a reader", () => {
     expect(outputs?.map((output) => output.digits)).toEqual([[3, 7, 9, 4], [], [9], [4, 4]]);
   });
 
-  test("share batches: pages of one size go through both networks together", async () => {
+  test("share batches: pages of one size pass both networks together", async () => {
     const one = await pageOf(["3", "7"], 40);
     const other = await pageOf(["9", "4"], 40);
     // Pages are decoded one by one. With the long delay, the first page waits for the others.
@@ -76,8 +76,8 @@ describe("a detector and a reader", () => {
   });
 });
 
-describe("a module that keeps a state", () => {
-  test("is fed piece by piece: every level has heard all that came before it, and nothing of its neighbours", async () => {
+describe("a module with state", () => {
+  test("receives pieces: each level depends on all earlier pieces of its signal, and on no other signal", async () => {
     const loud = Array.from({ length: 16 }, () => 1);
     const silent = Array.from({ length: 8 }, () => 0);
     const { outputs } = await meter.client.predict([
@@ -95,7 +95,7 @@ describe("a module that keeps a state", () => {
     }
   });
 
-  test("is asked by many predictions at once, and none hears another", async () => {
+  test("keeps concurrent predictions apart", async () => {
     const signals = Array.from({ length: 40 }, (_, i) =>
       Array.from({ length: 1 + ((i * 7) % 33) }, (_, at) => ((i + at) % 5) / 4),
     );
@@ -107,7 +107,7 @@ describe("a module that keeps a state", () => {
     }
   });
 
-  test("gets numbers and strings: the sampling rate and the unit change what it gives", async () => {
+  test("receives numbers and strings: sampling rate and unit change the result", async () => {
     const samples = [1, 1, 1, 1];
     const { outputs } = await meter.client.predict([
       { samples, rate: 8 },
@@ -121,7 +121,7 @@ describe("a module that keeps a state", () => {
     expect(decibel).toBeCloseTo(10 * Math.log10(Number(slow)), 4);
   });
 
-  test("that throws for one item fails that item alone", async () => {
+  test("that throws for one item fails only that item", async () => {
     const good = { samples: [1, 1, 1, 1] };
     const { status, errors, partial_outputs } = await meter.client.predict([good, { ...good, unit: "nothing" }, good]);
     expect({ status, errors }).toEqual({

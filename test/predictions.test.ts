@@ -9,7 +9,7 @@ const server = new SharedServer(["lab", "shapes"], "lab");
 const milliseconds = (time: string | undefined) => Date.parse(time ?? "");
 
 describe("creating a prediction", () => {
-  test("answers at once with its id and the status pending", async () => {
+  test("is answered at once with its id and the status pending", async () => {
     await using gate = hold();
     const response = await server.client.post([{ x: 1, before: gate.url("a") }]);
     expect(response.status).toBe(200);
@@ -22,14 +22,14 @@ describe("creating a prediction", () => {
     });
   });
 
-  test("says in Location where to read it", async () => {
+  test("returns a Location for reading it", async () => {
     const response = await server.client.post([{ x: 1 }]);
     const { prediction_id } = (await response.json()) as PredictionBody;
     expect(response.headers.get("location")).toBe(`/predictions/${prediction_id}`);
     expect((await server.client.fetch(`/predictions/${prediction_id}`)).status).toBe(200);
   });
 
-  test("gives ids that are short, safe in a URL, and never the same", async () => {
+  test("returns ids that are short, URL-safe and unique", async () => {
     const predictions = await Promise.all(Array.from({ length: 200 }, () => server.client.create([{ x: 1 }])));
     const ids = predictions.map(({ prediction_id }) => prediction_id);
     // 16 characters of 6 bits each, 96 random bits. In front: one character for the owner and four for the second.
@@ -39,7 +39,7 @@ describe("creating a prediction", () => {
     for (let i = 5; i < 21; i++) expect(new Set(ids.map((id) => id[i])).size).toBeGreaterThan(16);
   });
 
-  test("takes a charset behind the media type", async () => {
+  test("accepts a charset in the media type", async () => {
     const response = await server.client.post([{ x: 1 }], { "Content-Type": "Application/JSON; charset=utf-8" });
     expect(response.status).toBe(200);
   });
@@ -53,7 +53,7 @@ describe("Prefer: wait", () => {
     });
   });
 
-  test("answers with what there is when the seconds are over", async () => {
+  test("answers with the current state after the given seconds", async () => {
     await using gate = hold();
     const input = { x: 1, before: gate.url("a") };
     const told: string[] = [];
@@ -118,7 +118,7 @@ describe("reading a prediction", () => {
     expect(await end).toMatchObject({ status: "success", outputs: [{ y: 9 }] });
   });
 
-  test("gives the same however often it is read", async () => {
+  test("gives the same answer every time", async () => {
     const first = await server.client.predict([{ x: 1 }]);
     expect(await server.client.read(first.prediction_id)).toEqual(first);
     expect(await server.client.end(first.prediction_id)).toEqual(first);
@@ -137,7 +137,7 @@ describe("a prediction", () => {
     expect(outputs?.map(({ y }) => y)).toEqual(xs.map((x) => 2 * x + 1));
   });
 
-  test("keeps that order when later inputs are ready first", async () => {
+  test("keeps the order if later inputs are ready first", async () => {
     await using gate = hold();
     const end = server.client.predict([{ x: 0, before: gate.url("a") }, { x: 1, after: gate.url("b") }, { x: 2 }]);
     await Promise.all([gate.arrived("a"), gate.arrived("b")]);
@@ -162,14 +162,14 @@ describe("a prediction", () => {
     expect((await server.client.end(id)).status).toBe("success");
   });
 
-  test("says when it was created, started and finished, in that order", async () => {
+  test("has its times of creation, start and end in order", async () => {
     const before = Date.now();
     const { created_at, started_at, finished_at } = await server.client.predict([{ x: 1, steps: 20 }]);
     const times = [before, milliseconds(created_at), milliseconds(started_at), milliseconds(finished_at), Date.now()];
     expect(times).toEqual(times.toSorted((a, b) => a - b));
   });
 
-  test("runs items of other sizes too, each with its own result", async () => {
+  test("runs items of other sizes, each with its own result", async () => {
     await using shapes = await server.beside("shapes");
     const input = (rows: number, columns: number, set: number) => ({
       matrix: Array.from({ length: rows }, (_, r) => Array.from({ length: columns }, (_, c) => r + c)),
@@ -187,7 +187,7 @@ describe("a prediction", () => {
 });
 
 describe("a failed prediction", () => {
-  test("names each bad input by its index and keeps what succeeded", async () => {
+  test("names each bad input by index, and keeps finished outputs", async () => {
     const failed = await server.client.predict([
       { x: 1 },
       { x: 2, steps: -1 },
@@ -216,7 +216,7 @@ describe("a failed prediction", () => {
     expect(JSON.stringify(failed)).not.toMatch(/\.(ts|js|py|cc|cpp)\b|Traceback|\bat .+:\d+|\/tmp|\/home/);
   });
 
-  test("leaves its neighbours in the same batch as they were", async () => {
+  test("does not affect other predictions in the batch", async () => {
     const [good, bad, too] = await Promise.all([
       server.client.predict([{ x: 1 }, { x: 2 }]),
       server.client.predict([{ x: 3, steps: -1 }]),

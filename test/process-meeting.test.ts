@@ -12,7 +12,7 @@ import { program } from "./helpers/process-roles.ts";
 import { SimulatedClock } from "./helpers/simulation.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-test("a run folder is private, and gone when it is let go", async () => {
+test("a run folder is private, and removed when released", async () => {
   await using place = await tempDir();
   {
     await using folder = await makeRunFolder([place.path]);
@@ -23,7 +23,7 @@ test("a run folder is private, and gone when it is let go", async () => {
   expect(await readdir(place.path)).toEqual([]);
 });
 
-test("folders that killed servers left are swept, those of running ones and what is somebody else's stay", async () => {
+test("folders of killed servers are removed; folders of running servers and other users stay", async () => {
   await using place = await tempDir();
   const folders: string[] = [];
   for (let i = 0; i < 3; i++) folders.push(await leftFolder(place.path));
@@ -52,14 +52,14 @@ async function leftFolder(place: string): Promise<string> {
   return told;
 }
 
-test("the first place that will do is taken", async () => {
+test("the first usable place is chosen", async () => {
   await using place = await tempDir();
   await mkdir(place.join("x".repeat(100)));
   await using folder = await makeRunFolder(["/nowhere", place.join("x".repeat(100)), place.path]);
   expect(folder.path).toStartWith(place.path);
 });
 
-test("without any place one line says what was wrong with each", async () => {
+test("without a usable place, one line lists the fault of each", async () => {
   await using place = await tempDir();
   const long = place.join("x".repeat(100));
   await mkdir(long);
@@ -70,7 +70,7 @@ test("without any place one line says what was wrong with each", async () => {
   expect(error).toHaveProperty("message", expect.not.stringContaining("\n"));
 });
 
-test("the longest socket of the longest place can be listened on", async () => {
+test("the longest socket name in the longest place works", async () => {
   await using dir = await tempDir();
   for (let length = 40; length < 107; length++) {
     const place = dir.join("x".repeat(length - dir.path.length - 1));
@@ -87,7 +87,7 @@ test("the longest socket of the longest place can be listened on", async () => {
   }
 });
 
-test("numbers of real processes add up, and those of one that died go with it", async () => {
+test("counters of several processes add up, and those of a dead process are dropped", async () => {
   await using dir = await tempDir();
   const path = dir.join("counters");
   const counters = SharedCounters.create({ path, names: ["items"], rows: 2 });
@@ -116,7 +116,7 @@ test("numbers of real processes add up, and those of one that died go with it", 
   await other.stop(60_000);
 });
 
-test("counters are made once, and refuse a file of another shape", async () => {
+test("counters are created once, and refuse a file of another shape", async () => {
   await using dir = await tempDir();
   const options = { path: dir.join("counters"), names: ["items", "bytes"], rows: 3 } as const;
   const counters = SharedCounters.create(options);
@@ -142,7 +142,7 @@ class HeldClock extends SimulatedClock {
   }
 }
 
-test("a hook that held the thread is named, at most once a second, with a count of the rest", async () => {
+test("a hook that blocked the thread is named, at most once a second, with a count of the rest", async () => {
   const clock = new HeldClock();
   const warnings: string[] = [];
   const lags: number[] = [];
@@ -179,7 +179,7 @@ test("a hook that held the thread is named, at most once a second, with a count 
   expect(clock.nextAtMs).toBe(Infinity);
 });
 
-test("a hook that holds the thread of a real process is named", async () => {
+test("a hook that blocks the thread of a real process is named", async () => {
   const slow = new Supervised({ role: "slow", start: () => ({}), program });
   expect(await slow.start()).toEqual({
     line: expect.stringMatching(/^preprocess held the server for \d\.\d+ s: nothing else was answered meanwhile$/),
@@ -200,7 +200,7 @@ function watch(clock: HeldClock) {
   return { watchdog, reasons, asked: () => asked };
 }
 
-test("one question is asked at a time, and no answer within the limit is an end", async () => {
+test("one question is asked at a time, and silence beyond the limit ends the process", async () => {
   const clock = new HeldClock();
   const { watchdog, reasons, asked } = watch(clock);
   await clock.advanceTo(1000);
@@ -211,7 +211,7 @@ test("one question is asked at a time, and no answer within the limit is an end"
   expect([asked(), reasons]).toEqual([2, ["it gave no answer for 5 s"]]);
 });
 
-test("a batch that runs for longer than the limit is an end, and is told once", async () => {
+test("a batch beyond the limit ends the process, reported once", async () => {
   const clock = new HeldClock();
   const { watchdog, reasons } = watch(clock);
   await clock.advanceTo(1000);
@@ -224,7 +224,7 @@ test("a batch that runs for longer than the limit is an end, and is told once", 
   expect(clock.nextAtMs).toBe(Infinity);
 });
 
-test("time in which the watching process was held itself is no reproach", async () => {
+test("time in which the watching process itself was blocked does not count", async () => {
   const clock = new HeldClock();
   const { watchdog, reasons } = watch(clock);
   await clock.advanceTo(1000);

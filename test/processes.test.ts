@@ -73,7 +73,7 @@ function lines() {
 afterEach(async () => expect(await children()).toEqual([]));
 
 for (const signal of ["SIGKILL", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGQUIT"]) {
-  test(`a process that ${signal} ends is started again, and its end says so`, async () => {
+  test(`a process that ${signal} ends restarts, and the reason is reported`, async () => {
     using logged = lines();
     await using process = supervise();
     await process.supervised.start();
@@ -88,7 +88,7 @@ for (const signal of ["SIGKILL", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGF
   });
 }
 
-test("a process that leaves with a code is started again, and its end says the code", async () => {
+test("a process that exits restarts, and its code is reported", async () => {
   using _logged = lines();
   await using process = supervise({ name: "front process 2" });
   await process.supervised.start();
@@ -99,7 +99,7 @@ test("a process that leaves with a code is started again, and its end says the c
   }
 });
 
-test("signals that reach the whole server do not end a process of it", async () => {
+test("signals to the whole server do not end its child processes", async () => {
   await using process = supervise();
   using logged = lines();
   await process.supervised.start();
@@ -115,14 +115,14 @@ function pidOf(told: unknown): number {
   return "pid" in told ? Number(told.pid) : "told" in told ? pidOf(told.told) : 0;
 }
 
-test("a failure that is told at the first start is the error, and nothing is started again", async () => {
+test("a failure reported at the first start is the error, and nothing restarts", async () => {
   await using process = supervise({ data: { fail: "digits.pt has no tensor x" } });
   const error: unknown = await process.supervised.start().catch((error) => error);
   expect(hasCode(error, "weights_invalid")).toBe(true);
   expect(error).toHaveProperty("message", "digits.pt has no tensor x");
 });
 
-test("a failure that is told at a later start is retried", async () => {
+test("a failure reported at a later start is retried", async () => {
   using logged = lines();
   let starts = 0;
   await using process = supervise({ start: () => (++starts === 2 ? { fail: "the disk is gone" } : {}) });
@@ -136,7 +136,7 @@ test("a failure that is told at a later start is retried", async () => {
   expect(logged.all).toContain("The worker process failed: the disk is gone; starting it again in 0.1 s");
 });
 
-test("a process that dies three times before it is ready is given up", async () => {
+test("a process that dies three times before it is ready is not restarted", async () => {
   using _logged = lines();
   await using process = supervise({ data: { order: { die: "SIGSEGV" } } });
   const error: unknown = await process.supervised.start().catch((error) => error);
@@ -144,7 +144,7 @@ test("a process that dies three times before it is ready is given up", async () 
   expect(error).toHaveProperty("message", "the worker process was ended by SIGSEGV, 3 times before it was ready");
 });
 
-test("a program that cannot be started is given up", async () => {
+test("a program that cannot start is not retried", async () => {
   using _logged = lines();
   await using process = supervise({ program: ["/nowhere/sconce"] });
   const error: unknown = await process.supervised.start().catch((error) => error);
@@ -152,7 +152,7 @@ test("a program that cannot be started is given up", async () => {
   expect(error).toHaveProperty("message", expect.stringContaining("could not be started (ENOENT"));
 });
 
-test("a process that is stuck in a loop gives no answer and is ended", async () => {
+test("a process stuck in a loop is ended", async () => {
   using _logged = lines();
   await using process = supervise({ batchTimeoutMs: 200 });
   await process.supervised.start();
@@ -162,7 +162,7 @@ test("a process that is stuck in a loop gives no answer and is ended", async () 
   await process.ready();
 });
 
-test("a process whose batch does not end is ended", async () => {
+test("a process with an endless batch is ended", async () => {
   using _logged = lines();
   await using process = supervise({ batchTimeoutMs: 200 });
   await process.supervised.start();
@@ -170,7 +170,7 @@ test("a process whose batch does not end is ended", async () => {
   expect(await process.end()).toBe("was ended: a batch did not end within 0.2 s");
 });
 
-test("a process that is stopped ends in order, and is not started again", async () => {
+test("a stopped process ends in order, and does not restart", async () => {
   await using process = supervise();
   const pid = pidOf(await process.supervised.start());
   await process.supervised.stop(60_000);
@@ -178,7 +178,7 @@ test("a process that is stopped ends in order, and is not started again", async 
   expect(isRunning(pid)).toBe(false);
 });
 
-test("a process that does not stop is ended after the limit", async () => {
+test("a process that does not stop is killed after the limit", async () => {
   using logged = lines();
   await using process = supervise({ role: "deaf" });
   await process.supervised.start();
@@ -238,7 +238,7 @@ const hastyClock: Clock = {
   },
 };
 
-test("the first restart comes at once, later ones wait longer and longer, and a while without a death starts afresh", () => {
+test("the first restart is immediate, later delays grow, and a quiet period resets them", () => {
   const backoff = new Backoff(() => 0);
   const delays = Array.from({ length: 10 }, () => backoff.nextMs(1000));
   expect(delays).toEqual([0, 100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
@@ -247,7 +247,7 @@ test("the first restart comes at once, later ones wait longer and longer, and a 
   expect([early.nextMs(0), early.nextMs(0), early.nextMs(0)]).toEqual([0, 50, 100]);
 });
 
-test("a kill is explained by missing memory when the kernel's count has risen", () => {
+test("a kill is attributed to missing memory if the kernel's count has risen", () => {
   const folder = mkdtempSync("/tmp/sconce-test-");
   const file = join(folder, "memory.events");
   const write = (count: number) => writeFileSync(file, `low 0\noom 9\noom_kill ${count}\noom_group_kill 0\n`);

@@ -40,13 +40,13 @@ beforeAll(async () => {
 }, 600_000);
 
 describe("a compiled package", () => {
-  test.skipIf(!isX86)("says for which kind of processor it was compiled, and with which features", () => {
+  test.skipIf(!isX86)("states the processor and features that it was compiled for", () => {
     const [machine, ...features] = processorNeeds(compiled.path)?.split(" ") ?? [];
     expect(machine).toBe("x86_64");
     expect(features).toContain("fma");
   });
 
-  test.skipIf(lacking === undefined)("for vector instructions that this processor lacks is refused", async () => {
+  test.skipIf(lacking === undefined)("with vector instructions that this processor lacks is refused", async () => {
     const { isa = "", told = "" } = lacking ?? {};
     expect(await refusal(withMetadata(zip, { AOTI_CPU_ISA: isa }))).toMatch(
       new RegExp(
@@ -56,13 +56,13 @@ describe("a compiled package", () => {
   });
 
   // Instructions of Xeon Phi, which no later processor has.
-  test.skipIf(!isX86)("whose compiler used features of its processor that this one lacks is refused", async () => {
+  test.skipIf(!isX86)("whose compiler used features that this processor lacks is refused", async () => {
     expect(await refusal(withCode(zip, "-mno-avx5124fmaps", "-mavx5124fmaps   "))).toContain(
       "weights_invalid: the package was compiled for a processor with AVX5124FMAPS, which this one (",
     );
   });
 
-  test("for another kind of machine is refused", async () => {
+  test("for another architecture is refused", async () => {
     const [own, other] = isX86 ? ["x86_64", "aarch64"] : ["aarch64", "x86_64"];
     expect(await refusal(withMetadata(zip, { AOTI_MACHINE: other }))).toBe(
       `weights_invalid: the package was compiled for ${other}, this machine is ${own}: ${waysOut}`,
@@ -70,7 +70,7 @@ describe("a compiled package", () => {
   });
 });
 
-test("TorchScript asks for no processor", () => {
+test("TorchScript runs on any processor", () => {
   expect(processorNeeds(script)).toBeUndefined();
 });
 
@@ -89,7 +89,7 @@ export default defineModel({
 `;
   const elsewhere = (): Buffer => withMetadata(zip, { AOTI_MACHINE: isX86 ? "aarch64" : "x86_64" });
 
-  test("is packaged with what it needs of a processor", async () => {
+  test("is packaged with its processor needs", async () => {
     await using dir = await modelFolder(zip);
     expect((await run(dir, "build", dir.path)).code).toBe(0);
     const { config } = await new ModelStore(dir.join("store")).resolve("compiled");
@@ -97,7 +97,7 @@ export default defineModel({
     expect((await run(dir, "predict", "compiled", "x=1")).code).toBe(0);
   });
 
-  test("for another processor ends `build` and `serve` with one line", async () => {
+  test("for another processor makes `build` and `serve` fail with one line", async () => {
     await using dir = await modelFolder(zip);
     await run(dir, "build", dir.path);
     const store = new ModelStore(dir.join("store"));

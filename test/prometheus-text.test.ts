@@ -7,7 +7,7 @@ function gauge(aggregator: Family["aggregator"], values: Family["values"], help 
   return { name: aggregator, help, type: "gauge", aggregator, values };
 }
 
-test("equal series of several processes become their sum, maximum or first", () => {
+test("equal series of several processes are combined by sum, maximum or first value", () => {
   const ofProcess = (a: number, b: number) =>
     (["sum", "max", "first"] as const).map((aggregator) =>
       gauge(aggregator, [

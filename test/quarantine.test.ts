@@ -18,20 +18,20 @@ describe("a client", () => {
   };
   const times = <T>(count: number, value: T) => Array<T>(count).fill(value);
 
-  test("goes last when more than a quarter of its items fail, until they do no longer", () => {
+  test("is quarantined when more than a quarter of its items fail, until they succeed again", () => {
     const { quarantine } = after(times(5, [bad, true]));
     expect([quarantine.holds(good), quarantine.holds(bad), quarantine.holds(undefined)]).toEqual([false, true, false]);
     for (let i = 0; i < 20; i++) quarantine.ended(bad, false);
     expect(quarantine.holds(bad)).toBe(false);
   });
 
-  test("does not go last for a few that fail among many", () => {
+  test("is not quarantined for a few failures among many items", () => {
     const mixed = from("mixed");
     const { quarantine } = after(times(20, [[mixed, true], ...times(9, [mixed, false] as const)] as const).flat());
     expect([quarantine.holds(good), quarantine.holds(mixed)]).toEqual([false, false]);
   });
 
-  test("does not go last while there are no others, as behind a proxy that names none", () => {
+  test("is not quarantined without other clients, as behind a proxy that names none", () => {
     const { quarantine, pass } = after(times(50, [proxy, true]));
     expect(quarantine.holds(proxy)).toBe(false);
     for (let i = 0; i < 50; i++) quarantine.ended(proxy, false);
@@ -44,7 +44,7 @@ describe("a client", () => {
     expect(quarantine.holds(proxy)).toBe(false);
   });
 
-  test("does not go last for others of its address, once its own items were seen to run", () => {
+  test("is not quarantined for others of its address, once its own items succeeded", () => {
     const bads = Array.from({ length: 64 }, (_, i) => from("proxy", `bad ${i}`));
     const one = from("proxy", "good");
     const { quarantine } = after(
@@ -63,7 +63,7 @@ describe("a client", () => {
     expect(quarantine.holds(from("proxy", "new"))).toBe(true);
   });
 
-  test("need not be known while nothing fails", () => {
+  test("need not be tracked while nothing fails", () => {
     const { quarantine, pass } = after([[good, false]]);
     expect(quarantine.isWatching).toBe(false);
     quarantine.ended(undefined, true);
@@ -72,7 +72,7 @@ describe("a client", () => {
     expect(quarantine.isWatching).toBe(false);
   });
 
-  test("is forgotten for ten thousand others", () => {
+  test("is forgotten after ten thousand other clients", () => {
     const { quarantine } = after([...times(9, [from("first"), true] as const), [good, false]]);
     for (let i = 0; i < 5000; i++) quarantine.ended(from(`client ${i}`), true);
     quarantine.holds(good);
@@ -80,7 +80,7 @@ describe("a client", () => {
   });
 });
 
-test("items that go last share no batch with others, from the first one on", async () => {
+test("quarantined items share no batch with others, from the first one on", async () => {
   const simulation = new Simulation({ maxBatchSize: 8 });
   simulation.add({}, 1);
   const late = [{}, {}, {}, {}].flatMap((lane) => simulation.add(lane, 1, { isBad: true, isDeprioritised: true }));
@@ -139,12 +139,12 @@ describe("a server", () => {
   // Other systems have only one loopback address.
   const onLinux = test.skipIf(process.platform !== "linux");
 
-  onLinux("lets items of an address that sent bad ones go last, and of no other", async () => {
+  onLinux("quarantines items of an address that sent bad ones, and of no other", async () => {
     await using server = await store.serve("lab");
     await expectLate(server.client);
   });
 
-  test("tells clients of a proxy apart by what it says they are", async () => {
+  test("separates clients of a proxy by the proxy's headers", async () => {
     await using server = await store.serve("lab");
     const { client } = server;
     const late = () => client.metric('sconce_batches_total{cause="late"}');
@@ -159,7 +159,7 @@ describe("a server", () => {
     expect(await late()).toBe(1);
   });
 
-  onLinux("does so with an engine in a process of its own", async () => {
+  onLinux("does so with a separate engine process", async () => {
     await using server = startCli(["serve", "lab", "--host", "127.0.0.1", "--port", "0"], {
       env: { SCONCE_HOME: store.home },
     });

@@ -27,7 +27,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
   const narrow = { maxReadyBytes: 1 };
   const unavailable = { status: 503, type: "urn:sconce:problem:queue_unavailable" };
 
-  test("say that the queue is away, and tell what ended meanwhile when it is back", async () => {
+  test("report an unavailable queue, and afterwards the ends that happened meanwhile", async () => {
     await using server = await store.serve("lab", { queue: redis.url, queueName: "away" });
     await using gate = hold();
     const waiting = server.client.predict([{ x: 1, before: gate.url("a") }]);
@@ -50,7 +50,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await server.client.metric('sconce_queue_faults_total{reason="away"}')).toBeGreaterThan(0);
   });
 
-  test("refuse within two seconds what a queue that hangs does not take, and go on with one that was emptied", async () => {
+  test("refuse within two seconds what a hanging queue does not accept, and continue with an emptied queue", async () => {
     await using server = await store.serve("lab", { queue: redis.url, queueName: "hangs" });
     await using gate = hold();
     const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
@@ -73,7 +73,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await accepted(server)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
   });
 
-  test("tell those that wait within two seconds that the queue was emptied", async () => {
+  test("notify waiting clients within two seconds that the queue was emptied", async () => {
     await using front = await store.serve("lab", { queue: redis.url, queueName: "emptied", role: "front" });
     const waiting = front.client.post([{ x: 1 }], { Prefer: "wait" }, AbortSignal.timeout(2000));
     while ((await redis.client.xlen("sconce:4:{emptied}:work")) === 0);
@@ -83,7 +83,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await response.json()).toMatchObject(unavailable);
   });
 
-  test("refuse what would wait for longer than its client, or its time, and take the others", async () => {
+  test("refuse predictions that would wait longer than their client or their time limit, and accept others", async () => {
     await using front = await store.serve("lab", { queue: redis.url, queueName: "slow", role: "front", timeout: 300 });
     await front.client.create(Array.from({ length: 10 }, () => ({ x: 1 })));
     // The wait grows by the second if no worker runs the prediction.
@@ -101,7 +101,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await redis.client.hget("sconce:4:{slow}:totals", "items")).not.toBe("0");
   });
 
-  test("accept nothing while the queue is read-only, and tell what ended meanwhile", async () => {
+  test("accept nothing while the queue is read-only, and report the ends that happened meanwhile", async () => {
     await using server = await store.serve("lab", { queue: redis.url, queueName: "read-only" });
     await using gate = hold();
     const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
@@ -118,7 +118,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await server.client.metric('sconce_queue_faults_total{reason="readonly"}')).toBeGreaterThan(0);
   });
 
-  test("accept nothing while the queue is full, and end what it has, for those that begin to wait then, too", async () => {
+  test("accept nothing while the queue is full, and finish its predictions, with clients that wait later too", async () => {
     await using server = await store.serve("lab", { queue: redis.url, queueName: "full" });
     await using gate = hold();
     const waiting = server.client.predict([{ x: 1, before: gate.url("a") }]);
@@ -136,7 +136,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await server.client.metric('sconce_queue_faults_total{reason="full"}')).toBeGreaterThan(0);
   });
 
-  test("have their limits together, end what nobody runs by its time, and cancel it at once", async () => {
+  test("share their limits, end predictions without a worker on time, and cancel them at once", async () => {
     const config = { queue: redis.url, queueName: "limits", role: "front", maxQueuedItems: 3 } as const;
     await using first = await store.serve("lab", config);
     await using second = await store.serve("lab", config);
@@ -150,7 +150,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect((await first.client.create([{ x: 1 }, { x: 2 }])).status).toBe("pending");
   });
 
-  test("of another build leave it alone", async () => {
+  test("of another build ignore it", async () => {
     await using front = await store.serve("lab", { queue: redis.url, role: "front" });
     await using other = await store.serve("stage", { queue: redis.url });
     const { prediction_id: id } = await front.client.create([{ x: 1 }]);
@@ -160,7 +160,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await front.client.cancel(id);
   });
 
-  test("that are stopped give back what has not begun, and end what has", async () => {
+  test("return unstarted predictions when they stop, and finish started ones", async () => {
     await using front = await store.serve("lab", { queue: redis.url, queueName: "stops", role: "front" });
     await using stopped = await store.serve("lab", { queue: redis.url, queueName: "stops", role: "worker", ...narrow });
     await using gate = hold();
@@ -178,7 +178,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect((await front.client.read(begun.prediction_id)).status).toBe("success");
   });
 
-  test("answer those that wait for what nobody can run any more with what there is, when the last one stops", async () => {
+  test("answer waiting clients with the current state when the last worker stops", async () => {
     await using last = await store.serve("lab", { queue: redis.url, queueName: "last", ...narrow });
     await using gate = hold();
     const begun = last.client.predict([{ x: 1, before: gate.url("a") }]);
@@ -196,7 +196,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await next.client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 5 }] });
   });
 
-  test("take over what a killed one had, once: what was in the hands of two is given up", async () => {
+  test("take over the predictions of a killed one once; a second kill fails them", async () => {
     const args = ["--queue", redis.url, "--queue-name", "kills", "--queue-lease", "1"];
     const worker = () =>
       startCli(["serve", "lab", "-p", "0", "--host", "127.0.0.1", "--no-isolate", "--role", "worker", ...args], {

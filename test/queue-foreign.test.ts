@@ -90,7 +90,7 @@ describe.skipIf(!hasRedis)(`foreign values in the queue (with redis-server${hasR
     expect(await client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
   });
 
-  test("foreign totals are counted again", async () => {
+  test("foreign totals are corrected", async () => {
     await ended();
     const seen = server.lines.length;
     await redis.client.hset(`${base}totals`, "items", "many", "bytes", "-");

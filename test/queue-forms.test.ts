@@ -63,7 +63,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
   }
 
   const hasTls = hasRedisTls();
-  test.skipIf(!hasTls)(`behind TLS, with certificates of both sides${hasTls ? "" : ": built without"}`, async () => {
+  test.skipIf(!hasTls)(`behind TLS with mutual certificates${hasTls ? "" : ": built without"}`, async () => {
     await using dir = await tempDir();
     await makeCertificates(dir);
     const tlsPort = freePort();
@@ -77,7 +77,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await expect(ping(url)).rejects.toThrow(/certificate/);
   });
 
-  test.skipIf(!hasTls)("whose Sentinels are behind TLS and a password of their own", async () => {
+  test.skipIf(!hasTls)("with Sentinels behind TLS and a separate password", async () => {
     await using dir = await tempDir();
     await makeCertificates(dir);
     await using guarded = await startGuardedSentinel(dir, "p@ss");
@@ -88,7 +88,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await expect(ping(`${url.replace("rediss", "redis")}&sentinel_password=p%40ss`)).rejects.toThrow();
   });
 
-  test("with a password, and for a user who may see its keys alone", async () => {
+  test("with a password, and a user limited to its keys", async () => {
     const client = redis?.client;
     await client?.call("acl", "setuser", "sconce", "on", ">p@ss:1", "~sconce:*", "+@all", "-@dangerous", "+info");
     await client?.config("SET", "requirepass", "secret");
@@ -102,14 +102,14 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
   test.each([
     ["is not there", () => `redis://127.0.0.1:${freePort()}`, "connect ECONNREFUSED 127.0.0.1:"],
     ["wants another password", () => `redis://:wrong@127.0.0.1:${port}`, "WRONGPASS"],
-  ])("that %s as a server starts is told of with the reason", async (_, url, reason) => {
+  ])("that %s at the start of a server is reported with the reason", async (_, url, reason) => {
     await redis?.client.config("SET", "requirepass", "secret");
     const args = ["-p", "0", "--host", "127.0.0.1", "--role", "front", "--queue", url()];
     await using server = startCli(["serve", "lab", ...args], { env: { SCONCE_HOME: store?.home ?? "" } });
     expect(await server.line("The queue cannot be used")).toContain(`there is no connection to it: ${reason}`);
   });
 
-  test("in a Cluster, all of it on one node", async () => {
+  test("in a Cluster is on one node", async () => {
     await using both = await replicas("stage", cluster?.url ?? "");
     await roundTrip(both.front);
     const keys = await Promise.all(cluster?.nodes.map(({ client }) => client.keys("sconce:4:{*")) ?? []);
@@ -120,7 +120,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await other?.client.read(ended.prediction_id)).toEqual(ended);
   });
 
-  test("in a Cluster, where a command is not sent again when its connection breaks", async () => {
+  test("in a Cluster does not resend a command after a broken connection", async () => {
     const ready = Promise.withResolvers<void>();
     const address = parseRedisAddress(cluster?.url ?? "");
     using link = new RedisLink({ address, onFault: () => {}, onReady: ready.resolve });
@@ -138,7 +138,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await owner.lrange("list", 0, -1)).toEqual(["first"]);
   });
 
-  test("whose master is killed: requests are refused until a Sentinel has made another, and nothing is lost", async () => {
+  test("with a killed master refuses requests until a Sentinel has promoted another, and loses nothing", async () => {
     await using both = await replicas("lab", sentinel?.url ?? "");
     await using gate = hold();
     const waiting = both.front.client.predict([{ x: 1, before: gate.url("a") }]);

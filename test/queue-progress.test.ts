@@ -9,7 +9,7 @@ import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
 
 describe.skipIf(!hasRedis)(`the logs of a demo (with redis-server${hasRedis ? "" : ": not here"})`, () => {
-  test("are whole in the queue, whether what it did not answer for was heard or not", async () => {
+  test("are complete in the queue after lost messages and lost answers", async () => {
     await using redis = await startRedis();
     using links = await redisLinks(redis.url);
     const limits = { maxQueuedItems: 10, maxQueuedBytes: 1000 };

@@ -50,7 +50,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
 
   const reclaim = ({ queue }: { queue: Queue }) => queue.reclaim("-", 10);
 
-  test("counts the replicas that run predictions, also before their first one, until they leave", async () => {
+  test("counts the workers until they leave, also before their first prediction", async () => {
     using one = await worker("counted", "a");
     using other = await worker("counted", "b");
     expect(await one.queue.tend("0-0", true)).toMatchObject({ workers: 1 });
@@ -60,7 +60,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await other.queue.tend("0-0", false)).toMatchObject({ workers: 1 });
   });
 
-  test("keeps the outcome that came first, whoever has the prediction", async () => {
+  test("keeps the first outcome, from any worker", async () => {
     using first = await worker("first", "a");
     using second = await worker("first", "b");
     await first.queue.create(request);
@@ -81,7 +81,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     });
   });
 
-  test("gives a prediction to two workers and no third, and counts none that lost its answer or gave it back", async () => {
+  test("gives a prediction to at most two workers, not counting lost answers and returned predictions", async () => {
     using first = await worker("third", "a");
     using second = await worker("third", "b");
     using third = await worker("third", "c");
@@ -97,7 +97,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(record?.outcome?.members).toContain("Given up: 2 replicas ended");
   });
 
-  test("is told large outcomes at once for a while after the place for them failed", async () => {
+  test("receives large outcomes inline for a while after the bucket failed", async () => {
     const names: string[] = [];
     const put = (name: string) => Promise.reject(new Error(`${names.push(name)} failed`));
     using one = await worker("large", "a", { put, get: () => Promise.resolve(undefined), delete: () => {} });
@@ -111,7 +111,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(names).toEqual(["large/p/members/a"]);
   });
 
-  test("forgets ended predictions, the oldest first, beyond a count and beyond bytes", async () => {
+  test("evicts the oldest ended predictions beyond a count or bytes", async () => {
     using one = await worker("kept", "a");
     const end = async (id: string, members: string) => {
       await one.queue.create({ ...request, id });
@@ -129,7 +129,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await one.queue.tend("0-0", false)).toMatchObject({ items: 0, kept: 1, endedItems: 4 });
   });
 
-  test("gives a large body with its prediction, and keeps it no longer than that runs", async () => {
+  test("delivers a large body with its prediction, and deletes it after the run", async () => {
     using one = await worker("bodies", "a");
     const body = JSON.stringify("x".repeat(100_000));
     await one.queue.create({ ...request, bytes: body.length, body });
@@ -140,7 +140,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await redis.client.exists("sconce:4:{bodies}:b:p")).toBe(0);
   });
 
-  test("ends what nobody runs in the order of deadlines, also behind longer ones", async () => {
+  test("ends predictions without a worker in order of deadlines, behind longer ones too", async () => {
     using one = await worker("late", "a");
     const ids = ["long", "short", "other"];
     await Promise.all(ids.map((id) => one.queue.create({ ...request, id, timeoutMs: id === "short" ? 1 : 60_000 })));
@@ -153,7 +153,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect((await one.take()).requests).toMatchObject([{ id: "long" }]);
   });
 
-  test("runs nothing whose time was up when a worker was given it, and ends it at once", async () => {
+  test("does not run a prediction after its deadline, and ends it at once", async () => {
     using one = await worker("too-late", "a");
     const created = await one.queue.create({ ...request, timeoutMs: 1 });
     const nowMs = async () => {
@@ -166,7 +166,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(outcome?.members).toContain("Timed out");
   });
 
-  test("counts no more what expired while no replica was there, whether a worker had it or none", async () => {
+  test("stops counting predictions that expired while no replica ran", async () => {
     using one = await worker("expired", "a");
     const webhook: Webhook = { url: "https://example.com/", events: ["completed"] };
     const ids = ["_AAAAp", "_AAAAq", "_BBBBr"];
@@ -182,7 +182,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await redis.client.exists("sconce:4:{expired}:hooks")).toBe(0);
   });
 
-  test("tells who has a prediction that it is cancelled, and takes no end for one that is gone", async () => {
+  test("notifies the worker of a cancelled prediction, and ignores the end of a deleted one", async () => {
     using one = await worker("gone", "a");
     await one.queue.create(request);
     await one.take();
@@ -196,7 +196,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
 });
 
 describe("the address of a queue", () => {
-  test("names one server, a socket, Sentinels or a Cluster", () => {
+  test("is one server, a socket, Sentinels or a Cluster", () => {
     expect(parseRedisAddress("redis://user:p%40ss@host:1234/5")).toEqual({
       kind: "one",
       hosts: [{ host: "host", port: 1234 }],
@@ -227,7 +227,7 @@ describe("the address of a queue", () => {
     ["redis://", "host is missing"],
     ["redis://a/x", "expected a number"],
     ["rediss://a?ca=/nowhere", "ca cannot be read"],
-  ])("%s is refused, and says why", (address, why) => {
+  ])("%s is refused with the reason", (address, why) => {
     expect(() => parseRedisAddress(address)).toThrow(why);
   });
 });

@@ -54,7 +54,7 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
 
   beforeEach(() => redis.client.flushall());
 
-  test("are exchanged one by one under load: each prediction ends with the outputs of the build that accepted it", async () => {
+  test("replace each other one by one under load: each prediction ends with the outputs of the build that accepted it", async () => {
     await using oldFront = await serve("v1", { role: "front" });
     await using oldWorker = await serve("v1", { role: "worker" });
     await using load = new Load([{ server: oldFront, version: "v1" }]);
@@ -74,7 +74,7 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
     expect(await endedInputs()).toBe(outputs.length);
   });
 
-  test("read, wait for and cancel what the other build accepted, whether it ends there or nobody is left to run it", async () => {
+  test("read, wait for and cancel predictions of the other build, even without replicas of that build", async () => {
     await using newFront = await serve("v2", { role: "front" });
     const { client } = newFront;
     const oldFront = await serve("v1", { role: "front" });
@@ -91,7 +91,7 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
     expect(await ended.json()).toMatchObject({ demo_id, status: "success" });
   });
 
-  test("know no ids of other repositories, and ask Redis little about many that nobody gave out", async () => {
+  test("do not know ids of other repositories, and rarely ask Redis about unknown ids", async () => {
     using links = await redisLinks(redis.url);
     const { link, largeLink } = links;
     const options = { link, largeLink, node: "n", leaseMs: 1000, retention: { ms: 0, bytes: 0 }, timeoutMs: 0 };
@@ -119,13 +119,13 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
     expect(await redis.client.info("commandstats")).toContain("evalsha:calls=1,");
   });
 
-  test("leave alone what an older sconce keeps there under the same name", async () => {
+  test("ignore data of an older sconce under the same name", async () => {
     await redis.client.set("sconce:{joined}:work", "of another layout");
     await using front = await serve("v1", { queueName: "joined", role: "front" });
     expect((await front.client.create([{ x: 1 }])).status).toBe("pending");
   });
 
-  test("share what a name joins, known before an id is given out: the new ones end what the old ones give back", async () => {
+  test("share a named queue: new replicas finish predictions that old replicas return", async () => {
     const config = { queueName: "joined" };
     await using old = await serve("v1", config);
     expect(await redis.client.zrange("sconce:4:queues:lab", "0", "-1")).toEqual(["joined"]);

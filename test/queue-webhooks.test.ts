@@ -27,7 +27,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
   const forgotten = (name: string) =>
     until(async () => (await redis.client.exists(`sconce:4:{${name}}:hooks`, `sconce:4:{${name}}:due`)) === 0);
 
-  test("tell what a worker does of what a front accepted, each once, and its end last", async () => {
+  test("send a front's webhooks about a worker's work, each once, and the end last", async () => {
     await using to = receiver();
     await using gate = hold();
     await using front = await serve({ queueName: "told", role: "front" });
@@ -47,7 +47,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(to.received.filter(({ type }) => type === "prediction.completed")).toHaveLength(1);
   });
 
-  test("tell what nobody ran: cancelled, or late", async () => {
+  test("send webhooks about predictions that never ran: cancelled or expired", async () => {
     await using to = receiver();
     await using front = await serve({ queueName: "alone", role: "front" });
     const canceled = await front.client.create([{ x: 1 }], told(to.url("/canceled")));
@@ -61,7 +61,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await forgotten("alone");
   });
 
-  test("refuse them without a secret, and a worker without one leaves them to others", async () => {
+  test("refuse webhooks without a secret, and a worker without one leaves them to others", async () => {
     await using to = receiver();
     await using front = await serve({ queueName: "secret", role: "front" });
     await using other = await serve({ queueName: "secret", webhookSecret: [] });
@@ -70,7 +70,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect((await to.until(1))[0]).toMatchObject({ id: `msg_${id}`, data: { status: "success" } });
   });
 
-  test("tell the new receiver of an id that is taken again, and no more the earlier one, which could not be told in time", async () => {
+  test("send to the new receiver of a reused id, and no more to the earlier receiver", async () => {
     const isTold = Promise.withResolvers<unknown>();
     await using to = receiver(({ path, data }) => {
       if (path === "/earlier") return new Response(null, { status: 500 });
@@ -87,7 +87,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await forgotten("again");
   });
 
-  test("tell while the queue's memory is full", async () => {
+  test("send while the queue's memory is full", async () => {
     await using to = receiver();
     await using gate = hold();
     await using server = await serve({ queueName: "full" });
@@ -100,7 +100,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await redis.client.config("SET", "maxmemory", "0");
   });
 
-  test("take over from one that was killed while it told, and from the last of a build when it stops", async () => {
+  test("take over the webhooks of a killed replica, and of the last replica of a build", async () => {
     const answers = [Promise.withResolvers<Response>(), Promise.withResolvers<Response>()];
     await using to = receiver((_, index) => answers[index]?.promise ?? new Response());
     const env = { SCONCE_HOME: store.home, SCONCE_WEBHOOK_SECRET: secret, SCONCE_ALLOW_PRIVATE_URLS: "1" };

@@ -25,7 +25,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await redis?.[Symbol.asyncDispose]();
   });
 
-  test("run what any of them accepted, and all of them know how it ended", async () => {
+  test("run each other's predictions, and all know the outcome", async () => {
     const ended = await front.client.predict([{ x: 1 }, { x: 2 }]);
     expect(ended).toMatchObject({ status: "success", outputs: [{ y: 3 }, { y: 5 }] });
     expect(await both.client.read(ended.prediction_id)).toEqual(ended);
@@ -39,7 +39,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     }
   });
 
-  test("make one prediction of one id, whichever is asked", async () => {
+  test("create one prediction for one id, on any replica", async () => {
     const id = crypto.randomUUID();
     const put = ({ client }: TestServer, x: number, note?: object) =>
       client.fetch(`/predictions/${id}`, {
@@ -58,7 +58,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect((await put(front, 1, { text: "n".repeat(100_000) })).status).toBe(422);
   });
 
-  test("show what is under way, and wait for what another one accepted", async () => {
+  test("show running predictions of others, and wait for their end", async () => {
     await using gate = hold();
     const inputs = [1, 2].map((x) => ({ x, before: gate.url(`${x}`) }));
     const { prediction_id: id, status } = await both.client.create(inputs);
@@ -83,7 +83,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(ended.filter(({ status }) => status !== "success")).toEqual([]);
   });
 
-  test("cancel what waits at once, and what runs with what it had", async () => {
+  test("cancel waiting predictions at once, and running ones with their finished outputs", async () => {
     await using gate = hold();
     const running = await both.client.create([{ x: 1 }, { x: 2, before: gate.url("a") }]);
     await front.client.until(running.prediction_id, ({ status }) => status === "running");
@@ -96,7 +96,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await both.client.cancel(running.prediction_id)).toEqual(canceled);
   });
 
-  test("cancel for a client that leaves before it was told the id", async () => {
+  test("cancel the prediction of a client that leaves before it has the id", async () => {
     await using gate = hold();
     const leaving = new AbortController();
     const left = front.client.post([{ x: 1, before: gate.url("a") }], { Prefer: "wait" }, leaving.signal);
@@ -107,7 +107,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     while ((await redis.client.hget(await totals(redis), "items")) !== "0");
   });
 
-  test("refuse a body as one server does, and know no prediction of another kind", async () => {
+  test("refuse a body as a single server does, and find no prediction of another kind", async () => {
     expect(await front.client.refused([{ y: 1 }])).toMatchObject({ status: 422 });
     const { prediction_id: id } = await front.client.predict([{ x: 1 }]);
     expect((await front.client.fetch(`/demo/${id}`)).status).toBe(404);
@@ -115,14 +115,14 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect((await front.client.fetch("/predictions/nobody/cancel", { method: "POST" })).status).toBe(404);
   });
 
-  test("end a prediction in its time, with what it had", async () => {
+  test("end a prediction at its time limit, with its finished outputs", async () => {
     await using gate = hold();
     const ended = await front.client.predict([{ x: 1 }, { x: 2, before: gate.url("a") }], { "Cancel-After": "0.5" });
     expect(ended).toMatchObject({ status: "failed", error_message: "Timed out after 0.5 s" });
     expect(ended.partial_outputs).toEqual([expect.objectContaining({ y: 3 }), null]);
   });
 
-  test("leave nothing behind but what can still be read", async () => {
+  test("leave only retained predictions behind", async () => {
     const { prediction_id: id } = await front.client.predict([{ x: 1 }]);
     const [key = ""] = await redis.client.keys(`*p:${id.slice(1, 5)}`);
     expect(await redis.client.hget(key, id)).not.toContain('"x"');
@@ -132,7 +132,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await redis.client.hmget(`${base}totals`, "items", "bytes")).toEqual(["0", "0"]);
   });
 
-  test("show the logs of a demo as they come, wherever it runs", async () => {
+  test("show logs of a demo as they are written, on any replica", async () => {
     await using demoFront = await store.serve("stage", { queue: redis.url, role: "front" });
     await using worker = await store.serve("stage", { queue: redis.url, role: "worker" });
     await using gate = hold();

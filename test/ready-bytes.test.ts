@@ -40,7 +40,7 @@ async function mostReady(
   return most;
 }
 
-test("inputs that are at hand become ready up to that many bytes, and one more", async () => {
+test("inputs become ready up to the byte limit, and one more", async () => {
   await using server = await store.serve("shapes", config);
   const { items, bytes } = await mostReady(server, (i) => {
     const vector = Array(1000 + i).fill(1);
@@ -53,7 +53,7 @@ test("inputs that are at hand become ready up to that many bytes, and one more",
   expect((await server.client.predict(same)).status).toBe("success");
 });
 
-test("so do pictures, which are decoded side by side", async () => {
+test("so do pictures, which are decoded in parallel", async () => {
   await using server = await store.serve("upscale", config);
   const inputOf = async (i: number) => {
     const [width, height] = [50, 40 + i];

@@ -28,7 +28,7 @@ function push(log: RecordLog, record: EndedRecord, keptMs = 0): Place {
 }
 
 describe("a log of records", () => {
-  test("gives back what it was given, oldest first", () => {
+  test("returns records unchanged, oldest first", () => {
     fc.assert(
       fc.property(fc.array(record, { maxLength: 30 }), (records) => {
         const log = new RecordLog();
@@ -48,7 +48,7 @@ describe("a log of records", () => {
     );
   });
 
-  test("holds far more than one piece of memory, and uses those again that it let go", () => {
+  test("holds much more than one block of memory, and reuses released blocks", () => {
     const log = new RecordLog();
     const kept: { place: Place; record: EndedRecord }[] = [];
     for (let i = 0; i < 5000; i++) {
@@ -63,13 +63,13 @@ describe("a log of records", () => {
     for (const { place, record } of kept) expect(log.record(place)).toEqual({ ...record, digest: undefined });
   });
 
-  test("keeps half characters, which are none in UTF-8", () => {
+  test("keeps lone surrogates, which UTF-8 cannot encode", () => {
     const log = new RecordLog();
     const record = endOf("1", { kind: "demo", logs: "a\ud83d" });
     expect(log.record(push(log, record)).logs).toBe("a\ud83d");
   });
 
-  test("keeps a large outcome as it is", () => {
+  test("keeps a large outcome as an object", () => {
     const log = new RecordLog();
     const members = new LargeText(['"outputs":[', Buffer.from("1"), "]"]);
     const large = endOf("1", { outcome: { status: "success", members }, digest: "d".repeat(43) });
@@ -81,8 +81,8 @@ describe("a log of records", () => {
   });
 });
 
-describe("records that are dropped out of order", () => {
-  test("are let go of with those before them", () => {
+describe("records dropped out of order", () => {
+  test("are released with earlier records", () => {
     const log = new RecordLog();
     const [a = 0, b = 0, c = 0] = ["a", "b", "c"].map((id) => push(log, endOf(id)));
     log.drop(b);
@@ -104,7 +104,7 @@ describe("records that are dropped out of order", () => {
 describe("an index of records", () => {
   const named = { id: (place: Place) => String(place) };
 
-  test("finds each by its hash, among others with the same, until it is deleted", () => {
+  test("finds each by hash, also among equal hashes, until it is deleted", () => {
     const step = fc.record({
       isAdded: fc.boolean(),
       hash: fc.constantFrom(-1, 0, 1, 9, 8 << 24, -1 << 24),
@@ -132,7 +132,7 @@ describe("an index of records", () => {
   });
 });
 
-test("ids have hashes of their own, whatever part of them is the same, and keep them", () => {
+test("similar ids have different, stable hashes", () => {
   const rest = "x".repeat(59);
   const ids = Array.from({ length: 10_000 }, (_, i) => String(i).padStart(5, "0"));
   for (const whole of [

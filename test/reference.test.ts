@@ -22,7 +22,7 @@ describe("a reference", () => {
     expect(parseReference(`digits@${digest}`)).toEqual({ repository: "digits", digest });
   });
 
-  test("is the same after it was formatted and read again", () => {
+  test("is unchanged after formatting and parsing", () => {
     const reference = fc.oneof(
       fc.record({ repository, tag }, { noNullPrototype: true }),
       fc.record({ repository, digest: fc.constant(digest) }, { noNullPrototype: true }),
@@ -30,7 +30,7 @@ describe("a reference", () => {
     fc.assert(fc.property(reference, (value) => expect(parseReference(formatReference(value))).toEqual(value)));
   });
 
-  test("of any text is read or refused as a mistake of the caller", () => {
+  test("of any text is parsed, or refused as wrong usage", () => {
     fc.assert(
       fc.property(fc.oneof(fc.string(), fc.string({ unit: fc.constantFrom(..."ab:@/._-A2 ") })), (text) => {
         try {
@@ -71,7 +71,7 @@ describe("a misspelled reference", () => {
     [`digits:v1@${digest}`, "a tag or a digest, not both"],
     ["a".repeat(256), "256 characters; at most 255"],
   ];
-  test.each(faults)("%p is refused with the fault named", async (text, message) => {
+  test.each(faults)("%p is refused with the fault", async (text, message) => {
     const error = await failureOf(() => parseReference(text));
     expect(error.code).toBe("usage");
     expect(error.message).toContain(message);

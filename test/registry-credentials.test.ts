@@ -58,7 +58,7 @@ describe.skipIf(!hasRegistry)("a registry with passwords (Debian's docker-regist
   const run = (env: Record<string, string>, ...args: string[]): Promise<CliResult> =>
     cli([...args, "--log-level", "trace"], { env: { SCONCE_HOME: store.home, HOME: dir.path, ...env } });
 
-  test("takes the saved login for pushes and pulls, and no secret is told", async () => {
+  test("uses the saved login for pushes and pulls, and reveals no secret", async () => {
     const env = await dockerConfig({ auths: { [`http://${registry.host}/v2/`]: { auth } } });
     const pushed = await run(env, "push", "digits:v1", `${registry.host}/team/digits`);
     const pulled = await run({ ...env, SCONCE_HOME: dir.join("pulled") }, "pull", `${registry.host}/team/digits:v1`);
@@ -66,7 +66,7 @@ describe.skipIf(!hasRegistry)("a registry with passwords (Debian's docker-regist
     expect(JSON.stringify([pushed, pulled])).not.toMatch(/s3cret|cmVhZGVy/);
   });
 
-  test("without a login says where one was looked for, and how to get one", async () => {
+  test("without a login reports the searched files, and how to log in", async () => {
     const { code, stderr } = await run({}, "pull", `${registry.host}/team/digits:v1`);
     expect(code).toBe(1);
     expect(stderr).toContain(`sconce: ${registry.host} asks for a login to pull team/digits (401); none was found in `);
@@ -82,7 +82,7 @@ describe.skipIf(!hasRegistry)("a registry with passwords (Debian's docker-regist
     expect(stderr).not.toMatch(/wr0ng|cmVhZGVy/);
   });
 
-  test("takes what a credential helper gives, which is asked for the host", async () => {
+  test("uses a credential helper, which is asked for the host", async () => {
     const { PATH, asked } = await helper("test", `echo '{"Username":"reader","Secret":"${password}"}'`);
     for (const config of [{ credHelpers: { [registry.host]: "test" } }, { credsStore: "test", auths: {} }]) {
       const env = { ...(await dockerConfig(config)), PATH };
@@ -91,7 +91,7 @@ describe.skipIf(!hasRegistry)("a registry with passwords (Debian's docker-regist
     expect(await Bun.file(asked).text()).toBe(`get ${registry.host}\nget ${registry.host}\n`);
   });
 
-  test("takes podman's file, in which a repository may have an entry of its own", async () => {
+  test("uses podman's file, which can have entries for repositories", async () => {
     const wrong = Buffer.from("reader:wr0ng").toString("base64");
     const file = dir.join("auth.json");
     const auths = { [registry.host]: { auth: wrong }, [`${registry.host}/podman`]: { auth } };
@@ -121,7 +121,7 @@ describe("saved credentials", () => {
     expect((await find(await dockerConfig(config))).found).toEqual(expected);
   });
 
-  test("of a helper can be a token, or not be there", async () => {
+  test("of a helper can be a token, or missing", async () => {
     const config = await dockerConfig({ credsStore: "test", auths: { "registry.example.com": { auth } } });
     const token = await helper("test", `echo '{"Username":"<token>","Secret":"t"}'`);
     expect((await find({ ...config, PATH: token.PATH })).found).toEqual({ kind: "identity", token: "t" });
@@ -129,7 +129,7 @@ describe("saved credentials", () => {
     expect((await find({ ...config, PATH: nothing.PATH })).found).toMatchObject({ username: "reader" });
   });
 
-  test("that cannot be read are a failure that says why, without what stands in them", async () => {
+  test("that cannot be read fail with the reason, without their content", async () => {
     const env = await dockerConfig({});
     const file = `${env.DOCKER_CONFIG}/config.json`;
     await Bun.write(file, `{"auths": {"registry.example.com": {"auth": "${auth}"`);
@@ -207,7 +207,7 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
     };
   }
 
-  test("is asked for a token once, by name and password, for what is to be done", async () => {
+  test("gives one token by name and password for each scope", async () => {
     await using server = await tokenServer();
     const env = await dockerConfig({ auths: { [server.proxy.host]: { auth } } });
     await pushTo(store, "digits:v1", `${server.proxy.host}/team/digits:v1`, { env });
@@ -219,7 +219,7 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
     ]);
   });
 
-  test("gives those without a login a token, too, and a new one when its time is over", async () => {
+  test("gives tokens without a login too, and a new one after expiry", async () => {
     await pushTo(store, "digits:v1", `${registry.host}/open/digits:v1`);
     await using server = await tokenServer({ uses: 2 });
     await pullFrom(new ModelStore(dir.join("anonymous")), `${server.proxy.host}/open/digits:v1`);
@@ -244,7 +244,7 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
     ]);
   });
 
-  test("is asked for the repositories that blobs are taken from, too; what it does not allow is sent", async () => {
+  test("is asked for repositories to mount blobs from; blobs of refused ones are uploaded", async () => {
     for (const mayMount of [true, false]) {
       const from = new ModelStore(dir.join(`mount-${mayMount}`));
       await putModel(from, `mount ${mayMount}`);
@@ -257,7 +257,7 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
     }
   });
 
-  test("that refuses is told with the user", async () => {
+  test("that refuses is reported with the user", async () => {
     await using server = await tokenServer({ mayHave: () => false });
     const env = await dockerConfig({ auths: { [server.proxy.host]: { auth } } });
     expect(await failure(pushTo(store, "digits:v1", `${server.proxy.host}/team/digits:v1`, { env }))).toBe(
@@ -266,14 +266,14 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
     expect(server.asked.length).toBeGreaterThan(0);
   });
 
-  test("whose tokens are no good is not asked for ever", async () => {
+  test("with invalid tokens is not asked for ever", async () => {
     await using server = await tokenServer({ uses: 0 });
     const message = await failure(pullFrom(new ModelStore(dir.join("never")), `${server.proxy.host}/team/digits:v1`));
     expect(message).toContain("registry_denied: ");
     expect(server.asked.length).toBe(1);
   });
 
-  test("does not get credentials in the clear for a registry with TLS", async () => {
+  test("gets no credentials without TLS from a registry with TLS", async () => {
     const env = await dockerConfig({ auths: { "registry.example.com": { auth } } });
     const authorization = new Authorization({
       host: "registry.example.com",
@@ -289,8 +289,8 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
   });
 });
 
-describe.skipIf(!hasRegistry)("blobs that are elsewhere (before Debian's docker-registry)", () => {
-  test("are fetched from there without the credentials of the registry", async () => {
+describe.skipIf(!hasRegistry)("blobs on another host (before Debian's docker-registry)", () => {
+  test("are fetched without the registry's credentials", async () => {
     await using registry = await startRegistry({ users: { reader: password } });
     await using storage = await registryProxy(registry.port, ({ path }) => {
       // A storage with signed URLs, which has the blob in the signature.

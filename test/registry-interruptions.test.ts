@@ -55,7 +55,7 @@ async function expectWhole(pulled: ModelStore, name = "digits:v1"): Promise<void
 }
 
 describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
-  test("that is cut short asks for the rest alone", async () => {
+  test("that is interrupted requests only the rest", async () => {
     const pulled = new ModelStore(dir.join("cut"));
     await using proxy = await registryProxy(
       registry.port,
@@ -67,7 +67,7 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
     await expectWhole(pulled);
   });
 
-  test("that hears nothing for too long asks for the rest over another connection", async () => {
+  test("without traffic for too long requests the rest over another connection", async () => {
     const pulled = new ModelStore(dir.join("silent"));
     const hold = { holdAnswerAfter: 250_000, held: () => {} };
     await using proxy = await registryProxy(registry.port, onWeights("GET", hold));
@@ -76,7 +76,7 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
     await expectWhole(pulled);
   });
 
-  test("begins anew when the registry ignores what it asks for", async () => {
+  test("starts again if the registry ignores the range", async () => {
     const pulled = new ModelStore(dir.join("ignored"));
     await using proxy = await registryProxy(
       registry.port,
@@ -87,7 +87,7 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
     await expectWhole(pulled);
   });
 
-  test("begins anew when the registry sends another part, or none", async () => {
+  test("starts again if the registry sends another range, or none", async () => {
     const part = { "Content-Range": `bytes 0-9/${weightBytes}`, "Content-Length": "10" };
     for (const trick of [
       { status: 206, headers: part, body: "0123456789" },
@@ -101,7 +101,7 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
     }
   });
 
-  test("is tried again while the registry is overloaded, and tells its last answer when it gives up", async () => {
+  test("is retried while the registry is overloaded, and reports its last answer at the end", async () => {
     const busy = { status: 503, body: '{"errors":[{"code":"TOOMANYREQUESTS","message":"too\\nbusy"}]}' };
     await using passing = await registryProxy(registry.port, onWeights("GET", busy, { ...busy, status: 429 }));
     const pulled = new ModelStore(dir.join("busy"));
@@ -118,7 +118,7 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
     expect(await left.list()).toEqual([]);
   });
 
-  test("that is killed leaves the store as it was; the next one goes on, beside builds and after sweeps", async () => {
+  test("that is killed leaves the store unchanged; the next pull resumes, beside builds and garbage collections", async () => {
     const held = Promise.withResolvers<void>();
     await using proxy = await registryProxy(
       registry.port,
@@ -141,7 +141,7 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
     await expectWhole(pulled);
   });
 
-  test("that is interrupted says so, ends with 130, and the next one goes on", async () => {
+  test("that is interrupted by a signal says so, exits with 130, and the next pull resumes", async () => {
     const held = Promise.withResolvers<void>();
     await using proxy = await registryProxy(
       registry.port,
@@ -162,7 +162,7 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
     await expectWhole(new ModelStore(env.SCONCE_HOME), `${proxy.host}/digits:v1`);
   });
 
-  test("goes on only with what has the right content: the rest is asked for again", async () => {
+  test("resumes only with the right content: the rest is requested again", async () => {
     const pulled = new ModelStore(dir.join("rotten"));
     await using proxy = await registryProxy(registry.port, onWeights("GET", cutAfter(400_000, pulled)));
     const controller = new AbortController();
@@ -178,7 +178,7 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
     await expectWhole(pulled);
   });
 
-  test("beside another of the same model, and one of the same process, gives one whole model", async () => {
+  test("beside concurrent pulls of the same model gives one complete model", async () => {
     const pulled = new ModelStore(dir.join("twice"));
     const remote = `${registry.host}/digits:v1`;
     const [first] = await Promise.all([
@@ -210,7 +210,7 @@ describe.skipIf(!hasRegistry)("a push (with Debian's docker-registry)", () => {
     };
   }
 
-  test("that is cut short goes on in chunks, after the last one", async () => {
+  test("that is interrupted resumes in chunks, after the last chunk", async () => {
     const tricks = { 1: { cutRequestAfter: 250_000 }, 3: { dropRequest: true } } as const;
     await using proxy = await registryProxy(registry.port, cutting(tricks));
     await pushTo(store, "digits:v1", `${proxy.host}/cut/digits:v1`, { chunkBytes });
@@ -218,7 +218,7 @@ describe.skipIf(!hasRegistry)("a push (with Debian's docker-registry)", () => {
     await expectPushed("cut/digits:v1");
   });
 
-  test("begins anew where the registry gives the upload up", async () => {
+  test("starts again if the registry discards the upload", async () => {
     // The registry received the chunk, but the client does not know. This registry ends the upload.
     const tricks = { 1: { cutRequestAfter: 250_000 }, 3: { dropAnswer: true } } as const;
     await using proxy = await registryProxy(registry.port, cutting(tricks));
@@ -227,7 +227,7 @@ describe.skipIf(!hasRegistry)("a push (with Debian's docker-registry)", () => {
     await expectPushed("anew/digits:v1");
   });
 
-  test("whose last answer is lost sees that the registry has it all", async () => {
+  test("with a lost last answer finds that the registry has everything", async () => {
     const lost = new Set<string>();
     await using proxy = await registryProxy(registry.port, ({ method, path }) => {
       const isFirst = method === "PUT" && !lost.has(path.replace(/\?.*/, ""));

@@ -48,7 +48,7 @@ describe.skipIf(!hasRegistry)("on the way from a registry (Debian's docker-regis
     return changed;
   };
 
-  test("a changed byte of a file is found, nothing of the file is kept, and the next pull is whole", async () => {
+  test("a changed byte of a file is found, nothing of the file is kept, and the next pull is complete", async () => {
     await using liar = await registryProxy(registry.port, ({ path }) =>
       path.endsWith(`/blobs/${weights}`) ? { change: flip } : undefined,
     );
@@ -74,7 +74,7 @@ describe.skipIf(!hasRegistry)("on the way from a registry (Debian's docker-regis
     }
   });
 
-  test("another model's manifest is not taken for the one of a digest", async () => {
+  test("another model's manifest is refused for a digest", async () => {
     const swapped = await fetch(`http://${registry.host}/v2/digits/manifests/v2`, {
       headers: { Accept: mediaTypes.manifest },
     });
@@ -88,7 +88,7 @@ describe.skipIf(!hasRegistry)("on the way from a registry (Debian's docker-regis
     expect(await store.list()).toEqual([]);
   });
 
-  test("a pushed manifest that the registry keeps as another one is told", async () => {
+  test("a pushed manifest that the registry changes is reported", async () => {
     await using liar = await registryProxy(registry.port, ({ method, path }) =>
       method === "PUT" && /manifests/.test(path)
         ? { status: 201, headers: { "Docker-Content-Digest": `sha256:${"0".repeat(64)}` } }
@@ -146,8 +146,8 @@ function content(options: { config?: unknown; layers?: readonly object[]; manife
   return { manifest, blobs };
 }
 
-describe("what a registry sends", () => {
-  test("is taken when it is a model, whatever the registry leaves out of its answers", async () => {
+describe("a model from a registry", () => {
+  test("is accepted, whatever optional parts the answers lack", async () => {
     await using registry = fakeRegistry(content());
     const store = emptyStore();
     await pullFrom(store, `${registry.host}/digits:v1`);
@@ -227,7 +227,7 @@ describe("what a registry sends", () => {
     expect(await store.list()).toEqual([]);
   });
 
-  test("is a model, whatever it names beside its files, and keeps no other model's files", async () => {
+  test("is accepted with unknown manifest entries, and without files of other models", async () => {
     const absent = { mediaType: mediaTypes.index, digest: `sha256:${"0".repeat(64)}` };
     await using registry = fakeRegistry(content({ manifest: { manifests: [absent, 5] } }));
     const store = emptyStore();
@@ -237,14 +237,14 @@ describe("what a registry sends", () => {
     await store.verify(await store.resolve("digits:v2"));
   });
 
-  test("is not read beyond the size that the manifest gives", async () => {
+  test("is not read beyond the size in the manifest", async () => {
     const short = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 3 }] });
     await using registry = fakeRegistry(short);
     const message = await failure(pullFrom(emptyStore(), `${registry.host}/digits:v1`));
     expect(message).toContain("registry_corrupt: digits.pt of");
   });
 
-  test("takes no other download with it where those that are under way have the room", async () => {
+  test("does not evict other downloads while the disk has space for those in progress", async () => {
     const vast = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 3e12 }] });
     await using registry = fakeRegistry(vast);
     const store = emptyStore();
@@ -259,7 +259,7 @@ describe("what a registry sends", () => {
     expect(await begun.exists()).toBe(true);
   });
 
-  test("is not asked for where the disk has no room for the size that the manifest gives, nor is another download given up for it", async () => {
+  test("is not requested if the disk lacks space for its size, and evicts no other download", async () => {
     const vast = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 1e15 }] });
     await using registry = fakeRegistry(vast);
     const store = emptyStore();
@@ -272,7 +272,7 @@ describe("what a registry sends", () => {
     expect(registry.asked.filter((path) => path.includes("/blobs/"))).toEqual([]);
   });
 
-  test("that ends before that size is asked for again, a few times", async () => {
+  test("that ends early is requested again, a few times", async () => {
     const long = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 30 }] });
     await using registry = fakeRegistry(long);
     const message = await failure(pullFrom(emptyStore(), `${registry.host}/digits:v1`));
@@ -280,7 +280,7 @@ describe("what a registry sends", () => {
     expect(message).toContain("(tried 5 times)");
   });
 
-  test("without a file of the model is told", async () => {
+  test("without a file is reported", async () => {
     const { manifest } = content();
     await using registry = fakeRegistry({ manifest });
     const message = await failure(pullFrom(emptyStore(), `${registry.host}/digits:v1`));
@@ -290,7 +290,7 @@ describe("what a registry sends", () => {
 });
 
 describe("a host that is no registry", () => {
-  test("is told apart from one without the model", async () => {
+  test("is recognized, even if it answers every request", async () => {
     const pages: (request: Request) => Response = () =>
       new Response("<!doctype html>", { headers: { "Content-Type": "text/html" } });
     const empty: (request: Request) => Response = () => new Response("nothing", { status: 404 });
@@ -305,7 +305,7 @@ describe("a host that is no registry", () => {
     }
   });
 
-  test("has not got a model that is pushed to it, whatever it answers", async () => {
+  test("is not reported as pushed to, whatever it answers", async () => {
     const store = emptyStore();
     await putModel(store, "one");
     for (const answer of [
@@ -319,7 +319,7 @@ describe("a host that is no registry", () => {
     }
   });
 
-  test("that always has got more than was sent is given up", async () => {
+  test("that claims more bytes than were sent is abandoned", async () => {
     const store = emptyStore();
     await putModel(store, "one", 100_000);
     let asked = 0;
@@ -341,7 +341,7 @@ describe("a host that is no registry", () => {
     expect(asked).toBeLessThan(50);
   });
 
-  test("says nothing to a terminal but text", async () => {
+  test("prints only text to a terminal", async () => {
     const artifactType = `evil\u001b]0;owned\u0007\u001b[31m\u202e${"x".repeat(5000)}`;
     await using site = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => Response.json({ artifactType }) });
     const env = { SCONCE_HOME: dir.join(crypto.randomUUID()) };
@@ -350,7 +350,7 @@ describe("a host that is no registry", () => {
     expect(stderr).toMatch(/^sconce: [^\p{Cc}\p{Bidi_Control}]{10,1000}\n$/u);
   });
 
-  test("that asks for a login in one long word is told as one whose challenge is not known", async () => {
+  test("with a login challenge of one long word is reported as unknown", async () => {
     const challenge = "a".repeat(200_000);
     await using site = await rawServer((socket) => {
       socket.end(`HTTP/1.1 401 \r\nWWW-Authenticate: ${challenge}\r\nContent-Length: 0\r\n\r\n`);
@@ -359,7 +359,7 @@ describe("a host that is no registry", () => {
     expect(message).toContain("(401 without a challenge that sconce knows: Basic or Bearer)");
   }, 20_000);
 
-  test("that refuses connections, or closes them, is one line with the fix", async () => {
+  test("that refuses or closes connections is reported in one line with the fix", async () => {
     const closed = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
     const host = `127.0.0.1:${closed.port}`;
     await closed.stop(true);
@@ -368,7 +368,7 @@ describe("a host that is no registry", () => {
     );
   });
 
-  test("that speaks no TLS is told with the option that helps", async () => {
+  test("without TLS is reported with the option that helps", async () => {
     await using plain = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() });
     const host = `127.0.0.1:${plain.port}`;
     expect(await failure(pullFrom(emptyStore(), `${host}/digits:v1`, { isPlain: false }))).toBe(
@@ -376,7 +376,7 @@ describe("a host that is no registry", () => {
     );
   });
 
-  test.skipIf(Bun.which("openssl") === null)("that has a certificate nobody knows is told, too", async () => {
+  test.skipIf(Bun.which("openssl") === null)("with an unknown certificate is reported", async () => {
     const { key, cert } = await makeCertificates(dir);
     await using tls = Bun.serve({ port: 0, hostname: "127.0.0.1", tls: { key, cert }, fetch: () => new Response() });
     const message = await failure(pullFrom(emptyStore(), `127.0.0.1:${tls.port}/digits:v1`, { isPlain: false }));
@@ -384,7 +384,7 @@ describe("a host that is no registry", () => {
     expect(message).toContain("name the authority's file in NODE_EXTRA_CA_CERTS");
   });
 
-  test("that redirects for ever, or to something else than a web address, is refused", async () => {
+  test("with endless redirects, or a redirect to another scheme, is refused", async () => {
     for (const [location, part] of [
       ["/v2/digits/manifests/v1", "redirects more than 5 times"],
       ["file:///etc/passwd", "redirects to something else than https"],

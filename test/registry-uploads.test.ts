@@ -168,12 +168,12 @@ describe("an upload", () => {
     expect(await pushed({})).toEqual([whole]);
   });
 
-  test("that was cut short goes on in chunks", async () => {
+  test("that is interrupted resumes in chunks", async () => {
     const sent = await pushed({ faults: [{ cutAfter: 40_000 }, undefined, { cutAfter: 10_000 }] });
     expect(sent).toEqual([whole, "PATCH 40000-139999", "PATCH 140000-239999", "PUT 150000-249999"]);
   });
 
-  test("goes on in chunks of the size that the registry asks for", async () => {
+  test("resumes in chunks of the registry's size", async () => {
     const cut = { cutAfter: 20_000 };
     expect(await pushed({ faults: [cut], minChunk: 150_000 })).toEqual([
       whole,
@@ -183,22 +183,22 @@ describe("an upload", () => {
     expect(await pushed({ faults: [cut], minChunk: 1_000_000 })).toEqual([whole, "PUT 20000-249999"]);
   });
 
-  test("goes on behind a chunk that the registry has already", async () => {
+  test("resumes behind a chunk that the registry already has", async () => {
     const sent = await pushed({ faults: [{ cutAfter: 20_000 }, "out of step"] });
     expect(sent).toEqual([whole, "PATCH 20000-119999", "PATCH 120000-219999", "PUT 220000-249999"]);
   });
 
-  test("begins anew as one request when the registry refuses its chunks", async () => {
+  test("starts again as one request if the registry refuses chunks", async () => {
     const sent = await pushed({ faults: [{ cutAfter: 20_000 }], maxChunk: 50_000 });
     expect(sent).toEqual([whole, "PATCH refused", whole]);
   });
 
-  test("begins anew when the registry has forgotten it", async () => {
+  test("starts again if the registry has discarded it", async () => {
     const chunks = ["PATCH 0-99999", "PATCH 100000-199999", "PUT 200000-249999"];
     expect(await pushed({ faults: ["forget"] })).toEqual([whole, ...chunks]);
   });
 
-  test("that is refused with 416 again and again ends with the registry's reason", async () => {
+  test("that is refused with 416 repeatedly ends with the registry's reason", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     await putModel(store, "one", 250_000);
@@ -209,7 +209,7 @@ describe("an upload", () => {
     expect(server.manifests).toEqual([]);
   });
 
-  test("is given up when it gets nowhere", async () => {
+  test("is abandoned without progress", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     await putModel(store, "one", 250_000);
@@ -220,7 +220,7 @@ describe("an upload", () => {
     expect(server.manifests).toEqual([]);
   });
 
-  test("that the registry stops reading is given up, however large it is", async () => {
+  test("that the registry stops reading is abandoned, at any size", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     await putModel(store, "one", 30_000_000);
@@ -232,7 +232,7 @@ describe("an upload", () => {
     expect(server.sent.length).toBe(5);
   });
 
-  test("of a damaged file is told with what the registry says of it", async () => {
+  test("of a damaged file is reported with the registry's error", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     await putModel(store, "one", 50_000);

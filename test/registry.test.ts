@@ -45,7 +45,7 @@ async function blobsOf(of: ModelStore): Promise<Record<string, string>> {
 }
 
 describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () => {
-  test("a model is pushed and pulled into another store, byte for byte, with the same digest and generated tag", async () => {
+  test("a model is pushed, and pulled into another store, with equal bytes, digest and generated tag", async () => {
     const { digest } = await store.resolve("digits");
     const tag = generatedTag(digest);
     const remote = `${registry.host}/team/digits:v1`;
@@ -67,7 +67,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(await readdir(`${other.home}/.partial`)).toEqual([]);
   });
 
-  test("the target alone names the model, and a target without a tag takes the model's", async () => {
+  test("a target alone names the model, and a target without a tag takes the model's tag", async () => {
     expect((await run(store.home, "push", `${registry.host}/a/digits:v1`)).code).toBe(0);
     const { stdout, stderr } = await run(store.home, "push", "digits:v1", `${registry.host}/b/digits`);
     expect(stderr).toContain(`to ${registry.host}/b/digits:v1`);
@@ -79,7 +79,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(await tagsOf(new ModelStore(home))).toEqual({ "read/by-digest": [generatedTag(digest), "latest"] });
   });
 
-  test("what the other side has is not sent again, by pushes and pulls", async () => {
+  test("pushes and pulls do not send existing blobs again", async () => {
     await using proxy = await registryProxy(registry.port);
     const remote = `${proxy.host}/again/digits:v1`;
     expect(await pushTo(store, "digits:v1", remote)).toMatchObject({ sentBlobs: 3, blobs: 3 });
@@ -92,7 +92,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(proxy.of("GET", /blobs/).length).toBe(3);
   });
 
-  test("what another repository of the registry has is taken from there, after pushes, pulls and new tags", async () => {
+  test("blobs in another repository of the registry are mounted, after pushes, pulls and new tags", async () => {
     await using proxy = await registryProxy(registry.port);
     const one = new ModelStore(dir.join("mounting"));
     await putModel(one, "mounted", 10_000);
@@ -110,7 +110,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(await pushTo(one, "digits:v1", `${proxy.host}/fourth/digits:v1`)).toMatchObject({ sentBlobs: 3 });
   });
 
-  test("an empty file comes and goes like others", async () => {
+  test("an empty file is pushed and pulled like others", async () => {
     const [from, to] = [new ModelStore(dir.join("empty-from")), new ModelStore(dir.join("empty-to"))];
     const empty = { mediaType: mediaTypes.asset, title: "empty.txt", source: new Uint8Array() };
     await from.put({ repository: "digits", config: modelConfig(), layers: [...modelLayers("one"), empty] });
@@ -119,7 +119,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect((await to.resolve("digits")).layer("empty.txt").size).toBe(0);
   });
 
-  test("a damaged blob of the store is fetched anew", async () => {
+  test("a damaged blob of the store is downloaded again", async () => {
     const other = new ModelStore(dir.join("damaged"));
     const remote = `${registry.host}/damaged/digits:v1`;
     await pushTo(store, "digits:v1", remote);
@@ -130,7 +130,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     await other.verify(await other.resolve("digits"));
   });
 
-  test("a pull moves its tag, but latest only where there is none", async () => {
+  test("a pull moves its tag, and latest only if there is none", async () => {
     const other = new ModelStore(dir.join("latest"));
     const built = await putModel(other, "built here");
     await pushTo(store, "digits:v1", `${registry.host}/latest/digits:v1`);
@@ -142,7 +142,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect((await other.resolve("digits")).digest).toBe(pulled.digest);
   });
 
-  test("a tag, repository or digest that is not there is said, with the tags that are", async () => {
+  test("a missing tag, repository or digest is reported, with the existing tags", async () => {
     await pushTo(store, "digits:v1", `${registry.host}/few/digits:v1`);
     const { code, stdout, stderr } = await run(dir.join("none"), "pull", `${registry.host}/few/digits:v2`);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
@@ -156,7 +156,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     );
   });
 
-  test("an upload's progress and a download's reach the size of the model", async () => {
+  test("the progress of an upload and of a download reaches the size of the model", async () => {
     const seen: number[] = [];
     // A store without a record of other copies in the registry.
     const fresh = new ModelStore(dir.join("progress-from"));
@@ -177,7 +177,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
 });
 
 test.skipIf(!hasRegistry || Bun.which("openssl") === null)(
-  "over TLS (with Debian's docker-registry and openssl), an authority of one's own is trusted when it is named",
+  "over TLS (with Debian's docker-registry and openssl), a named private authority is trusted",
   async () => {
     const { key, cert } = await makeCertificates(dir);
     await using secured = await startRegistry({ tls: { key, cert } });
@@ -194,7 +194,7 @@ describe.skipIf(!hasRegistry || !hasSkopeo)("skopeo (with Debian's docker-regist
   const copy = (from: string, to: string) =>
     skopeo("copy", "--src-tls-verify=false", "--dest-tls-verify=false", from, to);
 
-  test("copies a model from the store to a registry, from which sconce pulls it, byte for byte", async () => {
+  test("copies a model from the store to a registry, from which sconce pulls equal bytes", async () => {
     await copy(`oci:${store.home}:digits:v1`, `docker://${registry.host}/by-skopeo/digits:v1`);
     const other = new ModelStore(dir.join("from-skopeo"));
     const { digest } = await pullFrom(other, `${registry.host}/by-skopeo/digits:v1`);
@@ -202,7 +202,7 @@ describe.skipIf(!hasRegistry || !hasSkopeo)("skopeo (with Debian's docker-regist
     expect(await blobsOf(other)).toEqual(await blobsOf(store));
   });
 
-  test("copies a model that sconce pushed into a store, where sconce finds it", async () => {
+  test("copies a pushed model into a store, where sconce finds it", async () => {
     await pushTo(store, "digits:v1", `${registry.host}/for-skopeo/digits:v1`);
     const other = new ModelStore(dir.join("to-skopeo"));
     await copy(`docker://${registry.host}/for-skopeo/digits:v1`, `oci:${other.home}:digits:v1`);

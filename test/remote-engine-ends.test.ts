@@ -23,7 +23,7 @@ describe("when the engine process ends,", () => {
 
   for (const isToldFirst of [true, false]) {
     const order = isToldFirst ? "before" : "after";
-    test(`and the reason comes ${order} that, items go to the next in their order, and those of a batch to be run alone`, async () => {
+    test(`and the reason arrives ${order} that, other items run next in order, and items of the running batch run alone`, async () => {
       await using dir = await tempDir();
       const front = new Front();
       const [lane, cancelled] = [{}, {}];
@@ -59,7 +59,7 @@ describe("when the engine process ends,", () => {
       expect(front.errors.size).toBe(0);
     });
 
-    test(`and the reason comes ${order} that, an item that ran alone fails with it`, async () => {
+    test(`and the reason arrives ${order} that, an item that ran alone fails with it`, async () => {
       await using dir = await tempDir();
       const front = new Front();
       const engine = new ScriptedEngine(dir.join("1"));
@@ -75,7 +75,7 @@ describe("when the engine process ends,", () => {
     });
   }
 
-  test("no other is connected to before the reason is known", async () => {
+  test("no other process is connected before the reason is known", async () => {
     await using dir = await tempDir();
     const front = new Front();
     const first = new ScriptedEngine(dir.join("1"));
@@ -89,7 +89,7 @@ describe("when the engine process ends,", () => {
     expect(front.engine.isReady).toBe(true);
   });
 
-  test("an item that saw two ends is run alone, as nobody may have heard that it was dispatched", async () => {
+  test("an item that saw two ends runs alone, as its dispatch may be unreported", async () => {
     await using dir = await tempDir();
     const front = new Front();
     front.submit({}, 1);
@@ -102,7 +102,7 @@ describe("when the engine process ends,", () => {
     }
   });
 
-  test("before it was ready, no item is taken for a suspect, and the next can be connected to", async () => {
+  test("before it was ready, no item is suspected, and the next process can be connected", async () => {
     await using dir = await tempDir();
     const front = new Front();
     front.submit({}, 1);
@@ -118,7 +118,7 @@ describe("when the engine process ends,", () => {
     expect(engine.submitted[0]?.isAlone).toBe(false);
   });
 
-  test("the memory of its frames and its sockets are used again, also after a hundred ends", async () => {
+  test("memory and sockets are reused, also after a hundred ends", async () => {
     await using dir = await tempDir();
     const specs = { inputs: { x: float32(2 ** 18) }, outputs: { y: float32() } };
     const front = new Front(specs);
@@ -140,7 +140,7 @@ describe("when the engine process ends,", () => {
     expect(readdirSync("/dev/fd").length - before.files).toBeLessThan(10);
   });
 
-  test("killed by an item, all others are run, and what was told last is heard", async () => {
+  test("because of an item, all other items run, and the last reports are received", async () => {
     await using dir = await tempDir();
     const front = new Front();
     const values = Array.from({ length: 2000 }, (_, i) => i);

@@ -22,7 +22,7 @@ async function served(path: string, runner: Runner, options: Partial<EngineServe
   return { [Symbol.asyncDispose]: () => server.close() };
 }
 
-describe("values are those of PyTorch, bit by bit:", () => {
+describe("values equal PyTorch's, bit by bit:", () => {
   const columns = 6;
   for (const dtype of dtypes) {
     test(dtype, async () => {
@@ -61,7 +61,7 @@ describe("values are those of PyTorch, bit by bit:", () => {
 });
 
 describe("an item", () => {
-  test("of padded and free sizes gets the rows that the engine in this process gives it", async () => {
+  test("of padded and free sizes gets the same rows as from a local engine", async () => {
     const dims = ["rows", pad("tokens", 0)];
     const specs: TensorSpecs = { x: { dtype: "float32", dims } };
     /** Returns its inputs, padded to the longest. */
@@ -108,7 +108,7 @@ describe("an item", () => {
     expect(front.rows).toEqual(expected);
   });
 
-  test("is refused at once when its tensors are not the declared ones", () => {
+  test("is refused at once if its tensors do not match the declaration", () => {
     const { engine } = new Front();
     const refused = () => engine.submit({ lane: {}, index: 0 }, { x: tensor(new Float32Array(2), [2]) });
     expect(refused).toThrow('input "x": float32() was declared, preprocess gave float32(2)');
@@ -126,7 +126,7 @@ describe("an item", () => {
     expect(front.values).toEqual([[3, 6]]);
   });
 
-  test("of 5 MB goes there and back", async () => {
+  test("of 5 MB makes a round trip", async () => {
     const specs = { x: float32(5, 2 ** 18) };
     await using dir = await tempDir();
     const same: Runner = {
@@ -165,7 +165,7 @@ describe("an item", () => {
     };
     const placeOf = (x?: Tensor) => [x?.data.buffer.byteLength, x?.data.byteOffset];
 
-    test("lies in memory that both processes have, in a place that is its own until its batch has ended", async () => {
+    test("is in shared memory until its batch has ended", async () => {
       await using dir = await tempDir();
       const held = runner();
       await using _ = await served(dir.join("s"), held, { inputs: specs, maxBatchSize: 1 });
@@ -203,7 +203,7 @@ describe("an item", () => {
       await front.engine.close();
     });
 
-    test("is there for the next engine process, too", async () => {
+    test("is available to the next engine process, too", async () => {
       await using dir = await tempDir();
       const front = new Front({ ...one, inputs: specs });
       const submit = (index: number) => front.engine.submit({ lane: {}, index }, large(index));
@@ -231,7 +231,7 @@ describe("an item", () => {
     });
   });
 
-  test("that fails in the author's code says in which line", async () => {
+  test("that fails in the author's code reports the line", async () => {
     await using dir = await tempDir();
     const runner = new DoublingRunner();
     runner.run = () => Promise.reject(new SconceError("run_failed", "no", { at: "model.ts:3" }));
@@ -243,7 +243,7 @@ describe("an item", () => {
     expect(front.errors.get(1)).toMatchObject({ message: "no", at: "model.ts:3" });
   });
 
-  test("that fails says why, and its neighbours do not notice", async () => {
+  test("that fails reports the reason, and does not affect others", async () => {
     await using dir = await tempDir();
     await using _ = await served(dir.join("s"), new DoublingRunner());
     const front = new Front();
@@ -259,7 +259,7 @@ describe("an item", () => {
 });
 
 describe("a front", () => {
-  test("knows what the engine process says of itself", async () => {
+  test("knows the engine's info", async () => {
     await using dir = await tempDir();
     await using _ = await served(dir.join("s"), new DoublingRunner(), { info: { ...info, forwardMs: [[1, 0.5]] } });
     const { engine } = new Front();
@@ -269,7 +269,7 @@ describe("a front", () => {
     expect(engine.info).toEqual({ ...info, maxBatchSize: 4, instances: 1, forwardMs: [[1, 0.5]] });
   });
 
-  test("shares batches with others and is given its own rows", async () => {
+  test("shares batches with other fronts, and gets its own rows", async () => {
     await using dir = await tempDir();
     const runner = new DoublingRunner({ hold: true });
     await using _ = await served(dir.join("s"), runner);
@@ -295,7 +295,7 @@ describe("a front", () => {
     ]);
   });
 
-  test("is told once how each batch ran", async () => {
+  test("gets one report for each batch", async () => {
     await using dir = await tempDir();
     await using _ = await served(dir.join("s"), new DoublingRunner());
     const sizes: number[] = [];
@@ -306,7 +306,7 @@ describe("a front", () => {
     expect(sizes).toEqual([3]);
   });
 
-  test("is told of no item of a lane that it cancelled, and its other lanes go on", async () => {
+  test("gets no report about items of a canceled lane, and its other lanes continue", async () => {
     await using dir = await tempDir();
     const runner = new DoublingRunner({ hold: true });
     await using _ = await served(dir.join("s"), runner);
@@ -326,7 +326,7 @@ describe("a front", () => {
     expect(runner.batches).toEqual([[1], [3]]);
   });
 
-  test("that goes away leaves no items behind", async () => {
+  test("that disconnects leaves no items behind", async () => {
     await using dir = await tempDir();
     const runner = new DoublingRunner({ hold: true });
     await using _ = await served(dir.join("s"), runner);

@@ -52,7 +52,7 @@ describe("a reference to a registry", () => {
     ["127.0.0.1.example.com", false],
     ["localhost.example.com", false],
     ["10.0.0.1:5000", false],
-  ])("is on this machine: %s, %p", (host, expected) => {
+  ])("is local: %s, %p", (host, expected) => {
     expect(isLoopback(host)).toBe(expected);
   });
 });

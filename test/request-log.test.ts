@@ -48,12 +48,12 @@ describe("X-Request-Id", () => {
     ["/docs/assets/a/b", "GET"],
     ["/metrics", "GET"],
     ["/health/ready", "HEAD"],
-  ])("comes back from %s (%s) as it was sent", async (path, method) => {
+  ])("is returned from %s (%s) unchanged", async (path, method) => {
     const response = await client.fetch(path, { method, headers: { "X-Request-Id": "my request/7" } });
     expect(response.headers.get("x-request-id")).toBe("my request/7");
   });
 
-  test("is made where there is none, or one that is not sane, another for each request", async () => {
+  test("is generated if missing or invalid, for each request anew", async () => {
     const made = await Promise.all(
       [undefined, "a".repeat(129), "é"].map(async (id) => {
         const headers = id === undefined ? {} : { "X-Request-Id": id };
@@ -65,7 +65,7 @@ describe("X-Request-Id", () => {
     expect(new Set(made).size).toBe(3);
   });
 
-  test("comes back while the model is set up, too", async () => {
+  test("is returned during the set-up of the model, too", async () => {
     const fetch = withContext(createStartingApp(new Lifecycle()).fetch, { accessLog: false });
     const response = await fetch(new Request("http://x/predictions", { headers: { "X-Request-Id": "early" } }));
     expect([response.status, response.headers.get("x-request-id")]).toEqual([503, "early"]);
@@ -75,7 +75,7 @@ describe("X-Request-Id", () => {
 describe("traceparent", () => {
   const traceOf = (header: string) => new RequestContext(new Request("http://x", { headers: { traceparent: header } }));
 
-  test("is read where it is one of W3C Trace Context", () => {
+  test("is read if it follows W3C Trace Context", () => {
     expect(traceOf(traceparent)).toMatchObject({ traceId: trace.id, spanId: trace.span });
     expect(traceOf(`01-${trace.id}-${trace.span}-00-more`)).toMatchObject({ traceId: trace.id });
   });
@@ -87,7 +87,7 @@ describe("traceparent", () => {
     `00-${trace.id.toUpperCase()}-${trace.span}-01`,
     `00-${trace.id}-${trace.span}-01-more`,
     "00-4bf9-00f0-01",
-  ])("is left out where it is %s", (header) => {
+  ])("is ignored if it is %s", (header) => {
     expect(traceOf(header)).toMatchObject({ traceId: undefined, spanId: undefined });
   });
 });
@@ -96,7 +96,7 @@ describe("the log", () => {
   const headers = (id: string) => ({ "X-Request-Id": id, traceparent });
   const members = (id: string) => ({ request_id: id, trace_id: trace.id, span_id: trace.span });
 
-  test("has a line for each request, with what it asked for and got", async () => {
+  test("has a line for each request, with request and result", async () => {
     const response = await client.post([{ x: 1 }], { Prefer: "wait", ...headers("access") });
     expect(await lineOf("access", "POST")).toEqual({
       ...members("access"),
@@ -110,7 +110,7 @@ describe("the log", () => {
     });
   });
 
-  test("has no line that a path could make look like two", async () => {
+  test("has no line that a path can split into two", async () => {
     await client.fetch("/a%0Ab%1B", { headers: headers("broken") });
     expect(await lineOf("broken", "404 in")).toMatchObject({
       path: "/a%0Ab%1B",
@@ -118,7 +118,7 @@ describe("the log", () => {
     });
   });
 
-  test("names the request in what a prediction's model did wrong, and in its being too late", async () => {
+  test("names the request in failures and timeouts of its prediction", async () => {
     await using gate = hold();
     const wrong = await client.predict([{ x: 1, fail: "preprocess" }], headers("wrong"));
     expect(await lineOf("wrong", "no such x")).toMatchObject({
@@ -137,7 +137,7 @@ describe("the log", () => {
     });
   });
 
-  test("has a line for a request that there was no room for", async () => {
+  test("has a line for a request that was refused for memory", async () => {
     await using gate = hold();
     const { prediction_id: id } = await client.create([{ x: 1, before: gate.url("a") }]);
     expect((await client.post([{ x: 1 }, { x: 2 }], headers("refused"))).status).toBe(429);
@@ -150,7 +150,7 @@ describe("the log", () => {
     await client.cancel(id);
   });
 
-  test("is JSON line by line when the engine process crashes, with what that wrote", async () => {
+  test("is JSON line by line if the engine process crashes, including its output", async () => {
     const [engine = Number.NaN] = await inRole(server.pid, "engine");
     process.kill(engine, "SIGSEGV");
     await server.line("is ready again");
@@ -161,7 +161,7 @@ describe("the log", () => {
   });
 });
 
-test("is JSON line by line when a model's code writes to standard error", async () => {
+test("is JSON line by line if a model's code writes to standard error", async () => {
   await using dir = await tempDir();
   const preprocess = `({ x }) => {
     console.warn("two\\nlines of %d", x, { and: "a value" });
@@ -179,7 +179,7 @@ test("is JSON line by line when a model's code writes to standard error", async 
   );
 });
 
-test("trace shows where each prediction stands, which debug does not", async () => {
+test("shows each step of a prediction at level trace, but not at debug", async () => {
   expect(server.lines.some((line) => line.includes("was accepted"))).toBe(false);
   await using traced = startCli(["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--log-level", "trace"], {
     env: { SCONCE_HOME: store.home },

@@ -30,7 +30,7 @@ describe("a retry queue", () => {
     expect(new Set(calls.flatMap(({ ids }) => ids)).size).toBe(150);
   });
 
-  test("sends failed entries again behind the others, until they expire", async () => {
+  test("sends failed entries again, behind others, until they expire", async () => {
     const sent: string[] = [];
     const settled: string[] = [];
     const queue = new RetryQueue<Entry>({
@@ -49,7 +49,7 @@ describe("a retry queue", () => {
     expect(settled).toEqual(["expired", "b", "a", "empty"]);
   });
 
-  test("has a bound", async () => {
+  test("has a limit", async () => {
     const sent: string[] = [];
     const queue = new RetryQueue<Entry>({
       send: async (batch) => void sent.push(...batch.map(({ id }) => id)),

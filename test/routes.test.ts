@@ -9,7 +9,7 @@ const server = new SharedServer(["lab"], "lab");
 
 describe("an unknown path", () => {
   test.each(["/nothing", "/predictions/a/b", "/docs/assets/../../package.json", "/%zz", "/predictions/a/cancel/b"])(
-    "(%s) is a 404",
+    "(%s) gives 404",
     async (path) => {
       expect(await problemOf(await server.client.fetch(path))).toMatchObject({ status: 404 });
     },
@@ -19,12 +19,12 @@ describe("an unknown path", () => {
     expect((await problemOf(await server.client.fetch("/nothing"))).detail).toContain("/docs");
   });
 
-  test("with a slash at the end of a known one is known", async () => {
+  test("with a final slash after a known path is known", async () => {
     expect((await server.client.fetch("/health/ready/")).status).toBe(200);
   });
 });
 
-describe("a method that a path does not take is a 405 with Allow:", () => {
+describe("a method that a path does not support gives 405 with Allow:", () => {
   test.each([
     ["GET", "/predictions", "POST"],
     ["PUT", "/predictions", "POST"],
@@ -49,7 +49,7 @@ describe("HEAD", () => {
   });
 
   test.each(["/", "/openapi.json", "/health/ready", "/docs", "/predictions/unknown"])(
-    "of %s says how long GET's is",
+    "of %s has the length of GET's body",
     async (path) => {
       const request = (method: string) =>
         sendRaw(
@@ -64,7 +64,7 @@ describe("HEAD", () => {
     },
   );
 
-  test("of a prediction says how long it is", async () => {
+  test("of a prediction has its length", async () => {
     const made = await server.client.fetch("/predictions", {
       method: "POST",
       headers: { "Content-Type": "application/json", Prefer: "wait" },
@@ -100,7 +100,7 @@ describe("GET /", () => {
 });
 
 describe("health", () => {
-  test("is live and ready", async () => {
+  test("has the states live and ready", async () => {
     expect((await (await server.client.fetch("/health/live")).json()) as object).toEqual({ status: "live" });
     expect((await (await server.client.fetch("/health/ready")).json()) as object).toEqual({ status: "ready" });
   });
@@ -108,7 +108,7 @@ describe("health", () => {
   test.each([
     ["name no host", "HTTP/1.0"],
     ["name a malformed one", "HTTP/1.1\r\nHost: [::\r\nConnection: close"],
-  ])("is told to clients, too, that %s", async (_, rest) => {
+  ])("tells clients, too, that %s", async (_, rest) => {
     expect(await sendRaw(server.url, `GET /health/ready ${rest}\r\n\r\n`)).toContain('{"status":"ready"}');
     expect(await sendRaw(server.url, `HEAD /health/ready ${rest}\r\n\r\n`)).toStartWith("HTTP/1.1 200 ");
   });
@@ -131,7 +131,7 @@ describe("metrics", () => {
 });
 
 describe("a connection", () => {
-  test("that falls silent is closed, unless it waits for a prediction", async () => {
+  test("that is silent is closed, unless it waits for a prediction", async () => {
     await using gate = hold();
     await using strict = await server.beside("lab", { idleTimeout: 1 });
     const waiting = strict.client.predict([{ x: 1, before: gate.url("a") }]);

@@ -55,7 +55,7 @@ test.each([
   }
 });
 
-test("what a method gives can be transferred, however large", async () => {
+test("results of a method can be transferred, however large", async () => {
   const session = await openSession({ path: deep, device: "cpu", threads: 1 });
   opened.push(session);
   const given = await session.call("forward", [tensor(new Float32Array(200_000), [1, 200_000])]);

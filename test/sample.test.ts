@@ -13,7 +13,7 @@ const node = z.object({
   },
 });
 
-describe("a sample fits its schema:", () => {
+describe("a sample matches its schema:", () => {
   test.each([
     [
       "bounds of numbers",
@@ -61,7 +61,7 @@ test.each([
 });
 
 describe("the samples of a record", () => {
-  test.each(families)("of $path have the members of their status and no others", (family) => {
+  test.each(families)("of $path have exactly the members of their status", (family) => {
     const samples = recordSamples(family, { output: { y: 1 }, demoOutput: { z: 2 } }, ["pending", "success", "failed"]);
     expect(Object.keys(samples)).toEqual(["pending", "success", "failed"]);
     const members = Object.fromEntries(Object.entries(samples).map(([name, { value }]) => [name, Object.keys(value)]));
@@ -74,7 +74,7 @@ describe("the samples of a record", () => {
     if (family.kind === "demo") expect(members.failed).not.toContain("partial_outputs");
   });
 
-  test.each(families)("of $path leave out outputs that nothing short is known of", (family) => {
+  test.each(families)("of $path leave out outputs without a short sample", (family) => {
     const samples = recordSamples(family, { output: undefined, demoOutput: undefined }, ["success", "canceled"]);
     expect(Object.keys(samples)).toEqual(["canceled"]);
   });

@@ -36,7 +36,7 @@ const emptyStore = () => new ModelStore(dir.join(crypto.randomUUID()));
 const run = (store: ModelStore, ...args: string[]) => cli(args, { env: { SCONCE_HOME: store.home, HOME: dir.path } });
 
 describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () => {
-  test("serve pulls the model, and serves what it has when the registry is gone", async () => {
+  test("serve pulls the model, and serves its stored copy if the registry is unavailable", async () => {
     await using built = await storeWith("lab");
     await pushTo(new ModelStore(built.home), "lab", `${registry.host}/team/lab:v1`);
     await using proxy = await registryProxy(registry.port);
@@ -55,7 +55,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     }
   });
 
-  test("what the store has is not fetched again, and a tag that moved is", async () => {
+  test("stored files are not downloaded again, and a moved tag is", async () => {
     let served = "v1";
     await using proxy = await registryProxy(registry.port, ({ path }) =>
       path.endsWith("/manifests/live")
@@ -78,7 +78,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect((await store.resolve(`${proxy.host}/team/digits:live`)).digest).toBe(second);
   });
 
-  test("models of the same last part stay apart, and a model that was built here keeps its tags", async () => {
+  test("models with the same last name part stay apart, and a local build keeps its tags", async () => {
     const store = emptyStore();
     const { digest: built } = await putModel(store, "built here");
     const source = new ModelStore(dir.join("source"));
@@ -93,7 +93,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(await failure(store.resolve("bob/digits"))).toContain(`did you mean "${registry.host}/bob/digits"?`);
   });
 
-  test("a store of an earlier version, which named models by their last part, serves while the registry is gone", async () => {
+  test("a store of an earlier version, which named models by their last part, works without the registry", async () => {
     const store = emptyStore();
     await using proxy = await registryProxy(registry.port);
     await pullFrom(store, `${proxy.host}/team/digits:v1`);
@@ -101,7 +101,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect((await pulledModel(store, `${proxy.host}/team/digits:v1`, {})).digest).toBe(first);
   });
 
-  test("a model by its digest needs no registry once it is there", async () => {
+  test("a stored model by digest needs no registry", async () => {
     const store = emptyStore();
     await using proxy = await registryProxy(registry.port);
     const remote = `${proxy.host}/team/digits@${first}`;
@@ -111,7 +111,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(proxy.requests.length).toBe(length);
   });
 
-  test("a registry that is away, with nothing from there in the store, is one line", async () => {
+  test("an unavailable registry without a stored copy gives one line", async () => {
     const store = emptyStore();
     // The same name, but built here.
     await putModel(store, "built here");
@@ -125,7 +125,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     );
   });
 
-  test("a front gets all but the weights, and whoever needs them is told where they are", async () => {
+  test("a front gets everything except weights, and a command that needs weights reports the source", async () => {
     await using proxy = await registryProxy(registry.port);
     const store = emptyStore();
     const remote = `${proxy.host}/team/digits:v1`;
@@ -153,7 +153,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect((await store.list())[0]).toMatchObject({ withoutWeights: false });
   });
 
-  test("a model without weights is removed whole, and what others share with it stays", async () => {
+  test("a model without weights is removed completely; shared files stay", async () => {
     const store = emptyStore();
     const remote = `${registry.host}/team/digits:v1`;
     await pulledModel(store, remote, { withoutWeights: true });
@@ -164,7 +164,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(await store.list()).toEqual([]);
   });
 
-  test("weights that were built here and are gone are damage, for a front, too", async () => {
+  test("missing weights of a local build are damage, for a front too", async () => {
     const store = emptyStore();
     await putModel(store, "built here");
     await Bun.file((await store.resolve("digits")).layer("digits.pt").path).delete();

@@ -106,7 +106,7 @@ describe("a server", () => {
     expect((await minorFaultsOf(engine)) - before).toBeLessThan((10 * pages) / 4);
   });
 
-  test("has libtorch in its engine process alone, which is started again when it is killed", async () => {
+  test("has libtorch only in its engine process, which restarts after a kill", async () => {
     await using server = serve("lab");
     const client = await clientOf(server);
     const [engine = 0] = await inRole(server.pid, "engine");
@@ -134,7 +134,7 @@ describe("a server", () => {
     expect(isRunning(engine)).toBe(false);
   });
 
-  test("that is killed while it sends a large outcome has it when it is started again", async () => {
+  test("that is killed while it sends a large outcome has the outcome after its restart", async () => {
     const place = ["--store", dir.join("large.sqlite"), "--no-isolate"];
     await using server = serve("large", ...place);
     const client = await clientOf(server);
@@ -164,7 +164,7 @@ describe("a server", () => {
     expect(server.lines.join()).toContain("--fronts 2 needs an engine process");
   });
 
-  test("names the model's function that held it, and for how long", async () => {
+  test("names the model's function that blocked it, and the duration", async () => {
     await using server = serve("spin");
     const client = await clientOf(server);
     await client.predict([{ x: 600 }]);
@@ -181,14 +181,14 @@ test.each([
   [8, 4],
   [16, 8],
   [64, 8],
-])("on %d cores there are %d fronts unless the operator says otherwise", (cores, count) => {
+])("with %d cores has %d fronts by default", (cores, count) => {
   const config = { isolate: true, fronts: undefined };
   expect(frontsOf({ ...config, fronts: 3 }, cores)).toBe(3);
   expect(frontsOf({ ...config, isolate: false }, cores)).toBe(1);
   expect(frontsOf(config, cores)).toBe(count);
 });
 
-describe("a server of two fronts", () => {
+describe("a server with two fronts", () => {
   let server: RunningCli;
   let client: Client;
 
@@ -199,7 +199,7 @@ describe("a server of two fronts", () => {
 
   afterAll(() => server[Symbol.asyncDispose]());
 
-  test("answers for the predictions of both at each, and counts them together", async () => {
+  test("answers for all predictions on both fronts, with common counts", async () => {
     await using gate = hold();
     const created = await createOnBoth(client, gate.url("a"));
     expect(await client.metric("sconce_queued_items")).toBe(created.size);
@@ -223,7 +223,7 @@ describe("a server of two fronts", () => {
     expect((await client.fetch(`/predictions/${other}`)).status).toBe(404);
   });
 
-  test("makes one prediction of one id, whichever front it comes to", async () => {
+  test("creates one prediction for one id, on any front", async () => {
     const successes = () => client.metric('sconce_predictions_total{status="success"}');
     const before = await successes();
     const large = { text: "n".repeat(300_000) };
@@ -241,7 +241,7 @@ describe("a server of two fronts", () => {
     expect(await successes()).toBe(before + 3);
   });
 
-  test("answers HEAD at each with what GET has beside the body", async () => {
+  test("answers HEAD on both fronts like GET without the body", async () => {
     const { prediction_id: id } = await client.predict([{ x: 1 }]);
     for (const path of [`/predictions/${id}`, `/predictions/${id}/outputs/0/y`, `/predictions/${id.slice(0, 1)}none`]) {
       const shown = async (method: string) => {
@@ -255,7 +255,7 @@ describe("a server of two fronts", () => {
     }
   });
 
-  test("answers at each those who name no host, or a malformed one", async () => {
+  test("answers requests without a host, or with a malformed one, on both fronts", async () => {
     const { prediction_id: id } = await client.predict([{ x: 1 }]);
     const heads = ["HTTP/1.0", "HTTP/1.1\r\nHost: [::\r\nConnection: close"].flatMap((rest) =>
       ["GET", "HEAD"].map((method) => `${method} /predictions/${id} ${rest}\r\n\r\n`),
@@ -264,7 +264,7 @@ describe("a server of two fronts", () => {
     for (const answer of await Promise.all(answers)) expect(answer).toStartWith("HTTP/1.1 200 ");
   });
 
-  test("loses nothing that it has accepted when one is killed", async () => {
+  test("loses no accepted prediction if one front is killed", async () => {
     await using gate = hold();
     const requests = () => client.metric('sconce_http_requests_total{route="/predictions",code="200"}');
     const before = await requests();
@@ -280,7 +280,7 @@ describe("a server of two fronts", () => {
     expect(await inRole(server.pid, "front")).toHaveLength(2);
   });
 
-  test("has one account of memory for both", async () => {
+  test("has one memory account for both", async () => {
     await using server = serve("lab", "--fronts", "2", "--max-memory", "3m");
     const client = await clientOf(server);
     const held = () => client.metric('sconce_memory_bytes{part="bodies"}');
@@ -297,7 +297,7 @@ describe("a server of two fronts", () => {
     expect(await client.metric("sconce_memory_limit_bytes")).toBe(3 * 2 ** 20);
   });
 
-  test("answers at both until the last of what either has accepted has ended", async () => {
+  test("answers on both until all accepted predictions have ended", async () => {
     await using gate = hold();
     await using server = serve("lab", "--fronts", "2");
     const client = await clientOf(server);
@@ -315,7 +315,7 @@ describe("a server of two fronts", () => {
     expect(await server.exited).toBe(0);
   });
 
-  test("ends with 0, all processes of it, when it is told to", async () => {
+  test("stops all processes, and exits with 0", async () => {
     const processes = [...(await inRole(server.pid, "front")), ...(await inRole(server.pid, "engine"))];
     const body = client.predict(Array.from({ length: 20 }, (_, x) => ({ x })));
     await until(
@@ -328,7 +328,7 @@ describe("a server of two fronts", () => {
   });
 });
 
-test("an executable has the same processes, all of the one file", async () => {
+test("an executable has the same processes, all from one file", async () => {
   await using file = await digitsExecutable();
   const child = Bun.spawn([file.path, "--host", "127.0.0.1", "-p", "0", "--fronts", "2"], {
     env: { HOME: dir.path, PATH: "", SCONCE_CACHE_DIR: cacheFolder },

@@ -30,7 +30,7 @@ test.each([
   ["1.3.9", "checkout"],
   ["2.0.0", "checkout"],
   ["", "checkout"],
-])("where the Bun on the PATH says it is version %p, the one of the %s is taken", async (version, taken) => {
+])("if the Bun on the PATH has version %p, Bun from the %s is used", async (version, taken) => {
   const checkout = copy();
   const path = folder();
   fakeBun(path, version, "PATH");
@@ -39,7 +39,7 @@ test.each([
   expect({ code, output }).toEqual({ code: 0, output: `${taken}: <a b> <c>\n` });
 });
 
-test("without Bun and without npm to get it with, the command that installs npm is named", async () => {
+test("without Bun and npm, the command that installs npm is named", async () => {
   const { code, output } = await run(["/bin/sh", "scripts/bun", "--version"], { cwd: copy(), path: folder() });
   expect(code).toBe(1);
   expect(output).toMatch(
@@ -47,7 +47,7 @@ test("without Bun and without npm to get it with, the command that installs npm 
   );
 });
 
-test("Bun is got from the npm package, without its install script, and put on the PATH of its children", async () => {
+test("Bun is installed from its npm package, without the install script, and put on the PATH of child processes", async () => {
   const [checkout, path] = [copy(), folder()];
   linkTools(path);
   // A fake npm. It records its arguments, and installs packages for another platform, as old versions of npm do.
@@ -74,7 +74,7 @@ done`,
   expect(third.output).toBe(`${realpathSync(checkout)}/.sconce/bun/bun:\n`);
 });
 
-test("sconce runs through a link from any folder, keeps that folder, its arguments and its exit code", async () => {
+test("sconce runs through a link from any folder, and keeps folder, arguments and exit code", async () => {
   const [checkout, elsewhere] = [copy(), realpathSync(folder())];
   stubCommandLine(checkout, `console.log(process.cwd(), JSON.stringify(argv)); process.exitCode = 7;`);
   symlinkSync(join(checkout, "scripts", "sconce"), join(elsewhere, "first"));
@@ -83,7 +83,7 @@ test("sconce runs through a link from any folder, keeps that folder, its argumen
   expect({ code, output }).toEqual({ code: 7, output: `${elsewhere} ["serve","a b","--port=1"]\n` });
 });
 
-test("what help and hints say to type is how the command line was called", async () => {
+test("help and hints show the typed name of the command", async () => {
   const [checkout, path] = [copy(), pathWithBun()];
   stubCommandLine(checkout, `console.log(process.env.SCONCE_PROGRAM);`);
   const programOf = async (command: string, agent?: string) => {
@@ -129,7 +129,7 @@ const starters = [
 const npmTimeoutMs = 30_000;
 
 test.each(starters)(
-  "a signal to %s reaches the server, and its exit code comes back",
+  "a signal to %s reaches the server, and its exit code is returned",
   async (...command) => {
     for (const [signal, expected] of [["SIGTERM", 5] as const, ["SIGINT", 6] as const]) {
       const checkout = copy();

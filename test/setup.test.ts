@@ -31,12 +31,12 @@ test("set-up does nothing the second time", async () => {
   expect({ code, output }).toEqual({ code: 0, output: expect.stringMatching(/^✓ set-up +nothing to do +\S+ m?s\n$/) });
 });
 
-test("set-up refuses an option that it does not know", async () => {
+test("set-up refuses an unknown option", async () => {
   const { code, output } = await run([process.execPath, "scripts/setup.ts", "--verbos"], { cwd: root });
   expect({ code, output }).toEqual({ code: 2, output: expect.stringMatching(/^--verbos: unknown; .*--verbose.*\n$/) });
 });
 
-test("every missing tool is named with the command that installs it, before anything is installed", async () => {
+test("every missing tool is named with its install command, before any installation", async () => {
   const checkout = copy("scripts", "package.json", "bun.lock", "bunfig.toml", "CMakeLists.txt", "native");
   const { code, output } = await run([process.execPath, "scripts/setup.ts"], { cwd: checkout, path: folder() });
   expect(code).toBe(1);
@@ -49,7 +49,7 @@ test("every missing tool is named with the command that installs it, before anyt
 });
 
 test.skipIf(!canMount)(
-  "a checkout that may not be written is refused in one line that says what to do (skipped where file systems cannot be mounted)",
+  "a read-only checkout is refused in one line with the fix (skipped where file systems cannot be mounted)",
   async () => {
     const checkout = copy("scripts");
     using disk = tmpfs(join(checkout, ".sconce"), "64k");
@@ -64,7 +64,7 @@ test.skipIf(!canMount)(
   },
 );
 
-test("$LIBTORCH comes before the torch of the Python on the PATH", async () => {
+test("$LIBTORCH takes precedence over the torch of the Python on the PATH", async () => {
   const checkout = copy("scripts");
   const [chosen, other] = [fakeLibtorch("2.11.0"), fakeLibtorch("2.13.0+cpu")];
   const path = fakePython({ torch: other });
@@ -76,7 +76,7 @@ test("$LIBTORCH comes before the torch of the Python on the PATH", async () => {
   });
 });
 
-test("the torch of the Python on the PATH is used where it is", async () => {
+test("an existing torch of the Python on the PATH is used", async () => {
   const checkout = copy("scripts");
   const torch = fakeLibtorch("2.12.1+cu130");
   const path = fakePython({ torch });
@@ -103,7 +103,7 @@ test("without a torch, the supported one is installed into the checkout with pip
   expect(recordOf(checkout)).toMatchObject(found);
 });
 
-test("a torch of another version is named with the fix, and left alone", async () => {
+test("a torch of another version is reported with the fix, and left unchanged", async () => {
   const checkout = copy("scripts");
   const path = fakePython({ torch: fakeLibtorch("2.6.0") });
   const { code, output } = await runLibtorch(checkout, { path });
@@ -113,7 +113,7 @@ test("a torch of another version is named with the fix, and left alone", async (
   expect(recordOf(checkout)).toMatchObject({ root: join(checkout, ".sconce/torch/torch") });
 });
 
-test("a $LIBTORCH that cannot be used is refused with the reason and the fix", async () => {
+test("an unusable $LIBTORCH is refused with the reason and the fix", async () => {
   const checkout = copy("scripts");
   const old = await runLibtorch(checkout, { path: fakePython({ torch: null }), LIBTORCH: fakeLibtorch("2.6.0+cpu") });
   expect(old.code).toBe(1);
@@ -124,7 +124,7 @@ test("a $LIBTORCH that cannot be used is refused with the reason and the fix", a
   expect(empty.output).toMatch(/there is no lib\/libtorch_cpu\.\w+ or no include\/torch\/script\.h in it/);
 });
 
-test("libtorch is looked for again after another $LIBTORCH, another Python or the loss of its folder, and only then", async () => {
+test("libtorch is searched again only after a change of $LIBTORCH, Python or its folder", async () => {
   const checkout = copy("scripts");
   const torch = fakeLibtorch("2.13.0");
   const path = fakePython({ torch });
@@ -138,7 +138,7 @@ test("libtorch is looked for again after another $LIBTORCH, another Python or th
   expect(await isDone({ path })).toBe("false");
 });
 
-test("the addon is compiled anew after a change of its sources or its libtorch, and not because its checkout was moved", async () => {
+test("the addon is compiled again after a change of its sources or libtorch, but not after a move of the checkout", async () => {
   const checkout = copy("scripts", "package.json", "CMakeLists.txt", "native");
   const torch = fakeLibtorch("2.13.0");
   const path = fakePython({ torch });
@@ -166,7 +166,7 @@ test("the addon is compiled anew after a change of its sources or its libtorch, 
   expect(await isAddonDone(checkout)).toBe("false");
 });
 
-test("an addon that was made of the sources that are here is taken for the torch that is there, to and fro, and nothing is compiled", async () => {
+test("a compiled addon with the same sources is reused for its torch, without compiling", async () => {
   const checkout = copy("scripts", "package.json", "CMakeLists.txt", "native");
   const torch = fakeLibtorch("2.14.1");
   const path = fakePython({ torch });
@@ -194,7 +194,7 @@ test("an addon that was made of the sources that are here is taken for the torch
   expect(await setUp()).toContain("CMake");
 });
 
-test("two set-ups at once take turns", async () => {
+test("concurrent set-ups take turns", async () => {
   const checkout = copy("scripts");
   const turn = `await withLock(async () => {
     console.log("in");
@@ -208,7 +208,7 @@ test("two set-ups at once take turns", async () => {
   expect(readFileSync(join(checkout, "log"), "utf8")).toBe("in out in out in out ");
 });
 
-test("a command's output is shown only when it fails, and then its end", async () => {
+test("only a failing command shows its output, and only the end of it", async () => {
   const checkout = copy("scripts");
   const command = (code: number) => ["/bin/sh", "-c", `seq 1 100; exit ${code}`];
   const quiet = await runScript(checkout, `await run(${JSON.stringify(command(0))}, { verbose: false })`, {});

@@ -42,7 +42,7 @@ async function tried(...args: string[]) {
   return { built, checked: { code, ...JSON.parse(stdout) } };
 }
 
-test("a batch that is fixed at one: build warns, check finds it", async () => {
+test("weights with the fixed batch size 1: build warns, check finds it", async () => {
   const fixed = { input: "4", output: "4" };
   const { built, checked } = await tried(await folderOf(join(wrong, "fixed-one.pt2"), fixed));
   const message = "The batch of fixed-one.pt2 is fixed at 1: leave the first size free where you export it";
@@ -51,13 +51,13 @@ test("a batch that is fixed at one: build warns, check finds it", async () => {
   expect(checked.findings[0].message).toStartWith(message);
 });
 
-test("a batch that --input fixes is found by both, and warned of once", async () => {
+test("a batch size fixed by --input is found by both, with one warning", async () => {
   const { built, checked } = await tried(weights.path("identity.pt"), "--input", "x=float32[1,2]");
   expect(built.stderr.match(/identity\.pt is fixed at 1/g)).toHaveLength(1);
   expect(checked.findings).toMatchObject([{ mistake: "fixed batch", effect: "warned" }]);
 });
 
-test("a maximum over a size padded with 0 is refused by both, though the example has positive numbers", async () => {
+test("a maximum over a dimension padded with 0 is refused by both, even if the example has positive numbers", async () => {
   const padded = { input: 'pad("length", 0)', output: "1" };
   const { built, checked } = await tried(await folderOf(join(wrong, "maximum.pt2"), padded, { batchSize: "4" }));
   const message =
@@ -82,14 +82,14 @@ test("the example is also tried negated, scaled and at random; integers and mask
   for (const { item } of tried) expect(item.slice(1)).toEqual([mask, ids]);
 });
 
-test("the same maximum is packaged where it is padded with a number below all others", async () => {
+test("the same maximum is packaged with a padding value below all others", async () => {
   const padded = { input: 'pad("length", -1e30)', output: "1" };
   const { built, checked } = await tried(await folderOf(join(wrong, "maximum.pt2"), padded, { batchSize: "4" }));
   expect(built).toMatchObject({ code: 0, stderr: "" });
   expect(checked).toMatchObject({ code: 0, findings: [] });
 });
 
-test("items that mix at another size than the example's are refused by both, with the size", async () => {
+test("items that mix at other sizes than the example's are refused by both, with the size", async () => {
   const free = { input: '"length"', output: '"length"' };
   const { built, checked } = await tried(await folderOf(join(wrong, "long-mixes.pt2"), free, { batchSize: "4" }));
   expect(built).toMatchObject({
@@ -99,7 +99,7 @@ test("items that mix at another size than the example's are refused by both, wit
   expect(checked).toMatchObject({ code: 1, findings: [{ mistake: "training mode, or items mixed" }] });
 });
 
-test("check tries both ends of a free range and the sizes beside the example's, and prints the guards of the program", async () => {
+test("check tries both ends of a free range and sizes near the example's, and prints the program's guards", async () => {
   const free = { input: '"length"', output: '"length"' };
   const folder = await folderOf(join(wrong, "guarded.pt2"), free, { batchSize: "4" });
   const { built, checked } = await tried(folder);
@@ -110,7 +110,7 @@ test("check tries both ends of a free range and the sizes beside the example's, 
   );
 });
 
-test("a network that was traced for a batch of two says so, to build, check and in a folder", async () => {
+test("a network traced for a batch of two is reported by build, check and in a folder", async () => {
   const input = ["--input", "x=float32[N,4]"];
   const { built, checked } = await tried(join(wrong, "traced-two.pt"), ...input);
   const cause = "traced or exported for a fixed batch of 2; in forward write x.shape[0], not a number";
@@ -122,7 +122,7 @@ test("a network that was traced for a batch of two says so, to build, check and 
   expect(alone.checked.findings).toMatchObject([{ mistake: "fixed batch", message: expect.stringContaining(cause) }]);
 });
 
-test("a model without an example is packaged with a warning, and found", async () => {
+test("a model without an example is packaged with a warning, and reported by check", async () => {
   const change = { tensors: "{ inputs: { x: float32(4) }, outputs: { y: float32(4) } }", weights: '"deep.pt"' };
   const text = modelText({ ...change, preprocess: "({ x }) => ({ x: tensor(new Float32Array(4).fill(x), [4]) })" });
   const folder = await writeModel(dir, text.replace(/ {2}example: .*\n/, ""), "without");

@@ -14,7 +14,7 @@ function forward(siblings: Siblings, path: string, init: RequestInit = {}): Prom
   return siblings.forward("1id", request, new RequestContext(request));
 }
 
-test("a connection is held until another front has answered, and for events until their end", async () => {
+test("a connection is held until the other front has answered, or its events have ended", async () => {
   await using dir = await tempDir();
   const gates = { wait: Promise.withResolvers<void>(), events: Promise.withResolvers<void>() };
   await using _other = Bun.serve({
@@ -46,7 +46,7 @@ test("a connection is held until another front has answered, and for events unti
   expect(held).toEqual([false]);
 });
 
-test("HEAD is handed on as HEAD: nobody would read the body of an answer to GET, and its connection would stay", async () => {
+test("HEAD is forwarded as HEAD: the body of a GET would have no reader, and block the connection", async () => {
   await using dir = await tempDir();
   await using _other = Bun.serve({
     unix: dir.join("1"),
@@ -61,7 +61,7 @@ test("HEAD is handed on as HEAD: nobody would read the body of an answer to GET,
   expect([headers.get("x-method"), headers.get("content-length"), body]).toEqual(["HEAD", "5", null]);
 });
 
-test("what another front has is left to the store if that front is gone, and not if it cannot be asked", async () => {
+test("predictions of another front are left to the store if that front has ended, but not if it is unreachable", async () => {
   await using dir = await tempDir();
   const siblings = frontBeside(dir.join("1"));
   expect(await forward(siblings, "/predictions/1id")).toBeUndefined();
@@ -73,7 +73,7 @@ test("what another front has is left to the store if that front is gone, and not
   await expect(forward(siblings, "/predictions/1id", put)).rejects.toMatchObject({ code: "not_ready" });
 });
 
-test("what a client that has left is answered is no fault, and a refusal where its body had not come to its end", async () => {
+test("an answer to a client that has left is no fault, but an incomplete body is refused", async () => {
   await using dir = await tempDir();
   let arrived = Promise.withResolvers<void>();
   await using _other = Bun.serve({

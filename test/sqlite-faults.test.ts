@@ -52,7 +52,7 @@ function fill(path: string): void {
 }
 
 describe("a process that is killed", () => {
-  test("at any moment leaves all that it kept, each with its own body or outcome, and may be followed at once", async () => {
+  test("at any moment leaves all stored predictions with their bodies or outcomes, and can be replaced at once", async () => {
     await using dir = await tempDir();
     const path = dir.join("predictions.db");
     for (let round = 0; round < 6; round++) {
@@ -103,8 +103,8 @@ describe("a process that is killed", () => {
   }, 120_000);
 });
 
-describe("a thread that dies", () => {
-  test("refuses what begins meanwhile, and keeps it when it is sent again", async () => {
+describe("a dying database thread", () => {
+  test("refuses new predictions meanwhile, and stores them when they are sent again", async () => {
     await using dir = await tempDir();
     using _warn = spyOn(log, "warn").mockImplementation(silent);
     const newWorker = () => new Worker(new URL("./helpers/dying-worker.ts", import.meta.url));
@@ -118,7 +118,7 @@ describe("a thread that dies", () => {
     await store.close();
   });
 
-  test("has what it could not keep, and retention has forgotten since, kept when it is sent again", async () => {
+  test("stores again what it could not store, even if retention has evicted it since", async () => {
     await using dir = await tempDir();
     using _warn = spyOn(log, "warn").mockImplementation(silent);
     const newWorker = () => new Worker(new URL("./helpers/dying-worker.ts", import.meta.url));
@@ -132,7 +132,7 @@ describe("a thread that dies", () => {
     await store.close();
   });
 
-  test("refuses what it was to keep, and is followed by another that writes what had ended", async () => {
+  test("is replaced by another that writes the ended predictions", async () => {
     await using dir = await tempDir();
     const warn = spyOn(log, "warn").mockImplementation(silent);
     try {
@@ -158,7 +158,7 @@ describe("a thread that dies", () => {
 });
 
 onDisks("a disk (skipped where file systems cannot be mounted)", () => {
-  test("that is full refuses requests and keeps outcomes until it has room, and says so once", async () => {
+  test("that is full refuses requests and keeps outcomes in memory until it has space, with one log line", async () => {
     await using dir = await tempDir();
     using disk = tmpfs(dir.join("disk"), "3m");
     const [warn, info] = [spyOn(log, "warn").mockImplementation(silent), spyOn(log, "info").mockImplementation(silent)];
@@ -204,7 +204,7 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
     }
   }, 120_000);
 
-  test("that is read-only is told at the start in one line, whether there is a database or not", async () => {
+  test("that is read-only is reported at the start in one line, with or without a database", async () => {
     await using dir = await tempDir();
     using disk = tmpfs(dir.join("disk"), "3m");
     const path = `${disk.path}/predictions.db`;
@@ -220,7 +220,7 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
 });
 
 onDisks("a disk that is full at the start", () => {
-  test("is read after a process was killed, and what that process left is begun once there is room", async () => {
+  test("that is full is readable after a kill, and left predictions start once it has space", async () => {
     await using dir = await tempDir();
     using disk = tmpfs(dir.join("disk"), "64m");
     const path = `${disk.path}/predictions.db`;
@@ -247,7 +247,7 @@ onDisks("a disk that is full at the start", () => {
   });
 });
 
-describe("a file that cannot be used is told in one line", () => {
+describe("an unusable file is reported in one line", () => {
   const path = (dir: TempDir) => dir.join("predictions.db");
   const changes: [what: string, change: (path: string) => unknown, reason: string][] = [
     ["is no database", (file) => Bun.write(file, "no database ".repeat(1000)), "it is no database (SQLITE_NOTADB)"],
@@ -262,7 +262,7 @@ describe("a file that cannot be used is told in one line", () => {
     ],
   ];
   for (const [what, change, reason] of changes) {
-    test(`when it ${what}`, async () => {
+    test(`if it ${what}`, async () => {
       await using dir = await tempDir();
       await change(path(dir));
       const message = await failure(open(dir));
@@ -272,7 +272,7 @@ describe("a file that cannot be used is told in one line", () => {
     });
   }
 
-  test("when it is damaged", async () => {
+  test("if it is damaged", async () => {
     await using dir = await tempDir();
     const store = await open(dir);
     for (let index = 0; index < 100; index++) store.finish(largeEndOf(`a${index}`, 5000));
@@ -285,7 +285,7 @@ describe("a file that cannot be used is told in one line", () => {
     expect(error.message).not.toContain("\n");
   });
 
-  test("when a newer sconce wrote it", async () => {
+  test("if a newer sconce wrote it", async () => {
     await using dir = await tempDir();
     await (await open(dir)).close();
     {
@@ -297,7 +297,7 @@ describe("a file that cannot be used is told in one line", () => {
     );
   });
 
-  test("when another server uses it, until that ends", async () => {
+  test("if another server uses it, until that server ends", async () => {
     await using dir = await tempDir();
     const store = await open(dir);
     expect(await failure(open(dir))).toBe(
@@ -337,11 +337,11 @@ describe("a write-ahead log", () => {
     expect(await errorsAfter(change)).toEqual(damaged);
   });
 
-  test("that a killed process left is none", async () => {
+  test("of a killed process is no fault", async () => {
     expect(await errorsAfter(async () => {})).toEqual([]);
   });
 
-  test("whose last commit has no end is none", async () => {
+  test("with an incomplete last commit is no fault", async () => {
     const cut = async (wal: string) => {
       const bytes = await Bun.file(wal).bytes();
       await Bun.write(wal, bytes.subarray(0, bytes.length - 5000));
@@ -350,9 +350,9 @@ describe("a write-ahead log", () => {
   });
 });
 
-describe("a file that is deleted or replaced while the server runs", () => {
+describe("a file that is deleted or replaced under a running server", () => {
   test.each(["deleted", "replaced"])(
-    "%s: the server is not ready, accepts nothing, and reads what it has",
+    "%s: the server is not ready, accepts nothing, and can read its predictions",
     async (how) => {
       await using dir = await tempDir();
       const path = dir.join("predictions.db");
@@ -380,8 +380,8 @@ describe("a file that is deleted or replaced while the server runs", () => {
   );
 });
 
-describe("files that belong to nothing", () => {
-  test("are removed at the start of a server, and not of a member of it", async () => {
+describe("files without a prediction", () => {
+  test("are removed at the start of a server, but not of a further process", async () => {
     await using dir = await tempDir();
     const store = await open(dir);
     await store.create(requestOf("a1", { body: `["${"x".repeat(100_000)}"]` }));
@@ -397,7 +397,7 @@ describe("files that belong to nothing", () => {
 });
 
 describe("a store that is closed", () => {
-  test("keeps nothing more, and may be closed again", async () => {
+  test("stores nothing more, and may be closed again", async () => {
     await using dir = await tempDir();
     const store = await open(dir);
     await store.close();

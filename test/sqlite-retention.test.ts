@@ -8,7 +8,7 @@ import { until } from "./helpers/running.ts";
 import { leftOf, open } from "./helpers/sqlite.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-test("as many as come in a second are kept where no count is given", async () => {
+test("without a count, as many as arrive in a second are retained", async () => {
   await using dir = await tempDir();
   const store = await open(dir, { retention: { ...keepAll, maxCount: Infinity } });
   for (let index = 0; index < 12_000; index++) store.finish(endOf(`a${index}`));
@@ -20,7 +20,7 @@ test("as many as come in a second are kept where no count is given", async () =>
   await next.close();
 });
 
-test("outcomes that were told with the answer lie hundreds to a row, and go by count with the oldest of it", async () => {
+test("outcomes stored in common rows are evicted with the oldest of their row", async () => {
   await using dir = await tempDir();
   const retention = { ...keepAll, maxCount: 2000 };
   const store = await open(dir, { retention });
@@ -43,8 +43,8 @@ test("outcomes that were told with the answer lie hundreds to a row, and go by c
   await next.close();
 });
 
-describe("what retention does not allow is removed", () => {
-  test("by count, with its files", async () => {
+describe("ended predictions beyond the retention are removed", () => {
+  test("by count, with their files", async () => {
     await using dir = await tempDir();
     const store = await open(dir, { retention: { ...keepAll, maxCount: 2 } });
     for (let index = 0; index < 40; index++) {
@@ -60,7 +60,7 @@ describe("what retention does not allow is removed", () => {
     await next.close();
   });
 
-  test("by bytes, but for the newest", async () => {
+  test("by bytes, except the newest", async () => {
     await using dir = await tempDir();
     const store = await open(dir, { retention: { ...keepAll, maxBytes: 10_000 } });
     for (const [id, bytes] of Object.entries({ a1: 4000, a2: 4000, a3: 4000 })) {
@@ -78,7 +78,7 @@ describe("what retention does not allow is removed", () => {
     await next.close();
   });
 
-  test("in the order in which they ended, though the file of one takes far longer to write", async () => {
+  test("in the order of their ends, even if one file takes much longer to write", async () => {
     await using dir = await tempDir();
     const store = await open(dir, { retention: { ...keepAll, maxCount: 2 } });
     store.finish(largeEndOf("a1", 30_000_000));
@@ -92,7 +92,7 @@ describe("what retention does not allow is removed", () => {
     await next.close();
   });
 
-  test("by age, in which a clock that is set counts for nothing while there is a process", async () => {
+  test("by age, measured by a clock that ignores changes of the system time", async () => {
     await using dir = await tempDir();
     const day = 24 * 3600 * 1000;
     let wallMs = 100 * day;
@@ -127,7 +127,7 @@ describe("what retention does not allow is removed", () => {
     await third.close();
   });
 
-  test("by age, and is counted no longer, though nothing more is told", async () => {
+  test("by age, also without new predictions, and then they do not count", async () => {
     await using dir = await tempDir();
     const store = await open(dir, { retention: { ...keepAll, maxAgeMs: 200 } });
     await store.create(requestOf("a1"));
@@ -138,7 +138,7 @@ describe("what retention does not allow is removed", () => {
     await store.close();
   });
 
-  test("so that the file stays as large as what it keeps, however much goes through it", async () => {
+  test("so that the file does not grow, however many predictions pass", async () => {
     await using dir = await tempDir();
     const store = await open(dir, { retention: { ...keepAll, maxCount: 100 } });
     const body = `["${"x".repeat(4000)}"]`;

@@ -30,8 +30,8 @@ async function openRecorded(dir: TempDir, options: Partial<SqliteOptions> = {}) 
   return { store, posted, rows };
 }
 
-describe("what is kept", () => {
-  test("is read as it was told, by this process and by the next", async () => {
+describe("a stored prediction", () => {
+  test("is read unchanged, by this process and the next", async () => {
     await using dir = await tempDir();
     const odd = endOf("a1", {
       kind: "demo",
@@ -50,7 +50,7 @@ describe("what is kept", () => {
     await next.close();
   });
 
-  test("can be read before it is written, whatever its size", async () => {
+  test("can be read before it is written, at any size", async () => {
     await using dir = await tempDir();
     const store = await open(dir, { retention: { ...keepAll, maxBytes: 1 } });
     store.finish(endOf("a1"));
@@ -61,19 +61,22 @@ describe("what is kept", () => {
     await store.close();
   });
 
-  test.each(["small", "large"])("is told once it is written, where its request was kept (%s)", async (size) => {
-    await using dir = await tempDir();
-    const store = await open(dir);
-    await store.create(requestOf("a1"));
-    const record = size === "small" ? endOf("a1") : largeEndOf("a1", 100_000);
-    store.finish(record);
-    expect(await store.get("a1")).toEqual(record);
-    using database = new Database(dir.join("predictions.db"), { readonly: true });
-    expect(database.query("SELECT id FROM ended").all()).toEqual([{ id: "a1" }]);
-    await store.close();
-  });
+  test.each(["small", "large"])(
+    "is reported once it is written, if its request was stored (%s) or not",
+    async (size) => {
+      await using dir = await tempDir();
+      const store = await open(dir);
+      await store.create(requestOf("a1"));
+      const record = size === "small" ? endOf("a1") : largeEndOf("a1", 100_000);
+      store.finish(record);
+      expect(await store.get("a1")).toEqual(record);
+      using database = new Database(dir.join("predictions.db"), { readonly: true });
+      expect(database.query("SELECT id FROM ended").all()).toEqual([{ id: "a1" }]);
+      await store.close();
+    },
+  );
 
-  test("is the first outcome, of two processes too", async () => {
+  test("keeps its first outcome, also between two processes", async () => {
     await using dir = await tempDir();
     const [main, member] = [await open(dir), await open(dir, { role: "member" })];
     await main.create(requestOf("a1"));
@@ -89,7 +92,7 @@ describe("what is kept", () => {
     await main.close();
   });
 
-  test("is private", async () => {
+  test("is private to the user", async () => {
     await using dir = await tempDir();
     const store = await open(dir);
     await store.create(requestOf("a1", { body: `["${"x".repeat(100_000)}"]` }));
@@ -115,7 +118,7 @@ describe("what is kept", () => {
   });
 });
 
-describe("a prediction that has not ended", () => {
+describe("an unfinished prediction", () => {
   test("is pending or running for another process", async () => {
     await using dir = await tempDir();
     const [main, member] = [await open(dir), await open(dir, { role: "member" })];
@@ -128,7 +131,7 @@ describe("a prediction that has not ended", () => {
     await main.close();
   });
 
-  test("is taken over by the next process, oldest first, with its deaths", async () => {
+  test("is taken over by the next process, oldest first, with its count of deaths", async () => {
     await using dir = await tempDir();
     const deaths = async (act: (store: SqliteStore) => void | Promise<void>) => {
       const store = await open(dir);
@@ -146,7 +149,7 @@ describe("a prediction that has not ended", () => {
     expect(await deaths(() => {})).toEqual(['a3 0 ["a3"]', 'a2 0 ["a2"]']);
   });
 
-  test("is kept with its outcome when it ends while its body is being written", async () => {
+  test("is stored with its outcome if it ends while its body is being written", async () => {
     await using dir = await tempDir();
     const [main, member] = [await open(dir), await open(dir, { role: "member" })];
     const creating = main.create(requestOf("a1", { body: `["${"b".repeat(MAX_INLINE_LENGTH)}"]` }));
@@ -157,7 +160,7 @@ describe("a prediction that has not ended", () => {
     await main.close();
   });
 
-  test("counts no death when its process ended in order", async () => {
+  test("counts no death if its process stopped in order", async () => {
     await using dir = await tempDir();
     for (const isWritten of [true, false]) {
       const store = await open(dir);
@@ -184,7 +187,7 @@ describe("a prediction that has not ended", () => {
     await store.close();
   });
 
-  test("has its body taken over one at a time, and is gone without it", async () => {
+  test("is taken over one body at a time, and removed without its body", async () => {
     await using dir = await tempDir();
     const store = await open(dir);
     const body = new TextEncoder().encode(JSON.stringify(["é", "x".repeat(100_000)]));
@@ -208,7 +211,7 @@ describe("a prediction that has not ended", () => {
 });
 
 describe("the database's thread", () => {
-  test("gets the changes of one turn in one call, and only the last state of each prediction", async () => {
+  test("receives the changes of one turn in one call, and only the last state of each prediction", async () => {
     await using dir = await tempDir();
     const { store, posted, rows } = await openRecorded(dir);
     const kept = Array.from({ length: 1000 }, (_, index) => store.create(requestOf(`a${index}`)));
@@ -227,7 +230,7 @@ describe("the database's thread", () => {
     await next.close();
   });
 
-  test("gets no large bodies and outcomes", async () => {
+  test("receives no large bodies and outcomes", async () => {
     await using dir = await tempDir();
     const { store, posted } = await openRecorded(dir);
     const body = new Uint8Array(60_000_000).fill(0x20);
@@ -244,7 +247,7 @@ describe("the database's thread", () => {
     await next.close();
   }, 120_000);
 
-  test("gets no outcomes that retention has evicted meanwhile", async () => {
+  test("receives no outcomes that retention has evicted meanwhile", async () => {
     await using dir = await tempDir();
     const { store, rows } = await openRecorded(dir, { retention: { ...keepAll, maxCount: 10 } });
     for (let index = 0; index < 1000; index++) store.finish(endOf(`a${index}`));
@@ -271,7 +274,7 @@ describe("the origin of a prediction", () => {
     await next.close();
   });
 
-  test("is unknown in a file of an earlier release, which is read and written all the same", async () => {
+  test("is unknown in a file of an earlier release, which is still read and written", async () => {
     await using dir = await tempDir();
     const store = await open(dir);
     await store.create(requestOf("a1", { origin: { requestId: "a", traceId: undefined, spanId: undefined } }));
@@ -290,7 +293,7 @@ describe("the origin of a prediction", () => {
 });
 
 describe("webhooks", () => {
-  test("are stored until they are forgotten; the last one of an id counts", async () => {
+  test("are stored until they are deleted; the last of an id counts", async () => {
     await using dir = await tempDir();
     const store = await open(dir);
     await Promise.all(["a1", "a2"].map((id) => store.webhooks.add(id, "earlier")));

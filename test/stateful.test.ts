@@ -28,16 +28,16 @@ async function run(file: string): Promise<(number | bigint | undefined)[][]> {
   return given.map(([y]) => [y?.data[0], y?.data[7]]);
 }
 
-test("a tensor that the module gives and writes into at the next batch is given as it was", async () => {
+test("a returned tensor keeps its values although the module overwrites it in the next batch", async () => {
   expect(await run("keeps.pt")).toEqual(values.map((value) => [2 * value, -2 * value]));
 });
 
-test("an input that the module holds until the next batch is there as it was", async () => {
+test("an input keeps its values while the module holds it until the next batch", async () => {
   // The first batch adds zero: there is no earlier state. Zero times two keeps its sign.
   expect(await run("holds.pt")).toEqual(values.map((value) => [2 * (value - 1), value === 1 ? 0 : -2 * (value - 1)]));
 });
 
-test("instances of weights that keep a state do not see each other's", async () => {
+test("instances of weights with state do not share it", async () => {
   const steps = 20;
   const predict: Predict = async ({ x }, { model }) => {
     if (x === undefined || model === undefined) throw new Error("not called as declared");
@@ -64,7 +64,7 @@ test("instances of weights that keep a state do not see each other's", async () 
   expect(given.map((outputs) => outputs?.[0]?.data[0])).toEqual(values.map((value) => steps * value * 1000 + steps));
 });
 
-test("weights keep a state where a method may write an attribute, and else are shared", async () => {
+test("weights count as stateful if a method may write an attribute, else they are shared", async () => {
   const keeps = async (file: string, inputs?: { x: TensorSpec }) => {
     const options = { path: file, device: "cpu", threads: 1, instances: 2 };
     const session = await openSession(inputs === undefined ? options : { ...options, inputs, outputs: { y: x } });
@@ -91,7 +91,7 @@ test("weights keep a state where a method may write an attribute, and else are s
   }
 });
 
-test("a compiled package keeps a state where its code may write a buffer", async () => {
+test("a compiled package counts as stateful if its code may write a buffer", async () => {
   await using dir = await tempDir();
   const { path } = made.get("aotinductor float32 one tuple");
   const keeps = async (file: string) => {

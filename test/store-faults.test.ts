@@ -11,7 +11,7 @@ import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 const blobPath = (store: ModelStore, digest: string) => `${store.home}/blobs/sha256/${digest.slice(7)}`;
 
 describe("a model that can't be found", () => {
-  test("is answered with how to build one when the store is empty", async () => {
+  test("is reported with a hint to build one if the store is empty", async () => {
     await using dir = await tempDir();
     for (const reference of [undefined, "digits"]) {
       const error = await failureOf(new ModelStore(dir.join("nowhere")).resolve(reference));
@@ -23,7 +23,7 @@ describe("a model that can't be found", () => {
     expect(await readdir(dir.path)).toEqual([]);
   });
 
-  test("is answered with what there is, and with what may have been meant", async () => {
+  test("is reported with the existing models and a suggestion", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const put = await store.put({
@@ -49,8 +49,8 @@ describe("a model that can't be found", () => {
   });
 });
 
-describe("a model that the disk has no room for, or that may not be written to it", () => {
-  test.skipIf(!canMount)("is told with the way out (skipped where file systems cannot be mounted)", async () => {
+describe("a model without space on disk, or without permission to write", () => {
+  test.skipIf(!canMount)("is reported with a fix (skipped where file systems cannot be mounted)", async () => {
     await using dir = await tempDir();
     using disk = tmpfs(dir.join("disk"), "256k");
     const store = new ModelStore(disk.path);
@@ -68,7 +68,7 @@ describe("a model that the disk has no room for, or that may not be written to i
 });
 
 test.skipIf(!canMount)(
-  "a store that is read-only is told as such by all that writes into it (skipped where file systems cannot be mounted)",
+  "a read-only store is reported by all commands that write to it (skipped where file systems cannot be mounted)",
   async () => {
     await using dir = await tempDir();
     using disk = tmpfs(dir.join("disk"), "1m");
@@ -102,7 +102,7 @@ describe("on a full disk", () => {
   };
 
   test.skipIf(!canMount)(
-    "models are removed, and downloads that nobody goes on with (skipped where file systems cannot be mounted)",
+    "models and abandoned downloads can be removed (skipped where file systems cannot be mounted)",
     async () => {
       await using dir = await tempDir();
       using disk = tmpfs(dir.join("disk"), "2m");
@@ -130,7 +130,7 @@ describe("a damaged store", () => {
     ["cut off", (path) => Bun.write(path, ""), "has 0 bytes; expected"],
   ];
   for (const [what, damage, message] of damages) {
-    test(`is told by a blob that is ${what}`, async () => {
+    test(`is recognized by a blob that is ${what}`, async () => {
       await using dir = await tempDir();
       const store = new ModelStore(dir.path);
       const { digest } = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
@@ -148,7 +148,7 @@ describe("a damaged store", () => {
     });
   }
 
-  test("is told by a blob that another process removes while it is looked at, and a build makes its own", async () => {
+  test("is recognized by a blob that another process removes meanwhile, and a build writes it again", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
@@ -165,7 +165,7 @@ describe("a damaged store", () => {
     expect(await blobs.isIntact(blobOf(third))).toBe(false);
   });
 
-  test("with a changed manifest or config is refused at once, with a changed layer when it is verified", async () => {
+  test("with a changed manifest or config is refused at once, with a changed layer at verification", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const { digest } = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
@@ -182,15 +182,18 @@ describe("a damaged store", () => {
     }
   });
 
-  test.each(["", "{", "[]", '{"schemaVersion":1,"manifests":[]}'])("with an index of %p is named", async (content) => {
-    await using dir = await tempDir();
-    await Bun.write(dir.join("index.json"), content);
-    const error = await failureOf(new ModelStore(dir.path).resolve("digits"));
-    expect(error.code).toBe("store_corrupt");
-    expect(error.message).toContain("is not an OCI image index");
-  });
+  test.each(["", "{", "[]", '{"schemaVersion":1,"manifests":[]}'])(
+    "with an index of %p is reported",
+    async (content) => {
+      await using dir = await tempDir();
+      await Bun.write(dir.join("index.json"), content);
+      const error = await failureOf(new ModelStore(dir.path).resolve("digits"));
+      expect(error.code).toBe("store_corrupt");
+      expect(error.message).toContain("is not an OCI image index");
+    },
+  );
 
-  test("with a digest that would lead out of it is refused", async () => {
+  test("with a digest that would leave the folder is refused", async () => {
     await using dir = await tempDir();
     const entry = { mediaType: mediaTypes.manifest, digest: "sha256:../../secret", size: 1 };
     const index = { schemaVersion: 2, manifests: [{ ...entry, annotations: { [annotations.refName]: "digits:v1" } }] };
@@ -199,7 +202,7 @@ describe("a damaged store", () => {
     expect(error.code).toBe("store_corrupt");
   });
 
-  test("with a model of a later API says to build it again", async () => {
+  test("with a model of a later API suggests to build it again", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });

@@ -19,7 +19,7 @@ async function expectReadable(store: ModelStore): Promise<void> {
 }
 
 describe("a build that is killed", () => {
-  test("at any moment leaves a readable store, and the next build sweeps what it left", async () => {
+  test("at any moment leaves a readable store, and the next build removes its leftovers", async () => {
     await using dir = await tempDir();
     const home = dir.join("store");
     const store = new ModelStore(home);
@@ -44,7 +44,7 @@ describe("a build that is killed", () => {
     }
   }, 120_000);
 
-  test("has its unfinished files left alone as long as it lives", async () => {
+  test("keeps its unfinished files as long as it lives", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("store"));
     await Bun.write(dir.join("weights.pt"), new Uint8Array(3_000_000));
@@ -64,8 +64,8 @@ describe("a build that is killed", () => {
   });
 });
 
-describe("builds at the same time", () => {
-  test("by eight processes all end up in the store", async () => {
+describe("concurrent builds", () => {
+  test("by eight processes are all stored", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("store"));
     const names = Array.from({ length: 8 }, (_, index) => `model-${index % 4}`);
@@ -88,7 +88,7 @@ describe("builds at the same time", () => {
     await expectReadable(store);
   }, 120_000);
 
-  test("of the same content by four processes are one model", async () => {
+  test("of the same content by four processes give one model", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("store"));
     const children = Array.from({ length: 4 }, () => build(store.home, "same", 3));
@@ -97,7 +97,7 @@ describe("builds at the same time", () => {
     await expectReadable(store);
   }, 120_000);
 
-  test("keep their blobs while another process removes models that share them", async () => {
+  test("keep their blobs while another process removes models with shared blobs", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("store"));
     const children = [build(store.home, "one", 5), build(store.home, "two", 5)];

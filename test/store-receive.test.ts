@@ -37,7 +37,7 @@ const half: Fill = async (partial, bytes) => {
 };
 
 describe("a model that is received", () => {
-  test("stands for what it stood for elsewhere", async () => {
+  test("keeps its name and digest", async () => {
     await using dir = await tempDir();
     const { reference } = await received(dir, whole);
     const store = new ModelStore(dir.join("to"));
@@ -45,7 +45,7 @@ describe("a model that is received", () => {
     expect((await store.list())[0]?.tags).toEqual([reference.split(":")[1] ?? "", "latest", "v1"]);
   });
 
-  test("and that the disk has no room for is told with the way out", async () => {
+  test("is reported with a fix if the disk lacks space", async () => {
     await using dir = await tempDir();
     const full: Fill = async () => {
       throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
@@ -56,7 +56,7 @@ describe("a model that is received", () => {
   });
 
   test.skipIf(!canMount)(
-    "has the room that downloads take which nobody goes on with (skipped where file systems cannot be mounted)",
+    "may use the space of abandoned downloads (skipped where file systems cannot be mounted)",
     async () => {
       await using dir = await tempDir();
       using disk = tmpfs(dir.join("disk"), "26m");
@@ -71,7 +71,7 @@ describe("a model that is received", () => {
     },
   );
 
-  test("is not disturbed by what a file manager leaves in the store", async () => {
+  test("is not disturbed by files of a file manager in the store", async () => {
     await using dir = await tempDir();
     for (const folder of [".partial", ".tmp"]) await Bun.write(dir.join("to", folder, ".DS_Store"), "");
     const { reference } = await received(dir, whole);
@@ -79,7 +79,7 @@ describe("a model that is received", () => {
     expect(store.remove(reference, { allTags: true }).freedBytes).toBeGreaterThan(0);
   });
 
-  test("goes on where it broke off, beside builds, for a week", async () => {
+  test("resumes after an interruption, beside builds, for a week", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("to"));
     expect(await received(dir, half).catch((error: Error) => error.message)).toBe("broken off");
@@ -105,7 +105,7 @@ describe("a model that is received", () => {
     expect(await readdir(dir.join("to/.partial"))).toEqual([]);
   });
 
-  test("is whole though another process removes what it shares with the store meanwhile", async () => {
+  test("is complete although another process removes shared blobs meanwhile", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("to"));
     const shared = await store.put({ repository: "shared", config: modelConfig(), layers: modelLayers("one") });
@@ -121,7 +121,7 @@ describe("a model that is received", () => {
     expect(fills).toBe(3);
   });
 
-  test("for which there is a misspelled name is not even asked for", async () => {
+  test("is not requested under a misspelled name", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("to"));
     const refused = store.receive({

@@ -18,7 +18,7 @@ describe("putting", () => {
     expect(await readdir(dir.path)).toEqual([]);
   });
 
-  test("two layers of one title, or one that leads out of the package, is refused", async () => {
+  test("layers with equal titles, or a title outside the package, are refused", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const layer = { mediaType: mediaTypes.asset, source: new Uint8Array(1) };
@@ -30,7 +30,7 @@ describe("putting", () => {
     expect(await store.list()).toEqual([]);
   });
 
-  test("a file that can't be read is named", async () => {
+  test("an unreadable file is named", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     for (const path of [dir.join("nowhere.pt"), dir.path]) {
@@ -41,7 +41,7 @@ describe("putting", () => {
     }
   });
 
-  test("a config that does not fit its schema is refused", async () => {
+  test("a config that does not match its schema is refused", async () => {
     await using dir = await tempDir();
     const config = modelConfig({ batchSize: 0 });
     const error = await failureOf(new ModelStore(dir.path).put({ repository: "digits", config, layers: [] }));
@@ -64,7 +64,7 @@ describe("putting", () => {
 });
 
 describe("tagging", () => {
-  test("lets another reference stand for a model and moves it when it is used again", async () => {
+  test("names a model with another reference, and moves an existing one", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const first = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
@@ -78,7 +78,7 @@ describe("tagging", () => {
     expect((await store.resolve("digits")).digest).toBe(first.digest);
   });
 
-  test("is no build: the most recent build stays", async () => {
+  test("is not a build: the most recent build stays", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const first = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
@@ -88,7 +88,7 @@ describe("tagging", () => {
     expect((await store.resolve()).digest).toBe(second.digest);
   });
 
-  test("an unknown model or with a digest as the new name is refused", async () => {
+  test("an unknown model, or a digest as the new name, is refused", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("store"));
     expect((await failureOf(() => store.tag("digits", "digits:v1"))).code).toBe("model_not_found");
@@ -98,7 +98,7 @@ describe("tagging", () => {
 });
 
 describe("removing", () => {
-  test("a tag leaves the model under others that were given; the last one takes the generated tag along and frees its blobs and no others", async () => {
+  test("a tag keeps the model under its other tags; the last tag removes the generated tag and frees exactly its blobs", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const one = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
@@ -120,7 +120,7 @@ describe("removing", () => {
     await store.verify(await store.resolve(two.reference));
   });
 
-  test("by digest takes every tag of that model", async () => {
+  test("by digest removes every tag of the model", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const put = await store.put({
@@ -135,7 +135,7 @@ describe("removing", () => {
     expect(await readdir(dir.join("blobs/sha256"))).toEqual([]);
   });
 
-  test("leaves the files of a process that has them open", async () => {
+  test("keeps files readable for processes that have them open", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const put = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
@@ -145,7 +145,7 @@ describe("removing", () => {
     expect(await file.readFile("utf8")).toBe("one");
   });
 
-  test("a model does no harm to a build that was about to share its blobs", async () => {
+  test("a model does not harm a build that was about to share its blobs", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("store"));
     await Bun.write(dir.join("weights.pt"), "weights in common");
@@ -166,7 +166,7 @@ describe("removing", () => {
     expect((await store.list()).map(({ repository }) => repository)).toEqual(["new"]);
   });
 
-  test("frees nothing while a manifest can't be read, since it may need any blob", async () => {
+  test("frees nothing while a manifest is unreadable, since it may need any blob", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const broken = await store.put({ repository: "broken", config: modelConfig(), layers: modelLayers("one") });

@@ -9,8 +9,8 @@ import { tempDir } from "./helpers/temp-dir.ts";
 
 const blobPath = (store: ModelStore, digest: string) => `${store.home}/blobs/sha256/${digest.slice(7)}`;
 
-describe("a model that was put into the store", () => {
-  test("is found under its generated tag, latest and every tag it was given", async () => {
+describe("a stored model", () => {
+  test("is found under its generated tag, latest and every given tag", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("store"));
     const put = await store.put({
@@ -32,7 +32,7 @@ describe("a model that was put into the store", () => {
     expect((await store.resolve()).reference).toBe(put.reference);
   });
 
-  test("gives its files by title and by type", async () => {
+  test("has its files by title and type", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     await Bun.write(dir.join("weights.pt"), "weights of a file");
@@ -49,7 +49,7 @@ describe("a model that was put into the store", () => {
     expect(error.message).toContain('has no layer "digit.pt" (layers: digits.pt, model.js)');
   });
 
-  test("has a size that is that of all its blobs", async () => {
+  test("has the size of all its blobs", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
@@ -60,7 +60,7 @@ describe("a model that was put into the store", () => {
     expect((await store.list())[0]?.size).toBe(size);
   });
 
-  test("gets the same tag for the same content, whenever, wherever and in whichever order it is given", async () => {
+  test("has equal tags for equal content, regardless of time, place and order", async () => {
     await using dir = await tempDir();
     await Bun.write(dir.join("same.pt"), "one");
     const first = new ModelStore(dir.join("a"));
@@ -81,7 +81,7 @@ describe("a model that was put into the store", () => {
     expect(changed.tag).not.toBe(put.tag);
   });
 
-  test("moves latest, and leaves the build before under its own tag", async () => {
+  test("moves latest, and keeps the previous build under its own tag", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const first = await store.put({
@@ -104,7 +104,7 @@ describe("a model that was put into the store", () => {
     expect((await store.resolve("digits")).digest).toBe(first.digest);
   });
 
-  test("tells how far a long copy is", async () => {
+  test("reports the progress of a long copy", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("store"));
     await Bun.write(dir.join("weights.pt"), new Uint8Array(2_500_000));
@@ -128,7 +128,7 @@ describe("a model that was put into the store", () => {
     expect(seen).toEqual([2_500_000]);
   });
 
-  test("is not there after its build was aborted, and nothing is left of it", async () => {
+  test("is absent after an aborted build, without leftovers", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("store"));
     await Bun.write(dir.join("weights.pt"), new Uint8Array(3_000_000));
@@ -148,7 +148,7 @@ describe("a model that was put into the store", () => {
 });
 
 describe("the store", () => {
-  test("is an OCI image layout whose manifests say what they are", async () => {
+  test("is an OCI image layout with valid manifests", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const put = await store.put({
@@ -208,7 +208,7 @@ describe("the store", () => {
     expect(Date.now() - (times[0] ?? 0)).toBeLessThan(60_000);
   });
 
-  test("keeps what other tools wrote into its index, and does not take it for a model", async () => {
+  test("keeps index entries of other tools, and ignores them", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const { digest } = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
@@ -248,7 +248,7 @@ describe("the store", () => {
     [{ SCONCE_HOME: "", XDG_DATA_HOME: "/x", HOME: "/h" }, "linux", "/x/sconce"],
     [{ XDG_DATA_HOME: "relative", HOME: "/h" }, "linux", "/h/.local/share/sconce"],
     [{ HOME: "/h" }, "darwin", "/h/Library/Application Support/sconce"],
-  ] as const)("lies, with %j on %s, in %s", (env, platform, path) => {
+  ] as const)("with %j on %s is in %s", (env, platform, path) => {
     expect(storeLocation(env, platform)).toBe(path);
   });
 });

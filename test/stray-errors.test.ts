@@ -8,7 +8,7 @@ import { tempDir } from "./helpers/temp-dir.ts";
 const withStack = (...frames: string[]): Error =>
   Object.assign(new Error("no"), { stack: ["Error: no", ...frames.map((frame) => `    at ${frame}`)].join("\n") });
 
-test("an error that sconce's code alone throws is a fault of sconce", () => {
+test("an error thrown only by sconce's code is a fault of sconce", () => {
   expect(isOwnFault(new TypeError("no"))).toBe(true);
 });
 

@@ -58,11 +58,14 @@ const ways: Readonly<Record<string, (id: string, end: () => void) => Promise<unk
   },
 };
 
-test.each(Object.entries(ways))("a client that %s is told what the next process knows, too", async (name, tell) => {
-  for (let i = 0; i < 20; i++) {
-    const gateName = `${name.replaceAll(" ", "-")}-${i}`;
-    const { prediction_id: id } = await server.client.create([{ x: i, before: gate.url(gateName) }]);
-    await tell(id, () => gate.release(gateName));
-    expect(kept()).toContain(id);
-  }
-});
+test.each(Object.entries(ways))(
+  "a client that %s sees only outcomes that the next process knows",
+  async (name, tell) => {
+    for (let i = 0; i < 20; i++) {
+      const gateName = `${name.replaceAll(" ", "-")}-${i}`;
+      const { prediction_id: id } = await server.client.create([{ x: i, before: gate.url(gateName) }]);
+      await tell(id, () => gate.release(gateName));
+      expect(kept()).toContain(id);
+    }
+  },
+);

@@ -37,7 +37,7 @@ describe("outputs of an example", () => {
   const mixed =
     /^model_invalid: output "y" differs by up to [\d.]+ when the example runs in a batch: .*--allow-random$/;
 
-  test("that differ from run to run are refused: of dropout, of a state, of a random preprocess", async () => {
+  test("that differ between runs are refused: dropout, state, random preprocess", async () => {
     // Dropout gives equal outputs for four numbers once in sixteen times; then the batch differs.
     expect(await refusal("drops.pt")).toMatch(/^model_invalid: output "y" differs by up to .*--allow-random$/);
     expect(await refusal("sums.pt", { batchSize: "1" })).toMatch(random);
@@ -46,14 +46,14 @@ describe("outputs of an example", () => {
     expect(await refusal("deep.pt", { preprocess })).toMatch(random);
   });
 
-  test("that postprocess makes anew each time are refused", async () => {
+  test("that postprocess randomizes are refused", async () => {
     const random = await folderOf("deep.pt", { postprocess: "() => ({ y: Math.random() })" });
     expect(await failure(runCommand(build, { rawArgs: [random] }))).toMatch(
       /^model_invalid: the output differs when postprocess runs twice on the same tensors: .*--allow-random$/,
     );
   });
 
-  test("are made of rows and an input that postprocess may change", async () => {
+  test("can change their rows and input in postprocess", async () => {
     const postprocess = "({ y }, { input }) => ({ y: (y.data[0] = y.data[0] * 2 + 1) * (input.x = input.x * 2 + 1) })";
     const env = { SCONCE_HOME: dir.join("home") };
     expect(await cli(["build", await folderOf("deep.pt", { postprocess })], { env })).toMatchObject({ code: 0 });
@@ -64,7 +64,7 @@ describe("outputs of an example", () => {
     expect(await refusal("mixes.pt", { batchSize: "2" })).toMatch(mixed);
   });
 
-  test("that differ in a batch are refused where nothing is said of batches, too, and told how to run alone", async () => {
+  test("that differ in a batch without a declared batch size are refused, with a hint to run alone", async () => {
     const told =
       /^model_invalid: output "y" differs by .*; if items have to run alone, declare batchSize: 1; .*--allow-random$/;
     expect(await refusal("mixes.pt", { batchSize: undefined })).toMatch(told);
@@ -77,7 +77,7 @@ describe("outputs of an example", () => {
   });
 
   test.each([3, 7])(
-    "that differ beside a longer item are refused, also of %d elements where eight are most",
+    "that differ beside a longer item are refused, also of %d elements with at most eight",
     async (size) => {
       expect(await refusal("averages.pt", padded(size))).toMatch(
         /^model_invalid: output "y" differs by up to 0\.\d+ when the example runs beside a longer item: .*--allow-random$/,
@@ -88,19 +88,19 @@ describe("outputs of an example", () => {
   test.each([
     ["what fills up is left out", "totals.pt", 3],
     ["no item is longer", "averages.pt", 8],
-  ])("are packaged where %s", async (_, file, size) => {
+  ])("are packaged if %s", async (_, file, size) => {
     const env = { SCONCE_HOME: dir.join("home") };
     expect(await cli(["build", await folderOf(file, padded(size))], { env })).toMatchObject({ code: 0, stderr: "" });
   });
 
-  test("that are longer themselves beside a longer item, and otherwise the same, are packaged", async () => {
+  test("that become longer beside a longer item, but are otherwise equal, are packaged", async () => {
     const tensors = '{ inputs: { x: float32(pad("length", 0)) }, outputs: { y: float32("steps") } }';
     const env = { SCONCE_HOME: dir.join("home") };
     const folder = await folderOf("identity.pt", { ...padded(3), tensors });
     expect(await cli(["build", folder], { env })).toMatchObject({ code: 0, stderr: "" });
   });
 
-  test("are tried beside no longer item than one that may share a batch with the example", async () => {
+  test("are tried beside items that may share a batch with the example", async () => {
     const predict = `({ x: { shape: [rows, length] } }) => {
       console.error("length " + length);
       return { y: tensor(new Float32Array(rows), [rows, 1]) };
@@ -112,13 +112,13 @@ describe("outputs of an example", () => {
     expect(Math.max(...lengths)).toBeWithin(101, 142);
   });
 
-  test("that lack a row for each item of a batch are refused with what was tried", async () => {
+  test("that lack a row for each item of a batch are refused with the tried sizes", async () => {
     expect(await refusal("firstrow.pt")).toStartWith(
       "weights_invalid: forward failed with a batch of 2 (1 worked): was it traced or exported with a fixed batch, or does an output lack the batch dimension? ",
     );
   });
 
-  test("are packaged where they are the same, where there are no batches, and with a warning where they are meant to differ", async () => {
+  test("are packaged if they are equal, if there are no batches, or with a warning if they may differ", async () => {
     const env = { SCONCE_HOME: dir.join("home") };
     const builds = await Promise.all([
       cli(["build", await folderOf("deep.pt")], { env }),
@@ -157,7 +157,7 @@ describe("an npm package", () => {
     });
   });
 
-  test("with a native part for each kind of machine is named when the model fails without it", async () => {
+  test("with optional native code per platform is named if the model fails without it", async () => {
     const { code, stderr } = await builtWith("parted", 'import "parted";', {
       "parted/package.json":
         '{ "name": "parted", "main": "index.js", "optionalDependencies": { "@fast/linux": "1.0.0" } }',
@@ -171,7 +171,7 @@ describe("an npm package", () => {
     expect(code).toBe(1);
   });
 
-  test("with a package.json that bundlers read and others do not is packaged", async () => {
+  test("with a package.json that only bundlers can read is packaged", async () => {
     const { code } = await builtWith("odd", 'import "marked"; import "nothing";', {
       "marked/package.json": '\uFEFF{ "name": "marked", "main": "index.js" }',
       "marked/index.js": "",
@@ -181,7 +181,7 @@ describe("an npm package", () => {
     expect(code).toBe(0);
   });
 
-  test("that the bundle does not hold is not found at build either, though the author's folder has it", async () => {
+  test("outside the bundle is not found at build, even if the author's folder has it", async () => {
     // Like packages that choose a binary for the platform.
     const index = 'module.exports = require(["fast", "fast.node"].join("/"));';
     const { code, stderr } = await builtWith("hidden", 'import "loader";', {

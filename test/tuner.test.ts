@@ -55,13 +55,13 @@ describe("settings to try", () => {
     expect(new Set(settings.map(({ batchSize }) => batchSize))).toEqual(new Set([1, 2, 4, 8, 16]));
   });
 
-  test("keep what was given, and the largest batch even if it is no power of two", () => {
+  test("keep given values, and the largest batch even if it is not a power of two", () => {
     const fixed = settingsToTry({ cores: 4, isCpu: true, maxBatchSize: 48, fixed: { instances: 2, threads: 3 } });
     expect(fixed.map(({ batchSize }) => batchSize)).toEqual([1, 2, 4, 8, 16, 32, 48]);
     expect(fixed.every(({ instances, threads }) => instances === 2 && threads === 3)).toBe(true);
   });
 
-  test("leave the threads of a GPU's host alone", () => {
+  test("do not vary the threads of a GPU's host", () => {
     const onGpu = settingsToTry({ cores: 16, isCpu: false, maxBatchSize: 2, fixed: {} });
     expect(onGpu.every(({ threads }) => threads === 1)).toBe(true);
   });
@@ -79,7 +79,7 @@ describe("measuring", () => {
     );
   });
 
-  test("is not decided by another program that has the machine for a while", async () => {
+  test("is not decided by another program that takes the machine for a while", async () => {
     // Takes 95 % of the time for a third of the duration, in spells of random length.
     const random = seeded(3);
     const spells = Array.from({ length: 400 }, () => random() < 1 / 3);
@@ -89,7 +89,7 @@ describe("measuring", () => {
     expect(bestOf(result)).toMatchObject({ batchSize: 16, instances: 1, threads: 4 });
   });
 
-  test("takes about the time that it may, also when batches are long", async () => {
+  test("takes about the allowed time, also with long batches", async () => {
     expect((await tuned(() => 1, { settings, budgetMs: 3000 })).tookMs).toBeWithin(2900, 3300);
     // Batches that have begun end: one on each of four instances.
     const { tookMs, result } = await tuned(() => 700, { settings, budgetMs: 3000 });
@@ -97,18 +97,18 @@ describe("measuring", () => {
     expect(result.length).toBeGreaterThan(0);
   });
 
-  test("gives one setting at least, where the first runs alone take longer than it may", async () => {
+  test("gives at least one setting, even if the first runs take longer than allowed", async () => {
     const { result } = await tuned(() => 5000, { settings, budgetMs: 1000 });
     expect(result).toMatchObject([settings[0] ?? {}]);
   });
 
-  test("does not begin a batch that takes longer than is left", async () => {
+  test("does not begin a batch that takes longer than the remaining time", async () => {
     const { tookMs, result } = await tuned(({ batchSize }) => 400 * batchSize, { settings, budgetMs: 15_000 });
     expect(tookMs).toBeLessThan(15_000);
     expect(result.map(({ batchSize }) => batchSize)).not.toContain(16);
   });
 
-  test("leaves out what does not fit into memory or fails, and passes the fault on where all fail", async () => {
+  test("leaves out settings that do not fit in memory or fail, and throws if all fail", async () => {
     const { result } = await tuned(({ batchSize }) => 2 + batchSize, { settings, fits: 5 });
     expect(new Set(result.map(({ batchSize }) => batchSize))).toEqual(new Set([1, 2, 4]));
     const few = await tuned(({ batchSize }) => 2 + batchSize, { settings, takes: 9 });
@@ -123,13 +123,13 @@ describe("measuring", () => {
   });
 });
 
-describe("the best", () => {
+describe("the best setting", () => {
   const of = (batchSize: number, instances: number, threads: number, throughput: number): Tuned => ({
     ...{ batchSize, instances, threads, throughput },
     batchMs: 1,
   });
 
-  test("is the one that serves the most, when that is clear", () => {
+  test("is the one with the highest throughput, if that is clear", () => {
     expect(bestOf([of(16, 2, 2, 100), of(16, 1, 2, 90)])).toMatchObject({ instances: 2 });
   });
 
@@ -139,7 +139,7 @@ describe("the best", () => {
     expect(bestOf([of(32, 1, 1, 100), of(16, 1, 1, 97)])).toMatchObject({ batchSize: 16 });
   });
 
-  test("is none of none", () => {
+  test("is undefined without settings", () => {
     expect(bestOf([])).toBeUndefined();
   });
 });

@@ -96,7 +96,7 @@ class Server {
 }
 
 test.each([[200], [1000]])(
-  "of %d predictions a second for a device that does 100, as many are answered in time as it does",
+  "of %d predictions a second for a device that does 100, as many are answered in time as possible",
   (perSecond) => {
     const server = new Server();
     expect(server.overload(perSecond)).toBeGreaterThan(0.95);
@@ -108,7 +108,7 @@ test.each([[200], [1000]])(
   },
 );
 
-test("predictions of several inputs are finished once they are begun", () => {
+test("started predictions with several inputs finish", () => {
   const server = new Server();
   server.overload(250, 4);
   server.answeredAfterMs.length = 0;
@@ -124,7 +124,7 @@ test("clients that stay are served in order, however long the queue", () => {
   expect(server.answeredAfterMs.length).toBe(2000);
 });
 
-test("a short queue is served in order although a client leaves it", () => {
+test("a short queue is served in order even if a client leaves", () => {
   const server = new Server();
   const lists = Array.from({ length: 30 }, () => server.add(1, true));
   if (lists[29] !== undefined) server.turns.leave(lists[29], 0);
@@ -133,7 +133,7 @@ test("a short queue is served in order although a client leaves it", () => {
   expect(server.answeredAfterMs.length).toBe(29);
 });
 
-test("clients that leave before any could be served shorten the time of no others", () => {
+test("clients that leave early do not shorten the time of others", () => {
   const server = new Server();
   for (let ms = 0; ms < 3000; ms++) {
     if (server.turns.size < 20) server.add(1, true);
@@ -145,7 +145,7 @@ test("clients that leave before any could be served shorten the time of no other
   expect(server.refusedAfterMs).toEqual([]);
 });
 
-test.each([[0.1], [0.5]])("predictions that nobody waits for are not refused and keep a share of %d", (share) => {
+test.each([[0.1], [0.5]])("predictions without waiting clients are not refused, and keep a share of %d", (share) => {
   const server = new Server(share);
   server.overload(1000);
   const before = server.polledTurns;
@@ -167,14 +167,14 @@ test("predictions that nobody waits for keep their share after a time in which t
   expect((server.polledTurns - before) / ((1000 * SECONDS) / TURN_MS)).toBeCloseTo(0.1, 1);
 });
 
-test("with a long queue of those behind them, clients that wait go first once some have left, and go on to", () => {
+test("waiting clients go first once some have left, and continue to, despite a long queue of others", () => {
   const server = new Server();
   for (let i = 0; i < 2000; i++) server.add(1, false);
   // A fifth of the capacity.
   expect(server.overload(20)).toBeGreaterThan(0.15);
 });
 
-test("a large prediction that was begun does not keep small ones from being begun", () => {
+test("a started large prediction does not delay the start of small ones", () => {
   const server = new Server();
   server.overload(1000);
   server.add(10_000, true);
@@ -182,7 +182,7 @@ test("a large prediction that was begun does not keep small ones from being begu
   expect(server.overload(1000)).toBeGreaterThan(0.45);
 });
 
-test("when the queue is gone all have their turns in order again", () => {
+test("when the queue is empty, all are served in order again", () => {
   const server = new Server();
   server.overload(1000);
   while (server.turns.size > 0) server.pass();
@@ -196,7 +196,7 @@ test("when the queue is gone all have their turns in order again", () => {
   expect(server.refusedAfterMs).toEqual([]);
 });
 
-test("after a time without clients a queue does not stand, though nobody looked at it meanwhile", () => {
+test("after a time without clients the queue counts as empty", () => {
   const server = new Server();
   server.overload(1000);
   while (server.turns.size > 0) server.pass();
@@ -220,7 +220,7 @@ describe("a client with one prediction beside another client's 1,000 predictions
       ["with a new name each", (i) => ({ address: "10.0.0.1", name: `many ${i}` }), 1, true],
     ];
 
-  test.each(kinds)("%s has its turn after three turns at most", (_, many, count, isWaitedFor) => {
+  test.each(kinds)("%s is served after three turns at most", (_, many, count, isWaitedFor) => {
     const server = new Server();
     for (let i = 0; i < 1000; i++) server.add(count, isWaitedFor, many(i));
     for (let i = 0; i < 10; i++) {
@@ -235,7 +235,7 @@ describe("a client with one prediction beside another client's 1,000 predictions
   });
 });
 
-test("under overload by one client, the predictions of another are admitted and answered, and the rest is the first one's", () => {
+test("under overload by one client, the predictions of another are admitted and answered, and the first client gets the rest", () => {
   const server = new Server();
   server.overload(1000);
   const few = { address: "10.0.0.2", name: "few" };
@@ -253,7 +253,7 @@ test("under overload by one client, the predictions of another are admitted and 
   expect(server.overload(1000)).toBeGreaterThan(0.95);
 });
 
-test("each list that is added has one turn or is deleted, in any order", () => {
+test("each added list gets one turn or is deleted, in any order", () => {
   const step = fc.record({
     does: fc.constantFrom("add", "add", "add", "first", "last", "delete"),
     address: fc.integer({ min: 0, max: 2 }),

@@ -44,7 +44,7 @@ function begun(bytes: number) {
   };
 }
 
-test("give way when another has no room", async () => {
+test("are refused when another upload needs their memory", async () => {
   const { clock, memory, read } = receiving();
   const slow = read(begun(1000).body, length).catch((error: unknown) => error);
   clock.ms = 5500;
@@ -53,7 +53,7 @@ test("give way when another has no room", async () => {
   expect(memory.used).toBe(charge.bytes);
 });
 
-test("stay while nobody needs their room, and while they are fast enough", async () => {
+test("stay while their memory is not needed, and while they are fast enough", async () => {
   const { clock, memory, read } = receiving();
   const upload = begun(100_000);
   const reading = read(upload.body, length);
@@ -69,7 +69,7 @@ test("stay while nobody needs their room, and while they are fast enough", async
   expect(memory.used).toBe(3 * length);
 });
 
-test("that do not tell their length give way to what comes of another", async () => {
+test("without a length are refused when others need their memory", async () => {
   const { clock, read } = receiving();
   const slow = read(begun(1000).body, length).catch((error: unknown) => error);
   clock.ms = 5500;
@@ -78,7 +78,7 @@ test("that do not tell their length give way to what comes of another", async ()
   expect(problemOf(await slow)).toMatchObject({ status: 408 });
 });
 
-test("the event loop turns for each chunk of a body whose client sends as fast as it is read", async () => {
+test("the event loop turns for each chunk of a fast upload", async () => {
   const chunk = new TextEncoder().encode(" ".repeat(1000));
   let left = 50;
   const body = new ReadableStream({
@@ -94,7 +94,7 @@ test("the event loop turns for each chunk of a body whose client sends as fast a
   expect([bytes, turns.count >= 50]).toEqual([50_000, true]);
 });
 
-test("small bodies that come too slowly give way as well", async () => {
+test("small slow bodies are refused as well", async () => {
   const { clock, memory, read } = receiving();
   const slow = Array.from({ length: 100 }, () => read(begun(100).body, 10_000).catch((error: unknown) => error));
   clock.ms = 5500;

@@ -13,7 +13,7 @@ const example = join(import.meta.dir, "../examples/upscale");
 const { path } = await fixtures();
 const compiled = path("enlarged-compiled.pt2");
 
-test("compiled and as it was exported, a program enlarges pictures of any size, alone and in batches, to the same pixels", async () => {
+test("compiled or exported, a program gives equal pixels for pictures of any size, alone and in batches", async () => {
   const [plain, ahead] = await Promise.all([open(path("enlarged.pt2")), open(compiled)]);
   try {
     for (const [count, height, width] of [
@@ -34,7 +34,7 @@ test("compiled and as it was exported, a program enlarges pictures of any size, 
   }
 }, 600_000);
 
-test("weights that were compiled take the place of the model's with `build --weights`, and are served", async () => {
+test("compiled weights replace the model's with `build --weights`, and are served", async () => {
   await using dir = await tempDir();
   const build = (...options: string[]) => cli(["build", ...options], { env: { SCONCE_HOME: dir.path } });
   expect((await build(example, "--weights", compiled, "-t", ":aot")).code).toBe(0);
@@ -49,7 +49,7 @@ test("weights that were compiled take the place of the model's with `build --wei
   expect(predicted.stdout).toContain("data:image/png;base64,");
 }, 600_000);
 
-test("`build --weights` refuses a file that is not there, and a model with several files of weights", async () => {
+test("`build --weights` refuses a missing file, and a model with several weights files", async () => {
   await using dir = await tempDir();
   const build = (...options: string[]) => cli(["build", ...options], { env: { SCONCE_HOME: dir.path } });
   expect(await build(example, "--weights", "missing.pt2")).toMatchObject({

@@ -22,7 +22,7 @@ afterAll(async () => {
 
 describe("on held-out photographs, halved", () => {
   for (const name of ["camera.png", "chelsea.png", "coffee.jpg"]) {
-    test(`${name} comes back at least 0.5 dB closer to the original than bicubic enlargement brings it`, async () => {
+    test(`${name} is at least 0.5 dB closer to the original than with bicubic interpolation`, async () => {
       const original = await (await sample(name)).pixels();
       const { width, height } = original;
       const halved = await (await sample(name)).pixels({ width: width / 2, height: height / 2, filter: "bicubic" });
@@ -46,7 +46,7 @@ describe("the result", () => {
     [5, 401],
   ] as const;
 
-  test("is exactly twice as wide and twice as high, whatever the size", async () => {
+  test("is exactly twice as wide and twice as high, at any size", async () => {
     const enlarged = await enlarge(await Promise.all(sizes.map(([width, height]) => picture(width, height))));
     expect(enlarged.map(({ width, height }) => [width, height])).toEqual(sizes.map((size) => size.map((n) => 2 * n)));
   });
@@ -62,7 +62,7 @@ describe("the result", () => {
     expect(greatestDifference(together[0], together[2])).toBeGreaterThan(10);
   });
 
-  test("of a picture of one colour has that colour, to its edges", async () => {
+  test("of a picture with one colour has that colour, to its edges", async () => {
     const data = Uint8Array.from({ length: 9 * 5 * 3 }, (_, i) => [200, 30, 90][i % 3] ?? 0);
     const [enlarged] = await enlarge([await Image.fromPixels({ data, width: 9, height: 5, channels: 3 })]);
     const expected = Uint8Array.from({ length: 18 * 10 * 3 }, (_, i) => data[i % 3] ?? 0);
@@ -77,7 +77,7 @@ describe("the result", () => {
     }
   });
 
-  test("is a PNG without transparency: what shines through is white", async () => {
+  test("is an opaque PNG: transparency becomes white", async () => {
     const data = new Uint8Array(12 * 12 * 4);
     for (let i = 0; i < data.length; i += 4) data.set(i % 48 < 24 ? [255, 0, 0, 0] : [0, 0, 255, 255], i);
     const transparent = await Image.fromPixels({ data, width: 12, height: 12, channels: 4 });
@@ -93,7 +93,7 @@ describe("the result", () => {
   });
 });
 
-test("pictures that are too large or none fail alone, with the reason", async () => {
+test("pictures that are too large, or no pictures, fail alone with the reason", async () => {
   const zeros = new Uint8Array(1100 * 1000);
   const large = await Image.fromPixels({ data: zeros, width: 1100, height: 1000, channels: 1 });
   const text = `data:image/png;base64,${btoa("not a picture")}`;

@@ -30,7 +30,7 @@ async function storeOfOne(dir: TempDir) {
   return { store, model, put, check };
 }
 
-describe("a file that was checked", () => {
+describe("a checked file", () => {
   test("is not read again until it changes, in this process or another", async () => {
     await using dir = await tempDir();
     const { model, check } = await storeOfOne(dir);
@@ -46,7 +46,7 @@ describe("a file that was checked", () => {
     for (let i = 0; i < 2; i++) expect(await failure(check())).toBe(refusal);
   });
 
-  test("is read again where what was remembered is damaged", async () => {
+  test("is read again if the record of the check is damaged", async () => {
     await using dir = await tempDir();
     const { check } = await storeOfOne(dir);
     await check();
@@ -55,7 +55,7 @@ describe("a file that was checked", () => {
     expect(await check()).toEqual([]);
   });
 
-  test("is not read by a process that is told of the check, though the store could not remember it", async () => {
+  test("is not read by a process that receives the check, even if the store could not record it", async () => {
     await using dir = await tempDir();
     const { store, model, check } = await storeOfOne(dir);
     const known = await store.verify(model);
@@ -66,7 +66,7 @@ describe("a file that was checked", () => {
   });
 });
 
-test("a model whose file has changed is whole again when it is built again", async () => {
+test("a model with a changed file is repaired by building it again", async () => {
   await using dir = await tempDir();
   const { store, model, put } = await storeOfOne(dir);
   for (const { path } of model.layers) await changeOneByte(path);
@@ -85,7 +85,7 @@ describe("a model", () => {
     return { code, stdout, error: stderr.split("\n").filter((line) => line.startsWith("sconce: ")) };
   };
 
-  test("whose weights have changed is neither served, run, compiled nor put into an image, unless that is asked for", async () => {
+  test("with changed weights is neither served, run, compiled nor put into an image, unless requested", async () => {
     const { path } = (await new ModelStore(store.home).resolve("lab")).layer("lab.pt");
     await changeOneByte(path);
     const error = [`sconce: ${path} does not have the content of its digest; build the model again, or pull it again`];
@@ -100,7 +100,7 @@ describe("a model", () => {
     await changeOneByte(path);
   });
 
-  test("whose code has changed is not run, whatever is asked for", async () => {
+  test("with changed code never runs", async () => {
     const { path } = (await new ModelStore(store.home).resolve("lab")).bundle;
     await changeOneByte(path);
     const { code, error } = await run("predict", "lab", "x=1", "--no-verify");

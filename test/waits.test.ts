@@ -30,7 +30,7 @@ describe.concurrent("an answer is held back", () => {
     expect(one.told).toEqual([]);
   });
 
-  test("not at all, once it has ended", async () => {
+  test("not at all after the end", async () => {
     const live = livePrediction();
     live.end("Canceled", "canceled");
     await new Waits().until(live, client(), 60_000);
@@ -42,13 +42,13 @@ describe.concurrent("an answer is held back", () => {
     expect(live.isOver).toBe(false);
   });
 
-  test("no longer than its client waits", async () => {
+  test("no longer than the client's limit", async () => {
     const live = livePrediction();
     await new Waits().until(live, client(), 120);
     expect(live.isOver).toBe(false);
   });
 
-  test("until its client leaves, be it at once or after a while", async () => {
+  test("until the client leaves, at once or later", async () => {
     const waits = new Waits();
     const [early, late] = [new AbortController(), new AbortController()];
     const answers = [early, late].map(({ signal }) => waits.until(livePrediction(), client(signal), 60_000));
@@ -63,7 +63,7 @@ describe.concurrent("an answer is held back", () => {
   });
 });
 
-test("a connection is told to stay open for a long wait, and to be as any other after it", async () => {
+test("a connection is kept open during a long wait, and is normal afterwards", async () => {
   const [live, one] = [livePrediction(), client()];
   const answer = new Waits().until(live, one, 60_000);
   await one.nextTold();

@@ -44,13 +44,13 @@ async function warmed(
 }
 
 describe("threads", () => {
-  test("are doubled for as long as a full batch gets faster by it", async () => {
+  test("are doubled as long as a full batch gets faster", async () => {
     const { threads, threadsOf } = await warmed((size, threads) => (10 * size) / Math.min(threads, 4));
     expect(threads).toBe(4);
     expect(threadsOf).toEqual([4]);
   });
 
-  test("are one when more do not make a long forward pass faster", async () => {
+  test("are one if more do not speed up a long forward pass", async () => {
     const { threads, threadsOf } = await warmed((size) => 20 * size);
     expect({ threads, threadsOf }).toEqual({ threads: 1, threadsOf: [1] });
   });
@@ -64,18 +64,18 @@ describe("threads", () => {
     expect((await warmed(perfect(1), { cores: 8, maxBatchSize: 8 })).threads).toBe(7);
   });
 
-  test("are shared among instances", async () => {
+  test("are divided among instances", async () => {
     const { threads, threadsOf } = await warmed((size, threads) => (30 * size) / threads, { instances: 4 });
     expect({ threads, threadsOf }).toEqual({ threads: 2, threadsOf: [2, 2, 2, 2] });
   });
 
-  test("that were asked for are not tried against others", async () => {
+  test("that are given are not compared with others", async () => {
     const { threads, threadsOf } = await warmed((size, threads) => size / threads, { threads: 3 });
     expect({ threads, threadsOf }).toEqual({ threads: 3, threadsOf: [3] });
   });
 });
 
-test("the times are those with the threads that were decided", async () => {
+test("times are measured with the chosen threads", async () => {
   const { forwardMs } = await warmed((size, threads) => (8 * size) / threads, { cores: 2, maxBatchSize: 16 });
   expect([...forwardMs]).toEqual([
     [1, 4],
@@ -89,16 +89,16 @@ test("a batch that would take too long is not tried", async () => {
   expect(tookMs).toBeLessThan(3000);
 });
 
-test("the largest batch is halved until one fits into memory; when not even one item does, that is the fault", async () => {
+test("the largest batch is halved until one fits in memory; if not even one item fits, that is the error", async () => {
   expect(await warmed((size) => size, { maxBatchSize: 48, fits: 13 })).toMatchObject({ maxBatchSize: 12 });
   await expect(warmed((size) => size, { fits: 0 })).rejects.toThrow("too much");
 });
 
-describe("a forward pass that fails", () => {
+describe("a failing forward pass", () => {
   const told = (message: string) =>
     forwardFault(new SconceError("run_failed", message), { size: 1, worked: 0 }).message;
 
-  test("tells the usual cause of libtorch's words", () => {
+  test("is reported with the usual cause", () => {
     expect(told("mat1 and mat2 must have the same dtype, but got Float and Half")).toStartWith(
       "forward failed: the weights and what they are given have other dtypes: ",
     );

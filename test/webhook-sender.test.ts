@@ -43,7 +43,7 @@ test("a receiver that never answers, or never ends its answer, has the same time
   await closed.promise;
 });
 
-test("a receiver that answers gets its message at once, however many others never answer", async () => {
+test("a responsive receiver gets its message at once, however many others are silent", async () => {
   using silent = raw(() => {});
   await using good = receiver();
   using to = sendingTo();
@@ -68,7 +68,7 @@ test("a host name that resolves to a private address at the second attempt gets 
   expect(inside.received).toEqual([]);
 });
 
-test("a message is sent later while there is no memory for it", async () => {
+test("a message is sent later if memory is missing", async () => {
   await using good = receiver();
   const memory = new MemoryAccount({ maxBytes: 1000 });
   using to = sendingTo({ memory });
@@ -80,7 +80,7 @@ test("a message is sent later while there is no memory for it", async () => {
   expect(await to.send(good.url())).toEqual({ result: "delivered" });
 });
 
-test("new webhooks are refused while the undelivered ones use their share of memory", async () => {
+test("new webhooks are refused while undelivered ones use their share of memory", async () => {
   const answer = Promise.withResolvers<Response>();
   await using to = receiver(() => answer.promise);
   const memory = new MemoryAccount({ maxBytes: 100_000 });
@@ -108,7 +108,7 @@ test("new webhooks are refused while the undelivered ones use their share of mem
 });
 
 test.each(["short", `whsec_${"A".repeat(28)}`, `whsec_${"A".repeat(100)}`, `whsec_${"-".repeat(44)}`])(
-  "a secret like %s is refused, and not repeated",
+  "a secret like %s is refused, and not printed",
   (given) => {
     const rawArgs = ["--webhook-secret", given];
     const refused = () => checkArguments({ args: { _: [], "webhook-secret": given }, rawArgs }, serveOptions);

@@ -44,7 +44,7 @@ const told = (url: string, events?: string) => ({
 });
 
 describe("the end of a prediction", () => {
-  test("is told as GET gives it, signed as Standard Webhooks say", async () => {
+  test("is sent as in the answer to GET, signed as in Standard Webhooks", async () => {
     await using to = receiver();
     const { prediction_id: id } = await client.create([{ x: 1 }], told(to.url("/a?b")));
     const [message] = await to.until(1);
@@ -60,14 +60,14 @@ describe("the end of a prediction", () => {
     await quiet();
   });
 
-  test("is told to a client that waits as well, and of one that failed", async () => {
+  test("is sent to a waiting client as well, also for a failed prediction", async () => {
     await using to = receiver();
     const failed = await client.predict([{ x: 1, fail: "preprocess" }], told(to.url()));
     expect((await to.until(1))[0]?.data).toEqual({ ...failed });
     await quiet();
   });
 
-  test("is told of a prediction whose client left while it waited: that cancels it not", async () => {
+  test("is sent if the client left while it waited, which does not cancel the prediction", async () => {
     await using to = receiver();
     await using gate = hold();
     const leaving = new AbortController();
@@ -80,7 +80,7 @@ describe("the end of a prediction", () => {
     await quiet();
   });
 
-  test("is told again after answers that are no success, with the same id, until one is", async () => {
+  test("is sent again with the same id until an answer is a success", async () => {
     await using to = receiver((_, index) => new Response("no", { status: [500, 302][index] ?? 200 }));
     const { prediction_id: id } = await client.create([{ x: 1 }], told(to.url()));
     expect((await to.until(3)).map((message) => message.id)).toEqual(Array(3).fill(`msg_${id}`));
@@ -89,7 +89,7 @@ describe("the end of a prediction", () => {
     expect(to.received).toHaveLength(3);
   });
 
-  test("is told with a signature for each secret, and again not before the time that Retry-After names", async () => {
+  test("is signed with each secret, and resent not before the time in Retry-After", async () => {
     await using to = receiver(() => new Response(null, { status: 503, headers: { "Retry-After": "7" } }));
     const secrets = [`whsec_${"A".repeat(44)}`, secret];
     using requests = new GuardedRequests(new AddressGuard({ allowPrivate: true }));
@@ -100,7 +100,7 @@ describe("the end of a prediction", () => {
     expect(to.received).toHaveLength(1);
   });
 
-  test("is told no more after 410", async () => {
+  test("is not resent after 410", async () => {
     await using to = receiver(() => new Response("gone", { status: 410 }));
     const before = await client.metric('sconce_webhooks_total{result="given_up"}');
     await client.create([{ x: 1 }], told(to.url()));
@@ -110,7 +110,7 @@ describe("the end of a prediction", () => {
     expect(to.received).toHaveLength(1);
   });
 
-  test("is told of many, each once, to a few connections", async () => {
+  test("is sent for many predictions, each once, over a few connections", async () => {
     let most = 0;
     await using to = receiver(() => {
       most = Math.max(most, to.open);
@@ -123,7 +123,7 @@ describe("the end of a prediction", () => {
     expect(most).toBeLessThanOrEqual(4);
   });
 
-  test("is told to others while a receiver does not answer", async () => {
+  test("is sent to others while one receiver is silent", async () => {
     const answer = Promise.withResolvers<Response>();
     await using slow = receiver(() => answer.promise);
     await using to = receiver();
@@ -137,8 +137,8 @@ describe("the end of a prediction", () => {
   });
 });
 
-describe("an id that is taken again once its prediction can be read no longer", () => {
-  test("is told to its new receiver, and no more to the earlier one, which could not be told in time", async () => {
+describe("an id that is reused after its prediction has expired", () => {
+  test("is sent to its new receiver, and no more to the earlier one", async () => {
     const isTold = Promise.withResolvers<unknown>();
     await using to = receiver(({ path, data }) => {
       if (path === "/earlier") return new Response(null, { status: 500 });
@@ -157,8 +157,8 @@ describe("an id that is taken again once its prediction can be read no longer", 
   });
 });
 
-describe("over a restart", () => {
-  test("of a server that was killed, what was not told is told: of what had ended, and of what had not", async () => {
+describe("after a restart", () => {
+  test("of a killed server, unsent messages are sent, of ended and of unfinished predictions", async () => {
     let isUp = false;
     await using to = receiver(() => new Response(null, { status: isUp ? 200 : 500 }));
     await using gate = hold();
@@ -192,8 +192,8 @@ describe("over a restart", () => {
   });
 });
 
-describe("what happens before the end", () => {
-  test("is told as it is asked for, in order, and the end last", async () => {
+describe("progress before the end", () => {
+  test("is sent as requested, in order, with the end last", async () => {
     await using stage = await store.serve("stage", signing);
     await using to = receiver();
     await using gate = hold();
@@ -215,7 +215,7 @@ describe("what happens before the end", () => {
     expect(new Set(messages.map(({ id }) => id)).size).toBe(messages.length);
   });
 
-  test("tells outputs as they come, those that came meanwhile together, each once, and the last ones before the end", async () => {
+  test("sends outputs as they complete, several together, each once, and the last before the end", async () => {
     const first = Promise.withResolvers<Response>();
     await using to = receiver((_, index) => (index === 0 ? first.promise : new Response()));
     await using gate = hold();
@@ -239,7 +239,7 @@ describe("what happens before the end", () => {
     expect(to.received).toHaveLength(3);
   });
 
-  test("is told in a few messages of bounded size, one after the other, however many outputs there are", async () => {
+  test("is sent in a few messages of limited size, one after another, for any number of outputs", async () => {
     const live = livePrediction({ count: 10_000 });
     const outputs = Array.from({ length: 10_000 }, (_, i) => `"${i}${"-".repeat(80)}"`);
     const messages: string[] = [];
@@ -267,7 +267,7 @@ describe("what happens before the end", () => {
     expect(Math.max(...messages.map(({ length }) => length))).toBeLessThan(500_000);
   });
 
-  test("alone is told where the end is not asked for", async () => {
+  test("is sent alone if the end is not requested", async () => {
     await using to = receiver();
     await client.predict([{ x: 1 }], told(to.url(), "start"));
     await to.until(1);
@@ -289,7 +289,7 @@ describe("a request is refused", () => {
     expect(problem.detail).toContain(name);
   });
 
-  test("that names a private address, unless that is allowed; one behind a name is not connected to", async () => {
+  test("with a private address, unless allowed; an address behind a name gets no connection", async () => {
     await using to = receiver();
     await using guarded = await store.serve("lab", { ...signing, allowPrivateUrls: false });
     for (const url of ["http://127.0.0.1/", "http://[::1]/", "http://169.254.169.254/latest", "http://0x7f.1/"]) {
@@ -302,7 +302,7 @@ describe("a request is refused", () => {
     expect(to.received).toEqual([]);
   });
 
-  test("by a server without a secret", async () => {
+  test("on a server without a secret", async () => {
     await using silent = await store.serve("lab");
     expect(await silent.client.refused([{ x: 1 }], told("https://example.org/"))).toMatchObject({
       status: 422,

@@ -57,8 +57,8 @@ function told(decoder: InputDecoder, inputs: readonly unknown[]): unknown {
 
 const space = fc.constantFrom(undefined, 1, "\t");
 
-describe("the rest of a text", () => {
-  test.each(Object.entries(schemas))("has the same faults, or is asked about as a whole (%s)", (_, schema) => {
+describe("the shortened text", () => {
+  test.each(Object.entries(schemas))("has the same faults, or is validated as a whole (%s)", (_, schema) => {
     const decoder = new InputDecoder(schema);
     fc.assert(
       fc.property(
@@ -83,7 +83,7 @@ describe("the rest of a text", () => {
     );
   });
 
-  test("has no more wrong elements than are told of, and nothing in those", () => {
+  test("has no more wrong elements than are reported, and nothing inside them", () => {
     const { x: numbers } = { x: expectedKinds(z.object({ x: z.array(z.number()) })) };
     const cut = (text: string) => {
       const left = withoutWrongKinds(new TextEncoder().encode(text), numbers, 2);

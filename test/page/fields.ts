@@ -30,7 +30,7 @@ export function fieldTests(given: () => Fields): void {
     );
   };
 
-  test("an author says which title a field has, which is hidden, and what choices are called", async () => {
+  test("the author sets titles, hidden fields and names of choices", async () => {
     const { visitor, kinds } = given();
     await visitor.open(kinds);
     expect(await visitor.text("label")).toBe("What it says");
@@ -41,7 +41,7 @@ export function fieldTests(given: () => Fields): void {
     expect(Object.keys(await outputs())).toEqual([...own, "Name", "Crop"]);
   });
 
-  test("outputs are shown as what they are: a word, a plot, a table, a tree that folds", async () => {
+  test("outputs are shown by type: a word, a plot, a table, a collapsible tree", async () => {
     const { visitor, kinds } = given();
     await visitor.open(kinds);
     const { "It said": said, Wave, Boxes, Tree } = await outputs();
@@ -52,7 +52,7 @@ export function fieldTests(given: () => Fields): void {
     expect(await visitor.violations()).toEqual([]);
   });
 
-  test("files in a list are shown as what they are, alone and in objects", async () => {
+  test("files in a list are shown by type, alone and in objects", async () => {
     const { visitor, kinds } = given();
     await visitor.open(kinds);
     const { Swatches, Found } = await outputs();
@@ -72,7 +72,7 @@ export function fieldTests(given: () => Fields): void {
     expect(await visitor.violations()).toEqual([]);
   });
 
-  test("an array is read from a .npy file, and refused from others", async () => {
+  test("an array is read from a .npy file; other files are refused", async () => {
     const { visitor, kinds } = given();
     await visitor.open(kinds);
     await visitor.add("Matrix", "/0/matrix");
@@ -106,7 +106,7 @@ export function fieldTests(given: () => Fields): void {
     expect(await outputs()).toMatchObject({ "It said": "good evening", Size: "s" });
   });
 
-  test("a URL is previewed once it is whole, and not while it is typed", async () => {
+  test("a URL is previewed once it is complete, not while it is typed", async () => {
     const { visitor, kinds } = given();
     await visitor.open(kinds);
     await visitor.add("Picture", "/0/picture");
@@ -124,7 +124,7 @@ export function fieldTests(given: () => Fields): void {
     expect(fetched).toEqual([url]);
   });
 
-  test("a file that is no picture is named, and not shown as a broken one", async () => {
+  test("a file that is not a picture is named instead of shown as broken", async () => {
     const { visitor, kinds } = given();
     await visitor.open(kinds);
     await visitor.add("Picture", "/0/picture");
@@ -135,7 +135,7 @@ export function fieldTests(given: () => Fields): void {
     expect(await visitor.violations()).toEqual([]);
   });
 
-  test("a field for an image that is left empty asks for one", async () => {
+  test("an empty image field asks for a file", async () => {
     const { visitor, kinds } = given();
     await visitor.open(kinds);
     await visitor.add("Picture", "/0/picture");
@@ -144,7 +144,7 @@ export function fieldTests(given: () => Fields): void {
     expect(await visitor.text(".file .actions")).toContain("Choose an image");
   });
 
-  test("a camera that is not there is said, and no picture of it can be taken", async () => {
+  test("a missing camera is reported, and no picture can be taken", async () => {
     const { visitor, kinds } = given();
     await visitor.open(kinds);
     await visitor.add("Picture", "/0/picture");
@@ -168,7 +168,7 @@ export function fieldTests(given: () => Fields): void {
     expect(Number((await outputs()).Width)).toBeGreaterThan(0);
   });
 
-  test("a sound is recorded with the microphone, and shown as a wave", async () => {
+  test("a sound is recorded with the microphone, and shown with its waveform", async () => {
     const { visitor, kinds } = given();
     await visitor.open(kinds);
     await visitor.add("Sound", "/0/sound");
@@ -182,7 +182,7 @@ export function fieldTests(given: () => Fields): void {
     await visitor.until(`document.querySelector(".result .wave") !== null`);
   });
 
-  test("the request in curl, TypeScript and Python is the one of the page, whatever is written and dropped", async () => {
+  test("the request in curl, TypeScript and Python equals the page's, for any typed and dropped values", async () => {
     const { visitor, kinds } = given();
     await using proxy = pageProxy(kinds);
     await using dir = await tempDir();

@@ -25,7 +25,7 @@ export function serverTests(given: () => Servers): void {
     await visitor.says("said hello to the page");
   };
 
-  test("logs are seen while it runs, told by events, and it can be canceled", async () => {
+  test("logs appear during the run, from events, and the run can be canceled", async () => {
     const { visitor, stage } = given();
     await using held = hold();
     await using proxy = pageProxy(stage.url);
@@ -39,7 +39,7 @@ export function serverTests(given: () => Servers): void {
     expect(proxy.paths.filter((path) => /^\/demo\/[^/]+\/events$/.test(path))).toHaveLength(1);
   });
 
-  test("outputs are seen as they come", async () => {
+  test("outputs appear as they complete", async () => {
     const { visitor, kinds } = given();
     await using held = hold();
     await visitor.open(kinds.url);
@@ -56,7 +56,7 @@ export function serverTests(given: () => Servers): void {
     await visitor.until(`document.querySelector(".result .item").innerText.includes("hello")`);
   });
 
-  test("a run goes on where it was when its connection broke off", async () => {
+  test("a run continues after its connection broke", async () => {
     const { visitor, stage } = given();
     await using held = hold();
     await using proxy = pageProxy(stage.url);
@@ -71,7 +71,7 @@ export function serverTests(given: () => Servers): void {
     expect(await visitor.text(".logs pre")).toMatch(/^begin 1\.5\nsaid hello.*\n.* again\n/);
   });
 
-  test("behind a proxy that holds events back a run ends all the same", async () => {
+  test("behind a proxy that buffers events, a run still ends", async () => {
     const { visitor, stage } = given();
     await using proxy = pageProxy(stage.url, { eatsEvents: true });
     await using held = hold();
@@ -96,7 +96,7 @@ export function serverTests(given: () => Servers): void {
     };
   };
 
-  test("a server that went away is found again while it is set up, and that it has another build then is said", async () => {
+  test("the page finds a restarted server, also during its set-up, and reports its new build", async () => {
     const { visitor, store } = given();
     const first = await store.serve("stage", { port: freePort() });
     await visitor.open(first.url);
@@ -114,7 +114,7 @@ export function serverTests(given: () => Servers): void {
     await visitor.until(`document.querySelector("h1")?.textContent === "kinds"`);
   });
 
-  test("while the model is set up a browser gets a page that says so and becomes the model's, programs a problem", async () => {
+  test("during the set-up, browsers get a waiting page that becomes the model's page, and programs get a problem", async () => {
     const { visitor } = given();
     const port = freePort();
     const url = `http://127.0.0.1:${port}/`;
