@@ -1,6 +1,6 @@
--- wrk script: posts the lines of $BENCH_BODIES in turn and prints what came of it as one line of JSON. With $BENCH_REQUESTS "create-get" each
--- creates a prediction, which one GET waits for. With $BENCH_THINKING_MS a client waits that long before it asks again. With
--- $BENCH_ARRIVALS it says of every answer when it came, in milliseconds; that costs wrk time, so only slow servers are asked for it.
+-- wrk script: posts the lines of $BENCH_BODIES in turn, and prints the results as one line of JSON. With $BENCH_REQUESTS "create-get", each
+-- POST creates a prediction, and a GET waits for its end. With $BENCH_THINKING_MS, a client pauses between an answer and its next request.
+-- With $BENCH_ARRIVALS, the results have the time of every answer in milliseconds. That costs time in wrk, so only slow servers use it.
 local isTwo = os.getenv("BENCH_REQUESTS") == "create-get"
 local requests, created, i = {}, {}, 0
 local threads = {}

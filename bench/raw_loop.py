@@ -1,5 +1,8 @@
-"""raw_loop.py WEIGHTS DEVICE: what raw-loop.ts does, in PyTorch for Python and on one thread, one batch after the other, with random numbers
-or pixels: a check of that one, and how long a forward pass takes alone, the way to a GPU and back included. Answers {"rows": …, "ms": …} with {"perSecond": …, "medianMs": …}, a line each."""
+"""raw_loop.py WEIGHTS DEVICE: the loop of raw-loop.ts in PyTorch for Python: one thread, one batch at a time, random inputs.
+
+Checks the other loop, and measures the time of a single forward pass, including copies to and from a GPU. Answers each line
+{"rows": …, "ms": …} with a line {"perSecond": …, "medianMs": …}.
+"""
 import json
 import sys
 
@@ -20,7 +23,7 @@ def run(rows, seconds):
         return timer.blocked_autorange(min_run_time=seconds)
 
 
-# TorchScript specializes itself for the sizes that it sees first.
+# TorchScript specializes on the sizes of its first runs.
 for rows in (1, 64):
     run(rows, 0.2)
 for line in sys.stdin:

@@ -1,5 +1,7 @@
-"""weights.py NAME FOLDER: a network as FOLDER/weights.pt, with random weights of a fixed seed, which take as long as trained ones. Of
-those that are fully connected also 64 inputs with PyTorch's own outputs as FOLDER/samples.json, against which answers are checked."""
+"""weights.py NAME FOLDER: writes a network to FOLDER/weights.pt, with random weights of a fixed seed: speed does not depend on training.
+
+For fully connected networks also writes 64 inputs with PyTorch's outputs to FOLDER/samples.json. The benchmark checks answers with them.
+"""
 import json
 import os
 import sys
@@ -22,7 +24,7 @@ class Connected(nn.Module):
 
 
 class Mean(nn.Module):
-    """The mean of each channel of a picture: a model that costs next to nothing."""
+    """The mean of each channel of a picture: a model without cost."""
 
     def forward(self, image):
         return image.float().mean((2, 3))
@@ -47,8 +49,10 @@ class Block(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """He et al., Deep Residual Learning for Image Recognition, 2015; table 1, projection shortcuts. It takes pixels as bytes and normalizes
-    them itself: a quarter of the memory on the way to it, and vector instructions in place of a loop over each image."""
+    """He et al., Deep Residual Learning for Image Recognition, 2015; table 1, projection shortcuts.
+
+    The input is pixels as bytes, which the network normalizes: a quarter of the input memory, and vectorized.
+    """
 
     def __init__(self):
         super().__init__()

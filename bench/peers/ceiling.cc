@@ -1,5 +1,5 @@
-// The ceiling: the same work with as little as possible around it. h2o reads a request, its numbers are parsed as they stand, a thread
-// runs what waits when it is free, at most 64 together, and the answer has the shape of ours. No validation, record, limits or logs.
+// An upper bound: the same work with minimal overhead. h2o reads requests, a simple parser reads the numbers, and one thread runs all
+// waiting inputs, at most 64 in a batch. Answers have the same shape as sconce's. No validation, records, limits or logs.
 #define H2O_USE_EPOLL 1
 #include <ATen/Parallel.h>
 #include <h2o.h>

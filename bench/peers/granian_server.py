@@ -3,7 +3,7 @@
 # [tool.uv]
 # exclude-newer = "2026-11-22T00:00:00Z"
 # ///
-"""granian, a server in Rust, by its own interface RSGI, with the JSON of msgspec and a batcher; no framework in between."""
+"""granian, a server in Rust, with its interface RSGI, the JSON library msgspec and a batcher; without a framework."""
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
@@ -35,7 +35,7 @@ class App:
         protocol.response_bytes(200, self.headers, self.encoder.encode(Answer(await answer)))
 
     async def serve(self, loop, network, thread):
-        """The batcher that people write: the first that comes, and what comes within the window, until the batch is full."""
+        """A usual batcher: waits for the first request, then collects requests within the window, up to a full batch."""
         while True:
             batch = [await self.queue.get()]
             try:

@@ -4,7 +4,7 @@
 # exclude-newer = "2026-11-22T00:00:00Z"
 # exclude-dependencies = ["torch"]
 # ///
-"""infinity-emb: its own command and batcher, with the weights of the package that the example takes them from."""
+"""infinity-emb with its own command and batcher, and the same weights as the example minilm."""
 import os
 import sys
 from importlib.util import find_spec

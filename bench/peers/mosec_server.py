@@ -3,7 +3,7 @@
 # [tool.uv]
 # exclude-newer = "2026-11-22T00:00:00Z"
 # ///
-"""mosec: a worker process behind a server in Rust. JSON is that of msgspec: mosec's own indents what it writes, with a slower encoder."""
+"""mosec: a worker process behind a server in Rust. JSON comes from msgspec: mosec's own encoder is slower, and indents."""
 import socket
 import sys
 import types
@@ -15,9 +15,11 @@ from network import MAX_BATCH, PORT, WINDOW_MS, Network
 
 
 class WholeReads(socket.socket):
-    """mosec 0.9.8 takes what one recv() gives for a field of 2 or 4 bytes. A batch that is larger than the socket's buffer comes in
-    parts, and where one ends within a field the worker loses its place, closes the socket and cannot open it again: from then on
-    nothing is answered. With this, recv() gives all that it was asked for, unless the other side is gone."""
+    """A socket whose recv() returns all requested bytes, unless the connection ends.
+
+    mosec 0.9.8 expects that for fields of 2 or 4 bytes. A batch larger than the socket's buffer arrives in parts. If a part ends
+    within a field, the worker closes the socket, cannot reopen it, and answers nothing any more.
+    """
 
     def recv(self, size):
         data = super().recv(size)
@@ -29,7 +31,7 @@ class WholeReads(socket.socket):
         return data
 
 
-# The module's own name for sockets; asyncio and all others keep theirs.
+# Replaces `socket` in this module only.
 protocol.socket = types.SimpleNamespace(**{**vars(socket), "socket": WholeReads})
 
 

@@ -1,5 +1,4 @@
-"""What every peer serves, so that they differ in serving only: the network, the most that goes through it together, and how long
-an input may wait for others."""
+"""The common parts of all peers: the network, the largest batch, and the batching window."""
 import os
 import sys
 
@@ -15,7 +14,7 @@ PORT = int(os.environ["PEER_PORT"])
 
 
 class Network:
-    """A forward pass of one thread."""
+    """A forward pass with one thread."""
 
     def __init__(self):
         torch.set_num_threads(1)
@@ -23,7 +22,7 @@ class Network:
         shapes = [parameter.shape for parameter in network.parameters()]
         self.inputs, self.outputs = shapes[0][1], shapes[-1][0]
         self.network = torch.jit.freeze(network)
-        # TorchScript specializes itself for the sizes that it sees first.
+        # TorchScript specializes on the sizes of its first runs.
         for rows in [1, MAX_BATCH] * 3:
             self(np.zeros((rows, self.inputs), np.float32))
 

@@ -3,7 +3,7 @@
 # [tool.uv]
 # exclude-newer = "2026-11-22T00:00:00Z"
 # ///
-"""Triton, with the Python of nvidia-pytriton as its backend: HTTP and batches are Triton's, the forward pass is a function here."""
+"""Triton with the Python backend of nvidia-pytriton: Triton does HTTP and batches, a function here does the forward pass."""
 import os
 import sysconfig
 

@@ -1,4 +1,4 @@
-"""Draws samples/: digits as a person with a pen would, along curves chosen by hand, and one real digit of the held-out ones.
+"""Draws samples/: digits along hand-chosen curves like a pen's, and one real held-out digit.
 
 train.py calls this; python samples.py alone draws them again without the real one.
 """
@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw
 here = Path(__file__).parent
 finer = 4  # drawn this much larger, then shrunk: smooth edges
 
-# Points the pen passes through, one list a stroke, in pixels of the finished picture.
+# Points on the pen's path, one list per stroke, in pixels of the final picture.
 drawings = {
     "3": dict(size=(280, 280), pen=17, ink=(0, 0, 0), strokes=[
         [(92, 70), (120, 46), (160, 44), (182, 72), (168, 106), (128, 126), (176, 138), (196, 176), (172, 218), (126, 232), (84, 206)],
@@ -52,7 +52,7 @@ def draw(size, pen, ink, strokes) -> Image.Image:
 
 
 def write(real: np.ndarray | None, digit: int = 0) -> list[Path]:
-    """Writes samples/, with the real digit of 8x8 pixels (uint8) enlarged; gives the paths."""
+    """Writes samples/, with the real digit of 8x8 pixels (uint8) enlarged. Returns the paths."""
     folder = here / "samples"
     folder.mkdir(exist_ok=True)
     for name, drawing in drawings.items():

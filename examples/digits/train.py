@@ -30,7 +30,7 @@ copies, epochs = 24, 8
 
 
 def canonicalize(grey: np.ndarray) -> np.ndarray:
-    """A grey image of any size and polarity (uint8) to `side` x `side`: ink 1 on paper 0, cropped, centred, one size."""
+    """Scales a grey image (uint8), dark on light or light on dark, to `side` x `side`: ink 1 on paper 0, cropped and centred."""
     grey = grey.astype(np.float64)
     paper = np.sort(np.concatenate([grey[0], grey[-1], grey[:, 0], grey[:, -1]]))[grey.shape[0] + grey.shape[1]]
     lighter, darker = grey.max() - paper, paper - grey.min()
@@ -50,7 +50,7 @@ def canonicalize(grey: np.ndarray) -> np.ndarray:
 
 
 def weights(source: int, target: int) -> np.ndarray:
-    """How much each of `target` pixels takes of each of `source` pixels: a triangle, widened when shrinking."""
+    """Weights of the source pixels for each target pixel: a triangle filter, widened when shrinking."""
     scale = source / target
     centers = (np.arange(target)[:, None] + 0.5) * scale
     result = np.clip(1 - np.abs(np.arange(source) + 0.5 - centers) / max(1, scale), 0, None)
@@ -80,7 +80,7 @@ class Digits(nn.Module):
 
 
 def redraw(digits: torch.Tensor) -> torch.Tensor:
-    """[N, 8, 8] in 0 to 1, each drawn anew on 48 x 48: turned, slanted, stretched, with another pen."""
+    """Redraws images [N, 8, 8] with values 0 to 1 at 48 x 48: rotated, slanted, stretched, with another pen."""
     count = len(digits)
 
     def spread(low: float, high: float) -> torch.Tensor:
@@ -94,7 +94,7 @@ def redraw(digits: torch.Tensor) -> torch.Tensor:
     ], 1)  # fmt: skip
     smooth = F.interpolate(digits[:, None], size=(48, 48), mode="bicubic", align_corners=False)
     drawn = F.grid_sample(smooth, F.affine_grid(turn, [count, 1, 48, 48], align_corners=False), align_corners=False)
-    # A sharp edge at some level of the soft strokes is what another pen would have drawn: low is broad, high is fine.
+    # A sharp edge at a level of the soft strokes imitates another pen: a low level is broad, a high level is fine.
     level, sharpness = spread(0.2, 0.62), spread(4, 25)
     pen = torch.sigmoid((drawn - level.view(-1, 1, 1, 1)) * sharpness.view(-1, 1, 1, 1))
     soft = (torch.rand(count) < 0.25).view(-1, 1, 1, 1)
@@ -139,7 +139,7 @@ def read(model: Digits, images: list[np.ndarray]) -> np.ndarray:
 
 
 def load_sample(path: Path) -> np.ndarray:
-    """As `preprocess` of model.ts does: at most 128 pixels wide and high."""
+    """Shrinks like `preprocess` in model.ts: at most 128 pixels wide and high."""
     image = Image.open(path).convert("RGB").convert("L")
     scale = min(1, 128 / max(image.size))
     width, height = (max(1, round(size * scale)) for size in image.size)
@@ -152,7 +152,7 @@ def hexadecimal(image: np.ndarray) -> str:
 
 
 def save(model: Digits, path: Path) -> None:
-    """As an exported program, without the lines of source that each step came from: they name the folders of this machine."""
+    """Exports the program without source lines, which contain paths of this machine."""
     program = torch.export.export(model, (torch.zeros(2, side, side),), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
     for node in program.graph.nodes:
         node.meta.pop("stack_trace", None)

@@ -1,10 +1,10 @@
-"""The exported program that train.py saves, and that compiled ahead of time for this machine: FOLDER/compiled.pt2, an AOTInductor package.
+"""Exports the program for train.py, and compiles it for this machine: FOLDER/compiled.pt2, an AOTInductor package.
 
     pip install torch==2.13.0        (and a C++ compiler)
     python export.py [FOLDER]        (default: this folder)
 
-The exported program runs step by step and anywhere; AOTInductor makes one native library of it, for the kind of processor that it
-was compiled on. `sconce build --aot` does that with the same options.
+The exported program runs on any processor, operator by operator. AOTInductor compiles the program to one native library for this kind of
+processor. `sconce build --aot` does the same with the same options.
 """
 import sys
 from pathlib import Path
@@ -19,10 +19,10 @@ here = Path(__file__).parent
 
 
 def export(network: Upscale) -> ExportedProgram:
-    """With width, height and batch size free, and without the lines of source, which name the folders of this machine."""
+    """Exports with free width, height and batch size, and without source lines, which contain paths of this machine."""
     pixels = torch.randint(0, 256, (2, 40, 48, 3), dtype=torch.uint8)
     free = {0: Dim("batch", min=1, max=4096), 1: Dim("height", min=1, max=16384), 2: Dim("width", min=1, max=16384)}
-    # Else torch takes it that no size is 1, and a picture one pixel wide would be refused.
+    # Otherwise torch assumes that no size is 1, and the program refuses pictures with a width of one pixel.
     symbolic_shapes.backed_size_oblivious = True
     with torch.no_grad():
         program = torch.export.export(network.eval(), (pixels,), dynamic_shapes=(free,))
@@ -36,7 +36,7 @@ def main(folder: Path) -> None:
     network = Upscale().to(memory_format=torch.channels_last)
     network.load_state_dict(torch.export.load(here / "upscale.pt2").state_dict)
     folder.mkdir(parents=True, exist_ok=True)
-    # Precompiled headers are of use to those who compile many packages.
+    # Precompiled headers only pay off for many packages.
     headers = {"aot_inductor.precompile_headers": False}
     options = {"freezing": True, "force_layout_optimization": True, **headers}
     torch._inductor.aoti_compile_and_package(

@@ -1,4 +1,4 @@
-"""The network of the upscale example: a bicubic enlargement, sharpened by what a few convolutions see in the luma."""
+"""The network of the upscale example: bicubic interpolation, plus detail that a few convolutions derive from the luma."""
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -8,9 +8,9 @@ class Upscale(nn.Module):
     """[N, height, width, 3] pixels (RGB, 0 to 255) to [N, 2 height, 2 width, 3], both uint8.
 
     After ESPCN (W. Shi et al., "Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional
-    Neural Network", CVPR 2016): all work is done at the small size, and what belongs to the four pixels that replace each one
-    comes out as four channels. It is added to the bicubic enlargement, as in VDSR, to red, green and blue alike: so the
-    colours stay those of the original, and grey stays grey.
+    Neural Network", CVPR 2016): the network works at the small size, and
+    gives four channels for the four pixels that replace each pixel. As in VDSR, the result is added to the bicubic
+    interpolation, equally to red, green and blue. So colours stay the same, and grey stays grey.
     """
 
     def __init__(self, channels: int = 24, layers: int = 4) -> None:
@@ -33,12 +33,12 @@ class Upscale(nn.Module):
         return F.pixel_shuffle(fine, 2).permute(0, 2, 3, 1).contiguous()
 
     def detail(self, luma: Tensor) -> Tensor:
-        """[N, 1, height + 2 margin, width + 2 margin] luma (0 to 1) to what is missing, [N, 4, height, width]."""
+        """Luma [N, 1, height + 2 margin, width + 2 margin] (0 to 1) to the missing detail [N, 4, height, width]."""
         return self.sharpen(luma)
 
 
 def bicubic() -> Tensor:
-    """Weights that enlarge three colours twice: [12, 3, 5, 5]. The kernel has a = -0.5, as Pillow's and MATLAB's."""
+    """Weights [12, 3, 5, 5] that double the size of three colours. The kernel has a = -0.5, as in Pillow and MATLAB."""
 
     def cubic(distance: Tensor) -> Tensor:
         x, a = distance.abs(), -0.5

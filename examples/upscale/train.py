@@ -37,7 +37,7 @@ grey = np.array([0.299, 0.587, 0.114], np.float32)
 
 
 def load(name: str) -> Image.Image:
-    """A photograph as RGB, without the last row or column where their number is odd."""
+    """A photograph as RGB. An odd last row or column is cut off."""
     return even(Image.open(photographs / name).convert("RGB"))
 
 
@@ -57,7 +57,7 @@ def luma(image: Image.Image | np.ndarray) -> np.ndarray:
 
 
 def psnr(image: Image.Image | np.ndarray, original: Image.Image) -> float:
-    """Of the luma (0.299 R + 0.587 G + 0.114 B, 0 to 255), in dB, without the outermost four pixels."""
+    """PSNR in dB of the luma (0.299 R + 0.587 G + 0.114 B, 0 to 255), without a border of four pixels."""
     error = (luma(image) - luma(original))[4:-4, 4:-4]
     return float(10 * np.log10(255**2 / np.mean(error.astype(np.float64) ** 2)))
 
@@ -79,14 +79,14 @@ def report(model: Upscale) -> None:
 
 
 class Patches:
-    """Draws pairs of small patches, with the margin that the network sees, and what a bicubic enlargement lacks there."""
+    """Draws pairs: a small patch with the network's margin, and the detail that bicubic interpolation misses there."""
 
     def __init__(self, model: Upscale) -> None:
         self.random = np.random.default_rng(seed)
         self.margin = model.margin
         self.bicubic = model.bicubic[:4, :1]
         originals = [load(name) for name in trained_on]
-        # Photographs that are shrunk first show finer detail.
+        # Shrunk photographs show finer detail.
         larges = [image if scale == 1 else even(resize(image, scale)) for image in originals for scale in (1, 0.7, 0.5)]
         larges = [image for image in larges if min(image.size) // 2 >= patch + 2 * self.margin]
         self.pairs = [tuple(torch.from_numpy(luma(image) / 255) for image in (resize(large, 0.5), large)) for large in larges]
@@ -94,7 +94,7 @@ class Patches:
         self.chances = sides / sides.sum()
 
     def draw(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """[batch, 1, patch + 2 margin, patch + 2 margin] and [batch, 4, patch, patch]: of twice as many, the harder half."""
+        """[batch, 1, patch + 2 margin, patch + 2 margin] and [batch, 4, patch, patch]: the harder half of twice as many pairs."""
         chosen = self.random.choice(len(self.pairs), 2 * batch, p=self.chances)
         smalls, larges = (torch.stack(patches)[:, None] for patches in zip(*map(self.cut, chosen)))
         beyond = self.margin - 2
@@ -104,7 +104,7 @@ class Patches:
         return smalls[hard], missing[hard]
 
     def cut(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """One patch and what it was made from, turned and flipped at random."""
+        """A patch and its original, rotated and flipped at random."""
         small, large = self.pairs[index]
         side = patch + 2 * self.margin
         y, x = (int(self.random.integers(size - side + 1)) for size in small.shape)
@@ -116,7 +116,7 @@ class Patches:
 
 def train() -> Upscale:
     torch.manual_seed(seed)
-    # Red, green and blue side by side, as they come and go: convolutions take half the time for it.
+    # Channels last, as in the input: convolutions take half the time.
     model = Upscale().to(memory_format=torch.channels_last)
     patches = Patches(model)
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=1e-4)

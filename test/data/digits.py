@@ -2,7 +2,7 @@
 
     pip install pillow==13.0.0 numpy && python test/data/digits.py
 
-Where a picture has several frames the later ones show a three; where it has an orientation it is stored turned or mirrored.
+In pictures with several frames, later frames show a three. Pictures with an orientation are stored rotated or mirrored.
 """
 import struct
 import zlib
@@ -17,14 +17,14 @@ samples = Path(__file__).parents[2] / "examples/digits/samples"
 
 
 def drawn(name: str) -> Image.Image:
-    """Taller than wide, so that a turned one is seen to be turned."""
+    """Taller than wide, so that a rotation shows."""
     paper = Image.open(samples / name).convert("RGB").resize((48, 48), Image.Resampling.BOX)
     return paper.crop((4, 0, 44, 48))
 
 
 seven, three = drawn("7.png"), drawn("3.png")
 ink = Image.fromarray(255 - np.asarray(seven.convert("L")))
-# Black ink on nothing: what is not laid over a light background is black on black.
+# Black ink on transparency: without a light background, it is black on black.
 cutout = Image.new("RGB", seven.size)
 cutout.putalpha(ink)
 
@@ -46,7 +46,7 @@ seven.save(here / "animated.png", **frames)
 palette = seven.quantize(8)
 shades = np.asarray(palette.getpalette()).reshape(-1, 3).sum(1)
 palette.save(here / "palette.png", transparency=int(shades.argmax()))
-# Every shade is black, and more or less of it is seen.
+# All colours are black, with different alpha.
 palette.putpalette([0] * 24)
 palette.save(here / "palette-shades.png", transparency=bytes(255 - int(shade) // 3 for shade in shades))
 
@@ -70,7 +70,7 @@ def chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def write16(name: str, color_type: int, pixels: np.ndarray, *chunks: bytes) -> None:
-    """A PNG of 16 bits a channel, which Pillow writes in grey only."""
+    """A PNG with 16 bits per channel; Pillow only writes grey ones."""
     height, width = pixels.shape[:2]
     rows = b"".join(b"\0" + (row.astype(">u2") * 257).astype(">u2").tobytes() for row in pixels)
     header = struct.pack(">IIBBBBB", width, height, 16, color_type, 0, 0, 0)
@@ -81,7 +81,7 @@ def write16(name: str, color_type: int, pixels: np.ndarray, *chunks: bytes) -> N
 write16("rgb16.png", 2, np.asarray(seven))
 write16("rgba16.png", 6, np.asarray(cutout))
 write16("grey-alpha16.png", 4, np.stack([np.zeros_like(np.asarray(ink)), np.asarray(ink)], -1))
-# One colour counts as nothing: the paper's left half, which is black unless that is heeded.
+# One colour is transparent: the left half of the paper, which is black if transparency is ignored.
 half = np.maximum(np.asarray(seven), 16)
 half[:, :20][half[:, :20].min(-1) > 127] = 0
 write16("rgb16-key.png", 2, half, chunk(b"tRNS", struct.pack(">HHH", 0, 0, 0)))

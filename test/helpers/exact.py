@@ -1,4 +1,4 @@
-"""Exported programs with inputs, and what `ep.module()` gives for them: its outputs, or nothing where it refuses."""
+"""Exported programs with inputs, and the outputs of `ep.module()`; none if it refuses the inputs."""
 
 import base64
 import json
@@ -39,7 +39,7 @@ class Cells(nn.Module):
 
 
 class Speech(nn.Module):
-    """Windows of a spectrogram through an LSTM, as speaker encoders have it."""
+    """Windows of a spectrogram through an LSTM, as in speaker encoders."""
 
     def __init__(self):
         super().__init__()
@@ -108,7 +108,7 @@ def rounded(x):
 
 
 def powers(x):
-    # 10 columns are 3.16, 31.6 and 0.1.
+    # With 10 columns: 3.16, 125 and 0.1.
     if x.size(1) ** 0.5 > 2 and (x.size(1) * 0.5) ** 3 > 5 and x.size(1) ** -1 > 0.01:
         return x + 1
     return x
@@ -180,7 +180,7 @@ def encoded(tensor):
 
 
 def outcome(module, inputs):
-    """Nothing where PyTorch refuses the inputs."""
+    """The outputs; None if PyTorch refuses the inputs."""
     try:
         with torch.no_grad():
             outputs = module(*inputs)
@@ -190,7 +190,7 @@ def outcome(module, inputs):
 
 
 def compile_even(folder: str) -> None:
-    """A package that carries its guards, as `sconce build --compile` makes it."""
+    """A package with guards in its metadata, as `sconce build --aot` writes it."""
     size = {"as_expr": {"expr_str": "Symbol('s0', positive=True, integer=True)"}}
     length = {"as_expr": {"expr_str": "Symbol('s1', positive=True, integer=True)"}}
     guards = {"inputs": [{"name": "x", "sizes": [size, length]}], "ranges": {}, "code": ["(L['x'].size()[1] % 2) == 0"]}

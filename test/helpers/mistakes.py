@@ -1,4 +1,4 @@
-"""Weights with a mistake of their export in them, one for each mistake: nothing is compiled."""
+"""Weights with export mistakes, one file for each mistake. Nothing is compiled."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ FREE = Dim.DYNAMIC
 
 
 class Rates(nn.Module):
-    """Dropout by a call, which eval() does not reach."""
+    """Dropout by a function call, which eval() does not switch off."""
 
     def forward(self, x):
         return nn.functional.dropout(x, 0.5)
@@ -37,7 +37,7 @@ class Recurrent(nn.Module):
 
 
 class Branch(nn.Module):
-    """Dropout within a `with`, which is a graph of its own."""
+    """Dropout inside a `with` statement, which becomes a separate graph."""
 
     def forward(self, x):
         y = x * 2
@@ -55,7 +55,7 @@ TRAINED = {
     "instance": nn.InstanceNorm1d(4, track_running_stats=True),
     "rrelu": nn.RReLU(),
 }
-# In evaluation mode, or the same in both.
+# Programs in evaluation mode, or equal in both modes.
 EVALUATED = {
     "dropout": TRAINED["dropout"],
     "recurrent": TRAINED["recurrent"],
@@ -66,14 +66,14 @@ EVALUATED = {
 
 
 class Maximum(nn.Module):
-    """What fills a padded size up is the maximum of negative numbers."""
+    """The padding value is the maximum if all numbers are negative."""
 
     def forward(self, x):
         return x.amax(1, keepdim=True)
 
 
 class LongMixes(nn.Module):
-    """Mixes the items of a batch where they are of 8 numbers or more."""
+    """Mixes the items of a batch if they have 8 numbers or more."""
 
     def forward(self, x):
         return x + (x.shape[1] // 8) * x.mean(0)
