@@ -195,7 +195,7 @@ describe("a model", () => {
       shape: [-1, ...(name === "fp32" ? [-1, 2] : dims)],
     }));
     const note = { name: "note", datatype: "BYTES", shape: [-1] };
-    const metadata = { name: "lab/tensors", versions: [version], platform: "sconce" };
+    const metadata = { name: "lab/tensors", versions: [version, "1"], platform: "sconce" };
     const expected = { ...metadata, inputs: [...fields, note], outputs: [...fields, note] };
     for (const suffix of ["", `/versions/${version}`]) {
       expect(await json(await tensors.client.fetch(`/v2/models/lab/tensors${suffix}`))).toEqual(expected);
@@ -214,9 +214,9 @@ describe("a model", () => {
     });
   });
 
-  test("is ready under its tag and its digest", async () => {
+  test("is ready under its tag, its digest, and 1", async () => {
     const { digest } = (await json(await tensors.client.fetch("/"))) as { digest: string };
-    for (const suffix of ["", `/versions/${version}`, `/versions/${digest}`]) {
+    for (const suffix of ["", `/versions/${version}`, `/versions/${digest}`, "/versions/1"]) {
       expect(await json(await tensors.client.fetch(`/v2/models/lab/tensors${suffix}/ready`))).toEqual({ ready: true });
     }
   });
@@ -237,16 +237,16 @@ describe("a model", () => {
     expect(model_stats).toEqual([
       {
         name: "lab",
-        version: await tagOf(fresh),
+        version: "1",
         inference_count: 3,
         execution_count: await fresh.client.metric("sconce_batch_size_count"),
         inference_stats: {
           success: spent(1),
           fail: spent(1),
-          queue: spent(3),
-          compute_input: spent(3),
-          compute_infer: spent(3),
-          compute_output: spent(3),
+          queue: spent(1),
+          compute_input: spent(1),
+          compute_infer: spent(1),
+          compute_output: spent(1),
           cache_hit: { count: 0, ns: 0 },
           cache_miss: { count: 0, ns: 0 },
         },
@@ -287,6 +287,12 @@ describe("an inference", () => {
     });
     const body = (await (await infer({ ...nested, outputs: [{ name: "list" }] })).json()) as InferBody;
     expect(body.outputs[0]?.data).toEqual([1, 2, 3, 4, 5, 6, 7, 8.5]);
+  });
+
+  test("takes one value a row as [n, 1], too", async () => {
+    const number = { ...with_("number", { shape: [2, 1], data: [[0.25], [1e-9]] }), outputs: [{ name: "number" }] };
+    const body = (await (await infer(number)).json()) as InferBody;
+    expect(body.outputs).toEqual([{ name: "number", datatype: "FP64", shape: [2], data: [0.25, 1e-9] }]);
   });
 
   test.each([

@@ -11,6 +11,7 @@ import { ModelStore } from "../src/package/store/store.ts";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { withSource } from "./helpers/rewritten-package.ts";
+import { modelFolder } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
 
@@ -210,6 +211,25 @@ test("`serve FILE` packages the file under its name, and serves arrays as lists 
   ]);
   expect(outputs?.[0]).toMatchObject({ output0: [[11, 15, 19, 23], expect.anything(), expect.anything()] });
   expect(outputs?.[1]).toEqual(outputs?.[0]);
+});
+
+test("`serve /FOLDER` packages the model or the only weights of the folder, and refuses several", async () => {
+  const { path } = weights.get("aotinductor float32 one tuple");
+  const folder = dir.join("mounted");
+  await mkdir(folder);
+  await copyFile(path, join(folder, "network.pt2"));
+  const options = ["--port", "0", "--host", "127.0.0.1", "--log-level", "info"];
+  await using server = startCli(["serve", folder, ...options], { env: env() });
+  expect(await server.line("Packaged")).toMatch("as network:");
+  const client = await clientOf(server);
+  expect(await (await client.fetch("/v2/models/network/ready")).json()).toEqual({ ready: true });
+  await copyFile(path, join(folder, "second.pt2"));
+  expect(await cli(["serve", folder], { env: env() })).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("found network.pt2, second.pt2"),
+  });
+  await using declared = startCli(["serve", modelFolder("picture"), ...options], { env: env() });
+  expect(await declared.line("Packaged")).toMatch("as picture:");
 });
 
 test.each([

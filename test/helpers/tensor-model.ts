@@ -38,3 +38,21 @@ export default defineModel({
   postprocess: (_, { input }) => input,
 });
 `;
+
+/** Source text of a model for `writeModel`: an array in, the same array out. */
+export const arrayModel = `import { defineModel, float32, int64, ndarray, tensor, z } from "sconce";
+
+const field = ndarray(float32(16));
+
+export default defineModel({
+  name: "arrays",
+  input: z.object({ x: field }),
+  output: z.object({ x: field }),
+  tensors: { inputs: { x: float32(), steps: int64() }, outputs: { y: float32(), together: int64() } },
+  weights: "lab.pt",
+  batchSize: 8,
+  example: { x: Array(16).fill(0.5) },
+  preprocess: ({ x }) => ({ x: tensor(x.data.slice(0, 1), []), steps: tensor(BigInt64Array.of(0n), []) }),
+  postprocess: (_, { input: { x } }) => ({ x }),
+});
+`;

@@ -1,3 +1,5 @@
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { isAbsolute, join } from "node:path";
 import { exitProcess } from "../../base/exit.ts";
 import { log } from "../../base/log.ts";
 import type { Positional } from "../../base/option.ts";
@@ -36,22 +38,34 @@ export async function namedModel(
   given: string | undefined,
   { input = [], plainHttp, withoutWeights }: NamedModelOptions,
 ): Promise<PackagedModel> {
-  const isBuilt = source.reference !== undefined && given !== undefined && /[./]/.test(given) && isFile(given);
-  if (input.length > 0 && !isBuilt) throw usage("--input is for a weights file");
+  const path = source.reference === undefined || given === undefined ? undefined : pathToBuild(given);
+  if (input.length > 0 && path === undefined) throw usage("--input is for a weights file");
   const needsName = given === undefined && source.reference !== undefined;
   const named = needsName ? new ModelStore().unnamed(process.cwd()) : given;
-  const reference = isBuilt ? await buildFile(given, input) : named;
+  const reference = path === undefined ? named : await buildPath(path, input);
   if (reference === undefined || !isRemote(reference)) return source.resolve(reference, { weights: !withoutWeights });
   const { pulledModel } = await import("./registry/registry-pull.ts");
   return pulledModel(new ModelStore(), reference, { plainHttp, withoutWeights });
 }
 
+/** A weights file, or the absolute path of a folder with a model or weights; undefined for a reference. */
+function pathToBuild(given: string): string | undefined {
+  if (/[./]/.test(given) && isFile(given)) return given;
+  if (!isAbsolute(given) || !statSync(given, { throwIfNoEntry: false })?.isDirectory()) return undefined;
+  if (existsSync(join(given, "model.ts"))) return given;
+  const weights = readdirSync(given).filter((name) => /\.(?:pt2|pt|pth)$/.test(name));
+  const [only, ...others] = weights;
+  if (only !== undefined && others.length === 0) return join(given, only);
+  const found = only === undefined ? "no weights" : weights.join(", ");
+  throw usage(`expected model.ts or one file of weights (.pt2, .pt) in ${given}, found ${found}`);
+}
+
 /**
- * Packages a weights file in a child process: this process loads no libtorch, and a crash on a broken file stays in the
- * child. The model's name comes from the file. Another model may have that name, so `latest` does not move.
+ * Packages a model in a child process: this process loads no libtorch, and a crash on a broken file stays in the
+ * child. A weights file gives its name to the model, which another model may have, so `latest` does not move.
  * @returns the reference of the model
  */
-async function buildFile(path: string, inputs: readonly GivenInput[]): Promise<string> {
+async function buildPath(path: string, inputs: readonly GivenInput[]): Promise<string> {
   const given = inputs.flatMap(({ text }) => ["--input", text]);
   const child = Bun.spawn([...thisProgram(), "build", path, "--no-latest", ...given], {
     env: process.env,

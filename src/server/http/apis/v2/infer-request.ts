@@ -102,14 +102,14 @@ function inputsOf({ inputs }: RequestBody, binary: Uint8Array, model: ModelInter
   const { fields } = model.inputs;
   const names = new Set<string>();
   let at = 0;
-  const given = inputs.map(({ name, shape, datatype, parameters, data }): GivenTensor => {
+  const given = inputs.map(({ name, shape: shapeGiven, datatype, parameters, data }): GivenTensor => {
     const field = fields.find((each) => each.name === name);
     if (field === undefined)
       throw unfit(`unexpected inference input '${name}' for model '${model.name}'${known(fields)}`);
     if (names.has(name)) throw unfit(`input '${name}' is given twice`);
     names.add(name);
     refuseParameters(`input '${name}'`, parameters);
-    checkType(field, { shape, datatype }, model);
+    const shape = checkedShape(field, { shape: shapeGiven, datatype }, model);
     const size = parameters?.binary_data_size;
     if (size === undefined) {
       if (!data) throw unfit(`input '${name}' must have 'data' or 'binary_data_size'`);
@@ -131,18 +131,20 @@ function inputsOf({ inputs }: RequestBody, binary: Uint8Array, model: ModelInter
   return given;
 }
 
-function checkType(
+/** Triton has no tensors of one number a row, so its clients send [n, 1] in place of [n]. */
+function checkedShape(
   field: TensorField,
   { shape, datatype }: { readonly shape: readonly number[]; readonly datatype: string },
   { name }: ModelInterface,
-): void {
+): readonly number[] {
   const type = datatypeOf(field);
   if (datatype !== type) {
     throw unfit(`input '${field.name}' of model '${name}' has the datatype ${type}, the request says '${datatype}'`);
   }
   const expected = [-1, ...rowShape(field)];
+  if (expected.length === 1 && shape.length === 2 && shape[1] === 1) return shape.slice(0, 1);
   const fits = shape.length === expected.length && expected.every((size, i) => size === -1 || size === shape[i]);
-  if (fits) return;
+  if (fits) return shape;
   throw unfit(`unexpected shape for input '${field.name}' for model '${name}'. Expected [${expected}], got [${shape}]`);
 }
 

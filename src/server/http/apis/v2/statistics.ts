@@ -2,22 +2,30 @@
 import type { Stage } from "../../../../base/labels.ts";
 import type { Metrics } from "../../../metrics/metrics.ts";
 
-/** Durations are of inputs, each in its stage; `success` and `fail` are of predictions. */
-export function statisticsOf(metrics: Metrics, { name, tag }: { readonly name: string; readonly tag: string }) {
+/** A second name of the only version: Triton's perf_analyzer reads versions as numbers, and ends at any other text. */
+export const NUMBERED_VERSION = "1";
+
+/**
+ * The metrics measure stages for each input, the protocol for each request. The inputs of a request run side by side, so a request is given
+ * the mean time of an input.
+ */
+export function statisticsOf(metrics: Metrics, name: string) {
   const read = metrics.reader();
-  const during = (...stages: Stage[]) => ({
-    count: read(`sconce_stage_seconds_count`, { stage: stages.at(-1) ?? "" }),
-    ns: nanoseconds(stages.reduce((sum, stage) => sum + read("sconce_stage_seconds_sum", { stage }), 0)),
-  });
+  const requests = read("sconce_predictions_total", { status: "success" });
+  const inputs = read("sconce_items_total", { status: "success" });
+  const during = (...stages: Stage[]) => {
+    const ofInputs = stages.reduce((sum, stage) => sum + read("sconce_stage_seconds_sum", { stage }), 0);
+    return { count: requests, ns: inputs === 0 ? 0 : nanoseconds((ofInputs * requests) / inputs) };
+  };
   const failedSeconds = read("sconce_failed_prediction_seconds_total");
   return {
     name,
-    version: tag,
-    inference_count: read("sconce_items_total", { status: "success" }),
+    version: NUMBERED_VERSION,
+    inference_count: inputs,
     execution_count: read("sconce_batch_size_count"),
     inference_stats: {
       success: {
-        count: read("sconce_predictions_total", { status: "success" }),
+        count: requests,
         ns: nanoseconds(read("sconce_prediction_seconds_sum") - failedSeconds),
       },
       fail: { count: read("sconce_predictions_total", { status: "failed" }), ns: nanoseconds(failedSeconds) },

@@ -11,7 +11,7 @@ import type { ApiOptions } from "../apis.ts";
 import { readRequest } from "./infer-request.ts";
 import { responseBody } from "./infer-response.ts";
 import { prepareInputs } from "./prediction-inputs.ts";
-import { statisticsOf } from "./statistics.ts";
+import { NUMBERED_VERSION, statisticsOf } from "./statistics.ts";
 import { datatypeOf, rowShape, type TensorField, tensorsOf } from "./tensors.ts";
 
 const LENGTH_HEADER = "Inference-Header-Content-Length";
@@ -23,7 +23,7 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): void {
   const outputs = tensorsOf(model.outputSchema, "output");
   const metadata = {
     name,
-    versions: [tag],
+    versions: [tag, NUMBERED_VERSION],
     platform: "sconce",
     inputs: inputs.fields.map(metadataOf),
     outputs: outputs.fields.map(metadataOf),
@@ -72,14 +72,14 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): void {
     "": ["GET", (c) => c.json(metadata)],
     ready: ["GET", readiness],
     config: ["GET", (c) => c.json(config)],
-    stats: ["GET", (c) => c.json({ model_stats: [statisticsOf(metrics, model)] })],
+    stats: ["GET", (c) => c.json({ model_stats: [statisticsOf(metrics, name)] })],
     infer: ["POST", infer],
   };
   const serverRoutes: Readonly<Record<string, Route>> = {
     "": ["GET", (c) => c.json({ name: "sconce", version, extensions })],
     "health/live": ["GET", (c) => c.json({ live: true })],
     "health/ready": ["GET", readiness],
-    "models/stats": ["GET", (c) => c.json({ model_stats: [statisticsOf(metrics, model)] })],
+    "models/stats": ["GET", (c) => c.json({ model_stats: [statisticsOf(metrics, name)] })],
     "repository/index": [
       "POST",
       (c) => c.json([{ name, version: tag, state: lifecycle.unready === undefined ? "READY" : "UNAVAILABLE" }]),
@@ -90,7 +90,7 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): void {
     const match = /^models\/(.+?)(?:\/versions\/([^/]+))?(?:\/(ready|config|stats|infer))?$/.exec(path);
     if (server !== undefined || match === null) return server;
     const [, given = "", versionGiven = tag, what = ""] = match;
-    if (given !== name || ![tag, digest].includes(versionGiven)) {
+    if (given !== name || ![tag, digest, NUMBERED_VERSION].includes(versionGiven)) {
       const asked = versionGiven === tag ? `'${given}'` : `'${given}' version ${versionGiven}`;
       throw notFound(`Request for unknown model: ${asked} is not found; this server has '${name}' version ${tag}`);
     }

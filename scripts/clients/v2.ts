@@ -1,0 +1,46 @@
+/** The clients of Triton and KServe with every dtype, and Triton's load generator `perf_analyzer`. */
+import { existsSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import { writeModel } from "../../test/helpers/model-text.ts";
+import { storeWith } from "../../test/helpers/server.ts";
+import { tempDir } from "../../test/helpers/temp-dir.ts";
+import { arrayModel, tensorModel } from "../../test/helpers/tensor-model.ts";
+import { root } from "../setup/step.ts";
+import { type Environment, environment, sources } from "./environment.ts";
+
+export async function v2Clients(): Promise<void> {
+  const python = await environment("v2");
+  await using dir = await tempDir();
+  const models = [await writeModel(dir, tensorModel, "tensors"), await writeModel(dir, arrayModel, "arrays")];
+  await using store = await storeWith(...models);
+  await using tensors = await store.serve("lab/tensors");
+  await python.run(["python", join(sources, "inference_protocol.py"), tensors.url.host, "lab/tensors"]);
+  console.log("✓ tritonclient and kserve: every dtype in JSON and binary, async, compression, errors");
+  await python.run(["python", join(sources, "kserve_runtime.py"), join(root, "deploy", "kserve", "runtime.yaml")]);
+  console.log("✓ deploy/kserve has the types of KServe and Kubernetes");
+  const perf = await environment("perf-analyzer");
+  await using arrays = await store.serve("arrays");
+  // Random data has NaN.
+  const what = ["-m", "arrays", "-u", arrays.url.host, "-i", "http", "--input-data", "zero", "-b", "4"];
+  const how = ["--concurrency-range", "4", "-p", "2000", "-s", "90"];
+  const report = await perf.run(["perf_analyzer", ...what, ...how], { LD_LIBRARY_PATH: await librariesOf(perf) });
+  console.log(report.slice(report.indexOf("Request concurrency")).trim());
+  console.log("✓ perf_analyzer: load, and statistics of the server");
+}
+
+/** Libraries that perf_analyzer links: one of Debian, and the CUDA runtime. */
+async function librariesOf({ folder, run }: Environment): Promise<string> {
+  const debian = join(folder, "debian");
+  const libraries = join(debian, "usr/lib/x86_64-linux-gnu");
+  if (!existsSync(libraries)) {
+    await mkdir(debian, { recursive: true });
+    await run(["sh", "-c", `cd "${debian}" && apt-get download --quiet libb64-0d && dpkg-deb --extract libb64*.deb .`]);
+  }
+  const [cuda = ""] = new Bun.Glob("lib/python*/site-packages/nvidia/cuda_runtime/lib").scanSync({
+    cwd: folder,
+    absolute: true,
+    onlyFiles: false,
+  });
+  return `${libraries}:${cuda}`;
+}
