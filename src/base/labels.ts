@@ -108,7 +108,7 @@ export type Stage = (typeof stages)[number];
 
 /** All statuses of the server. A status outside this list is a bug and counts as 500. */
 export const statuses = [
-  200, 204, 206, 302, 304, 308, 400, 403, 404, 405, 408, 413, 415, 416, 422, 429, 500, 503,
+  200, 202, 204, 206, 302, 304, 308, 400, 403, 404, 405, 406, 408, 413, 415, 416, 422, 429, 500, 503,
 ] as const;
 export type Status = (typeof statuses)[number];
 
@@ -128,6 +128,7 @@ export const routes = {
   "/examples": [200],
   "/docs": [200],
   "/openapi.json": [200],
+  "/mcp": [200, 202, 400, 403, 404, 405, 406, 408, 413, 415, 429, 503],
   "/metrics": [200],
   "/v1/embeddings": [200, 400, 403, 404, 408, 413, 415, 429, 500, 503],
   "/v1/models": [200, 404],

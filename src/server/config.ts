@@ -336,6 +336,7 @@ export const fixedLimits: FixedLimits = {
   maxReadyBytes: 256 * 2 ** 20,
   maxFetches: 32,
   maxLogBytes: 2 ** 20,
+  taskAfterMs: 5000,
 };
 
 interface FixedLimits {
@@ -349,6 +350,8 @@ interface FixedLimits {
   readonly maxFetches: number;
   /** Most bytes of a demo prediction's logs. */
   readonly maxLogBytes: number;
+  /** Milliseconds after which the answer to an MCP client that knows tasks is a task. */
+  readonly taskAfterMs: number;
 }
 
 export type ServeConfig = OptionValues<typeof serveOptions> & FixedLimits;

@@ -46,6 +46,8 @@ export async function appOf(
     host: config.host,
     api: config.api,
     basePath: config.basePath,
+    retainAge: config.retainAge,
+    taskAfterMs: config.taskAfterMs,
     onInternalError: (error, context) =>
       logLimit.write("internal", (...more) => log.error(error, ...more, context.fields())),
     onHold: port.hold,

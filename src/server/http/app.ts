@@ -51,6 +51,8 @@ export interface AppOptions extends Omit<PredictionRoutes, "large"> {
   readonly allowedHosts: ServeConfig["allowedHosts"];
   readonly host: ServeConfig["host"];
   readonly api: ServeConfig["api"];
+  readonly retainAge: ServeConfig["retainAge"];
+  readonly taskAfterMs: ServeConfig["taskAfterMs"];
   /** Called with errors whose answer hides their cause. */
   readonly onInternalError: (error: unknown, context: RequestContext) => void;
 }

@@ -232,6 +232,11 @@ function isStackOverflow(error: unknown): boolean {
   return error instanceof RangeError && error.message.startsWith("Maximum call stack");
 }
 
+/** @throws SconceError `inputs_invalid` for an input that is nested too deeply */
+export function checkDepth(input: unknown): void {
+  if (isTooDeep(input)) throw tooDeep();
+}
+
 export function tooDeep(): SconceError {
   return inputsInvalid([{ pointer: "", detail: "an input is nested too deeply" }]);
 }

@@ -6,6 +6,7 @@ import type { Metrics } from "../../metrics/metrics.ts";
 import type { ServedModel } from "../app.ts";
 import type { Problem } from "../problem.ts";
 import type { Lifecycle } from "../routes/health.ts";
+import { addMcp } from "./mcp/mcp.ts";
 import { addOpenai } from "./openai/openai.ts";
 import { addV2 } from "./v2/v2.ts";
 import { type WaitedOptions, WaitedPredictions } from "./waited-predictions.ts";
@@ -16,6 +17,10 @@ export interface ApiOptions {
   readonly lifecycle: Lifecycle;
   readonly predictions: WaitedPredictions;
   readonly metrics: Metrics;
+  /** Seconds that a finished prediction stays readable. */
+  readonly retainAge: number;
+  /** Milliseconds after which a call of a tool may become a task. */
+  readonly taskAfterMs: number;
   /** Counts and logs an error. @returns its status, code and text for the answer */
   readonly refused: (c: Context, error: unknown) => Problem;
 }
@@ -24,14 +29,22 @@ export interface ApiOptions {
 type AddApi = (app: OpenAPIHono, options: ApiOptions) => void;
 
 /** In the order of their routes: `/v2/*` of the API v2 would hide Cohere's `/v2/rerank`. */
-const apis: Partial<Readonly<Record<ApiName, AddApi>>> = { openai: addOpenai, v2: addV2 };
+const apis: Readonly<Record<ApiName, AddApi>> = { openai: addOpenai, v2: addV2, mcp: addMcp };
 
 export function addApis(
   app: OpenAPIHono,
   names: readonly ApiName[],
-  { predictions, memory, maxBodyBytes, onHold, peerOf, ...options }: Omit<ApiOptions, "predictions"> & WaitedOptions,
+  {
+    predictions,
+    siblings,
+    memory,
+    maxBodyBytes,
+    onHold,
+    peerOf,
+    ...options
+  }: Omit<ApiOptions, "predictions"> & WaitedOptions,
 ): void {
-  const waited = new WaitedPredictions({ predictions, memory, maxBodyBytes, onHold, peerOf });
+  const waited = new WaitedPredictions({ predictions, siblings, memory, maxBodyBytes, onHold, peerOf });
   for (const [name, add] of Object.entries(apis)) {
     if (names.some((each) => each === name)) add(app, { ...options, predictions: waited });
   }

@@ -1,10 +1,10 @@
 /** Predictions for the APIs of other servers, whose answers wait for the outputs. */
 import type { ItemFault } from "../../flow/item-fault.ts";
-import { HELD_PER_BYTE, LARGE_BYTES } from "../../inputs/bodies.ts";
+import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../../inputs/bodies.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { listIn } from "../../predictions/outcome-list.ts";
 import type { Predictions } from "../../predictions/predictions.ts";
-import type { PredictionRecord } from "../../predictions/record.ts";
+import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
 import {
   announcedBytes,
   type BodyLimits,
@@ -17,9 +17,11 @@ import {
 import { type ClientOptions, RequestClient } from "../client.ts";
 import { memoryFull } from "../problem.ts";
 import type { RequestContext } from "../request.ts";
+import type { Siblings } from "../siblings.ts";
 
 export interface WaitedOptions extends ClientOptions {
   readonly predictions: Predictions;
+  readonly siblings?: Siblings | undefined;
   readonly memory: MemoryAccount;
   readonly maxBodyBytes: number;
 }
@@ -39,8 +41,33 @@ export type Ended =
       readonly id: string /** JSON texts, in the order of the inputs. */;
       readonly outputs: readonly string[];
     }
-  | { readonly ok: false; readonly id: string; readonly message: string; readonly errors: readonly ItemFault[] };
+  | {
+      readonly ok: false;
+      readonly id: string;
+      readonly message: string;
+      readonly errors: readonly ItemFault[];
+      readonly isCanceled: boolean;
+    };
 
+/** A prediction that may go on after the answer to its request. */
+export interface Begun {
+  readonly id: string;
+  readonly createdAtMs: number;
+  readonly updatedAtMs: number;
+  /** Undefined while the prediction runs. */
+  readonly ended: Ended | undefined;
+}
+
+export interface Beginning {
+  /** A JSON list of inputs. */
+  readonly inputs: string;
+  readonly origin: RequestContext;
+  /** Longest wait for the end; by default no limit. */
+  readonly waitMs: number | undefined;
+}
+
+/** The error message of a canceled prediction. */
+const CANCELED = "Canceled";
 /** Longest wait: predictions end earlier, by their own time limit. */
 const MAX_WAIT_MS = 2 ** 31 - 1;
 
@@ -58,6 +85,12 @@ export class WaitedPredictions {
    */
   async read(raw: Request): Promise<ReadBody> {
     return readBody(raw, this.#limits(raw));
+  }
+
+  /** Reads the body of a request that may be no prediction. A full queue does not refuse it. */
+  async readMessage(raw: Request): Promise<ReadBody> {
+    const { memory, maxBodyBytes: maxBytes } = this.#options;
+    return readBody(raw, { maxBytes, memory, uploads: this.#uploads, isAnyMedia: true });
   }
 
   /** Like `read`, for a body that is not text. */
@@ -81,10 +114,39 @@ export class WaitedPredictions {
       charge[Symbol.dispose]();
       throw memoryFull();
     }
-    // Bodies in bytes are parsed on another thread if they are large.
-    const body = inputs.length > LARGE_BYTES ? [new TextEncoder().encode(inputs)] : inputs;
     const asked = { ...this.#asked(raw), bytes: Math.max(bytes, inputs.length), timeoutMs };
+    const body = bodyOf(inputs);
     return endOf(await this.#options.predictions.create({ ...asked, kind: "prediction", body, charge, origin }));
+  }
+
+  /**
+   * Runs a prediction and waits for its end, or for `waitMs`. A client that disconnects during the wait cancels it.
+   * @throws SconceError `inputs_invalid`, `queue_full`, `not_ready`
+   */
+  async begin(raw: Request, { inputs, origin, waitMs = MAX_WAIT_MS }: Beginning): Promise<Begun> {
+    const { predictions, memory } = this.#options;
+    const charge = memory.take("bodies", HELD_PER_BYTE * inputs.length);
+    if (charge === undefined) throw memoryFull();
+    const asked = { ...this.#asked(raw), bytes: inputs.length, waitMs };
+    const body = bodyOf(inputs);
+    return begunOf(await predictions.create({ ...asked, kind: "prediction", body, charge, origin }));
+  }
+
+  /** @returns undefined for an unknown or expired id */
+  async find(id: string): Promise<Begun | undefined> {
+    const record = await this.#options.predictions.get("prediction", id);
+    return record && begunOf(record);
+  }
+
+  /** @returns undefined for an unknown or expired id */
+  async cancel(id: string): Promise<Begun | undefined> {
+    const record = await this.#options.predictions.cancel("prediction", id);
+    return record && begunOf(record);
+  }
+
+  /** Forwards a request to the front that owns the prediction, before its body is read. @returns undefined for the owner */
+  async forward(id: string, raw: Request, context: RequestContext): Promise<Response | undefined> {
+    return this.#options.siblings?.forward(id, raw, context);
   }
 
   #asked(raw: Request) {
@@ -92,8 +154,19 @@ export class WaitedPredictions {
   }
 }
 
+/** Bodies in bytes are parsed on another thread if they are large. */
+function bodyOf(inputs: string): Body {
+  return inputs.length > LARGE_BYTES ? [new TextEncoder().encode(inputs)] : inputs;
+}
+
+function begunOf(record: PredictionRecord): Begun {
+  const { id, createdAtMs, startedAtMs, finishedAtMs } = record;
+  const updatedAtMs = finishedAtMs ?? startedAtMs ?? createdAtMs;
+  return { id, createdAtMs, updatedAtMs, ended: hasEnded(record) ? endOf(record) : undefined };
+}
+
 function endOf({ id, outcome }: PredictionRecord): Ended {
   if (outcome?.status === "success") return { ok: true, id, outputs: listIn(outcome.members, "outputs") ?? [] };
-  const { error_message: message = "Canceled", errors = [] } = JSON.parse(`{${outcome?.members ?? ""}}`);
-  return { ok: false, id, message, errors };
+  const { error_message: message = CANCELED, errors = [] } = JSON.parse(`{${outcome?.members ?? ""}}`);
+  return { ok: false, id, message, errors, isCanceled: message === CANCELED };
 }

@@ -1,0 +1,124 @@
+/** Answers messages of the protocol, by the official package. */
+import {
+  createMcpHandler,
+  type McpHttpHandler,
+  type McpRequestContext,
+  MissingRequiredClientCapabilityError,
+  ProtocolError,
+  ProtocolErrorCode,
+  Server,
+} from "@modelcontextprotocol/server";
+import { z } from "zod";
+import type { Problem } from "../../problem.ts";
+import type { ApiOptions } from "../apis.ts";
+import type { Begun, Ended } from "../waited-predictions.ts";
+import type { ModelTool } from "./model-tool.ts";
+import { rpcError } from "./rpc-error.ts";
+
+/** A request that may call the tool. */
+export interface Call {
+  /** Runs the prediction, and waits for its end or for `waitMs`. */
+  begin(args: unknown, waitMs: number | undefined): Promise<Begun>;
+  /** Counts and logs an error. */
+  refused(error: unknown): Problem;
+}
+
+/** The extension of tasks, https://tasks.extensions.modelcontextprotocol.io. */
+const TASKS = "io.modelcontextprotocol/tasks";
+const POLL_MS = 1000;
+/** The model is the same as long as the server runs. */
+const cacheHint = { ttlMs: 60_000, cacheScope: "public" } as const;
+const taskParams = z.looseObject({ taskId: z.string() });
+
+export class Endpoint {
+  readonly #tool: ModelTool;
+  readonly #options: ApiOptions;
+  readonly #calls = new WeakMap<Request, Call>();
+  readonly #handler: McpHttpHandler;
+
+  constructor(tool: ModelTool, options: ApiOptions) {
+    this.#tool = tool;
+    this.#options = options;
+    this.#handler = createMcpHandler((context) => this.#server(context));
+  }
+
+  answer(request: Request, message: unknown, call: Call): Promise<Response> {
+    this.#calls.set(request, call);
+    return this.#handler.fetch(request, { parsedBody: message });
+  }
+
+  /** The protocol has no sessions: each request has a server. */
+  #server({ era, requestInfo }: McpRequestContext): Server {
+    const { model, version } = this.#options;
+    const call = requestInfo && this.#calls.get(requestInfo);
+    if (call === undefined) throw new RangeError("the request is not the request of answer()");
+    const server = new Server(
+      { name: "sconce", title: model.name, version },
+      {
+        capabilities: { tools: {}, ...(era === "modern" ? { extensions: { [TASKS]: {} } } : {}) },
+        cacheHints: { "tools/list": cacheHint, "server/discover": cacheHint },
+      },
+    );
+    server.setRequestHandler("tools/list", () => ({ tools: [this.#tool.declaration] }));
+    server.setRequestHandler("tools/call", async ({ params: { name, arguments: args } }) => {
+      const { declaration, outputSchema } = this.#tool;
+      if (name !== declaration.name) {
+        const expected = `there is no tool ${JSON.stringify(name)}; the tool is ${JSON.stringify(declaration.name)}`;
+        throw new ProtocolError(ProtocolErrorCode.InvalidParams, expected);
+      }
+      try {
+        const begun = await call.begin(args, knowsTasks(server) ? this.#options.taskAfterMs : undefined);
+        if (begun.ended === undefined) return { content: [], resultType: "task", ...this.#task(begun) };
+        return server.projectCallToolResult(this.#tool.result(begun.ended), outputSchema);
+      } catch (error) {
+        const problem = call.refused(error);
+        if (problem.status === 422) return this.#tool.refusal(problem);
+        const { code, message, data } = rpcError(problem);
+        throw new ProtocolError(code, message, data);
+      }
+    });
+    if (era === "modern") this.#addTasks(server);
+    return server;
+  }
+
+  #addTasks(server: Server): void {
+    const { predictions } = this.#options;
+    const add = (method: string, answer: (id: string) => Promise<Begun | undefined>, isAcknowledged = false) => {
+      server.setRequestHandler(method, { params: taskParams }, async ({ taskId }) => {
+        if (!knowsTasks(server)) {
+          throw new MissingRequiredClientCapabilityError({ requiredCapabilities: { extensions: { [TASKS]: {} } } });
+        }
+        const begun = await answer(taskId);
+        if (begun === undefined) {
+          throw new ProtocolError(ProtocolErrorCode.InvalidParams, `there is no task ${JSON.stringify(taskId)}`);
+        }
+        return isAcknowledged ? {} : this.#task(begun);
+      });
+    };
+    add("tasks/get", (id) => predictions.find(id));
+    add("tasks/cancel", (id) => predictions.cancel(id), true);
+    // A prediction never asks for input.
+    add("tasks/update", (id) => predictions.find(id), true);
+  }
+
+  #task({ id, createdAtMs, updatedAtMs, ended }: Begun) {
+    const { retainAge } = this.#options;
+    return {
+      taskId: id,
+      createdAt: new Date(createdAtMs).toISOString(),
+      lastUpdatedAt: new Date(updatedAtMs).toISOString(),
+      ttlMs: Number.isFinite(retainAge) ? 1000 * retainAge : null,
+      pollIntervalMs: POLL_MS,
+      ...(ended === undefined ? { status: "working" } : this.#ended(ended)),
+    };
+  }
+
+  #ended(ended: Ended) {
+    if (!ended.ok && ended.isCanceled) return { status: "cancelled" };
+    return { status: "completed", result: { resultType: "complete", ...this.#tool.result(ended) } };
+  }
+}
+
+function knowsTasks(server: Server): boolean {
+  return server.getClientCapabilities()?.extensions?.[TASKS] !== undefined;
+}

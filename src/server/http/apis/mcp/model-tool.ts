@@ -1,0 +1,90 @@
+/** The model as a tool: its declaration, the input in arguments, and outputs as content. */
+import type { AudioContent, CallToolResult, ImageContent, TextContent, Tool } from "@modelcontextprotocol/server";
+import { isObject } from "../../../../base/json.ts";
+import type { JsonSchema } from "../../../../base/json-schema.ts";
+import { checkDepth } from "../../../inputs/input-decoder.ts";
+import type { ServedModel } from "../../app.ts";
+import type { Problem } from "../../problem.ts";
+import type { Ended } from "../waited-predictions.ts";
+
+/** Language models allow letters, digits, `_` and `-` in names of tools, and 64 characters. */
+const MAX_NAME = 64;
+const picturesAndSounds = /^data:((image|audio)\/[^;,]+)[^,]*;base64,/;
+
+export class ModelTool {
+  readonly declaration: Tool;
+  readonly outputSchema: JsonSchema;
+  /** Whether an input is an argument itself, because it is no object. */
+  readonly #isWrapped: boolean;
+
+  constructor({ name, description, inputSchema, outputSchema }: ServedModel) {
+    this.#isWrapped = inputSchema.type !== "object";
+    this.outputSchema = outputSchema;
+    this.declaration = {
+      name: name.replace(/[^A-Za-z0-9_-]/g, "_").slice(-MAX_NAME),
+      title: name,
+      description,
+      inputSchema: { ...(this.#isWrapped ? wrapped(inputSchema) : inputSchema), type: "object" },
+      outputSchema: { ...outputSchema },
+      annotations: { readOnlyHint: true },
+    };
+  }
+
+  /**
+   * @returns the JSON text of the input
+   * @throws SconceError `inputs_invalid` for an input that is nested too deeply
+   */
+  inputOf(args: unknown = {}): string {
+    // JSON.stringify would need seconds to overflow the stack.
+    checkDepth(args);
+    return JSON.stringify(this.#isWrapped && isObject(args) ? (args.input ?? null) : args);
+  }
+
+  result(ended: Ended): CallToolResult {
+    if (!ended.ok) return failure(ended.errors[0]?.message ?? ended.message);
+    const [text = "null"] = ended.outputs;
+    const output = JSON.parse(text);
+    return { content: contentOf(output), structuredContent: output };
+  }
+
+  /** The arguments do not match the schema. */
+  refusal({ detail, errors }: Problem): CallToolResult {
+    const prefix = this.#isWrapped ? "/input" : "";
+    const faults = errors?.map((fault) => {
+      const place = fault.pointer.replace(/^\/0/, prefix);
+      return place === "" ? fault.detail : `${place}: ${fault.detail}`;
+    });
+    return failure(faults?.join("\n") ?? detail);
+  }
+}
+
+function failure(text: string): CallToolResult {
+  return { isError: true, content: [{ type: "text", text }] };
+}
+
+/** The output as JSON, followed by its pictures and sounds. */
+function contentOf(output: unknown): (TextContent | ImageContent | AudioContent)[] {
+  const media: (ImageContent | AudioContent)[] = [];
+  const text = JSON.stringify(output, (_, value) => {
+    const [head = "", mimeType, type] = typeof value === "string" ? (picturesAndSounds.exec(value) ?? []) : [];
+    if (mimeType === undefined) return value;
+    media.push({ type: type === "image" ? "image" : "audio", mimeType, data: value.slice(head.length) });
+    return `${mimeType}, see content ${media.length}`;
+  });
+  return [{ type: "text", text }, ...media];
+}
+
+/** Arguments are always an object. */
+function wrapped({ $defs, $schema, ...input }: JsonSchema): JsonSchema {
+  const moved = JSON.parse(JSON.stringify({ $defs, input }), (key, value) =>
+    key === "$ref" && value === "#" ? "#/properties/input" : value,
+  );
+  return {
+    ...($schema === undefined ? {} : { $schema }),
+    type: "object",
+    properties: { input: moved.input },
+    required: ["input"],
+    additionalProperties: false,
+    ...($defs === undefined ? {} : { $defs: moved.$defs }),
+  };
+}

@@ -1,0 +1,28 @@
+/** Refused requests as JSON-RPC errors. */
+import type { Problem } from "../../problem.ts";
+
+const [PARSE_ERROR, INVALID_REQUEST, INTERNAL_ERROR] = [-32700, -32600, -32603];
+/** JSON-RPC leaves this code to servers: the request may succeed later. */
+const TRY_LATER = -32000;
+
+export interface RpcError {
+  readonly code: number;
+  readonly message: string;
+  readonly data: { readonly code: Problem["code"]; readonly retryAfter?: number };
+}
+
+export function rpcError(problem: Problem): RpcError {
+  const { detail: message, code } = problem;
+  const seconds = problem.headers?.["Retry-After"];
+  return {
+    code: rpcCode(problem),
+    message,
+    data: { code, ...(seconds === undefined ? {} : { retryAfter: Number(seconds) }) },
+  };
+}
+
+function rpcCode({ status, code }: Problem): number {
+  if (status === 429 || status === 503) return TRY_LATER;
+  if (status >= 500) return INTERNAL_ERROR;
+  return code === "not_json" ? PARSE_ERROR : INVALID_REQUEST;
+}

@@ -1,0 +1,75 @@
+/** Clients of the Model Context Protocol: the official one for both revisions, and single messages. */
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { createTaskSessionFromClient, type TaskEnabledSession } from "@modelcontextprotocol/ext-tasks/client";
+
+export const revision = "2026-07-28";
+/** `legacy` is the handshake of the revision 2025-11-25. */
+export type Era = "modern" | "legacy";
+
+const clientInfo = { name: "test", version: "1" };
+const clientCapabilities = { extensions: { "io.modelcontextprotocol/tasks": {} } };
+
+/** A connected client; the end of the scope closes it. */
+export async function mcpClient(url: URL, era: Era): Promise<{ readonly client: Client } & AsyncDisposable> {
+  const mode = era === "legacy" ? "legacy" : "auto";
+  const client = new Client(clientInfo, { versionNegotiation: { mode } });
+  await client.connect(new StreamableHTTPClientTransport(new URL("/mcp", url)));
+  if (client.getProtocolEra() !== era) throw new Error(`negotiated ${client.getProtocolEra()}, expected ${era}`);
+  return { client, [Symbol.asyncDispose]: () => client.close() };
+}
+
+/** The official client of tasks. It leaves the sending of messages to its caller. */
+export function taskSession(client: Client, url: URL): TaskEnabledSession {
+  let id = 0;
+  return createTaskSessionFromClient(client, {
+    endpointId: "test",
+    v2RequestFraming: { protocolVersion: revision, clientInfo, clientCapabilities },
+    rawDispatch: async (request) => {
+      const message = request as { method: string; params: Record<string, string> };
+      const { method, params } = message;
+      const response = await post(url, { jsonrpc: "2.0", id: ++id, ...message }, nameHeaders(method, params));
+      const { result, error } = await response.json();
+      return error === undefined ? { kind: "result", result } : { kind: "error", error };
+    },
+  });
+}
+
+export interface MessageOptions {
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly meta?: Readonly<Record<string, unknown>>;
+}
+
+/** Sends a message of the revision 2026-07-28. */
+export function send(
+  url: URL,
+  method: string,
+  params: Readonly<Record<string, unknown>> = {},
+  { headers = {}, meta = {} }: MessageOptions = {},
+): Promise<Response> {
+  const _meta = {
+    "io.modelcontextprotocol/protocolVersion": revision,
+    "io.modelcontextprotocol/clientInfo": clientInfo,
+    "io.modelcontextprotocol/clientCapabilities": {},
+    ...meta,
+  };
+  const message = { jsonrpc: "2.0", id: 1, method, params: { ...params, _meta } };
+  return post(url, message, { ...nameHeaders(method, params), ...headers });
+}
+
+/** Headers that repeat parts of the message. */
+function nameHeaders(method: string, { name, taskId }: Readonly<Record<string, unknown>>): Record<string, string> {
+  return { "Mcp-Method": method, "Mcp-Name": String(name ?? taskId ?? "") };
+}
+
+export function post(url: URL, message: unknown, headers: Readonly<Record<string, string>> = {}): Promise<Response> {
+  return fetch(new URL("/mcp", url), {
+    method: "POST",
+    headers: {
+      "Content-Type": "application/json",
+      Accept: "application/json, text/event-stream",
+      "MCP-Protocol-Version": revision,
+      ...headers,
+    },
+    body: typeof message === "string" ? message : JSON.stringify(message),
+  });
+}

@@ -1,0 +1,206 @@
+/** The Model Context Protocol, with the official clients: the model as a tool, refusals, tasks and cancellation. */
+import { describe, expect, test } from "bun:test";
+import { hold } from "./helpers/hold.ts";
+import { mcpClient, post, revision, send, taskSession } from "./helpers/mcp.ts";
+import { SharedServer } from "./helpers/shared-server.ts";
+
+const server = new SharedServer(["lab", "picture"], "lab", { taskAfterMs: 1 });
+const canceled = () => server.client.metric('sconce_predictions_total{status="failed",reason="canceled"}');
+
+describe.each(["modern", "legacy"] as const)("for a client of the %s revision", (era) => {
+  test("the model is a tool with its schemas", async () => {
+    await using connection = await mcpClient(server.url, era);
+    const { tools } = await connection.client.listTools();
+    const { input_schema: inputSchema, output_schema: outputSchema } = await (await server.client.fetch("/")).json();
+    expect(tools).toEqual([
+      {
+        name: "lab",
+        title: "lab",
+        description: "Doubles a number and adds one.",
+        inputSchema,
+        outputSchema,
+        annotations: { readOnlyHint: true },
+      },
+    ]);
+    expect(connection.client.getServerVersion()).toMatchObject({ name: "sconce", title: "lab" });
+  });
+
+  test("the output equals that of POST /predictions to the last bit", async () => {
+    await using connection = await mcpClient(server.url, era);
+    for (const x of [1 / 3, -0.1, 1e-30, 123_456_789.125]) {
+      const { outputs } = await server.client.predict([{ x }]);
+      const { structuredContent, content, isError } = await connection.client.callTool({
+        name: "lab",
+        arguments: { x },
+      });
+      expect({ outputs: [structuredContent], isError }).toEqual({ outputs, isError: undefined });
+      expect(content).toEqual([{ type: "text", text: JSON.stringify(outputs?.[0]) }]);
+    }
+  });
+
+  test("an input that fails is a result with its message", async () => {
+    await using connection = await mcpClient(server.url, era);
+    const result = await connection.client.callTool({ name: "lab", arguments: { x: 1, fail: "preprocess" } });
+    expect(result).toMatchObject({ isError: true, content: [{ type: "text", text: "preprocess failed: no such x" }] });
+  });
+
+  test("arguments that do not match the schema are a result with each fault", async () => {
+    await using connection = await mcpClient(server.url, era);
+    const { isError, content } = await connection.client.callTool({ name: "lab", arguments: { x: "1", steps: 0.5 } });
+    const { detail, errors } = await server.client.refused([{ x: "1", steps: 0.5 }]);
+    const faults = errors?.map((fault) => `${fault.pointer.slice("/0".length)}: ${fault.detail}`);
+    expect([isError, faults?.length, detail]).toEqual([true, 2, expect.any(String)]);
+    expect(content).toEqual([{ type: "text", text: faults?.join("\n") ?? "" }]);
+  });
+
+  test("another tool is an error that names the tool", async () => {
+    await using connection = await mcpClient(server.url, era);
+    const call = connection.client.callTool({ name: "bal", arguments: { x: 1 } });
+    expect(await call.catch((error) => error)).toMatchObject({
+      code: -32602,
+      message: expect.stringContaining('"lab"'),
+    });
+  });
+
+  test("a stream that closes cancels the prediction", async () => {
+    await using gate = hold();
+    await using connection = await mcpClient(server.url, era);
+    const before = await canceled();
+    const leave = new AbortController();
+    const options = { signal: leave.signal };
+    const call = connection.client.callTool({ name: "lab", arguments: { x: 1, before: gate.url("a") } }, options);
+    const ended = call.catch((error: unknown) => error);
+    await gate.arrived("a");
+    // Clients of the older revision keep the stream of a call that they give up.
+    if (era === "modern") leave.abort();
+    else await connection.client.close();
+    expect(await ended).toBeInstanceOf(Error);
+    while ((await canceled()) === before);
+    expect(await canceled()).toBe(before + 1);
+  });
+
+  test("a picture of the output is content, too", async () => {
+    await using pictures = await server.beside("picture");
+    const [input] = await (await pictures.client.fetch("/examples")).json();
+    await using connection = await mcpClient(pictures.url, era);
+    const { structuredContent, content } = await connection.client.callTool({ name: "picture", arguments: input });
+    const { outputs: [output] = [] } = await pictures.client.predict([input]);
+    expect(structuredContent).toEqual(output ?? {});
+    const [head, data] = String(output?.swatch).split(",");
+    expect(head).toBe("data:image/png;base64");
+    expect(content).toEqual([
+      { type: "text", text: JSON.stringify({ ...output, swatch: "image/png, see content 1" }) },
+      { type: "image", mimeType: "image/png", data },
+    ]);
+  });
+
+  test("a full queue refuses calls, and nothing else", async () => {
+    await using gate = hold();
+    await using full = await server.beside("lab", { maxQueuedItems: 1 });
+    await full.client.create([{ x: 1, before: gate.url("a") }]);
+    await using connection = await mcpClient(full.url, era);
+    expect((await connection.client.listTools()).tools.length).toBe(1);
+    const error = await connection.client.callTool({ name: "lab", arguments: { x: 1 } }).catch((refused) => refused);
+    expect(error).toMatchObject({ code: -32000, data: { code: "queue_full", retryAfter: expect.any(Number) } });
+    expect(await full.client.metric('sconce_requests_rejected_total{code="429",cause="queue"}')).toBe(1);
+    gate.release("a");
+  });
+});
+
+describe("a long prediction", () => {
+  const tasks = async () => {
+    const connection = await mcpClient(server.url, "modern");
+    return {
+      session: taskSession(connection.client, server.url),
+      [Symbol.asyncDispose]: connection[Symbol.asyncDispose],
+    };
+  };
+
+  test("is a task with the prediction's id and, at its end, the result of the tool", async () => {
+    await using gate = hold();
+    await using opened = await tasks();
+    const execution = await opened.session.callTool("lab", { x: 1.5, before: gate.url("a") });
+    const { taskId = "" } = execution.handle ?? {};
+    expect(await server.client.read(taskId)).toMatchObject({ prediction_id: taskId, status: "pending" });
+    gate.release("a");
+    const { outcome, lastTask } = await execution.settle();
+    expect(outcome).toMatchObject({ status: "completed", result: { structuredContent: { y: 4, together: 1 } } });
+    expect(lastTask).toMatchObject({ taskId, status: "completed" });
+  });
+
+  test("that is canceled is a canceled task", async () => {
+    await using gate = hold();
+    await using opened = await tasks();
+    const execution = await opened.session.callTool("lab", { x: 1, before: gate.url("a") });
+    await execution.cancel();
+    expect((await execution.settle()).outcome).toMatchObject({ status: "cancelled" });
+    expect(await server.client.read(execution.handle?.taskId ?? "")).toMatchObject({ error_message: "Canceled" });
+  });
+
+  test("that failed is a completed task with an error", async () => {
+    await using gate = hold();
+    await using opened = await tasks();
+    const execution = await opened.session.callTool("lab", { x: 1, fail: "preprocess", before: gate.url("a") });
+    if (execution.kind === "task") gate.release("a");
+    const { outcome } = await execution.settle();
+    expect(outcome).toMatchObject({ status: "completed", result: { isError: true } });
+  });
+
+  test("is no task for clients that do not know tasks", async () => {
+    for (const method of ["tasks/get", "tasks/cancel", "tasks/update"]) {
+      const response = await send(server.url, method, { taskId: "none" });
+      expect([response.status, await response.json()]).toMatchObject([400, { error: { code: -32021 } }]);
+    }
+  });
+
+  test("that does not exist is an error", async () => {
+    const extensions = { "io.modelcontextprotocol/tasks": {} };
+    const meta = { "io.modelcontextprotocol/clientCapabilities": { extensions } };
+    const response = await send(server.url, "tasks/get", { taskId: "none" }, { meta });
+    expect(await response.json()).toMatchObject({ error: { code: -32602, message: 'there is no task "none"' } });
+  });
+});
+
+describe("over HTTP", () => {
+  test.each(["GET", "DELETE"])("%s is answered with 405", async (method) => {
+    const response = await server.client.fetch("/mcp", { method });
+    expect([response.status, response.headers.get("allow")]).toEqual([405, "POST"]);
+  });
+
+  test("pages of a foreign origin are refused", async () => {
+    const headers = { Origin: "https://page.example" };
+    expect((await send(server.url, "tools/list", {}, { headers })).status).toBe(403);
+  });
+
+  test.each([
+    ["another name in the header", { "Mcp-Name": "other" }, revision, -32020],
+    ["another method in the header", { "Mcp-Method": "tools/list" }, revision, -32020],
+    ["an unknown revision", { "MCP-Protocol-Version": "2099-01-01" }, "2099-01-01", -32022],
+  ])("%s is refused", async (_, headers, version, code) => {
+    const meta = { "io.modelcontextprotocol/protocolVersion": version };
+    const response = await send(server.url, "tools/call", { name: "lab", arguments: { x: 1 } }, { headers, meta });
+    expect([response.status, await response.json()]).toMatchObject([400, { error: { code } }]);
+  });
+
+  test.each([
+    ["no JSON", "{", 400, -32700],
+    ["a list of messages", "[]", 400, -32700],
+    ["too large", JSON.stringify("x".repeat(2 ** 20)), 413, -32600],
+  ])("a body that is %s is refused", async (_, body, status, code) => {
+    await using small = await server.beside("lab", { maxBodyBytes: 2 ** 19 });
+    const response = await post(small.url, body);
+    expect([response.status, await response.json()]).toMatchObject([status, { id: null, error: { code } }]);
+  });
+
+  test("arguments that are nested too deeply are a fault of the call", async () => {
+    const deep = `{"x":${"[".repeat(100_000)}${"]".repeat(100_000)}}`;
+    const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"lab","arguments":${deep}}}`;
+    const response = await post(server.url, body, { "MCP-Protocol-Version": "2025-11-25" });
+    expect(await response.text()).toContain('"text":"an input is nested too deeply"}],"isError":true');
+  });
+
+  test("--api none has no endpoint", async () => {
+    await using closed = await server.beside("lab", { api: [] });
+    expect((await send(closed.url, "tools/list")).status).toBe(404);
+  });
+});
