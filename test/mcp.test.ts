@@ -1,18 +1,23 @@
 /** The Model Context Protocol, with the official clients: the model as a tool, refusals, tasks and cancellation. */
 import { describe, expect, test } from "bun:test";
+import { z } from "zod";
 import { hold } from "./helpers/hold.ts";
 import { mcpClient, post, revision, send, taskSession } from "./helpers/mcp.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
 
 const server = new SharedServer(["lab", "picture"], "lab", { taskAfterMs: 1 });
+const inputsSchema = z.array(z.record(z.string(), z.unknown()));
 const canceled = () => server.client.metric('sconce_predictions_total{status="failed",reason="canceled"}');
 
 describe.each(["modern", "legacy"] as const)("for a client of the %s revision", (era) => {
   test("the model is a tool with its schemas", async () => {
     await using connection = await mcpClient(server.url, era);
     const { tools } = await connection.client.listTools();
-    const { input_schema: inputSchema, output_schema: outputSchema } = await (await server.client.fetch("/")).json();
-    expect(tools).toEqual([
+    const schema = z.record(z.string(), z.unknown());
+    const { input_schema: inputSchema, output_schema: outputSchema } = z
+      .object({ input_schema: schema, output_schema: schema })
+      .parse(await (await server.client.fetch("/")).json());
+    expect<unknown>(tools).toEqual([
       {
         name: "lab",
         title: "lab",
@@ -28,13 +33,13 @@ describe.each(["modern", "legacy"] as const)("for a client of the %s revision", 
   test("the output equals that of POST /predictions to the last bit", async () => {
     await using connection = await mcpClient(server.url, era);
     for (const x of [1 / 3, -0.1, 1e-30, 123_456_789.125]) {
-      const { outputs } = await server.client.predict([{ x }]);
+      const { outputs: [output] = [] } = await server.client.predict([{ x }]);
       const { structuredContent, content, isError } = await connection.client.callTool({
         name: "lab",
         arguments: { x },
       });
-      expect({ outputs: [structuredContent], isError }).toEqual({ outputs, isError: undefined });
-      expect(content).toEqual([{ type: "text", text: JSON.stringify(outputs?.[0]) }]);
+      expect({ output: structuredContent, isError }).toEqual({ output, isError: undefined });
+      expect(content).toEqual([{ type: "text", text: JSON.stringify(output) }]);
     }
   });
 
@@ -81,12 +86,12 @@ describe.each(["modern", "legacy"] as const)("for a client of the %s revision", 
 
   test("a picture of the output is content, too", async () => {
     await using pictures = await server.beside("picture");
-    const [input] = await (await pictures.client.fetch("/examples")).json();
+    const [input = {}] = inputsSchema.parse(await (await pictures.client.fetch("/examples")).json());
     await using connection = await mcpClient(pictures.url, era);
     const { structuredContent, content } = await connection.client.callTool({ name: "picture", arguments: input });
     const { outputs: [output] = [] } = await pictures.client.predict([input]);
     expect(structuredContent).toEqual(output ?? {});
-    const [head, data] = String(output?.swatch).split(",");
+    const [head, data = ""] = String(output?.swatch).split(",");
     expect(head).toBe("data:image/png;base64");
     expect(content).toEqual([
       { type: "text", text: JSON.stringify({ ...output, swatch: "image/png, see content 1" }) },

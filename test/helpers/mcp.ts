@@ -1,11 +1,16 @@
 /** Clients of the Model Context Protocol: the official one for both revisions, and single messages. */
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { createTaskSessionFromClient, type TaskEnabledSession } from "@modelcontextprotocol/ext-tasks/client";
+import { z } from "zod";
 
 export const revision = "2026-07-28";
 /** `legacy` is the handshake of the revision 2025-11-25. */
 export type Era = "modern" | "legacy";
 
+const responseSchema = z.object({
+  result: z.json().default(null),
+  error: z.object({ code: z.int(), message: z.string(), data: z.json().optional() }).optional(),
+});
 const clientInfo = { name: "test", version: "1" };
 const clientCapabilities = { extensions: { "io.modelcontextprotocol/tasks": {} } };
 
@@ -28,7 +33,7 @@ export function taskSession(client: Client, url: URL): TaskEnabledSession {
       const message = request as { method: string; params: Record<string, string> };
       const { method, params } = message;
       const response = await post(url, { jsonrpc: "2.0", id: ++id, ...message }, nameHeaders(method, params));
-      const { result, error } = await response.json();
+      const { result, error } = responseSchema.parse(await response.json());
       return error === undefined ? { kind: "result", result } : { kind: "error", error };
     },
   });
