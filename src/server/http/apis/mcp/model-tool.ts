@@ -23,7 +23,7 @@ export class ModelTool {
     this.declaration = {
       name: name.replace(/[^A-Za-z0-9_-]/g, "_").slice(-MAX_NAME),
       title: name,
-      description,
+      description: description || `Runs the model ${name}.`,
       inputSchema: { ...(this.#isWrapped ? wrapped(inputSchema) : inputSchema), type: "object" },
       outputSchema: { ...outputSchema },
       annotations: { readOnlyHint: true },
