@@ -1,9 +1,13 @@
 /** The Model Context Protocol, with the official clients: the model as a tool, refusals, tasks and cancellation. */
 import { describe, expect, test } from "bun:test";
+import Ajv from "ajv/dist/2020";
 import { z } from "zod";
 import { hold } from "./helpers/hold.ts";
-import { mcpClient, post, revision, send, taskSession } from "./helpers/mcp.ts";
+import { knowsTasks, mcpClient, post, revision, send, taskSession } from "./helpers/mcp.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { storeWith } from "./helpers/server.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
 const server = new SharedServer(["lab", "picture"], "lab", { taskAfterMs: 1 });
 const inputsSchema = z.array(z.record(z.string(), z.unknown()));
@@ -112,6 +116,34 @@ describe.each(["modern", "legacy"] as const)("for a client of the %s revision", 
   });
 });
 
+test("an input that is no object is an argument, and so is an output for older clients", async () => {
+  await using dir = await tempDir();
+  const text = modelText({
+    input: "z.union([z.object({ x: z.number() }), node])",
+    output: "z.number()",
+    preprocess:
+      "(given) => ({ x: tensor(Float32Array.of(given.x ?? 5), []), steps: tensor(BigInt64Array.of(0n), []) })",
+    postprocess: "({ y }) => y.data[0]",
+  });
+  const node = "const node = z.object({ get next() { return node.optional(); } });";
+  await using store = await storeWith(await writeModel(dir, text.replace("export default", `${node}\nexport default`)));
+  await using numbers = await store.serve("small");
+  for (const era of ["modern", "legacy"] as const) {
+    await using connection = await mcpClient(numbers.url, era);
+    const { tools } = await connection.client.listTools();
+    const isValid = new Ajv({ strict: false }).compile(tools[0]?.inputSchema ?? {});
+    expect([{ input: { x: 1 } }, { input: { next: { next: {} } } }, { x: 1 }, {}].map((args) => isValid(args))).toEqual(
+      [true, true, false, false],
+    );
+    const call = (input: unknown) => connection.client.callTool({ name: "small", arguments: { input } });
+    const output = (y: number) => (era === "modern" ? y : { result: y });
+    expect(await call({ x: 1 })).toMatchObject({ structuredContent: output(3) });
+    expect(await call({ next: { next: {} } })).toMatchObject({ structuredContent: output(11) });
+    const [fault] = (await call("none")).content;
+    expect(fault).toMatchObject({ type: "text", text: expect.stringMatching(/^\/input: /) });
+  }
+});
+
 describe("a long prediction", () => {
   const tasks = async () => {
     const connection = await mcpClient(server.url, "modern");
@@ -159,9 +191,7 @@ describe("a long prediction", () => {
   });
 
   test("that does not exist is an error", async () => {
-    const extensions = { "io.modelcontextprotocol/tasks": {} };
-    const meta = { "io.modelcontextprotocol/clientCapabilities": { extensions } };
-    const response = await send(server.url, "tasks/get", { taskId: "none" }, { meta });
+    const response = await send(server.url, "tasks/get", { taskId: "none" }, { meta: knowsTasks });
     expect(await response.json()).toMatchObject({ error: { code: -32602, message: 'there is no task "none"' } });
   });
 });

@@ -13,6 +13,8 @@ const responseSchema = z.object({
 });
 const clientInfo = { name: "test", version: "1" };
 const clientCapabilities = { extensions: { "io.modelcontextprotocol/tasks": {} } };
+/** Part of a message that says that its client knows tasks. */
+export const knowsTasks = { "io.modelcontextprotocol/clientCapabilities": clientCapabilities };
 
 /** A connected client; the end of the scope closes it. */
 export async function mcpClient(url: URL, era: Era): Promise<{ readonly client: Client } & AsyncDisposable> {
