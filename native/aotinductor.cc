@@ -143,7 +143,7 @@ class AotInductor final : public Weights {
     return 0;
   }
 
-  /** Replaces the package's `input_handles[k]` by the declared name, or the position in a call. */
+  /** The error for a message of the package, with the input's declared name in place of `input_handles[k]`. An input without a name has its position. */
   CodedError explained(const std::string& message) const {
     const auto at = message.find("input_handles[");
     size_t slot = 0;

@@ -76,7 +76,7 @@ afterAll(async () => {
 });
 
 /**
- * Runs a demo with a fault beside a prediction and a demo without one; both succeed, and later requests, too.
+ * Runs a faulty demo beside a prediction and a sound demo. The prediction, the sound demo and a later demo succeed.
  * @returns the end of the faulty demo
  */
 async function act(name: string, headers: Record<string, string> = {}) {

@@ -97,6 +97,15 @@ describe("starting", () => {
       expect(problem.detail).toBe("the model is being set up");
     }
     expect((await client.refused([{ x: 1 }])).status).toBe(503);
+    const inference: [string, number, object][] = [
+      ["/v2/health/live", 200, { live: true }],
+      ["/v2/health/ready", 503, { ready: false }],
+      ["/v2/models/gated/infer", 503, { error: "the model is being set up" }],
+    ];
+    for (const [path, status, body] of inference) {
+      const response = await client.fetch(path);
+      expect([response.status, await response.json()]).toEqual([status, body]);
+    }
     gate.release("setup");
     await server.line("Listening on");
     expect((await client.predict([{ x: 1 }])).status).toBe("success");

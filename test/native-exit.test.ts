@@ -32,7 +32,7 @@ async function leave(way: string, batches: number): Promise<unknown> {
   });
   const errors = await new Response(child.stderr).text();
   const code = await child.exited;
-  // Bun prints the exception; any other output is a crash.
+  // An exit by exception prints the exception, so only words of a crash count. Every other exit must print nothing.
   return {
     code,
     signal: child.signalCode,

@@ -27,7 +27,7 @@ interface Sent {
   readonly signal?: AbortSignal;
 }
 
-/** Both APIs that create a prediction once. */
+/** The two requests that create a prediction only once. */
 const ways = {
   "PUT of an id": (name: string, inputs: unknown, sent: Sent = {}) => send("PUT", `/${name}`, inputs, sent),
   "Idempotency-Key": (name: string, inputs: unknown, { headers = {}, ...sent }: Sent = {}) =>

@@ -42,7 +42,7 @@ const packages = [
   "idna==3.20",
   "tqdm==4.70.1",
   "packaging==26.3",
-  // Compiled for each version of Python.
+  // No fixed version: these packages are compiled for each version of Python.
   "regex",
   "pyyaml",
   "numpy",

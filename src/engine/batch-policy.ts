@@ -16,7 +16,7 @@ export interface BatchPolicy {
   ran(size: number, ms: number): void;
   /** The size of the next batch, which starts at `beginMs`. */
   sizeOf(waiting: Waiting, nowMs: number, beginMs: number): number;
-  /** Until when a partial batch waits for more items while a runner is free; in the past for no wait. */
+  /** Time at which a free runner starts a partial batch. A time in the past starts the batch at once. */
   dueAtMs(waiting: Waiting, nowMs: number): number;
   /** How long a batch of `size` items is expected to take; 0 when nothing is known. */
   runMs(size: number): number;

@@ -3,7 +3,7 @@ import { Arrivals } from "./arrivals.ts";
 import type { BatchPolicy, Waiting } from "./batch-policy.ts";
 import { BatchTimes } from "./batch-times.ts";
 
-/** Split a batch when a part of it has so many times the throughput: some devices work in steps. */
+/** A batch is split when a part of it has this multiple of the whole's throughput. Batch times of some devices rise in steps. */
 const STEP = 1.25;
 /** Half a batch is preferred when it has this share of the whole's throughput. */
 const AS_GOOD = 0.95;

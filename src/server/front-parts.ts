@@ -85,7 +85,7 @@ export interface FrontParts {
   readonly webhooks: Webhooks | undefined;
   /** This process as a replica; undefined without `--queue`. */
   readonly replica: Replica | undefined;
-  /** The replica's predictions for the routes; undefined without `--queue`, and for workers. */
+  /** The predictions of the queue, for the routes. Undefined without `--queue`, and with `--role worker`. */
   readonly queued: Predictions | undefined;
   /** The engine and the service that runs predictions; undefined for a replica that runs none. */
   readonly running: RunningModel | undefined;

@@ -14,10 +14,9 @@ export class FrontPort implements AsyncDisposable {
 
   constructor({ config, listening, packaged }: FrontOptions, lifecycle: Lifecycle) {
     this.#options = { config, ...(listening && { listening }) };
-    const name = config.role === "worker" ? undefined : packaged.repository;
-    this.#starting = withContext(createStartingApp(lifecycle, { name, basePath: config.basePath }).fetch, {
-      accessLog: config.accessLog,
-    });
+    const { basePath, accessLog } = config;
+    const clients = config.role === "worker" ? {} : { name: packaged.repository, api: config.api };
+    this.#starting = withContext(createStartingApp(lifecycle, { basePath, ...clients }).fetch, { accessLog });
   }
 
   /** @throws SconceError `address_in_use` */

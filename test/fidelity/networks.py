@@ -96,7 +96,7 @@ def spread(network):
 
 
 def torchvision_network(name):
-    # Its compiled operators are for another build of torch, and no network here needs them.
+    # torchvision's compiled operators are for another build of torch, so they are not loaded. Its import needs two declarations; no network here calls them.
     library = torch.library.Library("torchvision", "FRAGMENT")
     for operator in ("nms", "qnms"):
         if not hasattr(torch.ops.torchvision, operator):

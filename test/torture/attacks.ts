@@ -228,7 +228,7 @@ async function sendForm(
   await response?.bytes().catch(() => {});
 }
 
-/** Tries again while the server has no room. */
+/** Repeats the request until the server creates a prediction or the attack ends. @returns the path of the prediction */
 async function create(target: Target, inputs: readonly unknown[]): Promise<string | undefined> {
   for (let at: string | undefined; !target.signal.aborted; await Bun.sleep(50)) {
     at = await post(target, inputs);

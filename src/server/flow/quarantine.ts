@@ -20,7 +20,7 @@ const NEWEST_WEIGHT = 1 / 16;
 const MAX_FAILED_SHARE = 1 / 4;
 /** Another client is present for this long after its last item. */
 const OTHERS_MS = 2000;
-/** Senders matter for this long after the last failure. */
+/** Lists are checked for quarantine until this long after the last failed item. */
 const WATCH_MS = 60_000;
 const MAX_SHARES = 10_000;
 
@@ -65,7 +65,7 @@ export class Quarantine {
 
   #count(key: string, share: number, hasFailed: boolean): void {
     const next = share + NEWEST_WEIGHT * (Number(hasFailed) - share);
-    // This client may have been the only other client.
+    // A newly quarantined client is no longer another client, so the time of the last other client is forgotten.
     if (share <= MAX_FAILED_SHARE && next > MAX_FAILED_SHARE) this.#othersAtMs = -Infinity;
     this.#shares.delete(key);
     this.#shares.set(key, next);

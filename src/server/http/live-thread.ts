@@ -1,4 +1,4 @@
-/** Answers `GET /health/live` on a second thread while the model's code holds the JS thread. */
+/** A second thread answers `GET /health/live` on the server's port while the model's code holds the JS thread. */
 
 const BEAT_MS = 250;
 

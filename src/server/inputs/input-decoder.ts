@@ -257,7 +257,7 @@ export function thrownIssue(schema: z.core.$ZodType, input: unknown, error: unkn
   return { code: "custom", path: findThrowingPath(schema, input), message: messageOf(error), input };
 }
 
-/** Each level parses all lower levels again. The bound avoids a cost of the depth squared. */
+/** Depth of the search for the part of an input that throws. Each level parses all lower levels again, so the cost grows with the square. */
 const MAX_SEARCH_LEVELS = 32;
 
 /** Finds the path of the part of an input for which the schema throws: zod does not report it. */

@@ -34,8 +34,9 @@ import { prometheusText } from "./prometheus-text.ts";
 /** Values that a scrape reads. */
 export interface Gauges {
   readonly active: number;
-  /** Inputs before their forward pass, and in one. */
+  /** Inputs before their forward pass. */
   readonly waitingItems: number;
+  /** Inputs in a forward pass. */
   readonly runningItems: number;
   readonly oldestItemSeconds: number;
   readonly queuedBytes: number;

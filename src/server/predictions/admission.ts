@@ -29,7 +29,7 @@ export interface AdmissionOptions {
 /** A request that asks to come in. */
 export interface Asking extends Readonly<Unfinished> {
   readonly timeLimitMs: number;
-  /** How long its client waits for the end; 0 if it does not. */
+  /** Milliseconds that the client waits for the end of the prediction; 0 for a client that does not wait. */
   readonly waitMs: number;
   readonly client?: { readonly sender: Sender | undefined };
 }

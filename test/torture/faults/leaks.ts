@@ -94,7 +94,7 @@ function added(before: readonly string[], after: readonly string[]): string[] {
   });
 }
 
-/** Other programs have theirs there, too. */
+/** Names of sconce's files in `/dev/shm`, which other programs use too. */
 function sharedMemory(): string[] {
   return namesIn("/dev/shm").filter((name) => name.includes("sconce"));
 }

@@ -4,6 +4,7 @@ import type { ServeConfig } from "../../config.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
 import { prometheusType } from "../../metrics/prometheus-text.ts";
 import { addPageRoutes } from "../../page/page.ts";
+import { addStartingV2 } from "../apis/v2/starting.ts";
 import { refuseOtherHosts } from "../browser-guards.ts";
 import { ProblemError, problemOf, problemResponse } from "../problem.ts";
 import { pathsBelow } from "../request.ts";
@@ -51,15 +52,18 @@ export interface StartingOptions {
   /** Name of the model. Browsers get a page that waits for the model. */
   readonly name?: string | undefined;
   readonly basePath?: string;
+  /** APIs of other servers, whose clients expect their forms of errors. */
+  readonly api?: ServeConfig["api"];
 }
 
 /**
  * Answers before the model is set up: live, and 503 to everything else.
  */
-export function createStartingApp(lifecycle: Lifecycle, { name, basePath = "" }: StartingOptions = {}): Hono {
+export function createStartingApp(lifecycle: Lifecycle, { name, basePath = "", api = [] }: StartingOptions = {}): Hono {
   const app = new Hono({ getPath: pathsBelow(basePath) });
   addHealthRoutes(app, lifecycle);
   if (name !== undefined) addPageRoutes(app, { name, description: "", isReady: false });
+  if (api.includes("v2")) addStartingV2(app, reasons.starting.detail);
   app.notFound((c) => problemResponse(c, notReady("starting").problem));
   app.onError((error, c) => problemResponse(c, problemOf(error)));
   return app;

@@ -178,7 +178,7 @@ export class ChangeQueue {
     this.#dropUrgent();
   }
 
-  /** Makes this many deferred outcomes due; by default all. */
+  /** Marks the oldest `count` deferred outcomes for the next write; by default all. Clients have these outcomes already. */
   hasten(count = Infinity): void {
     this.#due = Math.min(this.#deferred.length, Math.max(this.#due, count));
   }

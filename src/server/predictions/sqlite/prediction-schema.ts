@@ -14,7 +14,7 @@ const VERSION = 1;
 /** A check reads the whole file, so larger files are not checked. */
 const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
 
-/** Times are milliseconds of the wall clock; `ended_ms` and `deadline_ms` are times of `ElapsedClock`. */
+/** `ended_ms`, `deadline_ms` and `elapsed_ms` are milliseconds of `ElapsedClock`. Other times are milliseconds of the wall clock. */
 const tables = `
   CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1), count INTEGER NOT NULL, bytes INTEGER NOT NULL,

@@ -1,0 +1,10 @@
+/** The Open Inference Protocol before the model is set up. */
+import type { Hono } from "hono";
+
+export function addStartingV2(app: Hono, detail: string): void {
+  app.get("/v2/health/live", (c) => c.json({ live: true }));
+  app.get("/v2/health/ready", (c) => c.json({ ready: false }, 503, { "Retry-After": "1" }));
+  app.all("/v2/*", (c) =>
+    c.body(JSON.stringify({ error: detail }), 503, { "Content-Type": "application/json", "Retry-After": "1" }),
+  );
+}
