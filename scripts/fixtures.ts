@@ -16,19 +16,21 @@ import { fixtures } from "../test/helpers/weights.ts";
 import { line } from "./setup/report.ts";
 
 if (process.argv[2] === "libtorch") {
-  // Two at a time: compilers take most of the time.
+  // Two at a time, the slowest first. Some fill both cores with compilers, others use one.
+  const tasks = [
+    fixtures,
+    fidelityCases,
+    exactPrograms,
+    compiledOperators,
+    preparedModel,
+    fakeCuda,
+    mistakes,
+    frozenNetworks,
+    uncheckedModules,
+  ].values();
   await Promise.all([
-    fixtures(),
-    inTurn([
-      fakeCuda,
-      compiledOperators,
-      preparedModel,
-      exactPrograms,
-      frozenNetworks,
-      mistakes,
-      uncheckedModules,
-      fidelityCases,
-    ]),
+    inTurn(tasks),
+    inTurn(tasks),
     fetchDebianTools().then(noteProblem("Debian's tools")),
     fetchBucketServer().then(noteProblem("a bucket")),
   ]);
@@ -42,6 +44,7 @@ function noteProblem(what: string) {
   };
 }
 
-async function inTurn(tasks: readonly (() => Promise<unknown>)[]): Promise<void> {
+/** Runs the next task of an iterator until none is left. */
+async function inTurn(tasks: Iterable<() => Promise<unknown>>): Promise<void> {
   for (const task of tasks) await task();
 }
