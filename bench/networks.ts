@@ -101,7 +101,7 @@ export async function large(): Promise<Network> {
 }
 
 /**
- * The same with pictures as outputs. There are no samples: each picture is random, and its bytes depend on the encoder.
+ * The same with pictures as outputs. No samples: each picture is random, and its bytes depend on the encoder.
  */
 export async function photo(): Promise<Network> {
   return {

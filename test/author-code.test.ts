@@ -139,7 +139,7 @@ test("the hook that blocks the front is identified among running hooks, and conc
   await writeFile(`${gate}.hold`, "");
   await server.line("starting it again");
   await writeFile(`${gate}.go`, "");
-  // Inputs of a crashed process run one by one, and the bad input ends the front once more.
+  // Inputs of a crashed process run one by one, so the bad input ends the front a second time.
   const failed = await endOf(client, held.prediction_id);
   expect(failed.error_message).toContain("input 1: preprocess failed: it held its process for 1 s");
   expect(failed.partial_outputs).toEqual([{ y: 5 }, null, { y: 11 }]);

@@ -1,4 +1,4 @@
-/** Starts peers. Their packages are installed or compiled once in .sconce/bench, at exact versions. */
+/** Starts peers. Packages of the servers are installed or compiled once in .sconce/bench, at exact versions. */
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { installPackages, made } from "../../examples/minilm/prepared.ts";

@@ -28,7 +28,7 @@ export async function requirePublishable(): Promise<void> {
   const files = await libraryFiles();
   if (libtorchRelease(files.torch) === defaultTorch && !isForGpus(files) && licensesFolder() !== undefined) return;
   throw new Error(
-    `the set-up has libtorch ${files.torch}; the package needs torch ${defaultTorch} for CPUs from pip: python3 -m pip install torch==${defaultTorch} --index-url https://download.pytorch.org/whl/cpu`,
+    `the set-up has libtorch ${files.torch}; the package needs pip's torch ${defaultTorch} for CPUs: python3 -m pip install torch==${defaultTorch}, from PyTorch's index of CPU builds`,
   );
 }
 

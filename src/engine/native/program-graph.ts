@@ -327,7 +327,7 @@ function listOf({ outputs }: Pick<Node, "outputs">): string[] | undefined {
   return names.parse(first.as_tensors).map(({ name }) => name);
 }
 
-/** Names of all values in arguments, also in those of inner graphs. */
+/** Names of all values in arguments, inner graphs included. */
 function valueNames(value: unknown): string[] {
   if (typeof value !== "object" || value === null) return [];
   return Object.entries(value).flatMap(([key, inner]) =>
