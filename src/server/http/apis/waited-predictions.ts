@@ -38,7 +38,8 @@ export interface WaitedRequest extends Omit<ReadBody, "body"> {
 export type Ended =
   | {
       readonly ok: true;
-      readonly id: string /** JSON texts, in the order of the inputs. */;
+      readonly id: string;
+      /** JSON texts, in the order of the inputs. */
       readonly outputs: readonly string[];
     }
   | {
@@ -73,10 +74,12 @@ const MAX_WAIT_MS = 2 ** 31 - 1;
 
 export class WaitedPredictions {
   readonly #options: WaitedOptions;
-  readonly #uploads = new Uploads();
+  readonly #limits: BodyLimits;
 
   constructor(options: WaitedOptions) {
+    const { memory, maxBodyBytes: maxBytes } = options;
     this.#options = options;
+    this.#limits = { maxBytes, memory, uploads: new Uploads(), isAnyMedia: true };
   }
 
   /**
@@ -84,25 +87,26 @@ export class WaitedPredictions {
    * @throws SconceError `queue_full`, `not_ready`; ProblemError 400, 408 or 413
    */
   async read(raw: Request): Promise<ReadBody> {
-    return readBody(raw, this.#limits(raw));
+    this.#admit(raw);
+    return readBody(raw, this.#limits);
   }
 
   /** Reads the body of a request that may be no prediction. A full queue does not refuse it. */
   async readMessage(raw: Request): Promise<ReadBody> {
-    const { memory, maxBodyBytes: maxBytes } = this.#options;
-    return readBody(raw, { maxBytes, memory, uploads: this.#uploads, isAnyMedia: true });
+    return readBody(raw, this.#limits);
   }
 
   /** Like `read`, for a body that is not text. */
   async readBytes(raw: Request): Promise<ReadBytes> {
-    return readBytes(raw, this.#limits(raw));
+    this.#admit(raw);
+    return readBytes(raw, this.#limits);
   }
 
-  #limits(raw: Request): BodyLimits {
-    const { predictions, memory, maxBodyBytes: maxBytes } = this.#options;
+  #admit(raw: Request): void {
+    const { predictions, maxBodyBytes } = this.#options;
     const bytes = announcedBytes(raw.headers) ?? 0;
-    if (bytes <= maxBytes) predictions.admit({ ...this.#asked(raw), bytes });
-    return { maxBytes, memory, uploads: this.#uploads, isAnyMedia: true };
+    // An oversized body gets 413, since a retry cannot succeed.
+    if (bytes <= maxBodyBytes) predictions.admit({ ...this.#asked(raw), bytes });
   }
 
   /**
