@@ -3,6 +3,7 @@
 import { ModelFile } from "../../author/file.ts";
 import { withFiles } from "../../author/withheld-files.ts";
 import { isObject } from "../../base/json.ts";
+import { Turn } from "../../base/turn.ts";
 
 /** Limit for the numbers in one call of `JSON.stringify`, which takes a millisecond. */
 const MAX_AT_ONCE = 8192;
@@ -84,16 +85,14 @@ async function slowly(texts: Iterable<string>): Promise<Uint8Array[]> {
   const encoder = new TextEncoder();
   const pieces: Uint8Array[] = [];
   let piece = "";
-  let beganMs = performance.now();
+  const turn = new Turn(MAX_HOLD_MS);
   for (const text of texts) {
     piece += text;
     if (piece.length >= PIECE_LENGTH) {
       pieces.push(encoder.encode(piece));
       piece = "";
     }
-    if (performance.now() - beganMs < MAX_HOLD_MS) continue;
-    await new Promise((resolve) => setImmediate(resolve));
-    beganMs = performance.now();
+    if (turn.isOver) await turn.next();
   }
   pieces.push(encoder.encode(piece));
   return pieces;

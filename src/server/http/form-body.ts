@@ -3,6 +3,7 @@ import { isDataUrl } from "../../author/data-url.ts";
 import { isEssence, mediaTypeOf } from "../../author/media-type.ts";
 import type { SconceError } from "../../base/errors.ts";
 import { pointerTo } from "../../base/json.ts";
+import { Turn } from "../../base/turn.ts";
 import { type Body, LARGE_BYTES } from "../inputs/bodies.ts";
 import { anything, type Expected } from "../inputs/expected-kinds.ts";
 import { inputsInvalid, utf8 } from "../inputs/input-decoder.ts";
@@ -55,20 +56,6 @@ class Places {
   }
 }
 
-/** Yields to the event loop after `MAX_HOLD_MS`. */
-class Turn {
-  #begunMs = performance.now();
-
-  get isOver(): boolean {
-    return performance.now() - this.#begunMs > MAX_HOLD_MS;
-  }
-
-  async next(): Promise<void> {
-    await new Promise((resolve) => setImmediate(resolve));
-    this.#begunMs = performance.now();
-  }
-}
-
 /**
  * The name of a part is its path in the input: `image`, `box.0` or `note[text]`. If all names begin with numbers, these number the inputs.
  * The schema tells the type of a text. A file becomes a data URL.
@@ -84,7 +71,7 @@ export async function inputsOfForm(
   take: (bytes: number) => void = () => {},
 ): Promise<Body> {
   const bytes = Bun.concatArrayBuffers([...chunks], Infinity, true);
-  const turn = new Turn();
+  const turn = new Turn(MAX_HOLD_MS);
   const places = new Places(take);
   for (const { name, value } of partsOf(bytes, boundary)) {
     const names = name.split(/[.[\]]+/).filter((each) => each !== "");

@@ -21,7 +21,7 @@ import { ItemWork, type ItemWorkContext } from "./item-work.ts";
 import { LivePrediction } from "./live.ts";
 import { OutputMemory } from "./output-memory.ts";
 import type { Origin } from "./predictions.ts";
-import type { EndedRecord, Kind } from "./record.ts";
+import { CANCELED, type EndedRecord, type Kind } from "./record.ts";
 import type { AcceptedRequest, PredictionStore } from "./store.ts";
 
 export interface ServiceLimits extends AdmissionLimits {
@@ -165,7 +165,7 @@ export class LivePredictions {
       // The client gets an error, so the receiver must get nothing.
       live.webhook = undefined;
       webhooks?.remove(live.record);
-      live.end("Canceled", "store");
+      live.end(CANCELED, "store");
       throw error;
     }
     live.request = undefined;
@@ -178,7 +178,7 @@ export class LivePredictions {
     if (live === undefined) return;
     live.isWithdrawn = true;
     live.webhook = undefined;
-    live.end("Canceled", "canceled");
+    live.end(CANCELED, "canceled");
   }
 
   /** Refuses new predictions; resolves when all accepted ones have ended. */

@@ -5,6 +5,9 @@ import type { Text } from "./large-text.ts";
 export type Kind = "prediction" | "demo";
 export type Status = "pending" | "running" | "success" | "failed";
 
+/** The error message of a canceled prediction. */
+export const CANCELED = "Canceled";
+
 /** The result of a prediction as JSON text, formatted once. */
 export interface Outcome {
   readonly status: "success" | "failed";

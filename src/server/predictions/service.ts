@@ -10,7 +10,7 @@ import type { LivePrediction } from "./live.ts";
 import { LivePredictions, type LivePredictionsOptions, nounOf } from "./live-predictions.ts";
 import { Creations } from "./once.ts";
 import type { AskedPrediction, Client, NewPrediction, Predictions, Watched } from "./predictions.ts";
-import { hasEnded, type Kind, type PredictionRecord } from "./record.ts";
+import { CANCELED, hasEnded, type Kind, type PredictionRecord } from "./record.ts";
 import type { UnfinishedRequest } from "./store.ts";
 import { Waits } from "./waits.ts";
 
@@ -69,7 +69,7 @@ export class PredictionService implements Predictions {
     if (waitMs > 0) {
       await this.#waits.until(live, client, waitMs);
       // A client that left has no id, so nobody can read the outcome. A webhook gets it all the same.
-      if (request.webhook === undefined && !live.isOver && client.signal.aborted) live.end("Canceled", "canceled");
+      if (request.webhook === undefined && !live.isOver && client.signal.aborted) live.end(CANCELED, "canceled");
       if (live.isWithdrawn) throw this.live.admission.overtaken();
       live.told();
       // A large answer is sent in pieces: the client has the id before the last one, and may read the outcome after a kill.
@@ -89,7 +89,7 @@ export class PredictionService implements Predictions {
 
   async cancel(kind: Kind, id: string): Promise<PredictionRecord | undefined> {
     const live = this.#liveOf(kind, id);
-    live?.end("Canceled", "canceled");
+    live?.end(CANCELED, "canceled");
     this.live.unread.read(id);
     if (live !== undefined) await this.#written(live);
     const record = live?.record ?? (await this.get(kind, id));

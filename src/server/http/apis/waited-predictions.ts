@@ -4,7 +4,7 @@ import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../../inputs/bodies.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { listIn } from "../../predictions/outcome-list.ts";
 import type { Predictions } from "../../predictions/predictions.ts";
-import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
+import { CANCELED, hasEnded, type PredictionRecord } from "../../predictions/record.ts";
 import {
   announcedBytes,
   type BodyLimits,
@@ -67,8 +67,6 @@ export interface Beginning {
   readonly waitMs: number | undefined;
 }
 
-/** The error message of a canceled prediction. */
-const CANCELED = "Canceled";
 /** Longest wait: predictions end earlier, by their own time limit. */
 const MAX_WAIT_MS = 2 ** 31 - 1;
 

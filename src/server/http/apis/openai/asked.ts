@@ -2,6 +2,7 @@
 import type { Context } from "hono";
 import { hasCode, SconceError } from "../../../../base/errors.ts";
 import { isObject } from "../../../../base/json.ts";
+import { Turn } from "../../../../base/turn.ts";
 import type { ServedModel } from "../../app.ts";
 import { announcedBytes } from "../../body-reader.ts";
 import { contextOf } from "../../request.ts";
@@ -91,18 +92,16 @@ export function textsIn(given: unknown, param: string): readonly string[] {
   throw new RequestFault(`${param}: must be a text or a list of texts`, { param });
 }
 
-/** Longest work in milliseconds before other requests get their turn. */
-const MAX_WORK_MS = 5;
+/** Time after which the event loop turns. */
+const MAX_HOLD_MS = 5;
 
 /** Maps a list. In between, the thread answers other requests. */
 export async function mapped<T, R>(values: readonly T[], map: (value: T, index: number) => R): Promise<R[]> {
   const results: R[] = [];
-  let beganMs = performance.now();
+  const turn = new Turn(MAX_HOLD_MS);
   for (const [i, value] of values.entries()) {
     results.push(map(value, i));
-    if (performance.now() - beganMs < MAX_WORK_MS) continue;
-    await new Promise((resolve) => setImmediate(resolve));
-    beganMs = performance.now();
+    if (turn.isOver) await turn.next();
   }
   return results;
 }

@@ -1,7 +1,7 @@
 /** The outputs of a prediction as the tensors of an inference response. */
 import { decodeDataUrl, isDataUrl } from "../../../../author/data-url.ts";
 import { arrayFromLists, listsFromArray } from "../../../../author/ndarray-wire.ts";
-import { arrayTypes, countOf, type DType, type Tensor } from "../../../../author/tensor.ts";
+import { arrayTypes, countOf, type DType, type Tensor, type TensorSpec } from "../../../../author/tensor.ts";
 import { isObject } from "../../../../base/json.ts";
 import { encodeElements } from "./byte-elements.ts";
 import type { WantedOutput } from "./infer-request.ts";
@@ -23,7 +23,7 @@ export interface ResponseBody {
   readonly binary: readonly Uint8Array[];
 }
 
-/** @throws ProblemError 400 for rows that have different sizes */
+/** @throws ProblemError 400 for rows that have different sizes, and for values without a tensor of the field's type */
 export function responseBody({ id, model, outputs, wanted, isWhole }: InferResponse): ResponseBody {
   const rows: unknown[] = outputs.map((text) => JSON.parse(text));
   const binary: Uint8Array[] = [];
@@ -52,7 +52,7 @@ function columnOf({ name, values }: TensorField, rows: readonly unknown[]): Colu
     const { dtype, dims } = values;
     return numberColumn(
       dtype,
-      rows.map((row) => arrayFromLists({ dtype, dims }, row).array),
+      rows.map((row, i) => arrayOf({ dtype, dims }, row, `output '${name}', row ${i}`)),
       name,
     );
   }
@@ -63,6 +63,14 @@ function columnOf({ name, values }: TensorField, rows: readonly unknown[]): Colu
     list: () => texts,
     bytes: () => encodeElements(texts.map((text) => (kind === "file" ? fileBytes(text) : Buffer.from(text)))),
   };
+}
+
+/** @param place for the message */
+function arrayOf(spec: TensorSpec, value: unknown, place: string): Tensor {
+  const { array, faults } = arrayFromLists(spec, value);
+  const [fault] = faults;
+  if (fault !== undefined) throw unfit(`${place}: ${fault.message}`);
+  return array;
 }
 
 function numberColumn(dtype: DType, rows: readonly Tensor[], name: string): Column {

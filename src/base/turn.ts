@@ -1,0 +1,19 @@
+/** Work that shares the event loop: `next` lets other work run. */
+export class Turn {
+  readonly #maxMs: number;
+  #beganMs = performance.now();
+
+  constructor(maxMs: number) {
+    this.#maxMs = maxMs;
+  }
+
+  /** Whether the work has held the event loop for `maxMs`. */
+  get isOver(): boolean {
+    return performance.now() - this.#beganMs > this.#maxMs;
+  }
+
+  async next(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve));
+    this.#beganMs = performance.now();
+  }
+}
