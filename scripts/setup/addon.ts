@@ -25,7 +25,7 @@ import { isStamped, readText, root, writeStamp } from "./step.ts";
 
 const build = join(root, "build");
 const release = join(build, "Release");
-/** The addon for pictures, imported as `#pixels`. It does not use libtorch. */
+/** The addon for pictures, imported as `#pixels`. The addon for pictures does not use libtorch. */
 export const pixelsName = "pixels.so";
 const names = ["sconce.node", pixelsName];
 /** The addon finds libtorch by this link (see CMakeLists.txt). */

@@ -1,4 +1,4 @@
-/** Items of lanes with a failed item. They run after the items of other lanes, because finding the bad items takes many batches. */
+/** Items of lanes with a failed item. Deprioritised items run after the items of other lanes, because finding the bad items takes many batches. */
 import { BatchQueue } from "./batch-queue.ts";
 import { FairQueue, type Queued } from "./fair-queue.ts";
 

@@ -7,7 +7,7 @@ import { thisProgram } from "./program.ts";
 
 export interface ChildOptions {
   readonly role: string;
-  /** JSON for the role. It is sent as a message, because every user of the machine can read command lines. */
+  /** JSON for the role. The value is sent as a message, because every user of the machine can read command lines. */
   readonly start: unknown;
   /** Command line to which the role is added; by default this program. */
   readonly program?: readonly string[];

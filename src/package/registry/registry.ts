@@ -158,7 +158,7 @@ export class Registry {
       {
         method,
         url,
-        // Blobs are often on another host behind signed URLs. That host must not receive the credentials.
+        // Blobs are often on another host behind signed URLs. The other host must not receive the credentials.
         headers: ({ origin }) => ({
           ...headers,
           ...(origin === this.#base.origin && authorization !== undefined && { Authorization: authorization }),
