@@ -95,11 +95,17 @@ test("a server whose outputs differ from the build's starts only with --no-golde
   await server.line("http://");
 });
 
-test("without a Python with torch, the build reports that nothing was compared", async () => {
+test("where Python cannot start, the build says that nothing was compared, and why", async () => {
   await copyFile(await programOf("a branch by an even size"), dir.join("even.pt2"));
   const { code, stderr } = await cli(["build", dir.join("even.pt2"), "--compare"], {
     // This variable makes Python fail to start.
     env: { ...env(), PYTHONHOME: dir.join("nowhere") },
   });
-  expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringContaining("not compared with PyTorch: ") });
+  const reason = /not compared with PyTorch: (.*)/.exec(stderr)?.[1];
+  expect({ code, reason }).toEqual({
+    code: 0,
+    reason: expect.stringMatching(
+      /^\S*python\S* stopped with a fatal error: .*filesystem encoding; PYTHONHOME is \/.*nowhere: does this folder belong to \S*python\S*\?$/,
+    ),
+  });
 });

@@ -10,7 +10,7 @@ import { GUARDS_KEY, guardSourceOf, programFile } from "../../../engine/native/p
 import type { GuardSource } from "../../../engine/native/program-guards.ts";
 import { madeOnce } from "../../../machine/files/made-once.ts";
 import { cacheLocation, secureFolder } from "../../../machine/libtorch/cache-folder.ts";
-import { pythonWithTorch } from "./python-torch.ts";
+import { pythonFailure, pythonWithTorch } from "./python-torch.ts";
 
 /** Inductor specializes kernels for the rows of the example. A smaller example is enlarged to the largest batch, by default this. */
 const EXAMPLE_ROWS = 32;
@@ -98,7 +98,8 @@ export async function compiledProgram(path: string, rows = EXAMPLE_ROWS): Promis
       stderr: "pipe",
     });
     const errors = await child.stderr.text();
-    if ((await child.exited) !== 0) throw newerProgram(path) ?? notCompiled(path, reasonOf(errors));
+    if ((await child.exited) !== 0)
+      throw newerProgram(path) ?? notCompiled(path, pythonFailure(command, errors, child));
   });
 }
 
@@ -114,12 +115,6 @@ export async function compiledPath(path: string, rows = EXAMPLE_ROWS): Promise<s
   const folder = join(cache, "compiled");
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   return join(secureFolder(folder), `${hasher.digest("hex").slice(0, 32)}.pt2`);
-}
-
-/** The most telling line of a Python traceback. */
-function reasonOf(errors: string): string {
-  const lines = errors.trim().split("\n");
-  return lines.findLast((line) => /error|exception/i.test(line)) ?? lines.at(-1) ?? "";
 }
 
 /** PyTorch's own error for a program saved by a later release does not mention the release. */

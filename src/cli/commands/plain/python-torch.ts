@@ -19,3 +19,17 @@ export async function pythonWithTorch(): Promise<PythonTorch> {
   if (!found) return { command: "python3", env: {} };
   return { command: found.command, env: found.path === null ? {} : { PYTHONPATH: found.path } };
 }
+
+/** Why a Python process failed, from its standard error and the way it ended. */
+export function pythonFailure(command: string, errors: string, { exitCode, signalCode }: Bun.Subprocess): string {
+  const home = process.env.PYTHONHOME;
+  const [, fatal] = /^Fatal Python error: (.*)$/m.exec(errors) ?? [];
+  if (fatal !== undefined) {
+    const hint = home ? `; PYTHONHOME is ${home}: does this folder belong to ${command}?` : "";
+    return `${command} stopped with a fatal error: ${fatal}${hint}`;
+  }
+  const lines = errors.split("\n").filter((line) => line.trim() !== "");
+  // The last line of a traceback may be in the middle of a long message.
+  const line = lines.findLast((each) => /error|exception/i.test(each)) ?? lines.at(-1);
+  return line ?? `${command} was ended by ${signalCode ?? `exit code ${exitCode}`}`;
+}

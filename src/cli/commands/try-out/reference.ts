@@ -7,7 +7,7 @@ import { arrayTypes, type DType, type Tensor } from "../../../author/tensor.ts";
 import { bytesOf } from "../../../author/tensor-memory.ts";
 import { messageOf } from "../../../base/errors.ts";
 import { torchVersion } from "../../../engine/native/binding.ts";
-import { pythonWithTorch } from "../plain/python-torch.ts";
+import { pythonFailure, pythonWithTorch } from "../plain/python-torch.ts";
 
 /** Inputs by name, with the batch dimension. */
 export type ReferenceCall = Readonly<Record<string, Tensor>>;
@@ -87,6 +87,7 @@ export async function referenceOf(path: string, calls: readonly ReferenceCall[])
   const folder = mkdtempSync(join(tmpdir(), "sconce-reference-"));
   try {
     await writeCalls(folder, calls);
+    const began = performance.now();
     const child = Bun.spawn([command, "-c", script, folder, path, torchVersion()], {
       env: { ...process.env, ...env },
       stdin: "ignore",
@@ -95,7 +96,14 @@ export async function referenceOf(path: string, calls: readonly ReferenceCall[])
       timeout: LIMIT_MS,
     });
     const [text, errors] = await Promise.all([child.stdout.text(), child.stderr.text()]);
-    if ((await child.exited) !== 0) return { missing: errors.trim().split("\n").at(-1) ?? "it failed" };
+    if ((await child.exited) !== 0) {
+      const isTooSlow = child.signalCode === "SIGTERM" && performance.now() - began >= LIMIT_MS;
+      return {
+        missing: isTooSlow
+          ? `${command} gave no result within ${LIMIT_MS / 1000} s`
+          : pythonFailure(command, errors, child),
+      };
+    }
     const answer = answerSchema.parse(JSON.parse(text));
     if ("missing" in answer) return answer;
     return { results: await Promise.all(answer.results.map((result) => resultOf(folder, result))) };
