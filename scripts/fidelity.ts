@@ -31,12 +31,14 @@ const counts: Readonly<Record<Suite, number>> = {
 };
 
 const usage = `USAGE fidelity [SUITE…] [--seed N] [--count N] [--only NAME] [--after NAME]
-                [--torch FOLDER] [--json FILE]
+                [--forms FORM,…] [--torch FOLDER] [--json FILE]
 
   --seed N     decides samples, programs and inputs (default: a new one)
   --count N    of the operators (with a dtype each), random programs or networks (default: all, 2000, all)
-  --only NAME  cases whose name begins so
+  --only NAME  cases whose name begins so; for networks also NAME,NAME…
   --after NAME cases behind NAME, as after a run that was cut short (same seed and count)
+  --forms FORM,…
+               forms of networks: exported, traced, compiled (default: all)
   --torch FOLDER
                packages of another torch, which exports the programs (default: that of the set-up)
   --json FILE  all refusals and wrong answers, in FILE-operators.json and so on
@@ -55,6 +57,7 @@ const { values, positionals } = parseArgs({
     count: { type: "string" },
     only: { type: "string" },
     after: { type: "string" },
+    forms: { type: "string" },
     torch: { type: "string" },
     json: { type: "string" },
     keep: { type: "string" },
@@ -87,7 +90,7 @@ async function suite(name: Exclude<Suite, "packing">): Promise<boolean> {
   const parts = 2;
   const packages = await packagesOf(name);
   const makings = Array.from({ length: parts }, (_, part) =>
-    makingOf(name, { out: values.keep ?? dir.path, packages, part, parts }),
+    makingOf(name, { out: values.keep ?? dir.path, packages, part, parts, forms: values.forms }),
   );
   const counted = await runSuite(makings, {
     keep: values.keep !== undefined,
@@ -107,7 +110,7 @@ async function packing(): Promise<boolean> {
   await using dir = await tempDir();
   let isClean = true;
   const packages = await packagesOf("architectures");
-  const making = makingOf("architectures", { out: dir.path, packages, more: ["--forms=exported"] });
+  const making = makingOf("architectures", { out: dir.path, packages, forms: "exported" });
   for await (const { case: name, batch, packedLayers, packedMs, plainMs } of packedTimes(making)) {
     const isSlower = packedMs > MOST_RATIO * plainMs;
     isClean &&= !isSlower;
@@ -122,26 +125,38 @@ interface Part {
   readonly packages: string;
   readonly part?: number;
   readonly parts?: number;
-  readonly more?: readonly string[];
+  readonly forms?: string | undefined;
 }
 
-function makingOf(name: Exclude<Suite, "packing">, { out, packages, part = 0, parts = 1, more = [] }: Part): Making {
+function makingOf(name: Exclude<Suite, "packing">, { out, packages, part = 0, parts = 1, forms }: Part): Making {
   const only = values.only === undefined ? [] : [`--only=${values.only}`];
+  const formed = forms === undefined ? [] : [`--forms=${forms}`];
   const after = values.after === undefined ? [] : [`--after=${values.after}`];
   return {
     script: `${name}.py`,
-    args: [values.seed, String(part), String(parts), values.count ?? String(counts[name]), ...only, ...after, ...more],
+    args: [
+      values.seed,
+      String(part),
+      String(parts),
+      values.count ?? String(counts[name]),
+      ...only,
+      ...after,
+      ...formed,
+    ],
     out: join(out, name, String(part)),
     packages,
     torch: values.torch,
   };
 }
 
-async function writeVerdicts(name: Suite, { programs, wrong, refused, skipped, counts }: Counted): Promise<void> {
+async function writeVerdicts(
+  name: Suite,
+  { programs, wrong, beyond, refused, skipped, counts }: Counted,
+): Promise<void> {
   if (values.json === undefined) return;
   await Bun.write(
     `${values.json}-${name}.json`,
-    JSON.stringify({ programs, wrong, refused, skipped, counts: [...counts] }, null, 1),
+    JSON.stringify({ programs, wrong, beyond, refused, skipped, counts: [...counts] }, null, 1),
   );
 }
 

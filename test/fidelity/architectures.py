@@ -1,10 +1,11 @@
 """
 Networks of timm, torchvision, transformers and torchaudio, for batches of 1, 2, 7 and 16: exported and traced, each packed and not; small ones compiled.
 
-Usage: architectures.py OUT SEED PART PARTS COUNT [--after NAME] [--only NAME] [--forms FORM,…]
+Usage: architectures.py OUT SEED PART PARTS COUNT [--after NAME] [--only NAME,…] [--forms FORM,…]
 """
 
 import argparse
+import copy
 import io
 import random
 import sys
@@ -50,6 +51,19 @@ def own_difference(results):
     return difference
 
 
+def float64_distance(module, inputs, results):
+    """How far outputs are from those of the same module in float64, relative to their largest element; 0 where the module does not run in float64."""
+    exact = outcome(lambda *given: copy.deepcopy(module).double()(*given), [each.double() if each.dtype == torch.float32 else each for each in inputs])
+    if isinstance(exact, BaseException):
+        return 0.0
+    difference = 0.0
+    for count, outputs in results.items():
+        for output, true in zip(outputs, exact):
+            if output.dtype == torch.float32:
+                difference = max(difference, ((output - true[:count]).abs().max() / output.abs().max()).item())
+    return difference
+
+
 def exported(module, example):
     """The program, with the most rows that its guards allow."""
     try:
@@ -59,7 +73,7 @@ def exported(module, example):
         return torch.export.export(module, example, dynamic_shapes=tuple({0: Dim.AUTO} for _ in example), strict=False)
 
 
-def add(cases, name, runnable, inputs, save, item_inputs, **more):
+def add(cases, name, module, runnable, inputs, save, item_inputs, **more):
     runs, results = [], {}
     for count in BATCHES:
         rows = [each[:count] for each in inputs]
@@ -70,16 +84,16 @@ def add(cases, name, runnable, inputs, save, item_inputs, **more):
     if not results:
         raise runs[0][2]
     is_random = not alike(runs[0][2], outcome(runnable, runs[0][1], seed=1))
-    own = own_difference(results)
+    own, far = own_difference(results), 0.0 if is_random else float64_distance(module, inputs, results)
     first = next(iter(results.values()))
     outputs = specs([f"output_{i}" for i in range(len(first))], first)
     cases.add(
-        name, save, runs, group=name.split("/")[0], source=f"{name}: in PyTorch batches differ by {own:.1e}", compare="shapes" if is_random else "values", tolerance=max(TOLERANCE, own),
+        name, save, runs, group=name.split("/")[0], source=f"{name}: in PyTorch batches differ by {own:.1e}, and float32 from float64 by {far:.1e}", compare="shapes" if is_random else "values", tolerance=max(TOLERANCE, own), float64Distance=far,
         batched={"inputs": item_inputs, "outputs": outputs}, **more,
     )
 
 
-def write_exported(cases, name, module, example, inputs):
+def write_exported(cases, name, module, example, inputs, is_compiled=False):
     program = exported(module, example)
     names = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
 
@@ -87,10 +101,13 @@ def write_exported(cases, name, module, example, inputs):
         with open(path, "wb") as file:
             torch.export.save(program, file)
 
-    given = (program.module(), inputs, save, specs(names, example))
-    add(cases, name, *given, pack=[True, False])
+    more = {"compile": True} if is_compiled else {"pack": [True, False]}
+    add(cases, f"{name}:compiled" if is_compiled else name, module, program.module(), inputs, save, specs(names, example), **more)
+
+
+def write_compiled(cases, name, module, example, inputs):
     if name in COMPILED:
-        add(cases, f"{name}:compiled", *given, compile=True)
+        write_exported(cases, name, module, example, inputs, is_compiled=True)
 
 
 def write_traced(cases, name, module, example, inputs):
@@ -100,14 +117,14 @@ def write_traced(cases, name, module, example, inputs):
     loaded = torch.jit.load(file)
 
     def save(path):
-        with open(path, "wb") as copy:
-            copy.write(file.getvalue())
+        with open(path, "wb") as saved:
+            saved.write(file.getvalue())
 
     names = [argument.name for argument in loaded.forward.schema.arguments[1:]]
-    add(cases, f"{name}:traced", loaded, inputs, save, specs(names, example), pack=[True, False])
+    add(cases, f"{name}:traced", module, loaded, inputs, save, specs(names, example), pack=[True, False])
 
 
-FORMS = {"exported": write_exported, "traced": write_traced}
+FORMS = {"exported": write_exported, "traced": write_traced, "compiled": write_compiled}
 
 
 def write(cases, name, seed, forms):
@@ -135,7 +152,7 @@ def main():
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     cases = Cases(options.out, 1)
-    names = [name for name in NAMES if not options.only or name.startswith(options.only)]
+    names = [name for name in NAMES if not options.only or name.startswith(tuple(options.only.split(",")))]
     # So a run that is cut short has seen networks of every library.
     random.Random(options.seed).shuffle(names)
     names = names[: options.count]

@@ -9,7 +9,7 @@ import { compiledProgram } from "../../src/cli/commands/plain/compiled-program.t
 import { type NativeSession, openSession } from "../../src/engine/native/binding.ts";
 import { type Case, CaseFolder, itemsOf, type Run } from "./case.ts";
 import { compare, leavesOf } from "./compare.ts";
-import type { Outcome, Verdict } from "./verdict.ts";
+import { type Outcome, right, type Verdict } from "./verdict.ts";
 
 const [path = "", first = "0"] = process.argv.slice(2);
 const folder = await CaseFolder.open(path);
@@ -22,7 +22,7 @@ for (const [i, each] of folder.cases.entries()) {
 async function runCase(each: Case, pack: boolean): Promise<void> {
   const label = (run: Run) => (each.pack.length > 1 ? `${run.title}, ${pack ? "packed" : "not packed"}` : run.title);
   const report = (run: Run, outcome: Outcome, detail = "") => {
-    const source = outcome === "same" || outcome === "close" || outcome === "bothRefuse" ? "" : each.source;
+    const source = right.includes(outcome) ? "" : each.source;
     const verdict: Verdict = { case: each.name, group: each.group, run: label(run), outcome, detail, source };
     say({ verdict });
   };
@@ -71,9 +71,9 @@ async function runOnce(
     report(run, "notRefused", run.raises);
     return;
   }
-  const { tolerance, compare: by } = each;
-  const result = compare(got, folder.expected(run), { tolerance, shapesOnly: by === "shapes" });
-  report(run, result.kind, result.kind === "different" ? result.how : "");
+  const { tolerance, float64Distance, compare: by } = each;
+  const result = compare(got, folder.expected(run), { tolerance, float64Distance, shapesOnly: by === "shapes" });
+  report(run, result.kind, "how" in result ? result.how : "");
 }
 
 function say(line: object): void {

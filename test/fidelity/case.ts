@@ -39,6 +39,8 @@ export const caseSchema = z.object({
   compare: z.enum(["values", "shapes"]),
   /** Relative to the largest element of an output; the default depends on the dtype. */
   tolerance: z.number().optional(),
+  /** How far PyTorch's outputs are from its outputs in float64, relative to the largest element of an output. */
+  float64Distance: z.number().optional(),
   /** The runs take single items, which sconce stacks; else a run calls `forward` with whole tensors. */
   batched: z.object({ inputs: specs, outputs: specs }).optional(),
   /** Runs with packed layers, with plain layers, or both. */

@@ -2,12 +2,19 @@
 import type { CallResult } from "../../src/author/session.ts";
 import type { DType, Tensor } from "../../src/author/tensor.ts";
 
-/** `same`: equal bits (any NaN equals any other). `close`: within the tolerance. */
-export type Comparison = { readonly kind: "same" | "close" } | { readonly kind: "different"; readonly how: string };
+/**
+ * `same`: equal bits (any NaN equals any other). `close`: within the tolerance. `beyond`: within the distance of
+ * PyTorch's result from its result in float64, but not within the tolerance.
+ */
+export type Comparison =
+  | { readonly kind: "same" | "close" }
+  | { readonly kind: "beyond" | "different"; readonly how: string };
 
 export interface CompareOptions {
   /** The default depends on the dtype. */
   readonly tolerance?: number | undefined;
+  /** How far PyTorch's float32 outputs are from its float64 outputs, relative to the largest element of an output. */
+  readonly float64Distance?: number | undefined;
   readonly shapesOnly?: boolean;
 }
 
@@ -32,19 +39,21 @@ export function compare(
   if (got.length !== expected.length) {
     return { kind: "different", how: `${got.length} outputs, expected ${expected.length}` };
   }
-  let isSame = true;
+  let worst: Comparison = { kind: "same" };
   for (const [i, mine] of got.entries()) {
     const result = compareLeaf(mine, expected[i] ?? "nothing", options);
-    if (result.kind === "different") return { kind: "different", how: `output ${i}: ${result.how}` };
-    isSame &&= result.kind === "same";
+    if (severity[result.kind] <= severity[worst.kind]) continue;
+    worst = "how" in result ? { kind: result.kind, how: `output ${i}: ${result.how}` } : result;
   }
-  return { kind: isSame ? "same" : "close" };
+  return worst;
 }
+
+const severity = { same: 0, close: 1, beyond: 2, different: 3 } satisfies Record<Comparison["kind"], number>;
 
 function compareLeaf(
   mine: Tensor | string,
   theirs: Tensor | string,
-  { tolerance, shapesOnly = false }: CompareOptions,
+  { tolerance, float64Distance = 0, shapesOnly = false }: CompareOptions,
 ): Comparison {
   if (typeof mine === "string" || typeof theirs === "string") {
     if (mine === theirs || shapesOnly) return { kind: "same" };
@@ -60,20 +69,26 @@ function compareLeaf(
   let largest = 0;
   if (slack !== undefined)
     for (const value of b) if (Number.isFinite(value)) largest = Math.max(largest, Math.abs(Number(value)));
-  let isSame = true;
+  let kind: "same" | "close" = "same";
+  let farthest = { distance: 0, at: -1 };
   for (const [at, expected] of b.entries()) {
     const value = a[at];
     if (value === undefined || Object.is(value, expected)) continue;
-    isSame = false;
+    kind = "close";
     const isZeroOfOtherSign = value === expected;
     const distance = Math.abs(Number(value) - Number(expected));
-    if (slack === undefined || isZeroOfOtherSign || !(distance <= slack * largest)) {
-      const relative =
-        largest > 0 && Number.isFinite(distance) ? `, ${(distance / largest).toExponential(1)} of the largest` : "";
-      return { kind: "different", how: `element ${at} is ${shown(value)}, expected ${shown(expected)}${relative}` };
+    if (slack === undefined || isZeroOfOtherSign || !Number.isFinite(distance)) {
+      return { kind: "different", how: `element ${at} is ${shown(value)}, expected ${shown(expected)}` };
     }
+    if (distance > farthest.distance) farthest = { distance, at };
   }
-  return { kind: isSame ? "same" : "close" };
+  const { distance, at } = farthest;
+  if (slack === undefined || distance <= slack * largest) return { kind };
+  const relative = largest > 0 ? `, ${(distance / largest).toExponential(1)} of the largest` : "";
+  return {
+    kind: distance <= float64Distance * largest ? "beyond" : "different",
+    how: `element ${at} is ${shown(a[at] ?? 0)}, expected ${shown(b[at] ?? 0)}${relative}`,
+  };
 }
 
 function isTensor(value: Exclude<CallResult, null>): value is Tensor {

@@ -4,7 +4,7 @@ import { type Outcome, outcomes, type Verdict } from "./verdict.ts";
 
 const SHOWN = 40;
 
-export function report(name: string, { programs, counts, skipped, refused, wrong }: Counted): string {
+export function report(name: string, { programs, counts, skipped, refused, beyond, wrong }: Counted): string {
   const runs = [...counts.values()].reduce((sum, count) => sum + count, 0);
   const lines = [
     `${name}: ${programs} programs, ${runs} runs, ${new Set(wrong.map((each) => each.case)).size} programs wrong`,
@@ -15,6 +15,9 @@ export function report(name: string, { programs, counts, skipped, refused, wrong
   }
   lines.push(`  ${String(skipped.length).padStart(7)}  not made: PyTorch does not export or save them`);
   if (refused.length > 0) lines.push("refused, by reason:", ...tally(refused));
+  for (const { case: program, run, detail, source } of beyond) {
+    lines.push(`≈ ${program} (${run}): ${outcomes.beyond}: ${detail}`, `    ${source}`);
+  }
   const faulty = new Map(wrong.map((each) => [each.case, each]));
   for (const { case: program, source } of [...faulty.values()].slice(0, SHOWN)) {
     for (const { run, outcome, detail } of wrong.filter((each) => each.case === program)) {

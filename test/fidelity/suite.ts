@@ -10,6 +10,7 @@ export interface Counted {
   /** Cases that Python could not make, by reason. */
   readonly skipped: readonly { readonly skipped: string; readonly reason: string }[];
   readonly refused: readonly Verdict[];
+  readonly beyond: readonly Verdict[];
   readonly wrong: readonly Verdict[];
 }
 
@@ -20,13 +21,15 @@ export async function runSuite(
 ): Promise<Counted> {
   const counts = new Map<Outcome, number>();
   const programs = new Set<string>();
-  const [skipped, refused, faults]: [{ skipped: string; reason: string }[], Verdict[], Verdict[]] = [[], [], []];
-  const counted = () => ({ programs: programs.size, counts, skipped, refused, wrong: faults });
+  const skipped: { skipped: string; reason: string }[] = [];
+  const [refused, beyond, faults]: [Verdict[], Verdict[], Verdict[]] = [[], [], []];
+  const counted = () => ({ programs: programs.size, counts, skipped, refused, beyond, wrong: faults });
   const check = async (folder: string) => {
     for await (const verdict of checked(folder)) {
       programs.add(verdict.case);
       counts.set(verdict.outcome, (counts.get(verdict.outcome) ?? 0) + 1);
       if (wrong.includes(verdict.outcome)) faults.push(verdict);
+      else if (verdict.outcome === "beyond") beyond.push(verdict);
       else if (verdict.outcome === "refusedAtLoad" || verdict.outcome === "refusedAtRun") refused.push(verdict);
     }
     if (!keep) await rm(folder, { recursive: true });

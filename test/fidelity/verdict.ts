@@ -4,6 +4,7 @@ import { z } from "zod";
 export const outcomes = {
   same: "to the last bit",
   close: "within rounding",
+  beyond: "beyond the tolerance, but no farther than PyTorch is from its own result in float64",
   bothRefuse: "refused by PyTorch and by sconce",
   refusedAtLoad: "refused when it is opened",
   refusedAtRun: "refused when it is run",
@@ -15,6 +16,9 @@ export const outcomes = {
 } as const;
 
 export type Outcome = keyof typeof outcomes;
+
+/** Outcomes that need no explanation. */
+export const right: readonly Outcome[] = ["same", "close", "bothRefuse"];
 
 /** Outcomes that no client may ever see. */
 export const wrong: readonly Outcome[] = ["different", "notRefused", "died", "stuck"];
