@@ -191,3 +191,42 @@ describe("weights by name", () => {
     expect(faultsOf({ operators: "ops.so" })).toEqual(['operators: must be a list of files, e.g. ["ops.so"]']);
   });
 });
+
+describe("an output in parts", () => {
+  async function* parts() {
+    yield {};
+    return {};
+  }
+  function* syncParts() {
+    yield {};
+    return {};
+  }
+  const part = z.string();
+
+  test("is declared by `part` and an async generator", () => {
+    expect(faultsOf({ part, postprocess: parts })).toEqual([]);
+    expect(faultsOf({ part, predict: parts, postprocessPart: () => "" })).toEqual([]);
+    const tensors = { inputs: { x: float32() }, outputs: { y: float32() }, parts: { z: float32() } };
+    expect(faultsOf({ part, tensors, predict: parts, postprocessPart: () => "" })).toEqual([]);
+    expect(faultsOf({ part: image(), postprocess: parts })).toEqual([]);
+  });
+
+  test.each([
+    ["postprocess yields without part", { postprocess: parts }, "part: is missing; async *postprocess yields parts"],
+    ["predict yields without part", { predict: parts }, "part: is missing; async *predict yields parts"],
+    ["predict yields without postprocessPart", { part, predict: parts }, "postprocessPart: is missing"],
+    ["postprocess is a plain generator", { part, postprocess: syncParts }, "postprocess: is a generator that is not"],
+    [
+      "nothing yields rows for postprocessPart",
+      { part, postprocessPart: () => "" },
+      "postprocessPart: is for the rows",
+    ],
+    ["the part has a transform", { part: trimmed, postprocess: parts }, "part: has a transform"],
+    ["the part is a date", { part: z.date(), postprocess: parts }, "part: "],
+    ["the part is no schema", { part: "text", postprocess: parts }, "part: must be a zod schema"],
+  ])("is refused with the fix if %s", (_, change, message) => {
+    const [fault, ...others] = faultsOf(change);
+    expect(others).toEqual([]);
+    expect(fault).toStartWith(message);
+  });
+});

@@ -150,3 +150,119 @@ defineModel({ ...digit, preprocess, postprocess, predict: ({ pixels }) => ({ log
 
 // @ts-expect-error an argument of a wrong type
 defineModel({ ...digit, preprocess, postprocess, predict: (_, { model }) => model.call("f", { step: 1 }) });
+
+// An output in parts: postprocess yields parts and returns the output.
+const inParts = { ...digit, part: z.object({ step: z.int(), kind: z.enum(["first", "other"]) }) } as const;
+defineModel({
+  ...inParts,
+  preprocess,
+  async *postprocess({ scores }, { input }) {
+    same<typeof input.threshold, number>(true);
+    for (const [step] of scores.data.entries()) yield { step, kind: step === 0 ? "first" : "other" };
+    return { digit: 1, scores: [...scores.data] };
+  },
+});
+
+// A part may be a picture.
+defineModel({
+  ...digit,
+  output: z.object({ image: image() }),
+  part: z.object({ image: image() }),
+  preprocess,
+  async *postprocess(_, { input }) {
+    yield { image: input.image };
+    return { image: input.image };
+  },
+});
+
+// predict yields stacked rows of the outputs, or of `tensors.parts`.
+defineModel({
+  ...inParts,
+  preprocess,
+  async *predict({ pixels }, { model }) {
+    for (let i = 0; i < 3; i++) yield { scores: await model.call<Tensor<"float32">>("forward", pixels) };
+    return { scores: pixels };
+  },
+  postprocessPart({ scores }, { sequence, input }) {
+    same<typeof scores.data, Float32Array<ArrayBufferLike>>(true);
+    same<typeof input.threshold, number>(true);
+    return { step: sequence, kind: "first" };
+  },
+  postprocess,
+});
+defineModel({
+  ...inParts,
+  tensors: { ...digit.tensors, parts: { token: int64() } },
+  preprocess,
+  async *predict({ pixels }) {
+    yield { token: tensor(new BigInt64Array(1), [1]) };
+    return { scores: pixels };
+  },
+  async postprocessPart({ token }) {
+    same<typeof token.data, BigInt64Array<ArrayBufferLike>>(true);
+    return token.data[0] === 0n ? undefined : { step: Number(token.data[0]), kind: "other" };
+  },
+  postprocess,
+});
+
+defineModel({
+  ...digit,
+  preprocess,
+  // @ts-expect-error a part without `part`
+  async *postprocess({ scores }) {
+    yield { step: 1 };
+    return { digit: 1, scores: [...scores.data] };
+  },
+});
+
+defineModel({
+  ...digit,
+  preprocess,
+  // @ts-expect-error rows of a part without `part`
+  async *predict({ pixels }) {
+    yield { scores: pixels };
+    return { scores: pixels };
+  },
+  postprocess,
+});
+
+defineModel({
+  ...inParts,
+  preprocess,
+  // @ts-expect-error a part of another type
+  async *postprocess({ scores }) {
+    yield { step: "1", kind: "first" };
+    return { digit: 1, scores: [...scores.data] };
+  },
+});
+
+defineModel({
+  ...inParts,
+  preprocess,
+  // @ts-expect-error a generator that returns no output
+  async *postprocess() {
+    yield { step: 1, kind: "first" };
+  },
+});
+
+defineModel({
+  ...inParts,
+  preprocess,
+  // @ts-expect-error a generator that is not asynchronous
+  *postprocess() {
+    yield { step: 1, kind: "first" };
+    return { digit: 1, scores: [1] };
+  },
+});
+
+defineModel({
+  ...inParts,
+  preprocess,
+  // @ts-expect-error rows of other tensors
+  async *predict({ pixels }) {
+    yield { token: pixels };
+    return { scores: pixels };
+  },
+  postprocessPart: (_, { sequence }) => ({ step: sequence, kind: "first" }),
+  postprocess,
+});

@@ -4,6 +4,7 @@ import type { JsonSchema } from "../base/json-schema.ts";
 import { deviceText } from "./device.ts";
 import { maxRepositoryLength, repositoryPattern } from "./name.ts";
 import { openAiDeclaration, openAiFaults } from "./openai.ts";
+import { partFaults } from "./parts.ts";
 import { asynchronousFaults, encodingFaults } from "./schema-faults.ts";
 import type { WeightsDeclaration } from "./session.ts";
 import { arrayTypes } from "./tensor.ts";
@@ -54,7 +55,11 @@ const declaration = z.strictObject(
     description: z.string("must be a text").optional(),
     input: schema,
     output: schema,
-    tensors: z.strictObject({ inputs: tensors, outputs: tensors }, "must be { inputs: { … }, outputs: { … } }"),
+    part: schema.optional(),
+    tensors: z.strictObject(
+      { inputs: tensors, outputs: tensors, parts: tensors.optional() },
+      "must be { inputs: { … }, outputs: { … } }",
+    ),
     weights,
     operators: z.array(file, 'must be a list of files, e.g. ["ops.so"]').optional(),
     assets: z.array(file, 'must be a list of files, e.g. ["vocab.txt"]').optional(),
@@ -63,6 +68,7 @@ const declaration = z.strictObject(
     setup: fn.optional(),
     preprocess: fn,
     predict: fn.optional(),
+    postprocessPart: fn.optional(),
     postprocess: fn,
     demo: z.strictObject({ output: schema, predict: fn }, "must be { output: …, predict: … }").optional(),
     openai: openAiDeclaration.optional(),
@@ -81,12 +87,14 @@ const declaration = z.strictObject(
 export function checkDeclaration(given: unknown): string[] {
   const parsed = declaration.safeParse(given, { reportInput: true });
   if (!parsed.success) return parsed.error.issues.flatMap(faultsOf);
-  const { input, output, demo, weights, predict, openai } = parsed.data;
+  const { input, output, part, demo, weights, predict, openai } = parsed.data;
   if (typeof weights !== "string" && predict === undefined) {
     return ["predict: is missing; weights by name are for predict(batch, sessions) to call"];
   }
+  const ofParts = partFaults(parsed.data);
+  if (ofParts.length > 0) return ofParts;
   const schemas = new Map<string, JsonSchema>();
-  const faults = Object.entries({ input, output, "demo.output": demo?.output }).flatMap(([field, value]) => {
+  const faults = Object.entries({ input, output, part, "demo.output": demo?.output }).flatMap(([field, value]) => {
     if (!(value instanceof z.ZodType)) return [];
     const faults = [...asynchronousFaults(value, field), ...(field === "input" ? [] : encodingFaults(value, field))];
     if (faults.length > 0) return faults;

@@ -15,6 +15,16 @@ export type Awaitable<T> = T | Promise<T>;
  */
 type Returning<S extends z.ZodType, F> = [S] extends [z.ZodType] ? F : never;
 
+/** The result of a function that may be an async generator, which yields parts. */
+type InParts<Part, Whole> = Awaitable<Whole> | AsyncGenerator<Part, Whole, undefined>;
+
+/** Second argument of `postprocessPart`. */
+export interface PartContext<Input = unknown> {
+  readonly input: Input;
+  /** Parts of this input before this part. */
+  readonly sequence: number;
+}
+
 /** Argument of a model's `setup`. */
 export interface SetupContext {
   /** A file declared under `assets`, by its declared name. */
@@ -76,6 +86,8 @@ export interface ModelDeclaration<
   Out extends TensorSpecs,
   D extends z.ZodType,
   W extends WeightsDeclaration,
+  P extends z.ZodType = z.ZodNever,
+  Rows extends TensorSpecs = Out,
 > extends ModelSettings {
   /** Name of the model's repository: lower-case letters, digits and single separators. */
   readonly name: string;
@@ -84,8 +96,13 @@ export interface ModelDeclaration<
   readonly input: I;
   /** Schema of one output. Responses carry its JSON side. */
   readonly output: O;
-  /** Tensors of one item, without the batch dimension, by the names that the weights use. */
-  readonly tensors: { readonly inputs: In; readonly outputs: Out };
+  /** Schema of one part of an output. Clients with an event stream get parts before the output. */
+  readonly part?: P;
+  /**
+   * Tensors of one item, without the batch dimension, by the names that the weights use. `parts`: tensors that `predict`
+   * yields. Default: the same as `outputs`.
+   */
+  readonly tensors: { readonly inputs: In; readonly outputs: Out; readonly parts?: Rows };
   /**
    * Path relative to the model's folder: an exported program or AOTInductor package (`.pt2`), or TorchScript (`.pt`).
    * Or several files by name, which `predict` calls.
@@ -108,13 +125,28 @@ export interface ModelDeclaration<
    * sessions. The first dimension of every tensor is the items. Batches run one at a time. After an error the batch runs
    * again in halves, so that only the bad item fails. The session of a single weights file is called `model`. With
    * `instances` above 1, each instance loads its own copy of a stateful module, but all share the variables of this
-   * file. `preprocess` and `postprocess` run in other processes and share no variables with it.
+   * file. `preprocess` and `postprocess` run in other processes and share no variables with it. `async *predict` yields
+   * the stacked rows of a part of each item, for `postprocessPart`, and returns the stacked outputs.
    */
-  readonly predict?: (batch: TensorsOf<In>, sessions: Sessions<W>) => Awaitable<TensorsOf<Out>>;
-  /** Turns one row of each output tensor into an output. An error fails only that input. */
+  readonly predict?: (
+    batch: TensorsOf<In>,
+    sessions: Sessions<W>,
+  ) => InParts<[P] extends [z.ZodNever] ? never : TensorsOf<Rows>, TensorsOf<Out>>;
+  /**
+   * Turns one row of each tensor that `predict` yielded into a part, or into `undefined` if the item has no part this time.
+   * An error fails only that input.
+   */
+  readonly postprocessPart?: Returning<
+    P,
+    (rows: TensorsOf<Rows>, context: PartContext<z.output<I>>) => Awaitable<z.output<P> | undefined>
+  >;
+  /**
+   * Turns one row of each output tensor into an output. `async *postprocess` yields parts of the output, and returns the
+   * output. An error fails only that input.
+   */
   readonly postprocess: Returning<
-    O,
-    (rows: TensorsOf<Out>, context: { readonly input: z.output<I> }) => Awaitable<z.output<O>>
+    O | P,
+    (rows: TensorsOf<Out>, context: { readonly input: z.output<I> }) => InParts<z.output<P>, z.output<O>>
   >;
   /** Default: demo outputs equal the outputs. */
   readonly demo?: DemoDeclaration<I, O, D>;
@@ -137,7 +169,9 @@ export class Model {
   readonly description: string;
   readonly input: z.ZodType;
   readonly output: z.ZodType;
-  readonly tensors: { readonly inputs: TensorSpecs; readonly outputs: TensorSpecs };
+  /** Undefined for a model whose outputs have no parts. */
+  readonly part: z.ZodType | undefined;
+  readonly tensors: { readonly inputs: TensorSpecs; readonly outputs: TensorSpecs; readonly parts: TensorSpecs };
   /** Weights files by session name. */
   readonly weights: Readonly<Record<string, string>>;
   readonly operators: readonly string[];
@@ -149,6 +183,8 @@ export class Model {
   readonly setup: (context: SetupContext) => Awaitable<void>;
   readonly preprocess: (input: unknown) => Awaitable<TensorsOf<TensorSpecs>>;
   readonly predict: Predict | undefined;
+  readonly postprocessPart: ((rows: TensorsOf<TensorSpecs>, context: PartContext) => Awaitable<unknown>) | undefined;
+  /** May return an async generator of parts. */
   readonly postprocess: (rows: TensorsOf<TensorSpecs>, context: { readonly input: unknown }) => Awaitable<unknown>;
   readonly demo: ModelDemo | undefined;
   readonly openai: OpenAi | undefined;
@@ -158,6 +194,7 @@ export class Model {
     this.description = fields.description;
     this.input = fields.input;
     this.output = fields.output;
+    this.part = fields.part;
     this.tensors = fields.tensors;
     this.weights = fields.weights;
     this.operators = fields.operators;
@@ -168,6 +205,7 @@ export class Model {
     this.setup = fields.setup;
     this.preprocess = fields.preprocess;
     this.predict = fields.predict;
+    this.postprocessPart = fields.postprocessPart;
     this.postprocess = fields.postprocess;
     this.demo = fields.demo;
     this.openai = fields.openai;
@@ -186,10 +224,13 @@ export function defineModel<
   const Out extends TensorSpecs,
   D extends z.ZodType = O,
   const W extends WeightsDeclaration = string,
->(declaration: ModelDeclaration<I, O, In, Out, D, W>): Model {
+  P extends z.ZodType = z.ZodNever,
+  const Rows extends TensorSpecs = Out,
+>(declaration: ModelDeclaration<I, O, In, Out, D, W, P, Rows>): Model {
   const faults = checkDeclaration(declaration);
   if (faults.length > 0) throw new SconceError("model_invalid", `the model is declared wrongly: ${faults.join("; ")}`);
-  const { name, description = "", input, output, tensors, setup, predict, demo } = declaration;
+  const { name, description = "", input, output, part, tensors, setup, predict, demo } = declaration;
+  const { postprocessPart } = declaration;
   const examples = [declaration.example, ...(declaration.examples ?? [])].filter((example) => example !== undefined);
   const { operators = [], assets = [] } = declaration;
   const weights: WeightsDeclaration = declaration.weights;
@@ -199,7 +240,8 @@ export function defineModel<
     description,
     input,
     output,
-    tensors,
+    part,
+    tensors: { ...tensors, parts: tensors.parts ?? tensors.outputs },
     weights: typeof weights === "string" ? { model: weights } : weights,
     operators,
     assets,
@@ -209,6 +251,9 @@ export function defineModel<
     setup: (context) => setup?.(context),
     preprocess: (value) => declaration.preprocess(value as z.output<I>),
     predict: predict && ((batch, sessions) => predict(batch as TensorsOf<In>, sessions as Sessions<W>)),
+    postprocessPart:
+      postprocessPart &&
+      ((rows, context) => postprocessPart(rows as TensorsOf<Rows>, context as PartContext<z.output<I>>)),
     postprocess: (rows, context) =>
       declaration.postprocess(rows as TensorsOf<Out>, { input: context.input as z.output<I> }),
     demo: demo && {

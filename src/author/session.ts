@@ -40,11 +40,17 @@ export type Sessions<W extends WeightsDeclaration> = {
   readonly [K in W extends string ? "model" : keyof W]: ModelSession;
 };
 
+/** Stacked tensors by name. */
+export type Stacked = Readonly<Record<string, Tensor>>;
+
+/** Yields the stacked rows of parts, and returns the stacked outputs. */
+export type StackedParts = AsyncGenerator<Stacked, Stacked, undefined>;
+
 /**
  * A model's `predict` with its type parameters erased: turns a batch's stacked inputs into its stacked outputs, by
  * name.
  */
 export type Predict = (
-  batch: Readonly<Record<string, Tensor>>,
+  batch: Stacked,
   sessions: Readonly<Record<string, ModelSession>>,
-) => Readonly<Record<string, Tensor>> | Promise<Readonly<Record<string, Tensor>>>;
+) => Stacked | StackedParts | Promise<Stacked | StackedParts>;

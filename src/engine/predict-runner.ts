@@ -1,6 +1,7 @@
 /** Runs batches through the model's `predict` function, which calls the sessions. */
 
 import { hookMessage } from "../author/hook-fault.ts";
+import { isInParts } from "../author/parts.ts";
 import type { CallArgument, CallResult, ModelSession, Predict } from "../author/session.ts";
 import {
   arrayTypes,
@@ -69,7 +70,12 @@ export class PredictRunner implements Runner {
     if (this.#isClosed) throw new SconceError("session_closed", "the model was closed before this batch ran");
     const { predict, outputs } = this.#options;
     try {
-      const given: unknown = await predict(this.#stack(items), this.#sessions);
+      let given: unknown = await predict(this.#stack(items), this.#sessions);
+      if (isInParts(given)) {
+        let step = await given.next();
+        while (step.done !== true) step = await given.next();
+        given = step.value;
+      }
       return checkedOutputs(outputs, given, items.length);
     } catch (error) {
       if (error instanceof SconceError) throw error;

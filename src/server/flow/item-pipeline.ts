@@ -5,12 +5,14 @@ import type { DemoContext, Model } from "../../author/define.ts";
 import { limitFaults } from "../../author/fault-limit.ts";
 import { type FileLimits, filesOf, type ModelFile } from "../../author/file.ts";
 import { hookMessage } from "../../author/hook-fault.ts";
+import { type InParts, isInParts, partFix } from "../../author/parts.ts";
 import { type PlainCheck, plainCheck } from "../../author/plain-check.ts";
 import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { withholding } from "../../author/withheld-files.ts";
 import * as z from "../../author/z.ts";
 import { withoutUnions } from "../../author/zod-issues.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
+import { Turn } from "../../base/turn.ts";
 import type { Rows } from "../../engine/engine.ts";
 import { MAX_FAULTS } from "../inputs/input-decoder.ts";
 import type { FileCharge } from "../memory/file-memory.ts";
@@ -26,6 +28,9 @@ export type FileCaps = Partial<Pick<FileLimits, "maxBytes" | "maxPixels">>;
 
 const noFiles: readonly ModelFile[] = [];
 
+/** Time after which a generator that does not wait lets the event loop turn. */
+const MAX_HOLD_MS = 2;
+
 /** Limit for the reported faults of an output. A large array can have a fault for each element. */
 const MAX_OUTPUT_FAULTS = 10;
 
@@ -40,6 +45,14 @@ export interface FinishOptions {
   readonly isForText?: boolean;
   /** The input's place in its prediction. */
   readonly place?: InputPlace | undefined;
+  readonly parts?: PartReceiver | undefined;
+}
+
+/** Receives the parts of an output. */
+export interface PartReceiver {
+  /** Whether nobody needs the output: then the generator stops at its next `yield`. */
+  readonly isOver: boolean;
+  part(text: Encoded): void;
 }
 
 export interface DemoReceiver {
@@ -78,6 +91,7 @@ export class ItemPipeline {
   /** False for a plain JSON input, which needs no search for files. */
   readonly #mayHaveFiles: boolean;
   readonly #isPlainOutput: PlainCheck | undefined;
+  readonly #isPlainPart: PlainCheck | undefined;
   readonly #largeJson = new LargeJson();
 
   /** Tensor bytes of an item as declared; undefined where a size is free. */
@@ -90,8 +104,9 @@ export class ItemPipeline {
     this.#fileCaps = fileCaps;
     this.#mayHaveFiles = plainCheck(model.input) === undefined;
     this.#isPlainOutput = plainCheck(model.output);
+    this.#isPlainPart = model.part && plainCheck(model.part);
     // Without a limit, a million bad elements would make a million faults.
-    for (const schema of [model.output, model.demo?.output]) if (schema) limitFaults(schema, MAX_FAULTS);
+    for (const schema of [model.output, model.part, model.demo?.output]) if (schema) limitFaults(schema, MAX_FAULTS);
     this.declaredBytes = declaredBytes(model.tensors.inputs);
   }
 
@@ -167,19 +182,59 @@ export class ItemPipeline {
   }
 
   /**
-   * Calls `postprocess` for the rows of an item.
+   * Calls `postprocess` for the rows of an item. Parts that it yields go to `options.parts`.
    * @param options.isForText whether a large output may become text for `encode` already, in many turns of the event loop
    * @throws SconceError `item_failed` with the message of the model's error. A large output may throw `output_invalid`.
    */
-  finish(rows: Rows, input: unknown, { isForText = false, place }: FinishOptions = {}): unknown {
+  finish(rows: Rows, input: unknown, options: FinishOptions = {}): unknown {
+    const { isForText = false, place } = options;
     try {
       const output = this.#hooks.call("postprocess", () => this.#model.postprocess(rows, { input }), place);
-      if (!isForText) return output instanceof Promise ? this.#awaited("postprocess", output) : output;
-      if (!(output instanceof Promise)) return this.#forText(output);
-      return this.#awaited("postprocess", output).then((made) => this.#forText(made));
+      if (output instanceof Promise) {
+        const made = this.#awaited("postprocess", output).then((value) => this.#wholeOf(value, options));
+        return isForText ? made.then((value) => this.#forText(value)) : made;
+      }
+      const made = this.#wholeOf(output, options);
+      if (!isForText) return made;
+      return made instanceof Promise ? made.then((value) => this.#forText(value)) : this.#forText(made);
     } catch (error) {
       return this.#rethrow("postprocess", error);
     }
+  }
+
+  /** The output of a `postprocess` that may have returned a generator. */
+  #wholeOf(made: unknown, options: FinishOptions): unknown {
+    return isInParts(made) ? this.#inParts(made, options) : made;
+  }
+
+  async #inParts(generator: InParts, { place, parts }: FinishOptions): Promise<unknown> {
+    if (this.#model.part === undefined) {
+      throw new SconceError("item_failed", `postprocess yields parts, but the model declares no part; ${partFix}`);
+    }
+    const turn = new Turn(MAX_HOLD_MS);
+    let isDone = false;
+    try {
+      for (;;) {
+        if (parts?.isOver) throw new SconceError("canceled", "the prediction has ended");
+        const next = Promise.resolve(this.#hooks.call("postprocess", () => generator.next(), place));
+        const { done = false, value } = await this.#awaited("postprocess", next);
+        isDone = done;
+        if (done) return value;
+        const text = isLarge(value)
+          ? await this.#largeText(() => this.#partWireOf(value))
+          : JSON.stringify(this.#partWireOf(value));
+        parts?.part(text);
+        if (turn.isOver) await turn.next();
+      }
+    } finally {
+      // Runs the author's `finally` blocks. Nobody needs their error.
+      if (!isDone) await generator.return(undefined).catch(() => {});
+    }
+  }
+
+  #partWireOf(part: unknown): unknown {
+    const { part: schema } = this.#model;
+    return schema === undefined || this.#isPlainPart?.(part) ? part : wireOf(schema, part, "part");
   }
 
   #forText(made: unknown): unknown {

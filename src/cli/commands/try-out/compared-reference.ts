@@ -26,7 +26,7 @@ export interface ComparedReference {
 interface Comparing {
   /** Path of the exported program. */
   readonly path: string;
-  readonly tensors: Model["tensors"];
+  readonly tensors: Omit<Model["tensors"], "parts">;
   readonly item: readonly Tensor[];
   readonly sizes: readonly SizedItem[];
   /** The largest batch that ran. */

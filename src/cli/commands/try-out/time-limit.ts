@@ -1,6 +1,7 @@
 /** A time limit for each call of model code, because code that never returns would hang a build silently. */
 
 import { type Awaitable, Model } from "../../../author/define.ts";
+import { isInParts } from "../../../author/parts.ts";
 import { SconceError } from "../../../base/errors.ts";
 import { DeadlineThread, lastLine } from "../../../machine/processes/deadline-thread.ts";
 
@@ -21,14 +22,27 @@ export class TimeLimit implements Disposable {
 
   /** The model with the limit on each of its functions. */
   model(model: Model): Model {
-    const { setup, preprocess, predict, postprocess } = model;
+    const { setup, preprocess, predict, postprocess, postprocessPart } = model;
     return new Model({
       ...model,
       setup: (context) => this.call("setup", () => setup(context)),
       preprocess: (input) => this.call("preprocess", () => preprocess(input)),
-      predict: predict && ((batch, sessions) => this.call("predict", () => predict(batch, sessions))),
-      postprocess: (rows, context) => this.call("postprocess", () => postprocess(rows, context)),
+      predict:
+        predict &&
+        (async (batch, sessions) => this.#each("predict", await this.call("predict", () => predict(batch, sessions)))),
+      postprocessPart:
+        postprocessPart && ((rows, context) => this.call("postprocessPart", () => postprocessPart(rows, context))),
+      postprocess: async (rows, context) =>
+        this.#each("postprocess", await this.call("postprocess", () => postprocess(rows, context))),
     });
+  }
+
+  /** A generator gets the limit for each part. */
+  #each<T>(name: string, made: T): T {
+    if (!isInParts(made)) return made;
+    const next = made.next.bind(made);
+    made.next = () => this.call(name, () => next());
+    return made;
   }
 
   /** @throws SconceError `model_invalid` naming the call when it exceeds the limit */

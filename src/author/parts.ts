@@ -1,0 +1,58 @@
+/** Outputs in parts: `postprocess` and `predict` as async generators. */
+
+/** Yields parts, and returns the whole. */
+export type InParts = AsyncGenerator<unknown, unknown, undefined>;
+
+/** Whether a function of the author returned a generator. Outputs are data, and data has no such methods. */
+export function isInParts(value: unknown): value is InParts {
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    Symbol.asyncIterator in value &&
+    "next" in value &&
+    typeof value.next === "function"
+  );
+}
+
+/** What the author writes to yield parts, for messages. */
+export const partFix = "declare the schema of a part beside output, e.g. part: z.string()";
+
+interface Declared {
+  readonly part?: unknown;
+  readonly tensors: { readonly parts?: unknown };
+  readonly predict?: unknown;
+  readonly postprocess: unknown;
+  readonly postprocessPart?: unknown;
+}
+
+/** Faults of the functions that yield parts, each with the field and the fix. */
+export function partFaults(declared: Declared): string[] {
+  const { part, tensors, predict, postprocess, postprocessPart } = declared;
+  const faults: string[] = [];
+  for (const [name, hook] of Object.entries({ predict, postprocess })) {
+    if (kindOf(hook) === "sync") faults.push(`${name}: is a generator that is not asynchronous; write async *${name}`);
+    if (kindOf(hook) === "async" && part === undefined) {
+      faults.push(`part: is missing; async *${name} yields parts: ${partFix}`);
+    }
+  }
+  if (kindOf(predict) === "async" && part !== undefined && postprocessPart === undefined) {
+    faults.push(
+      "postprocessPart: is missing; async *predict yields stacked rows: write postprocessPart(rows, { input, sequence }), which turns the rows of an item into a part",
+    );
+  }
+  if (predict === undefined) {
+    const needless = Object.entries({ postprocessPart, "tensors.parts": tensors.parts });
+    for (const [field, value] of needless) {
+      if (value !== undefined) faults.push(`${field}: is for the rows that async *predict yields; write predict, too`);
+    }
+  }
+  return faults;
+}
+
+const SyncGenerator = function* () {}.constructor;
+const AsyncGenerator = async function* () {}.constructor;
+
+function kindOf(hook: unknown): "sync" | "async" | undefined {
+  if (hook instanceof AsyncGenerator) return "async";
+  return hook instanceof SyncGenerator ? "sync" : undefined;
+}
