@@ -19,7 +19,7 @@ const rooms: Readonly<Record<string, Room>> = {
   author: {
     imports: "base",
     doors: `
-      data-url decoding-gate define device elements fault-limit file file-description hook-fault media-type name
+      data-url decoding-gate define device elements fault-limit file file-description hook-fault input-error media-type name
       ndarray-wire openai parts plain-check schema-faults session source-map stray-errors tensor tensor-memory url-label
       wire-schema
       withheld-files z zod-internals zod-issues`,

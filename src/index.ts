@@ -3,6 +3,7 @@
 export { defineModel, type Model, type ModelDeclaration, type SetupContext } from "./author/define.ts";
 export { file, image } from "./author/fields.ts";
 export { ModelFile } from "./author/file.ts";
+export { InputError, type InputErrorOptions } from "./author/input-error.ts";
 export { Image } from "./author/media.ts";
 export { ndarray } from "./author/ndarray.ts";
 export type { CallArgument, CallResult, ModelSession, Sessions } from "./author/session.ts";
@@ -23,4 +24,3 @@ export {
   uint8,
 } from "./author/tensor.ts";
 export * as z from "./author/z.ts";
-export { SconceError } from "./base/errors.ts";

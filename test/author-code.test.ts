@@ -31,8 +31,6 @@ const preprocess = `({ x }) => {
   if (x > 100) process.exit(0);
   return made();
 }`;
-const message =
-  "preprocess failed: process.exit(0) was called, but a model must not end the server: throw an error instead";
 
 let dir: TempDir;
 let store: TestStore;
@@ -73,7 +71,9 @@ test("process.exit fails the input, and the server continues", async () => {
   await using server = serve("--store", "memory");
   const client = await clientOf(server);
   const failed = await client.end((await client.create([{ x: 101 }])).prediction_id);
-  expect(failed.error_message).toContain(message);
+  expect(failed.error_message).toContain("the model failed in preprocess");
+  const message = "process.exit(0) was called, but a model must not end the server: throw an error instead";
+  expect(await server.line("preprocess failed: ")).toContain(message);
   const { outputs } = await client.end((await client.create([{ x: 2 }])).prediction_id);
   expect(outputs).toEqual([{ y: 5 }]);
 });
@@ -90,7 +90,7 @@ test("a hook that never returns is interrupted: its input fails with the hook's 
   const client = await clientOf(server);
   const [held, beside] = await Promise.all([client.create([{ x: 2 }, { x: -1 }]), client.create([{ x: 3 }])]);
   const failed = await client.end(held.prediction_id);
-  expect(failed.error_message).toContain("input 1: preprocess failed: it did not return within 0.5 s (--hook-timeout)");
+  expect(failed.error_message).toContain("input 1: the model failed in preprocess: it did not return within 0.5 s");
   expect(await client.end(beside.prediction_id)).toMatchObject({ status: "success", outputs: [{ y: 7 }] });
   expect(await client.end((await client.create([{ x: 2 }])).prediction_id)).toMatchObject({ outputs: [{ y: 5 }] });
 });
@@ -123,9 +123,8 @@ test.each([
     await server.line("The front process was ended: it gave no answer for 1 s; starting it again");
     await server.line("The front process is ready again");
     const failed = await client.put(id, inputs);
-    expect(failed.error_message).toContain(
-      "input 1: preprocess failed: it held its process for 1 s (twice --hook-timeout)",
-    );
+    expect(failed.error_message).toContain("input 1: the model failed in preprocess: it did not return in time");
+    expect(await server.line("preprocess failed: it held its process")).toContain("1 s (twice --hook-timeout)");
     expect(failed.partial_outputs).toEqual([{ y: 5 }, null, { y: 11 }]);
   },
 );
@@ -141,7 +140,7 @@ test("the hook that blocks the front is identified among running hooks, and conc
   await writeFile(`${gate}.go`, "");
   // Inputs of a crashed process run one by one, so the bad input ends the front a second time.
   const failed = await endOf(client, held.prediction_id);
-  expect(failed.error_message).toContain("input 1: preprocess failed: it held its process for 1 s");
+  expect(failed.error_message).toContain("input 1: the model failed in preprocess: it did not return in time");
   expect(failed.partial_outputs).toEqual([{ y: 5 }, null, { y: 11 }]);
   const { status, outputs } = await endOf(client, beside.prediction_id);
   expect({ status, outputs }).toEqual({ status: "success", outputs: [{ y: 7 }, { y: 103 }] });

@@ -97,7 +97,7 @@ describe("a demo prediction", () => {
   test("that throws fails, and keeps its logs", async () => {
     expect(await demo([{ x: 1, fail: "demo" }])).toMatchObject({
       status: "failed",
-      error_message: "the demo failed: the demo broke",
+      error_message: "the model failed in the demo",
       logs: "begin 1\nsaid nothing\nnothing again\n",
     });
   });
@@ -106,8 +106,8 @@ describe("a demo prediction", () => {
     const body = await demo([{ x: 1 }, { x: 1, fail: "item" }]);
     expect(body).toMatchObject({
       status: "failed",
-      error_message: "input 1: preprocess failed: no such x",
-      errors: [{ index: 1, message: "preprocess failed: no such x" }],
+      error_message: "input 1: the model failed in preprocess",
+      errors: [{ index: 1, message: "the model failed in preprocess" }],
     });
   });
 

@@ -120,7 +120,7 @@ describe("a model", () => {
       "/v2/models/lab/infer",
       JSON.stringify({ inputs: [{ ...x, shape: [1], data: [1] }, fail] }),
     );
-    expect(await refusalOf(failed)).toEqual([500, "1 of 1 input failed: input 0: preprocess failed: no such x"]);
+    expect(await refusalOf(failed)).toEqual([500, "1 of 1 input failed: input 0: the model failed in preprocess"]);
     const { model_stats } = (await json(await fresh.client.fetch("/v2/models/lab/stats"))) as { model_stats: object[] };
     const spent = (count: number) => ({ count, ns: expect.any(Number) });
     expect(model_stats).toEqual([

@@ -1,7 +1,7 @@
 /** Bodies of requests become inputs, for schemas that the test models lack. */
 import { describe, expect, test } from "bun:test";
 import { Hono } from "hono";
-import { z } from "../src/index.ts";
+import { InputError, type InputErrorOptions, z } from "../src/index.ts";
 import { readBody, Uploads } from "../src/server/http/body-reader.ts";
 import { problemOf, problemResponse } from "../src/server/http/problem.ts";
 import { Bodies } from "../src/server/inputs/bodies.ts";
@@ -30,6 +30,8 @@ async function read(schema: z.ZodType, body: string | Uint8Array<ArrayBuffer>): 
 
 const refused = async (schema: z.ZodType, body: unknown): Promise<ProblemBody> =>
   (await read(schema, typeof body === "string" ? body : JSON.stringify(body))) as ProblemBody;
+
+const failedToRead = "the model failed to read this value";
 
 describe("a schema", () => {
   const tree = z.object({
@@ -103,9 +105,9 @@ describe("a schema", () => {
   });
 
   test.each([
-    ["/0/at/1/when", "Invalid Date", [{ at: [{ when: "1970-01-01" }, { when: "soon" }] }]],
-    ["/0/size", "no such size", [{ size: 7 }]],
-    ["/1", "both at once", [{}, { size: 1, at: [] }]],
+    ["/0/at/1/when", failedToRead, [{ at: [{ when: "1970-01-01" }, { when: "soon" }] }]],
+    ["/0/size", failedToRead, [{ size: 7 }]],
+    ["/1", failedToRead, [{}, { size: 1, at: [] }]],
   ])("whose own code throws gives a fault at %s", async (pointer, detail, body) => {
     const when = z.string().transform((text) => new Date(text).toISOString());
     const size = z.number().refine((value) => {
@@ -124,6 +126,17 @@ describe("a schema", () => {
       type: "urn:sconce:problem:inputs_invalid",
       errors: [{ pointer, detail }],
     });
+  });
+
+  test("that throws an InputError gives its message, at the field that it names", async () => {
+    const check = (options: InputErrorOptions) => (): boolean => {
+      throw new InputError("it is not wanted", options);
+    };
+    const detail = "it is not wanted";
+    const ofField = z.object({ x: z.number().refine(check({})) });
+    expect((await refused(ofField, [{ x: 1 }])).errors).toEqual([{ pointer: "/0/x", detail }]);
+    const ofWhole = z.object({ at: z.array(z.number()) }).refine(check({ field: ["at", 1] }));
+    expect((await refused(ofWhole, [{ at: [1, 2] }])).errors).toEqual([{ pointer: "/0/at/1", detail }]);
   });
 
   test("that is asynchronous is a fault of the model, not of its clients", async () => {

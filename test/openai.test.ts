@@ -117,10 +117,10 @@ describe("POST /v1/embeddings", () => {
   });
 
   test("answers 500 for an input that the model's code refuses, and asks clients not to repeat it", async () => {
-    const { status, headers, body } = await embed(["a", "unreadable"]);
+    const { status, headers, body } = await embed(["a", "unwanted"]);
     expect([status, headers.get("x-should-retry")]).toEqual([500, "false"]);
     expect(body.error).toMatchObject({ type: "server_error", code: "prediction_failed" });
-    expect(body.error.message).toContain("input 1: preprocess failed: no such text");
+    expect(body.error.message).toContain("input 1: this text is not wanted");
   });
 
   test("answers 429 with Retry-After when the queue is full, and counts it", async () => {

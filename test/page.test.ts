@@ -145,8 +145,8 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     await visitor.until(`document.activeElement.id === "field/1/fail"`);
     await visitor.browser.view.press("ArrowDown");
     await visitor.run();
-    await visitor.says("Input 2: preprocess failed: no such x");
-    expect(await visitor.text('[id="field/1-faults"]')).toContain("no such x");
+    await visitor.says("Input 2: the model failed in preprocess");
+    expect(await visitor.text('[id="field/1-faults"]')).toContain("the model failed");
     await visitor.comesTo("Done in part");
     expect(await visitor.text(".item h3")).toBe("Input 1");
     expect(await visitor.text(".stat")).not.toBe("nothing");

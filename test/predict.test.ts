@@ -126,7 +126,7 @@ describe("a module with state", () => {
     const { status, errors, partial_outputs } = await meter.client.predict([good, { ...good, unit: "nothing" }, good]);
     expect({ status, errors }).toEqual({
       status: "failed",
-      errors: [{ index: 1, message: "predict failed: there is no such unit" }],
+      errors: [{ index: 1, message: "the model failed in predict" }],
     });
     expect(partial_outputs?.map((output) => output !== null)).toEqual([true, false, true]);
   });

@@ -201,8 +201,8 @@ describe("a failed prediction", () => {
     expect(failed.errors?.map(({ index }) => index)).toEqual([1, 2, 4, 5]);
     const [forward, preprocess, postprocess, output] = failed.errors?.map(({ message }) => message) ?? [];
     expect(forward).toBe("steps must not be negative");
-    expect(preprocess).toBe("preprocess failed: no such x");
-    expect(postprocess).toBe("postprocess failed: no such y");
+    expect(preprocess).toBe("the model failed in preprocess");
+    expect(postprocess).toBe("the model failed in postprocess");
     expect(output).toContain("output.y");
     expect(failed.partial_outputs?.map((kept) => kept?.y ?? null)).toEqual([3, null, null, 9, null, null]);
     for (const index of [1, 2, 4, 5]) expect(failed.error_message).toContain(`input ${index}: `);

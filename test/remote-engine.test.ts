@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
 import { arrayTypes, type DType, float32, pad, type Tensor, type TensorSpecs, tensor } from "../src/author/tensor.ts";
+import { authorStack, messageWithLine } from "../src/base/author-line.ts";
 import { SconceError } from "../src/base/errors.ts";
 import { LocalEngine } from "../src/engine/local-engine.ts";
 import { openRunners } from "../src/engine/open-runners.ts";
@@ -231,16 +232,22 @@ describe("an item", () => {
     });
   });
 
-  test("that fails in the author's code reports the line", async () => {
+  test("that fails in the author's code reports the text and the stack for the log, and another text for clients", async () => {
     await using dir = await tempDir();
     const runner = new DoublingRunner();
-    runner.run = () => Promise.reject(new SconceError("run_failed", "no", { at: "model.ts:3" }));
+    const cause = Object.assign(new Error("no"), {
+      stack: "Error: no\n    at run (model.ts:3:5)\n    at /sconce.ts:9:1",
+    });
+    runner.run = () => Promise.reject(new SconceError("run_failed", "no", { cause, clientMessage: "it failed" }));
     await using _ = await served(dir.join("s"), runner);
     const front = new Front();
     await front.engine.connect(dir.join("s"));
     front.submit({}, 1);
     await front.untilEnded(1);
-    expect(front.errors.get(1)).toMatchObject({ message: "no", at: "model.ts:3" });
+    const error = front.errors.get(1) ?? new Error("none");
+    expect(error).toMatchObject({ message: "no", clientMessage: "it failed" });
+    expect(messageWithLine(error)).toBe("no (model.ts:3)");
+    expect(authorStack(error)).toBe("    at run (model.ts:3:5)");
   });
 
   test("that fails reports the reason, and does not affect others", async () => {
@@ -254,7 +261,9 @@ describe("an item", () => {
       [1, 2],
       [2, 4],
     ]);
-    expect(front.errors.get(-1)).toEqual(new SconceError("run_failed", "-1 can't be doubled"));
+    expect(front.errors.get(-1)).toEqual(
+      new SconceError("run_failed", "-1 can't be doubled", { clientMessage: "the model failed" }),
+    );
   });
 });
 

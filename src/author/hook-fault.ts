@@ -1,23 +1,49 @@
-/**
- * Adds the likely cause to a TypeError of the author's code. JavaScript's message names neither the tensor nor the
- * cause.
- */
-import { messageOf } from "../base/errors.ts";
+/** Errors of hooks: the whole text for the author and the operator, a short one for clients. */
+import { type ErrorCode, MODEL_FAILED, messageOf, SconceError } from "../base/errors.ts";
+import { InputError } from "./input-error.ts";
 
 interface Hook {
-  readonly name: "preprocess" | "predict" | "postprocess";
+  readonly name: "preprocess" | "predict" | "postprocess" | "demo";
   /** Names of the tensors that the function receives. */
   readonly given: readonly string[];
 }
+
+/** Codes of errors that sconce throws for a wrong call in a hook. */
+const wrongCalls: ReadonlySet<ErrorCode> = new Set(["tensor_invalid", "item_failed"]);
+
+/**
+ * Clients read the message of an InputError, and of an error of sconce about a file or the weights. Of all others they
+ * read that the model failed.
+ * @param code for an error of the author's code
+ */
+export function hookError(error: unknown, hook: Hook, code: ErrorCode = "item_failed"): SconceError {
+  const clientMessage = `${MODEL_FAILED} in ${nouns[hook.name]}`;
+  if (error instanceof InputError) return inputRefused(error);
+  if (error instanceof SconceError) {
+    if (!wrongCalls.has(error.code) || error.clientMessage !== error.message) return error;
+    return new SconceError(error.code, error.message, { cause: error, clientMessage });
+  }
+  const message = `${nouns[hook.name]} failed: ${hookMessage(error, hook)}`;
+  return new SconceError(code, message, { cause: error, clientMessage });
+}
+
+export function inputRefused(error: InputError): SconceError {
+  return new SconceError("input_refused", error.message, { cause: error, field: error.field });
+}
+
+const nouns = { preprocess: "preprocess", predict: "predict", postprocess: "postprocess", demo: "the demo" } as const;
 
 /** `undefined is not an object (evaluating 'scores.data')` */
 const ofUndefined = /^undefined is not an object \(evaluating '([\w.$]+)'\)/;
 const parts = ["data", "shape", "dtype"];
 
-/** The message of an error from a hook; a TypeError also gets its likely cause. */
+/**
+ * The message of an error from a hook. A TypeError also gets its likely cause: JavaScript's message names neither the
+ * tensor nor the cause.
+ */
 export function hookMessage(error: unknown, hook: Hook): string {
   const message = messageOf(error);
-  const cause = error instanceof TypeError ? likelyCause(message, hook) : undefined;
+  const cause = error instanceof TypeError && hook.name !== "demo" ? likelyCause(message, hook) : undefined;
   return cause === undefined ? message : `${message}; ${cause}`;
 }
 

@@ -29,6 +29,7 @@ export const errorCodes = [
   "file_too_large", // a file or its image exceeds a limit
   "file_invalid", // the field does not accept this kind of file
   "output_invalid", // the model's output does not match its declaration
+  "input_refused", // the author's code refused an input with an InputError
   "item_failed", // the author's code threw for one item
   "canceled", // the prediction was canceled before this item completed
   "timed_out", // the prediction timed out before this item completed
@@ -53,17 +54,21 @@ export interface Fault {
   readonly detail: string;
 }
 
+/** A field of an input: its name, or the path to it as in `["boxes", 0, "width"]`. */
+export type InputField = string | readonly (string | number)[];
+
 export interface ErrorDetails {
   readonly cause?: unknown;
   readonly faults?: readonly Fault[];
   readonly retryAfterS?: number;
   readonly refusal?: Refusal;
-  readonly at?: string | undefined;
+  readonly clientMessage?: string | undefined;
+  readonly field?: InputField | undefined;
   /** How to fix the problem; appended to the message. */
   readonly fix?: string;
 }
 
-/** An error whose message may be shown to users and clients. */
+/** An error whose message may be shown to the operator and the author, and its `clientMessage` to clients. */
 export class SconceError extends Error {
   override readonly name = "SconceError";
   readonly code: ErrorCode;
@@ -76,8 +81,10 @@ export class SconceError extends Error {
   readonly retryAfterS: number | undefined;
   /** Metric label of a refused request, if the code does not determine it. */
   readonly refusal: Refusal | undefined;
-  /** Line of the author's code, as `authorLine` found it in another process. */
-  readonly at: string | undefined;
+  /** The message for clients. It differs from the message of an error of the author's code, which may contain paths. */
+  readonly clientMessage: string;
+  /** The faulty field; may be set for `input_refused`. */
+  readonly field: InputField | undefined;
 
   constructor(code: ErrorCode, message: string, options: ErrorDetails = {}) {
     super(options.fix === undefined ? message : `${message}; ${options.fix}`, { cause: options.cause });
@@ -87,7 +94,8 @@ export class SconceError extends Error {
     this.faults = options.faults;
     this.retryAfterS = options.retryAfterS;
     this.refusal = options.refusal;
-    this.at = options.at;
+    this.clientMessage = options.clientMessage ?? this.message;
+    this.field = options.field;
   }
 }
 
@@ -114,7 +122,11 @@ export function oneLine(text: string, maxShown = 300): string {
   return plain.length > maxShown ? `${plain.slice(0, maxShown)}…` : plain;
 }
 
+/** What clients read about an error of the author's code. */
+export const MODEL_FAILED = "the model failed";
+
 /** Converts a thrown value to a SconceError. Other errors come from the author's code. */
 export function codedError(error: unknown): SconceError {
-  return error instanceof SconceError ? error : new SconceError("item_failed", messageOf(error), { cause: error });
+  if (error instanceof SconceError) return error;
+  return new SconceError("item_failed", messageOf(error), { cause: error, clientMessage: MODEL_FAILED });
 }

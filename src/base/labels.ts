@@ -26,6 +26,7 @@ const reasons: Partial<Record<ErrorCode, FailureReason>> = {
   canceled: "canceled",
   timed_out: "timeout",
   inputs_invalid: "input",
+  input_refused: "input",
   file_refused: "file",
   file_unavailable: "file",
   file_too_large: "file",

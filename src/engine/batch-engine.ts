@@ -2,7 +2,7 @@
 
 import type { Tensor } from "../author/tensor.ts";
 import { type Clock, systemClock } from "../base/clock.ts";
-import { hasCode, messageOf, SconceError } from "../base/errors.ts";
+import { hasCode, MODEL_FAILED, messageOf, SconceError } from "../base/errors.ts";
 import type { BatchCause } from "../base/labels.ts";
 import { QueueDelay } from "./batch-policy.ts";
 import { Batcher } from "./batcher.ts";
@@ -173,5 +173,6 @@ function tensorsOf(items: readonly BatchItem[]): (readonly Tensor[])[] {
 }
 
 function runError(cause: unknown): SconceError {
-  return cause instanceof SconceError ? cause : new SconceError("run_failed", messageOf(cause), { cause });
+  if (cause instanceof SconceError) return cause;
+  return new SconceError("run_failed", messageOf(cause), { cause, clientMessage: MODEL_FAILED });
 }

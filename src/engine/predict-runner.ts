@@ -1,6 +1,6 @@
 /** Runs batches through the model's `predict` function, which calls the sessions. */
 
-import { hookMessage } from "../author/hook-fault.ts";
+import { hookError } from "../author/hook-fault.ts";
 import { isInParts } from "../author/parts.ts";
 import type { CallArgument, CallResult, ModelSession, Predict } from "../author/session.ts";
 import {
@@ -78,9 +78,7 @@ export class PredictRunner implements Runner {
       }
       return checkedOutputs(outputs, given, items.length);
     } catch (error) {
-      if (error instanceof SconceError) throw error;
-      const message = hookMessage(error, { name: "predict", given: Object.keys(this.#options.inputs) });
-      throw new SconceError("run_failed", `predict failed: ${message}`, { cause: error });
+      throw hookError(error, { name: "predict", given: Object.keys(this.#options.inputs) }, "run_failed");
     }
   }
 }

@@ -1,7 +1,7 @@
 /** The prediction service of a front: its flow of items, its limits, and the log of failures. */
 
 import type { Model } from "../author/define.ts";
-import { messageWithLine } from "../base/author-line.ts";
+import { authorStack, messageWithLine } from "../base/author-line.ts";
 import { type ErrorCode, oneLine, type SconceError } from "../base/errors.ts";
 import { type LogFields, log } from "../base/log.ts";
 import { logLimit } from "../base/log-limit.ts";
@@ -58,12 +58,13 @@ export function maxInputsOf(model: Model, config: ServeConfig): { prediction: nu
   return { prediction, demo: Math.min(MAX_DEMO_INPUTS, prediction) };
 }
 
-/** The client's own faults. Only the answer reports such a fault; the log has all other failures, with a stack at level debug. */
+/** The client's own faults. Only the answer reports such a fault; the log has all other failures. */
 const clientFaults: ReadonlySet<ErrorCode> = new Set([
   "file_refused",
   "file_unavailable",
   "file_too_large",
   "file_invalid",
+  "input_refused",
   "canceled",
 ]);
 
@@ -71,11 +72,17 @@ function fieldsAbout({ id, origin }: Logged): LogFields {
   return fieldsOf(origin, { prediction_id: id });
 }
 
+/** The stack of an error of the model's code, below the line. One frame says no more than the line. */
+function stackOf(error: SconceError): readonly string[] {
+  const stack = authorStack(error);
+  return stack.includes("\n") ? [`\n${stack}`] : [];
+}
+
 function logFault(where: string, error: SconceError, about: Logged): void {
   const fields = fieldsAbout(about);
   if (!clientFaults.has(error.code)) {
     logLimit.write(error.code, (...more) =>
-      log.warn(`${where}: ${oneLine(messageWithLine(error), 1000)}`, ...more, fields),
+      log.warn(`${where}: ${oneLine(messageWithLine(error), 1000)}`, ...more, fields, ...stackOf(error)),
     );
   }
   log.debug(`${where}:`, error.cause ?? error, fields);

@@ -1,7 +1,7 @@
 /** The server side of the engine process: batches have items of all fronts, and each front gets the rows of its items. */
 import type { Socket, UnixSocketListener } from "bun";
 import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
-import { authorLine } from "../../base/author-line.ts";
+import { authorStack } from "../../base/author-line.ts";
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
 import { messageOf, type SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
@@ -246,8 +246,8 @@ export class EngineServer {
   #failed({ lane, number }: RemoteItem, error: SconceError): void {
     this.#ended(lane);
     if (lane.front.isClosed) return;
-    const { code, message } = error;
-    const failure = { number, code, message, at: authorLine(error) };
+    const { code, message, clientMessage, field } = error;
+    const failure = { number, code, message, clientMessage, field, stack: authorStack(error) };
     send(lane.front, jsonFrame(this.#blocks, frameKinds.failed, failure));
   }
 

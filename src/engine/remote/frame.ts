@@ -82,8 +82,10 @@ export const failureSchema = z.object({
   number: z.int(),
   code: z.enum(errorCodes),
   message: z.string(),
-  /** Line of the author's code. */
-  at: z.string().optional(),
+  clientMessage: z.string().optional(),
+  field: z.union([z.string(), z.array(z.union([z.string(), z.number()])).readonly()]).optional(),
+  /** Stack frames of the author's code. */
+  stack: z.string().optional(),
 });
 
 /** Parses the text of a `hello` or `failed` frame. */

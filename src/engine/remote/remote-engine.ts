@@ -235,9 +235,10 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
         this.#finished(memory, at);
         break;
       case frameKinds.failed: {
-        const { number, code, message, at: line } = failureSchema.parse(jsonAt(memory, at));
+        const { number, code, message, stack, ...details } = failureSchema.parse(jsonAt(memory, at));
+        const cause = stack ? Object.assign(new Error(message), { stack }) : undefined;
         const pending = this.#pending.get(number);
-        if (pending !== undefined) this.#fail(pending, new SconceError(code, message, { at: line }));
+        if (pending !== undefined) this.#fail(pending, new SconceError(code, message, { ...details, cause }));
         break;
       }
       case frameKinds.shared:

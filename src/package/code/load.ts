@@ -47,7 +47,8 @@ async function importBundle(key: string): Promise<{ readonly default?: unknown }
 
 async function installModules(): Promise<void> {
   forbidExit();
-  const sconce = await import("../../index.ts");
+  // Packages of earlier versions may import SconceError.
+  const sconce = { ...(await import("../../index.ts")), SconceError };
   Bun.plugin({
     name: "sconce",
     setup(build) {

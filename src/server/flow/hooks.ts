@@ -3,7 +3,7 @@
  * predictions. Otherwise its front is ended and started again, and the next front fails the input by name.
  */
 import { Script } from "node:vm";
-import { SconceError } from "../../base/errors.ts";
+import { MODEL_FAILED, SconceError } from "../../base/errors.ts";
 import type { EventLoopLag } from "../../machine/processes/event-loop-lag.ts";
 import type { InputPlace, ItemHook, RunningHooks } from "./running-hooks.ts";
 
@@ -60,7 +60,10 @@ export class Hooks {
   call<T>(hook: ItemHook, run: () => T, place?: InputPlace): T | Promise<Awaited<T>> {
     this.#lag?.ran(hook);
     const message = this.#guilty.size > 0 && place !== undefined ? this.#guilty.get(textOf(place)) : undefined;
-    if (message !== undefined) throw new SconceError("item_failed", message);
+    if (message !== undefined) {
+      const clientMessage = `${MODEL_FAILED} in ${hook}: it did not return in time`;
+      throw new SconceError("item_failed", message, { clientMessage });
+    }
     if (this.#suspects.size === 0) return this.#noted(hook, run, place);
     return this.#alone(hook, run, place);
   }
@@ -123,10 +126,11 @@ export class Hooks {
       return result;
     } catch (error) {
       if (!isInterrupt(error)) throw error;
-      const seconds = this.#limit.timeout / 1000;
+      const late = `it did not return within ${this.#limit.timeout / 1000} s`;
       throw new SconceError(
         "item_failed",
-        `${hook} failed: it did not return within ${seconds} s (--hook-timeout) and was interrupted; nothing else was answered meanwhile`,
+        `${hook} failed: ${late} (--hook-timeout) and was interrupted; nothing else was answered meanwhile`,
+        { clientMessage: `${MODEL_FAILED} in ${hook}: ${late}` },
       );
     }
   }

@@ -1,9 +1,17 @@
 /** Errors of single inputs of a prediction. */
 import { SconceError } from "../../base/errors.ts";
+import { pointerTo } from "../../base/json.ts";
 
 export interface ItemFault {
   readonly index: number;
+  /** For clients. */
   readonly message: string;
+  /** JSON pointer into the request, to the field that an InputError names. */
+  readonly pointer?: string | undefined;
+}
+
+export function itemFault(index: number, { clientMessage: message, field }: SconceError): ItemFault {
+  return field === undefined ? { index, message } : { index, message, pointer: pointerTo([index, field].flat()) };
 }
 
 /** Names every bad input by its index, as far as that stays readable. */
@@ -14,21 +22,22 @@ export function summaryOf(faults: readonly ItemFault[], count: number): string {
 }
 
 /** An error of an input, with its index for clients with several inputs. */
-class InputError extends SconceError {
+class IndexedError extends SconceError {
   readonly fault: ItemFault;
 
   constructor(index: number, cause: SconceError) {
-    super(cause.code, `input ${index}: ${cause.message}`, { cause });
-    this.fault = { index, message: cause.message };
+    const { code, message, clientMessage } = cause;
+    super(code, `input ${index}: ${message}`, { cause, clientMessage: `input ${index}: ${clientMessage}` });
+    this.fault = itemFault(index, cause);
   }
 }
 
 export function atInput(index: number, error: SconceError): SconceError {
-  return new InputError(index, error);
+  return new IndexedError(index, error);
 }
 
 /** The input that an error came from; undefined where it was none. */
 export function faultBehind(error: unknown): ItemFault | undefined {
-  if (error instanceof InputError) return error.fault;
+  if (error instanceof IndexedError) return error.fault;
   return error instanceof Error ? faultBehind(error.cause) : undefined;
 }

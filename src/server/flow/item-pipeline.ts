@@ -4,14 +4,14 @@ import { isDataUrl } from "../../author/data-url.ts";
 import type { DemoContext, Model } from "../../author/define.ts";
 import { limitFaults } from "../../author/fault-limit.ts";
 import { type FileLimits, filesOf, type ModelFile } from "../../author/file.ts";
-import { hookMessage } from "../../author/hook-fault.ts";
+import { hookError } from "../../author/hook-fault.ts";
 import { type InParts, isInParts, partFix } from "../../author/parts.ts";
 import { type PlainCheck, plainCheck } from "../../author/plain-check.ts";
 import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { withholding } from "../../author/withheld-files.ts";
 import * as z from "../../author/z.ts";
 import { withoutUnions } from "../../author/zod-issues.ts";
-import { messageOf, SconceError } from "../../base/errors.ts";
+import { SconceError } from "../../base/errors.ts";
 import { Turn } from "../../base/turn.ts";
 import type { Rows } from "../../engine/engine.ts";
 import { MAX_FAULTS } from "../inputs/input-decoder.ts";
@@ -25,6 +25,8 @@ export type Tensors = Readonly<Record<string, Tensor>>;
 
 /** The server's limits for a file. The limits of the field apply too. */
 export type FileCaps = Partial<Pick<FileLimits, "maxBytes" | "maxPixels">>;
+
+type HookName = "preprocess" | "postprocess" | "demo";
 
 const noFiles: readonly ModelFile[] = [];
 
@@ -136,7 +138,7 @@ export class ItemPipeline {
   /**
    * Calls `preprocess` for an input with filled files. Returns a promise only for an asynchronous `preprocess`.
    * @param ending has the signal for the end of the prediction, created on demand
-   * @throws SconceError of a data URI, or `item_failed` with the message of the model's error
+   * @throws SconceError of a data URI, or as `hookError`
    */
   prepare(input: unknown, ending: { readonly signal: AbortSignal }, place?: InputPlace): Tensors | Promise<Tensors> {
     for (const file of this.#filesOf(input)) {
@@ -149,7 +151,7 @@ export class ItemPipeline {
   }
 
   /** Counts the time after the first `await` as the hook's too. */
-  async #awaited<T>(hook: keyof typeof steps, given: Promise<T>): Promise<T> {
+  async #awaited<T>(hook: HookName, given: Promise<T>): Promise<T> {
     try {
       return await given;
     } catch (error) {
@@ -159,13 +161,9 @@ export class ItemPipeline {
     }
   }
 
-  /** An error of the model's own code is shown to the client, as its author's message; errors of sconce stay what they are. */
-  #rethrow(hook: keyof typeof steps, error: unknown): never {
-    if (error instanceof SconceError) throw error;
+  #rethrow(name: HookName, error: unknown): never {
     const { inputs, outputs } = this.#model.tensors;
-    const given = Object.keys(hook === "postprocess" ? outputs : inputs);
-    const message = hook === "demo" ? messageOf(error) : hookMessage(error, { name: hook, given });
-    throw new SconceError("item_failed", `${steps[hook]} failed: ${message}`, { cause: error });
+    throw hookError(error, { name, given: Object.keys(name === "postprocess" ? outputs : inputs) });
   }
 
   #filesOf(input: unknown): readonly ModelFile[] {
@@ -184,7 +182,7 @@ export class ItemPipeline {
   /**
    * Calls `postprocess` for the rows of an item. Parts that it yields go to `options.parts`.
    * @param options.isForText whether a large output may become text for `encode` already, in many turns of the event loop
-   * @throws SconceError `item_failed` with the message of the model's error. A large output may throw `output_invalid`.
+   * @throws SconceError as `hookError`. A large output may throw `output_invalid`.
    */
   finish(rows: Rows, input: unknown, options: FinishOptions = {}): unknown {
     const { isForText = false, place } = options;
@@ -266,7 +264,7 @@ export class ItemPipeline {
   /**
    * Runs the model's demo. A model without a demo has equal outputs and demo outputs.
    * @returns outputs and demo outputs as JSON texts, one for each input
-   * @throws SconceError `output_invalid`, or `item_failed` with the message of the demo's error
+   * @throws SconceError `output_invalid`, or as `hookError`
    */
   async demo(inputs: readonly unknown[], { take, onOutput, ...context }: DemoTools): Promise<DemoResult> {
     const { demo } = this.#model;
@@ -310,8 +308,6 @@ export class ItemPipeline {
     };
   }
 }
-
-const steps = { preprocess: "preprocess", postprocess: "postprocess", demo: "the demo" } as const;
 
 function declaredBytes(specs: TensorSpecs): number | undefined {
   let bytes = 0;

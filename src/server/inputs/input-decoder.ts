@@ -1,12 +1,16 @@
 /** Decodes JSON into inputs, or refuses it with an error that lists every fault. */
 
 import { defaultBytes, hasCostlyLists, isRecursive, limitFaults } from "../../author/fault-limit.ts";
+import { InputError } from "../../author/input-error.ts";
 import { type PlainCheck, plainCheck } from "../../author/plain-check.ts";
 import * as z from "../../author/z.ts";
 import { withoutUnions } from "../../author/zod-issues.ts";
+import { messageWithLine } from "../../base/author-line.ts";
 import { closest } from "../../base/closest.ts";
-import { type Fault, messageOf, SconceError } from "../../base/errors.ts";
+import { codedError, type Fault, MODEL_FAILED, oneLine, SconceError } from "../../base/errors.ts";
 import { isObject, pointerTo } from "../../base/json.ts";
+import { log } from "../../base/log.ts";
+import { logLimit } from "../../base/log-limit.ts";
 import { type Expected, expectedKinds } from "./expected-kinds.ts";
 import { faultPlace, isTooDeep } from "./json-text.ts";
 
@@ -254,7 +258,19 @@ function typeName(value: unknown): string {
 /** @throws `error` itself if the schema is asynchronous, which is no fault of the input */
 export function thrownIssue(schema: z.core.$ZodType, input: unknown, error: unknown): z.core.$ZodIssue {
   if (error instanceof z.core.$ZodAsyncError) throw error;
-  return { code: "custom", path: findThrowingPath(schema, input), message: messageOf(error), input };
+  const isRefused = error instanceof InputError;
+  if (isRefused && error.field !== undefined) {
+    return { code: "custom", path: [error.field].flat(), message: error.message, input };
+  }
+  const path = findThrowingPath(schema, input);
+  if (isRefused) return { code: "custom", path, message: error.message, input };
+  logLimit.write("schema", (...more) =>
+    log.warn(
+      `The input schema failed at ${pointerTo(path)}: ${oneLine(messageWithLine(codedError(error)), 1000)}`,
+      ...more,
+    ),
+  );
+  return { code: "custom", path, message: `${MODEL_FAILED} to read this value`, input };
 }
 
 /** Depth of the search for the part of an input that throws. Each level parses all lower levels again, so the cost grows with the square. */

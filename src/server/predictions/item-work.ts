@@ -1,7 +1,7 @@
 /** A prediction under way: its inputs come in turn with those of all others, their outputs make its outcome. */
 import type { SconceError } from "../../base/errors.ts";
 import { type FailureReason, reasonOf } from "../../base/labels.ts";
-import { type ItemFault, summaryOf } from "../flow/item-fault.ts";
+import { type ItemFault, itemFault, summaryOf } from "../flow/item-fault.ts";
 import type { ItemFlow } from "../flow/item-flow.ts";
 import { ItemList, type ItemListOptions, type OutputReceiver, type Refusal } from "../flow/item-list.ts";
 import type { Encoded } from "../flow/item-pipeline.ts";
@@ -22,7 +22,7 @@ export interface ItemWorkContext {
   encoded(ms: number): void;
   begun(live: LivePrediction): void;
   refused(live: LivePrediction, why: Refusal): void;
-  /** Told of the first input that failed: the others are likely to have failed alike. */
+  /** Called for the first input that failed, and the first that failed in the model's code: others are likely to fail alike. */
   faulted(live: LivePrediction, index: number, error: SconceError): void;
 }
 
@@ -42,6 +42,7 @@ export class ItemWork implements OutputReceiver, Work {
   /** Of the first fault. */
   #reason: FailureReason | undefined;
   #hasBegun = false;
+  #hasHiddenFault = false;
 
   constructor(live: LivePrediction, inputs: InputList, context: ItemWorkContext, options: ItemWorkOptions) {
     this.list = new ItemList(inputs, this, options);
@@ -88,8 +89,13 @@ export class ItemWork implements OutputReceiver, Work {
     const reason = reasonOf(error.code);
     this.#reason ??= reason;
     this.#live.itemFailed(reason);
-    this.#faults.push({ index, message: shortened(error.message, this.#faults.length < DETAILED_FAULTS) });
-    if (this.#faults.length === 1) this.#context.faulted(this.#live, index, error);
+    const { message, ...fault } = itemFault(index, error);
+    this.#faults.push({ ...fault, message: shortened(message, this.#faults.length < DETAILED_FAULTS) });
+    // A client cannot quote the text of an error of the model's code.
+    const isHidden = error.clientMessage !== error.message;
+    if (this.#faults.length === 1 || (isHidden && !this.#hasHiddenFault))
+      this.#context.faulted(this.#live, index, error);
+    this.#hasHiddenFault ||= isHidden;
     this.#itemDone();
   }
 

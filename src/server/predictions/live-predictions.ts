@@ -218,7 +218,7 @@ export class LivePredictions {
       if (live.isOver) return;
       const coded = codedError(error);
       onFault?.(`demo prediction ${live.id}`, coded, live);
-      live.end(coded.message, reasonOf(coded.code));
+      live.end(coded.clientMessage, reasonOf(coded.code));
     });
   }
 

@@ -171,8 +171,9 @@ export class PredictionService implements Predictions {
     } catch (error) {
       // The server was restarted with another model.
       const live = this.live.begin(request, { inputs: noInputs, bytes, charge, leftMs, mustFail: true });
-      live.end(`After a restart the inputs are no longer taken: ${codedError(error).message}`, "input");
-      this.#options.onFault?.(`${nounOf(kind)} ${id}`, codedError(error), live);
+      const coded = codedError(error);
+      live.end(`After a restart the inputs are no longer taken: ${coded.clientMessage}`, "input");
+      this.#options.onFault?.(`${nounOf(kind)} ${id}`, coded, live);
     }
   }
 

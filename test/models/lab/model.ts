@@ -1,5 +1,5 @@
 /** 2 x + 1. The input can ask for delays and faults. */
-import { defineModel, float32, int64, tensor, z } from "sconce";
+import { defineModel, float32, InputError, int64, tensor, z } from "sconce";
 
 export default defineModel({
   name: "lab",
@@ -9,7 +9,7 @@ export default defineModel({
     /** Number of matrix products in the forward pass; a negative number makes it throw. */
     steps: z.int().default(0),
     /** A hook that throws, or an output that does not match its declaration. */
-    fail: z.enum(["preprocess", "postprocess", "output"]).optional(),
+    fail: z.enum(["preprocess", "postprocess", "output", "input"]).optional(),
     /** URLs that are fetched before and after the forward pass: their server decides the delay. */
     before: z.url().optional(),
     after: z.url().optional(),
@@ -23,6 +23,7 @@ export default defineModel({
   example: { x: 1.5 },
   preprocess({ x, steps, fail, before }) {
     if (fail === "preprocess") throw new Error("no such x");
+    if (fail === "input") throw new InputError("x is not wanted", { field: "x" });
     const tensors = { x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(BigInt(steps)), []) };
     return before === undefined ? tensors : answered(before).then(() => tensors);
   },

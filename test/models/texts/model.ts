@@ -1,5 +1,5 @@
 /** A text, or a pair of texts, becomes a vector, a score and scores by label: for the OpenAI API. */
-import { defineModel, float32, int64, tensor, z } from "sconce";
+import { defineModel, float32, InputError, int64, tensor, z } from "sconce";
 
 export default defineModel({
   name: "texts",
@@ -25,7 +25,8 @@ export default defineModel({
     classify: { input: "text", scores: "moods" },
   },
   async preprocess({ text, ids, document }) {
-    if (text === "unreadable") throw new Error("no such text");
+    if (text === "unreadable") throw new Error("no such file: /srv/secret/words.txt");
+    if (text === "unwanted") throw new InputError("this text is not wanted", { field: "text" });
     // Its server decides the delay.
     if (text.startsWith("http://")) await (await fetch(text)).arrayBuffer();
     const x = ids.reduce((sum, id) => sum + id, 0) + text.length + [...document].filter((c) => text.includes(c)).length;

@@ -60,7 +60,13 @@ export function modelSchemas(model: Readonly<Record<"inputSchema" | "outputSchem
   };
   const errors = {
     errors: z
-      .array(z.object({ index: z.int().openapi({ description: "Index of the input" }), message: z.string() }))
+      .array(
+        z.object({
+          index: z.int().openapi({ description: "Index of the input" }),
+          message: z.string(),
+          pointer: z.string().optional().openapi({ description: "JSON pointer into the body, if a field is at fault" }),
+        }),
+      )
       .optional()
       .openapi({ description: "The inputs that failed; only when status is failed" }),
   };

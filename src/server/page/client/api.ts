@@ -19,6 +19,13 @@ interface ModelAnswer extends Pick<Model, "name" | "tag" | "digest" | "descripti
   readonly demo_output_schema: JsonSchema;
 }
 
+/** An input that failed, with a JSON pointer to the faulty field if it is known. */
+export interface ItemFault {
+  readonly index: number;
+  readonly message: string;
+  readonly pointer?: string;
+}
+
 /** A demo prediction. */
 export interface Run {
   readonly demo_id: string;
@@ -28,7 +35,7 @@ export interface Run {
   /** The outputs so far, also of a failed run; null for inputs without an output. */
   readonly partial_outputs?: readonly Json[];
   readonly error_message?: string;
-  readonly errors?: readonly { readonly index: number; readonly message: string }[];
+  readonly errors?: readonly ItemFault[];
   readonly logs: string;
   readonly created_at: string;
   readonly started_at?: string;

@@ -66,7 +66,8 @@ function Page({ model, examples }: PageProps) {
 
   const { refusal, run, failures, inputs: sent } = control;
   const faults = useMemo(
-    () => refusal?.faults ?? failures.map(({ index, message }) => ({ pointer: `/${index}`, detail: message })),
+    () =>
+      refusal?.faults ?? failures.map(({ index, message, pointer = `/${index}` }) => ({ pointer, detail: message })),
     [refusal, failures],
   );
   // Without the run's inputs, the form would show other inputs than the result.

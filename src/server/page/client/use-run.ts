@@ -1,20 +1,24 @@
 /** The run on the page: started by the form, or opened by the id in the page's address. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { cancelRun, createRun, hasEnded, type Persistence, persistently, Refusal, type Run, readRun } from "./api.ts";
+import {
+  cancelRun,
+  createRun,
+  hasEnded,
+  type ItemFault,
+  type Persistence,
+  persistently,
+  Refusal,
+  type Run,
+  readRun,
+} from "./api.ts";
 import { follow } from "./follow.ts";
 import type { Value } from "./value.ts";
-
-/** Why an input of the form failed. */
-export interface InputFailure {
-  /** Index in the form. */
-  readonly index: number;
-  readonly message: string;
-}
 
 export interface RunState {
   /** Index in the form of each input of the run. After a failure the page runs the other inputs again. */
   readonly places: readonly number[];
-  readonly failures: readonly InputFailure[];
+  /** With indexes and pointers of the form. */
+  readonly failures: readonly ItemFault[];
   /** Undefined if this browser does not have the run's inputs. */
   readonly inputs?: readonly Value[] | undefined;
   readonly run?: Run | undefined;
@@ -35,6 +39,11 @@ export interface RunOptions {
   readonly onUnavailable: Persistence["onUnavailable"];
   /** Called when a run was accepted, and when it ended. */
   readonly onRun: (run: Run, inputs: readonly Value[] | undefined) => void;
+}
+
+function inForm({ index, message, pointer = "" }: ItemFault, places: readonly number[]): Required<ItemFault> {
+  const place = places[index] ?? index;
+  return { index: place, message, pointer: `/${place}${pointer.replace(/^\/\d+/, "")}` };
 }
 
 const nothing: RunState = { places: [], failures: [], isBusy: false };
@@ -66,7 +75,7 @@ export function useRun({ onUnavailable, onRun }: RunOptions): RunControl {
       setState({ inputs, places, failures, isBusy: true });
       const show = (run: Run) => {
         if (signal.aborted) return;
-        const failed = run.errors?.map(({ index, message }) => ({ index: places[index] ?? index, message })) ?? [];
+        const failed = run.errors?.map((fault) => inForm(fault, places)) ?? [];
         const all = [...failures, ...failed];
         setState({ inputs, places, failures: all, run, isBusy: !hasEnded(run) });
         if (!hasEnded(run)) return;

@@ -36,7 +36,7 @@ export default defineModel({
   // Runs at build and at warm-up, and appears in the docs.
   example: { colour: "#ff8800" },
 
-  // Turns an input into tensors. An error fails only this input, and its client receives the message.
+  // Turns an input into tensors. An error fails only this input; clients receive the message of an InputError.
   preprocess({ colour }) {
     const channels = [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16) / 255);
     return { rgb: tensor(Float32Array.from(channels), [3]) };
