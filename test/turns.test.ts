@@ -82,6 +82,16 @@ class Server {
     if (list.isWaitedFor && afterMs < patienceMs) this.answeredAfterMs.push(afterMs);
   }
 
+  /** The oldest clients leave, a batch among them while the engine reports a batch. */
+  leaveOldest(count: number): void {
+    for (const { list } of [...this.#waiting.values()].slice(0, count)) {
+      this.turns.leave(list, this.nowMs);
+      this.#waiting.delete(list);
+      this.turns.dispatched(this.nowMs, this.nowMs);
+      this.turns.look(this.nowMs);
+    }
+  }
+
   /**
    * Offers this many predictions a second, with clients that leave after three seconds.
    * @returns inputs answered in time, as a share of the capacity
@@ -131,6 +141,36 @@ test("a short queue is served in order even if a client leaves", () => {
   while (server.turns.size > 0) server.pass();
   expect(server.refusedAfterMs).toEqual([]);
   expect(server.answeredAfterMs.length).toBe(29);
+});
+
+/** 200 clients that send their next prediction after each answer; each waits for two seconds. */
+function keepBusy(server: Server, ms: number, perMs?: (ms: number) => void): void {
+  for (let passed = 0; passed < ms; passed++) {
+    for (let missing = 200 - server.turns.size; missing > 0; missing--) server.add(1, true);
+    server.pass();
+    perMs?.(passed);
+  }
+}
+
+test("single clients that leave a long queue do not make the server refuse the others", () => {
+  const server = new Server();
+  keepBusy(server, 20_000, (ms) => {
+    if (ms % 500 === 499) server.leaveOldest(1);
+  });
+  expect(server.refusedAtOnce + server.refusedAfterMs.length).toBe(0);
+});
+
+test("after all clients have left at once, the next clients are served in order", () => {
+  const server = new Server();
+  keepBusy(server, 10_000);
+  server.leaveOldest(200);
+  server.turns.idle();
+  server.answeredAfterMs.length = 0;
+  server.nowMs += 1000;
+  for (let i = 0; i < 100; i++) server.add(1, true);
+  while (server.turns.size > 0) server.pass();
+  expect(server.refusedAtOnce + server.refusedAfterMs.length).toBe(0);
+  expect(server.answeredAfterMs).toEqual(server.answeredAfterMs.toSorted((a, b) => a - b));
 });
 
 test("clients that leave early do not shorten the time of others", () => {

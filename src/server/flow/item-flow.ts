@@ -64,6 +64,8 @@ export class ItemFlow implements EngineListener<ListItem> {
   #isBeginning = false;
   #lookTimer: ReturnType<typeof setTimeout> | undefined;
   readonly #times = new ItemTimes();
+  /** Count of lists that have not ended. */
+  #unfinished = 0;
   /** When the current turn began. */
   #turnMs = 0;
   /** Time spent beginning inputs since the event loop last turned. */
@@ -130,6 +132,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Queues the inputs of a list. */
   run(list: ItemList): void {
     if (this.quarantine.isWatching) list.isQuarantined = this.quarantine.holds(list.client);
+    this.#unfinished += 1;
     this.credits.add(list);
     this.#goOn(list);
   }
@@ -142,8 +145,10 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   /** Drops the inputs without a result. */
   end(list: ItemList): void {
+    if (!list.isOver) this.#unfinished -= 1;
     list.end();
     this.#turns.leave(list, performance.now());
+    if (this.#unfinished === 0) this.#turns.idle();
     if (!list.isComplete) this.#engine.cancel(list);
     this.credits.clear(list);
     list.fetched.length = 0;

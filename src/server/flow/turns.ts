@@ -2,8 +2,8 @@
  * Chooses the list whose input begins next. Clients take turns, and so do the lists of a client, one input each.
  *
  * Under overload this order would serve every client too late: each client leaves just before its turn. The patience of clients is unknown until they
- * leave. The queue is standing when the oldest list has waited longer than a target for an interval, and clients have left. Then new lists of waiting
- * clients begin newest first. Lists with a longer wait than the target are refused while their clients still listen. This is
+ * leave. The queue is standing when the oldest list has waited longer than a target for an interval, and a share of the clients leaves. Then new lists
+ * of waiting clients begin newest first. Lists with a longer wait than the target are refused while their clients still listen. This is
  * controlled delay with adaptive LIFO (CoDel, ACM Queue 2012; "Fail at Scale", ACM Queue 2015). Begun lists are finished first. Lists without a waiting
  * client keep a share of the turns and are not refused.
  */
@@ -39,6 +39,10 @@ const LEAST_AHEAD_BATCHES = 1.5;
 const IMPATIENT_BATCHES = 2.5;
 /** Outputs of some inputs take longer than the mean. */
 const MARGIN = 1.1;
+/** The queue is standing only if at least this share of the clients leaves without an answer. Single clients that leave are no overload. */
+const LEAVING_SHARE = 0.1;
+/** Weight of the newest client in the share of clients that leave. */
+const LEAVING_WEIGHT = 1 / 32;
 /** Weight of the newest patience when patience falls. A longer patience counts at once. */
 const NEWEST_WEIGHT = 0.25;
 /** Admitted lists wait this share of the target at most, so that most refusals happen at once. */
@@ -65,6 +69,8 @@ export class Turns {
   #lateSinceMs: number | undefined;
   /** When the newest client left before its answer. */
   #abandonedAtMs = -Infinity;
+  /** Share of the clients that left without an answer, weighted to the newest clients. */
+  #leavingShare = 0;
   /** Patience of clients, learned from clients that left. */
   #patienceMs = Infinity;
   #isStanding = false;
@@ -111,8 +117,12 @@ export class Turns {
 
   /** Deletes a list at its turn. */
   take(list: ItemList): void {
-    if (this.#fresh.take(list, this.#isStanding)) this.#leaveArrivals(list);
-    else for (const lists of [this.#begun, this.#polled, this.#quarantined]) lists.take(list, false);
+    if (this.#fresh.take(list, this.#isStanding)) {
+      this.#leaveArrivals(list);
+      this.#countClient(false);
+    } else {
+      for (const lists of [this.#begun, this.#polled, this.#quarantined]) lists.take(list, false);
+    }
   }
 
   /** Deletes a list without a turn. */
@@ -134,9 +144,21 @@ export class Turns {
     if (list.isWaitedFor && !list.isQuarantined && !list.isComplete && !list.isRefused) {
       const stayedMs = nowMs - list.queuedAtMs;
       this.#abandonedAtMs = nowMs;
+      this.#countClient(true);
       if (stayedMs > LEAST_AHEAD_BATCHES * this.#batchMs(nowMs)) this.#learnPatience(stayedMs);
     }
     this.delete(list);
+  }
+
+  #countClient(hasLeft: boolean): void {
+    this.#leavingShare += LEAVING_WEIGHT * ((hasLeft ? 1 : 0) - this.#leavingShare);
+  }
+
+  /** All lists have ended. The next clients have another patience. */
+  idle(): void {
+    this.#standingSinceMs = undefined;
+    this.#lateSinceMs = undefined;
+    this.#leavingShare = 0;
   }
 
   /** A batch has first inputs of lists, the newest of which came `waitMs` ago. */
@@ -176,7 +198,8 @@ export class Turns {
       else this.#standingSinceMs ??= nowMs;
     }
     const sinceMs = Math.min(this.#standingSinceMs ?? Infinity, this.#lateSinceMs ?? Infinity);
-    if (nowMs - sinceMs >= INTERVAL_MS && this.#abandonedAtMs >= sinceMs) this.#isStanding = true;
+    const clientsLeave = this.#abandonedAtMs >= sinceMs && this.#leavingShare >= LEAVING_SHARE;
+    if (nowMs - sinceMs >= INTERVAL_MS && clientsLeave) this.#isStanding = true;
   }
 
   /** Refuses lists after too long a wait in a standing queue. */
