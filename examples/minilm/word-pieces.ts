@@ -32,7 +32,7 @@ export class WordPieces {
     this.#end = end;
   }
 
-  /** The first pieces of a text, with a begin piece and an end piece: 2 for the empty text, at most `max_length`. */
+  /** Ids of the first pieces of a text, between a begin id and an end id. The empty text gives 2 ids, a long text `max_length`. */
   of(text: string): number[] {
     const ids = [this.#begin];
     const length = Math.min(text.length, maxLength);

@@ -124,7 +124,7 @@ export class BatchEngine<T extends BatchItem> {
     this.#batcher.hurry();
   }
 
-  /** Items still there fail with `session_closed`. */
+  /** Closes the runners. Unfinished items fail with `session_closed`. */
   async close(): Promise<void> {
     const express = await this.#express;
     await Promise.all([...this.#options.runners, express].map((runner) => runner?.dispose()));

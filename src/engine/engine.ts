@@ -9,7 +9,7 @@ export type { Rows } from "./rows.ts";
 
 /** An input inside the engine. */
 export interface Item {
-  /** The prediction of the item. The queue serves lanes in turn and cancels a lane as a whole. */
+  /** Lane of the item: all items of one prediction share one object. The queue serves lanes in turn. */
   readonly lane: object;
   /** Deprioritised: runs after the items of other lanes. */
   readonly isDeprioritised?: boolean;
@@ -59,6 +59,6 @@ export interface Engine<T extends Item = Item> {
   cancel(lane: object): void;
   /** Ends all waiting for fuller batches. */
   hurry(): void;
-  /** Closes the runners. Items still there fail with `session_closed`. */
+  /** Closes the runners. Unfinished items fail with `session_closed`. */
   close(): Promise<void>;
 }

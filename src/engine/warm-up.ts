@@ -184,7 +184,7 @@ export function doublings(max: number): number[] {
   return [...powers, max];
 }
 
-/** Most threads of one instance for a forward pass of this length. */
+/** Maximum threads of one instance for a forward pass of this length. */
 function mostThreads({ cores, instances, forwardMs }: { cores: number; instances: number; forwardMs: number }): number {
   const perInstance = Math.max(1, Math.floor(cores / instances));
   return forwardMs >= LONG_FORWARD_MS ? perInstance : Math.max(1, Math.min(perInstance, cores - 1));

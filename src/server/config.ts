@@ -93,7 +93,7 @@ export const serveOptions = {
     parse: flag,
   }),
   batchSize: openOption<number>({
-    description: "Most inputs in one batch",
+    description: "Maximum inputs in one batch",
     described: "the model's",
     ...count(1, 65536),
   }),
@@ -184,7 +184,7 @@ export const serveOptions = {
     ...duration("seconds", 0, Infinity),
   }),
   retainBytes: option({
-    description: "Most bytes of finished predictions that stay readable; each counts its results and 704 bytes",
+    description: "Maximum bytes of finished predictions that stay readable; each counts its results and 704 bytes",
     isAdvanced: true,
     ...bytes("256m", anyBytes),
   }),
@@ -241,7 +241,7 @@ export const serveOptions = {
   }),
   timeout: option({ description: "Seconds that a prediction may take", default: 600, ...duration("seconds", 0.001) }),
   maxInputs: openOption<number>({
-    description: "Most inputs of one prediction",
+    description: "Maximum inputs of one prediction",
     described: "the model's, else 10000",
     isAdvanced: true,
     ...count(1),
@@ -253,26 +253,26 @@ export const serveOptions = {
     ...count(0, 255),
     valueHint: "seconds",
   }),
-  maxBodyBytes: option({ description: "Most bytes of a request's body", ...bytes("64m") }),
+  maxBodyBytes: option({ description: "Maximum bytes of a request's body", ...bytes("64m") }),
   maxMemory: openOption<number>({
     description:
-      "Most bytes held for clients: bodies, files, tensors and results; requests beyond it wait or are refused",
+      "Maximum bytes held for clients: bodies, files, tensors and results; requests beyond it wait or are refused",
     described: "half of the container's or machine's memory",
     ...someBytes,
   }),
   maxQueuedItems: option({
-    description: "Most accepted inputs that are not finished",
+    description: "Maximum accepted inputs that are not finished",
     default: 100_000,
     isAdvanced: true,
     ...count(1),
   }),
   maxQueuedBytes: option({
-    description: "Most body bytes of predictions that are not finished",
+    description: "Maximum body bytes of predictions that are not finished",
     isAdvanced: true,
     ...bytes("512m"),
   }),
   maxResultBytes: option({
-    description: "Most bytes of the outputs of one prediction",
+    description: "Maximum bytes of the outputs of one prediction",
     isAdvanced: true,
     ...bytes("256m"),
   }),
@@ -283,19 +283,19 @@ export const serveOptions = {
     ...duration("seconds", 0.001),
   }),
   maxFileBytes: openOption<number>({
-    description: "Most bytes of one input file, if less than the field allows",
+    description: "Maximum bytes of one input file, if less than the field allows",
     described: "the field's",
     isAdvanced: true,
     ...someBytes,
   }),
   maxPixels: openOption<number>({
-    description: "Most pixels of one image, if less than the field allows",
+    description: "Maximum pixels of one image, if less than the field allows",
     described: "the field's",
     isAdvanced: true,
     ...count(1),
   }),
   allowPrivateUrls: option({
-    description: "Download files from, and send webhooks to, loopback, private and other non-public addresses",
+    description: "Allow loopback, private and other non-public addresses for downloads of files and for webhooks",
     default: false,
     parse: flag,
   }),
@@ -340,15 +340,15 @@ export const fixedLimits: FixedLimits = {
 };
 
 interface FixedLimits {
-  /** Most finished predictions that stay readable; undefined means that only bytes and age count. */
+  /** Maximum finished predictions that stay readable; undefined means that only bytes and age count. */
   readonly retainCount: number | undefined;
   /** Share of an overloaded server for predictions whose clients poll. */
   readonly pollShare: number;
-  /** Most bytes of queued tensors. */
+  /** Maximum bytes of queued tensors. */
   readonly maxReadyBytes: number;
-  /** Most simultaneous downloads of input files. */
+  /** Maximum simultaneous downloads of input files. */
   readonly maxFetches: number;
-  /** Most bytes of a demo prediction's logs. */
+  /** Maximum bytes of a demo prediction's logs. */
   readonly maxLogBytes: number;
   /** Milliseconds after which the answer to an MCP client that knows tasks is a task. */
   readonly taskAfterMs: number;

@@ -15,7 +15,10 @@ export const roleStart = z.object({
 const engineNews = z.union([z.object({ socket: z.string() }), z.object({ ended: z.string() })]);
 export type EngineNews = z.infer<typeof engineNews>;
 
-/** A front sends this when its work is done. The supervisor sends it to all fronts when all are done. */
+/**
+ * A stopping front sends this when its accepted predictions have ended. After the last front, the supervisor sends it to
+ * every front, and the fronts close the port.
+ */
 export const allDone = { done: true } as const;
 
 export const fromSupervisor = z.union([engineNews, z.object({ done: z.literal(true) })]);

@@ -1,7 +1,7 @@
 /** OpenAI's npm client beside POST /predictions: `openai-client.ts PACKAGE URL MODEL`. */
 import { deepEqual, equal } from "node:assert/strict";
 
-/** The used part of the client, which is installed only for this program. */
+/** The members of OpenAI's client that this script uses. The checkout does not install the client's types. */
 interface OpenAi {
   readonly embeddings: {
     create(asked: object): Promise<{ readonly data: readonly { readonly embedding: readonly number[] }[] }>;

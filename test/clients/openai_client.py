@@ -28,7 +28,7 @@ def predictions(base: str, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]
 # TorchScript compiles a graph anew during the first runs of each shape, which changes the last bits of sums.
 for inputs in [[text] for text in TEXTS] * 20 + [TEXTS] + [[text] for text in TEXTS] * 10:
     predictions(url, [{"text": text} for text in inputs])
-# One text at a time: sums depend on the size of a batch, too.
+# Each request has one text: the last bits of sums depend on the batch size.
 expected = [predictions(url, [{"text": text}])[0]["embedding"] for text in TEXTS]
 
 

@@ -1,4 +1,4 @@
-/** Redis connections of a queue. */
+/** Opens the two Redis connections of a queue: one for commands, one for large values. */
 import { parseRedisAddress } from "../../src/server/queue/redis-address.ts";
 import { RedisLink } from "../../src/server/queue/redis-link.ts";
 

@@ -80,7 +80,7 @@ export class SimulatedRunner {
   readonly batches: Batch[] = [];
   readonly #clock: SimulatedClock;
   readonly #durationMs: (size: number, items: readonly Item[]) => number;
-  /** Most items of one shape that fit in memory. */
+  /** Maximum items of one shape that fit in memory. */
   readonly #fits: (key: string) => number;
   #busyUntilMs = 0;
 

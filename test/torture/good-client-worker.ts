@@ -16,7 +16,7 @@ self.onmessage = async ({ data }: MessageEvent<string | undefined>) => {
     const began = performance.now();
     if (!(await comesTrue(() => isAnswered(data)))) throw new Error("a good request was never taken");
     times.push(performance.now() - began);
-    // The processor is for the attacks.
+    // The pause leaves the processor to the attacks.
     await Bun.sleep(5);
   }
   self.postMessage(times.sort((a, b) => a - b));

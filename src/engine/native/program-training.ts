@@ -1,6 +1,6 @@
 /**
- * Detects programs exported in training mode: their dropout, batch normalization and similar layers behave differently
- * after `eval()`.
+ * Detects programs that were exported in training mode. Dropout, batch normalization and similar layers then compute
+ * other values than after `eval()`.
  */
 import { type Argument, bufferMutation, innerGraph, type Node, programSchema } from "./program-schema.ts";
 

@@ -3,9 +3,9 @@ import { ALIGNMENT, aligned, type TensorMemory, tensorMemory } from "../../autho
 
 /** Size of a shared block. */
 export const BLOCK_BYTES = 2 ** 16;
-/** A larger frame gets a whole block. */
+/** A larger frame gets a block for itself, which may be larger than a shared block. */
 const MAX_SHARED_BYTES = BLOCK_BYTES / 4;
-/** Most memory of unused blocks. */
+/** Maximum memory of unused blocks. */
 const MAX_FREE_BYTES = 32 * 2 ** 20;
 
 export interface Block {

@@ -2,7 +2,7 @@
 import { systemText } from "../../base/system-file.ts";
 import type { ChildEnd } from "./child.ts";
 
-/** Follows "the engine process". */
+/** Returns the predicate of a sentence: "the engine process" + " was ended by SIGKILL". */
 export function deathReason({ exitCode, signal }: ChildEnd, oomKills: OomKills): string {
   const hasRisen = oomKills.hasRisen();
   if (signal === null) return `ended with code ${exitCode}`;

@@ -1,5 +1,5 @@
 /**
- * Waiting lists of one kind, in turn: addresses take turns, then the clients of an address, then the lists of a client.
+ * Orders the input lists that wait. Addresses take turns. Within an address, clients take turns. Within a client, lists take turns.
  *
  * A client cannot choose its address. A client can choose its name, so all names of an address share the turns of the address.
  */

@@ -10,7 +10,10 @@ import type { FetchedFiles } from "./fetched-files.ts";
 import type { Sender } from "./quarantine.ts";
 import type { InputPlace } from "./running-hooks.ts";
 
-/** Reason for the refusal of a list without a begun input. */
+/**
+ * Why a list is refused before its first input has begun. `overload`: newer lists displaced it. `late`: its first input
+ * cannot end before the deadline.
+ */
 export type Refusal = "overload" | "late";
 
 export interface ItemListOptions {

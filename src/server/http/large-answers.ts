@@ -89,7 +89,7 @@ export class LargeAnswers {
     return new ReadableStream({ pull, cancel: close }, { highWaterMark: 0 });
   }
 
-  /** Keeps a text for a client that reads it later, until the result is disposed. The store may evict the record before that. */
+  /** Keeps a text for a client that reads it later. Disposing the return value frees it. The store may evict the record earlier. */
   hold(path: string, open: () => LargeText): Disposable {
     const held = new DisposableStack();
     held.adopt(this.#share(path, open), (shared) => this.#release(path, shared));

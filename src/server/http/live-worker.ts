@@ -19,7 +19,7 @@ declare module "bun" {
 const HELD_MS = 1000;
 const CHECK_MS = 250;
 const ACCEPT_MS = 20;
-/** Most bytes read from a request before the connection is forwarded. */
+/** Maximum bytes read from a request before the connection is forwarded. */
 const MAX_HEAD_BYTES = 8192;
 
 const live = /^GET \/health\/live(?:\?\S*)? HTTP\/1\.[01]\r\n/;

@@ -14,7 +14,7 @@ import { logLimit } from "../../base/log-limit.ts";
 import { type Expected, expectedKinds } from "./expected-kinds.ts";
 import { faultPlace, isTooDeep } from "./json-text.ts";
 
-/** Most faults that an error lists, so that a small request cannot cause a large answer. */
+/** Maximum faults that an error lists, so that a small request cannot cause a large answer. */
 export const MAX_FAULTS = 1000;
 
 /** Memory of a list or an object: measured 372 bytes for `[]`, 315 for an object. */

@@ -176,7 +176,7 @@ function spaceEnd(text: string, from: number): number {
   return at;
 }
 
-/** Most levels of lists and objects in a body. */
+/** Maximum levels of lists and objects in a body. */
 export const MAX_LEVELS = 2000;
 
 export function isTooDeep(value: unknown): boolean {

@@ -20,7 +20,7 @@ export interface CheckRequest {
   readonly bundle: BundleSource;
   readonly chunks: readonly Uint8Array<ArrayBuffer>[];
   readonly maxInputs: number;
-  /** Most lists and objects in an input. */
+  /** Maximum lists and objects in an input. */
   readonly maxNested: number;
 }
 

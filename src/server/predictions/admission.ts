@@ -11,9 +11,9 @@ export interface Unfinished {
 }
 
 export interface AdmissionLimits {
-  /** Most inputs that were accepted and have not ended, over all predictions. */
+  /** Maximum inputs that were accepted and have not ended, over all predictions. */
   readonly maxQueuedItems: number;
-  /** Most body bytes of the predictions that have not ended. */
+  /** Maximum body bytes of the predictions that have not ended. */
   readonly maxQueuedBytes: number;
 }
 

@@ -2,7 +2,7 @@
 
 /** Longer texts stay in pieces. */
 const LARGE_LENGTH = 64 * 1024;
-/** Most characters or bytes of a piece. */
+/** Maximum characters or bytes of a piece. */
 const PIECE_LENGTH = 256 * 1024;
 
 export type Text = string | LargeText;

@@ -25,13 +25,13 @@ import { CANCELED, type EndedRecord, type Kind } from "./record.ts";
 import type { AcceptedRequest, PredictionStore } from "./store.ts";
 
 export interface ServiceLimits extends AdmissionLimits {
-  /** Most inputs of one request. */
+  /** Maximum inputs of one request. */
   readonly maxInputs: Readonly<Record<Kind, number>>;
   /** A prediction's time limit. */
   readonly timeoutMs: number;
-  /** Most bytes of the outputs of one prediction. */
+  /** Maximum bytes of the outputs of one prediction. */
   readonly maxResultBytes: number;
-  /** Most bytes of a demo prediction's logs. */
+  /** Maximum bytes of a demo prediction's logs. */
   readonly maxLogBytes: number;
 }
 

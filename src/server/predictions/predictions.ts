@@ -79,7 +79,7 @@ export interface Predictions {
 
 /** A subscription to a prediction. */
 export interface Watched extends Disposable {
-  /** The current record; undefined when this process gets no more updates. */
+  /** The newest record. Undefined when the prediction no longer exists, or when this process stops. */
   readonly record: PredictionRecord | undefined;
   /** The JSON texts of outputs before the end, by index. */
   readonly outputs: readonly (Text | undefined)[];

@@ -10,7 +10,7 @@ import type { EndedRecord } from "./record.ts";
 const SLAB_BYTES = 2 ** 20;
 /** A record with more characters stays an object; memory has room for few of these. */
 const MAX_LENGTH = 16 * 1024;
-/** Most UTF-8 bytes of one UTF-16 unit. */
+/** Maximum UTF-8 bytes of one UTF-16 unit. */
 const BYTES_PER_UNIT = 3;
 
 /** Positions of the numbers of a record, 8 bytes each. The texts follow: id, digest, members, logs. */

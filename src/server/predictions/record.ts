@@ -28,7 +28,7 @@ export interface PredictionRecord {
   readonly startedAtMs: number | undefined;
   readonly finishedAtMs: number | undefined;
   readonly outcome: Outcome | undefined;
-  /** Logs of a demo; empty for other kinds. */
+  /** Log lines of a demo. Empty for the kind `prediction`. */
   readonly logs: string;
   /** Digest of kind and body; set for an id that the client chose. */
   readonly digest?: string | undefined;

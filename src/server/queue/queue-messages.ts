@@ -56,11 +56,14 @@ export interface QueueFacts {
   readonly keptBytes: number;
 }
 
-/** One exchange about the webhooks of a queue. */
+/**
+ * A request to the webhooks of a queue: it deletes the delivered ones, renews the leases of others, and claims webhooks
+ * without an owner. The reply is `WebhooksClaimed`.
+ */
 export interface WebhookExchange {
   /** How long this replica owns the webhooks that it claims or renews. */
   readonly leaseMs: number;
-  /** Most webhooks to claim. */
+  /** Maximum number of webhooks to claim. */
   readonly maxClaimed: number;
   readonly delivered: readonly WebhookKey[];
   readonly renewed: readonly WebhookKey[];

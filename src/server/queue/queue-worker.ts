@@ -29,7 +29,7 @@ const RETRY_MS = 100;
 const GIVE_BACK_MS = 1000;
 /** Interval of progress reports. */
 const REPORT_MS = 200;
-/** Most predictions of one command. */
+/** Maximum predictions of one command. */
 const MAX_COUNT = 256;
 /** Weight of the newest prediction in the mean share. */
 const MEAN_WEIGHT = 0.2;

@@ -35,11 +35,11 @@ export interface ReplicaOptions {
 const MARGIN_S = 600;
 /** Polling interval for webhooks that no replica delivers. */
 const WEBHOOK_POLL_MS = 1000;
-/** How long a start waits for Redis. */
+/** A start waits this long for Redis. Then it continues without Redis. */
 const START_MS = 2000;
 
 export class Replica implements Disposable {
-  /** The store for the service that runs this replica's claims. */
+  /** The prediction store of a worker, with the predictions that this replica has claimed from the queue. */
   readonly claims: ClaimedPredictions;
   /** Undefined without `--bucket`: Redis then holds large values. */
   readonly bucket: BucketValues | undefined;

@@ -1,4 +1,4 @@
-/** The folder of a model for `build` and `check`. */
+/** Gives `build` and `check` a model folder. For a weights file, it writes a temporary folder. */
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, parse, resolve } from "node:path";

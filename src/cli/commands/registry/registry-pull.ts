@@ -15,7 +15,7 @@ import type { PackagedModel } from "../../../package/store/packaged-model.ts";
 import { latestTag } from "../../../package/store/reference.ts";
 import type { ModelStore } from "../../../package/store/store.ts";
 
-/** Name of a pulled model in the store. A model pulled by digest only gets its generated tag. */
+/** Name of a pulled model in the store. `tag` is undefined for a pull by digest: the model then has only its generated tag. */
 export interface LocalName {
   readonly repository: string;
   readonly tag: string | undefined;

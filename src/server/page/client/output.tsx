@@ -19,7 +19,7 @@ interface OutputProps {
 
 /** Longer lists of numbers are shown as a plot. */
 const MAX_BARS = 24;
-/** Most files, or objects with files, shown of a list. */
+/** Maximum files, or objects with files, shown of a list. */
 const MAX_ITEMS = 100;
 
 export function Output({ schema, value, label, picture }: OutputProps): JSX.Element {

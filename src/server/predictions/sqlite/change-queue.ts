@@ -58,7 +58,7 @@ export interface DropChange extends Numbered {
 
 export type Change = CreateChange | BegunChange | EndChange | DropChange;
 
-/** Most changes of one transaction: a creation waits no longer. */
+/** Maximum changes of one transaction: a creation waits no longer. */
 const MAX_URGENT = 2000;
 const MAX_DEFERRED = 500;
 /** More bytes of deferred outcomes are written at once. */

@@ -178,7 +178,7 @@ export function* decodeRows({ heads, texts }: RowText): Generator<Row> {
   }
 }
 
-/** Most outcomes of one pack. Below 2 a pack has no benefit. */
+/** Maximum outcomes of one pack. Below 2 a pack has no benefit. */
 export function packLimit({ maxCount, maxBytes }: RetentionLimits): number {
   return Math.floor(Math.min(MAX_PACK_COUNT, maxCount / MIN_PACKS, maxBytes / MAX_PACKED_BYTES / MIN_PACKS));
 }

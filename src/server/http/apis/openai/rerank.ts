@@ -12,7 +12,7 @@ export interface RerankOptions extends AskedOptions {
 
 interface Asked extends Inputs {
   readonly documents: readonly string[];
-  /** Most results. */
+  /** Maximum results. */
   readonly count: number;
   readonly returnsDocuments: boolean;
 }
