@@ -12,6 +12,7 @@ import {
   type TensorData,
   type TensorSpec,
 } from "./tensor.ts";
+import { base64Of } from "./withheld-files.ts";
 
 /** A fault in a value, and its path. */
 export interface ArrayFault {
@@ -72,15 +73,48 @@ export function arrayFromBytes<D extends DType>(spec: TensorSpec<D>, uri: string
       `${bytes.length} bytes are no ${declared}, whose elements have ${elementBytes} ${elementBytes === 1 ? "byte" : "bytes"} each${freeSizes(spec) > 1 ? "; say the sizes with ;shape=2x3 before ;base64" : ""}`,
     );
   }
-  if (bytes.length === 0 && emptySizes(spec, shape) > MAX_EMPTY_SIZES) {
-    return fail(`the sizes ${shape.join("x")} are too large for an array without elements`);
-  }
   const data = newData(spec.dtype, bytes.length / elementBytes);
   // Copied for alignment: the decoded bytes may start at any offset.
   new Uint8Array(data.buffer, data.byteOffset, data.byteLength).set(bytes);
-  const odd = spec.dtype === "bool" ? bytes.findIndex((byte) => byte > 1) : -1;
-  if (odd >= 0) return fail(`byte ${odd} is ${bytes[odd]}, and bool has 0 and 1 alone`);
-  return { array: { dtype: spec.dtype, shape, data }, faults: [] };
+  return checkedArray(spec, { dtype: spec.dtype, shape, data });
+}
+
+/** Checks an array that was made of foreign bytes. The result has the same memory. */
+export function checkedArray<D extends DType>(spec: TensorSpec<D>, { dtype, shape, data }: Tensor<D>): ReadArray<D> {
+  const fail = (message: string) => ({ array: emptyOf(dtype), faults: [{ path: [], message }] });
+  if (data.length === 0 && emptySizes(spec, shape) > MAX_EMPTY_SIZES) {
+    return fail(`the sizes ${shape.join("x")} are too large for an array without elements`);
+  }
+  const odd = dtype === "bool" ? data.findIndex((byte) => byte > 1) : -1;
+  if (odd >= 0) return fail(`byte ${odd} is ${data[odd]}, and bool has 0 and 1 alone`);
+  return { array: { dtype, shape, data }, faults: [] };
+}
+
+/** The data URI of an array's bytes, which `arrayFromBytes` reads. It is exact for NaN, infinities and every int64. */
+export function bytesFromArray({ shape, data }: Tensor): string {
+  const sizes = shape.length === 0 ? "" : `;shape=${shape.join("x")}`;
+  const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  return `data:application/octet-stream${sizes};base64,${base64Of(bytes)}`;
+}
+
+const none: ReadonlySet<unknown> = new Set();
+let encodedAsBytes = none;
+
+/** Runs `make`. The field `ndarray` encodes these arrays as bytes meanwhile, and others as lists. */
+export function withBytesOf<T>(arrays: ReadonlySet<unknown>, make: () => T): T {
+  encodedAsBytes = arrays;
+  try {
+    return make();
+  } finally {
+    encodedAsBytes = none;
+  }
+}
+
+/** Writes an array as the lists or the bytes that a client gets. */
+export function wireOfArray(array: Tensor): { readonly wire: unknown; readonly faults: readonly ArrayFault[] } {
+  if (encodedAsBytes.has(array)) return { wire: bytesFromArray(array), faults: [] };
+  const { lists, faults } = listsFromArray(array);
+  return { wire: lists, faults };
 }
 
 /** Writes an array as nested lists; an element without a JSON representation is a fault. */

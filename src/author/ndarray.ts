@@ -2,7 +2,14 @@
 import * as z from "zod";
 import { ARRAY_KEYWORD, type JsonSchema } from "../base/json-schema.ts";
 import { elements } from "./elements.ts";
-import { type ArrayFault, arrayFromBytes, arrayFromLists, listsFromArray } from "./ndarray-wire.ts";
+import {
+  type ArrayFault,
+  arrayFromBytes,
+  arrayFromLists,
+  checkedArray,
+  type ReadArray,
+  wireOfArray,
+} from "./ndarray-wire.ts";
 import { arrayTypes, type DType, describeTensor, type Tensor, type TensorSpec } from "./tensor.ts";
 import { replaceJsonSchema } from "./zod-internals.ts";
 
@@ -23,7 +30,7 @@ export function ndarray<D extends DType>(spec: TensorSpec<D>) {
   });
   const codec = z.codec(wire, tensor, {
     decode(value, { issues }) {
-      const { array, faults } = typeof value === "string" ? arrayFromBytes(spec, value) : arrayFromLists(spec, value);
+      const { array, faults } = readArray(spec, value);
       for (const fault of faults) issues.push(issueOf(fault, value));
       return array;
     },
@@ -31,19 +38,25 @@ export function ndarray<D extends DType>(spec: TensorSpec<D>) {
       // If an outer schema has checks, zod first encodes without checking. A value that is not such a tensor is refused
       // afterwards.
       if (!isTensorOf(spec, array)) return [];
-      const { lists, faults } = listsFromArray(array);
+      const { wire, faults } = wireOfArray(array);
       for (const fault of faults) issues.push(issueOf(fault, array));
-      return lists;
+      return wire;
     },
   });
   return codec;
+}
+
+/** Reads lists, a data URI, or an array that a binary protocol has read already. */
+function readArray<D extends DType>(spec: TensorSpec<D>, value: unknown): ReadArray<D> {
+  if (typeof value === "string") return arrayFromBytes(spec, value);
+  return isTensorOf(spec, value) ? checkedArray(spec, value) : arrayFromLists(spec, value);
 }
 
 function issueOf({ path, message }: ArrayFault, input: unknown): z.core.$ZodRawIssue {
   return { code: "custom", path: [...path], message, input };
 }
 
-function isTensorOf({ dtype, dims }: TensorSpec, value: unknown): boolean {
+function isTensorOf<D extends DType>({ dtype, dims }: TensorSpec<D>, value: unknown): value is Tensor<D> {
   if (typeof value !== "object" || value === null || !("dtype" in value && "shape" in value && "data" in value))
     return false;
   const { shape, data } = value;

@@ -1,11 +1,11 @@
 /** Accepted requests and ended records for tests of prediction stores. */
 import type { EndedRecord, PredictionRecord } from "../../src/server/predictions/record.ts";
-import type { AcceptedRequest, RetentionLimits } from "../../src/server/predictions/store.ts";
+import type { RetentionLimits, StoredRequest } from "../../src/server/predictions/store.ts";
 
 export const keepAll: RetentionLimits = { maxCount: 100_000, maxAgeMs: 3_600_000, maxBytes: 1e9 };
 
 /** A request whose body contains its id. */
-export function requestOf(id: string, changes: Partial<AcceptedRequest> = {}): AcceptedRequest {
+export function requestOf(id: string, changes: Partial<StoredRequest> = {}): StoredRequest {
   const body = JSON.stringify([id]);
   return { id, kind: "prediction", count: 1, createdAtMs: 1000, timeoutMs: 60_000, body, ...changes };
 }

@@ -27,10 +27,19 @@ export interface ItemListOptions {
   readonly predictionId?: string;
 }
 
+/** The form of outputs as text. */
+export interface TextForm {
+  /** Output fields whose arrays become data URIs of their bytes. Other arrays become lists of numbers. */
+  readonly byteFields: readonly string[];
+}
+
+/** All arrays become lists of numbers. */
+export const listForm: TextForm = { byteFields: [] };
+
 /** Receives the result of each input exactly once, until it ends the list. */
 export interface OutputReceiver {
-  /** Outputs are for `encode` alone, and may come as text already. */
-  readonly takesText?: boolean;
+  /** Set if outputs are for `encode` alone. They may come as text already, in this form. */
+  readonly textForm?: TextForm | undefined;
   /** The model's code is called for an input. */
   begun?(): void;
   /** An item was given to a runner. */
@@ -164,9 +173,9 @@ export class ItemList implements InRing<ItemList> {
     return this.#receiver.scope === undefined ? task() : this.#receiver.scope(task);
   }
 
-  /** Whether outputs may come as text already. */
-  get takesText(): boolean {
-    return this.#receiver.takesText ?? false;
+  /** Set if outputs may come as text already. */
+  get textForm(): TextForm | undefined {
+    return this.#receiver.textForm;
   }
 
   begun(): void {

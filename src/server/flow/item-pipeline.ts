@@ -5,6 +5,7 @@ import type { DemoContext, Model } from "../../author/define.ts";
 import { limitFaults } from "../../author/fault-limit.ts";
 import { type FileLimits, filesOf, type ModelFile } from "../../author/file.ts";
 import { hookError } from "../../author/hook-fault.ts";
+import { withBytesOf } from "../../author/ndarray-wire.ts";
 import { type InParts, isInParts, partFix } from "../../author/parts.ts";
 import { type PlainCheck, plainCheck } from "../../author/plain-check.ts";
 import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
@@ -12,12 +13,14 @@ import { withholding } from "../../author/withheld-files.ts";
 import * as z from "../../author/z.ts";
 import { withoutUnions } from "../../author/zod-issues.ts";
 import { SconceError } from "../../base/errors.ts";
+import { isObject } from "../../base/json.ts";
 import { Turn } from "../../base/turn.ts";
 import type { Rows } from "../../engine/engine.ts";
 import { MAX_FAULTS } from "../inputs/input-decoder.ts";
 import type { FileCharge } from "../memory/file-memory.ts";
 import type { FetchedFile, Fetcher } from "./fetcher.ts";
 import { Hooks } from "./hooks.ts";
+import { listForm, type TextForm } from "./item-list.ts";
 import { isLarge, LargeJson } from "./large-json.ts";
 import type { InputPlace } from "./running-hooks.ts";
 
@@ -44,7 +47,8 @@ export function wholeText(text: Encoded): string {
 }
 
 export interface FinishOptions {
-  readonly isForText?: boolean;
+  /** Set if a large output may become text for `encode` already, in many turns of the event loop. */
+  readonly textForm?: TextForm | undefined;
   /** The input's place in its prediction. */
   readonly place?: InputPlace | undefined;
   readonly parts?: PartReceiver | undefined;
@@ -181,20 +185,21 @@ export class ItemPipeline {
 
   /**
    * Calls `postprocess` for the rows of an item. Parts that it yields go to `options.parts`.
-   * @param options.isForText whether a large output may become text for `encode` already, in many turns of the event loop
    * @throws SconceError as `hookError`. A large output may throw `output_invalid`.
    */
   finish(rows: Rows, input: unknown, options: FinishOptions = {}): unknown {
-    const { isForText = false, place } = options;
+    const { textForm, place } = options;
     try {
       const output = this.#hooks.call("postprocess", () => this.#model.postprocess(rows, { input }), place);
       if (output instanceof Promise) {
         const made = this.#awaited("postprocess", output).then((value) => this.#wholeOf(value, options));
-        return isForText ? made.then((value) => this.#forText(value)) : made;
+        return textForm ? made.then((value) => this.#forText(value, textForm)) : made;
       }
       const made = this.#wholeOf(output, options);
-      if (!isForText) return made;
-      return made instanceof Promise ? made.then((value) => this.#forText(value)) : this.#forText(made);
+      if (textForm === undefined) return made;
+      return made instanceof Promise
+        ? made.then((value) => this.#forText(value, textForm))
+        : this.#forText(made, textForm);
     } catch (error) {
       return this.#rethrow("postprocess", error);
     }
@@ -235,8 +240,8 @@ export class ItemPipeline {
     return schema === undefined || this.#isPlainPart?.(part) ? part : wireOf(schema, part, "part");
   }
 
-  #forText(made: unknown): unknown {
-    return isLarge(made) ? this.#largeText(() => this.#wireOf(made)).then((text) => new OutputText(text)) : made;
+  #forText(made: unknown, form: TextForm): unknown {
+    return isLarge(made) ? this.#largeText(() => this.#wireOf(made, form)).then((text) => new OutputText(text)) : made;
   }
 
   /** Whether `finish` should wait, because many large outputs are becoming text. */
@@ -253,12 +258,17 @@ export class ItemPipeline {
    * @returns an output as JSON text
    * @throws SconceError `output_invalid` when it does not fit the declared output
    */
-  encode(output: unknown): Encoded {
-    return output instanceof OutputText ? output.text : JSON.stringify(this.#wireOf(output));
+  encode(output: unknown, form = listForm): Encoded {
+    return output instanceof OutputText ? output.text : JSON.stringify(this.#wireOf(output, form));
   }
 
-  #wireOf(output: unknown): unknown {
-    return this.#isPlainOutput?.(output) ? output : wireOf(this.#model.output, output, "output");
+  #wireOf(output: unknown, { byteFields } = listForm): unknown {
+    if (this.#isPlainOutput?.(output)) return output;
+    const encode = () => wireOf(this.#model.output, output, "output");
+    if (byteFields.length === 0) return encode();
+    const fields = isObject(output) ? byteFields.map((name) => output[name]) : [];
+    // The output itself may be the array.
+    return withBytesOf(new Set([output, ...fields]), encode);
   }
 
   /**

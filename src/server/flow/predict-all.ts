@@ -5,7 +5,7 @@ import { SconceError } from "../../base/errors.ts";
 import { ReadyInputs } from "../inputs/input-list.ts";
 import { atInput } from "./item-fault.ts";
 import type { ItemFlow } from "./item-flow.ts";
-import { ItemList } from "./item-list.ts";
+import { ItemList, listForm } from "./item-list.ts";
 
 export interface PredictAllOptions {
   /** Gives up all that is not done. */
@@ -34,7 +34,7 @@ export async function predictAll(
   const outputs = new Array<unknown>(inputs.length);
   let left = inputs.length;
   const list = new ItemList(new ReadyInputs([...inputs]), {
-    takesText: onOutput !== undefined,
+    textForm: onOutput && listForm,
     scope,
     succeeded: (index, output) => {
       take?.(sizeOf(output));

@@ -57,7 +57,7 @@ export class RowFinisher {
     const beganMs = performance.now();
     try {
       const input = lane.input(index);
-      const options = { isForText: lane.takesText, place: lane.place(index) };
+      const options = { textForm: lane.textForm, place: lane.place(index) };
       const output = lane.isScoped
         ? lane.scope(() => pipeline.finish(rows, input, options))
         : pipeline.finish(rows, input, options);

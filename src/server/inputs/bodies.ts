@@ -1,5 +1,5 @@
 /** Decodes the body of a request, or the same body read from a store, into inputs. */
-import { type InputDecoder, utf8 } from "./input-decoder.ts";
+import { type InputDecoder, type InputValues, utf8 } from "./input-decoder.ts";
 import { type InputList, ReadyInputs } from "./input-list.ts";
 import type { LargeBodies } from "./large-bodies.ts";
 
@@ -12,9 +12,17 @@ export const HELD_PER_BYTE = 3;
 /** A JSON list of inputs: its text, or the chunks received. Decoding transfers the chunks' memory. */
 export type Body = string | readonly Uint8Array<ArrayBuffer>[];
 
+/** A JSON list of inputs, for a store. */
+export type StoredBody = string | Uint8Array<ArrayBuffer>;
+
 export interface DecodedBody {
   readonly inputs: InputList;
-  readonly body: string | Uint8Array<ArrayBuffer>;
+  /** A function makes the list on demand. */
+  readonly body: StoredBody | (() => string);
+}
+
+export function storedBody(body: DecodedBody["body"]): StoredBody {
+  return typeof body === "function" ? body() : body;
 }
 
 export class Bodies implements Disposable {
@@ -31,7 +39,11 @@ export class Bodies implements Disposable {
    * Returns without a promise for a small body.
    * @throws SconceError `body_invalid` or `inputs_invalid`
    */
-  decode(body: Body, maxInputs: number): DecodedBody | Promise<DecodedBody> {
+  decode(body: Body | InputValues, maxInputs: number): DecodedBody | Promise<DecodedBody> {
+    if (typeof body !== "string" && "count" in body) {
+      const inputs = new ReadyInputs(this.#decoder.values(body, maxInputs));
+      return { inputs, body: () => JSON.stringify(body.values()) };
+    }
     if (typeof body !== "string") {
       const bytes = body.reduce((sum, { length }) => sum + length, 0);
       if (bytes > LARGE_BYTES && this.#large !== undefined) return this.#large.read(body, maxInputs);

@@ -20,6 +20,13 @@ export const MAX_FAULTS = 1000;
 /** Memory of a list or an object: measured 372 bytes for `[]`, 315 for an object. */
 const NESTED_BYTES = 400;
 
+/** Inputs of a binary protocol. */
+export interface InputValues {
+  readonly count: number;
+  /** Makes values of JSON. An array may be a `Tensor` on the memory of the request, which `JSON.stringify` accepts too. */
+  readonly values: () => unknown[];
+}
+
 export class InputDecoder {
   readonly #input: z.ZodType;
   readonly #isPlain: PlainCheck | undefined;
@@ -54,7 +61,16 @@ export class InputDecoder {
    * @throws SconceError `body_invalid` or `inputs_invalid`
    */
   body(body: string, maxInputs: number): unknown[] {
-    const list = requireList(parseJson(body), maxInputs);
+    return this.#whole(requireList(parseJson(body), maxInputs));
+  }
+
+  /** @throws SconceError `inputs_invalid` */
+  values({ count, values }: InputValues, maxInputs: number): unknown[] {
+    refuseTooMany(count, maxInputs);
+    return this.#whole(values());
+  }
+
+  #whole(list: unknown[]): unknown[] {
     if (this.#areAllPlain(list)) return list;
     const faults = new Faults();
     const inputs = this.list(list, 0, faults);

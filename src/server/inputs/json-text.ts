@@ -191,6 +191,7 @@ function isDeeper(value: object, levels: number): boolean {
       if (typeof element === "object" && element && isDeeper(element, levels - 1)) return true;
     return false;
   }
+  if (ArrayBuffer.isView(value)) return false;
   for (const element of Object.values(value)) {
     if (typeof element === "object" && element && isDeeper(element, levels - 1)) return true;
   }

@@ -3,7 +3,14 @@ import type { SconceError } from "../../base/errors.ts";
 import { type FailureReason, reasonOf } from "../../base/labels.ts";
 import { type ItemFault, itemFault, summaryOf } from "../flow/item-fault.ts";
 import type { ItemFlow } from "../flow/item-flow.ts";
-import { ItemList, type ItemListOptions, type OutputReceiver, type Refusal } from "../flow/item-list.ts";
+import {
+  ItemList,
+  type ItemListOptions,
+  listForm,
+  type OutputReceiver,
+  type Refusal,
+  type TextForm,
+} from "../flow/item-list.ts";
 import type { Encoded } from "../flow/item-pipeline.ts";
 import type { InputList } from "../inputs/input-list.ts";
 import { byteLengthOf, joined, listText, type Text, textOf } from "./large-text.ts";
@@ -18,7 +25,7 @@ const DETAILED_FAULTS = 100;
 export interface ItemWorkContext {
   readonly flow: Pick<ItemFlow, "run" | "notWaitedFor" | "end">;
   /** An output as JSON text; throws SconceError `output_invalid`. */
-  encode(output: unknown): Encoded;
+  encode(output: unknown, form: TextForm): Encoded;
   encoded(ms: number): void;
   begun(live: LivePrediction): void;
   refused(live: LivePrediction, why: Refusal): void;
@@ -31,7 +38,7 @@ export interface ItemWorkOptions extends ItemListOptions {
 }
 
 export class ItemWork implements OutputReceiver, Work {
-  readonly takesText = true;
+  readonly textForm: TextForm;
   readonly list: ItemList;
   readonly #live: LivePrediction;
   readonly #context: ItemWorkContext;
@@ -46,6 +53,8 @@ export class ItemWork implements OutputReceiver, Work {
 
   constructor(live: LivePrediction, inputs: InputList, context: ItemWorkContext, options: ItemWorkOptions) {
     this.list = new ItemList(inputs, this, options);
+    const { byteFields } = live.origin ?? {};
+    this.textForm = byteFields === undefined ? listForm : { byteFields };
     this.#live = live;
     this.#context = context;
     this.#memory = options.memory;
@@ -73,7 +82,7 @@ export class ItemWork implements OutputReceiver, Work {
 
   succeeded(index: number, output: unknown): void {
     const beganMs = performance.now();
-    const text = textOf(this.#context.encode(output));
+    const text = textOf(this.#context.encode(output, this.textForm));
     this.#context.encoded(performance.now() - beganMs);
     const refusal = this.#memory.take(byteLengthOf(text));
     if (refusal !== undefined) {

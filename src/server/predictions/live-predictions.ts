@@ -8,6 +8,7 @@ import type { ItemFlow } from "../flow/item-flow.ts";
 import type { Refusal } from "../flow/item-list.ts";
 import type { ItemPipeline } from "../flow/item-pipeline.ts";
 import type { Sender } from "../flow/quarantine.ts";
+import { storedBody } from "../inputs/bodies.ts";
 import type { InputList } from "../inputs/input-list.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
@@ -88,7 +89,7 @@ export class LivePredictions {
     const { flow, pipeline, metrics, onFault } = options;
     this.#itemWork = {
       flow,
-      encode: (output) => pipeline.encode(output),
+      encode: (output, form) => pipeline.encode(output, form),
       encoded: (ms) => metrics.took("encode", ms),
       begun: (live) => this.#hasBegun(live),
       refused: (live, why) => this.#refused(live, why),
@@ -156,7 +157,7 @@ export class LivePredictions {
     const { store, webhooks } = this.#options;
     try {
       // Both at once: a prediction that ends meanwhile must be written before its client gets the outcome.
-      const stored = request && store.create(request);
+      const stored = request && store.create({ ...request, body: storedBody(request.body) });
       await Promise.all([stored, webhook && webhooks?.store(live.id, webhook)]);
     } catch (error) {
       live.isStored = false;

@@ -2,6 +2,7 @@
 
 import type { Sender } from "../flow/quarantine.ts";
 import type { Body } from "../inputs/bodies.ts";
+import type { InputValues } from "../inputs/input-decoder.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
 import type { Text } from "./large-text.ts";
@@ -18,12 +19,14 @@ export interface Client {
   held(isHeld: boolean): void;
 }
 
-/** The HTTP request of a prediction, for log lines. */
+/** The HTTP request of a prediction: its ids for log lines, and the form of its outputs. */
 export interface Origin {
   readonly requestId: string;
   /** Trace and span of the client, from W3C Trace Context. */
   readonly traceId: string | undefined;
   readonly spanId: string | undefined;
+  /** Output fields whose arrays become data URIs of their bytes; undefined for none. */
+  readonly byteFields?: readonly string[] | undefined;
 }
 
 /** Properties of a request that are known before its body is read. */
@@ -40,7 +43,7 @@ export interface AskedPrediction {
 
 export interface NewPrediction extends AskedPrediction {
   readonly kind: Kind;
-  readonly body: Body;
+  readonly body: Body | InputValues;
   /** Memory of the request until its end. `create` disposes it in every case. */
   readonly charge: Charge;
   readonly origin: Origin;

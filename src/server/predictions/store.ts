@@ -1,10 +1,11 @@
 /** The interface of prediction stores: this process's memory, a database, or the queue of the replicas. */
 import { z } from "zod";
+import type { DecodedBody, StoredBody } from "../inputs/bodies.ts";
 import type { Webhook, WebhookStore } from "../webhooks/webhook.ts";
 import type { Origin } from "./predictions.ts";
 import type { EndedRecord, Kind, PredictionRecord } from "./record.ts";
 
-/** A request that a process accepted, complete enough for another process to run it. */
+/** A request that a process accepted. */
 export interface AcceptedRequest {
   readonly id: string;
   readonly kind: Kind;
@@ -14,7 +15,7 @@ export interface AcceptedRequest {
   /** Time limit, from the creation on. */
   readonly timeoutMs: number;
   /** JSON list of valid inputs. */
-  readonly body: string | Uint8Array<ArrayBuffer>;
+  readonly body: DecodedBody["body"];
   /** Digest of kind and body; set for an id that the client chose. */
   readonly digest?: string | undefined;
   readonly origin?: Origin | undefined;
@@ -22,8 +23,13 @@ export interface AcceptedRequest {
   readonly webhook?: Webhook | undefined;
 }
 
+/** A request in a store, complete enough for another process to run it. */
+export interface StoredRequest extends AcceptedRequest {
+  readonly body: StoredBody;
+}
+
 /** An accepted request that this process takes over from the store. */
-export interface UnfinishedRequest extends AcceptedRequest {
+export interface UnfinishedRequest extends StoredRequest {
   /** Milliseconds until the time limit; the time without a process counts. */
   readonly leftMs: number;
   /** Processes that ended while they ran it. */
@@ -48,7 +54,7 @@ export interface PredictionStore {
    * Stores a request. A store that outlives the process has it after a kill.
    * @throws SconceError `predictions_unwritable` with the reason, such as a full disk
    */
-  create(request: AcceptedRequest): Promise<void>;
+  create(request: StoredRequest): Promise<void>;
   /** Notes that a stored request runs. Only a running request counts the death of its process. */
   begun(id: string): void;
   /** Reverts `begun` at an orderly end of the process. */
@@ -76,17 +82,22 @@ export interface PredictionStore {
   close(): Promise<void>;
 }
 
-const originSchema = z.object({ requestId: z.string(), traceId: z.string().optional(), spanId: z.string().optional() });
+const originSchema = z.object({
+  requestId: z.string(),
+  traceId: z.string().optional(),
+  spanId: z.string().optional(),
+  byteFields: z.array(z.string()).optional(),
+});
 
 /** An origin as JSON text; empty for an unknown origin. */
 export function originText(origin: Origin | undefined): string {
   if (origin === undefined) return "";
-  const { requestId, traceId, spanId } = origin;
-  return JSON.stringify({ requestId, traceId, spanId });
+  const { requestId, traceId, spanId, byteFields } = origin;
+  return JSON.stringify({ requestId, traceId, spanId, byteFields });
 }
 
 export function originOf(text: string): Origin | undefined {
   if (text === "") return undefined;
-  const { requestId, traceId, spanId } = originSchema.parse(JSON.parse(text));
-  return { requestId, traceId, spanId };
+  const { requestId, traceId, spanId, byteFields } = originSchema.parse(JSON.parse(text));
+  return { requestId, traceId, spanId, byteFields };
 }

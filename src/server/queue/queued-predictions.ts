@@ -1,6 +1,6 @@
 /** Creates and answers predictions through the queue, whichever replica runs them. */
 import { SconceError } from "../../base/errors.ts";
-import type { Bodies } from "../inputs/bodies.ts";
+import { type Bodies, storedBody } from "../inputs/bodies.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { checkWait, noRoom } from "../predictions/admission.ts";
 import { Creations } from "../predictions/once.ts";
@@ -95,11 +95,12 @@ export class QueuedPredictions implements Predictions {
       this.admit(request);
       const beganMs = performance.now();
       const decoding = bodies.decode(body, maxInputs[kind]);
-      const { inputs, body: whole } = decoding instanceof Promise ? await decoding : decoding;
+      const { inputs, body: decoded } = decoding instanceof Promise ? await decoding : decoding;
+      const whole = storedBody(decoded);
       metrics.took("decode", performance.now() - beganMs);
       const count = inputs.length;
       const facts = { id, kind, count, digest: once?.digest };
-      const limits = { bytes, timeoutMs: timeLimitMs, isWaitedFor };
+      const limits = { bytes: Math.max(bytes, whole.length), timeoutMs: timeLimitMs, isWaitedFor };
       const created = await queues.own.create({ ...facts, ...limits, body: whole, origin, webhook });
       if ("limit" in created) {
         // Another replica may have created a prediction with this id first.

@@ -1,9 +1,10 @@
 /** Predictions for the APIs of other servers, whose answers wait for the outputs. */
 import type { ItemFault } from "../../flow/item-fault.ts";
 import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../../inputs/bodies.ts";
+import type { InputValues } from "../../inputs/input-decoder.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { listIn } from "../../predictions/outcome-list.ts";
-import type { Predictions } from "../../predictions/predictions.ts";
+import type { Origin, Predictions } from "../../predictions/predictions.ts";
 import { CANCELED, hasEnded, type PredictionRecord } from "../../predictions/record.ts";
 import {
   announcedBytes,
@@ -28,8 +29,8 @@ export interface WaitedOptions extends ClientOptions {
 
 /** The inputs of a request, and the memory that it is charged. */
 export interface WaitedRequest extends Omit<ReadBody, "body"> {
-  /** A JSON list of inputs. */
-  readonly inputs: string;
+  /** A JSON list of inputs, or their values. */
+  readonly inputs: string | InputValues;
   /** Time limit of the client; the server's limit applies too. */
   readonly timeoutMs?: number | undefined;
 }
@@ -111,13 +112,14 @@ export class WaitedPredictions {
    * Runs a prediction and waits for its end. A client that disconnects cancels it. Releases `charge` in every case.
    * @throws SconceError `body_invalid`, `inputs_invalid`, `queue_full`, `not_ready`
    */
-  async run(raw: Request, { inputs, bytes, charge, timeoutMs }: WaitedRequest, origin: RequestContext): Promise<Ended> {
-    if (!charge.tryGrow(HELD_PER_BYTE * Math.max(0, inputs.length - bytes))) {
+  async run(raw: Request, { inputs, bytes, charge, timeoutMs }: WaitedRequest, origin: Origin): Promise<Ended> {
+    const length = typeof inputs === "string" ? inputs.length : 0;
+    if (!charge.tryGrow(HELD_PER_BYTE * Math.max(0, length - bytes))) {
       charge[Symbol.dispose]();
       throw memoryFull();
     }
-    const asked = { ...this.#asked(raw), bytes: Math.max(bytes, inputs.length), timeoutMs };
-    const body = bodyOf(inputs);
+    const asked = { ...this.#asked(raw), bytes: Math.max(bytes, length), timeoutMs };
+    const body = typeof inputs === "string" ? bodyOf(inputs) : inputs;
     return endOf(await this.#options.predictions.create({ ...asked, kind: "prediction", body, charge, origin }));
   }
 

@@ -3,7 +3,7 @@ import { Fifo } from "../../../base/collections/fifo.ts";
 import { OpenMap } from "../../../base/collections/open-map.ts";
 import { hashOf } from "../ids.ts";
 import type { EndedRecord } from "../record.ts";
-import type { AcceptedRequest, RetentionLimits } from "../store.ts";
+import type { RetentionLimits, StoredRequest } from "../store.ts";
 import { fitsPack, packLimit } from "./row-text.ts";
 import { MAX_INLINE_LENGTH } from "./value-files.ts";
 
@@ -21,7 +21,7 @@ export interface Waiting {
 
 export interface CreateChange extends Numbered {
   readonly op: "create";
-  readonly request: AcceptedRequest;
+  readonly request: StoredRequest;
   /** File of a large body. */
   readonly file: string | undefined;
   /** Time of the change on the monotonic clock. */

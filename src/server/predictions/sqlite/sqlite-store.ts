@@ -11,10 +11,10 @@ import { LargeText } from "../large-text.ts";
 import { MemoryStore } from "../memory-store.ts";
 import type { EndedRecord, Kind, PredictionRecord } from "../record.ts";
 import {
-  type AcceptedRequest,
   originOf,
   type PredictionStore,
   type RetentionLimits,
+  type StoredRequest,
   type UnfinishedRequest,
 } from "../store.ts";
 import { databaseFault, unusable, unwritable } from "./database-fault.ts";
@@ -123,7 +123,7 @@ export class SqliteStore implements PredictionStore {
     return this.#writer.retained;
   }
 
-  async create(request: AcceptedRequest): Promise<void> {
+  async create(request: StoredRequest): Promise<void> {
     const { id, body } = request;
     const live: Live = { begunAtMs: undefined, isQueued: false };
     this.#live.set(id, live);

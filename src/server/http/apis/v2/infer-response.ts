@@ -1,6 +1,6 @@
 /** The outputs of a prediction as the tensors of an inference response. */
 import { decodeDataUrl, isDataUrl } from "../../../../author/data-url.ts";
-import { arrayFromLists, listsFromArray } from "../../../../author/ndarray-wire.ts";
+import { arrayFromBytes, arrayFromLists, listsFromArray } from "../../../../author/ndarray-wire.ts";
 import { arrayTypes, countOf, type DType, type Tensor, type TensorSpec } from "../../../../author/tensor.ts";
 import { isObject } from "../../../../base/json.ts";
 import { encodeElements } from "./byte-elements.ts";
@@ -67,7 +67,7 @@ function columnOf({ name, values }: TensorField, rows: readonly unknown[]): Colu
 
 /** @param place for the message */
 function arrayOf(spec: TensorSpec, value: unknown, place: string): Tensor {
-  const { array, faults } = arrayFromLists(spec, value);
+  const { array, faults } = typeof value === "string" ? arrayFromBytes(spec, value) : arrayFromLists(spec, value);
   const [fault] = faults;
   if (fault !== undefined) throw unfit(`${place}: ${fault.message}`);
   return array;
@@ -86,13 +86,29 @@ function numberColumn(dtype: DType, rows: readonly Tensor[], name: string): Colu
   const shape = [rows.length, ...dims];
   return {
     shape,
-    list: () => rows.flatMap((row) => listsFromArray({ ...row, shape: [size] }).lists),
+    list: () => rows.flatMap((row, i) => listOf(row, `output '${name}', row ${i}`)),
     bytes: () => {
       const all = new Uint8Array(rows.length * size * arrayTypes[dtype].BYTES_PER_ELEMENT);
       for (const [i, row] of rows.entries()) all.set(bytesOf(row), (i * all.length) / rows.length);
       return all;
     },
   };
+}
+
+declare global {
+  interface JSON {
+    /** A value that `JSON.stringify` writes as this text. */
+    rawJSON(text: string): object;
+  }
+}
+
+/** The elements for JSON, with every digit of an int64. */
+function listOf({ dtype, data }: Tensor, place: string): unknown {
+  const { lists, faults } = listsFromArray({ dtype, shape: [data.length], data });
+  const [fault] = faults;
+  if (fault === undefined) return lists;
+  if (dtype === "int64") return [...data].map((value) => JSON.rawJSON(String(value)));
+  throw unfit(`${place}: element ${fault.path[0] ?? 0} ${fault.message}; ask for its bytes with binary_data`);
 }
 
 /** The bytes of a data URI; another URL as text. */

@@ -1,27 +1,32 @@
-/** The tensors of an inference request as the JSON inputs of a prediction: one row is one input. */
-import { arrayFromLists, listsFromArray } from "../../../../author/ndarray-wire.ts";
-import { arrayTypes, countOf, type DType, type Tensor } from "../../../../author/tensor.ts";
+/** The tensors of an inference request as the inputs of a prediction: one row is one input. */
+import { arrayFromLists, bytesFromArray, listsFromArray } from "../../../../author/ndarray-wire.ts";
+import { arrayTypes, countOf, type DType, type Tensor, type TensorData } from "../../../../author/tensor.ts";
+import { LARGE_BYTES } from "../../../inputs/bodies.ts";
+import type { InputValues } from "../../../inputs/input-decoder.ts";
 import { decodeElements } from "./byte-elements.ts";
 import type { GivenTensor, InferRequest } from "./infer-request.ts";
-import { bytesOf, datatypeOf, type NumberValues, unfit } from "./tensors.ts";
+import { datatypeOf, type NumberValues, unfit } from "./tensors.ts";
 
-/** The longest JSON around the value of a row. */
+/** The longest JSON around the value of a row, and memory for the value. */
 const ROW_LENGTH = 128;
 /** The longest JSON of a number in a list, and of a character. */
 const [NUMBER_LENGTH, CHARACTER_LENGTH] = [25, 6];
 
-export interface PreparedInputs {
-  /** Upper bound for the length of the JSON. */
+export interface PreparedInputs extends InputValues {
+  /** Whether the values take long to check, so that another thread should read their JSON. */
+  readonly isCostly: boolean;
+  /** Upper bound for the length of the JSON, or for the memory of the values. */
   readonly maxLength: number;
-  /** @returns a JSON list. @throws ProblemError 400 */
-  readonly json: () => string;
 }
 
 /** A tensor whose sizes are checked. */
 interface Column {
-  /** The length of the JSON of all rows. */
+  /** `array`: on the memory of the request. `list`: the schema checks each part of the value. */
+  readonly kind: "array" | "file" | "list";
+  /** Upper bound for the length of the JSON of all rows. */
   readonly maxLength: number;
-  readonly textOf: (row: number) => string;
+  /** @throws ProblemError 400 */
+  readonly valueAt: (row: number) => unknown;
 }
 
 /** @throws ProblemError 400 */
@@ -30,21 +35,37 @@ export function prepareInputs(
   { isWhole }: { readonly isWhole: boolean },
 ): PreparedInputs {
   const columns = inputs.map((given) => ({
-    name: isWhole ? "" : `${JSON.stringify(given.field.name)}:`,
+    name: given.field.name,
     ...(given.field.values.kind === "numbers" ? numberColumn(given, given.field.values) : byteColumn(given)),
   }));
-  const json = () => {
-    const texts: string[] = [];
-    for (let row = 0; row < rows; row++) {
-      const members = columns.map(({ name, textOf }) => name + textOf(row)).join(",");
-      texts.push(isWhole ? members : `{${members}}`);
-    }
-    return `[${texts.join(",")}]`;
-  };
+  const valueAt = (row: number): unknown =>
+    isWhole ? columns[0]?.valueAt(row) : Object.fromEntries(columns.map((each) => [each.name, each.valueAt(row)]));
+  const lengthOf = (those: typeof columns) => those.reduce((sum, { maxLength }) => sum + maxLength, 0);
+  const isCostly = lengthOf(columns.filter(({ kind }) => kind === "list")) > LARGE_BYTES;
+  const names = columns.reduce((sum, { name }) => sum + name.length + ROW_LENGTH, 0);
   return {
-    maxLength: columns.reduce((sum, { name, maxLength }) => sum + maxLength + rows * (name.length + ROW_LENGTH), 0),
-    json,
+    count: rows,
+    values: () => Array.from({ length: rows }, (_, row) => valueAt(row)),
+    isCostly,
+    maxLength: rows * names + lengthOf(isCostly ? columns : columns.filter(({ kind }) => kind !== "array")),
   };
+}
+
+/** An array that JSON represents by its bytes. */
+class RequestArray implements Tensor {
+  readonly dtype: DType;
+  readonly shape: readonly number[];
+  readonly data: TensorData;
+
+  constructor({ dtype, shape, data }: Tensor) {
+    this.dtype = dtype;
+    this.shape = shape;
+    this.data = data;
+  }
+
+  toJSON(): string {
+    return bytesFromArray(this);
+  }
 }
 
 function numberColumn(given: GivenTensor, { dtype, takesBytes }: NumberValues): Column {
@@ -52,27 +73,32 @@ function numberColumn(given: GivenTensor, { dtype, takesBytes }: NumberValues): 
   const dims = shape.slice(1);
   const count = countOf(shape);
   const elementBytes = arrayTypes[dtype].BYTES_PER_ELEMENT;
-  const bytes = data.form === "json" ? bytesOf(elementsOf(given, dtype)) : data.bytes;
-  if (bytes.length !== count * elementBytes) {
+  if (data.form !== "json" && data.bytes.length !== count * elementBytes) {
     throw unfit(
-      `input '${field.name}' has ${bytes.length} bytes, and ${datatypeOf(field)} of the shape [${shape}] has ${count * elementBytes}`,
+      `input '${field.name}' has ${data.bytes.length} bytes, and ${datatypeOf(field)} of the shape [${shape}] has ${count * elementBytes}`,
     );
   }
-  const rowBytes = countOf(dims) * elementBytes;
-  const rowOf = (row: number) => bytes.subarray(row * rowBytes, (row + 1) * rowBytes);
+  const all = data.form === "json" ? elementsOf(given, dtype).data : arrayOn(data.bytes, dtype);
+  const size = countOf(dims);
+  const arrayOf = (row: number): Tensor => ({ dtype, shape: dims, data: all.subarray(row * size, (row + 1) * size) });
   if (takesBytes) {
-    const head = `"data:application/octet-stream${dims.length === 0 ? "" : `;shape=${dims.join("x")}`};base64,`;
-    return { maxLength: 2 * bytes.length, textOf: (row) => `${head}${rowOf(row).toBase64()}"` };
+    return { kind: "array", maxLength: 2 * all.byteLength, valueAt: (row) => new RequestArray(arrayOf(row)) };
   }
-  const textOf = (row: number) => {
-    // Copied for alignment.
-    const tensor: Tensor = { dtype, shape: dims, data: new arrayTypes[dtype](rowOf(row).slice().buffer) };
-    const { lists, faults } = listsFromArray(tensor);
+  const valueAt = (row: number) => {
+    const { lists, faults } = listsFromArray(arrayOf(row));
     const [fault] = faults;
     if (fault !== undefined) throw unfit(`input '${field.name}', row ${row}: an element ${fault.message}`);
-    return JSON.stringify(lists);
+    return lists;
   };
-  return { maxLength: NUMBER_LENGTH * count, textOf };
+  return { kind: "list", maxLength: NUMBER_LENGTH * count, valueAt };
+}
+
+/** The elements on the memory of the request if their alignment allows it, else a copy. */
+function arrayOn(bytes: Uint8Array, dtype: DType): TensorData {
+  const Data: new (buffer: ArrayBufferLike, offset: number, length: number) => TensorData = arrayTypes[dtype];
+  const elementBytes = arrayTypes[dtype].BYTES_PER_ELEMENT;
+  const { buffer, byteOffset } = bytes.byteOffset % elementBytes === 0 ? bytes : bytes.slice();
+  return new Data(buffer, byteOffset, bytes.length / elementBytes);
 }
 
 /** The elements of JSON data, flat or nested. */
@@ -90,22 +116,26 @@ function byteColumn({ field, shape, data }: GivenTensor): Column {
   const elements = data.form === "json" ? data.list.flat(shape.length) : decodeElements(name, data);
   refuseCount(name, elements.length, shape);
   const { kind } = values;
-  const textOf = (row: number) => {
+  const valueAt = (row: number) => {
     const element = elements[row];
     const fail = (message: string) => unfit(`input '${name}', row ${row}: ${message}`);
     if (!(typeof element === "string" || element instanceof Uint8Array)) throw fail("expected a string");
-    if (kind === "file") return JSON.stringify(urlOf(element));
+    if (kind === "file") return urlOf(element);
     const text = typeof element === "string" ? element : utf8Of(element);
     if (text === undefined) throw fail("the bytes are not UTF-8");
-    if (kind === "text") return JSON.stringify(text);
-    if (!isJsonText(text)) throw fail("expected JSON");
-    return text;
+    if (kind === "text") return text;
+    try {
+      return JSON.parse(text);
+    } catch {
+      throw fail("expected JSON");
+    }
   };
   const length = elements.reduce<number>(
     (sum, each) => sum + (each instanceof Uint8Array ? each.length : String(each).length),
     0,
   );
-  return { maxLength: (kind === "text" ? CHARACTER_LENGTH : 2) * length, textOf };
+  if (kind === "file") return { kind, maxLength: 2 * length, valueAt };
+  return { kind: "list", maxLength: (kind === "text" ? CHARACTER_LENGTH : 2) * length, valueAt };
 }
 
 const urlPattern = /^(?:https?:\/\/|data:)/i;
@@ -126,15 +156,6 @@ function utf8Of(bytes: Uint8Array): string | undefined {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
     return undefined;
-  }
-}
-
-function isJsonText(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
   }
 }
 

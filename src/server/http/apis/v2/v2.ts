@@ -21,6 +21,9 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): void {
   const { name, tag, digest } = model;
   const inputs = tensorsOf(model.inputSchema, "input");
   const outputs = tensorsOf(model.outputSchema, "output");
+  const byteFields = outputs.fields
+    .filter(({ values }) => values.kind === "numbers" && values.takesBytes)
+    .map((field) => field.name);
   const metadata = {
     name,
     versions: [tag, NUMBERED_VERSION],
@@ -45,19 +48,21 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): void {
 
   const infer = async (c: Context): Promise<Response> => {
     const { raw } = c.req;
-    const { body: bytes, bytes: bodyBytes, charge } = await predictions.readBytes(raw);
+    const { body, bytes: bodyBytes, charge } = await predictions.readBytes(raw);
     using releasing = new DisposableStack();
     releasing.use(charge);
-    const request = readRequest(bytes, raw.headers.get(LENGTH_HEADER), { name, inputs, outputs });
+    const request = readRequest(body, raw.headers.get(LENGTH_HEADER), { name, inputs, outputs });
     // Charged before the inputs are made: a small request may have many rows.
-    const { maxLength, json: jsonOf } = prepareInputs(request, inputs);
-    const limit = Math.max(bodyBytes, maxLength);
-    if (!charge.tryGrow(HELD_PER_BYTE * (limit - bodyBytes))) throw memoryFull();
-    const list = jsonOf();
-    charge.grow(HELD_PER_BYTE * (Math.max(bodyBytes, list.length) - limit));
+    const prepared = prepareInputs(request, inputs);
+    const heldBytes = Math.max(bodyBytes, prepared.maxLength);
+    if (!charge.tryGrow(HELD_PER_BYTE * (heldBytes - bodyBytes))) throw memoryFull();
+    const given = prepared.isCostly ? JSON.stringify(prepared.values()) : prepared;
+    const bytes = typeof given === "string" ? Math.max(bodyBytes, given.length) : bodyBytes;
+    if (typeof given === "string") charge.grow(HELD_PER_BYTE * (bytes - heldBytes));
     releasing.move();
-    const asked = { inputs: list, bytes: Math.max(bodyBytes, list.length), charge, timeoutMs: request.timeoutMs };
-    const ended = await predictions.run(raw, asked, contextOf(c));
+    const asked = { inputs: given, bytes, charge, timeoutMs: request.timeoutMs };
+    const { requestId, traceId, spanId } = contextOf(c);
+    const ended = await predictions.run(raw, asked, { requestId, traceId, spanId, byteFields });
     if (!ended.ok) return c.json({ error: ended.message }, 500);
     const id = request.id ?? ended.id;
     const { isWhole } = outputs;
