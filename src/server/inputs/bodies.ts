@@ -12,17 +12,10 @@ export const HELD_PER_BYTE = 3;
 /** A JSON list of inputs: its text, or the chunks received. Decoding transfers the chunks' memory. */
 export type Body = string | readonly Uint8Array<ArrayBuffer>[];
 
-/** A JSON list of inputs, for a store. */
-export type StoredBody = string | Uint8Array<ArrayBuffer>;
-
 export interface DecodedBody {
   readonly inputs: InputList;
   /** A function makes the list on demand. */
-  readonly body: StoredBody | (() => string);
-}
-
-export function storedBody(body: DecodedBody["body"]): StoredBody {
-  return typeof body === "function" ? body() : body;
+  readonly body: string | Uint8Array<ArrayBuffer> | (() => string);
 }
 
 export class Bodies implements Disposable {

@@ -8,7 +8,6 @@ import type { ItemFlow } from "../flow/item-flow.ts";
 import type { Refusal } from "../flow/item-list.ts";
 import type { ItemPipeline } from "../flow/item-pipeline.ts";
 import type { Sender } from "../flow/quarantine.ts";
-import { storedBody } from "../inputs/bodies.ts";
 import type { InputList } from "../inputs/input-list.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
@@ -23,7 +22,7 @@ import { LivePrediction } from "./live.ts";
 import { OutputMemory } from "./output-memory.ts";
 import type { Origin } from "./predictions.ts";
 import { CANCELED, type EndedRecord, type Kind } from "./record.ts";
-import type { AcceptedRequest, PredictionStore } from "./store.ts";
+import { type AcceptedRequest, type PredictionStore, storedBody } from "./store.ts";
 
 export interface ServiceLimits extends AdmissionLimits {
   /** Maximum inputs of one request. */

@@ -1,6 +1,6 @@
 /** The interface of prediction stores: this process's memory, a database, or the queue of the replicas. */
 import { z } from "zod";
-import type { DecodedBody, StoredBody } from "../inputs/bodies.ts";
+import type { DecodedBody } from "../inputs/bodies.ts";
 import type { Webhook, WebhookStore } from "../webhooks/webhook.ts";
 import type { Origin } from "./predictions.ts";
 import type { EndedRecord, Kind, PredictionRecord } from "./record.ts";
@@ -25,7 +25,11 @@ export interface AcceptedRequest {
 
 /** A request in a store, complete enough for another process to run it. */
 export interface StoredRequest extends AcceptedRequest {
-  readonly body: StoredBody;
+  readonly body: string | Uint8Array<ArrayBuffer>;
+}
+
+export function storedBody(body: DecodedBody["body"]): StoredRequest["body"] {
+  return typeof body === "function" ? body() : body;
 }
 
 /** An accepted request that this process takes over from the store. */

@@ -1,11 +1,12 @@
 /** Creates and answers predictions through the queue, whichever replica runs them. */
 import { SconceError } from "../../base/errors.ts";
-import { type Bodies, storedBody } from "../inputs/bodies.ts";
+import type { Bodies } from "../inputs/bodies.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { checkWait, noRoom } from "../predictions/admission.ts";
 import { Creations } from "../predictions/once.ts";
 import type { AskedPrediction, Client, NewPrediction, Predictions, Watched } from "../predictions/predictions.ts";
 import { hasEnded, type Kind, type PredictionRecord, pendingRecord } from "../predictions/record.ts";
+import { storedBody } from "../predictions/store.ts";
 import { Waits } from "../predictions/waits.ts";
 import { admitWebhook, type Webhooks } from "../webhooks/webhooks.ts";
 import { Awaited } from "./awaited.ts";
