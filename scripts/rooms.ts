@@ -55,7 +55,7 @@ const rooms: Readonly<Record<string, Room>> = {
       "base author machine engine package server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/http",
     doors: `
       config engine-link flow/captured-console flow/difference flow/fetcher flow/golden flow/item-flow
-      flow/item-pipeline flow/run-demo flow/set-up flow/trial flow/trial-items front-process fronts http/listener
+      flow/item-pipeline flow/output-encoder flow/run-demo flow/set-up flow/trial flow/trial-items front-process fronts http/listener
       http/request http/routes/health messages roles serve-limits server`,
   },
   cli: {
@@ -77,7 +77,8 @@ const rooms: Readonly<Record<string, Room>> = {
   "server/flow": {
     imports: "server server/memory server/inputs server/predictions",
     doors: `
-      drain-rate fetcher hooks item-fault item-flow item-list item-pipeline run-demo running-hooks set-up quarantine`,
+      drain-rate fetcher hooks item-fault item-flow item-list item-pipeline output-encoder run-demo running-hooks set-up
+      quarantine`,
   },
   "server/predictions": {
     imports: "server server/memory server/metrics server/inputs server/flow server/webhooks",

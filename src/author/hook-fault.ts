@@ -3,7 +3,7 @@ import { type ErrorCode, MODEL_FAILED, messageOf, SconceError } from "../base/er
 import { InputError } from "./input-error.ts";
 
 interface Hook {
-  readonly name: "preprocess" | "predict" | "postprocess" | "demo";
+  readonly name: "preprocess" | "predict" | "postprocessPart" | "postprocess" | "demo";
   /** Names of the tensors that the function receives. */
   readonly given: readonly string[];
 }
@@ -31,7 +31,13 @@ export function inputRefused(error: InputError): SconceError {
   return new SconceError("input_refused", error.message, { cause: error, field: error.field });
 }
 
-const nouns = { preprocess: "preprocess", predict: "predict", postprocess: "postprocess", demo: "the demo" } as const;
+const nouns = {
+  preprocess: "preprocess",
+  predict: "predict",
+  postprocessPart: "postprocessPart",
+  postprocess: "postprocess",
+  demo: "the demo",
+} as const;
 
 /** `undefined is not an object (evaluating 'scores.data')` */
 const ofUndefined = /^undefined is not an object \(evaluating '([\w.$]+)'\)/;
@@ -53,7 +59,7 @@ function likelyCause(message: string, { name, given }: Hook): string | undefined
   }
   const path = ofUndefined.exec(message)?.[1]?.split(".");
   if (path === undefined) return undefined;
-  const kind = name === "postprocess" ? "output" : "input";
+  const kind = name.startsWith("postprocess") ? "output" : "input";
   const wrong = parts.includes(path.at(-1) ?? "") ? path.at(-2) : undefined;
   if (name !== "preprocess" && wrong !== undefined && !given.includes(wrong)) {
     const fault = `the model declares no ${kind} "${wrong}" under tensors, it declares ${given.join(", ")}`;

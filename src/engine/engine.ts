@@ -20,6 +20,8 @@ export interface Item {
 export interface EngineListener<T extends Item = Item> {
   /** The batch was dispatched; its queue slots are free. */
   dispatched(items: readonly T[]): void;
+  /** Rows of a part of the item's output, before its result. After another `dispatched` the parts start over. */
+  part?(item: T, rows: Rows): void;
   /** @param rows views of memory that the item's neighbours share */
   finished(item: T, rows: Rows): void;
   failed(item: T, error: SconceError): void;

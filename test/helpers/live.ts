@@ -1,10 +1,19 @@
 /** Creates predictions whose items no engine runs. */
 import { MemoryAccount } from "../../src/server/memory/memory-account.ts";
 import { type LiveOptions, LivePrediction } from "../../src/server/predictions/live.ts";
+import type { PartLog } from "../../src/server/predictions/part-log.ts";
 
 let next = 0;
 
-export function livePrediction({ count = 1, onEnd = () => {} }: { count?: number; onEnd?: LiveOptions["onEnd"] } = {}) {
+export function livePrediction({
+  count = 1,
+  parts,
+  onEnd = () => {},
+}: {
+  count?: number;
+  parts?: PartLog;
+  onEnd?: LiveOptions["onEnd"];
+} = {}) {
   const request = {
     id: `0id-${next++}`,
     kind: "prediction",
@@ -18,6 +27,7 @@ export function livePrediction({ count = 1, onEnd = () => {} }: { count?: number
     bytes: 3,
     charge: new MemoryAccount().add("bodies", 9),
     deadlineMs: Infinity,
+    parts,
     onEnd,
   });
 }

@@ -223,6 +223,7 @@ def save(module: nn.Module, file: str) -> None:
 
 
 save(Lab(), "lab/lab.pt")
+save(Lab(), "parts/parts.pt")
 save(Shapes(), "shapes/shapes.pt")
 save(Picture(), "picture/picture.pt")
 save(Detector(), "page/detector.pt")

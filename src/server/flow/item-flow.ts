@@ -164,6 +164,11 @@ export class ItemFlow implements EngineListener<ListItem> {
     for (const item of items) {
       const { lane, readyAtMs } = item;
       item.dispatchedAtMs = now;
+      // A second run, after the end of the engine process or an error of the batch.
+      if (item.parts !== undefined) {
+        item.parts = undefined;
+        lane.restarted(item.index);
+      }
       if (item.index === 0 && lane.isWaitedFor && !lane.isQuarantined)
         leastWaitMs = Math.min(leastWaitMs, now - lane.queuedAtMs);
       if (this.credits.dispatched(item)) this.#observer?.took("queue", now - readyAtMs);
@@ -173,6 +178,10 @@ export class ItemFlow implements EngineListener<ListItem> {
     if (wasFull && !this.credits.isHeld && this.#turns.isImpatient(now)) this.#hold(items, now);
     this.#begin();
     this.#rate.ended(items.length, performance.now(), this.credits.usual.areLeft());
+  }
+
+  part(item: ListItem, rows: Rows): void {
+    if (!item.lane.isOver) this.#finisher.part(item, rows);
   }
 
   finished(item: ListItem, rows: Rows): void {

@@ -7,6 +7,8 @@ import type { Item } from "../../engine/engine.ts";
 import type { InputList } from "../inputs/input-list.ts";
 import { HELD_PER_TENSOR_BYTE } from "../memory/memory-account.ts";
 import type { FetchedFiles } from "./fetched-files.ts";
+import type { PartsReceiver } from "./item-pipeline.ts";
+import type { Encoded } from "./output-encoder.ts";
 import type { Sender } from "./quarantine.ts";
 import type { InputPlace } from "./running-hooks.ts";
 
@@ -54,6 +56,8 @@ export interface OutputReceiver {
   refused?(why: Refusal): void;
   /** Calls the model's code for an input. */
   scope?<T>(task: () => T): T;
+  /** Parts of outputs; undefined where nobody needs them. */
+  readonly parts?: PartsReceiver | undefined;
 }
 
 export class ItemList implements InRing<ItemList> {
@@ -186,6 +190,15 @@ export class ItemList implements InRing<ItemList> {
     if (!this.isOver) this.#receiver.dispatched?.();
   }
 
+  part(index: number, text: Encoded): void {
+    if (!this.isOver) this.#receiver.parts?.add(index, text);
+  }
+
+  /** The input runs again. Its earlier parts are void. */
+  restarted(index: number): void {
+    if (!this.isOver) this.#receiver.parts?.restart(index);
+  }
+
   succeeded(index: number, output: unknown): void {
     if (this.isOver) return;
     this.#left -= 1;
@@ -236,6 +249,16 @@ export class Arrival implements InRing<Arrival> {
   }
 }
 
+/** Rows that `predict` yielded for an item, which become parts one after the other. */
+export interface ItemParts {
+  /** Number of parts so far. */
+  sequence: number;
+  /** Resolves when all rows so far have become parts. */
+  last: Promise<void>;
+  /** Fails the item at the end of its batch. */
+  error: SconceError | undefined;
+}
+
 /** An input of a list in the engine. */
 export class ListItem implements Item {
   readonly lane: ItemList;
@@ -249,6 +272,8 @@ export class ListItem implements Item {
   /** In `performance.now()` milliseconds. */
   readonly readyAtMs: number;
   dispatchedAtMs: number;
+  /** Parts that `predict` yielded in this run of the item. */
+  parts: ItemParts | undefined = undefined;
 
   constructor(
     lane: ItemList,

@@ -1,27 +1,20 @@
 /** The model's code for an item: `preprocess` from an input to tensors, `postprocess` from rows to an output, and the demo. */
 
 import { isDataUrl } from "../../author/data-url.ts";
-import type { DemoContext, Model } from "../../author/define.ts";
-import { limitFaults } from "../../author/fault-limit.ts";
+import type { DemoContext, Model, PartContext } from "../../author/define.ts";
 import { type FileLimits, filesOf, type ModelFile } from "../../author/file.ts";
 import { hookError } from "../../author/hook-fault.ts";
-import { withBytesOf } from "../../author/ndarray-wire.ts";
 import { type InParts, isInParts, partFix } from "../../author/parts.ts";
-import { type PlainCheck, plainCheck } from "../../author/plain-check.ts";
+import { plainCheck } from "../../author/plain-check.ts";
 import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
-import { withholding } from "../../author/withheld-files.ts";
-import * as z from "../../author/z.ts";
-import { withoutUnions } from "../../author/zod-issues.ts";
 import { SconceError } from "../../base/errors.ts";
-import { isObject } from "../../base/json.ts";
 import { Turn } from "../../base/turn.ts";
 import type { Rows } from "../../engine/engine.ts";
-import { MAX_FAULTS } from "../inputs/input-decoder.ts";
 import type { FileCharge } from "../memory/file-memory.ts";
 import type { FetchedFile, Fetcher } from "./fetcher.ts";
 import { Hooks } from "./hooks.ts";
 import { listForm, type TextForm } from "./item-list.ts";
-import { isLarge, LargeJson } from "./large-json.ts";
+import { type Encoded, OutputEncoder } from "./output-encoder.ts";
 import type { InputPlace } from "./running-hooks.ts";
 
 export type Tensors = Readonly<Record<string, Tensor>>;
@@ -29,22 +22,12 @@ export type Tensors = Readonly<Record<string, Tensor>>;
 /** The server's limits for a file. The limits of the field apply too. */
 export type FileCaps = Partial<Pick<FileLimits, "maxBytes" | "maxPixels">>;
 
-type HookName = "preprocess" | "postprocess" | "demo";
+type HookName = "preprocess" | "postprocessPart" | "postprocess" | "demo";
 
 const noFiles: readonly ModelFile[] = [];
 
 /** Time after which a generator that does not wait lets the event loop turn. */
 const MAX_HOLD_MS = 2;
-
-/** Limit for the reported faults of an output. A large array can have a fault for each element. */
-const MAX_OUTPUT_FAULTS = 10;
-
-/** JSON text; large JSON as UTF-8 in pieces. */
-export type Encoded = string | readonly Uint8Array[];
-
-export function wholeText(text: Encoded): string {
-  return typeof text === "string" ? text : Buffer.concat(text).toString();
-}
 
 export interface FinishOptions {
   /** Set if a large output may become text for `encode` already, in many turns of the event loop. */
@@ -61,32 +44,35 @@ export interface PartReceiver {
   part(text: Encoded): void;
 }
 
+/** Receives the parts of the outputs of several inputs. */
+export interface PartsReceiver {
+  add(index: number, text: Encoded): void;
+  /** The input runs again. Its earlier parts are void. */
+  restart(index: number): void;
+}
+
 export interface DemoReceiver {
   /** Takes memory for outputs, of the model and as texts; @throws SconceError where there are too many */
   readonly take: (bytes: number) => void;
   /** Called for each output of a model without a demo, before all outputs are there. */
   readonly onOutput?: ((index: number, text: Encoded) => void) | undefined;
+  /** Receives the parts of a model without a demo. */
+  readonly parts?: PartsReceiver | undefined;
+}
+
+/** Receives the outputs of a demo's inputs as they come. */
+export interface DemoOutputs {
+  readonly output: (index: number, output: unknown) => void;
+  readonly parts: PartsReceiver | undefined;
 }
 
 interface DemoTools extends DemoReceiver, Omit<DemoContext, "predict"> {
-  readonly predict: (
-    inputs: readonly unknown[],
-    onOutput?: (index: number, output: unknown) => void,
-  ) => Promise<unknown[]>;
+  readonly predict: (inputs: readonly unknown[], each?: DemoOutputs) => Promise<unknown[]>;
 }
 
 export interface DemoResult {
   readonly outputs: readonly Encoded[];
   readonly demoOutputs: readonly Encoded[];
-}
-
-/** An output as JSON text. */
-class OutputText {
-  readonly text: Encoded;
-
-  constructor(text: Encoded) {
-    this.text = text;
-  }
 }
 
 export class ItemPipeline {
@@ -96,9 +82,7 @@ export class ItemPipeline {
   readonly #hooks: Hooks;
   /** False for a plain JSON input, which needs no search for files. */
   readonly #mayHaveFiles: boolean;
-  readonly #isPlainOutput: PlainCheck | undefined;
-  readonly #isPlainPart: PlainCheck | undefined;
-  readonly #largeJson = new LargeJson();
+  readonly #encoder: OutputEncoder;
 
   /** Tensor bytes of an item as declared; undefined where a size is free. */
   readonly declaredBytes: number | undefined;
@@ -109,11 +93,13 @@ export class ItemPipeline {
     this.#fetcher = fetcher;
     this.#fileCaps = fileCaps;
     this.#mayHaveFiles = plainCheck(model.input) === undefined;
-    this.#isPlainOutput = plainCheck(model.output);
-    this.#isPlainPart = model.part && plainCheck(model.part);
-    // Without a limit, a million bad elements would make a million faults.
-    for (const schema of [model.output, model.part, model.demo?.output]) if (schema) limitFaults(schema, MAX_FAULTS);
+    this.#encoder = new OutputEncoder(model);
     this.declaredBytes = declaredBytes(model.tensors.inputs);
+  }
+
+  /** Whether outputs come in parts. */
+  get hasParts(): boolean {
+    return this.#model.part !== undefined;
   }
 
   /** Bytes of the filled files of an input. */
@@ -161,13 +147,14 @@ export class ItemPipeline {
     } catch (error) {
       return this.#rethrow(hook, error);
     } finally {
-      this.#hooks.ran(hook);
+      this.#hooks.ran(hook === "postprocessPart" ? "postprocess" : hook);
     }
   }
 
   #rethrow(name: HookName, error: unknown): never {
-    const { inputs, outputs } = this.#model.tensors;
-    throw hookError(error, { name, given: Object.keys(name === "postprocess" ? outputs : inputs) });
+    const { inputs, outputs, parts } = this.#model.tensors;
+    const given = { preprocess: inputs, postprocess: outputs, postprocessPart: parts, demo: {} }[name];
+    throw hookError(error, { name, given: Object.keys(given) });
   }
 
   #filesOf(input: unknown): readonly ModelFile[] {
@@ -193,13 +180,13 @@ export class ItemPipeline {
       const output = this.#hooks.call("postprocess", () => this.#model.postprocess(rows, { input }), place);
       if (output instanceof Promise) {
         const made = this.#awaited("postprocess", output).then((value) => this.#wholeOf(value, options));
-        return textForm ? made.then((value) => this.#forText(value, textForm)) : made;
+        return textForm ? made.then((value) => this.#encoder.forText(value, textForm)) : made;
       }
       const made = this.#wholeOf(output, options);
       if (textForm === undefined) return made;
       return made instanceof Promise
-        ? made.then((value) => this.#forText(value, textForm))
-        : this.#forText(made, textForm);
+        ? made.then((value) => this.#encoder.forText(value, textForm))
+        : this.#encoder.forText(made, textForm);
     } catch (error) {
       return this.#rethrow("postprocess", error);
     }
@@ -212,7 +199,8 @@ export class ItemPipeline {
 
   async #inParts(generator: InParts, { place, parts }: FinishOptions): Promise<unknown> {
     if (this.#model.part === undefined) {
-      throw new SconceError("item_failed", `postprocess yields parts, but the model declares no part; ${partFix}`);
+      const message = `postprocess yields parts, but the model declares no part; ${partFix}`;
+      return this.#rethrow("postprocess", new SconceError("item_failed", message));
     }
     const turn = new Turn(MAX_HOLD_MS);
     let isDone = false;
@@ -223,9 +211,7 @@ export class ItemPipeline {
         const { done = false, value } = await this.#awaited("postprocess", next);
         isDone = done;
         if (done) return value;
-        const text = isLarge(value)
-          ? await this.#largeText(() => this.#partWireOf(value))
-          : JSON.stringify(this.#partWireOf(value));
+        const text = await this.#encoder.encodePart(value);
         parts?.part(text);
         if (turn.isOver) await turn.next();
       }
@@ -235,23 +221,28 @@ export class ItemPipeline {
     }
   }
 
-  #partWireOf(part: unknown): unknown {
-    const { part: schema } = this.#model;
-    return schema === undefined || this.#isPlainPart?.(part) ? part : wireOf(schema, part, "part");
-  }
-
-  #forText(made: unknown, form: TextForm): unknown {
-    return isLarge(made) ? this.#largeText(() => this.#wireOf(made, form)).then((text) => new OutputText(text)) : made;
+  /**
+   * Calls `postprocessPart` for rows that `predict` yielded.
+   * @returns the part as JSON text; undefined if the item has no part this time
+   * @throws SconceError `output_invalid`, or `item_failed` with the message of the model's error
+   */
+  async part(rows: Rows, context: PartContext, place?: InputPlace): Promise<Encoded | undefined> {
+    const { postprocessPart } = this.#model;
+    if (postprocessPart === undefined) {
+      const message = "predict yields rows, but the model has no postprocessPart to turn them into a part";
+      return this.#rethrow("postprocessPart", new SconceError("item_failed", message));
+    }
+    const call = () => postprocessPart(rows, context);
+    const part = await this.#awaited(
+      "postprocessPart",
+      Promise.try(() => this.#hooks.call("postprocess", call, place)),
+    );
+    return part === undefined ? undefined : this.#encoder.encodePart(part);
   }
 
   /** Whether `finish` should wait, because many large outputs are becoming text. */
   get isBehind(): boolean {
-    return this.#largeJson.isFull;
-  }
-
-  #largeText(wireOf: () => unknown): Promise<Encoded> {
-    const { made, files } = withholding(wireOf);
-    return this.#largeJson.text(made, files);
+    return this.#encoder.isBehind;
   }
 
   /**
@@ -259,16 +250,7 @@ export class ItemPipeline {
    * @throws SconceError `output_invalid` when it does not fit the declared output
    */
   encode(output: unknown, form = listForm): Encoded {
-    return output instanceof OutputText ? output.text : JSON.stringify(this.#wireOf(output, form));
-  }
-
-  #wireOf(output: unknown, { byteFields } = listForm): unknown {
-    if (this.#isPlainOutput?.(output)) return output;
-    const encode = () => wireOf(this.#model.output, output, "output");
-    if (byteFields.length === 0) return encode();
-    const fields = isObject(output) ? byteFields.map((name) => output[name]) : [];
-    // The output itself may be the array.
-    return withBytesOf(new Set([output, ...fields]), encode);
+    return this.#encoder.encode(output, form);
   }
 
   /**
@@ -276,7 +258,7 @@ export class ItemPipeline {
    * @returns outputs and demo outputs as JSON texts, one for each input
    * @throws SconceError `output_invalid`, or as `hookError`
    */
-  async demo(inputs: readonly unknown[], { take, onOutput, ...context }: DemoTools): Promise<DemoResult> {
+  async demo(inputs: readonly unknown[], { take, onOutput, parts, ...context }: DemoTools): Promise<DemoResult> {
     const { demo } = this.#model;
     const taken = (text: Encoded): Encoded => {
       take(typeof text === "string" ? Buffer.byteLength(text) : text.reduce((sum, { length }) => sum + length, 0));
@@ -284,11 +266,12 @@ export class ItemPipeline {
     };
     if (demo === undefined) {
       const outputs: Encoded[] = [];
-      await context.predict(inputs, (index, output) => {
-        const text = taken(this.encode(output));
+      const output = (index: number, made: unknown) => {
+        const text = taken(this.encode(made));
         outputs[index] = text;
         onOutput?.(index, text);
-      });
+      };
+      await context.predict(inputs, { output, parts });
       return { outputs, demoOutputs: outputs };
     }
     this.#hooks.ran("demo");
@@ -305,16 +288,14 @@ export class ItemPipeline {
         `the demo must give one of ${name} per input: ${inputs.length}, not ${received}`,
       );
     }
-    const textsOf = async (values: readonly unknown[], wire: (value: unknown) => unknown): Promise<Encoded[]> => {
+    const textsOf = async (values: readonly unknown[], encode: (value: unknown) => Encoded | Promise<Encoded>) => {
       const texts: Encoded[] = [];
-      for (const value of values) {
-        texts.push(taken(isLarge(value) ? await this.#largeText(() => wire(value)) : JSON.stringify(wire(value))));
-      }
+      for (const value of values) texts.push(taken(await encode(value)));
       return texts;
     };
     return {
-      outputs: await textsOf(outputs, (output) => this.#wireOf(output)),
-      demoOutputs: await textsOf(demoOutputs, (output) => wireOf(demo.output, output, "demo output")),
+      outputs: await textsOf(outputs, (output) => this.#encoder.encodeForDemo(output)),
+      demoOutputs: await textsOf(demoOutputs, (output) => this.#encoder.encodeDemoOutput(output)),
     };
   }
 }
@@ -327,18 +308,4 @@ function declaredBytes(specs: TensorSpecs): number | undefined {
     bytes += countOf(shape) * arrayTypes[dtype].BYTES_PER_ELEMENT;
   }
   return bytes;
-}
-
-function wireOf(schema: z.ZodType, value: unknown, name: string): unknown {
-  const encoded = z.safeEncode(schema, value);
-  if (encoded.success) return encoded.data;
-  const issues = withoutUnions(encoded.error.issues);
-  const faults = issues
-    .slice(0, MAX_OUTPUT_FAULTS)
-    .map((issue) => `${[name, ...issue.path].join(".")}: ${issue.message}`);
-  if (issues.length > faults.length) faults.push(`and ${issues.length - faults.length} more`);
-  throw new SconceError(
-    "output_invalid",
-    `the model's ${name} does not fit its declared ${name}: ${faults.join("; ")}`,
-  );
 }

@@ -6,6 +6,7 @@ import { ReadyInputs } from "../inputs/input-list.ts";
 import { atInput } from "./item-fault.ts";
 import type { ItemFlow } from "./item-flow.ts";
 import { ItemList, listForm } from "./item-list.ts";
+import type { PartsReceiver } from "./item-pipeline.ts";
 
 export interface PredictAllOptions {
   /** Gives up all that is not done. */
@@ -16,6 +17,7 @@ export interface PredictAllOptions {
   readonly take?: (bytes: number) => void;
   /** Called with each output as it comes, perhaps as text already; @throws SconceError, which fails its input */
   readonly onOutput?: ((index: number, output: unknown) => void) | undefined;
+  readonly parts?: PartsReceiver | undefined;
   /** The inputs of a request, whose errors tell their index there; a demo also sends others that it made itself. */
   readonly requested?: readonly unknown[];
 }
@@ -27,7 +29,7 @@ export interface PredictAllOptions {
 export async function predictAll(
   flow: ItemFlow,
   inputs: readonly unknown[],
-  { signal, scope = (task) => task(), take, onOutput, requested = [] }: PredictAllOptions,
+  { signal, scope = (task) => task(), take, onOutput, parts, requested = [] }: PredictAllOptions,
 ): Promise<unknown[]> {
   if (inputs.length === 0) return [];
   const { promise, resolve, reject } = Promise.withResolvers<unknown[]>();
@@ -36,6 +38,7 @@ export async function predictAll(
   const list = new ItemList(new ReadyInputs([...inputs]), {
     textForm: onOutput && listForm,
     scope,
+    parts,
     succeeded: (index, output) => {
       take?.(sizeOf(output));
       onOutput?.(index, output);

@@ -4,8 +4,8 @@ import { codedError } from "../../base/errors.ts";
 import type { Rows } from "../../engine/engine.ts";
 import type { FlowCredits } from "./flow-credits.ts";
 import type { StageObserver } from "./item-flow.ts";
-import type { ItemList, ListItem } from "./item-list.ts";
-import type { ItemPipeline, Tensors } from "./item-pipeline.ts";
+import type { ItemList, ItemParts, ListItem } from "./item-list.ts";
+import type { ItemPipeline, PartReceiver, Tensors } from "./item-pipeline.ts";
 import { OutputTurns } from "./output-turns.ts";
 
 interface RowFinisherOptions {
@@ -34,8 +34,43 @@ export class RowFinisher {
     this.#turns = new OutputTurns(() => options.pipeline.isBehind);
   }
 
+  /** Rows of a part, which `predict` yielded. */
+  part(item: ListItem, rows: Rows): void {
+    const { credits } = this.#options;
+    const { lane } = item;
+    item.parts ??= { sequence: 0, last: Promise.resolve(), error: undefined };
+    const { parts } = item;
+    const bytes = bytesOf(rows);
+    credits.finishing(lane, bytes, 1);
+    parts.last = parts.last.then(async () => {
+      await this.#part(item, parts, rows);
+      credits.finishing(lane, bytes, -1);
+    });
+  }
+
+  async #part(item: ListItem, parts: ItemParts, rows: Rows): Promise<void> {
+    const { lane, index } = item;
+    const isVoid = () => lane.isOver || parts.error !== undefined || item.parts !== parts;
+    if (isVoid()) return;
+    const { pipeline } = this.#options;
+    const context = { input: lane.input(index), sequence: parts.sequence };
+    try {
+      const text = await lane.scope(() => pipeline.part(rows, context, lane.place(index)));
+      if (text === undefined || isVoid()) return;
+      parts.sequence += 1;
+      lane.part(index, text);
+    } catch (error) {
+      parts.error = codedError(error);
+    }
+  }
+
   /** @param beganMs time of its arrival */
   finish(item: ListItem, rows: Rows, beganMs: number): void {
+    const { parts } = item;
+    if (parts !== undefined) {
+      this.#finishAfter(parts, item, rows);
+      return;
+    }
     if (this.#turns.isOpen) {
       this.#finish(item, rows);
       this.#turns.took(performance.now() - beganMs);
@@ -52,12 +87,27 @@ export class RowFinisher {
     });
   }
 
+  /** The output follows the parts. */
+  #finishAfter(parts: ItemParts, item: ListItem, rows: Rows): void {
+    const { credits, onFinished } = this.#options;
+    const { lane, index } = item;
+    const bytes = bytesOf(rows);
+    credits.finishing(lane, bytes, 1);
+    void parts.last.then(() => {
+      credits.finishing(lane, bytes, -1);
+      if (parts.error !== undefined) lane.failed(index, parts.error);
+      else if (!lane.isOver) this.#finish(item, rows);
+      onFinished(lane);
+    });
+  }
+
   #finish({ lane, index }: ListItem, rows: Rows): void {
     const { pipeline, observer } = this.#options;
     const beganMs = performance.now();
     try {
       const input = lane.input(index);
-      const options = { textForm: lane.textForm, place: lane.place(index) };
+      const parts = pipeline.hasParts ? partReceiver(lane, index) : undefined;
+      const options = { textForm: lane.textForm, place: lane.place(index), parts };
       const output = lane.isScoped
         ? lane.scope(() => pipeline.finish(rows, input, options))
         : pipeline.finish(rows, input, options);
@@ -88,6 +138,15 @@ export class RowFinisher {
         onFinished(lane);
       });
   }
+}
+
+function partReceiver(lane: ItemList, index: number): PartReceiver {
+  return {
+    get isOver() {
+      return lane.isOver;
+    },
+    part: (text) => lane.part(index, text),
+  };
 }
 
 /** The author's code may return other values than tensors. The engine refuses them. */

@@ -24,7 +24,7 @@ const outside = AsyncLocalStorage.snapshot();
 
 /** @throws SconceError of a file, of a failed input, or with the message of the demo's error */
 export async function runDemo(inputs: readonly unknown[], options: DemoOptions): Promise<DemoResult> {
-  const { flow, pipeline, signal, take, onOutput, write } = options;
+  const { flow, pipeline, signal, take, onOutput, parts, write } = options;
   const remote = inputs.flatMap((input, index) => pipeline.remoteFilesOf(input).map((file) => ({ file, index })));
   using _files = await flow.fetch(
     remote.map(({ file }) => file),
@@ -40,9 +40,17 @@ export async function runDemo(inputs: readonly unknown[], options: DemoOptions):
     pipeline.demo(inputs, {
       take,
       onOutput,
-      predict: (given, toldEach) => {
+      parts,
+      predict: (given, each) => {
         const outputs = outside(() =>
-          predictAll(flow, given, { signal, scope, take, onOutput: toldEach, requested: inputs }),
+          predictAll(flow, given, {
+            signal,
+            scope,
+            take,
+            onOutput: each?.output,
+            parts: each?.parts,
+            requested: inputs,
+          }),
         );
         // The demo may end before its code awaits these outputs.
         outputs.catch(() => {});

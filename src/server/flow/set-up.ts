@@ -24,7 +24,8 @@ import { compareGolden, decodeGolden } from "./golden.ts";
 import type { Hooks } from "./hooks.ts";
 import { ItemFlow } from "./item-flow.ts";
 import type { ListItem } from "./item-list.ts";
-import { type FileCaps, ItemPipeline, type Tensors, wholeText } from "./item-pipeline.ts";
+import { type FileCaps, ItemPipeline, type Tensors } from "./item-pipeline.ts";
+import { wholeText } from "./output-encoder.ts";
 import { predictAll } from "./predict-all.ts";
 
 export interface SetUpOptions {

@@ -7,7 +7,8 @@ import { itemCheck } from "../../engine/item-check.ts";
 import { rowParting } from "../../engine/rows.ts";
 import type { Runner } from "../../engine/runner.ts";
 import { beyondRounding, differenceOf, text, tolerances } from "./difference.ts";
-import { type ItemPipeline, wholeText } from "./item-pipeline.ts";
+import type { ItemPipeline } from "./item-pipeline.ts";
+import { wholeText } from "./output-encoder.ts";
 import type { PreparedExample } from "./set-up.ts";
 import { lengthened, otherValues, zeroed } from "./trial-items.ts";
 

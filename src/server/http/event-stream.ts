@@ -29,9 +29,9 @@ export interface EventStreamOptions {
 }
 
 interface NextEvent {
-  readonly name: "output" | "completed";
-  /** The index of the output. */
-  readonly index: number | undefined;
+  readonly name: "part" | "output" | "completed";
+  /** Notes the event as sent. */
+  readonly sent?: () => void;
   /** The path for `LargeAnswers`. */
   readonly path: string;
   /** The approximate length of the JSON text. */
@@ -45,6 +45,8 @@ export class EventStream {
   readonly #sent: SentOutputs;
   /** Characters of the logs sent so far. */
   #sentLogs: number;
+  /** The part log and the position of the next part. A log of another process begins again. */
+  #parts: { readonly log: string; position: number } | undefined;
   readonly #isResumed: boolean;
   #isChanged = false;
   #hasLeft = false;
@@ -56,7 +58,9 @@ export class EventStream {
 
   constructor(options: EventStreamOptions) {
     this.#options = options;
-    const [, logs, ranges] = /^(\d+):([\d,-]*)$/.exec(options.lastEventId ?? "") ?? [];
+    const lastId = /^(\d+):([\d,-]*)(?::(\w+)\.(\d+))?$/.exec(options.lastEventId ?? "");
+    const [, logs, ranges, log, position] = lastId ?? [];
+    if (log !== undefined) this.#parts = { log, position: Number(position) };
     this.#isResumed = logs !== undefined;
     this.#sentLogs = Number(logs ?? 0);
     this.#sent = new SentOutputs(ranges);
@@ -120,17 +124,17 @@ export class EventStream {
       }
       // `completed` has all outputs. A large outcome is not sent twice, so its last outputs get no events.
       if (hasEnded(record)) ended ??= outputsOf(record.outcome, LARGE_ANSWER_LENGTH);
-      const next = this.#next(record, ended ?? watched.outputs);
+      const next = this.#nextPart(record, watched) ?? this.#next(record, ended ?? watched.outputs);
       if (next === undefined) {
         yield* this.#pause();
       } else if (next.length >= LARGE_ANSWER_LENGTH && !large.hasRoomFor(next.path, next.length)) {
         memory.onceRoom(this.changed);
         yield* this.#pause();
       } else {
-        if (next.index === undefined) await watched.written?.();
-        else this.#sent.add(next.index);
+        if (next.name === "completed") await watched.written?.();
+        next.sent?.();
         yield* this.#send(next);
-        if (next.index === undefined) return;
+        if (next.name === "completed") return;
       }
     }
   }
@@ -156,6 +160,27 @@ export class EventStream {
     return this.#event("log", JSON.stringify(text));
   }
 
+  /** Parts come first: the parts of an output were made before the output. */
+  #nextPart(record: PredictionRecord, { parts }: Watched): NextEvent | undefined {
+    if (parts === undefined) return undefined;
+    if (this.#parts?.log !== parts.name) this.#parts = { log: parts.name, position: 0 };
+    const sent = this.#parts;
+    const position = parts.next(sent.position, (index) => !this.#sent.has(index));
+    const part = position === undefined ? undefined : parts.at(position);
+    if (position === undefined || part === undefined) return undefined;
+    const { index, sequence, text } = part;
+    const json = () => new LargeText([`{"index":${index},"sequence":${sequence},"part":`, text, "}"]);
+    return {
+      name: "part",
+      sent: () => {
+        sent.position = position + 1;
+      },
+      path: `${recordPath(this.#options.family, record.id)}/parts/${parts.name}.${position}`,
+      length: text.length,
+      json,
+    };
+  }
+
   #next(record: PredictionRecord, outputs: readonly (Text | undefined)[]): NextEvent | undefined {
     const { family } = this.#options;
     const path = recordPath(family, record.id);
@@ -163,15 +188,16 @@ export class EventStream {
     if (index !== undefined) {
       const text = outputs[index] ?? "";
       const json = () => new LargeText([`{"index":${index},"output":`, text, "}"]);
-      return { name: "output", index, path: `${path}/events/${index}`, length: text.length, json };
+      const sent = () => this.#sent.add(index);
+      return { name: "output", sent, path: `${path}/events/${index}`, length: text.length, json };
     }
     if (!hasEnded(record)) return undefined;
     const { length } = record.outcome.members;
-    return { name: "completed", index, path, length, json: () => largeRecord(record, family) };
+    return { name: "completed", path, length, json: () => largeRecord(record, family) };
   }
 
-  async *#send({ name, index, path, length, json }: NextEvent): AsyncGenerator<string | Uint8Array> {
-    const id = index === undefined ? END_ID : this.#id();
+  async *#send({ name, path, length, json }: NextEvent): AsyncGenerator<string | Uint8Array> {
+    const id = name === "completed" ? END_ID : this.#id();
     if (length < LARGE_ANSWER_LENGTH) {
       yield this.#event(name, String(json()), id);
       return;
@@ -186,7 +212,8 @@ export class EventStream {
   }
 
   #id(): string {
-    return `${this.#sentLogs}:${this.#sent}`;
+    const parts = this.#parts === undefined ? "" : `:${this.#parts.log}.${this.#parts.position}`;
+    return `${this.#sentLogs}:${this.#sent}${parts}`;
   }
 
   /** Waits for a change. Yields a comment if there is none for a while. */

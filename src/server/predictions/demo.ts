@@ -8,6 +8,7 @@ import { type InputList, toArray } from "../inputs/input-list.ts";
 import { joined, listText, type Text, textOf } from "./large-text.ts";
 import type { LivePrediction } from "./live.ts";
 import type { OutputMemory } from "./output-memory.ts";
+import { PartWork } from "./part-work.ts";
 
 export interface DemoWorkOptions {
   readonly flow: ItemFlow;
@@ -46,6 +47,7 @@ export async function workOnDemo(live: LivePrediction, inputs: InputList, option
       early[index] = textOf(text);
       live.itemDone();
     },
+    parts: live.parts && new PartWork(live, memory),
     take: (bytes) => {
       const refusal = memory.take(bytes);
       if (refusal === undefined) return;

@@ -11,11 +11,13 @@ import {
   type Refusal,
   type TextForm,
 } from "../flow/item-list.ts";
-import type { Encoded } from "../flow/item-pipeline.ts";
+import type { PartsReceiver } from "../flow/item-pipeline.ts";
+import type { Encoded } from "../flow/output-encoder.ts";
 import type { InputList } from "../inputs/input-list.ts";
 import { byteLengthOf, joined, listText, type Text, textOf } from "./large-text.ts";
 import type { LivePrediction, Work } from "./live.ts";
 import type { OutputMemory } from "./output-memory.ts";
+import { PartWork } from "./part-work.ts";
 
 /** Longest message of a fault, in characters; of those that come after many others it is shorter. */
 const MAX_MESSAGE = { first: 10_000, later: 500 };
@@ -40,6 +42,7 @@ export interface ItemWorkOptions extends ItemListOptions {
 export class ItemWork implements OutputReceiver, Work {
   readonly textForm: TextForm;
   readonly list: ItemList;
+  readonly parts: PartsReceiver | undefined;
   readonly #live: LivePrediction;
   readonly #context: ItemWorkContext;
   readonly #memory: OutputMemory;
@@ -58,6 +61,7 @@ export class ItemWork implements OutputReceiver, Work {
     this.#live = live;
     this.#context = context;
     this.#memory = options.memory;
+    this.parts = live.parts && new PartWork(live, options.memory);
   }
 
   run(): void {

@@ -20,6 +20,7 @@ import { hashOf } from "./ids.ts";
 import { ItemWork, type ItemWorkContext } from "./item-work.ts";
 import { LivePrediction } from "./live.ts";
 import { OutputMemory } from "./output-memory.ts";
+import { PartLog } from "./part-log.ts";
 import type { Origin } from "./predictions.ts";
 import { CANCELED, type EndedRecord, type Kind } from "./record.ts";
 import { type AcceptedRequest, type PredictionStore, storedBody } from "./store.ts";
@@ -119,11 +120,13 @@ export class LivePredictions {
   begin(request: AcceptedRequest, beginning: Beginning): LivePrediction {
     const { inputs, bytes, charge, leftMs = request.timeoutMs } = beginning;
     const { mustFail = false, isWaitedFor = false, sender } = beginning;
+    const { pipeline, memory } = this.#options;
     const live = new LivePrediction({
       request,
       bytes,
       charge,
       deadlineMs: performance.now() + leftMs,
+      parts: pipeline.hasParts ? new PartLog(memory.add("outputs", 0)) : undefined,
       onEnd: this.#onEnd,
     });
     live.isStored = beginning.leftMs !== undefined;

@@ -5,6 +5,7 @@ import type { Charge } from "../memory/charge.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
 import type { Text } from "./large-text.ts";
 import { Observed } from "./observed.ts";
+import type { PartLog } from "./part-log.ts";
 import type { Origin } from "./predictions.ts";
 import { type EndedRecord, hasEnded, type Kind, type Outcome, type PredictionRecord, pendingRecord } from "./record.ts";
 import type { AcceptedRequest } from "./store.ts";
@@ -19,6 +20,8 @@ export interface LiveOptions {
   readonly charge: Charge;
   /** Time limit in `performance.now()` milliseconds. */
   readonly deadlineMs: number;
+  /** Undefined for a model whose outputs have no parts. */
+  readonly parts?: PartLog | undefined;
   readonly onEnd: (live: LivePrediction, record: EndedRecord) => void;
 }
 
@@ -38,6 +41,7 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
   readonly record: Readonly<MutableRecord>;
   readonly bytes: number;
   readonly charge: Charge;
+  readonly parts: PartLog | undefined;
   readonly deadlineMs: number;
   readonly timeoutMs: number;
   /** In `performance.now()` milliseconds. */
@@ -65,7 +69,7 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
   #onEnd: LiveOptions["onEnd"] | undefined;
   #abort: AbortController | undefined;
 
-  constructor({ request, bytes, charge, deadlineMs, onEnd }: LiveOptions) {
+  constructor({ request, bytes, charge, deadlineMs, parts, onEnd }: LiveOptions) {
     super();
     this.#record = pendingRecord(request);
     this.record = this.#record;
@@ -75,6 +79,7 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
     this.webhook = request.webhook;
     this.bytes = bytes;
     this.charge = charge;
+    this.parts = parts;
     this.deadlineMs = deadlineMs;
     this.#onEnd = onEnd;
   }
@@ -140,6 +145,11 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
     this.changed();
   }
 
+  /** `parts` has another part. */
+  partAdded(): void {
+    if (!this.isOver) this.changed();
+  }
+
   log(text: string): void {
     if (this.isOver) return;
     this.#record.logs += text;
@@ -163,6 +173,7 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
     this.#work?.release();
     this.#work = undefined;
     this.charge[Symbol.dispose]();
+    this.parts?.[Symbol.dispose]();
     this.#abort?.abort();
     if (hasEnded(record)) this.#onEnd?.(this, record);
     this.#onEnd = undefined;

@@ -22,8 +22,12 @@ export class OutputMemory implements Disposable {
     this.#maxResultBytes = maxResultBytes;
   }
 
-  /** Charges the bytes of an output. @returns undefined on success; else the failure of the prediction */
-  take(bytes: number): { readonly message: string; readonly reason: FailureReason } | undefined {
+  /**
+   * Charges the bytes of an output or a part.
+   * @param own charge with an owner who disposes it; by default the charge until the end of the prediction
+   * @returns undefined on success; else the failure of the prediction
+   */
+  take(bytes: number, own?: Charge): { readonly message: string; readonly reason: FailureReason } | undefined {
     const memory = this.#memory;
     const { maxOutputBytes } = memory;
     const maxBytes = Math.min(this.#maxResultBytes, maxOutputBytes);
@@ -45,14 +49,19 @@ export class OutputMemory implements Disposable {
         reason: "memory",
       };
     }
-    this.#charge.grow(held);
+    (own ?? this.#charge).grow(held);
     return undefined;
+  }
+
+  /** Bytes of parts were dropped with their charge. */
+  dropped(bytes: number): void {
+    this.#bytes -= bytes;
   }
 
   /** Memory of the whole prediction. Only memory of others can become free for it. */
   get #ownBytes(): number {
-    const { charge, items } = this.#live;
-    return (this.#charge?.bytes ?? 0) + charge.bytes + (items?.heldBytes ?? 0);
+    const { charge, items, parts } = this.#live;
+    return (this.#charge?.bytes ?? 0) + (parts?.charge.bytes ?? 0) + charge.bytes + (items?.heldBytes ?? 0);
   }
 
   [Symbol.dispose](): void {

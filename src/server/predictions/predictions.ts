@@ -7,6 +7,7 @@ import type { Charge } from "../memory/charge.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
 import type { Text } from "./large-text.ts";
 import type { Once } from "./once.ts";
+import type { PartLog } from "./part-log.ts";
 import type { Kind, PredictionRecord } from "./record.ts";
 
 /** The client of a request. */
@@ -49,6 +50,15 @@ export interface NewPrediction extends AskedPrediction {
   readonly origin: Origin;
   /** Set for an id that the client chose. A second request gets the existing prediction, and a disconnect cancels nothing. */
   readonly once?: Once | undefined;
+  /** Watches the prediction from its first moment on. */
+  readonly watcher?: Watcher | undefined;
+}
+
+export interface Watcher {
+  /** As the argument of `Predictions.watch`. */
+  readonly changed: () => void;
+  /** Called when the prediction begins, if this process runs it. */
+  begun(watched: Watched): void;
 }
 
 export interface Predictions {
@@ -76,7 +86,7 @@ export interface Predictions {
     id: string,
     options: { readonly waitMs: number; readonly client: Client },
   ): Promise<PredictionRecord | undefined>;
-  /** @param changed called soon after the start, an output, a log line, and the end; one call may stand for several changes */
+  /** @param changed called soon after the start, a part, an output, a log line, and the end; one call may stand for several changes */
   watch(kind: Kind, id: string, changed: () => void): Promise<Watched | undefined>;
 }
 
@@ -86,6 +96,8 @@ export interface Watched extends Disposable {
   readonly record: PredictionRecord | undefined;
   /** The JSON texts of outputs before the end, by index. */
   readonly outputs: readonly (Text | undefined)[];
+  /** The parts of outputs since the start. Undefined without parts, and for a prediction that ended before it was watched. */
+  readonly parts?: PartLog | undefined;
   /** Resolves when clients may see the outcome. Undefined means at once. */
   readonly written?: () => Promise<void>;
 }

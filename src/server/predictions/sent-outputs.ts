@@ -27,6 +27,10 @@ export class SentOutputs {
     this.#ranges.splice(from, to - from, [first, last]);
   }
 
+  has(index: number): boolean {
+    return this.#ranges.some(([first, last]) => index >= first && index <= last);
+  }
+
   /** Index of the first unsent output. */
   next(outputs: readonly unknown[]): number | undefined {
     let range = 0;

@@ -116,16 +116,23 @@ export class PredictionService implements Predictions {
     const live = this.#liveOf(kind, id);
     const record = live?.record ?? (await this.get(kind, id));
     if (record === undefined) return undefined;
-    const stop = live?.watch(changed);
+    return live === undefined ? { record, outputs: [], [Symbol.dispose]() {} } : this.#watched(live, changed);
+  }
+
+  #watched(live: LivePrediction, changed: () => void): Watched {
+    const stop = live.watch(changed);
+    const parts = live.parts?.hold();
     return {
-      record,
+      record: live.record,
       get outputs() {
-        return live?.outputs ?? [];
+        return live.outputs;
       },
+      parts,
       written: () => this.#written(live),
       [Symbol.dispose]: () => {
-        stop?.();
-        if (live?.isOver) this.live.unread.read(id);
+        stop();
+        parts?.[Symbol.dispose]();
+        if (live.isOver) this.live.unread.read(live.id);
       },
     };
   }
@@ -205,7 +212,7 @@ export class PredictionService implements Predictions {
 
   /** @param beganMs start of the decoding */
   #begin(request: NewPrediction, { inputs, body }: DecodedBody, beganMs: number): LivePrediction {
-    const { kind, bytes, charge, timeoutMs = Infinity, waitMs, client, origin, once, webhook } = request;
+    const { kind, bytes, charge, timeoutMs = Infinity, waitMs, client, origin, once, webhook, watcher } = request;
     const { limits, metrics, owner, flow, onTrace } = this.#options;
     metrics.took("decode", performance.now() - beganMs);
     const count = inputs.length;
@@ -230,6 +237,7 @@ export class PredictionService implements Predictions {
         sender: flow.needsSender ? client.sender : undefined,
       },
     );
+    if (watcher !== undefined) watcher.begun(this.#watched(live, watcher.changed));
     if (isLogged("trace")) onTrace?.(`${nounOf(kind)} ${live.id} was accepted with ${live.count} inputs`, live);
     return live;
   }

@@ -8,7 +8,7 @@ import { loadModel } from "../../../package/code/load.ts";
 import type { PackagedModel } from "../../../package/store/packaged-model.ts";
 import { Fetcher } from "../../../server/flow/fetcher.ts";
 import { ItemFlow } from "../../../server/flow/item-flow.ts";
-import { wholeText } from "../../../server/flow/item-pipeline.ts";
+import { wholeText } from "../../../server/flow/output-encoder.ts";
 import { runDemo } from "../../../server/flow/run-demo.ts";
 import { predictOne, type RunningModel, setUp } from "../../../server/flow/set-up.ts";
 

@@ -3,7 +3,7 @@ import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { InputDecoder } from "../../inputs/input-decoder.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { onceOf } from "../../predictions/once.ts";
-import type { AskedPrediction, Predictions, Watched } from "../../predictions/predictions.ts";
+import type { AskedPrediction, Predictions, Watched, Watcher } from "../../predictions/predictions.ts";
 import { hasEnded, type PredictionRecord } from "../../predictions/record.ts";
 import { announcedBytes, readBody, Uploads } from "../body-reader.ts";
 import { type ClientOptions, type OnHold, type PeerOf, RequestClient } from "../client.ts";
@@ -78,28 +78,40 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
   };
   const events = async (
     family: Family,
-    id: string,
     raw: Request,
-    { context, made, isKnown = made === undefined }: Streamed,
+    { context, isKnown = true, ...streamed }: Streamed,
   ): Promise<Response> => {
     const { kind } = family;
-    const lastEventId = made === undefined ? raw.headers.get("last-event-id") : null;
+    const lastEventId = streamed.create === undefined ? raw.headers.get("last-event-id") : null;
     if (lastEventId === END_ID) return new Response(null, { status: 204 });
+    let made: PredictionRecord | undefined;
+    let watched: Watched | undefined;
     // The idle timeout applies again when the prediction has ended.
     const onPredictionEnd = () => onHold(raw, false);
     const onStreamEnd = (hasLeft: boolean) => {
       onPredictionEnd();
       // No other client knows the id, as with `Prefer: wait`.
-      if (hasLeft && !isKnown) predictions.cancel(kind, id).catch(() => {});
+      if (hasLeft && !isKnown && made !== undefined) predictions.cancel(kind, made.id).catch(() => {});
     };
     const stream = new EventStream({ family, lastEventId, large, memory, onPredictionEnd, onStreamEnd });
-    const watched = (await predictions.watch(kind, id, stream.changed)) ?? endedWatched(made);
+    const { changed } = stream;
+    const begun = (begunWatched: Watched) => {
+      watched = begunWatched;
+    };
+    try {
+      made = await streamed.create?.({ changed, begun });
+      const id = made?.id ?? streamed.id ?? "";
+      watched ??= (await predictions.watch(kind, id, changed)) ?? endedWatched(made);
+    } catch (error) {
+      watched?.[Symbol.dispose]();
+      throw error;
+    }
     if (watched === undefined) throw unknownPrediction();
     onHold(raw, true);
     const body = stream.body(watched);
     // Bun does not cancel the body if the client has already left.
     if (raw.signal.aborted) await body.cancel();
-    const location = made === undefined ? {} : { Location: locationOf(family, id) };
+    const location = made === undefined ? {} : { Location: locationOf(family, made.id) };
     context.hasIdHeader = true;
     const headers = { ...eventHeaders, ...location, "X-Request-Id": context.requestId };
     return new Response(body, { headers });
@@ -110,25 +122,15 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const { chosen, timeoutMs, waitMs, webhook, client } = asked;
       const { body, bytes, charge } = await readBody(raw, bodyLimits);
       const once = chosen === undefined ? undefined : await onceOf(chosen, kind, body);
-      const record = await predictions.create({
-        kind,
-        body,
-        bytes,
-        charge,
-        timeoutMs,
-        waitMs,
-        webhook,
-        client,
-        origin,
-        once,
-      });
+      const request = { kind, body, bytes, charge, timeoutMs, waitMs, webhook, client, origin, once };
       if (asked.asksForEvents) {
-        return events(family, record.id, raw, {
+        return events(family, raw, {
           context: origin,
-          made: record,
-          isKnown: once !== undefined || asked.webhook !== undefined,
+          create: (watcher) => predictions.create({ ...request, watcher }),
+          isKnown: once !== undefined || webhook !== undefined,
         });
       }
+      const record = await predictions.create(request);
       return preferred(family, record, raw, { context: origin, location: locationOf(family, record.id), waitMs });
     };
 
@@ -162,7 +164,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const client = new RequestClient(raw, clientOptions);
       const forwarded = await siblings?.forward(id, raw, contextOf(c));
       if (forwarded !== undefined) return forwarded;
-      if (asksForEvents(raw)) return events(family, id, raw, { context: contextOf(c) });
+      if (asksForEvents(raw)) return events(family, raw, { id, context: contextOf(c) });
       const shared = isPlain(raw) ? large.join(recordPath(family, id)) : undefined;
       const context = contextOf(c);
       if (shared !== undefined) return jsonResponse(shared, { context, waitMs });
@@ -173,7 +175,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     app.get(`${path}/:id/events`, async (c) => {
       const id = c.req.param("id");
       const forwarded = await siblings?.forward(id, c.req.raw, contextOf(c));
-      return forwarded ?? events(family, id, c.req.raw, { context: contextOf(c) });
+      return forwarded ?? events(family, c.req.raw, { id, context: contextOf(c) });
     });
 
     app.post(`${path}/:id/cancel`, async (c) => {
@@ -186,9 +188,10 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
 
 interface Streamed {
   readonly context: RequestContext;
-  /** The prediction that this request created. */
-  readonly made?: PredictionRecord;
-  /** Whether another client or a webhook may know the id. */
+  readonly id?: string;
+  /** Creates the prediction of a request without an id. */
+  readonly create?: (watcher: Watcher) => Promise<PredictionRecord>;
+  /** Whether another client or a webhook may know the id. Default: true. */
   readonly isKnown?: boolean;
 }
 

@@ -1,0 +1,115 @@
+/** Outputs, parts and demo outputs as JSON text, checked against their declared schemas. */
+import type { Model } from "../../author/define.ts";
+import { limitFaults } from "../../author/fault-limit.ts";
+import { withBytesOf } from "../../author/ndarray-wire.ts";
+import { type PlainCheck, plainCheck } from "../../author/plain-check.ts";
+import { withholding } from "../../author/withheld-files.ts";
+import * as z from "../../author/z.ts";
+import { withoutUnions } from "../../author/zod-issues.ts";
+import { SconceError } from "../../base/errors.ts";
+import { isObject } from "../../base/json.ts";
+import { MAX_FAULTS } from "../inputs/input-decoder.ts";
+import type { TextForm } from "./item-list.ts";
+import { isLarge, LargeJson } from "./large-json.ts";
+
+/** Limit for the reported faults of an output. A large array can have a fault for each element. */
+const MAX_OUTPUT_FAULTS = 10;
+
+/** JSON text; large JSON as UTF-8 in pieces. */
+export type Encoded = string | readonly Uint8Array[];
+
+export function wholeText(text: Encoded): string {
+  return typeof text === "string" ? text : Buffer.concat(text).toString();
+}
+
+/** An output as JSON text. */
+class OutputText {
+  readonly text: Encoded;
+
+  constructor(text: Encoded) {
+    this.text = text;
+  }
+}
+
+export class OutputEncoder {
+  readonly #wireOfOutput: Wire;
+  readonly #wireOfPart: Wire | undefined;
+  readonly #wireOfDemoOutput: Wire | undefined;
+  readonly #largeJson = new LargeJson();
+
+  constructor({ output, part, demo }: Pick<Model, "output" | "part" | "demo">) {
+    this.#wireOfOutput = wireOf(output, "output");
+    this.#wireOfPart = part && wireOf(part, "part");
+    this.#wireOfDemoOutput = demo && wireOf(demo.output, "demo output");
+  }
+
+  /** Whether large outputs should wait, because many are becoming text. */
+  get isBehind(): boolean {
+    return this.#largeJson.isFull;
+  }
+
+  /** A small output as it is; a promise of a large output as text, made in many turns of the event loop. `encode` takes both. */
+  forText(made: unknown, form: TextForm): unknown {
+    if (!isLarge(made)) return made;
+    return this.#largeText(made, (output) => this.#wireIn(form, output)).then((text) => new OutputText(text));
+  }
+
+  /** @throws SconceError `output_invalid` when the output does not fit the declared output */
+  encode(output: unknown, form: TextForm): Encoded {
+    return output instanceof OutputText ? output.text : JSON.stringify(this.#wireIn(form, output));
+  }
+
+  /** @throws SconceError `output_invalid` when the part does not fit the declared part */
+  encodePart(part: unknown): Encoded | Promise<Encoded> {
+    return this.#text(part, this.#wireOfPart ?? this.#wireOfOutput);
+  }
+
+  /** Outputs of a demo. @throws SconceError `output_invalid` */
+  encodeForDemo(output: unknown): Encoded | Promise<Encoded> {
+    return this.#text(output, this.#wireOfOutput);
+  }
+
+  /** @throws SconceError `output_invalid` when the demo output does not fit the declared demo output */
+  encodeDemoOutput(output: unknown): Encoded | Promise<Encoded> {
+    return this.#text(output, this.#wireOfDemoOutput ?? this.#wireOfOutput);
+  }
+
+  #wireIn({ byteFields }: TextForm, output: unknown): unknown {
+    if (byteFields.length === 0) return this.#wireOfOutput(output);
+    const fields = isObject(output) ? byteFields.map((name) => output[name]) : [];
+    // The output itself may be the array.
+    return withBytesOf(new Set([output, ...fields]), () => this.#wireOfOutput(output));
+  }
+
+  #text(value: unknown, wire: Wire): Encoded | Promise<Encoded> {
+    return isLarge(value) ? this.#largeText(value, wire) : JSON.stringify(wire(value));
+  }
+
+  #largeText(value: unknown, wire: Wire): Promise<Encoded> {
+    const { made, files } = withholding(() => wire(value));
+    return this.#largeJson.text(made, files);
+  }
+}
+
+/** The JSON side of a value. */
+type Wire = (value: unknown) => unknown;
+
+function wireOf(schema: z.ZodType, name: string): Wire {
+  // Without a limit, a million bad elements would make a million faults.
+  limitFaults(schema, MAX_FAULTS);
+  const isPlain: PlainCheck | undefined = plainCheck(schema);
+  return (value) => {
+    if (isPlain?.(value)) return value;
+    const encoded = z.safeEncode(schema, value);
+    if (encoded.success) return encoded.data;
+    const issues = withoutUnions(encoded.error.issues);
+    const faults = issues
+      .slice(0, MAX_OUTPUT_FAULTS)
+      .map((issue) => `${[name, ...issue.path].join(".")}: ${issue.message}`);
+    if (issues.length > faults.length) faults.push(`and ${issues.length - faults.length} more`);
+    throw new SconceError(
+      "output_invalid",
+      `the model's ${name} does not fit its declared ${name}: ${faults.join("; ")}`,
+    );
+  };
+}

@@ -1,0 +1,34 @@
+/** Adds the parts of outputs to the log of a live prediction, within the limits of its outputs. */
+import type { PartsReceiver } from "../flow/item-pipeline.ts";
+import type { Encoded } from "../flow/output-encoder.ts";
+import { byteLengthOf, textOf } from "./large-text.ts";
+import type { LivePrediction } from "./live.ts";
+import type { OutputMemory } from "./output-memory.ts";
+
+export class PartWork implements PartsReceiver {
+  readonly #live: LivePrediction;
+  readonly #memory: OutputMemory;
+
+  constructor(live: LivePrediction, memory: OutputMemory) {
+    this.#live = live;
+    this.#memory = memory;
+  }
+
+  add(index: number, encoded: Encoded): void {
+    const live = this.#live;
+    if (live.parts === undefined || live.isOver) return;
+    const text = textOf(encoded);
+    const refusal = this.#memory.take(byteLengthOf(text), live.parts.charge);
+    if (refusal !== undefined) {
+      live.end(refusal.message, refusal.reason);
+      return;
+    }
+    live.parts.add(index, text);
+    live.partAdded();
+  }
+
+  /** The input runs again. Its next part has the sequence 0, which tells clients to drop the earlier parts. */
+  restart(index: number): void {
+    this.#memory.dropped(this.#live.parts?.restart(index) ?? 0);
+  }
+}
