@@ -187,6 +187,18 @@ describe("a refusal", () => {
     expect((await refusalOf(await post(narrow, "/v2/models/lab/infer", " ".repeat(1001))))[0]).toBe(413);
   });
 
+  test.each([
+    ["GET", "/v2", { Host: "page.example" }, 'requests to the host "page.example" are refused here'],
+    ["GET", "/v2/health/live", { Host: "page.example" }, 'requests to the host "page.example" are refused here'],
+    ["POST", inferPath, { Origin: "https://page.example" }, "pages of https://page.example may not start"],
+  ])(
+    "of %s %s from a page of another site is an error, too",
+    async (method, path, headers: Record<string, string>, message) => {
+      const response = await tensors.client.fetch(path, { method, headers });
+      expect(await refusalOf(response)).toEqual([403, expect.stringContaining(message)]);
+    },
+  );
+
   test("is counted by its cause, and requests by their route", async () => {
     const refused = () => tensors.client.metric('sconce_requests_rejected_total{code="422",cause="inputs"}');
     const counted = () =>

@@ -204,7 +204,8 @@ describe("over HTTP", () => {
 
   test("pages of a foreign origin are refused", async () => {
     const headers = { Origin: "https://page.example" };
-    expect((await send(server.url, "tools/list", {}, { headers })).status).toBe(403);
+    const response = await send(server.url, "tools/list", {}, { headers });
+    expect([response.status, await response.json()]).toMatchObject([403, { id: null, error: { code: -32600 } }]);
   });
 
   test.each([

@@ -230,6 +230,16 @@ describe("the model", () => {
     });
   });
 
+  test.each(["/v1/embeddings", "/v2/rerank", "/classify"])(
+    "refuses pages of another site in OpenAI's form: POST %s",
+    async (path) => {
+      expect(await post(path, {}, { Origin: "https://page.example" })).toMatchObject({
+        status: 403,
+        body: { error: { type: "invalid_request_error", code: "origin_refused" } },
+      });
+    },
+  );
+
   test.each([
     ["/v1/embeddings", "list of numbers"],
     ["/v1/rerank", "two texts"],

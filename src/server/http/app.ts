@@ -115,9 +115,12 @@ export function createApp(options: AppOptions): OpenAPIHono {
     return refused(c, problem);
   };
   const { onHold = () => {}, peerOf = () => undefined } = options;
-  addApis(app, options.api, { ...options, onHold, peerOf, refused: refusedBy });
+  const apiError = addApis(app, options.api, { ...options, onHold, peerOf, refused: refusedBy });
   app.notFound((c) => problemResponse(c, refused(c, unknownRoute(app, c))));
-  app.onError((error, c) => problemResponse(c, refusedBy(c, error)));
+  app.onError((error, c) => {
+    const problem = refusedBy(c, error);
+    return apiError(c, problem, error) ?? problemResponse(c, problem);
+  });
   return app;
 }
 

@@ -25,12 +25,19 @@ export interface ApiOptions {
   readonly refused: (c: Context, error: unknown) => Problem;
 }
 
-/** Adds the routes of one API. Its answers have the form of that API, its errors too. */
-type AddApi = (app: OpenAPIHono, options: ApiOptions) => void;
+/** The form of errors under the paths of an API, also of those that the server refuses before the API. */
+export interface ErrorForm {
+  readonly hasPath: (path: string) => boolean;
+  readonly answer: (c: Context, problem: Problem, error: unknown) => Response;
+}
+
+/** Adds the routes of one API. They throw their errors. */
+type AddApi = (app: OpenAPIHono, options: ApiOptions) => ErrorForm;
 
 /** In the order of their routes: `/v2/*` of the API v2 would hide Cohere's `/v2/rerank`. */
 const apis: Readonly<Record<ApiName, AddApi>> = { openai: addOpenai, v2: addV2, mcp: addMcp };
 
+/** @returns an error in the form of the API that has the path; undefined for other paths */
 export function addApis(
   app: OpenAPIHono,
   names: readonly ApiName[],
@@ -43,9 +50,10 @@ export function addApis(
     peerOf,
     ...options
   }: Omit<ApiOptions, "predictions"> & WaitedOptions,
-): void {
+): (c: Context, problem: Problem, error: unknown) => Response | undefined {
   const waited = new WaitedPredictions({ predictions, siblings, memory, maxBodyBytes, onHold, peerOf });
-  for (const [name, add] of Object.entries(apis)) {
-    if (names.some((each) => each === name)) add(app, { ...options, predictions: waited });
-  }
+  const forms = Object.entries(apis)
+    .filter(([name]) => names.some((each) => each === name))
+    .map(([, add]) => add(app, { ...options, predictions: waited }));
+  return (c, problem, error) => forms.find(({ hasPath }) => hasPath(c.req.path))?.answer(c, problem, error);
 }

@@ -1,38 +1,41 @@
 /** The Model Context Protocol at /mcp. The model is a tool, and a long prediction is a task. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
+import type { Context } from "hono";
 import { SconceError } from "../../../../base/errors.ts";
 import { isObject } from "../../../../base/json.ts";
 import { utf8 } from "../../../inputs/input-decoder.ts";
+import type { Problem } from "../../problem.ts";
 import { contextOf } from "../../request.ts";
-import type { ApiOptions } from "../apis.ts";
+import type { ApiOptions, ErrorForm } from "../apis.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { ModelTool } from "./model-tool.ts";
 import { rpcError } from "./rpc-error.ts";
 
-export function addMcp(app: OpenAPIHono, options: ApiOptions): void {
+export function addMcp(app: OpenAPIHono, options: ApiOptions): ErrorForm {
   const { predictions, refused } = options;
   const tool = new ModelTool(options.model);
   let opening: Promise<Endpoint> | undefined;
   app.post("/mcp", async (c) => {
     const { raw } = c.req;
     const origin = contextOf(c);
-    try {
-      const taskId = taskOf(raw.headers);
-      const forwarded = taskId === undefined ? undefined : await predictions.forward(taskId, raw, origin);
-      if (forwarded !== undefined) return forwarded;
-      const message = messageIn(await textOf(raw, options));
-      // Only servers with MCP clients spend the memory of the protocol's package.
-      opening ??= import("./endpoint.ts").then(({ Endpoint }) => new Endpoint(tool, options));
-      return await (await opening).answer(raw, message, {
-        begin: (args, waitMs) => predictions.begin(raw, { inputs: `[${tool.inputOf(args)}]`, origin, waitMs }),
-        refused: (error) => refused(c, error),
-      });
-    } catch (error) {
-      const problem = refused(c, error);
-      const headers = new Headers(problem.headers);
-      return Response.json({ jsonrpc: "2.0", id: null, error: rpcError(problem) }, { status: problem.status, headers });
-    }
+    const taskId = taskOf(raw.headers);
+    const forwarded = taskId === undefined ? undefined : await predictions.forward(taskId, raw, origin);
+    if (forwarded !== undefined) return forwarded;
+    const message = messageIn(await textOf(raw, options));
+    // Only servers with MCP clients spend the memory of the protocol's package.
+    opening ??= import("./endpoint.ts").then(({ Endpoint }) => new Endpoint(tool, options));
+    return await (await opening).answer(raw, message, {
+      begin: (args, waitMs) => predictions.begin(raw, { inputs: `[${tool.inputOf(args)}]`, origin, waitMs }),
+      refused: (error) => refused(c, error),
+    });
   });
+  return { hasPath: (path) => path === "/mcp", answer: errorAnswer };
+}
+
+function errorAnswer(_: Context, problem: Problem): Response {
+  const { status } = problem;
+  const headers = new Headers(problem.headers);
+  return Response.json({ jsonrpc: "2.0", id: null, error: rpcError(problem) }, { status, headers });
 }
 
 /** Clients name the task in a header, so that the front of the task is found without the body. */

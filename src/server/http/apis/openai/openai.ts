@@ -1,8 +1,8 @@
 /** OpenAI's API for models with embeddings, and its neighbours: Cohere's for reranking, vLLM's for classification. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
-import { type Context, Hono } from "hono";
+import type { Context } from "hono";
 import { vectorSize } from "../../../../author/openai.ts";
-import type { ApiOptions } from "../apis.ts";
+import type { ApiOptions, ErrorForm } from "../apis.ts";
 import { checkModel } from "./asked.ts";
 import { classify } from "./classify.ts";
 import { embeddings } from "./embeddings.ts";
@@ -16,8 +16,7 @@ const needs = {
   classify: "exactly one text in its input, and labels with scores in its output",
 } as const;
 
-export function addOpenai(app: OpenAPIHono, { model, predictions, refused }: ApiOptions): void {
-  const api = new Hono();
+export function addOpenai(app: OpenAPIHono, { model, predictions }: ApiOptions): ErrorForm {
   const { openai } = model;
   const options = { model, predictions };
   const described = { id: model.name, object: "model", created: model.createdS, owned_by: "sconce" };
@@ -28,8 +27,8 @@ export function addOpenai(app: OpenAPIHono, { model, predictions, refused }: Api
     );
   };
   const post = <F>(path: string, use: keyof typeof needs, fields: F | undefined, answer: Answer<F>) => {
-    api.post(path, fields === undefined ? lacking(use) : (c) => answer(c, fields));
-    api.all(path, (c) => otherMethod(c, "POST"));
+    app.post(path, fields === undefined ? lacking(use) : (c) => answer(c, fields));
+    app.all(path, (c) => otherMethod(c, "POST"));
   };
   post("/v1/embeddings", "embeddings", openai.embeddings, (c, fields) =>
     embeddings(c, { ...options, fields, size: vectorSize(model, fields.output) }),
@@ -38,18 +37,18 @@ export function addOpenai(app: OpenAPIHono, { model, predictions, refused }: Api
     post(`/v${version}/rerank`, "rerank", openai.rerank, (c, fields) => rerank(c, { ...options, fields, version }));
   }
   post("/classify", "classify", openai.classify, (c, fields) => classify(c, { ...options, fields }));
-  api.get("/v1/models", (c) => c.json({ object: "list", data: [described] }));
-  api.all("/v1/models", (c) => otherMethod(c, "HEAD, GET"));
+  app.get("/v1/models", (c) => c.json({ object: "list", data: [described] }));
+  app.all("/v1/models", (c) => otherMethod(c, "HEAD, GET"));
   // Names of models have slashes.
-  api.get("/v1/models/:id{.+}", (c) => {
+  app.get("/v1/models/:id{.+}", (c) => {
     checkModel(c.req.param("id"), model);
     return c.json(described);
   });
-  api.all("/v1/*", (c) => {
+  app.all("/v1/*", (c) => {
     throw new RequestFault(`there is no ${c.req.method} ${c.req.path}`, { status: 404, code: "unknown_url" });
   });
-  api.onError((error, c) => errorResponse(c, refused(c, error), error));
-  app.route("/", api);
+  const hasPath = (path: string) => path.startsWith("/v1/") || path === "/v2/rerank" || path === "/classify";
+  return { hasPath, answer: errorResponse };
 }
 
 type Answer<F> = (c: Context, fields: F) => Promise<Response>;

@@ -3,11 +3,12 @@
  * and statistics.
  */
 import type { OpenAPIHono } from "@hono/zod-openapi";
-import { type Context, Hono } from "hono";
+import type { Context } from "hono";
 import { HELD_PER_BYTE } from "../../../inputs/bodies.ts";
 import { memoryFull, type Problem, ProblemError } from "../../problem.ts";
 import { contextOf } from "../../request.ts";
-import type { ApiOptions } from "../apis.ts";
+import type { ApiOptions, ErrorForm } from "../apis.ts";
+import { compressedAnswer } from "./compressed-answer.ts";
 import { readRequest } from "./infer-request.ts";
 import { responseBody } from "./infer-response.ts";
 import { prepareInputs } from "./prediction-inputs.ts";
@@ -16,8 +17,8 @@ import { datatypeOf, rowShape, type TensorField, tensorsOf } from "./tensors.ts"
 
 const LENGTH_HEADER = "Inference-Header-Content-Length";
 
-export function addV2(app: OpenAPIHono, options: ApiOptions): void {
-  const { model, version, lifecycle, predictions, metrics, refused } = options;
+export function addV2(app: OpenAPIHono, options: ApiOptions): ErrorForm {
+  const { model, version, lifecycle, predictions, metrics } = options;
   const { name, tag, digest } = model;
   const inputs = tensorsOf(model.inputSchema, "input");
   const outputs = tensorsOf(model.outputSchema, "output");
@@ -67,10 +68,15 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): void {
     const id = request.id ?? ended.id;
     const { isWhole } = outputs;
     const { json, binary } = responseBody({ id, model, outputs: ended.outputs, wanted: request.outputs, isWhole });
-    if (binary.length === 0) return c.body(json, 200, { "Content-Type": "application/json" });
     const head = Buffer.from(json);
-    const headers = { "Content-Type": "application/octet-stream", [LENGTH_HEADER]: String(head.length) };
-    return c.body(Buffer.concat([head, ...binary]), 200, headers);
+    const isBinary = binary.length > 0;
+    const all = isBinary ? Buffer.concat([head, ...binary]) : head;
+    const compressed = await compressedAnswer(all, c.req.header("Accept-Encoding"));
+    return c.body(compressed.bytes, 200, {
+      "Content-Type": isBinary ? "application/octet-stream" : "application/json",
+      ...(isBinary ? { [LENGTH_HEADER]: String(head.length) } : {}),
+      ...compressed.headers,
+    });
   };
 
   const modelRoutes: Readonly<Record<string, Route>> = {
@@ -102,8 +108,7 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): void {
     return modelRoutes[what];
   };
 
-  const v2 = new Hono();
-  v2.all("/v2/*", (c) => {
+  app.all("/v2/*", (c) => {
     const path = c.req.path.slice("/v2/".length);
     const route = routeOf(path);
     if (route === undefined) throw notFound(`there is nothing at /v2/${path}`);
@@ -116,8 +121,7 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): void {
       headers: { Allow: method === "GET" ? "HEAD, GET" : method },
     });
   });
-  v2.onError((error, c) => errorAnswer(c, refused(c, error)));
-  app.route("/", v2);
+  return { hasPath: (path) => path === "/v2" || path.startsWith("/v2/"), answer: errorAnswer };
 }
 
 const extensions = ["binary_tensor_data", "model_configuration", "statistics"];
