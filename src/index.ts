@@ -1,11 +1,19 @@
 /** What model authors import. */
 
-export { defineModel, type Model, type ModelDeclaration, type SetupContext } from "./author/define.ts";
+export {
+  type DemoContext,
+  defineModel,
+  type Model,
+  type ModelDeclaration,
+  type ModelSettings,
+  type SetupContext,
+} from "./author/define.ts";
 export { file, image } from "./author/fields.ts";
 export { ModelFile } from "./author/file.ts";
 export { InputError, type InputErrorOptions } from "./author/input-error.ts";
-export { Image } from "./author/media.ts";
+export { Image, type NormalizedOptions, type PixelOptions, type Pixels } from "./author/media.ts";
 export { ndarray } from "./author/ndarray.ts";
+export { argmax, type Ranked, softmax, topK } from "./author/scores.ts";
 export type { CallArgument, CallResult, ModelSession, Sessions } from "./author/session.ts";
 export {
   bfloat16,
@@ -18,8 +26,8 @@ export {
   int16,
   int32,
   int64,
+  type ModelTensor as Tensor,
   pad,
-  type Tensor,
   tensor,
   uint8,
 } from "./author/tensor.ts";

@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { arrayTypes, type TensorSpec } from "../src/author/tensor.ts";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import * as sconce from "../src/index.ts";
-import { type DType, ndarray, pad, type Tensor, z } from "../src/index.ts";
+import { type DType, ndarray, pad, type Tensor, tensor, z } from "../src/index.ts";
 
 const { float32, float64, int64, uint8, bool, bfloat16, float16 } = sconce;
 const dtypes = Object.keys(arrayTypes) as DType[];
@@ -72,7 +72,7 @@ describe("a field accepts", () => {
   });
 
   test("a single number without dimensions", () => {
-    expect(z.decode(ndarray(float32()), 1.5)).toEqual({ dtype: "float32", shape: [], data: Float32Array.of(1.5) });
+    expect(z.decode(ndarray(float32()), 1.5)).toEqual(tensor.float32(1.5));
   });
 
   test("empty lists, which return unchanged", () => {
@@ -200,13 +200,13 @@ describe("a field refuses", () => {
     ["NaN", float32(2), Float32Array.of(1, Number.NaN), "x/1"],
     ["a whole number that a double would round", int64(1), BigInt64Array.of(2n ** 53n), "x/0"],
   ] as const)("%s as an output for a client", (_, spec, data, place) => {
-    const given = { x: { dtype: spec.dtype, shape: [data.length], data } as Tensor };
+    const given = { x: tensor<DType>(data, [data.length], spec.dtype) };
     const { error } = z.safeEncode(z.object({ x: ndarray<DType>(spec) }), given);
     expect(error?.issues[0]?.path.join("/")).toBe(place);
   });
 
   test("another tensor as an output", () => {
-    const given = { dtype: "float32" as const, shape: [3], data: new Float32Array(3) };
+    const given = tensor(new Float32Array(3));
     const { error } = z.safeEncode(ndarray(float32(2)), given);
     expect(error?.issues[0]?.message).toBe("Expected a tensor float32(2); make one with tensor(data, shape)");
   });

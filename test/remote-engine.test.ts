@@ -49,9 +49,9 @@ describe("values equal PyTorch's, bit by bit:", () => {
         await front.untilEnded(2);
         for (const row of [0, 1]) {
           const names = ["flipped", "larger", "twice"];
-          const expected = names.map((name, i): [string, Tensor] => {
+          const expected = names.map((name, i) => {
             const data = elements(reference.outputs[i] ?? "").slice(row * columns, (row + 1) * columns);
-            return [name, { dtype, shape: [columns], data }];
+            return [name, tensor(data, [columns], dtype)] as const;
           });
           expect(front.rows.get(row)).toEqual(Object.fromEntries(expected));
         }

@@ -1,5 +1,5 @@
 /** Shows which parts of a picture matter, by occlusion: cover a part, and measure how far the answer's score falls. */
-import { Image } from "sconce";
+import { Image, type Pixels } from "sconce";
 
 /** Patches per row and per column. */
 const grid = 8;
@@ -7,19 +7,13 @@ const grid = 8;
 const shownSide = 256;
 const workSide = 128;
 
-interface Picture {
-  readonly data: Uint8Array;
-  readonly width: number;
-  readonly height: number;
-}
-
 /** The picture in grey, at most as large as the model's input limit. */
-export async function greyPicture(image: Image): Promise<Picture> {
+export async function greyPicture(image: Image): Promise<Pixels> {
   return image.pixels({ ...(await scaledSize(image, workSide)), channels: 1 });
 }
 
 /** Copies of the picture, each with one patch covered in the paper's colour. */
-export function occlusions(picture: Picture): Promise<Image>[] {
+export function occlusions(picture: Pixels): Promise<Image>[] {
   const paper = picture.data[0] ?? 255;
   return Array.from({ length: grid * grid }, (_, patch) => {
     const data = Uint8Array.from(picture.data);
@@ -57,7 +51,7 @@ function between(values: readonly number[], x: number, y: number): number {
   return upper * (top + 1 - y) + lower * (y - top);
 }
 
-function* patchPixels({ width, height }: Picture, patch: number): Generator<number> {
+function* patchPixels({ width, height }: Pixels, patch: number): Generator<number> {
   const edge = (length: number, at: number) => Math.round((length * at) / grid);
   const [column, row] = [patch % grid, Math.floor(patch / grid)];
   for (let y = edge(height, row); y < edge(height, row + 1); y++) {

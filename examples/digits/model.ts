@@ -1,5 +1,5 @@
 /** Reads one handwritten digit, drawn at any size, dark on light or light on dark. */
-import { defineModel, float32, image, tensor, z } from "sconce";
+import { argmax, defineModel, float32, image, tensor, z } from "sconce";
 import { canonicalize, side } from "./canonicalize.ts";
 import { greyPicture, heatMap, occlusions } from "./heat-map.ts";
 
@@ -26,8 +26,7 @@ export default defineModel({
     return { pixels: tensor(canonicalize(grey), [side, side]) };
   },
   postprocess({ scores }) {
-    const probabilities = [...scores.data];
-    return { digit: probabilities.indexOf(Math.max(...probabilities)), scores: probabilities };
+    return { digit: argmax(scores), scores: [...scores.data] };
   },
   demo: {
     output: z.object({ digit: z.int(), heatMap: image() }),

@@ -22,11 +22,8 @@ export default defineModel({
     wordPieces = new WordPieces(await context.asset("tokenizer.json").json());
   },
   preprocess({ text }) {
-    const ids = BigInt64Array.from(wordPieces.of(text), BigInt);
-    return {
-      input_ids: tensor(ids, [ids.length]),
-      attention_mask: tensor(new BigInt64Array(ids.length).fill(1n), [ids.length]),
-    };
+    const ids = wordPieces.of(text);
+    return { input_ids: tensor.int64(ids), attention_mask: tensor.int64(ids.map(() => 1)) };
   },
   postprocess({ embedding }) {
     return { embedding: Array.from(embedding.data) };

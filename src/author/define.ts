@@ -3,7 +3,7 @@ import { SconceError } from "../base/errors.ts";
 import { checkDeclaration } from "./declaration-check.ts";
 import type { OpenAi, OpenAiDeclaration } from "./openai.ts";
 import type { Predict, Sessions, WeightsDeclaration } from "./session.ts";
-import type { TensorSpecs, TensorsOf } from "./tensor.ts";
+import type { ModelTensorsOf, TensorSpecs, TensorsOf } from "./tensor.ts";
 import type * as z from "./z.ts";
 
 export type Awaitable<T> = T | Promise<T>;
@@ -129,7 +129,7 @@ export interface ModelDeclaration<
    * the stacked rows of a part of each item, for `postprocessPart`, and returns the stacked outputs.
    */
   readonly predict?: (
-    batch: TensorsOf<In>,
+    batch: ModelTensorsOf<In>,
     sessions: Sessions<W>,
   ) => InParts<[P] extends [z.ZodNever] ? never : TensorsOf<Rows>, TensorsOf<Out>>;
   /**
@@ -138,7 +138,7 @@ export interface ModelDeclaration<
    */
   readonly postprocessPart?: Returning<
     P,
-    (rows: TensorsOf<Rows>, context: PartContext<z.output<I>>) => Awaitable<z.output<P> | undefined>
+    (rows: ModelTensorsOf<Rows>, context: PartContext<z.output<I>>) => Awaitable<z.output<P> | undefined>
   >;
   /**
    * Turns one row of each output tensor into an output. `async *postprocess` yields parts of the output, and returns the
@@ -146,7 +146,7 @@ export interface ModelDeclaration<
    */
   readonly postprocess: Returning<
     O | P,
-    (rows: TensorsOf<Out>, context: { readonly input: z.output<I> }) => InParts<z.output<P>, z.output<O>>
+    (rows: ModelTensorsOf<Out>, context: { readonly input: z.output<I> }) => InParts<z.output<P>, z.output<O>>
   >;
   /** Default: demo outputs equal the outputs. */
   readonly demo?: DemoDeclaration<I, O, D>;
@@ -183,9 +183,11 @@ export class Model {
   readonly setup: (context: SetupContext) => Awaitable<void>;
   readonly preprocess: (input: unknown) => Awaitable<TensorsOf<TensorSpecs>>;
   readonly predict: Predict | undefined;
-  readonly postprocessPart: ((rows: TensorsOf<TensorSpecs>, context: PartContext) => Awaitable<unknown>) | undefined;
+  readonly postprocessPart:
+    | ((rows: ModelTensorsOf<TensorSpecs>, context: PartContext) => Awaitable<unknown>)
+    | undefined;
   /** May return an async generator of parts. */
-  readonly postprocess: (rows: TensorsOf<TensorSpecs>, context: { readonly input: unknown }) => Awaitable<unknown>;
+  readonly postprocess: (rows: ModelTensorsOf<TensorSpecs>, context: { readonly input: unknown }) => Awaitable<unknown>;
   readonly demo: ModelDemo | undefined;
   readonly openai: OpenAi | undefined;
 
@@ -250,12 +252,12 @@ export function defineModel<
     settings: settingsOf(declaration),
     setup: (context) => setup?.(context),
     preprocess: (value) => declaration.preprocess(value as z.output<I>),
-    predict: predict && ((batch, sessions) => predict(batch as TensorsOf<In>, sessions as Sessions<W>)),
+    predict: predict && ((batch, sessions) => predict(batch as ModelTensorsOf<In>, sessions as Sessions<W>)),
     postprocessPart:
       postprocessPart &&
-      ((rows, context) => postprocessPart(rows as TensorsOf<Rows>, context as PartContext<z.output<I>>)),
+      ((rows, context) => postprocessPart(rows as ModelTensorsOf<Rows>, context as PartContext<z.output<I>>)),
     postprocess: (rows, context) =>
-      declaration.postprocess(rows as TensorsOf<Out>, { input: context.input as z.output<I> }),
+      declaration.postprocess(rows as ModelTensorsOf<Out>, { input: context.input as z.output<I> }),
     demo: demo && {
       output: demo.output,
       predict: (inputs, context) =>

@@ -6,6 +6,9 @@ import type { DType } from "./tensor.ts";
 /** The element type of a typed array: bigint for int64, raw bits for 16-bit floats, 0 and 1 for bool. */
 export type Stored = number | bigint;
 
+/** A value of model code. */
+export type Value = number | bigint | boolean;
+
 export interface Elements {
   /** Description for messages. */
   readonly expected: string;
@@ -15,6 +18,10 @@ export interface Elements {
   read(value: unknown): Stored | undefined;
   /** Converts to JSON. @returns undefined for NaN, infinities, and integers that a double cannot hold exactly */
   write(stored: Stored): number | boolean | undefined;
+  /** Converts a value of model code. @returns undefined for a value that does not fit */
+  store(value: Value): Stored | undefined;
+  /** The nearest double. */
+  load(stored: Stored): number;
 }
 
 function floats(expected: string, store: (value: number) => number, load: (stored: number) => number): Elements {
@@ -30,16 +37,21 @@ function floats(expected: string, store: (value: number) => number, load: (store
       const value = load(Number(stored));
       return Number.isFinite(value) ? value : undefined;
     },
+    store: (value) => store(Number(value)),
+    load: (stored) => load(Number(stored)),
   };
 }
 
 function integers(min: number, max: number): Elements {
+  const read = (value: unknown) =>
+    typeof value === "number" && Number.isInteger(value) && value >= min && value <= max ? value : undefined;
   return {
     expected: `a whole number from ${min} to ${max}`,
     schema: { type: "integer", minimum: min, maximum: max },
-    read: (value) =>
-      typeof value === "number" && Number.isInteger(value) && value >= min && value <= max ? value : undefined,
+    read,
     write: Number,
+    store: (value) => read(Number(value)),
+    load: Number,
   };
 }
 
@@ -58,6 +70,11 @@ export const elements: Readonly<Record<DType, Elements>> = {
     schema: { type: "integer" },
     read: (value) => (Number.isSafeInteger(value) ? BigInt(Number(value)) : undefined),
     write: (stored) => (Number.isSafeInteger(Number(stored)) ? Number(stored) : undefined),
+    store(value) {
+      if (typeof value === "bigint") return BigInt.asIntN(64, value) === value ? value : undefined;
+      return Number.isSafeInteger(Number(value)) ? BigInt(value) : undefined;
+    },
+    load: Number,
   },
   uint8: integers(0, 2 ** 8 - 1),
   bool: {
@@ -65,6 +82,8 @@ export const elements: Readonly<Record<DType, Elements>> = {
     schema: { type: "boolean" },
     read: (value) => (typeof value === "boolean" ? Number(value) : undefined),
     write: (stored) => stored !== 0,
+    store: (value) => (Number(value) === 0 || Number(value) === 1 ? Number(value) : undefined),
+    load: Number,
   },
 };
 

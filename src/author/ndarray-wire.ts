@@ -8,6 +8,7 @@ import {
   countOf,
   type DType,
   describeTensor,
+  ModelTensor,
   type Tensor,
   type TensorData,
   type TensorSpec,
@@ -22,7 +23,7 @@ export interface ArrayFault {
 
 /** If there are faults, the array must not be used. */
 export interface ReadArray<D extends DType> {
-  readonly array: Tensor<D>;
+  readonly array: ModelTensor<D>;
   readonly faults: readonly ArrayFault[];
 }
 
@@ -44,7 +45,7 @@ export function arrayFromLists<D extends DType>(spec: TensorSpec<D>, value: unkn
   const shape = sizes.map((size) => size ?? 0);
   const data = newData(spec.dtype, countOf(shape));
   fill(data, value, { spec, shape, faults }, []);
-  return { array: { dtype: spec.dtype, shape, data }, faults };
+  return { array: new ModelTensor(spec.dtype, shape, data), faults };
 }
 
 /** Reads an array from a data URI. */
@@ -76,7 +77,7 @@ export function arrayFromBytes<D extends DType>(spec: TensorSpec<D>, uri: string
   const data = newData(spec.dtype, bytes.length / elementBytes);
   // Copied for alignment: the decoded bytes may start at any offset.
   new Uint8Array(data.buffer, data.byteOffset, data.byteLength).set(bytes);
-  return checkedArray(spec, { dtype: spec.dtype, shape, data });
+  return checkedArray(spec, new ModelTensor(spec.dtype, shape, data));
 }
 
 /** Checks an array that was made of foreign bytes. The result has the same memory. */
@@ -87,7 +88,7 @@ export function checkedArray<D extends DType>(spec: TensorSpec<D>, { dtype, shap
   }
   const odd = dtype === "bool" ? data.findIndex((byte) => byte > 1) : -1;
   if (odd >= 0) return fail(`byte ${odd} is ${data[odd]}, and bool has 0 and 1 alone`);
-  return { array: { dtype, shape, data }, faults: [] };
+  return { array: new ModelTensor(dtype, shape, data), faults: [] };
 }
 
 /** The data URI of an array's bytes, which `arrayFromBytes` reads. It is exact for NaN, infinities and every int64. */
@@ -284,8 +285,8 @@ function newData<D extends DType>(dtype: D, count: number): ArrayOf<D> {
   return new Data(count) as ArrayOf<D>;
 }
 
-function emptyOf<D extends DType>(dtype: D): Tensor<D> {
-  return { dtype, shape: [0], data: newData(dtype, 0) };
+function emptyOf<D extends DType>(dtype: D): ModelTensor<D> {
+  return new ModelTensor(dtype, [0], newData(dtype, 0));
 }
 
 function nameOf(value: unknown): string {

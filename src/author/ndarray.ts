@@ -10,7 +10,7 @@ import {
   type ReadArray,
   wireOfArray,
 } from "./ndarray-wire.ts";
-import { arrayTypes, type DType, describeTensor, type Tensor, type TensorSpec } from "./tensor.ts";
+import { arrayTypes, type DType, describeTensor, type ModelTensor, type Tensor, type TensorSpec } from "./tensor.ts";
 import { replaceJsonSchema } from "./zod-internals.ts";
 
 /**
@@ -25,7 +25,7 @@ export function ndarray<D extends DType>(spec: TensorSpec<D>) {
   // zod's own list of numbers needs several calls per element. So the wire schema only describes the field.
   const wire = z.custom<unknown>();
   replaceJsonSchema(wire, wireSchemaOf(spec));
-  const tensor = z.custom<Tensor<D>>((value) => isTensorOf(spec, value), {
+  const tensor = z.custom<ModelTensor<D>>((value) => isTensorOf(spec, value), {
     error: `Expected a tensor ${describeTensor(spec.dtype, spec.dims)}; make one with tensor(data, shape)`,
   });
   const codec = z.codec(wire, tensor, {

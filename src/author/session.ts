@@ -1,5 +1,5 @@
 /** Sessions in an author's `predict`: loaded weights with callable methods. */
-import type { Tensor } from "./tensor.ts";
+import type { ModelTensor, Tensor } from "./tensor.ts";
 
 /**
  * An argument: a number becomes `int` or `float`, as the method declares; a bigint becomes `int`, null becomes None.
@@ -29,7 +29,7 @@ export interface ModelSession {
    * @param args in the order of the method's arguments; trailing arguments with defaults may be omitted
    * @throws SconceError `tensor_invalid` for wrong arguments, `run_failed` for errors of the method
    */
-  call<R extends CallResult = Tensor>(method: string, ...args: readonly CallArgument[]): Promise<R>;
+  call<R extends CallResult = ModelTensor>(method: string, ...args: readonly CallArgument[]): Promise<R>;
 }
 
 /** A weights file, or several by name. */

@@ -1,5 +1,6 @@
 /** Tensors as plain typed arrays with dtype and shape, and declarations of a model's tensors. */
 import { SconceError } from "../base/errors.ts";
+import { elements, type Value } from "./elements.ts";
 
 /** Typed array for each dtype. float16 and bfloat16 arrays hold raw bits, bool arrays hold 0 and 1. */
 export const arrayTypes = {
@@ -59,8 +60,11 @@ export interface TensorSpec<D extends DType = DType> {
 /** Named tensor declarations. The order matters for weights whose tensors have no names. */
 export type TensorSpecs = Readonly<Record<string, TensorSpec>>;
 
-/** Tensors of one item, by name, with the dtypes of `S`. */
+/** Tensors that model code returns, by name, with the dtypes of `S`. */
 export type TensorsOf<S extends TensorSpecs> = { readonly [K in keyof S]: Tensor<S[K]["dtype"]> };
+
+/** Tensors that model code receives, by name, with the dtypes of `S`. */
+export type ModelTensorsOf<S extends TensorSpecs> = { readonly [K in keyof S]: ModelTensor<S[K]["dtype"]> };
 
 type Declare<D extends DType> = (...dims: readonly Dim[]) => TensorSpec<D>;
 
@@ -111,16 +115,81 @@ const dtypesOfArrays = new Map<unknown, DType>([
   [Uint8Array, "uint8"],
 ]);
 
+/** A tensor in model code. */
+export class ModelTensor<D extends DType = DType> implements Tensor<D> {
+  readonly dtype: D;
+  readonly shape: readonly number[];
+  readonly data: ArrayOf<D>;
+
+  /** The caller checks that data and shape fit. */
+  constructor(dtype: D, shape: readonly number[], data: ArrayOf<D>) {
+    this.dtype = dtype;
+    this.shape = shape;
+    this.data = data;
+  }
+
+  /**
+   * The only element, as a number or a boolean. 16-bit floats are decoded.
+   * @throws SconceError `tensor_invalid` for another count, or an int64 beyond 2^53
+   */
+  item(): D extends "bool" ? boolean : number;
+  item(): number | boolean {
+    const [stored] = this.data;
+    if (stored === undefined || this.data.length !== 1) {
+      throw new SconceError("tensor_invalid", `item() is for 1 element, the tensor has ${this.data.length}`);
+    }
+    if (typeof stored === "bigint" && !Number.isSafeInteger(Number(stored))) {
+      throw new SconceError("tensor_invalid", `item() cannot give ${stored} as a number; read data[0], a bigint`);
+    }
+    const value = elements[this.dtype].load(stored);
+    return this.dtype === "bool" ? value !== 0 : value;
+  }
+}
+
+/** The elements as numbers. Other arrays than those of float16, bfloat16 and int64 are returned as they are. */
+export function numbersOf({ dtype, data }: Tensor): ArrayLike<number> {
+  if (data instanceof BigInt64Array) return Float64Array.from(data, Number);
+  if (dtype === "float16") return new Float16Array(data.buffer, data.byteOffset, data.length);
+  if (dtype !== "bfloat16") return data;
+  const bits = Uint32Array.from(data, (upper) => upper << 16);
+  return new Float32Array(bits.buffer);
+}
+
+/** Makes a tensor of values. A single value has the shape `[]`, and values without a shape are a vector. */
+type Make<D extends DType> = (values: Value | Iterable<Value>, shape?: readonly number[]) => ModelTensor<D>;
+
+interface TensorMaker extends Readonly<{ [D in DType]: Make<D> }> {
+  <A extends TensorData>(data: A, shape?: readonly number[]): ModelTensor<DTypeOf<A>>;
+  <D extends DType>(data: ArrayOf<D>, shape: readonly number[] | undefined, dtype: D): ModelTensor<D>;
+}
+
 /**
- * Creates a tensor of one item.
+ * Creates a tensor of one item. `tensor.int64([1, 2])` makes one of numbers, and so for every dtype.
  * @param data elements in row-major order
- * @param shape sizes without the batch dimension; their product is `data.length`
+ * @param shape sizes without the batch dimension; their product is `data.length`. Default: a vector
  * @param dtype only for ambiguous arrays: `Uint16Array` (float16 or bfloat16 bits), and `Uint8Array` as bool
- * @throws SconceError `tensor_invalid` when shape and data do not match
+ * @throws SconceError `tensor_invalid` when shape and data do not match, or a value does not fit the dtype
  */
-export function tensor<A extends TensorData>(data: A, shape: readonly number[]): Tensor<DTypeOf<A>>;
-export function tensor<D extends DType>(data: ArrayOf<D>, shape: readonly number[], dtype: D): Tensor<D>;
-export function tensor(data: TensorData, shape: readonly number[], dtype?: DType): Tensor {
+export const tensor: TensorMaker = Object.assign(tensorOfArray, {
+  float32: makerOf("float32"),
+  float64: makerOf("float64"),
+  float16: makerOf("float16"),
+  bfloat16: makerOf("bfloat16"),
+  int8: makerOf("int8"),
+  int16: makerOf("int16"),
+  int32: makerOf("int32"),
+  int64: makerOf("int64"),
+  uint8: makerOf("uint8"),
+  bool: makerOf("bool"),
+});
+
+function tensorOfArray<A extends TensorData>(data: A, shape?: readonly number[]): ModelTensor<DTypeOf<A>>;
+function tensorOfArray<D extends DType>(
+  data: ArrayOf<D>,
+  shape: readonly number[] | undefined,
+  dtype: D,
+): ModelTensor<D>;
+function tensorOfArray(data: TensorData, shape: readonly number[] = [data?.length], dtype?: DType): ModelTensor {
   if (!ArrayBuffer.isView(data)) {
     const given = data === null || data === undefined ? String(data) : typeof data;
     throw new SconceError(
@@ -145,7 +214,23 @@ export function tensor(data: TensorData, shape: readonly number[], dtype?: DType
   if (count !== data.length) {
     throw new SconceError("tensor_invalid", `shape [${shape}] asks for ${count} elements, the data has ${data.length}`);
   }
-  return { dtype: inferred, shape, data };
+  return new ModelTensor(inferred, shape, data);
+}
+
+function makerOf<D extends DType>(dtype: D): Make<D> {
+  const { store, expected } = elements[dtype];
+  return (values, shape) => {
+    const isOne = typeof values !== "object";
+    const list = isOne ? [values] : [...values];
+    const data: TensorData = new arrayTypes[dtype](list.length);
+    for (const [i, value] of list.entries()) {
+      const stored = store(value);
+      if (stored === undefined) throw new SconceError("tensor_invalid", `tensor.${dtype}: ${value} is not ${expected}`);
+      if (data instanceof BigInt64Array) data[i] = BigInt(stored);
+      else data[i] = Number(stored);
+    }
+    return tensorOfArray(data as ArrayOf<D>, shape ?? (isOne ? [] : undefined), dtype);
+  };
 }
 
 /** Whether a number is a valid size of a dimension. */

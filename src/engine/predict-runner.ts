@@ -8,6 +8,7 @@ import {
   countOf,
   describeTensor,
   isSize,
+  ModelTensor,
   type Tensor,
   type TensorSpec,
   type TensorSpecs,
@@ -87,8 +88,16 @@ function callable(session: NativeSession): ModelSession {
   return {
     call: <R extends CallResult = Tensor>(method: string, ...args: readonly CallArgument[]) =>
       // The author knows the result type of a method.
-      session.call(method, args) as Promise<R>,
+      session.call(method, args).then(withTensors) as Promise<R>,
   };
+}
+
+/** The result of a method, with tensors that have methods. */
+function withTensors(result: CallResult): CallResult {
+  if (typeof result !== "object" || result === null) return result;
+  if (Array.isArray(result)) return result.map(withTensors);
+  if (isTensor(result)) return new ModelTensor(result.dtype, result.shape, result.data);
+  return Object.fromEntries(Object.entries(result).map(([name, value]) => [name, withTensors(value)]));
 }
 
 /** The declared outputs in their order, copied: the model's code may use its buffers again. */

@@ -1,8 +1,8 @@
 /** Splits the outputs of a batch into rows. Each row has separate memory and no padding. */
-import { countOf, type Tensor, type TensorData, type TensorSpecs } from "../author/tensor.ts";
+import { countOf, ModelTensor, type Tensor, type TensorData, type TensorSpecs } from "../author/tensor.ts";
 
 /** A row of each output tensor, by name, without the batch dimension. */
-export type Rows = Readonly<Record<string, Tensor>>;
+export type Rows = Readonly<Record<string, ModelTensor>>;
 
 /**
  * Creates the function that splits a model's declared outputs.
@@ -20,7 +20,7 @@ export function rowParting(
     padded: dims.flatMap((dim, at) => (typeof dim === "object" ? [{ at, name: dim.name }] : [])),
   }));
   return (outputs, i, sizes) => {
-    const rows: Record<string, Tensor> = {};
+    const rows: Record<string, ModelTensor> = {};
     for (let j = 0; j < plans.length; j++) {
       const plan = plans[j];
       const output = outputs[j];
@@ -32,7 +32,7 @@ export function rowParting(
         shape = cut(data, { begin: i * size, shape, at, size: sizes.get(name) ?? Infinity });
       }
       const kept = plan.padded.length === 0 ? size : countOf(shape);
-      rows[plan.name] = { dtype, shape, data: data.slice(i * size, i * size + kept) };
+      rows[plan.name] = new ModelTensor(dtype, shape, data.slice(i * size, i * size + kept));
     }
     return rows;
   };

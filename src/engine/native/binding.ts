@@ -1,7 +1,7 @@
 /** Sessions of the native addon: weights on a device that run batches of items. */
 import { basename } from "node:path";
 import type { CallArgument, CallResult } from "../../author/session.ts";
-import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
+import type { ModelTensor, Tensor, TensorSpecs } from "../../author/tensor.ts";
 import { type ErrorCode, messageOf, SconceError } from "../../base/errors.ts";
 import { openNativeFile } from "../../base/native-file.ts";
 import { type Addon, type Handle, loadNative } from "./addon.ts";
@@ -181,7 +181,9 @@ export function openSession(options: SessionOptions): Promise<NativeSession> {
  * @returns a function from the tensors of each item, in the order of the names, to one padded tensor per name in new
  * memory. The function throws SconceError `tensor_invalid` (an item does not match the declaration) or `out_of_memory`.
  */
-export function batchStacker(inputs: TensorSpecs): (batch: readonly (readonly Tensor[])[]) => Record<string, Tensor> {
+export function batchStacker(
+  inputs: TensorSpecs,
+): (batch: readonly (readonly Tensor[])[]) => Record<string, ModelTensor> {
   const addon = loadNative();
   const specs = nativeSpecs(addon, inputs);
   const packer = new BatchPacker(addon.dtypes, Object.keys(inputs));

@@ -1,5 +1,5 @@
 /** Conversion between declared tensors and the addon's arrays. */
-import type { DType, Tensor, TensorSpecs } from "../../author/tensor.ts";
+import { type DType, ModelTensor, type TensorSpecs } from "../../author/tensor.ts";
 import { type Addon, type NativeSpec, type NativeTensors, otherVersion } from "./addon.ts";
 
 export function nativeSpecs({ dtypes }: Pick<Addon, "dtypes">, specs: TensorSpecs): NativeSpec[] {
@@ -22,13 +22,13 @@ export class TensorPlan {
   }
 
   /** A tensor for each declared output, with the items as first dimension. */
-  tensors(rows: number, given: NativeTensors): Tensor[] {
+  tensors(rows: number, given: NativeTensors): ModelTensor[] {
     let next = this.#plans.length;
     return this.#plans.map(({ dtype, sizes }, i) => {
       const data = given[i];
       const shape = sizes === undefined ? given[next++] : [rows, ...sizes];
       if (data === undefined || Array.isArray(data) || !Array.isArray(shape)) throw otherVersion();
-      return { dtype, shape, data };
+      return new ModelTensor(dtype, shape, data);
     });
   }
 }

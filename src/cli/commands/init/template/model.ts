@@ -1,5 +1,5 @@
 /** Names a colour. This file declares the whole model: change it step by step into yours. */
-import { defineModel, float32, tensor, z } from "sconce";
+import { defineModel, float32, tensor, topK, z } from "sconce";
 
 /** The classes, in the order of COLOURS in export.py. */
 const names = [
@@ -39,12 +39,12 @@ export default defineModel({
   // Turns an input into tensors. An error fails only this input; clients receive the message of an InputError.
   preprocess({ colour }) {
     const channels = [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16) / 255);
-    return { rgb: tensor(Float32Array.from(channels), [3]) };
+    return { rgb: tensor.float32(channels) };
   },
 
   // Turns an input's rows of the output tensors into an output.
   postprocess({ probabilities }) {
-    const probability = Math.max(...probabilities.data);
-    return { name: names[probabilities.data.indexOf(probability)] ?? "black", probability };
+    const [best = { label: names[0], score: 0 }] = topK(probabilities, 1, names);
+    return { name: best.label, probability: best.score };
   },
 });
