@@ -43,7 +43,7 @@ test("the folder type-checks outside this checkout; a wrong field is a type erro
   expect(await compile(dir.join("Paint Shop"))).toEqual({ code: 0, output: "" });
   await cli(["init", "wrong"], { cwd: dir.path });
   const text = await readFile(dir.join("wrong", "model.ts"), "utf8");
-  await Bun.write(dir.join("wrong", "model.ts"), text.replace("probabilities.data)", "probability.data)"));
+  await Bun.write(dir.join("wrong", "model.ts"), text.replace("topK(probabilities,", "topK(probability,"));
   const { code, output } = await compile(dir.join("wrong"));
   expect(code).not.toBe(0);
   expect(output).toMatch(/^\S*model\.ts\(\d+,\d+\): error TS\d+/);
