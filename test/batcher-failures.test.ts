@@ -202,3 +202,31 @@ test("waits until earlier reports have left the process, and the runners wait wi
   batcher.pump();
   expect(run).toEqual(["suspect"]);
 });
+
+test("the run time of a batch counts from its newest part", () => {
+  let now = 0;
+  let running: readonly Queued[] = [];
+  const batcher = new Batcher<Queued, void>({
+    runners: [
+      (items) => {
+        running = items;
+        return new Promise(() => {});
+      },
+    ],
+    maxBatchSize: 4,
+    policy: new QueueDelay(0),
+    clock: { now: () => now, after: () => () => {} },
+    listener: { dispatched() {}, finished() {}, failed() {}, shrunk() {} },
+    isWorthHalving: () => false,
+    isOutOfMemory: () => false,
+  });
+  batcher.add({ lane: {}, key: "", readyAtMs: 0 });
+  batcher.pump();
+  now = 50;
+  expect(batcher.runningForMs).toBe(50);
+  batcher.yielded(running);
+  expect(batcher.runningForMs).toBe(0);
+  now = 80;
+  batcher.yielded([]);
+  expect(batcher.runningForMs).toBe(30);
+});

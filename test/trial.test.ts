@@ -53,6 +53,30 @@ describe("outputs of an example", () => {
     );
   });
 
+  test("whose parts do not fit the declaration are refused, or whose parts are not declared", async () => {
+    const predict = `({ x }) => (async function* () {
+      yield { y: x };
+      return { y: x };
+    })()`;
+    const parts = { predict, tensors: "{ inputs: { x: float32(4) }, outputs: { y: float32(4) } }" };
+    const postprocessPart = "({ y }, { sequence }) => ({ sum: y.data.length + sequence })";
+    const part = "z.object({ sum: z.int() })";
+    expect(await refusal("deep.pt", parts)).toMatch(
+      /predict yields rows, but the model has no part; declare the schema/,
+    );
+    expect(await refusal("deep.pt", { ...parts, part })).toMatch(/has no postprocessPart; write postprocessPart/);
+    expect(await refusal("deep.pt", { ...parts, part: "z.string()", postprocessPart })).toMatch(
+      /the model's part does not fit its declared part: part: /,
+    );
+    const yields = "() => (async function* () { yield 1; return { y: 1 }; })()";
+    expect(await refusal("deep.pt", { postprocess: yields })).toMatch(
+      /postprocess yields parts, but .* declares no part; /,
+    );
+    const env = { SCONCE_HOME: dir.join("home") };
+    const folder = await folderOf("deep.pt", { ...parts, part, postprocessPart });
+    expect(await cli(["build", folder], { env })).toMatchObject({ code: 0 });
+  });
+
   test("can change their rows and input in postprocess", async () => {
     const postprocess = "({ y }, { input }) => ({ y: (y.data[0] = y.data[0] * 2 + 1) * (input.x = input.x * 2 + 1) })";
     const env = { SCONCE_HOME: dir.join("home") };

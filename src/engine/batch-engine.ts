@@ -28,6 +28,10 @@ export interface BatchEngineListener<T extends BatchItem> {
   /** @param outputs one tensor for each declared output, with a row for each item, in order */
   finished(items: readonly T[], outputs: readonly Tensor[]): void;
   failed(item: T, error: SconceError): void;
+  /** @param rows one tensor for each declared part tensor, with a row for each item, in order */
+  part(items: readonly T[], rows: readonly Tensor[]): void;
+  /** Whether a client needs the output of one of the items. */
+  isNeeded(items: readonly T[]): boolean;
 }
 
 export interface BatchEngineOptions<T extends BatchItem> {
@@ -62,7 +66,7 @@ export class BatchEngine<T extends BatchItem> {
     this.#clock = clock;
     const another = runners[0]?.another;
     this.#batcher = new Batcher({
-      runners: runners.map((runner) => (items) => runner.run(tensorsOf(items))),
+      runners: runners.map((runner) => (items) => this.#run(runner, items)),
       express: another && ((items) => this.#runExpress(another, items)),
       maxBatchSize,
       maxPaddedBytes: options.maxPaddedBytes,
@@ -75,7 +79,7 @@ export class BatchEngine<T extends BatchItem> {
         shrunk: (size) => options.onShrink?.(size),
       },
       isHeard: options.isHeard,
-      isWorthHalving: (cause) => !hasCode(cause, "session_closed"),
+      isWorthHalving: (cause) => !hasCode(cause, "session_closed") && !hasCode(cause, "canceled"),
       isOutOfMemory: (cause) => hasCode(cause, "out_of_memory"),
     });
   }
@@ -84,7 +88,7 @@ export class BatchEngine<T extends BatchItem> {
     return this.#options.maxBatchSize;
   }
 
-  /** Milliseconds since the start of the oldest running batch; 0 without one. */
+  /** Milliseconds since the start of the oldest running batch, or since its newest part; 0 without a batch. */
   get runningForMs(): number {
     return this.#batcher.runningForMs;
   }
@@ -135,7 +139,21 @@ export class BatchEngine<T extends BatchItem> {
     this.#express ??= another().catch(() => undefined);
     const runner = (await this.#express) ?? first;
     if (runner === undefined) throw new RangeError("there is no runner");
-    return runner.run(tensorsOf(items));
+    return this.#run(runner, items);
+  }
+
+  #run(runner: Runner, items: readonly T[]): Promise<readonly Tensor[]> {
+    const { listener } = this.#options;
+    const batcher = this.#batcher;
+    return runner.run(tensorsOf(items), {
+      get isOver() {
+        return !listener.isNeeded(items);
+      },
+      part(rows) {
+        batcher.yielded(items);
+        listener.part(items, rows);
+      },
+    });
   }
 
   #dispatched(items: readonly T[], cause: BatchCause): void {

@@ -70,6 +70,8 @@ export class BatchSlot<T extends { readonly lane: object }, R> {
   /** The running batch, then the committed batch. */
   readonly #given: Given<T>[] = [];
   #beganAtMs = 0;
+  /** When the running batch last yielded. */
+  #yieldedAtMs = 0;
   /** The newest finished batch. */
   #last = { size: 0, ms: 0, isBulk: false };
 
@@ -112,6 +114,18 @@ export class BatchSlot<T extends { readonly lane: object }, R> {
   /** Milliseconds since the start of the running batch; 0 without one. */
   runningForMs(nowMs: number): number {
     return this.isIdle ? 0 : nowMs - this.#beganAtMs;
+  }
+
+  /** Milliseconds since the running batch began, or yielded; 0 without a batch. */
+  silentForMs(nowMs: number): number {
+    return this.isIdle ? 0 : nowMs - Math.max(this.#beganAtMs, this.#yieldedAtMs);
+  }
+
+  /** @returns whether the batch runs here */
+  yielded(batch: readonly T[], nowMs: number): boolean {
+    const isHere = this.#given[0]?.batch === batch;
+    if (isHere) this.#yieldedAtMs = nowMs;
+    return isHere;
   }
 
   given(batch: readonly T[], nowMs: number): void {

@@ -85,10 +85,16 @@ export class Batcher<T extends Queued, R> {
     return this.#isReserved || this.#slots.every((slot) => !slot.isIdle && slot.commitAtMs(now) > now);
   }
 
-  /** Milliseconds since the start of the oldest running batch; 0 without one. */
+  /** Milliseconds since the start of the oldest running batch, or since its newest part; 0 without a batch. */
   get runningForMs(): number {
     const now = this.#options.clock.now();
-    return Math.max(...this.#allSlots.map((slot) => slot.runningForMs(now)));
+    return Math.max(...this.#allSlots.map((slot) => slot.silentForMs(now)));
+  }
+
+  /** A running batch yielded a part. */
+  yielded(batch: readonly T[]): void {
+    const now = this.#options.clock.now();
+    this.#allSlots.some((slot) => slot.yielded(batch, now));
   }
 
   get #allSlots(): readonly BatchSlot<T, R>[] {

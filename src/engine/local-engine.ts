@@ -1,7 +1,7 @@
 /** The engine in this process. */
 
 import type { Tensor, TensorSpecs } from "../author/tensor.ts";
-import type { SconceError } from "../base/errors.ts";
+import { hasCode, type SconceError } from "../base/errors.ts";
 import { BatchEngine, type BatchEngineOptions, type BatchItem } from "./batch-engine.ts";
 import type { Engine, EngineListener, Item } from "./engine.ts";
 import { type CheckedItem, copied, itemCheck } from "./item-check.ts";
@@ -10,6 +10,8 @@ import { rowParting } from "./rows.ts";
 export interface LocalEngineOptions extends Omit<BatchEngineOptions<BatchItem>, "listener"> {
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
+  /** Tensors that `predict` yields. Default: `outputs`. */
+  readonly parts?: TensorSpecs;
 }
 
 interface LocalItem<T extends Item> extends BatchItem {
@@ -23,9 +25,11 @@ export class LocalEngine<T extends Item> implements Engine<T> {
   readonly #engine: BatchEngine<LocalItem<T>>;
   readonly #check: (given: Readonly<Record<string, Tensor>>) => CheckedItem;
 
-  constructor({ inputs, outputs, ...options }: LocalEngineOptions) {
+  readonly #canceled = new WeakSet<object>();
+
+  constructor({ inputs, outputs, parts = outputs, ...options }: LocalEngineOptions) {
     this.#check = itemCheck(inputs);
-    const rows = rowParting(outputs);
+    const [rows, partRows] = [rowParting(outputs), rowParting(parts)];
     this.#engine = new BatchEngine<LocalItem<T>>({
       ...options,
       listener: {
@@ -33,7 +37,14 @@ export class LocalEngine<T extends Item> implements Engine<T> {
         finished: (items, outputs) => {
           for (const [i, { item, padded }] of items.entries()) this.listener?.finished(item, rows(outputs, i, padded));
         },
-        failed: ({ item }, error: SconceError) => this.listener?.failed(item, error),
+        failed: ({ item }, error: SconceError) => {
+          if (!hasCode(error, "canceled")) this.listener?.failed(item, error);
+        },
+        part: (items, outputs) => {
+          for (const [i, { item, padded }] of items.entries())
+            this.listener?.part?.(item, partRows(outputs, i, padded));
+        },
+        isNeeded: (items) => items.some(({ lane }) => !this.#canceled.has(lane)),
       },
     });
   }
@@ -62,6 +73,7 @@ export class LocalEngine<T extends Item> implements Engine<T> {
   }
 
   cancel(lane: object): void {
+    this.#canceled.add(lane);
     this.#engine.cancel(lane);
   }
 

@@ -16,6 +16,8 @@ export interface OpenOptions {
   readonly predict: Predict | undefined;
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
+  /** Tensors that `predict` yields. Default: `outputs`. */
+  readonly parts?: TensorSpecs;
   /** `cpu`, or one or more `cuda:N`. */
   readonly devices: readonly string[];
   readonly threads: number;
@@ -61,7 +63,7 @@ export async function openRunners(options: OpenOptions): Promise<Runner[]> {
 type Open = (options: SessionOptions) => Promise<NativeSession>;
 
 async function openOn(device: string, options: OpenOptions, open: Open): Promise<readonly Runner[]> {
-  const { weights, predict, inputs, outputs, threads, instances, pack } = options;
+  const { weights, predict, inputs, outputs, parts = outputs, threads, instances, pack } = options;
   if (predict === undefined) {
     const [path, another] = Object.values(weights);
     // defineModel has refused it.
@@ -77,7 +79,7 @@ async function openOn(device: string, options: OpenOptions, open: Open): Promise
     const shared = await sharing({ path, device, threads, pack, instances }, instances, open);
     for (const [i, session] of shared.entries()) Object.assign(sessions[i] ?? {}, { [name]: session });
   }
-  return sessions.map((byName) => new PredictRunner({ sessions: byName, predict, inputs, outputs }));
+  return sessions.map((byName) => new PredictRunner({ sessions: byName, predict, inputs, outputs, parts }));
 }
 
 /** Opens sessions that share weights, unless a run writes into the weights. */

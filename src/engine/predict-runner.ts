@@ -1,7 +1,7 @@
 /** Runs batches through the model's `predict` function, which calls the sessions. */
 
 import { hookError } from "../author/hook-fault.ts";
-import { isInParts } from "../author/parts.ts";
+import { type InParts, isInParts } from "../author/parts.ts";
 import type { CallArgument, CallResult, ModelSession, Predict } from "../author/session.ts";
 import {
   arrayTypes,
@@ -14,16 +14,21 @@ import {
   type TensorSpecs,
 } from "../author/tensor.ts";
 import { SconceError } from "../base/errors.ts";
+import { Turn } from "../base/turn.ts";
 import { copied } from "./item-check.ts";
 import { batchStacker, type NativeSession } from "./native/binding.ts";
-import type { Runner } from "./runner.ts";
+import type { PartSink, Runner } from "./runner.ts";
 
 interface PredictRunnerOptions {
   readonly sessions: Readonly<Record<string, NativeSession>>;
   readonly predict: Predict;
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
+  readonly parts: TensorSpecs;
 }
+
+/** Time after which a generator that does not wait lets the event loop turn: cancellations arrive then. */
+const MAX_HOLD_MS = 2;
 
 export class PredictRunner implements Runner {
   readonly #options: PredictRunnerOptions;
@@ -43,8 +48,8 @@ export class PredictRunner implements Runner {
   }
 
   /** Runs one batch at a time: concurrent batches would mix the state of a module. */
-  run(items: readonly (readonly Tensor[])[]): Promise<readonly Tensor[]> {
-    const batch = this.#last.then(() => this.#run(items));
+  run(items: readonly (readonly Tensor[])[], parts?: PartSink): Promise<readonly Tensor[]> {
+    const batch = this.#last.then(() => this.#run(items, parts));
     this.#last = batch.catch(() => {});
     return batch;
   }
@@ -67,19 +72,34 @@ export class PredictRunner implements Runner {
     await Promise.all(this.#native.map((session) => session.dispose()));
   }
 
-  async #run(items: readonly (readonly Tensor[])[]): Promise<readonly Tensor[]> {
+  async #run(items: readonly (readonly Tensor[])[], parts: PartSink | undefined): Promise<readonly Tensor[]> {
     if (this.#isClosed) throw new SconceError("session_closed", "the model was closed before this batch ran");
     const { predict, outputs } = this.#options;
     try {
-      let given: unknown = await predict(this.#stack(items), this.#sessions);
-      if (isInParts(given)) {
-        let step = await given.next();
-        while (step.done !== true) step = await given.next();
-        given = step.value;
-      }
-      return checkedOutputs(outputs, given, items.length);
+      const given = await predict(this.#stack(items), this.#sessions);
+      const whole = isInParts(given) ? await this.#inParts(given, items.length, parts) : given;
+      return checkedOutputs(outputs, whole, items.length);
     } catch (error) {
       throw hookError(error, { name: "predict", given: Object.keys(this.#options.inputs) }, "run_failed");
+    }
+  }
+
+  async #inParts(generator: InParts, items: number, parts: PartSink | undefined): Promise<unknown> {
+    const turn = new Turn(MAX_HOLD_MS);
+    let isDone = false;
+    try {
+      for (;;) {
+        if (parts?.isOver) throw new SconceError("canceled", "all predictions of the batch have ended");
+        const { done = false, value } = await generator.next();
+        isDone = done;
+        if (done) return value;
+        const rows = checkedOutputs(this.#options.parts, value, items);
+        parts?.part(rows);
+        if (turn.isOver) await turn.next();
+      }
+    } finally {
+      // Runs the author's `finally` blocks. Nobody needs their error.
+      if (!isDone) await generator.return(undefined).catch(() => {});
     }
   }
 }

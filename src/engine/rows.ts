@@ -4,6 +4,8 @@ import { countOf, ModelTensor, type Tensor, type TensorData, type TensorSpecs } 
 /** A row of each output tensor, by name, without the batch dimension. */
 export type Rows = Readonly<Record<string, ModelTensor>>;
 
+export type RowParting = (outputs: readonly Tensor[], i: number, padded: ReadonlyMap<string, number>) => Rows;
+
 /**
  * Creates the function that splits a model's declared outputs.
  *
@@ -12,9 +14,7 @@ export type Rows = Readonly<Record<string, ModelTensor>>;
  * @returns a function for row `i` of a batch and the item's padded sizes. Each row has separate memory without data of other clients, and the
  *   author's code may transfer it. The function may be called once for each row.
  */
-export function rowParting(
-  specs: TensorSpecs,
-): (outputs: readonly Tensor[], i: number, padded: ReadonlyMap<string, number>) => Rows {
+export function rowParting(specs: TensorSpecs): RowParting {
   const plans = Object.entries(specs).map(([name, { dims }]) => ({
     name,
     padded: dims.flatMap((dim, at) => (typeof dim === "object" ? [{ at, name: dim.name }] : [])),

@@ -1,13 +1,23 @@
 /** Runs batches of plain bytes. A native session is a runner for its forward pass. */
 import type { Tensor } from "../author/tensor.ts";
 
+/** Receives the rows that a model's `predict` yields for a batch. */
+export interface PartSink {
+  /** Whether nobody needs the outputs of the batch: then `predict` stops at its next `yield`. */
+  readonly isOver: boolean;
+  /** @param rows one tensor for each declared part tensor, with the items as first dimension */
+  part(rows: readonly Tensor[]): void;
+}
+
 /** Runs one batch at a time, in order. A second batch may be given while one runs. */
 export interface Runner {
   /**
    * @param items the input tensors of each item, in the order of the declared names
+   * @param parts receives parts before the outputs; by default parts are dropped
    * @returns one tensor for each declared output, with the items as first dimension
+   * @throws SconceError `canceled` if `parts.isOver`
    */
-  run(items: readonly (readonly Tensor[])[]): Promise<readonly Tensor[]>;
+  run(items: readonly (readonly Tensor[])[], parts?: PartSink): Promise<readonly Tensor[]>;
   /** The largest batch of the weights, if known. */
   readonly mostRows?: number;
   /** Count of packed layers, if known. */

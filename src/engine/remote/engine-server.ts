@@ -26,6 +26,8 @@ export interface EngineServerOptions extends Omit<BatchEngineOptions<RemoteItem>
   /** Declared by the model. */
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
+  /** Tensors that `predict` yields. Default: `outputs`. */
+  readonly parts?: TensorSpecs;
   /** Sent to each front, together with batch size and instances. */
   readonly info: Omit<EngineInfo, "maxBatchSize" | "instances">;
 }
@@ -62,6 +64,7 @@ export class EngineServer {
   readonly #blocks = new FrameBlocks();
   readonly #itemFrames: ItemFrames;
   readonly #rowsFrames: RowsFrames;
+  readonly #partFrames: RowsFrames;
   #listener: UnixSocketListener<undefined> | undefined;
   /** Times of the batch whose results are sent next. */
   #observation: BatchRun | undefined;
@@ -70,12 +73,15 @@ export class EngineServer {
     this.#options = options;
     this.#itemFrames = new ItemFrames(options.inputs);
     this.#rowsFrames = new RowsFrames(options.outputs);
+    this.#partFrames = new RowsFrames(options.parts ?? options.outputs, frameKinds.part);
     this.#engine = new BatchEngine<RemoteItem>({
       ...options,
       listener: {
         dispatched: (items) => this.#dispatched(items),
         finished: (items, outputs) => this.#finished(items, outputs),
         failed: (item, error) => this.#failed(item, error),
+        part: (items, rows) => this.#part(items, rows),
+        isNeeded: (items) => items.some(({ lane }) => !lane.isCanceled && !lane.front.isClosed),
       },
       observer: {
         ran: (observation) => {
@@ -106,7 +112,7 @@ export class EngineServer {
     });
   }
 
-  /** Run time of the oldest batch, in milliseconds; 0 without a batch. */
+  /** As `BatchEngine.runningForMs`. */
   get runningForMs(): number {
     return this.#engine.runningForMs;
   }
@@ -239,6 +245,14 @@ export class EngineServer {
       const numbers = numbersOf(items, places);
       const observation = items[0]?.lane.front === front ? this.#observation : undefined;
       this.#rowsFrames.add(front.outbox, this.#blocks, { numbers, places, outputs, observation });
+      front.outbox.flush();
+    }
+  }
+
+  #part(items: readonly RemoteItem[], outputs: readonly Tensor[]): void {
+    for (const [front, places] of byFront(items)) {
+      const numbers = numbersOf(items, places);
+      this.#partFrames.add(front.outbox, this.#blocks, { numbers, places, outputs, observation: undefined });
       front.outbox.flush();
     }
   }

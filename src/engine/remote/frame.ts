@@ -13,6 +13,7 @@
  * | hello | engine | length of a JSON text in bytes, 0; then the text |
  * | dispatched | engine | count, item numbers |
  * | finished | engine | item count, batch size and cause, wait and run in ms (float64), item numbers, sizes; then rows: `rows-frame.ts` |
+ * | part | engine | as `finished`: rows that `predict` yielded |
  * | failed | engine | length of a JSON text in bytes, 0; then the text |
  * | shared | engine | the shared memory is mapped |
  * | canceled | engine | lane number: its tensors are no longer read |
@@ -32,6 +33,7 @@ export const frameKinds = {
   share: 8,
   shared: 9,
   canceled: 10,
+  part: 11,
 } as const;
 
 export const HEADER_BYTES = 8;

@@ -4,7 +4,7 @@ import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
 import { SconceError } from "../../base/errors.ts";
 import type { BatchObserver, Engine, EngineListener, Item } from "../engine.ts";
 import { type CheckedItem, itemCheck } from "../item-check.ts";
-import { type Rows, rowParting } from "../rows.ts";
+import { type RowParting, rowParting } from "../rows.ts";
 import {
   type EngineInfo,
   engineInfoSchema,
@@ -27,6 +27,8 @@ export interface RemoteEngineOptions {
   /** Declared by the model. */
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
+  /** Tensors that `predict` yields. Default: `outputs`. */
+  readonly parts?: TensorSpecs;
   readonly observer?: BatchObserver | undefined;
 }
 
@@ -48,9 +50,11 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   listener: EngineListener<T> | undefined;
   readonly #options: RemoteEngineOptions;
   readonly #check: (given: Readonly<Record<string, Tensor>>) => CheckedItem;
-  readonly #rowsOf: (outputs: readonly Tensor[], i: number, padded: ReadonlyMap<string, number>) => Rows;
+  readonly #rowsOf: RowParting;
   readonly #itemFrames: ItemFrames;
   readonly #rowsFrames: RowsFrames;
+  readonly #partRowsOf: RowParting;
+  readonly #partFrames: RowsFrames;
   readonly #blocks = new FrameBlocks();
   readonly #shared = new SharedTensors();
   readonly #pending = new PendingItems<T>(this.#blocks, this.#shared);
@@ -69,6 +73,9 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     this.#rowsOf = rowParting(options.outputs);
     this.#itemFrames = new ItemFrames(options.inputs);
     this.#rowsFrames = new RowsFrames(options.outputs);
+    const { parts = options.outputs } = options;
+    this.#partRowsOf = rowParting(parts);
+    this.#partFrames = new RowsFrames(parts, frameKinds.part);
   }
 
   /** Undefined before the first process is ready. */
@@ -234,6 +241,9 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
       case frameKinds.finished:
         this.#finished(memory, at);
         break;
+      case frameKinds.part:
+        this.#part(memory, at);
+        break;
       case frameKinds.failed: {
         const { number, code, message, stack, ...details } = failureSchema.parse(jsonAt(memory, at));
         const cause = stack ? Object.assign(new Error(message), { stack }) : undefined;
@@ -287,6 +297,15 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
       if (pending === undefined) continue;
       this.#pending.remove(pending);
       this.listener?.finished(pending.item, this.#rowsOf(outputs, i, pending.padded));
+    }
+  }
+
+  #part(memory: FrameMemory, at: number): void {
+    const outputs = this.#partFrames.outputsAt(memory, at);
+    const count = memory.words[at / 4 + 2] ?? 0;
+    for (let i = 0; i < count; i++) {
+      const pending = this.#pending.get(memory.words[numbersWord(at) + i] ?? 0);
+      if (pending !== undefined) this.listener?.part?.(pending.item, this.#partRowsOf(outputs, i, pending.padded));
     }
   }
 

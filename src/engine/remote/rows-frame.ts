@@ -1,4 +1,4 @@
-/** The frame with the rows of a batch: the engine process writes it, a front reads it. */
+/** Frames with the rows of a batch, or of a part of its outputs: the engine process writes them, a front reads them. */
 
 import { arrayTypes, type DType, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { aligned, setAt } from "../../author/tensor-memory.ts";
@@ -40,9 +40,11 @@ export class RowsFrames {
   readonly #plans: readonly Plan[];
   /** Count of sizes of all outputs, without the batch dimension. */
   readonly #sizes: number;
+  readonly #kind: number;
 
-  /** @param outputs declared by the model */
-  constructor(outputs: TensorSpecs) {
+  /** @param outputs declared by the model: its outputs or, for the kind `part`, its part tensors */
+  constructor(outputs: TensorSpecs, kind: number = frameKinds.finished) {
+    this.#kind = kind;
     this.#plans = Object.values(outputs).map(({ dtype, dims }) => ({ dtype, rank: dims.length }));
     this.#sizes = this.#plans.reduce((sum, { rank }) => sum + rank, 0);
   }
@@ -57,7 +59,7 @@ export class RowsFrames {
     const bytesHere = isCopied ? headBytes + dataBytes : headBytes;
     const block = blocks.withRoomFor(bytesHere);
     const from = block.end;
-    beginFrame(block, headBytes + dataBytes, frameKinds.finished, bytesHere);
+    beginFrame(block, headBytes + dataBytes, this.#kind, bytesHere);
     this.#writeHead(block, from, rows);
     if (isCopied) copyRows(block, from + headBytes, rows);
     outbox.add(block, from, block.end);

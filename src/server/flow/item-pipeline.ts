@@ -227,9 +227,10 @@ export class ItemPipeline {
    * @throws SconceError `output_invalid`, or `item_failed` with the message of the model's error
    */
   async part(rows: Rows, context: PartContext, place?: InputPlace): Promise<Encoded | undefined> {
-    const { postprocessPart } = this.#model;
-    if (postprocessPart === undefined) {
-      const message = "predict yields rows, but the model has no postprocessPart to turn them into a part";
+    const { part: schema, postprocessPart } = this.#model;
+    if (schema === undefined || postprocessPart === undefined) {
+      const fix = schema === undefined ? partFix : "write postprocessPart, which turns the rows of an item into a part";
+      const message = `predict yields rows, but the model has no ${schema === undefined ? "part" : "postprocessPart"}; ${fix}`;
       return this.#rethrow("postprocessPart", new SconceError("item_failed", message));
     }
     const call = () => postprocessPart(rows, context);

@@ -70,13 +70,11 @@ const { signal: noSignal } = new AbortController();
 /** @throws SconceError when the model's code, weights or example contradict the declaration */
 export async function setUp(options: SetUpOptions): Promise<RunningModel & Pick<WarmModel, "runners">> {
   const { runners, pipeline, facts, maxQueueDelayMs, latencyTarget } = await warmModel(options);
-  const { inputs, outputs } = options.model.tensors;
   const { maxBatchSize } = facts;
   const { maxPaddedBytes, observer, onShrink } = options;
   const engine = new LocalEngine<ListItem>({
+    ...options.model.tensors,
     runners,
-    inputs,
-    outputs,
     maxBatchSize,
     maxPaddedBytes,
     maxQueueDelayMs,

@@ -98,7 +98,7 @@ export async function tryOutputs(
 
 export interface PostprocessTrial {
   readonly model: Pick<Model, "tensors">;
-  readonly pipeline: Pick<ItemPipeline, "finish" | "encode">;
+  readonly pipeline: Pick<ItemPipeline, "finish" | "part" | "encode">;
   /** The example, prepared twice: the model's code may change its input. */
   readonly examples: readonly [PreparedExample, PreparedExample];
   /** Outputs of the example alone. */
@@ -121,6 +121,23 @@ export async function tryPostprocess(trial: PostprocessTrial): Promise<string | 
   const [one, again] = [await textOf(examples[0]), await textOf(examples[1])];
   if (one === again) return undefined;
   return "the output differs when postprocess runs twice on the same tensors: it is random, or keeps a state";
+}
+
+/**
+ * Runs `predict`, and makes parts of the rows that it yields.
+ * @throws SconceError of `predict` or `postprocessPart`, or of an invalid part
+ */
+export async function tryParts(
+  runner: Runner,
+  { model, pipeline, example }: Pick<PostprocessTrial, "pipeline" | "model"> & { readonly example: PreparedExample },
+): Promise<void> {
+  const { inputs, parts } = model.tensors;
+  const { tensors, padded } = itemCheck(inputs)(example.tensors);
+  const yielded: (readonly Tensor[])[] = [];
+  await runner.run([tensors], { isOver: false, part: (rows) => yielded.push(rows) });
+  for (const [sequence, rows] of yielded.entries()) {
+    await pipeline.part(rowParting(parts)(rows, 0, padded), { input: example.input, sequence });
+  }
 }
 
 /**

@@ -69,7 +69,7 @@ export default defineModel({
       }
       return { y: y.data[0] ?? 0, text: words.join(" ") };
     } finally {
-      if (gate !== undefined) await answered(`${gate}end`);
+      if (gate !== undefined && words.length > 0) await answered(`${gate}end`);
     }
   },
 });

@@ -19,7 +19,7 @@ import { AddressGuard } from "../../../machine/network/address-guard.ts";
 import { Fetcher } from "../../../server/flow/fetcher.ts";
 import { ItemPipeline } from "../../../server/flow/item-pipeline.ts";
 import { openWeights, prepareExample, runSetup } from "../../../server/flow/set-up.ts";
-import { type Trial, type TriedOutput, tryOutputs, tryPostprocess } from "../../../server/flow/trial.ts";
+import { type Trial, type TriedOutput, tryOutputs, tryParts, tryPostprocess } from "../../../server/flow/trial.ts";
 import { exportedProgram, exportedText, inputsOfProgram } from "../plain/exported-program.ts";
 import { fixedBatchText } from "../plain/tensor-input.ts";
 import { type BatchTimes, batchOf, measureBatches, proposedBatchSize } from "./batch-times.ts";
@@ -161,6 +161,7 @@ class Stages {
       await this.#steadiness(runner, item, exampleOrZeros(model.tensors.inputs, again.tensors) ?? item);
       const unsteady = await tryPostprocess({ model, pipeline, examples: [await made(), again], results });
       if (unsteady !== undefined) this.#find(undefined, unsteady, "unsteady");
+      if (model.predict !== undefined) await tryParts(runner, { model, pipeline, example: await made() });
       await this.#otherSizes(runner, item);
       if (this.#report.findings.length === 0) this.#report.proposedBatchSize = proposedBatchSize(this.#report.batches);
       const { input, tensors } = prepared;

@@ -1,0 +1,223 @@
+/** Parts that `predict` yields in the engine process: cancellations, and runs that start over. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import type { Client } from "./helpers/client.ts";
+import { eventsOf, type ServerEvent } from "./helpers/events.ts";
+import { type Hold, hold } from "./helpers/hold.ts";
+import { inRole } from "./helpers/running.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+let dir: TempDir;
+let store: TestStore;
+let server: RunningCli;
+let client: Client;
+
+const serve = (...args: string[]): RunningCli =>
+  startCli(["serve", "parts", "--host", "127.0.0.1", "-p", "0", "--fronts", "1", ...args], {
+    env: { SCONCE_HOME: store.home },
+  });
+
+beforeAll(async () => {
+  dir = await tempDir();
+  store = await storeWith("parts");
+  server = serve();
+  client = await clientOf(server);
+});
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+  await dir[Symbol.asyncDispose]();
+});
+
+interface PartData {
+  readonly index: number;
+  readonly sequence: number;
+  readonly part: { readonly text: string; readonly pid: number };
+}
+
+const accept = { Accept: "text/event-stream" };
+const watch = (from: Client, id: string, headers: Record<string, string> = {}) =>
+  from.fetch(`/predictions/${id}`, { headers: { ...accept, ...headers } });
+
+/** The data of the next part of a stream. */
+async function nextPart(events: AsyncGenerator<ServerEvent>): Promise<PartData & { readonly id: string }> {
+  for (;;) {
+    const { value, done } = await events.next();
+    if (done) throw new Error("the stream has ended");
+    if (value.event === "part") return { ...(value.data as PartData), id: value.id };
+  }
+}
+
+const partsOf = (events: readonly ServerEvent[], index: number): PartData[] =>
+  events.flatMap(({ event, data }) =>
+    event === "part" && (data as PartData).index === index ? [data as PartData] : [],
+  );
+
+/** The parts that a client has at the end: a part with sequence 0 replaces the earlier ones. */
+function lastRun(parts: readonly PartData[]): string[] {
+  const texts: string[] = [];
+  for (const { sequence, part } of parts) {
+    texts.length = sequence === 0 ? 0 : texts.length;
+    expect(texts.length).toBe(sequence);
+    texts.push(part.text);
+  }
+  return texts;
+}
+
+/** Runs a prediction up to the wait for its second round. */
+async function begun(gate: Hold, from = client, rounds = 3) {
+  const { prediction_id: id } = await from.create([{ x: 1, rounds, gate: gate.url("") }]);
+  const events = eventsOf(await watch(from, id));
+  gate.release("r0");
+  const first = await nextPart(events);
+  expect(first).toMatchObject({ index: 0, sequence: 0, part: { text: "round 0" } });
+  return { id, events, first };
+}
+
+describe.each(["engine process", "same process"])("parts of predict in the %s", (place) => {
+  let local: Awaited<ReturnType<TestStore["serve"]>> | undefined;
+  let here: Client;
+
+  beforeAll(async () => {
+    local = place === "same process" ? await store.serve("parts") : undefined;
+    here = local?.client ?? client;
+  });
+  afterAll(() => local?.stop());
+
+  test("are sent as they are yielded; parts of postprocess and the whole output follow", async () => {
+    await using gate = hold();
+    const input = { x: 1, rounds: 2, words: ["a"], gate: gate.url("") };
+    const events = eventsOf(await here.post([input], accept));
+    for (const round of [0, 1]) {
+      gate.release(`r${round}`);
+      expect(await nextPart(events)).toMatchObject({ index: 0, sequence: round, part: { text: `round ${round}` } });
+    }
+    gate.release("w0");
+    expect(await nextPart(events)).toMatchObject({ sequence: 2, part: { text: "a" } });
+    gate.release("end");
+    const rest = await Array.fromAsync(events);
+    expect(rest.map(({ event }) => event)).toEqual(["output", "completed"]);
+    expect(rest[0]?.data).toEqual({ index: 0, output: { y: 3, text: "a" } });
+  });
+
+  test("are of each item of the batch: items with fewer rounds have fewer parts", async () => {
+    const events = await Array.fromAsync(
+      eventsOf(await here.post([{ x: 1, rounds: 3 }, { x: 2, rounds: 1 }, { x: 3 }], accept)),
+    );
+    expect([0, 1, 2].map((index) => lastRun(partsOf(events, index)))).toEqual([
+      ["round 0", "round 1", "round 2"],
+      ["round 0"],
+      [],
+    ]);
+    expect(events.at(-1)?.data).toMatchObject({ outputs: [{ y: 3 }, { y: 5 }, { y: 7 }] });
+  });
+
+  test("start over with sequence 0 when an error runs the batch again in halves", async () => {
+    const inputs = [
+      { x: 1, rounds: 2 },
+      { x: 2, rounds: 2, fail: "predict" },
+    ];
+    const events = await Array.fromAsync(eventsOf(await here.post(inputs, accept)));
+    expect(lastRun(partsOf(events, 0))).toEqual(["round 0", "round 1"]);
+    expect(events.at(-1)?.data).toMatchObject({
+      status: "failed",
+      errors: [{ index: 1 }],
+      partial_outputs: [{ y: 3 }, null],
+    });
+  });
+
+  test("fail their input if postprocessPart throws", async () => {
+    const inputs = [
+      { x: 1, rounds: 3 },
+      { x: 2, rounds: 3, fail: "postprocessPart" },
+    ];
+    const events = await Array.fromAsync(eventsOf(await here.post(inputs, accept)));
+    expect([0, 1].map((index) => partsOf(events, index).length)).toEqual([3, 1]);
+    expect(events.at(-1)?.data).toMatchObject({
+      errors: [{ index: 1, message: "the model failed in postprocessPart" }],
+      partial_outputs: [{ y: 3 }, null],
+    });
+  });
+
+  test("end at the next yield when the prediction is canceled: the next batch runs", async () => {
+    await using gate = hold();
+    const { id, events } = await begun(gate, here, 1000);
+    await gate.arrived("r1");
+    await here.cancel(id);
+    expect((await Array.fromAsync(events)).at(-1)?.data).toMatchObject({ error_message: "Canceled" });
+    // There is one instance, so this prediction waits for the end of the canceled one.
+    const next = here.predict([{ x: 2 }]);
+    let isRunning = true;
+    void next.finally(() => {
+      isRunning = false;
+    });
+    // The engine process may get the cancellation some rounds later.
+    let round = 1;
+    for (; isRunning; round++) {
+      gate.release(`r${round}`);
+      await Promise.race([next, gate.arrived(`r${round + 1}`)]);
+    }
+    expect(await next).toMatchObject({ outputs: [{ y: 5 }] });
+    expect(round).toBeLessThan(100);
+  });
+
+  test("continue for the other predictions of the batch when one is canceled", async () => {
+    await using gate = hold();
+    const { id: blocker } = await begun(gate, here);
+    await using other = hold();
+    const input = { rounds: 2, gate: other.url("") };
+    // Both wait for the same batch.
+    const [canceled, stays] = await Promise.all([here.create([{ x: 3, ...input }]), here.create([{ x: 4, ...input }])]);
+    const events = eventsOf(await watch(here, stays.prediction_id));
+    for (const round of ["r1", "r2"]) gate.release(round);
+    await here.end(blocker);
+    other.release("r0");
+    expect(await nextPart(events)).toMatchObject({ sequence: 0 });
+    await other.arrived("r1");
+    await here.cancel(canceled.prediction_id);
+    other.release("r1");
+    expect(
+      lastRun([...partsOf(await Array.fromAsync(events), 0)].map((part) => ({ ...part, sequence: part.sequence - 1 }))),
+    ).toEqual(["round 1"]);
+    expect(await here.read(stays.prediction_id)).toMatchObject({ outputs: [{ y: 9 }] });
+  });
+});
+
+test("parts of a killed engine process are replaced by the parts of the next one", async () => {
+  await using gate = hold();
+  const { id, events, first } = await begun(gate);
+  await gate.arrived("r1");
+  const [engine = 0] = await inRole(server.pid, "engine");
+  expect(first.part.pid).toBe(engine);
+  process.kill(engine, "SIGKILL");
+  const again = await nextPart(events);
+  expect(again).toMatchObject({ sequence: 0, part: { text: "round 0" } });
+  expect(again.part.pid).not.toBe(engine);
+  // A later reader gets no part of the killed process.
+  expect((await nextPart(eventsOf(await watch(client, id)))).part.pid).toBe(again.part.pid);
+  for (const round of ["r1", "r2"]) gate.release(round);
+  const rest = await Array.fromAsync(events);
+  expect(lastRun([again, ...partsOf(rest, 0)])).toEqual(["round 0", "round 1", "round 2"]);
+  expect(rest.at(-1)?.data).toMatchObject({ outputs: [{ y: 3 }] });
+});
+
+test("a client that reconnects after a kill of the front gets the parts of the new run from sequence 0 on", async () => {
+  await using own = serve("--store", dir.join("parts.sqlite"));
+  const from = await clientOf(own);
+  await using gate = hold();
+  const { id, first } = await begun(gate, from);
+  await gate.arrived("r1");
+  const [front = 0] = await inRole(own.pid, "front");
+  process.kill(front, "SIGKILL");
+  gate.release("r1");
+  gate.release("r2");
+  let response: Response | undefined;
+  while (!response?.ok) {
+    response = await watch(from, id, { "Last-Event-ID": first.id, Connection: "close" }).catch(() => undefined);
+  }
+  const rest = await Array.fromAsync(eventsOf(response));
+  expect(lastRun(partsOf(rest, 0))).toEqual(["round 0", "round 1", "round 2"]);
+  expect(rest.at(-1)?.data).toMatchObject({ outputs: [{ y: 3 }] });
+});
