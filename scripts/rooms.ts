@@ -52,15 +52,19 @@ const rooms: Readonly<Record<string, Room>> = {
   },
   server: {
     imports:
-      "base author machine engine package server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/http",
+      "base author machine engine package server/access server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/http",
     doors: `
-      config engine-link flow/captured-console flow/difference flow/fetcher flow/golden flow/item-flow
+      access/key-file config engine-link flow/captured-console flow/difference flow/fetcher flow/golden flow/item-flow
       flow/item-pipeline flow/output-encoder flow/run-demo flow/set-up flow/trial flow/trial-items front-process fronts http/listener
       http/request http/routes/health messages roles serve-limits server`,
   },
   cli: {
     imports: "base author machine engine package server",
     doors: "",
+  },
+  "server/access": {
+    imports: "",
+    doors: "api-key api-keys key-file",
   },
   "server/memory": {
     imports: "",
@@ -81,7 +85,7 @@ const rooms: Readonly<Record<string, Room>> = {
       quarantine`,
   },
   "server/predictions": {
-    imports: "server server/memory server/metrics server/inputs server/flow server/webhooks",
+    imports: "server server/access server/memory server/metrics server/inputs server/flow server/webhooks",
     doors: `
       admission ids large-text live live-predictions observed once open-store outcome-list predictions record
       sent-outputs service store waits`,
@@ -96,7 +100,7 @@ const rooms: Readonly<Record<string, Room>> = {
   },
   "server/http": {
     imports:
-      "server server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/page",
+      "server server/access server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/page",
     doors: "app assets listener live-thread openapi/samples output-links record-json request routes/health siblings",
   },
   "server/page": {

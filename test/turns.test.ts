@@ -293,6 +293,22 @@ test("under overload by one client, the predictions of another are admitted and 
   expect(server.overload(1000)).toBeGreaterThan(0.95);
 });
 
+test("an API key with share 3 gets three turns for each turn of another client", () => {
+  const server = new Server();
+  const key: Sender = { address: "key a", name: "1", share: 3 };
+  const other: Sender = { address: "10.0.0.2", name: "1" };
+  const lists = new Map<ItemList | undefined, string>();
+  for (let i = 0; i < 12; i++) lists.set(server.add(1, true, key), "key");
+  for (let i = 0; i < 12; i++) lists.set(server.add(1, true, other), "other");
+  const order: (string | undefined)[] = [];
+  for (let list = server.turns.next(); list !== undefined; list = server.turns.next()) {
+    server.turns.take(list);
+    order.push(lists.get(list));
+  }
+  expect(order.slice(0, 8)).toEqual(["key", "key", "key", "other", "key", "key", "key", "other"]);
+  expect(order.slice(16)).toEqual(Array(8).fill("other"));
+});
+
 test("each added list gets one turn or is deleted, in any order", () => {
   const step = fc.record({
     does: fc.constantFrom("add", "add", "add", "first", "last", "delete"),

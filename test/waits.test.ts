@@ -11,6 +11,7 @@ function client(signal = new AbortController().signal): Client & { told: boolean
   return {
     signal,
     sender: undefined,
+    idSuffix: "",
     told,
     nextTold: () => next.promise,
     held(isHeld) {

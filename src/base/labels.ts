@@ -67,6 +67,8 @@ export const refusals = {
   encoding: 400,
   incomplete: 400,
   header: 400,
+  key: 401,
+  permission: 403,
   origin: 403,
   host: 403,
   path: 404,
@@ -84,6 +86,7 @@ export const refusals = {
   bytes: 429,
   time: 429,
   memory: 429,
+  key_limit: 429,
   internal: 500,
   drain: 503,
   engine: 503,
@@ -109,7 +112,7 @@ export type Stage = (typeof stages)[number];
 
 /** All statuses of the server. A status outside this list is a bug and counts as 500. */
 export const statuses = [
-  200, 202, 204, 206, 302, 304, 308, 400, 403, 404, 405, 406, 408, 413, 415, 416, 422, 429, 500, 503,
+  200, 202, 204, 206, 302, 304, 308, 400, 401, 403, 404, 405, 406, 408, 413, 415, 416, 422, 429, 500, 503,
 ] as const;
 export type Status = (typeof statuses)[number];
 

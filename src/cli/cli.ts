@@ -68,6 +68,10 @@ export const commands: Commands = {
     description: "Remove tags, and models without remaining tags",
     load: async () => (await import("./commands/rm.ts")).rm,
   },
+  key: {
+    description: "Make an API key for `serve --api-keys`",
+    load: async () => (await import("./commands/key.ts")).key,
+  },
   doctor: {
     description: "Check whether this machine can serve models",
     load: async () => (await import("./commands/doctor.ts")).doctor,

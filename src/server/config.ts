@@ -66,6 +66,12 @@ export const serveOptions = {
     described: "only localhost if --host is a loopback address, else all names",
     ...hosts,
   }),
+  apiKeys: openOption<string>({
+    description: "File of API keys: requests without one of them are refused. `sconce key new` makes a key",
+    described: "no keys, all requests are answered",
+    valueHint: "file",
+    parse: z.string().min(1, "must be a file"),
+  }),
   api: option<readonly ApiName[]>({
     description:
       "APIs of other servers, beside /predictions: v2 (KServe, Triton), openai, mcp; separated by commas, or none",

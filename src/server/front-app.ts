@@ -26,10 +26,10 @@ export async function appOf(
   parts: FrontParts,
   { lifecycle, port, siblings }: AppContext,
 ): Promise<{ readonly fetch: Fetch }> {
-  const { options, metrics, memory, replica, decoder } = parts;
+  const { options, metrics, memory, replica, decoder, keys } = parts;
   const { config } = options;
   const predictions = replica === undefined ? parts.service : parts.queued;
-  if (predictions === undefined) return createWorkerApp({ lifecycle, metrics, siblings, config });
+  if (predictions === undefined) return createWorkerApp({ lifecycle, metrics, siblings, config, keys });
   return createApp({
     model: await servedModel(parts),
     predictions,
@@ -43,6 +43,7 @@ export async function appOf(
     version,
     corsOrigin: config.corsOrigin,
     allowedHosts: config.allowedHosts,
+    keys,
     host: config.host,
     api: config.api,
     basePath: config.basePath,

@@ -4,6 +4,8 @@ import type { Model } from "../author/define.ts";
 import { EventLoopLag } from "../machine/processes/event-loop-lag.ts";
 import { loadModel } from "../package/code/load.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
+import type { KeyCounts } from "./access/api-key.ts";
+import { ApiKeys, keyNumbers } from "./access/api-keys.ts";
 import type { ServeConfig } from "./config.ts";
 import type { Fetcher } from "./flow/fetcher.ts";
 import { Hooks } from "./flow/hooks.ts";
@@ -61,6 +63,8 @@ export interface FrontOptions {
   /** Accepted, unfinished work of this front, in memory that the other fronts read, and the sums of the other fronts. */
   readonly unfinished?: Unfinished;
   readonly others?: () => Readonly<Unfinished>;
+  /** Numbers of the API keys in memory that the fronts share; by default this process has them alone. */
+  readonly keyCounts?: KeyCounts;
   /** Memory that the fronts hold for clients. */
   readonly memory?: MemoryAccountOptions["siblings"];
   /** Called when the port is open, before any other work. */
@@ -78,6 +82,8 @@ export interface FrontParts {
   readonly options: FrontOptions;
   readonly memory: MemoryAccount;
   readonly metrics: Metrics;
+  /** Undefined without --api-keys. */
+  readonly keys: ApiKeys | undefined;
   readonly model: Model;
   readonly store: PredictionStore;
   readonly decoder: InputDecoder;
@@ -114,6 +120,8 @@ export async function openParts(options: FrontOptions, opened: AsyncDisposableSt
     ...(options.memory && { siblings: options.memory }),
   });
   opened.defer(decodings.useBudget(memory.pictures));
+  const keys = keysOf(options);
+  if (keys !== undefined) opened.use(keys);
   const replica = opened.use(await replicaOf(options, { memory, metrics }));
   const store = replica?.claims ?? opened.adopt(await openStore(memory), (it) => it.close());
   const model = await loadModel(await packaged.code(), packaged.digest);
@@ -128,14 +136,48 @@ export async function openParts(options: FrontOptions, opened: AsyncDisposableSt
   const webhooks = openWebhooks(config, { store, metrics, memory, json });
   opened.defer(() => webhooks?.stop());
   const isCauseKnown = runningHooks?.isKnown ?? false;
-  const shared = { config, model, unfinished, others, bodies, store, metrics, memory, owner, webhooks, isCauseKnown };
+  const shared = {
+    config,
+    model,
+    unfinished,
+    others,
+    bodies,
+    store,
+    metrics,
+    memory,
+    owner,
+    webhooks,
+    isCauseKnown,
+    keys,
+  };
   const { flow, service } = running === undefined ? {} : openService({ ...shared, running });
   const answersClients = config.role !== "worker";
   const queued = answersClients
     ? replica?.front({ bodies, maxInputs: maxInputsOf(model, config), webhooks })
     : undefined;
   if (webhooks !== undefined) replica?.deliver(webhooks);
-  return { options, memory, metrics, model, hooks, store, decoder, webhooks, replica, queued, running, flow, service };
+  return {
+    options,
+    memory,
+    metrics,
+    keys,
+    model,
+    hooks,
+    store,
+    decoder,
+    webhooks,
+    replica,
+    queued,
+    running,
+    flow,
+    service,
+  };
+}
+
+/** @throws SconceError `usage` for a file without valid keys */
+function keysOf({ config: { apiKeys }, keyCounts }: FrontOptions): ApiKeys | undefined {
+  if (apiKeys === undefined) return undefined;
+  return new ApiKeys(apiKeys, keyCounts ?? { rows: [new Float64Array(keyNumbers.length)], own: 0 });
 }
 
 /** Measures how long the event loop is blocked. */

@@ -5,6 +5,7 @@ import type { Role } from "../machine/processes/link.ts";
 import { yieldToEngine } from "../machine/processes/priority.ts";
 import { SharedCounters } from "../machine/processes/shared-counters.ts";
 import type { ModelSource } from "../package/model-source.ts";
+import { keyNumbers } from "./access/api-keys.ts";
 import { EngineLink } from "./engine-link.ts";
 import { RunningHooks } from "./flow/running-hooks.ts";
 import { openFront } from "./front.ts";
@@ -30,6 +31,8 @@ const frontStart = roleStart.extend({
   counters: z.string(),
   /** File of the metrics' counters. */
   counts: z.string(),
+  /** File of the numbers of API keys; undefined without keys. */
+  keys: z.string().optional(),
   /** The database of predictions; by default predictions stay in memory. */
   store: z.string().optional(),
   /** File of the running hooks, and whether one of them blocked the previous process of this front. */
@@ -41,8 +44,22 @@ export type FrontStart = z.infer<typeof frontStart>;
 export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();
-    const { argv, reference, config, port, unix, index, isRestart, count, sockets, counters, counts, store, hooks } =
-      frontStart.parse(start);
+    const {
+      argv,
+      reference,
+      config,
+      port,
+      unix,
+      index,
+      isRestart,
+      count,
+      sockets,
+      counters,
+      counts,
+      keys,
+      store,
+      hooks,
+    } = frontStart.parse(start);
     if (config.role !== "front") yieldToEngine();
     const engine = new EngineLink();
     const closing = Promise.withResolvers<void>();
@@ -56,6 +73,8 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
     const shared = new SharedCounters({ path: counters, names: counterNames, rows: count });
     const counted = new SharedCounters({ path: counts, names: slots, rows: count });
     const indices = Array.from({ length: count }, (_, i) => i);
+    const keyCounts =
+      keys === undefined ? undefined : new SharedCounters({ path: keys, names: keyNumbers, rows: count });
     const pids = indices.map((row) => shared.counter("pid", row));
     pids[index]?.set(process.pid);
     const front = await openFront({
@@ -73,6 +92,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       },
       siblings: { index, count, socketOf: (other) => sockets[other] ?? "" },
       ...sharedCounts(shared, { row: index, count }),
+      ...(keyCounts && { keyCounts: { rows: indices.map((row) => keyCounts.row(row)), own: index } }),
       metrics: new Metrics(
         indices.map((row) => counted.row(row)),
         index,

@@ -4,6 +4,7 @@ import type { RunFolder } from "../machine/processes/run-folder.ts";
 import { SharedCounters } from "../machine/processes/shared-counters.ts";
 import { Supervised } from "../machine/processes/supervised.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
+import { keyNumbers } from "./access/api-keys.ts";
 import type { ServeConfig } from "./config.ts";
 import type { EngineEvents } from "./engine-link.ts";
 import { RunningHooks } from "./flow/running-hooks.ts";
@@ -35,8 +36,10 @@ export function shareFiles({
   const [counters, counts] = [folder.join("counters"), folder.join("counts")];
   // Never cleared: the metrics include the counts of killed fronts.
   SharedCounters.create({ path: counts, names: slots, rows: count });
+  const keys = config.apiKeys === undefined ? undefined : folder.join("keys");
   return {
     counters: SharedCounters.create({ path: counters, names: counterNames, rows: count }),
+    keyCounts: keys === undefined ? undefined : SharedCounters.create({ path: keys, names: keyNumbers, rows: count }),
     start: {
       config,
       port,
@@ -44,6 +47,7 @@ export function shareFiles({
       sockets: Array.from({ length: count }, (_, index) => folder.join(`front-${index}.sock`)),
       counters,
       counts,
+      keys,
     },
   };
 }
@@ -61,7 +65,7 @@ export class Fronts implements Front, EngineEvents {
   constructor({ packaged, config, argv, folder, count, store, stuckAfterMs }: FrontsOptions) {
     const port = freePort(config);
     this.url = localUrl(config.host, port);
-    const { start, counters } = shareFiles({ config, folder, count, port });
+    const { start, counters, keyCounts } = shareFiles({ config, folder, count, port });
     const shared = { ...start, argv: [...argv], reference: packaged.byDigest, store };
     this.#fronts = start.sockets.map((_, index) => {
       let starts = 0;
@@ -86,6 +90,7 @@ export class Fronts implements Front, EngineEvents {
         onEnd: (_reason, isStuck) => {
           hasHeld = isStuck;
           counters.clear(index);
+          keyCounts?.clear(index);
         },
       });
       return front;

@@ -17,7 +17,7 @@ sconce serve registry.example.com/team/digits:v1`,
 );
 
 export function serveCommand(source: ModelSource, example: string): Command {
-  const { port, host, corsOrigin, allowedHosts, verify, ...others } = serveOptions;
+  const { port, host, corsOrigin, allowedHosts, apiKeys, verify, ...others } = serveOptions;
   const ofFile =
     source.reference === undefined
       ? ""
@@ -34,6 +34,7 @@ ${ofFile}A model of a registry is pulled first, unless the store has it; a front
       host,
       corsOrigin,
       allowedHosts,
+      apiKeys,
       verify,
       ...modelOptions(source),
       ...others,

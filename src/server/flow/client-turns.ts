@@ -1,7 +1,8 @@
 /**
  * Orders the input lists that wait. Addresses take turns. Within an address, clients take turns. Within a client, lists take turns.
  *
- * A client cannot choose its address. A client can choose its name, so all names of an address share the turns of the address.
+ * A client cannot choose its address. A client can choose its name, so all names of an address share the turns of the address. An API key stands for
+ * an address; its share is the number of its turns for each turn of the others.
  */
 import { OpenMap } from "../../base/collections/open-map.ts";
 import { type InRing, Ring } from "../../base/collections/ring.ts";
@@ -33,13 +34,18 @@ class AddressClients extends Ring<ClientLists> implements InRing<AddressClients>
   after: AddressClients | undefined = undefined;
   turn = 0;
   lists = 0;
+  /** Turns that remain before the next address has its turns. */
+  remaining: number;
   readonly key: string;
   readonly owner: ClientTurns;
+  readonly share: number;
 
-  constructor(key: string, owner: ClientTurns) {
+  constructor(key: string, owner: ClientTurns, share = 1) {
     super();
     this.key = key;
     this.owner = owner;
+    this.share = share;
+    this.remaining = share;
   }
 }
 
@@ -107,14 +113,14 @@ export class ClientTurns {
     if (!this.delete(list) || !(client instanceof ClientLists)) return false;
     const { address } = client;
     client.turn = this.#nextNumber();
+    if (isNewestFirst) address.moveToStart(client);
+    else address.moveToEnd(client);
+    address.remaining -= 1;
+    if (address.remaining > 0) return true;
+    address.remaining = address.share;
     address.turn = client.turn;
-    if (isNewestFirst) {
-      address.moveToStart(client);
-      this.#addresses.moveToStart(address);
-    } else {
-      address.moveToEnd(client);
-      this.#addresses.moveToEnd(address);
-    }
+    if (isNewestFirst) this.#addresses.moveToStart(address);
+    else this.#addresses.moveToEnd(address);
     return true;
   }
 
@@ -130,7 +136,8 @@ export class ClientTurns {
     const [ofClient, ofAddress] = [client?.size ?? 0, address?.lists ?? 0];
     const [clients, addresses] = [address?.size ?? 0, this.#addresses.size];
     const inAddress = withTurnsOf(clients - (ofClient > 0 ? 1 : 0), ofClient, ofAddress - ofClient);
-    return withTurnsOf(addresses - (ofAddress > 0 ? 1 : 0), inAddress, this.#size - ofAddress);
+    const others = (addresses - (ofAddress > 0 ? 1 : 0)) / (sender?.share ?? 1);
+    return Math.ceil(withTurnsOf(others, inAddress, this.#size - ofAddress));
   }
 
   #clientOf(sender: Sender | undefined): ClientLists | undefined {
@@ -141,7 +148,7 @@ export class ClientTurns {
     if (sender === undefined) return this.#unknown;
     let address = this.#byAddress.get(sender.address);
     if (address === undefined) {
-      address = new AddressClients(sender.address, this);
+      address = new AddressClients(sender.address, this, sender.share);
       this.#byAddress.set(address.key, address);
     }
     const client = new ClientLists(keyOf(sender), address);

@@ -8,10 +8,12 @@
 
 /** The sender of a prediction. */
 export interface Sender {
-  /** Address of the connection. */
+  /** Address of the connection, or the API key. */
   readonly address: string;
   /** Identifies the sender among the senders of the address. */
   readonly name: string;
+  /** Turns of the address for each turn of an address with share 1. Default 1. */
+  readonly share?: number;
 }
 
 /** Weight of the newest item in the share of failed items. */

@@ -7,9 +7,11 @@ import type { OpenAi } from "../../author/openai.ts";
 import type { JsonSchema } from "../../base/json-schema.ts";
 import { isLogged, log } from "../../base/log.ts";
 import { logLimit } from "../../base/log-limit.ts";
+import type { ApiKeys } from "../access/api-keys.ts";
 import type { ServeConfig } from "../config.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { addPageRoutes } from "../page/page.ts";
+import { requireKey } from "./access.ts";
 import { addApis } from "./apis/apis.ts";
 import { refuseForeignOrigins, refuseOtherHosts } from "./browser-guards.ts";
 import { LargeAnswers } from "./large-answers.ts";
@@ -48,6 +50,8 @@ export interface AppOptions extends Omit<PredictionRoutes, "large"> {
   readonly lifecycle: Lifecycle;
   readonly version: string;
   readonly corsOrigin?: readonly string[] | undefined;
+  /** Undefined for a server that answers everybody. */
+  readonly keys?: ApiKeys | undefined;
   readonly allowedHosts: ServeConfig["allowedHosts"];
   readonly host: ServeConfig["host"];
   readonly api: ServeConfig["api"];
@@ -81,14 +85,22 @@ export function createApp(options: AppOptions): OpenAPIHono {
     app.use(cors({ origin, allowMethods, exposeHeaders, maxAge: PREFLIGHT_S }));
   }
   app.use(refuseOtherHosts(options), refuseForeignOrigins(corsOrigin));
+  if (options.keys !== undefined) app.use(requireKey(options.keys));
   const schemas = modelSchemas(model);
-  describeRoutes(app, { schemas, example: model.shortExample, hasLinks: options.links !== undefined });
+  describeRoutes(app, {
+    schemas,
+    example: model.shortExample,
+    hasLinks: options.links !== undefined,
+    hasKeys: options.keys !== undefined,
+  });
   const predictionRoutes: PredictionRoutes = { ...options, large: new LargeAnswers(options.memory) };
   addPredictionRoutes(app, predictionRoutes);
   addOutputFileRoutes(app, predictionRoutes);
   addHealthRoutes(app, lifecycle);
-  addDocsRoutes(app, model.name);
-  addPageRoutes(app, { ...model, isReady: true });
+  addDocsRoutes(app, options.keys === undefined ? model.name : undefined);
+  // Without a key, nobody reads the name and the description of the model.
+  const shown = options.keys === undefined ? model : { name: "sconce", description: "" };
+  addPageRoutes(app, { ...shown, isReady: true });
   app.get("/", (c) =>
     c.json({
       name: model.name,
@@ -103,7 +115,10 @@ export function createApp(options: AppOptions): OpenAPIHono {
   );
   app.get("/examples", (c) => c.json(model.examples));
   addMetricsRoute(app, metrics, siblings);
-  app.doc31("/openapi.json", documentOf(model, { version, basePath: options.basePath }));
+  app.doc31(
+    "/openapi.json",
+    documentOf(model, { version, basePath: options.basePath, hasKeys: options.keys !== undefined }),
+  );
   const refused = (c: Context, problem: Problem) => {
     metrics.rejected(refusalOf(problem));
     logRefusal(c, problem);

@@ -1,4 +1,5 @@
 /** The client of a request, as the predictions see it. */
+import type { ApiKey } from "../access/api-key.ts";
 import type { Sender } from "../flow/quarantine.ts";
 import type { Client } from "../predictions/predictions.ts";
 import type { Peer } from "./listener.ts";
@@ -20,10 +21,16 @@ const MAX_FORWARDED = 200;
 export class RequestClient implements Client {
   readonly #request: Request;
   readonly #options: ClientOptions;
+  readonly #key: ApiKey | undefined;
 
-  constructor(request: Request, options: ClientOptions) {
+  constructor(request: Request, options: ClientOptions, key: ApiKey | undefined) {
     this.#request = request;
     this.#options = options;
+    this.#key = key;
+  }
+
+  get idSuffix(): string {
+    return this.#key?.idSuffix ?? "";
   }
 
   get signal(): AbortSignal {
@@ -34,7 +41,10 @@ export class RequestClient implements Client {
     const peer = this.#options.peerOf(this.#request);
     // The nearest proxies append to the header. A client can only write its beginning.
     const forwarded = this.#request.headers.get("x-forwarded-for")?.slice(-MAX_FORWARDED);
-    return peer && { address: peer.address, name: forwarded ?? String(peer.port) };
+    const name = forwarded ?? String(peer?.port);
+    const key = this.#key;
+    if (key !== undefined) return { address: `key ${key.name}`, name, share: key.share };
+    return peer && { address: peer.address, name };
   }
 
   held(isHeld: boolean): void {

@@ -6,6 +6,7 @@ import type { Refusal, Status } from "../../base/labels.ts";
 /** Titles by status. Problems have no other status. */
 export const titles = {
   400: "Bad request",
+  401: "Unauthorized",
   403: "Forbidden",
   404: "Not found",
   405: "Method not allowed",
@@ -25,6 +26,9 @@ export const problemCodes = [
   "body_unreadable",
   "body_incomplete",
   "bad_header",
+  "key_required",
+  "key_unknown",
+  "key_refused",
   "origin_refused",
   "host_refused",
   "not_found",
@@ -67,6 +71,9 @@ const refusalOfCode: Readonly<Record<ProblemCode, Refusal>> = {
   body_unreadable: "encoding",
   body_incomplete: "incomplete",
   bad_header: "header",
+  key_required: "key",
+  key_unknown: "key",
+  key_refused: "permission",
   origin_refused: "origin",
   host_refused: "host",
   not_found: "path",

@@ -1,6 +1,7 @@
 /** The headers of a request that choose its wait, its time limit, its id and its webhook. */
 import { type Webhook, type WebhookEvent, webhookEvents } from "../webhooks/webhook.ts";
 import { ProblemError } from "./problem.ts";
+import type { RequestContext } from "./request.ts";
 
 const DEFAULT_WAIT_S = 60;
 export const MAX_WAIT_S = 300;
@@ -74,9 +75,10 @@ export const chosenId = /^[A-Za-z0-9][A-Za-z0-9_-]{15,63}$/;
 /** `Idempotency-Key`, with or without the quotes of a structured field (RFC 8941). */
 const keyPattern = /^"?([\x21\x23-\x7e]{16,255})"?$/;
 
-/** @throws ProblemError 400 */
-export function checkChosenId(id: string): string {
-  if (chosenId.test(id)) return id;
+/** @returns the id, with the suffix of the API key. @throws ProblemError 400 */
+export function checkChosenId(id: string, { key }: Pick<RequestContext, "key">): string {
+  const plain = key !== undefined && id.endsWith(key.idSuffix) ? id.slice(0, -key.idSuffix.length) : id;
+  if (chosenId.test(plain)) return key?.ownId(plain) ?? plain;
   throw badHeader(
     "an id that a client chooses to be 16 to 64 of A-Z, a-z, 0-9, _ and -, the first of them no _ or -",
     id,

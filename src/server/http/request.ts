@@ -3,6 +3,7 @@ import type { Context } from "hono";
 import { getPathNoStrict } from "hono/utils/url";
 import { routeOf } from "../../base/labels.ts";
 import { isLogged, LogFields, log } from "../../base/log.ts";
+import type { ApiKey } from "../access/api-key.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { newId } from "../predictions/ids.ts";
 import type { Origin } from "../predictions/predictions.ts";
@@ -24,6 +25,8 @@ export class RequestContext implements Origin {
   path = "/";
   /** Whether another front of this server forwarded the request. */
   isForwarded = false;
+  /** The API key of the request; undefined on a server without keys. */
+  key: ApiKey | undefined = undefined;
   /** Whether the answer has the header `X-Request-Id` already. */
   hasIdHeader = false;
 
@@ -37,6 +40,11 @@ export class RequestContext implements Origin {
     if (version === "00" && more !== undefined) return;
     this.traceId = traceId;
     this.spanId = spanId;
+  }
+
+  /** The id of a prediction of this client, from the id in a path. Clients of one API key do not find predictions of another. */
+  ownId(id: string): string {
+    return this.key?.ownId(id) ?? id;
   }
 
   /** The path for log lines. The router decoded it, so it may have line breaks. */
@@ -149,7 +157,8 @@ function logAccess(context: RequestContext, { request, response, beganMs, level 
   const { method } = request;
   const { status } = response;
   const durationMs = Math.round(1000 * (performance.now() - beganMs)) / 1000;
-  const fields = context.fields({ method, path, status, duration_ms: durationMs });
+  const key = context.key === undefined ? {} : { key: context.key.name };
+  const fields = context.fields({ method, path, status, duration_ms: durationMs, ...key });
   const location = response.headers.get("location");
   log[level](`${method} ${location ?? path} ${status} in ${durationMs} ms`, fields);
 }

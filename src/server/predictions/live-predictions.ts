@@ -4,6 +4,7 @@ import { OpenMap } from "../../base/collections/open-map.ts";
 import { codedError, SconceError } from "../../base/errors.ts";
 import { reasonOf } from "../../base/labels.ts";
 import { isLogged } from "../../base/log.ts";
+import type { ApiKeys } from "../access/api-keys.ts";
 import type { ItemFlow } from "../flow/item-flow.ts";
 import type { Refusal } from "../flow/item-list.ts";
 import type { ItemPipeline } from "../flow/item-pipeline.ts";
@@ -49,6 +50,8 @@ export interface LivePredictionsOptions {
   readonly limits: ServiceLimits;
   readonly metrics: Metrics;
   readonly memory: MemoryAccount;
+  /** Undefined without API keys. */
+  readonly keys?: Pick<ApiKeys, "ofId"> | undefined;
   /** Undefined where webhooks are disabled. */
   readonly webhooks?: Webhooks | undefined;
   readonly unfinished?: Unfinished | undefined;
@@ -132,6 +135,7 @@ export class LivePredictions {
     live.isStored = beginning.leftMs !== undefined;
     if (live.webhook !== undefined) this.#options.webhooks?.watch(live, live.webhook);
     this.admission.begun(live.count, bytes);
+    this.#options.keys?.ofId(live.id)?.begun();
     this.#live.set(live.id, live);
     this.#deadlines.add(live);
     if (mustFail) return live;
@@ -243,6 +247,7 @@ export class LivePredictions {
     if (live.isStored && live.webhook === undefined) this.unread.ended(live.id);
     this.#deadlines.delete(live);
     this.admission.ended(live.count, live.bytes);
+    this.#options.keys?.ofId(live.id)?.ended();
     if (this.#isDraining && this.#live.size === 0) this.#drained.resolve();
     // The client got an error instead of a prediction.
     if (live.isWithdrawn) {

@@ -16,6 +16,8 @@ export interface Client {
   readonly signal: AbortSignal;
   /** Undefined for a request without a connection. */
   readonly sender: Sender | undefined;
+  /** End of the ids of this client's predictions: its API key adds it. Empty without a key. */
+  readonly idSuffix: string;
   /** Called when a long wait begins and ends: the silent connection must not be closed meanwhile. */
   held(isHeld: boolean): void;
 }

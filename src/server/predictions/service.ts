@@ -219,7 +219,7 @@ export class PredictionService implements Predictions {
     this.admit(request, count);
     const live = this.live.begin(
       {
-        id: once?.id ?? newId(owner),
+        id: once?.id ?? newId(owner) + client.idSuffix,
         kind,
         count,
         createdAtMs: Date.now(),

@@ -75,8 +75,10 @@ export class QueueDirectory {
    * @throws SconceError `queue_unavailable`
    */
   async queueOf(id: string): Promise<Queue | undefined> {
-    if (!id.startsWith(OWNER) || id.length !== ID_LENGTH) return this.own;
-    const tag = id.slice(-TAG_LENGTH);
+    // An API key adds a suffix.
+    const [plain = ""] = id.split(".");
+    if (!plain.startsWith(OWNER) || plain.length !== ID_LENGTH) return this.own;
+    const tag = plain.slice(-TAG_LENGTH);
     const known = this.#queues.get(tag);
     if (known !== undefined) return known;
     this.#refreshing ??= this.#refreshLater();

@@ -87,7 +87,7 @@ export class QueuedPredictions implements Predictions {
   async #create(request: NewPrediction): Promise<PredictionRecord> {
     const { kind, body, bytes, charge, timeoutMs = Infinity, waitMs, client, origin, once, webhook } = request;
     const { bodies, queues, metrics, maxInputs, state } = this.#options;
-    const id = once?.id ?? queues.newId();
+    const id = once?.id ?? queues.newId() + client.idSuffix;
     const timeLimitMs = Math.min(timeoutMs, this.#options.timeoutMs);
     const isWaitedFor = waitMs > 0;
     using awaited = isWaitedFor ? this.#await(id) : undefined;

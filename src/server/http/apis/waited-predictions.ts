@@ -1,4 +1,5 @@
 /** Predictions for the APIs of other servers, whose answers wait for the outputs. */
+import type { Context } from "hono";
 import type { ItemFault } from "../../flow/item-fault.ts";
 import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../../inputs/bodies.ts";
 import type { InputValues } from "../../inputs/input-decoder.ts";
@@ -17,7 +18,7 @@ import {
 } from "../body-reader.ts";
 import { type ClientOptions, RequestClient } from "../client.ts";
 import { memoryFull } from "../problem.ts";
-import type { RequestContext } from "../request.ts";
+import { contextOf, type RequestContext } from "../request.ts";
 import type { Siblings } from "../siblings.ts";
 
 export interface WaitedOptions extends ClientOptions {
@@ -85,9 +86,9 @@ export class WaitedPredictions {
    * Reads the body of a request. Refuses it first if the queue is full.
    * @throws SconceError `queue_full`, `not_ready`; ProblemError 400, 408 or 413
    */
-  async read(raw: Request): Promise<ReadBody> {
-    this.#admit(raw);
-    return readBody(raw, this.#limits);
+  async read(c: Context): Promise<ReadBody> {
+    this.#admit(c);
+    return readBody(c.req.raw, this.#limits);
   }
 
   /** Reads the body of a request that may be no prediction. A full queue does not refuse it. */
@@ -96,29 +97,29 @@ export class WaitedPredictions {
   }
 
   /** Like `read`, for a body that is not text. */
-  async readBytes(raw: Request): Promise<ReadBytes> {
-    this.#admit(raw);
-    return readBytes(raw, this.#limits);
+  async readBytes(c: Context): Promise<ReadBytes> {
+    this.#admit(c);
+    return readBytes(c.req.raw, this.#limits);
   }
 
-  #admit(raw: Request): void {
+  #admit(c: Context): void {
     const { predictions, maxBodyBytes } = this.#options;
-    const bytes = announcedBytes(raw.headers) ?? 0;
+    const bytes = announcedBytes(c.req.raw.headers) ?? 0;
     // An oversized body gets 413, since a retry cannot succeed.
-    if (bytes <= maxBodyBytes) predictions.admit({ ...this.#asked(raw), bytes });
+    if (bytes <= maxBodyBytes) predictions.admit({ ...this.#asked(c), bytes });
   }
 
   /**
    * Runs a prediction and waits for its end. A client that disconnects cancels it. Releases `charge` in every case.
    * @throws SconceError `body_invalid`, `inputs_invalid`, `queue_full`, `not_ready`
    */
-  async run(raw: Request, { inputs, bytes, charge, timeoutMs }: WaitedRequest, origin: Origin): Promise<Ended> {
+  async run(c: Context, { inputs, bytes, charge, timeoutMs }: WaitedRequest, origin: Origin): Promise<Ended> {
     const length = typeof inputs === "string" ? inputs.length : 0;
     if (!charge.tryGrow(HELD_PER_BYTE * Math.max(0, length - bytes))) {
       charge[Symbol.dispose]();
       throw memoryFull();
     }
-    const asked = { ...this.#asked(raw), bytes: Math.max(bytes, length), timeoutMs };
+    const asked = { ...this.#asked(c), bytes: Math.max(bytes, length), timeoutMs };
     const body = typeof inputs === "string" ? bodyOf(inputs) : inputs;
     return endOf(await this.#options.predictions.create({ ...asked, kind: "prediction", body, charge, origin }));
   }
@@ -127,24 +128,24 @@ export class WaitedPredictions {
    * Runs a prediction and waits for its end, or for `waitMs`. A client that disconnects during the wait cancels it.
    * @throws SconceError `inputs_invalid`, `queue_full`, `not_ready`
    */
-  async begin(raw: Request, { inputs, origin, waitMs = MAX_WAIT_MS }: Beginning): Promise<Begun> {
+  async begin(c: Context, { inputs, origin, waitMs = MAX_WAIT_MS }: Beginning): Promise<Begun> {
     const { predictions, memory } = this.#options;
     const charge = memory.take("bodies", HELD_PER_BYTE * inputs.length);
     if (charge === undefined) throw memoryFull();
-    const asked = { ...this.#asked(raw), bytes: inputs.length, waitMs };
+    const asked = { ...this.#asked(c), bytes: inputs.length, waitMs };
     const body = bodyOf(inputs);
     return begunOf(await predictions.create({ ...asked, kind: "prediction", body, charge, origin }));
   }
 
   /** @returns undefined for an unknown or expired id */
-  async find(id: string): Promise<Begun | undefined> {
-    const record = await this.#options.predictions.get("prediction", id);
+  async find(c: Context, id: string): Promise<Begun | undefined> {
+    const record = await this.#options.predictions.get("prediction", contextOf(c).ownId(id));
     return record && begunOf(record);
   }
 
   /** @returns undefined for an unknown or expired id */
-  async cancel(id: string): Promise<Begun | undefined> {
-    const record = await this.#options.predictions.cancel("prediction", id);
+  async cancel(c: Context, id: string): Promise<Begun | undefined> {
+    const record = await this.#options.predictions.cancel("prediction", contextOf(c).ownId(id));
     return record && begunOf(record);
   }
 
@@ -153,8 +154,9 @@ export class WaitedPredictions {
     return this.#options.siblings?.forward(id, raw, context);
   }
 
-  #asked(raw: Request) {
-    return { timeoutMs: undefined, waitMs: MAX_WAIT_MS, client: new RequestClient(raw, this.#options) };
+  #asked(c: Context) {
+    const client = new RequestClient(c.req.raw, this.#options, contextOf(c).key);
+    return { timeoutMs: undefined, waitMs: MAX_WAIT_MS, client };
   }
 }
 

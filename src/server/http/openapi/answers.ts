@@ -17,7 +17,8 @@ export function json(schema: z.ZodType, description: string, examples: object = 
 
 const descriptions = {
   400: "The request is malformed: its body is not JSON, or a header or an id is invalid",
-  403: "A page of another origin may not start or cancel work",
+  401: "The request has no API key, or an unknown one",
+  403: "A page of another origin may not start or cancel work, or the API key does not permit the request",
   404: "No prediction has this id, or the prediction has no such file",
   408: "The body arrived too slowly while other requests waited for memory",
   413: "The body is too large",
@@ -47,6 +48,15 @@ const samples = {
   },
   body_incomplete: { status: 400, detail: "the body ended before the length that was announced for it" },
   bad_header: { status: 400, detail: 'expected Cancel-After to be a number of seconds above 0, received "soon"' },
+  key_required: {
+    status: 401,
+    detail: "an API key is required: Authorization: Bearer KEY, or X-API-Key: KEY",
+  },
+  key_unknown: { status: 401, detail: "the API key is unknown" },
+  key_refused: {
+    status: 403,
+    detail: "the API key team-a does not permit metrics (`only` in the file of the keys)",
+  },
   origin_refused: {
     status: 403,
     detail: "pages of https://other.example may not start or cancel work here; --cors-origin allows them",
@@ -99,6 +109,7 @@ const retryAfter = {
     .openapi({ description: "Seconds to wait before the next try", examples: [1] }),
 };
 const headers: Partial<Record<Status, z.ZodRawShape>> = {
+  401: { "WWW-Authenticate": z.string().openapi({ examples: ['Bearer realm="sconce"'] }) },
   415: {
     "Accept-Encoding": z
       .literal(contentEncodings.join(", "))

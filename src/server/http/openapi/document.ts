@@ -7,10 +7,25 @@ import { answered, signed, traced } from "./headers.ts";
 import { creatingRoutes, type Described, readingRoutes } from "./routes.ts";
 import { formSchema, healthSchema } from "./schemas.ts";
 
+interface DocumentOptions {
+  readonly version: string;
+  readonly basePath?: string;
+  /** Whether the server requires an API key. */
+  readonly hasKeys?: boolean;
+}
+
+/** Adds the answers to requests without a key that permits them. Probes need no key. */
+function withKey(route: RouteConfig): RouteConfig {
+  if (route.path.startsWith("/health/")) return { ...route, security: [] };
+  return { ...route, responses: { ...keyFaults, ...route.responses } };
+}
+
+const keyFaults = fails("key_required", "key_unknown", "key_refused", "queue_full");
+
 /** The parts of the document that do not depend on routes. */
 export function documentOf(
   { name, tag, description }: Readonly<Record<"name" | "tag" | "description", string>>,
-  { version, basePath = "" }: { readonly version: string; readonly basePath?: string },
+  { version, basePath = "", hasKeys = false }: DocumentOptions,
 ) {
   return {
     openapi: "3.1.0",
@@ -23,7 +38,7 @@ export function documentOf(
       license: { name: "Apache-2.0, of the server; the model may have another", identifier: "Apache-2.0" },
     },
     servers: [{ url: basePath || "/", description: "This server" }],
-    security: [],
+    security: hasKeys ? [{ apiKey: [] }] : [],
     tags: [
       { name: "Model", description: "The model of this server" },
       ...families.map(({ tag, tagDescription }) => ({ name: tag, description: tagDescription })),
@@ -38,7 +53,15 @@ const request = { headers: z.object(traced) };
 
 export function describeRoutes(app: OpenAPIHono, described: Described): void {
   const { schemas, example } = described;
-  const register = (route: RouteConfig) => app.openAPIRegistry.registerPath(createRoute(route));
+  if (described.hasKeys) {
+    app.openAPIRegistry.registerComponent("securitySchemes", "apiKey", {
+      type: "http",
+      scheme: "bearer",
+      description: "An API key of this server. The header X-API-Key takes it, too.",
+    });
+  }
+  const register = (route: RouteConfig) =>
+    app.openAPIRegistry.registerPath(createRoute(described.hasKeys ? withKey(route) : route));
   const form = formSchema(schemas.definitions.get("Input") ?? {}, example);
   for (const [name, schema] of [...schemas.definitions, ["InputForm", form] as const]) {
     app.openAPIRegistry.registerComponent("schemas", name, schema);

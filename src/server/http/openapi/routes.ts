@@ -17,6 +17,8 @@ export interface Described {
   readonly example: unknown;
   /** Whether clients may ask for links in place of outputs. */
   readonly hasLinks: boolean;
+  /** Whether the server requires an API key. */
+  readonly hasKeys?: boolean;
 }
 
 const creatingProblems = [

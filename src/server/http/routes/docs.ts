@@ -25,6 +25,24 @@ const onComplete = `() => {
   setTheme();
 }`;
 
+/** The key of this tab, shared with the page of the model. */
+const stored = '"sconce-api-key"';
+const requestInterceptor = `(request) => {
+  const key = sessionStorage.getItem(${stored});
+  if (key !== null && request.headers.Authorization === undefined) request.headers.Authorization = "Bearer " + key;
+  return request;
+}`;
+/** Asks for a key when the document is refused. */
+const responseInterceptor = `(response) => {
+  if (response.status !== 401 || !response.url.endsWith("/openapi.json")) return response;
+  const key = prompt("API key");
+  if (key !== null) {
+    sessionStorage.setItem(${stored}, key.trim());
+    location.reload();
+  }
+  return response;
+}`;
+
 /** Allows the inline scripts of the page by their digests. Swagger UI styles elements by attributes, and its icons are data URIs. */
 function policyOf(page: string): string {
   const scripts = [...page.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(
@@ -43,12 +61,13 @@ function policyOf(page: string): string {
   ].join("; ");
 }
 
-export function addDocsRoutes(app: OpenAPIHono, title: string): void {
+/** @param name of the model; undefined on a server with API keys, whose page asks for a key */
+export function addDocsRoutes(app: OpenAPIHono, name: string | undefined): void {
   app.get("/docs", async (c, next) => {
     // Addresses are relative, so that the page also works behind a proxy that serves it under a prefix.
     if (/\/(?:\?|$)/.test(c.req.raw.url)) return c.body(null, 308, { Location: "../docs" });
     const made = await swaggerUI({
-      title: `${title} · sconce`,
+      title: name === undefined ? "sconce" : `${name} · sconce`,
       url: "openapi.json",
       baseUrl: "docs/assets",
       version: await assets.digest(),
@@ -56,6 +75,7 @@ export function addDocsRoutes(app: OpenAPIHono, title: string): void {
       tryItOutEnabled: true,
       deepLinking: true,
       onComplete,
+      ...(name === undefined ? { requestInterceptor, responseInterceptor } : {}),
     })(c, next);
     const page = await (made ?? new Response()).text();
     return c.html(page, 200, {

@@ -1,9 +1,11 @@
 import { Hono } from "hono";
 import type { Refusal } from "../../../base/labels.ts";
+import type { ApiKeys } from "../../access/api-keys.ts";
 import type { ServeConfig } from "../../config.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
 import { prometheusType } from "../../metrics/prometheus-text.ts";
 import { addPageRoutes } from "../../page/page.ts";
+import { requireKey } from "../access.ts";
 import { addStartingV2 } from "../apis/v2/starting.ts";
 import { refuseOtherHosts } from "../browser-guards.ts";
 import { ProblemError, problemOf, problemResponse } from "../problem.ts";
@@ -93,11 +95,13 @@ export interface WorkerAppOptions {
   readonly siblings: Siblings | undefined;
   readonly lifecycle: Lifecycle;
   readonly config: Pick<ServeConfig, "allowedHosts" | "host" | "basePath">;
+  readonly keys: ApiKeys | undefined;
 }
 
-export function createWorkerApp({ metrics, siblings, lifecycle, config }: WorkerAppOptions): Hono {
+export function createWorkerApp({ metrics, siblings, lifecycle, config, keys }: WorkerAppOptions): Hono {
   const app = new Hono({ getPath: pathsBelow(config.basePath) });
   app.use(refuseOtherHosts(config));
+  if (keys !== undefined) app.use(requireKey(keys));
   addHealthRoutes(app, lifecycle);
   addMetricsRoute(app, metrics, siblings);
   app.notFound((c) => {

@@ -34,7 +34,7 @@ export function addOutputFileRoutes(
     for (const list of lists) {
       app.get(`${path}/:id/${list}/:index/*`, async (c) => {
         const { raw } = c.req;
-        const id = c.req.param("id");
+        const id = contextOf(c).ownId(c.req.param("id"));
         const forwarded = await siblings?.forward(id, raw, contextOf(c));
         if (forwarded !== undefined) return forwarded;
         using watched = await predictions.watch(kind, id, () => {});

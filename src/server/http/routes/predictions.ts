@@ -140,28 +140,29 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     // Without async: under overload this function refuses most requests, and a promise would double the cost.
     app.post(path, (c) => {
       const { headers } = c.req.raw;
-      const asked = askedOf(c.req.raw, clientOptions);
+      const context = contextOf(c);
+      const asked = askedOf(c.req.raw, clientOptions, context);
       const key = headers.get("idempotency-key");
       // A repeated request needs no room in the queue.
-      if (key !== null) return createOnce(c.req.raw, contextOf(c), { ...asked, chosen: idOfKey(key, path) });
+      if (key !== null) return createOnce(c.req.raw, context, { ...asked, chosen: context.ownId(idOfKey(key, path)) });
       // Reject oversized bodies with 413, not 429: a retry cannot succeed.
       if (asked.bytes <= bodyLimits.maxBytes) predictions.admit(asked);
-      return create(c.req.raw, contextOf(c), asked);
+      return create(c.req.raw, context, asked);
     });
 
     app.put(`${path}/:id`, (c) => {
       const { raw } = c.req;
       return createOnce(raw, contextOf(c), {
-        ...askedOf(raw, clientOptions),
-        chosen: checkChosenId(c.req.param("id")),
+        ...askedOf(raw, clientOptions, contextOf(c)),
+        chosen: checkChosenId(c.req.param("id"), contextOf(c)),
       });
     });
 
     app.get(`${path}/:id`, async (c) => {
       const { raw } = c.req;
-      const id = c.req.param("id");
+      const id = contextOf(c).ownId(c.req.param("id"));
       const waitMs = waitMsOf(raw.headers.get("prefer"));
-      const client = new RequestClient(raw, clientOptions);
+      const client = new RequestClient(raw, clientOptions, contextOf(c).key);
       const forwarded = await siblings?.forward(id, raw, contextOf(c));
       if (forwarded !== undefined) return forwarded;
       if (asksForEvents(raw)) return events(family, raw, { id, context: contextOf(c) });
@@ -173,13 +174,13 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
 
     // A separate path for generated clients, whose operations have one media type each.
     app.get(`${path}/:id/events`, async (c) => {
-      const id = c.req.param("id");
+      const id = contextOf(c).ownId(c.req.param("id"));
       const forwarded = await siblings?.forward(id, c.req.raw, contextOf(c));
       return forwarded ?? events(family, c.req.raw, { id, context: contextOf(c) });
     });
 
     app.post(`${path}/:id/cancel`, async (c) => {
-      const id = c.req.param("id");
+      const id = contextOf(c).ownId(c.req.param("id"));
       const forwarded = await siblings?.forward(id, c.req.raw, contextOf(c));
       return forwarded ?? answer(family, await predictions.cancel(kind, id), { large, context: contextOf(c) });
     });
@@ -212,7 +213,7 @@ function endedWatched(record: PredictionRecord | undefined): Watched | undefined
   return record && hasEnded(record) ? { record, outputs: [], [Symbol.dispose]() {} } : undefined;
 }
 
-function askedOf(raw: Request, options: ClientOptions): Asked {
+function askedOf(raw: Request, options: ClientOptions, { key }: RequestContext): Asked {
   const { headers } = raw;
   const isForEvents = asksForEvents(raw);
   return {
@@ -220,7 +221,7 @@ function askedOf(raw: Request, options: ClientOptions): Asked {
     timeoutMs: cancelAfterMsOf(headers.get("cancel-after")),
     waitMs: isForEvents ? 0 : waitMsOf(headers.get("prefer")),
     webhook: webhookOf(headers),
-    client: new RequestClient(raw, options),
+    client: new RequestClient(raw, options, key),
     asksForEvents: isForEvents,
   };
 }

@@ -1,6 +1,8 @@
 /** The page's client for the server's public API. Addresses are relative, so that a proxy may add a path prefix. */
 import { type JsonSchema, SchemaNode } from "../../../base/json-schema.ts";
+import { askForKey, keyHeaders } from "./api-key.ts";
 import { pause } from "./pause.ts";
+import { RunEvents } from "./run-events.ts";
 import { type Json, sentence, type Value } from "./value.ts";
 
 export interface Model {
@@ -90,8 +92,8 @@ export function readRun(id: string, signal: AbortSignal): Promise<Run> {
   return request(pathOf(id), { signal });
 }
 
-export function eventsOf(id: string): EventSource {
-  return new EventSource(`${pathOf(id)}/events`);
+export function eventsOf(id: string): RunEvents {
+  return new RunEvents(`${pathOf(id)}/events`);
 }
 
 export function cancelRun(id: string): Promise<Run> {
@@ -107,12 +109,16 @@ export function readReadiness(): Promise<unknown> {
 }
 
 async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
-  const headers = { Accept: "application/json", ...init.headers };
+  const headers = { Accept: "application/json", ...init.headers, ...keyHeaders() };
   const response = await fetch(path, { ...init, headers, cache: "no-store" }).catch((error: unknown) => {
     if (init.signal?.aborted) throw error;
     throw new Unavailable("The server does not answer.");
   });
   if (response.ok) return response.json();
+  if (response.status === 401) {
+    await askForKey();
+    return request(path, init);
+  }
   const { detail = "", errors }: { detail?: string; errors?: Fault[] } = await response.json().catch(() => ({}));
   // A proxy may answer with these too. The request is not at fault.
   if ([502, 503, 504].includes(response.status))

@@ -4,6 +4,7 @@
  */
 import { eventsOf, hasEnded, type Persistence, persistently, type Run, readRun } from "./api.ts";
 import { pause } from "./pause.ts";
+import type { RunEvents } from "./run-events.ts";
 import type { Json } from "./value.ts";
 
 const POLL_MS = 1000;
@@ -14,7 +15,7 @@ export async function follow(begun: Run, onChange: (run: Run) => void, persisten
   const ended = Promise.withResolvers<void>();
   let run = begun;
   let hasEvents = false;
-  let source: EventSource | undefined;
+  let source: RunEvents | undefined;
   const show = (changed: Run) => {
     run = changed;
     onChange(run);

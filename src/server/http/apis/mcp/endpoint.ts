@@ -19,6 +19,9 @@ import { rpcError } from "./rpc-error.ts";
 export interface Call {
   /** Runs the prediction, and waits for its end or for `waitMs`. */
   begin(args: unknown, waitMs: number | undefined): Promise<Begun>;
+  /** The prediction of a task; undefined for an unknown or expired id. */
+  find(id: string): Promise<Begun | undefined>;
+  cancel(id: string): Promise<Begun | undefined>;
   /** Counts and logs an error. */
   refused(error: unknown): Problem;
 }
@@ -77,12 +80,11 @@ export class Endpoint {
         throw new ProtocolError(code, message, data);
       }
     });
-    if (era === "modern") this.#addTasks(server);
+    if (era === "modern") this.#addTasks(server, call);
     return server;
   }
 
-  #addTasks(server: Server): void {
-    const { predictions } = this.#options;
+  #addTasks(server: Server, call: Call): void {
     const add = (method: string, answer: (id: string) => Promise<Begun | undefined>, isAcknowledged = false) => {
       server.setRequestHandler(method, { params: taskParams }, async ({ taskId }) => {
         if (!knowsTasks(server)) {
@@ -95,10 +97,10 @@ export class Endpoint {
         return isAcknowledged ? {} : this.#task(begun);
       });
     };
-    add("tasks/get", (id) => predictions.find(id));
-    add("tasks/cancel", (id) => predictions.cancel(id), true);
+    add("tasks/get", (id) => call.find(id));
+    add("tasks/cancel", (id) => call.cancel(id), true);
     // A prediction never asks for input.
-    add("tasks/update", (id) => predictions.find(id), true);
+    add("tasks/update", (id) => call.find(id), true);
   }
 
   #task({ id, createdAtMs, updatedAtMs, ended }: Begun) {

@@ -39,7 +39,7 @@ export async function predict<T extends Inputs>(
 ): Promise<{ readonly asked: T; readonly ended: Ended }> {
   const { raw } = c.req;
   checkSize(announcedBytes(raw.headers) ?? 0);
-  const { body, bytes, charge } = await predictions.read(raw);
+  const { body, bytes, charge } = await predictions.read(c);
   using _ = charge;
   checkSize(bytes);
   const given = parsed(typeof body === "string" ? body : Buffer.concat([...body]).toString());
@@ -52,7 +52,7 @@ export async function predict<T extends Inputs>(
   }
   try {
     const request = { inputs: JSON.stringify(inputs), bytes, charge };
-    return { asked, ended: await predictions.run(raw, request, contextOf(c)) };
+    return { asked, ended: await predictions.run(c, request, contextOf(c)) };
   } catch (error) {
     if (error instanceof SconceError && hasCode(error, "inputs_invalid")) {
       throw faultOfInputs(error.faults ?? [{ pointer: "", detail: error.message }], param);

@@ -49,7 +49,7 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): ErrorForm {
 
   const infer = async (c: Context): Promise<Response> => {
     const { raw } = c.req;
-    const { body, bytes: bodyBytes, charge } = await predictions.readBytes(raw);
+    const { body, bytes: bodyBytes, charge } = await predictions.readBytes(c);
     using releasing = new DisposableStack();
     releasing.use(charge);
     const request = readRequest(body, raw.headers.get(LENGTH_HEADER), { name, inputs, outputs });
@@ -63,7 +63,7 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): ErrorForm {
     releasing.move();
     const asked = { inputs: given, bytes, charge, timeoutMs: request.timeoutMs };
     const { requestId, traceId, spanId } = contextOf(c);
-    const ended = await predictions.run(raw, asked, { requestId, traceId, spanId, byteFields });
+    const ended = await predictions.run(c, asked, { requestId, traceId, spanId, byteFields });
     if (!ended.ok) return c.json({ error: ended.message }, 500);
     const id = request.id ?? ended.id;
     const { isWhole } = outputs;

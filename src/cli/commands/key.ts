@@ -1,0 +1,82 @@
+/** `sconce key new` */
+import { appendFileSync, existsSync, readFileSync } from "node:fs";
+import { z } from "zod";
+import { log } from "../../base/log.ts";
+import { count, openOption } from "../../base/option.ts";
+import { keyName, keyRate, makeKey, parseKeys, permissions } from "../../server/access/key-file.ts";
+import { command, usage } from "../command-line/command.ts";
+
+export const key = command({
+  details: `Prints a new API key once, on standard output. A server knows its hash only: \`serve --api-keys FILE\` reads it from the file, and reads the file again when it changes.
+
+--file appends the entry to the file; without --file the entry goes to standard error. Two entries with one name are one client, so that a key can be replaced without a gap: add the new entry, change the client, and remove the old entry.`,
+  example: `sconce key new --name team-a --file keys.toml
+sconce key new --name batch --share 3 --rate 100/s --concurrent 50 --only predictions,read --file keys.toml
+sconce serve digits --api-keys keys.toml`,
+  options: {
+    name: openOption<string>({
+      description: "Name of the client. Results of one name cannot be read with a key of another name",
+      valueHint: "name",
+      described: "required",
+      variable: "SCONCE_KEY_NAME",
+      parse: keyName,
+    }),
+    file: openOption<string>({
+      description: "File of API keys to which the entry is appended",
+      valueHint: "file",
+      described: "standard error",
+      variable: "SCONCE_KEY_FILE",
+      parse: z.string().min(1, "must be a file"),
+    }),
+    share: openOption<number>({
+      description: "Turns of the client for each turn of a client with share 1, while inputs wait",
+      described: "1",
+      variable: "SCONCE_KEY_SHARE",
+      ...count(1, 1000),
+    }),
+    rate: openOption<string>({
+      description: "Limit for requests that start predictions, e.g. 100/s, 600/min or 5000/h",
+      valueHint: "n/s",
+      described: "no limit",
+      variable: "SCONCE_KEY_RATE",
+      parse: keyRate,
+    }),
+    concurrent: openOption<number>({
+      description: "Limit for unfinished predictions",
+      described: "no limit",
+      variable: "SCONCE_KEY_CONCURRENT",
+      ...count(1),
+    }),
+    only: openOption<readonly (typeof permissions)[number][]>({
+      description: `What the key permits: ${permissions.join(", ")}; separated by commas`,
+      valueHint: "name,…",
+      described: "all",
+      variable: "SCONCE_KEY_ONLY",
+      parse: z
+        .string()
+        .transform((given) => given.split(","))
+        .pipe(z.array(z.enum(permissions, `must be some of ${permissions.join(", ")}, separated by commas`))),
+    }),
+  },
+  positionals: [{ name: "action", description: "new", required: true, values: ["new"] }],
+  async run({ options: { name, file, share, rate, concurrent, only }, positionals: [action = ""] }) {
+    if (action !== "new") throw usage(`unknown action ${JSON.stringify(action)}; the action is new`);
+    if (name === undefined) throw usage("missing --name (see --help)");
+    const { secret, entry } = makeKey({ name, share, rate, concurrent, only });
+    if (file === undefined) {
+      console.error(entry);
+    } else {
+      append(file, entry);
+      log.info(`Added ${name} to ${file}`);
+    }
+    console.log(secret);
+  },
+});
+
+/** @throws SconceError `usage` for a file that would have no valid keys */
+function append(file: string, entry: string): void {
+  const old = existsSync(file) ? readFileSync(file, "utf8") : "";
+  const gap = old === "" || old.endsWith("\n\n") ? "" : old.endsWith("\n") ? "\n" : "\n\n";
+  parseKeys(old + gap + entry, file);
+  appendFileSync(file, gap + entry, { mode: 0o600 });
+}

@@ -1,0 +1,106 @@
+/** An API key with its limits. */
+import { SconceError } from "../../base/errors.ts";
+import type { KeyEntry, Permission } from "./key-file.ts";
+
+/** Numbers of a key in the row of a process: the rate's window, requests in it, unfinished predictions. */
+export const NUMBERS_PER_KEY = 3;
+const [WINDOW, COUNT, UNFINISHED] = [0, 1, 2] as const;
+/** Ids of a key's predictions end with a dot and this many characters of the hash of its name: 36 bits. */
+const TAG_LENGTH = 6;
+
+/** Counts of the keys: a row of numbers for each front process. */
+export interface KeyCounts {
+  readonly rows: readonly Float64Array[];
+  /** Row of this process, the only one that it writes. */
+  readonly own: number;
+}
+
+export class ApiKey {
+  readonly name: string;
+  readonly share: number;
+  /** End of the ids of the key's predictions. Other keys cannot read such an id. */
+  readonly idSuffix: string;
+  readonly #entry: KeyEntry;
+  readonly #counts: KeyCounts;
+  /** Index of the first number of this key in a row. */
+  readonly #at: number;
+
+  /** @param slot equal in all processes */
+  constructor(entry: KeyEntry, slot: number, counts: KeyCounts) {
+    this.name = entry.name;
+    this.share = entry.share;
+    this.idSuffix = idSuffixOf(entry.name);
+    this.#entry = entry;
+    this.#counts = counts;
+    this.#at = slot * NUMBERS_PER_KEY;
+  }
+
+  may(permission: Permission): boolean {
+    return this.#entry.only.includes(permission);
+  }
+
+  /** The id of a prediction of this key. A client may leave the suffix out. */
+  ownId(id: string): string {
+    return id.endsWith(this.idSuffix) ? id : id + this.idSuffix;
+  }
+
+  /**
+   * Counts a request that starts a prediction.
+   * @throws SconceError `queue_full` above the rate, or with too many unfinished predictions
+   */
+  admit(nowMs = Date.now()): void {
+    const { rate, concurrent } = this.#entry;
+    if (concurrent !== undefined && this.#sum(UNFINISHED) >= concurrent) {
+      throw limited(`the API key ${this.name} has ${concurrent} unfinished predictions, its limit`, 1);
+    }
+    if (rate === undefined) return;
+    const windowMs = 1000 * rate.windowS;
+    const window = Math.floor(nowMs / windowMs);
+    let count = 0;
+    for (const row of this.#counts.rows) if (row[this.#at + WINDOW] === window) count += row[this.#at + COUNT] ?? 0;
+    if (count >= rate.count) {
+      const waitS = Math.ceil(((window + 1) * windowMs - nowMs) / 1000);
+      throw limited(`the API key ${this.name} has sent ${rate.count} requests in ${rate.windowS} s, its limit`, waitS);
+    }
+    const own = this.#own;
+    own[this.#at + COUNT] = (own[this.#at + WINDOW] === window ? (own[this.#at + COUNT] ?? 0) : 0) + 1;
+    own[this.#at + WINDOW] = window;
+  }
+
+  /** A prediction of the key began. */
+  begun(): void {
+    this.#add(1);
+  }
+
+  ended(): void {
+    this.#add(-1);
+  }
+
+  get #own(): Float64Array {
+    return this.#counts.rows[this.#counts.own] ?? new Float64Array(0);
+  }
+
+  #add(change: number): void {
+    const own = this.#own;
+    own[this.#at + UNFINISHED] = (own[this.#at + UNFINISHED] ?? 0) + change;
+  }
+
+  #sum(number: number): number {
+    return this.#counts.rows.reduce((sum, row) => sum + (row[this.#at + number] ?? 0), 0);
+  }
+}
+
+function limited(message: string, retryAfterS: number): SconceError {
+  return new SconceError("queue_full", message, { refusal: "key_limit", retryAfterS });
+}
+
+function idSuffixOf(name: string): string {
+  const digest = new Bun.CryptoHasher("sha256").update(name).digest("base64url");
+  return `.${digest.slice(0, TAG_LENGTH)}`;
+}
+
+/** The suffix of an id; undefined for an id without one. */
+export function suffixOf(id: string): string | undefined {
+  const at = id.indexOf(".");
+  return at < 0 ? undefined : id.slice(at);
+}

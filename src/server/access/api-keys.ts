@@ -1,0 +1,120 @@
+/** The API keys of a server. Each process reads the file again when it changes. */
+import { timingSafeEqual } from "node:crypto";
+import { readFileSync, statSync } from "node:fs";
+import { messageOf, SconceError } from "../../base/errors.ts";
+import { log } from "../../base/log.ts";
+import { ApiKey, type KeyCounts, NUMBERS_PER_KEY, suffixOf } from "./api-key.ts";
+import { hashOfSecret, type KeyEntry, parseKeys } from "./key-file.ts";
+
+/** Maximum number of names. Each name has a slot of numbers in shared memory. */
+export const MAX_KEYS = 1024;
+/** Names of the shared numbers, for `SharedCounters`. */
+export const keyNumbers = Array.from({ length: MAX_KEYS * NUMBERS_PER_KEY }, (_, i) => String(i));
+const RELOAD_MS = 1000;
+/** Longest accepted secret, in characters. */
+const MAX_SECRET = 256;
+
+export class ApiKeys implements Disposable {
+  readonly #path: string;
+  readonly #counts: KeyCounts;
+  readonly #timer: ReturnType<typeof setInterval>;
+  #version: string;
+  #keys: readonly { readonly hash: Uint8Array; readonly key: ApiKey }[] = [];
+  #bySuffix: ReadonlyMap<string, ApiKey> = new Map();
+
+  /** @throws SconceError `usage` for a file without valid keys */
+  constructor(path: string, counts: KeyCounts) {
+    this.#path = path;
+    this.#counts = counts;
+    this.#version = versionOf(path);
+    this.#load();
+    this.#timer = setInterval(() => this.reload(), RELOAD_MS);
+    this.#timer.unref();
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+  }
+
+  /** The key of a request: `Authorization: Bearer SECRET` or `X-API-Key: SECRET`. Undefined for an unknown secret, and without one. */
+  find(headers: Headers): ApiKey | undefined {
+    const secret = secretOf(headers);
+    if (secret === undefined || secret.length > MAX_SECRET) return undefined;
+    const hash = hashOfSecret(secret);
+    let found: ApiKey | undefined;
+    // All keys are compared, so that the time does not depend on the secret.
+    for (const each of this.#keys) if (timingSafeEqual(each.hash, hash)) found = each.key;
+    return found;
+  }
+
+  /** The key of a prediction. */
+  ofId(id: string): ApiKey | undefined {
+    const suffix = suffixOf(id);
+    return suffix === undefined ? undefined : this.#bySuffix.get(suffix);
+  }
+
+  #load(): void {
+    const entries = parseKeys(contentOf(this.#path), this.#path);
+    const byName = new Map(entries.map((entry) => [entry.name, entry]));
+    const slots = slotsOf([...byName.keys()], this.#path);
+    // Two keys with one name are one client, so that a secret can be replaced without a gap. The last entry has its limits.
+    const keys = new Map([...byName].map(([name, entry]) => [name, this.#keyOf(entry, slots.get(name) ?? 0)]));
+    this.#bySuffix = new Map([...keys.values()].map((key) => [key.idSuffix, key]));
+    if (this.#bySuffix.size < keys.size)
+      throw new SconceError("usage", `${this.#path} has two names with equal ends of ids: change one of them`);
+    this.#keys = entries.flatMap(({ name, hash }) => {
+      const key = keys.get(name);
+      return key === undefined ? [] : [{ hash, key }];
+    });
+  }
+
+  #keyOf(entry: KeyEntry, slot: number): ApiKey {
+    return new ApiKey(entry, slot, this.#counts);
+  }
+
+  /** Reads the file if it has changed. A file with a fault changes nothing: the server continues with the keys that it has. */
+  reload(): void {
+    try {
+      const version = versionOf(this.#path);
+      if (version === this.#version) return;
+      this.#version = version;
+      this.#load();
+      log.info(`Read ${this.#keys.length} API keys from ${this.#path} again`);
+    } catch (error) {
+      log.error(`The API keys stay as they were: ${messageOf(error)}`);
+    }
+  }
+}
+
+function secretOf(headers: Headers): string | undefined {
+  const [, bearer] = /^Bearer +(\S+) *$/i.exec(headers.get("authorization") ?? "") ?? [];
+  return bearer ?? headers.get("x-api-key") ?? undefined;
+}
+
+function contentOf(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch (error) {
+    throw new SconceError("usage", `the API keys cannot be read: ${messageOf(error)}`);
+  }
+}
+
+function versionOf(path: string): string {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  return stat === undefined ? "" : `${stat.ino} ${stat.size} ${stat.mtimeMs}`;
+}
+
+/** A slot for each name: the hash of the name, or the next free slot. Names in order give the same slots in every process. */
+function slotsOf(names: readonly string[], path: string): ReadonlyMap<string, number> {
+  if (names.length > MAX_KEYS)
+    throw new SconceError("usage", `${path} has ${names.length} names of keys; at most ${MAX_KEYS} are allowed`);
+  const slots = new Map<string, number>();
+  const used = new Set<number>();
+  for (const name of names.toSorted()) {
+    let slot = Number(Bun.hash(name) % BigInt(MAX_KEYS));
+    while (used.has(slot)) slot = (slot + 1) % MAX_KEYS;
+    used.add(slot);
+    slots.set(name, slot);
+  }
+  return slots;
+}

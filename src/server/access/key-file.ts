@@ -1,0 +1,113 @@
+/** The file of API keys: a TOML table for each key, with the hash of its secret. */
+import { z } from "zod";
+import { SconceError } from "../../base/errors.ts";
+
+/** What a key permits: starting and canceling predictions, reading results and the model's description, reading metrics. */
+export const permissions = ["predictions", "read", "metrics"] as const;
+export type Permission = (typeof permissions)[number];
+
+/** Requests in a time window. */
+export interface Rate {
+  readonly count: number;
+  readonly windowS: number;
+}
+
+/** A key as the file declares it. */
+export interface KeyEntry {
+  readonly name: string;
+  /** SHA-256 of the secret. A secret has 256 random bits, so its hash needs no salt and no slow function. */
+  readonly hash: Uint8Array;
+  /** Turns of the key for each turn of a key with share 1. */
+  readonly share: number;
+  /** Limit for requests that start predictions. */
+  readonly rate: Rate | undefined;
+  /** Limit for unfinished predictions. */
+  readonly concurrent: number | undefined;
+  readonly only: readonly Permission[];
+}
+
+const windows = { s: 1, min: 60, h: 3600 } as const;
+const HASH_PREFIX = "sha256:";
+
+export const keyName = z
+  .string()
+  .regex(
+    /^[A-Za-z0-9][\w.-]{0,63}$/,
+    "must be 1 to 64 of A-Z, a-z, 0-9, _, . and -, the first of them a letter or digit",
+  );
+export const keyShare = z.int("must be a whole number").min(1, "must be 1 to 1000").max(1000, "must be 1 to 1000");
+export const keyRate = z
+  .string()
+  .regex(/^[1-9]\d{0,8}\/(s|min|h)$/, "must be a number of requests for each s, min or h, e.g. 100/s");
+export const keyConcurrent = z.int("must be a whole number").min(1, "must be at least 1");
+
+const entrySchema = z.strictObject({
+  name: keyName,
+  hash: z.string().regex(/^sha256:[0-9a-f]{64}$/, "must be sha256: and 64 hex digits, as `sconce key new` prints it"),
+  share: keyShare.default(1),
+  rate: keyRate.optional(),
+  concurrent: keyConcurrent.optional(),
+  only: z
+    .array(z.enum(permissions))
+    .min(1)
+    .default([...permissions]),
+});
+const fileSchema = z.strictObject({ key: z.array(entrySchema).default([]) });
+
+/** @throws SconceError `usage` that names each wrong field */
+export function parseKeys(text: string, path: string): readonly KeyEntry[] {
+  const file = fileSchema.safeParse(parsed(text, path));
+  if (!file.success) {
+    const faults = file.error.issues.map((issue) => `${issue.path.join(".") || "the file"}: ${issue.message}`);
+    throw new SconceError("usage", `${path} has no valid API keys: ${faults.join("; ")}`);
+  }
+  const entries = file.data.key.map(({ hash, rate, concurrent, ...entry }) => ({
+    ...entry,
+    hash: Uint8Array.fromHex(hash.slice(HASH_PREFIX.length)),
+    rate: rate === undefined ? undefined : rateOf(rate),
+    concurrent,
+  }));
+  const hashes = new Set(entries.map(({ hash }) => hash.toHex()));
+  if (hashes.size < entries.length) throw new SconceError("usage", `${path} has two keys with the same hash`);
+  return entries;
+}
+
+function parsed(text: string, path: string): unknown {
+  try {
+    return Bun.TOML.parse(text);
+  } catch (error) {
+    throw new SconceError("usage", `${path} is not TOML: ${error instanceof Error ? error.message : error}`);
+  }
+}
+
+function rateOf(text: string): Rate {
+  const [count = "", unit = "s"] = text.split("/");
+  return { count: Number(count), windowS: unit === "h" ? windows.h : unit === "min" ? windows.min : windows.s };
+}
+
+/** Fields of a new key. */
+export interface NewKey {
+  readonly name: string;
+  readonly share?: number | undefined;
+  readonly rate?: string | undefined;
+  readonly concurrent?: number | undefined;
+  readonly only?: readonly Permission[] | undefined;
+}
+
+/** Makes a secret, and the text of its entry in the file. */
+export function makeKey({ name, share, rate, concurrent, only }: NewKey): {
+  readonly secret: string;
+  readonly entry: string;
+} {
+  // A prefix, so that scanners of source code find secrets.
+  const secret = `sconce_${crypto.getRandomValues(new Uint8Array(32)).toBase64({ alphabet: "base64url", omitPadding: true })}`;
+  const fields = { name, hash: `${HASH_PREFIX}${hashOfSecret(secret).toHex()}`, share, rate, concurrent, only };
+  const lines = Object.entries(fields).flatMap(([field, value]) =>
+    value === undefined ? [] : [`${field} = ${JSON.stringify(value)}`],
+  );
+  return { secret, entry: `[[key]]\n${lines.join("\n")}\n` };
+}
+
+export function hashOfSecret(secret: string): Uint8Array {
+  return new Bun.CryptoHasher("sha256").update(secret).digest();
+}

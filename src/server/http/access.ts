@@ -1,0 +1,61 @@
+/** Refuses requests without a valid API key. */
+import type { Context, MiddlewareHandler } from "hono";
+import type { ApiKeys } from "../access/api-keys.ts";
+import type { Permission } from "../access/key-file.ts";
+import { ProblemError } from "./problem.ts";
+import { contextOf } from "./request.ts";
+
+/** Probes, the icon, and the files of the page and of /docs, which have nothing of the model. */
+const openPath = /^\/(?:health\/\w+|v2\/health\/\w+|favicon\.ico|docs|docs\/assets\/.*|demo\/assets\/.*)$/;
+
+export function requireKey(keys: ApiKeys): MiddlewareHandler {
+  return async (c, next) => {
+    const { raw } = c.req;
+    const context = contextOf(c);
+    const key = keys.find(raw.headers);
+    context.key = key;
+    if (key === undefined && !isOpen(c, context.path)) throw unauthorized(raw.headers);
+    const permission = permissionFor(c.req.method, context.path);
+    if (key !== undefined && !key.may(permission)) {
+      throw new ProblemError({
+        status: 403,
+        code: "key_refused",
+        detail: `the API key ${key.name} does not permit ${permission} (\`only\` in the file of the keys)`,
+      });
+    }
+    // The front that forwards a request has counted it.
+    if (permission === "predictions" && !context.isForwarded && startsPrediction(context.path)) key?.admit();
+    await next();
+  };
+}
+
+/** GET / and GET /demo have the model's description for programs, and only a redirect and an empty page for browsers. */
+function isOpen(c: Context, path: string): boolean {
+  if (openPath.test(path) || c.req.method === "OPTIONS") return true;
+  const isPage = path === "/" || path === "/demo";
+  return isPage && c.req.method === "GET" && (c.req.header("Accept")?.includes("text/html") ?? false);
+}
+
+function permissionFor(method: string, path: string): Permission {
+  if (path === "/metrics") return "metrics";
+  return method === "GET" || method === "HEAD" ? "read" : "predictions";
+}
+
+/** Canceling starts nothing. */
+function startsPrediction(path: string): boolean {
+  return !path.endsWith("/cancel");
+}
+
+function unauthorized(headers: Headers): ProblemError {
+  const hasKey = headers.has("authorization") || headers.has("x-api-key");
+  const detail = hasKey
+    ? "the API key is unknown"
+    : "an API key is required: Authorization: Bearer KEY, or X-API-Key: KEY";
+  const challenge = hasKey ? 'Bearer realm="sconce", error="invalid_token"' : 'Bearer realm="sconce"';
+  return new ProblemError({
+    status: 401,
+    code: hasKey ? "key_unknown" : "key_required",
+    detail,
+    headers: { "WWW-Authenticate": challenge },
+  });
+}

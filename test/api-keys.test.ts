@@ -1,0 +1,261 @@
+/** API keys of a server: who is answered, which results a key reads, limits of a key, changes of the file. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { appendFileSync, rmSync, writeFileSync } from "node:fs";
+import { z } from "../src/index.ts";
+import { ApiKey } from "../src/server/access/api-key.ts";
+import { ApiKeys, keyNumbers } from "../src/server/access/api-keys.ts";
+import { makeKey, type NewKey, parseKeys } from "../src/server/access/key-file.ts";
+import { cli } from "./helpers/cli.ts";
+import { Client, problemOf } from "./helpers/client.ts";
+import { hold } from "./helpers/hold.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+let store: TestStore;
+let dir: TempDir;
+let server: TestServer;
+let path: string;
+const secrets = new Map<string, string>();
+
+function add(key: NewKey): string {
+  const { secret, entry } = makeKey(key);
+  appendFileSync(path, `${entry}\n`);
+  return secret;
+}
+
+beforeAll(async () => {
+  [store, dir] = await Promise.all([storeWith("lab"), tempDir()]);
+  path = dir.join("keys.toml");
+  for (const key of [
+    { name: "one" },
+    { name: "two" },
+    { name: "reader", only: ["read"] },
+    { name: "slow", rate: "2/h" },
+    { name: "narrow", concurrent: 1 },
+  ] as const)
+    secrets.set(key.name, add(key));
+  server = await store.serve("lab", { apiKeys: path, allowPrivateUrls: true });
+});
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await Promise.all([store[Symbol.asyncDispose](), dir[Symbol.asyncDispose]()]);
+});
+
+const operation = z.looseObject({ responses: z.record(z.string(), z.unknown()), security: z.unknown().optional() }).optional();
+const documentSchema = z.looseObject({
+  security: z.unknown(),
+  components: z.looseObject({ securitySchemes: z.looseObject({ apiKey: z.unknown() }) }),
+  paths: z.record(z.string(), z.looseObject({ get: operation, post: operation })),
+});
+
+/** A client that sends a key with each request. */
+class KeyClient extends Client {
+  readonly #secret: string;
+
+  constructor(name: string) {
+    super(server.url);
+    this.#secret = secrets.get(name) ?? name;
+  }
+
+  override fetch(to: string, init: RequestInit = {}): Promise<Response> {
+    const headers = new Headers(init.headers);
+    headers.set("Authorization", `Bearer ${this.#secret}`);
+    return super.fetch(to, { ...init, headers });
+  }
+}
+
+describe("requests without a key", () => {
+  test.each(["/", "/openapi.json", "/examples", "/metrics", "/predictions/0abcdefghijklmnopqrst", "/v2", "/v1/models"])(
+    "get 401 at %s",
+    async (at) => {
+      const response = await server.client.fetch(at);
+      expect(response.status).toBe(401);
+      expect(response.headers.get("www-authenticate")).toBe('Bearer realm="sconce"');
+      expect(await response.text()).not.toContain("lab");
+    },
+  );
+
+  test("start nothing", async () => {
+    expect(await server.client.refused([{ x: 1 }])).toMatchObject({
+      status: 401,
+      type: "urn:sconce:problem:key_required",
+    });
+  });
+
+  test.each(["/health/live", "/health/ready", "/favicon.ico"])("get an answer at %s", async (at) => {
+    expect((await server.client.fetch(at)).status).toBe(200);
+  });
+
+  test.each(["/demo", "/docs"])("get the page at %s, without the model's name", async (at) => {
+    const response = await server.client.fetch(at, { headers: { Accept: "text/html" } });
+    expect(response.status).toBe(200);
+    expect(await response.text()).not.toContain("lab");
+  });
+});
+
+test("an unknown key gets 401, which says that the key is unknown", async () => {
+  const response = await new KeyClient("sconce_unknown").fetch("/");
+  expect(response.headers.get("www-authenticate")).toBe('Bearer realm="sconce", error="invalid_token"');
+  expect(await problemOf(response)).toMatchObject({ status: 401, type: "urn:sconce:problem:key_unknown" });
+});
+
+test("a key is taken as a bearer token and as X-API-Key", async () => {
+  expect((await new KeyClient("one").predict([{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
+  const headers = { "X-API-Key": secrets.get("one") ?? "" };
+  expect((await server.client.predict([{ x: 2 }], headers)).outputs).toMatchObject([{ y: 5 }]);
+});
+
+test("the OpenAPI document declares the key, and the answers to requests without one", async () => {
+  const document = documentSchema.parse(await (await new KeyClient("one").fetch("/openapi.json")).json());
+  expect(document.security).toEqual([{ apiKey: [] }]);
+  expect(document.components.securitySchemes.apiKey).toMatchObject({ type: "http", scheme: "bearer" });
+  expect(Object.keys(document.paths["/predictions"]?.post?.responses ?? {})).toContain("401");
+  expect(document.paths["/health/live"]?.get?.security).toEqual([]);
+});
+
+describe("predictions of another key", () => {
+  test("are unknown at every route", async () => {
+    const [one, two] = [new KeyClient("one"), new KeyClient("two")];
+    const { prediction_id: id } = await one.predict([{ x: 1 }]);
+    expect((await one.read(id)).status).toBe("success");
+    const routes = [`/predictions/${id}`, `/predictions/${id}/events`, `/predictions/${id}/outputs/0/y`];
+    for (const at of routes) expect(await problemOf(await two.fetch(at))).toMatchObject({ status: 404 });
+    const cancel = await two.fetch(`/predictions/${id}/cancel`, { method: "POST" });
+    expect(await problemOf(cancel)).toMatchObject({ status: 404 });
+  });
+
+  test("may have the same id chosen by the client", async () => {
+    const id = "order-0000000000001";
+    const one = await new KeyClient("one").put(id, [{ x: 1 }]);
+    const two = await new KeyClient("two").put(id, [{ x: 2 }]);
+    expect([one.outputs, two.outputs]).toMatchObject([[{ y: 3 }], [{ y: 5 }]]);
+    expect((await new KeyClient("one").read(id)).outputs).toEqual(one.outputs);
+    expect((await new KeyClient("one").read(one.prediction_id)).outputs).toEqual(one.outputs);
+    expect(one.prediction_id).toStartWith(`${id}.`);
+  });
+
+  test("may have the same Idempotency-Key", async () => {
+    const headers = { "Idempotency-Key": "payment-0000000001" };
+    const one = await new KeyClient("one").predict([{ x: 1 }], headers);
+    const again = await new KeyClient("one").predict([{ x: 1 }], headers);
+    const two = await new KeyClient("two").predict([{ x: 2 }], headers);
+    expect(again.prediction_id).toBe(one.prediction_id);
+    expect(two.outputs).toMatchObject([{ y: 5 }]);
+  });
+});
+
+test("a key does what its `only` permits, and gets 403 for the rest", async () => {
+  const reader = new KeyClient("reader");
+  expect((await reader.fetch("/")).status).toBe(200);
+  expect(await reader.refused([{ x: 1 }])).toMatchObject({ status: 403, type: "urn:sconce:problem:key_refused" });
+  expect(await problemOf(await reader.fetch("/metrics"))).toMatchObject({ status: 403 });
+  expect((await new KeyClient("one").fetch("/metrics")).status).toBe(200);
+});
+
+test("above its rate a key gets 429, with the seconds until the next window", async () => {
+  const slow = new KeyClient("slow");
+  await slow.predict([{ x: 1 }]);
+  await slow.predict([{ x: 1 }]);
+  const response = await slow.post([{ x: 1 }]);
+  const seconds = Number(response.headers.get("retry-after"));
+  expect([seconds >= 1, seconds <= 3600]).toEqual([true, true]);
+  expect(await problemOf(response)).toMatchObject({ status: 429, detail: expect.stringContaining("slow") });
+  // Reading is not limited.
+  expect((await slow.fetch("/")).status).toBe(200);
+});
+
+test("a key has at most as many unfinished predictions as its limit", async () => {
+  await using gate = hold();
+  const narrow = new KeyClient("narrow");
+  const { prediction_id: id } = await narrow.create([{ x: 1, before: gate.url("a") }]);
+  expect(await narrow.refused([{ x: 2 }])).toMatchObject({ status: 429 });
+  gate.release("a");
+  await narrow.end(id);
+  expect((await narrow.predict([{ x: 2 }])).status).toBe("success");
+});
+
+describe("the numbers of a key in shared memory", () => {
+  const entry = { name: "a", hash: new Uint8Array(32), share: 1, only: ["predictions"] } as const;
+  const rows = () => [new Float64Array(keyNumbers.length), new Float64Array(keyNumbers.length)];
+
+  test("count the requests of all processes, and start at zero with each window", () => {
+    const shared = rows();
+    const limited = { ...entry, only: [...entry.only], rate: { count: 3, windowS: 1 }, concurrent: undefined };
+    const keys = [0, 1].map((own) => new ApiKey(limited, 5, { rows: shared, own }));
+    for (const key of [keys[0], keys[1], keys[0]]) key?.admit(500);
+    expect(() => keys[1]?.admit(999)).toThrow("its limit");
+    expect(() => keys[1]?.admit(1000)).not.toThrow();
+  });
+
+  test("count the unfinished predictions of all processes", () => {
+    const shared = rows();
+    const limited = { ...entry, only: [...entry.only], rate: undefined, concurrent: 2 };
+    const keys = [0, 1].map((own) => new ApiKey(limited, 5, { rows: shared, own }));
+    for (const key of keys) key.begun();
+    expect(() => keys[0]?.admit()).toThrow("2 unfinished predictions");
+    keys[1]?.ended();
+    expect(() => keys[0]?.admit()).not.toThrow();
+  });
+});
+
+describe("the file of keys", () => {
+  test("is read again when it changes", async () => {
+    await using own = await tempDir();
+    const file = own.join("keys.toml");
+    const [first, second] = [makeKey({ name: "first" }), makeKey({ name: "second" })];
+    writeFileSync(file, first.entry);
+    await using changing = await store.serve("lab", { apiKeys: file });
+    const statusOf = async ({ secret }: { secret: string }) =>
+      (await changing.client.fetch("/", { headers: { "X-API-Key": secret } })).status;
+    expect([await statusOf(first), await statusOf(second)]).toEqual([200, 401]);
+    writeFileSync(file, second.entry);
+    while ((await statusOf(second)) !== 200);
+    expect(await statusOf(first)).toBe(401);
+  });
+
+  test("changes nothing while it has a fault or is missing", async () => {
+    await using own = await tempDir();
+    const file = own.join("keys.toml");
+    const { secret, entry } = makeKey({ name: "first" });
+    writeFileSync(file, entry);
+    using keys = new ApiKeys(file, { rows: [new Float64Array(keyNumbers.length)], own: 0 });
+    const found = () => keys.find(new Headers({ "X-API-Key": secret }))?.name;
+    writeFileSync(file, "[[key]]\nname = 1");
+    keys.reload();
+    expect(found()).toBe("first");
+    rmSync(file);
+    keys.reload();
+    expect(found()).toBe("first");
+    writeFileSync(file, "");
+    keys.reload();
+    expect(found()).toBeUndefined();
+  });
+
+  test.each([
+    ["[[key]]\nname = 'a b'\nhash = 'sha256:00'", ["key.0.name", "key.0.hash"]],
+    ["[[key]]\nnme = 'a'", ["nme"]],
+    ["[[key]]\nname = 'a'\nrate = '5 a day'", ["key.0.rate", "must be a number of requests for each s, min or h"]],
+    ["[[key", ["is not TOML"]],
+  ])("is refused with every fault named: %s", (text, faults) => {
+    for (const fault of faults) expect(() => parseKeys(text, "keys.toml")).toThrow(fault);
+  });
+});
+
+test("sconce key new prints a key once, and appends its entry to the file", async () => {
+  await using own = await tempDir();
+  const file = own.join("keys.toml");
+  const made = await cli(["key", "new", "--name", "team-a", "--share", "3", "--rate", "100/s", "--file", file]);
+  expect(made.code).toBe(0);
+  expect(made.stdout).toMatch(/^sconce_[\w-]{43}\n$/);
+  const text = await Bun.file(file).text();
+  expect(text).not.toContain(made.stdout.trim());
+  expect(parseKeys(text, file)).toMatchObject([{ name: "team-a", share: 3, rate: { count: 100, windowS: 1 } }]);
+  const refused = await cli(["key", "new", "--name", "a b"]);
+  expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining("--name") });
+});
+
+test("a server with a faulty file of keys does not start", async () => {
+  await using own = await tempDir();
+  await expect(store.serve("lab", { apiKeys: own.join("none.toml") })).rejects.toThrow("the API keys cannot be read");
+});
