@@ -42,7 +42,9 @@ afterAll(async () => {
   await Promise.all([store[Symbol.asyncDispose](), dir[Symbol.asyncDispose]()]);
 });
 
-const operation = z.looseObject({ responses: z.record(z.string(), z.unknown()), security: z.unknown().optional() }).optional();
+const operation = z
+  .looseObject({ responses: z.record(z.string(), z.unknown()), security: z.unknown().optional() })
+  .optional();
 const documentSchema = z.looseObject({
   security: z.unknown(),
   components: z.looseObject({ securitySchemes: z.looseObject({ apiKey: z.unknown() }) }),
@@ -258,4 +260,14 @@ test("sconce key new prints a key once, and appends its entry to the file", asyn
 test("a server with a faulty file of keys does not start", async () => {
   await using own = await tempDir();
   await expect(store.serve("lab", { apiKeys: own.join("none.toml") })).rejects.toThrow("the API keys cannot be read");
+});
+
+test.each([
+  ["/v1/embeddings", { error: { code: "key_required", type: "invalid_request_error" } }],
+  ["/v2/models/lab/infer", { error: expect.stringContaining("an API key is required") }],
+  ["/mcp", { jsonrpc: "2.0", error: { message: expect.stringContaining("an API key is required") } }],
+])("without a key, %s answers in the form of its API", async (at, body) => {
+  const response = await server.client.fetch(at, { method: "POST", body: "{}" });
+  expect([response.status, response.headers.get("www-authenticate")]).toEqual([401, 'Bearer realm="sconce"']);
+  expect(await response.json()).toMatchObject(body);
 });

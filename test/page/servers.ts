@@ -1,9 +1,11 @@
 /** The page with servers that restart, and with proxies in between. */
 import { expect, test } from "bun:test";
+import { makeKey } from "../../src/server/access/key-file.ts";
 import { freePort } from "../helpers/free-port.ts";
 import { type Hold, hold } from "../helpers/hold.ts";
 import { pageProxy } from "../helpers/page-proxy.ts";
 import type { TestServer, TestStore } from "../helpers/server.ts";
+import { tempDir } from "../helpers/temp-dir.ts";
 import type { Visitor } from "../helpers/visitor.ts";
 
 interface Servers {
@@ -54,6 +56,33 @@ export function serverTests(given: () => Servers): void {
     held.release("first");
     await visitor.comesTo("Done");
     await visitor.until(`document.querySelector(".result .item").innerText.includes("hello")`);
+  });
+
+  test("a server with API keys: the page and /docs ask for a key, and keep it in the tab", async () => {
+    const { visitor, store } = given();
+    await using folder = await tempDir();
+    const { secret, entry } = makeKey({ name: "visitor" });
+    await Bun.write(folder.join("keys.toml"), entry);
+    await using server = await store.serve("stage", { apiKeys: folder.join("keys.toml") });
+    const answer = async (text: string) => {
+      await visitor.until("document.querySelector('dialog[open] input') === document.activeElement");
+      await visitor.browser.view.type(text);
+      await visitor.browser.view.press("Enter");
+    };
+    await visitor.goTo(new URL("/demo", server.url));
+    await visitor.until("document.querySelector('dialog[open]') !== null");
+    expect(await visitor.text("title")).toBe("sconce");
+    expect(await visitor.violations()).toEqual([]);
+    await answer("sconce_wrong");
+    await visitor.says("This key is unknown");
+    await answer(secret);
+    await visitor.until(`document.querySelector('button[type="submit"]') !== null`);
+    await visitor.write("/0/say", "hello with a key");
+    await visitor.run();
+    await visitor.comesTo("Done");
+    expect(await visitor.browser.evaluate<number>("localStorage.getItem('sconce-api-key') === null ? 0 : 1")).toBe(0);
+    await visitor.goTo(new URL("/docs", server.url));
+    await visitor.says("/predictions");
   });
 
   test("a run continues after its connection broke", async () => {
