@@ -30,6 +30,22 @@ afterAll(async () => {
   await upscale[Symbol.asyncDispose]();
 });
 
+test("an executable serves the model of a store in a folder, and packages no other folder", async () => {
+  await using store = await storeWith("lab");
+  await using home = await tempDir();
+  const env = { HOME: home.path, SCONCE_CACHE_DIR: cacheFolder, SCONCE_STORE: "memory" };
+  const serving = (folder: string) => {
+    const command = [digits.path, "serve", folder, "--port=0", "--host=127.0.0.1"];
+    return follow(Bun.spawn(command, { env, stdin: "ignore", stdout: "pipe", stderr: "pipe" }));
+  };
+  await using server = serving(store.home);
+  const client = await clientOf(server);
+  expect(await client.predict([{ x: 1 }])).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
+  await using refused = serving(join(examples, "digits"));
+  await refused.line("is no model store, and this program packages no models");
+  expect(await refused.exited).toBe(2);
+});
+
 test.skipIf(!hasRegistry)("an executable serves a registry's model instead of its own", async () => {
   await using registry = await startRegistry();
   await using store = await storeWith("lab");

@@ -74,7 +74,7 @@ async function run(program: Program, argv: readonly string[]): Promise<void> {
 }
 
 /** Variables without an option. */
-const otherVariables = ["SCONCE_HOME", "SCONCE_CACHE_DIR", "SCONCE_PROGRAM"];
+const otherVariables = ["SCONCE_HOME", "SCONCE_MODELS", "SCONCE_CACHE_DIR", "SCONCE_PROGRAM"];
 /** Kubernetes sets these for services whose names begin with `sconce`. */
 const kubernetesVariable = /_(SERVICE_HOST|SERVICE_PORT|PORT)(_|$)/;
 

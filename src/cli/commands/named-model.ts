@@ -3,6 +3,7 @@ import { isAbsolute, join } from "node:path";
 import { exitProcess } from "../../base/exit.ts";
 import { log } from "../../base/log.ts";
 import type { Positional } from "../../base/option.ts";
+import { readModelsFrom } from "../../machine/files/location.ts";
 import { thisProgram } from "../../machine/processes/program.ts";
 import type { ModelSource } from "../../package/model-source.ts";
 import { isRemote } from "../../package/registry/remote-reference.ts";
@@ -21,7 +22,7 @@ export function modelOptions(source: ModelSource) {
 export function modelPositional({ reference }: ModelSource): Positional {
   return {
     name: "model",
-    description: `${reference === undefined ? "by default the model inside" : "repo[:tag] or repo@sha256:…; no tag means latest, no name the last build of this folder, or the only model of the store"}; HOST[:PORT]/repo[:tag] or …@sha256:… of a registry${reference === undefined ? "" : "; or a weights file"}`,
+    description: `${reference === undefined ? "by default the model inside" : "repo[:tag] or repo@sha256:…; no tag means latest, no name the last build of this folder, or the only model of the store"}; HOST[:PORT]/repo[:tag] or …@sha256:… of a registry; ${reference === undefined ? "" : "a weights file; "}or the absolute path of a folder with a model store${reference === undefined ? "" : ", model.ts or weights"}`,
     required: false,
   };
 }
@@ -38,7 +39,14 @@ export async function namedModel(
   given: string | undefined,
   { input = [], plainHttp, withoutWeights }: NamedModelOptions,
 ): Promise<PackagedModel> {
-  const path = source.reference === undefined || given === undefined ? undefined : pathToBuild(given);
+  if (given !== undefined && isFolder(given) && existsSync(join(given, storeFile))) {
+    if (input.length > 0) throw usage("--input is for a weights file");
+    return modelIn(source, given, { weights: !withoutWeights });
+  }
+  const path = given === undefined ? undefined : pathToBuild(given);
+  if (path !== undefined && source.reference === undefined) {
+    throw usage(`${path} is no model store, and this program packages no models`);
+  }
   if (input.length > 0 && path === undefined) throw usage("--input is for a weights file");
   const needsName = given === undefined && source.reference !== undefined;
   const named = needsName ? new ModelStore().unnamed(process.cwd()) : given;
@@ -48,16 +56,31 @@ export async function namedModel(
   return pulledModel(new ModelStore(), reference, { plainHttp, withoutWeights });
 }
 
+/** The file by which tools recognize an OCI image layout. */
+const storeFile = "oci-layout";
+
+/** The only model of a store, which is read in place. */
+function modelIn(source: ModelSource, folder: string, options: { readonly weights: boolean }): Promise<PackagedModel> {
+  const store = new ModelStore(folder);
+  const name = store.unnamed(folder, `name one with SCONCE_HOME=${folder}`);
+  readModelsFrom(folder);
+  return source.resolve(name, options);
+}
+
+function isFolder(given: string): boolean {
+  return isAbsolute(given) && (statSync(given, { throwIfNoEntry: false })?.isDirectory() ?? false);
+}
+
 /** A weights file, or the absolute path of a folder with a model or weights; undefined for a reference. */
 function pathToBuild(given: string): string | undefined {
   if (/[./]/.test(given) && isFile(given)) return given;
-  if (!isAbsolute(given) || !statSync(given, { throwIfNoEntry: false })?.isDirectory()) return undefined;
+  if (!isFolder(given)) return undefined;
   if (existsSync(join(given, "model.ts"))) return given;
   const weights = readdirSync(given).filter((name) => /\.(?:pt2|pt|pth)$/.test(name));
   const [only, ...others] = weights;
   if (only !== undefined && others.length === 0) return join(given, only);
   const found = only === undefined ? "no weights" : weights.join(", ");
-  throw usage(`expected model.ts or one file of weights (.pt2, .pt) in ${given}, found ${found}`);
+  throw usage(`expected a model store, model.ts or one file of weights (.pt2, .pt) in ${given}, found ${found}`);
 }
 
 /**

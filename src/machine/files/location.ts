@@ -1,9 +1,22 @@
-/** Default location of the model store. */
+/** Locations of the models, and of everything else that is stored. */
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 
+/** Set by `serve FOLDER` for a folder with models. Child processes inherit the variable. */
+const modelsVariable = "SCONCE_MODELS";
+
+/** Reads models from this folder, in this process and its child processes. Everything else stays in `storeLocation()`. */
+export function readModelsFrom(folder: string): void {
+  process.env[modelsVariable] = folder;
+}
+
+/** Folder of the model store. */
+export function modelsLocation(): string {
+  return process.env[modelsVariable] || storeLocation();
+}
+
 /**
- * The store's folder: `$SCONCE_HOME`, else the user's data directory. On macOS that is `~/Library/Application
+ * Folder for models, predictions and locks: `$SCONCE_HOME`, else the user's data directory. On macOS that is `~/Library/Application
  * Support/sconce`, elsewhere `$XDG_DATA_HOME/sconce` or `~/.local/share/sconce`.
  */
 export function storeLocation(

@@ -29,18 +29,26 @@ export function findEntry(entries: readonly IndexEntry[], reference: Reference |
   return found;
 }
 
+interface UnnamedOptions {
+  readonly folder: string;
+  readonly home: string;
+  readonly fix?: string | undefined;
+}
+
 /**
  * The newest build of a folder. Otherwise the newest build of the store, if the store has only one repository: with
  * several, another project may have built it.
- * @param folder the folder's digest, as in index entries
+ * @param options.folder the folder's digest, as in index entries
  * @throws SconceError `usage`, listing the models, if the store has several repositories
  */
-export function findUnnamed(entries: readonly IndexEntry[], folder: string, home: string): IndexEntry {
+export function findUnnamed(
+  entries: readonly IndexEntry[],
+  { folder, home, fix = `name one, or call ${programName} in the folder of a model that was built` }: UnnamedOptions,
+): IndexEntry {
   const ofFolder = newest(entries.filter((entry) => entry.folder === folder));
   if (ofFolder !== undefined) return withGeneratedTag(ofFolder, entries);
   const known = unique(entries.map((entry) => entry.repository)).sort();
   if (known.length < 2) return findEntry(entries, undefined, home);
-  const fix = `name one, or call ${programName} in the folder of a model that was built`;
   throw new SconceError("usage", `the store has ${known.length} models; ${fix} (models: ${listed(known)})`);
 }
 

@@ -4,7 +4,7 @@ import { join, resolve } from "node:path";
 import { SconceError } from "../../base/errors.ts";
 import { diskFault, isFull, requireSpace } from "../../machine/files/disk-fault.ts";
 import { replaceFile, syncPath } from "../../machine/files/durable.ts";
-import { storeLocation } from "../../machine/files/location.ts";
+import { modelsLocation } from "../../machine/files/location.ts";
 import { acquireLock } from "../../machine/files/lock.ts";
 import { Blobs, digestOf } from "./blobs.ts";
 import { referencedDigests } from "./garbage.ts";
@@ -51,7 +51,7 @@ export class ModelStore {
   readonly home: string;
   readonly #blobs: Blobs;
 
-  constructor(home: string = storeLocation()) {
+  constructor(home: string = modelsLocation()) {
     this.home = resolve(home);
     this.#blobs = new Blobs(this.home);
   }
@@ -182,11 +182,12 @@ export class ModelStore {
 
   /**
    * The default model of a command in a folder: the folder's newest build, or the only model of the store.
+   * @param fix for the message about several models
    * @throws SconceError `usage` if the store has several models, `model_not_found` if it has none
    */
-  unnamed(folder: string): string {
+  unnamed(folder: string, fix?: string): string {
     const entries = IndexFile.read(this.home).entries();
-    return formatReference(findUnnamed(entries, folderDigest(folder), this.home));
+    return formatReference(findUnnamed(entries, { folder: folderDigest(folder), home: this.home, fix }));
   }
 
   /**
