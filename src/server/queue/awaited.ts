@@ -1,6 +1,7 @@
 /** A prediction that requests of this replica wait for or watch, whichever replica runs it. */
 import { Observed } from "../predictions/observed.ts";
 import { hasEnded, type PredictionRecord } from "../predictions/record.ts";
+import type { AwaitedEvents } from "./awaited-events.ts";
 
 export class Awaited extends Observed implements Disposable {
   readonly id: string;
@@ -9,6 +10,8 @@ export class Awaited extends Observed implements Disposable {
   record: PredictionRecord | undefined;
   /** Time of the last read, in `performance.now()` milliseconds; infinite until somebody waits. */
   polledMs = Number.POSITIVE_INFINITY;
+  /** Set if an event stream watches. */
+  events: AwaitedEvents | undefined;
   readonly #onUnused: () => void;
   #requests = 0;
 
@@ -27,7 +30,14 @@ export class Awaited extends Observed implements Disposable {
 
   [Symbol.dispose](): void {
     this.#requests -= 1;
-    if (this.#requests === 0) this.#onUnused();
+    if (this.#requests > 0) return;
+    this.events?.[Symbol.dispose]();
+    this.#onUnused();
+  }
+
+  /** `events` has more. */
+  eventsAdded(): void {
+    this.changed();
   }
 
   /** Takes over a record that was read. */

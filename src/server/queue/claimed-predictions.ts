@@ -4,6 +4,7 @@ import type { MemoryAccount } from "../memory/memory-account.ts";
 import { byteLengthOf } from "../predictions/large-text.ts";
 import type { EndedRecord, Kind, PredictionRecord } from "../predictions/record.ts";
 import type { PredictionStore, UnfinishedRequest } from "../predictions/store.ts";
+import { EventReports } from "./event-reports.ts";
 import { LARGE_VALUE_BYTES } from "./large-values.ts";
 import type { QueueDirectory } from "./queue-directory.ts";
 import type { ClaimedRequest, Progress, QueuedOutcome } from "./queue-messages.ts";
@@ -49,6 +50,7 @@ interface UnacknowledgedOutcome extends QueuedOutcome, RetryEntry {
 export class ClaimedPredictions implements PredictionStore {
   readonly retained = { count: 0, bytes: 0 };
   readonly webhooks: QueuedWebhooks;
+  readonly events: EventReports;
   readonly #queues: QueueDirectory;
   readonly #memory: MemoryAccount;
   readonly #claims = new Map<string, Claim>();
@@ -62,10 +64,15 @@ export class ClaimedPredictions implements PredictionStore {
   constructor(queues: QueueDirectory, memory: MemoryAccount) {
     this.#queues = queues;
     this.webhooks = new QueuedWebhooks(() => queues.all);
+    this.events = new EventReports(queues.own.events);
     this.#memory = memory;
     const options = {
-      send: (outcomes: readonly UnacknowledgedOutcome[]) =>
-        queues.own.finish(outcomes.filter((outcome) => this.#claimOf(outcome) !== undefined)),
+      send: async (outcomes: readonly UnacknowledgedOutcome[]) => {
+        const ids = outcomes.map(({ record }) => record.id);
+        await this.events.flush(ids);
+        await queues.own.finish(outcomes.filter((outcome) => this.#claimOf(outcome) !== undefined));
+        void this.events.ended(ids);
+      },
       onSettled: (outcome: UnacknowledgedOutcome) => this.#settled(outcome),
       onEmpty: () => this.onCapacity(),
     };

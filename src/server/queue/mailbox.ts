@@ -15,6 +15,8 @@ export interface MailListener {
   /** The outcome is too large for a notification: read it. */
   readonly endedLong?: (id: string) => void;
   readonly cancelled?: (id: string) => void;
+  /** The prediction has new events: read them. */
+  readonly events?: (id: string) => void;
 }
 
 /** Pause after a failed read, while the connection is replaced. */
@@ -56,6 +58,7 @@ export class Mailbox {
     for (let i = 0; i < fields.length; i += 2) {
       const [name, value] = [textOf(fields[i]), fields[i + 1]];
       if (name === "cancel") for (const { cancelled } of this.#listeners) cancelled?.(textOf(value));
+      else if (name === "events") for (const { events } of this.#listeners) events?.(textOf(value));
       else if (name === "long") for (const { endedLong } of this.#listeners) endedLong?.(textOf(value));
       else this.#ended(recordOf(value));
     }

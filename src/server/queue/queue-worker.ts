@@ -157,7 +157,11 @@ export class QueueWorker {
     using _body = memory.add("bodies", bytes);
     try {
       const request = await load();
-      if (!this.#isStopping && claims.isUnfinished(claim)) void service.begin(request);
+      if (this.#isStopping || !claims.isUnfinished(claim)) return;
+      void service.begin(request).then(() => {
+        const live = service.live.get(claim.id);
+        if (live !== undefined) claims.events.add(live);
+      });
     } catch {
       // Another worker may be able to load the body.
       await Bun.sleep(GIVE_BACK_MS);

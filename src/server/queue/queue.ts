@@ -7,6 +7,7 @@ import { originText, type UnfinishedRequest } from "../predictions/store.ts";
 import { webhookText } from "../webhooks/webhook.ts";
 import { CallBatch } from "./call-batch.ts";
 import { LARGE_VALUE_BYTES, LargeParts, type LargeValues } from "./large-values.ts";
+import { QueueEvents } from "./queue-events.ts";
 import type {
   Claimed,
   ClaimedRequest,
@@ -77,6 +78,9 @@ const possibleId = /^[\w-]{8,128}$/;
 export class Queue {
   readonly node: string;
   readonly leaseMs: number;
+  readonly events = new QueueEvents((script, args, bytes) =>
+    this.#run(script, args, { link: this.#linkFor(bytes), answerBytes: bytes }),
+  );
   readonly #link: RedisLink;
   readonly #largeLink: RedisLink;
   readonly #base: string;

@@ -1,6 +1,7 @@
 /** Creates and answers predictions through the queue, whichever replica runs them. */
 import { SconceError } from "../../base/errors.ts";
 import type { Bodies } from "../inputs/bodies.ts";
+import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { checkWait, noRoom } from "../predictions/admission.ts";
 import { Creations } from "../predictions/once.ts";
@@ -10,6 +11,7 @@ import { storedBody } from "../predictions/store.ts";
 import { Waits } from "../predictions/waits.ts";
 import { admitWebhook, type Webhooks } from "../webhooks/webhooks.ts";
 import { Awaited } from "./awaited.ts";
+import { AwaitedEvents } from "./awaited-events.ts";
 import type { Mailbox } from "./mailbox.ts";
 import type { QueueDirectory } from "./queue-directory.ts";
 import type { QueueState } from "./queue-state.ts";
@@ -22,6 +24,7 @@ export interface QueuedPredictionsOptions {
   readonly state: QueueState;
   readonly bodies: Bodies;
   readonly metrics: Metrics;
+  readonly memory: MemoryAccount;
   readonly maxInputs: Readonly<Record<Kind, number>>;
   readonly timeoutMs: number;
   /** Undefined where webhooks are disabled. */
@@ -59,7 +62,8 @@ export class QueuedPredictions implements Predictions {
       return record && { record, digest: await own.digestOf(id) };
     });
     options.mailbox.listen({
-      ended: (record) => this.#awaited.get(record.id)?.update(record),
+      ended: (record) => this.#ended(record),
+      events: (id) => void this.#readEvents(this.#awaited.get(id)),
       endedLong: (id) => {
         const awaited = this.#awaited.get(id);
         if (awaited !== undefined) void this.#poll(awaited);
@@ -157,18 +161,27 @@ export class QueuedPredictions implements Predictions {
   async watch(kind: Kind, id: string, changed: () => void): Promise<Watched | undefined> {
     const awaited = this.#await(id);
     const stop = awaited.watch(changed);
+    awaited.events ??= new AwaitedEvents(id, this.#options.memory, () => awaited.eventsAdded());
+    const { events } = awaited;
     const watched = {
       get record() {
         return awaited.record;
       },
-      outputs: [],
+      get outputs() {
+        return events.outputs;
+      },
+      get parts() {
+        return events.parts;
+      },
       [Symbol.dispose]() {
         stop();
         awaited[Symbol.dispose]();
       },
     };
     try {
-      awaited.update(await this.#read(id, { isAwaited: true }));
+      const record = await this.#read(id, { isAwaited: true });
+      await this.#readEvents(awaited);
+      awaited.update(record);
     } catch (error) {
       watched[Symbol.dispose]();
       throw error;
@@ -234,9 +247,25 @@ export class QueuedPredictions implements Predictions {
     }
   }
 
+  /** The last events come before the end. */
+  #ended(record: PredictionRecord): void {
+    const awaited = this.#awaited.get(record.id);
+    if (awaited?.events === undefined) awaited?.update(record);
+    else void this.#readEvents(awaited).then(() => awaited.update(record));
+  }
+
+  /** Reads the events of a prediction with event streams. Never throws. */
+  async #readEvents(awaited: Awaited | undefined): Promise<void> {
+    if (awaited?.events === undefined) return;
+    const queue = await this.#options.queues.queueOf(awaited.id).catch(() => undefined);
+    if (queue !== undefined) await awaited.events.read(queue.events);
+  }
+
   async #poll(awaited: Awaited): Promise<void> {
     try {
-      awaited.update(await this.#read(awaited.id, { isAwaited: true }));
+      const record = await this.#read(awaited.id, { isAwaited: true });
+      await this.#readEvents(awaited);
+      awaited.update(record);
     } catch {
       // The next tick polls again.
     }

@@ -105,12 +105,13 @@ export class Replica implements Disposable {
 
   /** Starts answering clients. */
   front(options: Pick<QueuedPredictionsOptions, "bodies" | "maxInputs" | "webhooks">): QueuedPredictions {
-    const { config, metrics } = this.#options;
+    const { config, memory, metrics } = this.#options;
     this.#predictions = new QueuedPredictions({
       ...options,
       queues: this.#directory,
       mailbox: this.#mailbox,
       state: this.#state,
+      memory,
       metrics,
       timeoutMs: 1000 * config.timeout,
     });

@@ -373,6 +373,7 @@ for i = 3, #ARGV do
   check(base .. 'b:' .. id, 'string')
   check(base .. 'd:' .. id, 'string')
   check(base .. 't:' .. id, 'hash')
+  check(base .. 'e:' .. id, 'list')
   local text = redis.call('HGET', hash, id)
   if text and not isWritten(id, text) then
     redis.call('HDEL', hash, id)

@@ -1,0 +1,86 @@
+/** The parts and outputs of a prediction as the queue has them, for the event streams of this replica. */
+import type { Charge } from "../memory/charge.ts";
+import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../memory/memory-account.ts";
+import { byteLengthOf, type Text } from "../predictions/large-text.ts";
+import { PartLog } from "../predictions/part-log.ts";
+import type { EventPage, QueueEvents } from "./queue-events.ts";
+
+export class AwaitedEvents implements Disposable {
+  parts: PartLog | undefined;
+  outputs: Text[] = [];
+  readonly #id: string;
+  readonly #memory: MemoryAccount;
+  readonly #charge: Charge;
+  readonly #onChange: () => void;
+  #name = "";
+  /** Events that were read. */
+  #count = 0;
+  #isStale = false;
+  /** Without memory for more events, streams get the outputs at the end. */
+  #isFull = false;
+  #reading: Promise<void> | undefined;
+
+  constructor(id: string, memory: MemoryAccount, onChange: () => void) {
+    this.#id = id;
+    this.#memory = memory;
+    this.#charge = memory.add("outputs", 0);
+    this.#onChange = onChange;
+  }
+
+  /** Reads all new events. Never throws. */
+  read(events: QueueEvents): Promise<void> {
+    this.#isStale = true;
+    this.#reading ??= this.#readAll(events).finally(() => {
+      this.#reading = undefined;
+    });
+    return this.#reading;
+  }
+
+  [Symbol.dispose](): void {
+    this.#isFull = true;
+    this.parts?.[Symbol.dispose]();
+    this.#charge[Symbol.dispose]();
+  }
+
+  async #readAll(events: QueueEvents): Promise<void> {
+    while (this.#isStale && !this.#isFull) {
+      this.#isStale = false;
+      // The next notification or poll reads again.
+      const page = await events.read(this.#id, { name: this.#name, from: this.#count }).catch(() => undefined);
+      if (page === undefined || this.#isFull) return;
+      if (page.name !== this.#name) this.#begin(page.name);
+      this.#add(page);
+      this.#isStale ||= page.events.length > 0;
+    }
+  }
+
+  /** Another node runs the prediction. */
+  #begin(name: string): void {
+    this.#name = name;
+    this.#count = 0;
+    this.parts?.[Symbol.dispose]();
+    this.parts = new PartLog(this.#memory.add("outputs", 0), name);
+  }
+
+  #add({ events }: EventPage): void {
+    this.#count += events.length;
+    for (const event of events) {
+      if (event === undefined) continue;
+      const { index, sequence, text } = event;
+      const bytes = HELD_PER_OUTPUT_BYTE * byteLengthOf(text);
+      if (!this.#memory.hasRoom("outputs", bytes)) {
+        this.#isFull = true;
+        return;
+      }
+      if (sequence === undefined) {
+        this.#charge.grow(bytes);
+        this.outputs[index] = text;
+      } else {
+        this.parts?.charge.grow(bytes);
+        if (sequence === 0) this.parts?.restart(index);
+        this.parts?.add(index, text);
+      }
+    }
+    if (events.length > 0) this.#onChange();
+  }
+}

@@ -1,0 +1,147 @@
+/** Reports the parts and outputs of the predictions that this replica runs to the queue, for the event streams of every replica. */
+import type { LivePrediction } from "../predictions/live.ts";
+import type { PartLog } from "../predictions/part-log.ts";
+import { SentOutputs } from "../predictions/sent-outputs.ts";
+import type { QueuedEvent, QueueEvents } from "./queue-events.ts";
+
+/** Least interval of the reports of a prediction. */
+const INTERVAL_MS = 50;
+/** Limits of one report. */
+const MAX_EVENTS = 500;
+const MAX_LENGTH = 2 ** 18;
+
+export class EventReports {
+  readonly #events: QueueEvents;
+  readonly #reports = new Map<string, EventReport>();
+
+  constructor(events: QueueEvents) {
+    this.#events = events;
+  }
+
+  /** A prediction with one output and no parts has no events before its end. */
+  add(live: LivePrediction): void {
+    if (live.isOver || (live.parts === undefined && live.count === 1)) return;
+    const report = new EventReport(live, this.#events);
+    this.#reports.get(live.id)?.[Symbol.dispose]();
+    this.#reports.set(live.id, report);
+    live.onceOver(() => {
+      report.isOver = true;
+      if (live.isWithdrawn) this.#remove(live.id);
+    });
+  }
+
+  /** Sends the last events of ended predictions, before their outcomes. Never throws: an outcome matters more. */
+  async flush(ids: readonly string[]): Promise<void> {
+    await Promise.all(ids.map((id) => this.#reports.get(id)?.send()));
+  }
+
+  /** The queue has the outcomes. */
+  async ended(ids: readonly string[]): Promise<void> {
+    const reported = ids.filter((id) => this.#remove(id));
+    if (reported.length > 0) await this.#events.expire(reported).catch(() => {});
+  }
+
+  /** @returns whether the queue has events of the prediction */
+  #remove(id: string): boolean {
+    const report = this.#reports.get(id);
+    this.#reports.delete(id);
+    report?.[Symbol.dispose]();
+    return (report?.acknowledged ?? 0) > 0;
+  }
+}
+
+/** A position in the part log, or the index of an output. */
+type Noted = { readonly position: number } | { readonly output: number };
+
+class EventReport implements Disposable {
+  /** Events that the queue has. */
+  acknowledged = 0;
+  isOver = false;
+  readonly #live: LivePrediction;
+  readonly #events: QueueEvents;
+  readonly #log: PartLog | undefined;
+  readonly #name: string;
+  readonly #noted: Noted[] = [];
+  /** Next position in the part log. */
+  #position = 0;
+  readonly #outputs = new SentOutputs();
+  readonly #stop: () => void;
+  #sentMs = Number.NEGATIVE_INFINITY;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #sending: Promise<void> | undefined;
+
+  constructor(live: LivePrediction, events: QueueEvents) {
+    this.#live = live;
+    this.#events = events;
+    this.#log = live.parts?.hold();
+    this.#name = this.#log?.name ?? Math.random().toString(36).slice(2, 8);
+    this.#stop = live.watch(() => this.#changed());
+    this.#changed();
+  }
+
+  /** Sends all events so far. Never throws. */
+  async send(): Promise<void> {
+    await this.#sending;
+    this.#sending = this.#send().catch(() => {});
+    await this.#sending;
+    this.#sending = undefined;
+  }
+
+  [Symbol.dispose](): void {
+    this.#stop();
+    clearTimeout(this.#timer);
+    this.#log?.[Symbol.dispose]();
+  }
+
+  #changed(): void {
+    // The last events go before the outcome.
+    if (this.#timer !== undefined || this.isOver) return;
+    this.#timer = setTimeout(
+      () => {
+        this.#timer = undefined;
+        void this.send();
+      },
+      Math.max(0, this.#sentMs + INTERVAL_MS - performance.now()),
+    );
+  }
+
+  async #send(): Promise<void> {
+    this.#sentMs = performance.now();
+    this.#note();
+    while (this.acknowledged < this.#noted.length) {
+      const events: QueuedEvent[] = [];
+      for (let length = 0; events.length < MAX_EVENTS && length < MAX_LENGTH; ) {
+        const noted = this.#noted[this.acknowledged + events.length];
+        if (noted === undefined) break;
+        const event = this.#eventOf(noted);
+        events.push(event);
+        length += event?.text.length ?? 0;
+      }
+      const page = { name: this.#name, from: this.acknowledged, events };
+      const count = await this.#events.report(this.#live.id, page);
+      if (count < 0) return;
+      this.acknowledged = Math.min(count, this.#noted.length);
+    }
+  }
+
+  /** Parts first: the parts of an output were made before the output. */
+  #note(): void {
+    const position = () => this.#log?.next(this.#position, () => true);
+    for (let next = position(); next !== undefined; next = position()) {
+      this.#noted.push({ position: next });
+      this.#position = next + 1;
+    }
+    const { outputs } = this.#live;
+    for (let output = this.#outputs.next(outputs); output !== undefined; output = this.#outputs.next(outputs)) {
+      this.#noted.push({ output });
+      this.#outputs.add(output);
+    }
+  }
+
+  #eventOf(noted: Noted): QueuedEvent {
+    if ("position" in noted) return this.#log?.at(noted.position);
+    // The outcome has the outputs after the end.
+    const text = this.#live.outputs[noted.output];
+    return text === undefined ? undefined : { index: noted.output, sequence: undefined, text };
+  }
+}

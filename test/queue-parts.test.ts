@@ -1,0 +1,134 @@
+/** Parts and outputs of a running prediction reach the event streams of every replica. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { clientOf, startCli } from "./helpers/cli.ts";
+import { eventsOf, type ServerEvent } from "./helpers/events.ts";
+import { hold } from "./helpers/hold.ts";
+import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRedis ? "" : ": not here"})`, () => {
+  let redis: TestRedis;
+  let store: TestStore;
+  let worker: TestServer;
+  /** Two replicas that only answer. */
+  let front: TestServer;
+  let other: TestServer;
+
+  beforeAll(async () => {
+    [redis, store] = await Promise.all([startRedis(), storeWith("parts", "lab")]);
+    const queue = { queue: redis.url, queueName: "parts" };
+    [worker, front, other] = await Promise.all([
+      store.serve("parts", { ...queue, role: "worker" }),
+      store.serve("parts", { ...queue, role: "front" }),
+      store.serve("parts", { ...queue, role: "front" }),
+    ]);
+  });
+
+  afterAll(async () => {
+    await Promise.all([worker?.stop(), front?.stop(), other?.stop()]);
+    await store?.[Symbol.asyncDispose]();
+    await redis?.[Symbol.asyncDispose]();
+  });
+
+  const accept = { Accept: "text/event-stream" };
+  const watch = async ({ client }: TestServer, id: string, headers: Record<string, string> = {}) =>
+    eventsOf(await client.fetch(`/predictions/${id}`, { headers: { ...accept, ...headers } }));
+  /** The next event that is not a comment. */
+  async function next(events: AsyncGenerator<ServerEvent>): Promise<ServerEvent> {
+    for (;;) {
+      const { value, done } = await events.next();
+      if (done) throw new Error("the stream has ended");
+      if (value.event !== "") return value;
+    }
+  }
+  const words = ["one", "two", "three"];
+
+  test("have parts as they come, from the first one on, and continue on another replica", async () => {
+    await using gate = hold();
+    const { prediction_id: id } = await front.client.create([{ x: 1, words, gate: gate.url("") }]);
+    const events = await watch(front, id);
+    expect(await next(events)).toMatchObject({ event: "start" });
+    gate.release("w0");
+    const first = await next(events);
+    expect(first).toMatchObject({ event: "part", data: { index: 0, sequence: 0, part: { text: "one" } } });
+    const late = await watch(other, id);
+    expect(await next(late)).toMatchObject({ event: "start" });
+    expect(await next(late)).toEqual(first);
+    gate.release("w1");
+    const second = await next(late);
+    expect(second).toMatchObject({ event: "part", data: { sequence: 1 } });
+    expect(await next(events)).toEqual(second);
+    const resumed = await watch(other, id, { "Last-Event-ID": first.id });
+    expect(await next(resumed)).toEqual(second);
+    for (const name of ["w2", "end"]) gate.release(name);
+    for (const stream of [events, late, resumed]) {
+      expect((await Array.fromAsync(stream)).map(({ event }) => event)).toEqual(["part", "output", "completed"]);
+    }
+    while ((await front.client.metric('sconce_memory_bytes{part="outputs"}')) > 0);
+  });
+
+  test("have each part of a fast prediction", async () => {
+    const stream = eventsOf(
+      await front.client.post(
+        [
+          { x: 1, words, rounds: 2 },
+          { x: 2, words },
+        ],
+        accept,
+      ),
+    );
+    const events = await Array.fromAsync(stream);
+    const parts = events.flatMap(({ event, data }) =>
+      event === "part" ? [data as { index: number; part: object }] : [],
+    );
+    const textsOf = (index: number) => parts.flatMap((each) => (each.index === index ? [each.part] : []));
+    expect(textsOf(0)).toMatchObject(["round 0", "round 1", ...words].map((text) => ({ text })));
+    expect(textsOf(1)).toMatchObject(words.map((text) => ({ text })));
+    expect(events.at(-1)).toMatchObject({ event: "completed", data: { status: "success" } });
+  });
+
+  test("have outputs as they complete, before the end", async () => {
+    const queue = { queue: redis.url, queueName: "outputs" };
+    await using own = await store.serve("lab", { ...queue, role: "front" });
+    await using _worker = await store.serve("lab", { ...queue, role: "worker" });
+    await using gate = hold();
+    const { prediction_id: id } = await own.client.create([{ x: 1, after: gate.url("a") }, { x: 2 }]);
+    const events = await watch(own, id);
+    expect(await next(events)).toMatchObject({ event: "start" });
+    expect(await next(events)).toMatchObject({ event: "output", data: { index: 1, output: { y: 5 } } });
+    gate.release("a");
+    expect(await next(events)).toMatchObject({ event: "output", data: { index: 0, output: { y: 3 } } });
+    expect(await next(events)).toMatchObject({ event: "completed" });
+  });
+
+  test("start over with sequence 0 when another worker runs the prediction after a kill", async () => {
+    const args = ["--queue", redis.url, "--queue-name", "killed", "--queue-lease", "1"];
+    const start = () =>
+      startCli(["serve", "parts", "-p", "0", "--host", "127.0.0.1", "--no-isolate", "--role", "worker", ...args], {
+        env: { SCONCE_HOME: store.home },
+      });
+    const queue = { queue: redis.url, queueName: "killed", queueLease: 1 };
+    await using own = await store.serve("parts", { ...queue, role: "front" });
+    await using gate = hold();
+    await using killed = start();
+    await clientOf(killed);
+    const { prediction_id: id } = await own.client.create([{ x: 1, rounds: 3, gate: gate.url("") }]);
+    const events = await watch(own, id);
+    gate.release("r0");
+    expect(await next(events)).toMatchObject({ event: "start" });
+    expect(await next(events)).toMatchObject({ event: "part", data: { sequence: 0, part: { pid: killed.pid } } });
+    await gate.arrived("r1");
+    await using saving = start();
+    await clientOf(saving);
+    killed.kill("SIGKILL");
+    expect(await next(events)).toMatchObject({ event: "part", data: { sequence: 0, part: { pid: saving.pid } } });
+    for (const name of ["r1", "r2"]) gate.release(name);
+    const rest = await Array.fromAsync(events);
+    expect(rest.filter(({ event }) => event !== "").map(({ event, data }) => [event, data])).toMatchObject([
+      ["part", { sequence: 1, part: { text: "round 1", pid: saving.pid } }],
+      ["part", { sequence: 2, part: { text: "round 2", pid: saving.pid } }],
+      ["output", { index: 0 }],
+      ["completed", { status: "success" }],
+    ]);
+  });
+});
