@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "device.h"
+#include "held_tensor.h"
 #include "host.h"
 #include "call_value.h"
 #include "values.h"
@@ -209,6 +210,27 @@ napi_value Call(napi_env env, napi_callback_info info) {
   return host_of(env)->submit(std::move(job));
 }
 
+/** readTensor(session, tensor) → Promise of its elements. The tensor stays. */
+napi_value ReadTensor(napi_env env, napi_callback_info info) {
+  const auto [handle, tensor] = arguments_of<2>(env, info);
+  auto job = job_for(env, handle, Job::Kind::read);
+  job->sent.push_back(held_from_js(env, tensor).tensor());
+  return host_of(env)->submit(std::move(job));
+}
+
+/** takeTensor(tensor, isOutput) → its elements; see HeldTensor. */
+napi_value TakeTensor(napi_env env, napi_callback_info info) {
+  const auto [tensor, is_output] = arguments_of<2>(env, info);
+  return held_from_js(env, tensor).take(env, Napi::Boolean(env, is_output));
+}
+
+/** freeTensor(tensor): may be called again. */
+napi_value FreeTensor(napi_env env, napi_callback_info info) {
+  const auto [tensor] = arguments_of<1>(env, info);
+  held_from_js(env, tensor).free(env);
+  return nullptr;
+}
+
 /**
  * loadOperators(path): loads a library that registers operators with libtorch, and never unloads it. The caller must
  * not load the same operators twice: libtorch's error would end the process.
@@ -309,6 +331,9 @@ Napi::Object Init(Napi::Env env, Napi::Object exports) {
   add("stack", guarded<Stack>);
   add("setThreads", guarded<SetThreads>);
   add("call", guarded<Call>);
+  add("readTensor", guarded<ReadTensor>);
+  add("takeTensor", guarded<TakeTensor>);
+  add("freeTensor", guarded<FreeTensor>);
   add("loadOperators", guarded<LoadOperators>);
   add("processorNeeds", guarded<ProcessorNeeds>);
   add("compiledDevice", guarded<CompiledDevice>);

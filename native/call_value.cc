@@ -1,5 +1,7 @@
 #include "call_value.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <cmath>
 
 #include "error.h"
@@ -90,7 +92,7 @@ c10::IValue value_to_ivalue(const Value& value, const c10::TypePtr& type, c10::D
   const bool is_list = std::holds_alternative<ValueList>(value.held);
   switch (type->kind()) {
     case c10::TypeKind::TensorType:
-      if (tensor) return device.is_cpu() ? *tensor : tensor->to(device);
+      if (tensor) return tensor->device() == device ? *tensor : tensor->to(device);
       break;
     case c10::TypeKind::IntType:
       if (number && is_whole(*number)) return static_cast<int64_t>(*number);
@@ -133,9 +135,26 @@ Value value_from_tensor(const at::Tensor& tensor, const std::string& where) {
     throw CodedError("weights_invalid", where + " gave " + tensor_text(tensor.scalar_type(), tensor.sizes()) +
                                             ", a dtype that sconce lacks");
   }
-  // Always a copy: the next call may overwrite a tensor that the module keeps.
-  auto own = tensor.detach().resolve_neg().to(c10::kCPU, tensor.scalar_type(), false, true, c10::MemoryFormat::Contiguous);
-  return {std::move(own)};
+  return {tensor.resolve_neg().contiguous()};
+}
+
+void own_tensors(Value& result) {
+  if (auto* tensor = std::get_if<at::Tensor>(&result.held)) {
+    if (!owns_memory(*tensor)) *tensor = tensor->clone(at::MemoryFormat::Contiguous);
+  } else if (auto* list = std::get_if<ValueList>(&result.held)) {
+    for (auto& element : *list) own_tensors(element);
+  } else if (auto* record = std::get_if<ValueRecord>(&result.held)) {
+    for (auto& [name, element] : *record) own_tensors(element);
+  }
+}
+
+void use_tensors_on(const Value& value, c10::Stream stream) {
+  if (const auto* tensor = std::get_if<at::Tensor>(&value.held)) {
+    if (tensor->is_cpu()) return;
+    c10::impl::VirtualGuardImpl(stream.device_type()).recordDataPtrOnStream(tensor->storage().data_ptr(), stream);
+  } else if (const auto* list = std::get_if<ValueList>(&value.held)) {
+    for (const auto& element : *list) use_tensors_on(element, stream);
+  }
 }
 
 Value value_from_ivalue(const c10::IValue& value, const std::string& where) {

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
+#include <c10/core/Stream.h>
 #include <node_api.h>
 
 #include <cstdint>
@@ -18,28 +19,33 @@ struct Value;
 using ValueList = std::vector<Value>;
 using ValueRecord = std::vector<std::pair<std::string, Value>>;
 
-/** A tensor without other references, or a plain value; `double` is a JS number, `int64_t` a bigint. */
+/** A tensor on any device, or a plain value; `double` is a JS number, `int64_t` a bigint. */
 struct Value {
   std::variant<std::monostate, at::Tensor, double, int64_t, bool, std::string, ValueList, ValueRecord> held;
 };
 
 /**
- * Copies a JS value that is nested in `depth` lists. Throws `tensor_invalid`, beginning with `where`. For the JS thread
- * only.
+ * Copies a JS value that is nested in `depth` lists; held tensors are not copied. Throws `tensor_invalid`, beginning with
+ * `where`. For the JS thread only.
  */
 Value value_from_js(napi_env env, napi_value value, const std::string& where, int depth = 0);
-/** For the JS thread only. */
-napi_value value_to_js(napi_env env, Value& value);
+/** Tensors become held tensors, see held_tensor.h. `stream` is the stream of the session. For the JS thread only. */
+napi_value value_to_js(napi_env env, Value& value, c10::Stream stream);
 
 /** Converts to an argument of `type`; numbers become int or float. Throws `tensor_invalid`, beginning with `where`. */
 c10::IValue value_to_ivalue(const Value& value, const c10::TypePtr& type, c10::Device device, const std::string& where);
 /**
- * Converts a result and copies its tensors to contiguous CPU memory. Throws `weights_invalid` for types without a JS
- * form.
+ * Converts a result. Its tensors become contiguous, and may share memory with the weights. Throws `weights_invalid` for
+ * types without a JS form.
  */
 Value value_from_ivalue(const c10::IValue& value, const std::string& where);
-/** Copies the tensor to contiguous CPU memory. */
+/** The same for a tensor. */
 Value value_from_tensor(const at::Tensor& tensor, const std::string& where);
+
+/** Copies all tensors of a result that share memory: the next call may overwrite it. */
+void own_tensors(Value& result);
+/** Declares to the allocator that work on `stream` uses the tensors, so that it does not reuse their memory too early. */
+void use_tensors_on(const Value& value, c10::Stream stream);
 
 /** The kind for messages: `a tensor`, `a number`. */
 const char* kind_of(const Value& value);

@@ -6,6 +6,7 @@
 #include "error.h"
 #include "tensor.h"
 #include "call_value.h"
+#include "held_tensor.h"
 #include "values.h"
 
 namespace sconce {
@@ -96,33 +97,38 @@ int64_t whole_from_js(napi_env env, napi_value value, const std::string& where) 
   return whole;
 }
 
-napi_value tensor_to_js(napi_env env, at::Tensor& tensor) {
+napi_value string_to_js(napi_env env, const std::string& text) {
+  napi_value string;
+  check(napi_create_string_utf8(env, text.c_str(), text.size(), &string));
+  return string;
+}
+
+napi_value tensor_to_js(napi_env env, at::Tensor& tensor, c10::Stream stream) {
   const DTypeInfo& info = *info_of(tensor.scalar_type());  // checked by value_from_tensor
   napi_value object;
-  napi_value dtype;
   check(napi_create_object(env, &object));
-  check(napi_create_string_utf8(env, info.name, NAPI_AUTO_LENGTH, &dtype));
-  check(napi_set_named_property(env, object, "dtype", dtype));
+  check(napi_set_named_property(env, object, "dtype", string_to_js(env, info.name)));
   check(napi_set_named_property(env, object, "shape", sizes_to_js(env, tensor.sizes())));
-  check(napi_set_named_property(env, object, "data", elements_to_js(env, tensor, info.array)));
+  check(napi_set_named_property(env, object, "device", string_to_js(env, tensor.device().str())));
+  check(napi_set_named_property(env, object, "held", held_to_js(env, std::move(tensor), stream)));
   return object;
 }
 
-napi_value list_to_js(napi_env env, ValueList& list) {
+napi_value list_to_js(napi_env env, ValueList& list, c10::Stream stream) {
   napi_value array;
   check(napi_create_array_with_length(env, list.size(), &array));
-  for (uint32_t i = 0; i < list.size(); ++i) check(napi_set_element(env, array, i, value_to_js(env, list[i])));
+  for (uint32_t i = 0; i < list.size(); ++i) check(napi_set_element(env, array, i, value_to_js(env, list[i], stream)));
   return array;
 }
 
-napi_value record_to_js(napi_env env, ValueRecord& record) {
+napi_value record_to_js(napi_env env, ValueRecord& record, c10::Stream stream) {
   napi_value object;
   check(napi_create_object(env, &object));
   for (auto& [name, value] : record) {
     // Defines the property instead of assigning, because a key may be "__proto__".
     napi_property_descriptor property{};
     check(napi_create_string_utf8(env, name.c_str(), name.size(), &property.name));
-    property.value = value_to_js(env, value);
+    property.value = value_to_js(env, value, stream);
     property.attributes = static_cast<napi_property_attributes>(napi_writable | napi_enumerable | napi_configurable);
     check(napi_define_properties(env, object, 1, &property));
   }
@@ -153,21 +159,21 @@ Value value_from_js(napi_env env, napi_value value, const std::string& where, in
     case napi_bigint: return {whole_from_js(env, value, where)};
     case napi_string: return {text_of(env, value)};
     case napi_object: return {tensor_from_js(env, value, where)};
+    case napi_external: return {held_from_js(env, value).tensor()};
     default: refuse(where, "expected a tensor, number, bigint, boolean, string, null or a list of these");
   }
 }
 
-napi_value value_to_js(napi_env env, Value& value) {
+napi_value value_to_js(napi_env env, Value& value, c10::Stream stream) {
   napi_value result;
-  if (auto* tensor = std::get_if<at::Tensor>(&value.held)) return tensor_to_js(env, *tensor);
-  if (auto* list = std::get_if<ValueList>(&value.held)) return list_to_js(env, *list);
-  if (auto* record = std::get_if<ValueRecord>(&value.held)) return record_to_js(env, *record);
+  if (auto* tensor = std::get_if<at::Tensor>(&value.held)) return tensor_to_js(env, *tensor, stream);
+  if (auto* list = std::get_if<ValueList>(&value.held)) return list_to_js(env, *list, stream);
+  if (auto* record = std::get_if<ValueRecord>(&value.held)) return record_to_js(env, *record, stream);
   if (const auto* number = std::get_if<double>(&value.held)) check(napi_create_double(env, *number, &result));
   else if (const auto* whole = std::get_if<int64_t>(&value.held)) check(napi_create_bigint_int64(env, *whole, &result));
   else if (const auto* flag = std::get_if<bool>(&value.held)) check(napi_get_boolean(env, *flag, &result));
-  else if (const auto* text = std::get_if<std::string>(&value.held)) {
-    check(napi_create_string_utf8(env, text->c_str(), text->size(), &result));
-  } else check(napi_get_null(env, &result));
+  else if (const auto* text = std::get_if<std::string>(&value.held)) result = string_to_js(env, *text);
+  else check(napi_get_null(env, &result));
   return result;
 }
 

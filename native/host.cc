@@ -142,7 +142,8 @@ void Host::resolve(Job& job) {
   switch (job.kind) {
     case Job::Kind::open: value = session_to_js(env_, shared_from_this(), job.session); break;
     case Job::Kind::run: value = outputs_to_js(env_, job); break;
-    case Job::Kind::call: value = value_to_js(env_, job.result); break;
+    case Job::Kind::call: value = value_to_js(env_, job.result, job.session->stream()); break;
+    case Job::Kind::read: value = elements_to_js(env_, job.outputs.at(0)); break;
     default: check(napi_get_undefined(env_, &value));
   }
   napi_deferred promise = std::exchange(job.promise, nullptr);

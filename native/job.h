@@ -20,7 +20,7 @@ class Session;
 
 /** `promise` is for the JS thread only. */
 struct Job {
-  enum class Kind { open, run, call, set_threads, close };
+  enum class Kind { open, run, call, read, set_threads, close };
 
   explicit Job(Kind of) : kind(of) {}
 
@@ -28,7 +28,7 @@ struct Job {
   napi_deferred promise = nullptr;  // null if no one waits
   std::shared_ptr<Session> session;
   Batch batch;
-  /** The batch's inputs on a device other than the CPU, held until all work that reads them has finished. */
+  /** Inputs on a device other than the CPU, held until all work that reads them has finished. `read` copies the only one. */
   std::vector<at::Tensor> sent;
   int threads = 0;
   /** On the session's device, later in host memory: see Transport. */

@@ -145,6 +145,7 @@ void Session::perform(Job& job) {
       case Job::Kind::open: load(); break;
       case Job::Kind::run: run(job); break;
       case Job::Kind::call: call(job); break;
+      case Job::Kind::read: read(job); break;
       case Job::Kind::set_threads: use_threads(job.threads); break;
       case Job::Kind::close: break;
     }
@@ -203,8 +204,17 @@ void Session::run(Job& job) {
 void Session::call(Job& job) {
   const c10::InferenceMode inference;
   const DeviceScope scope(stream_);
+  for (const auto& argument : job.arguments) use_tensors_on(argument, stream_);
   job.result = weights_->call(job.method, job.arguments);
+  own_tensors(job.result);
   job.arguments.clear();
+}
+
+void Session::read(Job& job) {
+  const c10::InferenceMode inference;
+  const DeviceScope scope(stream_);
+  job.outputs.push_back(job.sent.at(0).to(c10::kCPU));
+  job.sent.clear();
 }
 
 }  // namespace sconce

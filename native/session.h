@@ -68,6 +68,8 @@ class Session {
   Stacker& stacker() { return stacker_; }
   BufferPool& pool() { return pool_; }
   const std::vector<TensorSpec>& outputs() const { return options_.outputs; }
+  /** Valid once the weights are loaded. */
+  c10::Stream stream() const { return stream_; }
   /** Throws `session_closed` if the session is closing. */
   void require_open() const;
   std::shared_ptr<Weights> weights() const;
@@ -81,6 +83,7 @@ class Session {
   void load();
   void run(Job& job);
   void call(Job& job);
+  void read(Job& job);
 
   SessionOptions options_;
   Done done_;

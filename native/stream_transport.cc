@@ -71,7 +71,8 @@ class StreamTransport final : public Transport {
   void deliver(std::unique_ptr<Job> job) noexcept override {
     Started started;
     started.job = std::move(job);
-    if (started.job->kind == Job::Kind::run) start_return(started);
+    const auto kind = started.job->kind;
+    if (kind == Job::Kind::run || kind == Job::Kind::call) start_return(started);
     {
       const std::lock_guard lock(mutex_);
       started_.push_back(std::move(started));
@@ -181,6 +182,7 @@ class StreamTransport final : public Transport {
   /** Keeps the first error. */
   static void fail(Job& job) noexcept {
     job.outputs.clear();
+    job.result = {};
     if (!job.error) job.error = current_error("run_failed");
   }
 

@@ -104,6 +104,13 @@ std::string names_text(const std::vector<std::string>& names) {
 
 bool is_shared(const at::Tensor& tensor) { return tensor.use_count() > 1 || tensor.storage().use_count() > 1; }
 
+bool owns_memory(const at::Tensor& tensor) {
+  if (is_shared(tensor) || tensor.storage_offset() != 0) return false;
+  const auto& storage = tensor.storage();
+  // Memory without a context is borrowed, for example a constant of a compiled package.
+  return storage.data_ptr().get_context() != nullptr && storage.nbytes() <= 2 * tensor.nbytes();
+}
+
 void require_plain(const at::Tensor& tensor, const std::string& giver) {
   if (tensor.layout() == c10::kStrided && !tensor.is_quantized()) return;
   throw CodedError("weights_invalid", giver + " gave a tensor that is sparse or quantized");

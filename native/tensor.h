@@ -81,6 +81,12 @@ void require_plain(const at::Tensor& tensor, const std::string& giver);
 bool is_shared(const at::Tensor& tensor);
 
 /**
+ * Whether the tensor alone owns its memory: nothing else refers to it (such as weights or a second output), and the
+ * tensor is not a small view of it.
+ */
+bool owns_memory(const at::Tensor& tensor);
+
+/**
  * Checks an output and returns it as unshared, contiguous memory of `device`; weights may overwrite shared memory at
  * the next batch. Dimension 0 must be `rows`; dtype, rank and fixed sizes must match the declaration. Throws
  * `weights_invalid`, naming the output, the declaration and the actual tensor.

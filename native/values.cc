@@ -1,7 +1,5 @@
 #include "values.h"
 
-#include <c10/core/CPUAllocator.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -18,17 +16,6 @@ struct SessionHandle {
 
 /** Marks our externals, so that another addon's external is refused. */
 constexpr napi_type_tag kSessionTag{0x5c0ce5e551015c0c, 0x8d3f2a6b7e914f05};
-
-/**
- * Whether JS may own the memory: nothing else refers to it (such as weights or a second output), it comes from the CPU
- * allocator, and it is not a small view of a large storage.
- */
-bool may_hand_over(const at::Tensor& tensor) {
-  const auto& storage = tensor.storage();
-  return tensor.use_count() == 1 && storage.use_count() == 1 && tensor.storage_offset() == 0 &&
-         storage.data_ptr().get_deleter() == c10::GetCPUAllocator()->raw_deleter() &&
-         storage.nbytes() <= 2 * tensor.nbytes();
-}
 
 napi_value external_buffer(napi_env env, at::Tensor tensor) {
   const size_t bytes = tensor.nbytes();
@@ -60,15 +47,6 @@ napi_value typed_array(napi_env env, size_t elements, napi_value buffer, napi_ty
   napi_value array;
   check(napi_create_typedarray(env, type, elements, buffer, 0, &array));
   return array;
-}
-
-/** Hands over the tensor's memory if it is large and unshared; otherwise copies. */
-napi_value output_to_js(napi_env env, at::Tensor& tensor, napi_typedarray_type type) {
-  const size_t elements = tensor.numel();
-  napi_value buffer = nullptr;
-  if (tensor.nbytes() >= kMinExternalBytes && may_hand_over(tensor)) buffer = external_buffer(env, tensor);
-  if (buffer == nullptr) buffer = copied_buffer(env, tensor);
-  return typed_array(env, elements, buffer, type);
 }
 
 /** Appends the sizes of each tensor with named dimensions after the typed arrays. */
@@ -118,8 +96,15 @@ napi_value sizes_to_js(napi_env env, c10::IntArrayRef sizes) {
   return array;
 }
 
-napi_value elements_to_js(napi_env env, const at::Tensor& tensor, napi_typedarray_type type) {
-  return typed_array(env, tensor.numel(), copied_buffer(env, tensor), type);
+napi_value elements_to_js(napi_env env, const at::Tensor& tensor) {
+  return typed_array(env, tensor.numel(), copied_buffer(env, tensor), info_of(tensor.scalar_type())->array);
+}
+
+napi_value output_to_js(napi_env env, const at::Tensor& tensor) {
+  napi_value buffer = nullptr;
+  if (tensor.nbytes() >= kMinExternalBytes && owns_memory(tensor)) buffer = external_buffer(env, tensor);
+  if (buffer == nullptr) return elements_to_js(env, tensor);
+  return typed_array(env, tensor.numel(), buffer, info_of(tensor.scalar_type())->array);
 }
 
 void check(napi_status status) {
@@ -133,7 +118,7 @@ napi_value outputs_to_js(napi_env env, Job& job) {
   check(napi_create_array_with_length(env, specs.size(), &result));
   add_sizes(env, result, specs, [&](size_t i) { return job.outputs[i].sizes(); });
   for (uint32_t i = 0; i < specs.size(); ++i) {
-    check(napi_set_element(env, result, i, output_to_js(env, job.outputs[i], specs[i].info().array)));
+    check(napi_set_element(env, result, i, output_to_js(env, job.outputs[i])));
   }
   return result;
 }

@@ -46,7 +46,9 @@ napi_value stacked_to_js(napi_env env, Stacker& stacker, int64_t rows, const Pac
  * Copies the tensor's elements to a typed array. JS owns the memory, so that the author's code can transfer it to a
  * Worker.
  */
-napi_value elements_to_js(napi_env env, const at::Tensor& tensor, napi_typedarray_type type);
+napi_value elements_to_js(napi_env env, const at::Tensor& tensor);
+/** The same, but a large tensor that owns its memory hands the memory over. JS cannot transfer it then. */
+napi_value output_to_js(napi_env env, const at::Tensor& tensor);
 napi_value sizes_to_js(napi_env env, c10::IntArrayRef sizes);
 
 /** Creates a JS Error with the property `code`. */

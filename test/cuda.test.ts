@@ -13,6 +13,7 @@ import {
   openSession,
   type SessionOptions,
 } from "../src/engine/native/binding.ts";
+import { NativeTensor } from "../src/engine/native/native-tensor.ts";
 import { openRunners } from "../src/engine/open-runners.ts";
 import { failure } from "./helpers/failure.ts";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
@@ -100,6 +101,51 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
       open.push(opened);
       const x: Tensor = { dtype: "float32", shape: [2], data: Float32Array.of(1, 2) };
       expect(await opened.call("forward", [x, 3])).toEqual({ ...x, data: Float32Array.of(3, 6) });
+    });
+  });
+
+  describe("results of method calls", () => {
+    const x = (value: number): Tensor => ({ dtype: "float32", shape: [2], data: Float32Array.of(value, -value) });
+    const devices = ["cuda:0", "cuda:0", gpus > 1 ? "cuda:1" : "cuda:0", "cpu"];
+    let sessions: NativeSession[];
+
+    beforeAll(async () => {
+      const path = weights.path("count.pt");
+      sessions = await Promise.all(devices.map((device) => openSession({ path, device, threads: 1 })));
+      open.push(...sessions);
+    });
+
+    async function tripled(session: NativeSession | undefined, given: Tensor): Promise<NativeTensor> {
+      const result = await session?.call("forward", [given, 3]);
+      if (!(result instanceof NativeTensor)) throw new Error("forward gave no tensor");
+      return result;
+    }
+
+    test("stay on the device of their session, and go on to other sessions and devices", async () => {
+      let given: Tensor = x(1);
+      for (const [i, session] of sessions.entries()) {
+        const result = await tripled(session, given);
+        expect(result.device).toBe(devices[i] ?? "");
+        given = result;
+      }
+      expect(await (given as NativeTensor).read()).toEqual(Float32Array.of(81, -81));
+    });
+
+    test("have elements on the CPU when code reads them, at once or later", async () => {
+      const [first, second] = [await tripled(sessions[0], x(1)), await tripled(sessions[0], x(2))];
+      expect(first.data).toEqual(Float32Array.of(3, -3));
+      expect(await Promise.all([second.read(), second.read()])).toEqual([second.data, Float32Array.of(6, -6)]);
+      expect([first.device, second.device]).toEqual(["cpu", "cpu"]);
+    });
+
+    test("may be freed while another session reads them", async () => {
+      const made = values.map(async (value) => {
+        const result = await tripled(sessions[0], x(value));
+        const next = tripled(sessions[1], result);
+        result.dispose();
+        return (await next).data[0];
+      });
+      expect(await Promise.all(made)).toEqual(values.map((value) => 9 * value));
     });
   });
 

@@ -1,5 +1,5 @@
 /** Sessions in an author's `predict`: loaded weights with callable methods. */
-import type { ModelTensor, Tensor } from "./tensor.ts";
+import type { ArrayOf, DType, ModelTensor, Tensor } from "./tensor.ts";
 
 /**
  * An argument: a number becomes `int` or `float`, as the method declares; a bigint becomes `int`, null becomes None.
@@ -20,16 +20,38 @@ export type CallResult =
   | readonly CallResult[]
   | { readonly [name: string]: CallResult };
 
+/**
+ * A result of a session, on the session's device until code reads the elements. The next `call` takes the tensor without a
+ * copy. The end of `predict` frees a tensor that was not read.
+ */
+export interface DeviceTensor<D extends DType = DType> extends ModelTensor<D> {
+  /** Where the elements are: `cpu`, or `cuda:N`. Reading moves them to the CPU. */
+  readonly device: string;
+  /**
+   * The elements, copied at the first read. Later calls get this copy, with changes by the code. On a GPU the copy blocks
+   * the process; `await tensor.read()` does not.
+   * @throws SconceError `tensor_invalid` for a freed tensor
+   */
+  readonly data: ArrayOf<D>;
+  /** `data`, without blocking the process. */
+  read(): Promise<ArrayOf<D>>;
+  /** Keeps the tensor beyond the end of `predict`, until `dispose` or until no code refers to it. */
+  keep(): this;
+  /** Frees the memory on the device. May be called again. */
+  dispose(): void;
+  [Symbol.dispose](): void;
+}
+
 /** Weights loaded on a device. Calls run one after the other, in call order. */
 export interface ModelSession {
   /**
-   * Runs `forward` of a program or package, or any method of a TorchScript module. Result tensors are copied to the
-   * CPU.
+   * Runs `forward` of a program or package, or any method of a TorchScript module. Tensors of the result stay on the
+   * device.
    * @param R result type, unchecked. Default: one tensor
    * @param args in the order of the method's arguments; trailing arguments with defaults may be omitted
    * @throws SconceError `tensor_invalid` for wrong arguments, `run_failed` for errors of the method
    */
-  call<R extends CallResult = ModelTensor>(method: string, ...args: readonly CallArgument[]): Promise<R>;
+  call<R extends CallResult = DeviceTensor>(method: string, ...args: readonly CallArgument[]): Promise<R>;
 }
 
 /** A weights file, or several by name. */

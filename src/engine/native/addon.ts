@@ -1,7 +1,13 @@
 /** Loads the native addon and declares its types. No other file loads it. */
 import { existsSync } from "node:fs";
-import type { CallArgument, CallResult } from "../../author/session.ts";
-import { arrayTypes, type PaddedDim, type TensorData } from "../../author/tensor.ts";
+import {
+  type ArrayOf,
+  arrayTypes,
+  type DType,
+  type PaddedDim,
+  type Tensor,
+  type TensorData,
+} from "../../author/tensor.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { loadLibtorch } from "../../machine/libtorch/external-libtorch.ts";
 import { findAddon } from "../../machine/libtorch/find-addon.ts";
@@ -15,6 +21,35 @@ declare const handle: unique symbol;
 export interface Handle {
   readonly [handle]: true;
 }
+
+declare const heldTensor: unique symbol;
+
+/** An opaque tensor on the device of a session. */
+export interface HeldTensor {
+  readonly [heldTensor]: true;
+}
+
+/** As the author's, with held tensors. */
+export type NativeArgument =
+  | HeldTensor
+  | Tensor
+  | number
+  | bigint
+  | boolean
+  | string
+  | null
+  | readonly NativeArgument[];
+
+/** As the author's, with held tensors. */
+export type NativeResult =
+  | { readonly dtype: DType; readonly shape: readonly number[]; readonly device: string; readonly held: HeldTensor }
+  | number
+  | bigint
+  | boolean
+  | string
+  | null
+  | readonly NativeResult[]
+  | { readonly [name: string]: NativeResult };
 
 export interface NativeSpec {
   name: string;
@@ -44,7 +79,17 @@ export interface Addon {
   run(session: Handle, rows: number, batch: NativeBatch): Promise<NativeTensors>;
   /** Stacks and pads a batch into new arrays. `run` does the same into its session's memory. */
   stack(inputs: readonly NativeSpec[], rows: number, batch: NativeBatch): NativeTensors;
-  call(session: Handle, method: string, args: readonly CallArgument[]): Promise<CallResult>;
+  /** Held tensors are not copied, if they are on the session's device. */
+  call(session: Handle, method: string, args: readonly NativeArgument[]): Promise<NativeResult>;
+  /** Copies the elements after all earlier work of the session. */
+  readTensor<D extends DType>(session: Handle, tensor: HeldTensor): Promise<ArrayOf<D>>;
+  /**
+   * Copies the elements now, and frees the tensor.
+   * @param isOutput hands over the memory of a large CPU tensor instead; it cannot be transferred to a Worker
+   */
+  takeTensor<D extends DType>(tensor: HeldTensor, isOutput: boolean): ArrayOf<D>;
+  /** May be called again. */
+  freeTensor(tensor: HeldTensor): void;
   loadOperators(path: string): void;
   processorNeeds(path: string): string;
   compiledDevice(path: string): string;
@@ -142,6 +187,9 @@ const functions = [
   "run",
   "stack",
   "call",
+  "readTensor",
+  "takeTensor",
+  "freeTensor",
   "loadOperators",
   "processorNeeds",
   "compiledDevice",

@@ -2,10 +2,12 @@
 import { basename } from "node:path";
 import type { CallArgument, CallResult } from "../../author/session.ts";
 import type { ModelTensor, Tensor, TensorSpecs } from "../../author/tensor.ts";
-import { type ErrorCode, messageOf, SconceError } from "../../base/errors.ts";
+import { messageOf, SconceError } from "../../base/errors.ts";
 import { openNativeFile } from "../../base/native-file.ts";
 import { type Addon, type Handle, loadNative } from "./addon.ts";
 import { BatchPacker } from "./batch-packer.ts";
+import { coded, withCodedErrors } from "./native-error.ts";
+import { callResult, NativeTensor, nativeArgument } from "./native-tensor.ts";
 import { nativeSpecs, TensorPlan } from "./native-tensors.ts";
 import { readGuards, readProgram } from "./program.ts";
 import { describeFile } from "./weights-kind.ts";
@@ -112,12 +114,30 @@ export class NativeSession {
 
   /**
    * Runs a method of a TorchScript module (only `forward` if the session takes batches), or `forward` of an AOTInductor
-   * package, in order with the batches. Arguments are copied before this returns.
+   * package, in order with the batches. Arguments are copied before this returns. Tensors of other calls are not copied,
+   * if they are on this session's device.
+   * @param onTensor called with each tensor of the result
    * Rejects with `tensor_invalid` (wrong arguments), `run_failed` (the method threw or does not exist),
    * `weights_invalid` (the result has no JavaScript form), `out_of_memory`, or `session_closed`.
    */
-  call(method: string, args: readonly CallArgument[]): Promise<CallResult> {
-    return withCodedErrors(async () => this.#addon.call(this.#handle, method, args));
+  call(
+    method: string,
+    args: readonly CallArgument[],
+    onTensor: (tensor: NativeTensor) => void = () => {},
+  ): Promise<CallResult> {
+    return withCodedErrors(async () => {
+      const [addon, handle] = [this.#addon, this.#handle];
+      const result = await addon.call(
+        handle,
+        method,
+        args.map((arg) => nativeArgument(arg)),
+      );
+      return callResult(result, (made) => {
+        const tensor = new NativeTensor(made, addon, handle);
+        onTensor(tensor);
+        return tensor;
+      });
+    });
   }
 
   /**
@@ -263,34 +283,4 @@ export function cudaDeviceCount(): number {
 /** Version of libtorch that the addon was built against. */
 export function torchVersion(): string {
   return loadNative().torchVersion;
-}
-
-/** Runs a task and converts the addon's errors. */
-async function withCodedErrors<T>(task: () => Promise<T>): Promise<T> {
-  try {
-    return await task();
-  } catch (error) {
-    throw coded(error);
-  }
-}
-
-/** Converts an error of the addon, which carries a `code`, to a SconceError. */
-function coded(error: unknown): SconceError {
-  if (error instanceof SconceError) return error;
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
-  return new SconceError(isErrorCode(code) ? code : "run_failed", messageOf(error), { cause: error });
-}
-
-const nativeCodes = [
-  "usage",
-  "weights_invalid",
-  "tensor_invalid",
-  "run_failed",
-  "out_of_memory",
-  "device_unavailable",
-  "session_closed",
-] as const satisfies readonly ErrorCode[];
-
-function isErrorCode(code: unknown): code is (typeof nativeCodes)[number] {
-  return nativeCodes.some((known) => known === code);
 }

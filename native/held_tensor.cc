@@ -1,0 +1,86 @@
+#include "held_tensor.h"
+
+#include <c10/core/InferenceMode.h>
+
+#include <memory>
+
+#include "device.h"
+#include "error.h"
+#include "values.h"
+
+namespace sconce {
+namespace {
+
+/** Marks our externals, so that another addon's external is refused. */
+constexpr napi_type_tag kTensorTag{0x5c0ce7e250500001, 0xa1b6c3f40d2e8897};
+
+void adjust_memory(napi_env env, int64_t bytes) {
+  int64_t total;
+  napi_adjust_external_memory(env, bytes, &total);
+}
+
+}  // namespace
+
+HeldTensor::HeldTensor(at::Tensor tensor, c10::Stream stream) : tensor_(std::move(tensor)), stream_(stream) {}
+
+const at::Tensor& HeldTensor::tensor() const {
+  if (!tensor_) throw CodedError("tensor_invalid", "the tensor was freed");
+  return *tensor_;
+}
+
+napi_value HeldTensor::take(napi_env env, bool is_output) {
+  const c10::InferenceMode inference;
+  at::Tensor host;
+  {
+    const DeviceScope scope(stream_);
+    host = tensor().to(c10::kCPU);
+  }
+  if (!is_output) {
+    const napi_value elements = elements_to_js(env, host);
+    free(env);
+    return elements;
+  }
+  free(env);  // makes `host` the only owner
+  return output_to_js(env, host);
+}
+
+void HeldTensor::free(napi_env env) noexcept {
+  if (!tensor_) return;
+  adjust_memory(env, -static_cast<int64_t>(tensor_->nbytes()));
+  std::optional<DeviceScope> scope;
+  try {
+    // Without it, CUDA would initialize its first device for this thread.
+    scope.emplace(stream_);
+  } catch (...) {
+    // The device has failed, and the batch has reported it.
+  }
+  tensor_.reset();
+}
+
+napi_value held_to_js(napi_env env, at::Tensor tensor, c10::Stream stream) {
+  const auto bytes = static_cast<int64_t>(tensor.nbytes());
+  auto held = std::make_unique<HeldTensor>(std::move(tensor), stream);
+  const auto collected = [](napi_env of, void* data, void*) {
+    const std::unique_ptr<HeldTensor> owned(static_cast<HeldTensor*>(data));
+    owned->free(of);
+  };
+  napi_value value;
+  check(napi_create_external(env, held.get(), collected, nullptr, &value));
+  held.release();
+  // Without this, the garbage collector sees only a few bytes and keeps gigabytes waiting.
+  adjust_memory(env, bytes);
+  check(napi_type_tag_object(env, value, &kTensorTag));
+  return value;
+}
+
+HeldTensor& held_from_js(napi_env env, napi_value value) {
+  bool is_ours = false;
+  void* data = nullptr;
+  if (napi_check_object_type_tag(env, value, &kTensorTag, &is_ours) != napi_ok || !is_ours) {
+    throw CodedError("tensor_invalid", "expected a tensor");
+  }
+  check(napi_get_value_external(env, value, &data));
+  return *static_cast<HeldTensor*>(data);
+}
+
+}  // namespace sconce

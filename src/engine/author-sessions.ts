@@ -1,0 +1,51 @@
+/** The sessions of one runner, as the model's own code gets them. */
+import type { CallArgument, CallResult, DeviceTensor, ModelSession } from "../author/session.ts";
+import { SconceError } from "../base/errors.ts";
+import type { NativeSession } from "./native/binding.ts";
+import { TensorScope } from "./tensor-scope.ts";
+
+export class AuthorSessions {
+  readonly byName: Readonly<Record<string, ModelSession>>;
+  /** Results of their calls. */
+  readonly tensors = new TensorScope();
+  readonly #native: readonly NativeSession[];
+  #isClosed = false;
+
+  constructor(sessions: Readonly<Record<string, NativeSession>>) {
+    this.#native = Object.values(sessions);
+    this.byName = Object.fromEntries(
+      Object.entries(sessions).map(([name, session]) => [name, this.#callable(session)]),
+    );
+  }
+
+  get packedLayers(): number {
+    return this.#native.reduce((sum, session) => sum + session.packedLayers, 0);
+  }
+
+  /** @throws SconceError `session_closed` */
+  requireOpen(): void {
+    if (this.#isClosed) throw new SconceError("session_closed", "the model was closed before this batch ran");
+  }
+
+  settle(): void {
+    // All sessions of a process settle together.
+    this.#native[0]?.settle();
+  }
+
+  async setThreads(threads: number): Promise<void> {
+    await Promise.all(this.#native.map((session) => session.setThreads(threads)));
+  }
+
+  async dispose(): Promise<void> {
+    this.#isClosed = true;
+    await Promise.all(this.#native.map((session) => session.dispose()));
+  }
+
+  #callable(session: NativeSession): ModelSession {
+    return {
+      call: <R extends CallResult = DeviceTensor>(method: string, ...args: readonly CallArgument[]) =>
+        // The author knows the result type of a method.
+        session.call(method, args, (tensor) => this.tensors.add(tensor)) as Promise<R>,
+    };
+  }
+}

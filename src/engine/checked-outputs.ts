@@ -1,0 +1,96 @@
+/** Checks the tensors that a model's own code gives in place of the forward pass. */
+import {
+  arrayTypes,
+  countOf,
+  type Dim,
+  describeTensor,
+  isSize,
+  type Tensor,
+  type TensorSpec,
+  type TensorSpecs,
+} from "../author/tensor.ts";
+import { SconceError } from "../base/errors.ts";
+import { copied } from "./item-check.ts";
+import { NativeTensor } from "./native/native-tensor.ts";
+
+interface Given {
+  /** Function of the model that gave the tensors, for messages. */
+  readonly hook: string;
+  /** Count of stacked items; undefined for the tensors of one item, without the batch dimension. */
+  readonly rows: number | undefined;
+  /** Whether the function has ended, so that its tensors on the device are not needed any more. */
+  readonly isLast: boolean;
+}
+
+/**
+ * The declared tensors in their order. Other code has no access to their memory: the model's code may use its buffers
+ * again.
+ * @throws SconceError `run_failed` with the name, the declared and the given tensor
+ */
+export async function checkedOutputs(
+  specs: TensorSpecs,
+  given: unknown,
+  { hook, rows, isLast }: Given,
+): Promise<readonly Tensor[]> {
+  const unfit = (what: string) => new SconceError("run_failed", `${hook} gave ${what}`);
+  if (typeof given !== "object" || given === null) throw unfit("nothing; return { name: tensor(…) }");
+  for (const name of Object.keys(given)) {
+    if (!Object.hasOwn(specs, name)) {
+      throw unfit(`a tensor "${name}", which is not declared (${Object.keys(specs).join(", ")} are)`);
+    }
+  }
+  const byName = new Map<string, unknown>(Object.entries(given));
+  const outputs = Object.entries(specs).map(([name, spec]) => {
+    const output = byName.get(name);
+    if (output === undefined) throw unfit(`no tensor "${name}"`);
+    if (output instanceof Promise) throw unfit(`a promise as "${name}": await the call that makes it`);
+    if (!isTensor(output)) throw unfit(`no tensor as "${name}"; make one with tensor(data, shape)`);
+    const dims = rows === undefined ? spec.dims : [rows, ...spec.dims];
+    if (!fits(spec, dims, output)) {
+      const { dtype, shape } = output;
+      const declared = rows === undefined ? "declared" : `declared for ${rows} items`;
+      throw unfit(
+        `"${name}" as ${describeTensor(dtype, shape)}${elementsOf(output)}; ${declared}: ${describeTensor(spec.dtype, dims)}`,
+      );
+    }
+    return output;
+  });
+  const isOnce = new Set(outputs).size === outputs.length;
+  return Promise.all(outputs.map((output) => owned(output, isLast && isOnce)));
+}
+
+/** The output in memory that the model's code does not have. */
+async function owned(output: Tensor, mayTake: boolean): Promise<Tensor> {
+  if (output instanceof NativeTensor) return mayTake && output.isTemporary ? output.take() : output.copy();
+  return copied([output])[0] ?? output;
+}
+
+function isTensor(value: unknown): value is Tensor {
+  if (value instanceof NativeTensor) return true;
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    "dtype" in value &&
+    "shape" in value &&
+    Array.isArray(value.shape) &&
+    "data" in value &&
+    ArrayBuffer.isView(value.data)
+  );
+}
+
+function fits({ dtype }: TensorSpec, dims: readonly Dim[], output: Tensor): boolean {
+  const { shape } = output;
+  return (
+    output.dtype === dtype &&
+    shape.length === dims.length &&
+    shape.every(isSize) &&
+    dims.every((dim, i) => typeof dim !== "number" || dim === shape[i]) &&
+    (output instanceof NativeTensor ||
+      (output.data instanceof arrayTypes[dtype] && countOf(shape) === output.data.length))
+  );
+}
+
+function elementsOf(output: Tensor): string {
+  if (output instanceof NativeTensor) return "";
+  return ` with ${output.data.length} elements in a ${output.data.constructor.name}`;
+}

@@ -1,0 +1,165 @@
+/** Tensors that stay on the device of a session until JavaScript reads their elements. */
+import { isExternal } from "node:util/types";
+import type { CallArgument, CallResult, DeviceTensor } from "../../author/session.ts";
+import { type ArrayOf, type DType, describeTensor, ModelTensor, type Tensor } from "../../author/tensor.ts";
+import { SconceError } from "../../base/errors.ts";
+import { copied } from "../item-check.ts";
+import type { Addon, Handle, HeldTensor, NativeArgument, NativeResult } from "./addon.ts";
+import { coded, withCodedErrors } from "./native-error.ts";
+
+/** Deeper lists are left to the addon, which refuses them. */
+const MAX_DEPTH = 64;
+
+/** A tensor that a session made. */
+export interface Made<D extends DType = DType> {
+  readonly dtype: D;
+  readonly shape: readonly number[];
+  readonly device: string;
+  readonly held: HeldTensor;
+}
+
+export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
+  readonly dtype: D;
+  readonly shape: readonly number[];
+  declare readonly data: ArrayOf<D>;
+  readonly #addon: Addon;
+  readonly #session: Handle;
+  readonly #device: string;
+  /** Undefined once the tensor was read or freed. */
+  #held: HeldTensor | undefined;
+  #data: ArrayOf<D> | undefined;
+  #isKept = false;
+
+  constructor({ dtype, shape, device, held }: Made<D>, addon: Addon, session: Handle) {
+    this.dtype = dtype;
+    this.shape = shape;
+    this.#device = device;
+    this.#held = held;
+    this.#addon = addon;
+    this.#session = session;
+    Object.defineProperty(this, "data", NativeTensor.#dataProperty);
+  }
+
+  /** An enumerable property of each tensor, so that `{ ...tensor }` is a plain tensor. */
+  static readonly #dataProperty: PropertyDescriptor & ThisType<NativeTensor> = {
+    enumerable: true,
+    get() {
+      return this.#elements;
+    },
+  };
+
+  get device(): string {
+    return this.#data === undefined ? this.#device : "cpu";
+  }
+
+  /** Whether the end of `predict` frees it. */
+  get isTemporary(): boolean {
+    return this.#held !== undefined && !this.#isKept;
+  }
+
+  async read(): Promise<ArrayOf<D>> {
+    const held = this.#held;
+    if (held === undefined || this.#device === "cpu") return this.#elements;
+    const data = await withCodedErrors(() => this.#addon.readTensor<D>(this.#session, held));
+    if (this.#held !== undefined) {
+      this.#data = data;
+      this.#free();
+    }
+    return this.#data ?? data;
+  }
+
+  item(): D extends "bool" ? boolean : number {
+    return new ModelTensor(this.dtype, this.shape, this.data).item();
+  }
+
+  keep(): this {
+    this.#isKept = true;
+    return this;
+  }
+
+  dispose(): void {
+    this.#free();
+  }
+
+  [Symbol.dispose](): void {
+    this.#free();
+  }
+
+  /** The elements in memory of their own. The tensor stays as it is. */
+  async copy(): Promise<Tensor> {
+    const { dtype, shape } = this;
+    const held = this.#held;
+    if (held === undefined) return copied([{ dtype, shape, data: this.#elements }])[0] ?? this;
+    return { dtype, shape, data: await withCodedErrors(() => this.#addon.readTensor<D>(this.#session, held)) };
+  }
+
+  /** As `copy`, and frees the tensor. Large tensors on the CPU are not copied. */
+  async take(): Promise<Tensor> {
+    const { dtype, shape } = this;
+    const held = this.#held;
+    if (held === undefined || this.#device !== "cpu") {
+      const copy = await this.copy();
+      this.#free();
+      return copy;
+    }
+    this.#held = undefined;
+    return { dtype, shape, data: this.#take(held, true) };
+  }
+
+  /** The argument for the addon: the tensor itself, or its elements once JavaScript has them. */
+  get argument(): NativeArgument {
+    return this.#held ?? { dtype: this.dtype, shape: this.shape, data: this.#elements };
+  }
+
+  get #elements(): ArrayOf<D> {
+    if (this.#data !== undefined) return this.#data;
+    if (this.#held === undefined) throw freed(this);
+    this.#data = this.#take(this.#held, false);
+    this.#held = undefined;
+    return this.#data;
+  }
+
+  #take(held: HeldTensor, isOutput: boolean): ArrayOf<D> {
+    try {
+      return this.#addon.takeTensor<D>(held, isOutput);
+    } catch (error) {
+      throw coded(error);
+    }
+  }
+
+  #free(): void {
+    if (this.#held !== undefined) this.#addon.freeTensor(this.#held);
+    this.#held = undefined;
+  }
+}
+
+/** @throws SconceError `tensor_invalid` for a freed tensor */
+export function nativeArgument(given: CallArgument, depth = 0): NativeArgument {
+  if (given instanceof NativeTensor) return given.argument;
+  if (!Array.isArray(given) || depth > MAX_DEPTH) return given as NativeArgument;
+  return given.map((each: CallArgument) => nativeArgument(each, depth + 1));
+}
+
+/** @param onTensor called with each tensor of the result */
+export function callResult(given: NativeResult, make: (made: Made) => NativeTensor): CallResult {
+  if (typeof given !== "object" || given === null) return given;
+  if (isList(given)) return given.map((each) => callResult(each, make));
+  if (isMade(given)) return make(given);
+  return Object.fromEntries(Object.entries(given).map(([name, each]) => [name, callResult(each, make)]));
+}
+
+function isList(given: object): given is readonly NativeResult[] {
+  return Array.isArray(given);
+}
+
+/** Values of a dict are no externals, so a dict with a key `held` is no tensor. */
+function isMade(given: object): given is Made {
+  return "held" in given && isExternal(given.held);
+}
+
+function freed({ dtype, shape }: NativeTensor): SconceError {
+  return new SconceError(
+    "tensor_invalid",
+    `a tensor ${describeTensor(dtype, shape)} of a session was freed when its predict ended; call keep() on tensors that stay longer`,
+  );
+}

@@ -1,0 +1,200 @@
+/** Results of sessions stay on the device until code reads them, and are freed with their batch. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { DeviceTensor, Predict } from "../src/author/session.ts";
+import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
+import { type NativeSession, openSession } from "../src/engine/native/binding.ts";
+import { NativeTensor } from "../src/engine/native/native-tensor.ts";
+import { openRunners } from "../src/engine/open-runners.ts";
+import type { Runner } from "../src/engine/runner.ts";
+import { failure } from "./helpers/failure.ts";
+import { made } from "./helpers/made.ts";
+import { until } from "./helpers/running.ts";
+
+let path: string;
+let session: NativeSession;
+let other: NativeSession;
+
+beforeAll(async () => {
+  const folder = await made({
+    name: "device-tensors",
+    script: join(import.meta.dir, "helpers/device_tensors.py"),
+  });
+  path = join(folder, "device-tensors.pt");
+  const options = { path, device: "cpu", threads: 1 };
+  [session, other] = await Promise.all([openSession(options), openSession(options)]);
+}, 600_000);
+afterAll(() => Promise.all([session.dispose(), other.dispose()]));
+
+const floats = (...values: number[]) => tensor(Float32Array.of(...values), [values.length]);
+
+async function tensorOf(
+  method: string,
+  ...args: Parameters<NativeSession["call"]>[1]
+): Promise<NativeTensor<"float32">> {
+  const result = await session.call(method, args);
+  if (!(result instanceof NativeTensor)) throw new Error(`${method} gave no tensor`);
+  return result as NativeTensor<"float32">;
+}
+
+describe("a result of a session", () => {
+  test("states dtype, shape and device before its elements are read", async () => {
+    const result = await tensorOf("forward", floats(1, 2));
+    expect([result.dtype, result.shape, result.device]).toEqual(["float32", [2], "cpu"]);
+    expect(result.isTemporary).toBe(true);
+  });
+
+  test("is a plain tensor when spread, compared or cloned", async () => {
+    const result = await tensorOf("forward", floats(1, 2));
+    expect({ ...result }).toEqual({ dtype: "float32", shape: [2], data: Float32Array.of(2, 3) });
+    expect<unknown>(result).toEqual(floats(2, 3));
+    expect(structuredClone({ ...(await tensorOf("forward", floats(1))) }).data).toEqual(Float32Array.of(2));
+    expect((await tensorOf("bump", floats(1, 2))).item()).toBe(5);
+  });
+
+  test("goes to another session without a copy: a method that writes into its argument changes it", async () => {
+    const given = await tensorOf("forward", floats(1, 2));
+    await other.call("bump", [given]);
+    expect(await given.read()).toEqual(Float32Array.of(3, 4));
+  });
+
+  test("goes into lists of tensors, beside tensors of JavaScript", async () => {
+    const given = await tensorOf("forward", floats(1, 2));
+    expect(await other.call("stacked", [[given, floats(8, 9), given]])).toEqual(
+      tensor(Float32Array.of(2, 3, 8, 9, 2, 3), [3, 2]),
+    );
+  });
+
+  test("has its own memory, if the method returns its argument or two views of one tensor", async () => {
+    const given = await tensorOf("forward", floats(1, 2));
+    const same = await tensorOf("same", given);
+    const halves = await session.call("halves", [given]);
+    await session.call("bump", [given]);
+    if (!Array.isArray(halves)) throw new Error("halves gave no list");
+    await session.call("bump", [halves[0]]);
+    expect([same.data, ...halves]).toEqual([Float32Array.of(2, 3), floats(3), floats(3)]);
+  });
+
+  test("has its elements in order, if the method returns a transposed view", async () => {
+    const matrix = tensor(Float32Array.of(1, 2, 3, 4, 5, 6), [2, 3]);
+    expect<unknown>(await tensorOf("transposed", matrix)).toEqual(tensor(Float32Array.of(1, 4, 2, 5, 3, 6), [3, 2]));
+  });
+
+  test("reaches later calls with the changes of code that has read it", async () => {
+    const result = await tensorOf("forward", floats(1, 2));
+    result.data.fill(7);
+    expect(await session.call("forward", [result])).toEqual(floats(8, 8));
+    expect(result.isTemporary).toBe(false);
+  });
+
+  test("outlives its session", async () => {
+    const short = await openSession({ path, device: "cpu", threads: 1 });
+    const result = await short.call("forward", [floats(1)]);
+    await short.dispose();
+    expect(await session.call("forward", [result as DeviceTensor])).toEqual(floats(3));
+  });
+
+  test("is freed by dispose, even while a call uses it; reading it then names the fix", async () => {
+    using result = await tensorOf("forward", floats(1, 2));
+    const used = session.call("forward", [result]);
+    result.dispose();
+    expect(await used).toEqual(floats(3, 4));
+    const message =
+      "tensor_invalid: a tensor float32(2) of a session was freed when its predict ended; call keep() on tensors that stay longer";
+    expect(await failure(result.read())).toBe(message);
+    expect(await failure(session.call("forward", [result]))).toBe(message);
+  });
+
+  test("keeps its elements when it is disposed of after they were read", async () => {
+    const result = await tensorOf("forward", floats(1));
+    expect(result.data).toEqual(Float32Array.of(2));
+    result.dispose();
+    expect(result.data).toEqual(Float32Array.of(2));
+  });
+});
+
+describe("predict", () => {
+  async function opened(predict: Predict): Promise<Runner & AsyncDisposable> {
+    const [runner] = await openRunners({
+      weights: { model: path },
+      operators: [],
+      devices: ["cpu"],
+      threads: 1,
+      instances: 1,
+      predict,
+      inputs: { x: float32("n") },
+      outputs: { y: float32("n") },
+    });
+    if (runner === undefined) throw new Error("no runner was opened");
+    return Object.assign(runner, { [Symbol.asyncDispose]: () => runner.dispose() });
+  }
+  const call = async (method: string, batch: Parameters<Predict>[0], sessions: Parameters<Predict>[1], x = batch.x) =>
+    (await sessions.model?.call(method, x ?? null)) as DeviceTensor;
+
+  test("returns results of sessions, small and large, read and unread", async () => {
+    for (const size of [2, 200_000]) {
+      for (const isRead of [false, true]) {
+        await using runner = await opened(async (batch, sessions) => {
+          const y = await call("forward", batch, sessions);
+          if (isRead) expect(y.data.length).toBe(size);
+          return { y };
+        });
+        const [y] = await runner.run([[tensor(new Float32Array(size).fill(1), [size])]]);
+        expect(y).toEqual(tensor(new Float32Array(size).fill(2), [1, size]));
+      }
+    }
+  });
+
+  test("is told of a result that does not fit the declaration", async () => {
+    await using runner = await opened(async (batch, sessions) => ({ y: await call("bump", batch, sessions) }));
+    expect(await failure(runner.run([[floats(1)]]))).toBe(
+      'run_failed: predict gave "y" as float32(); declared for 1 items: float32(1, n)',
+    );
+  });
+
+  test("ends its results, except those that it keeps or has read", async () => {
+    const results: DeviceTensor[] = [];
+    await using runner = await opened(async (batch, sessions) => {
+      const [first, kept, read] = await Promise.all([1, 2, 3].map(() => call("forward", batch, sessions)));
+      if (first === undefined || kept === undefined || read === undefined) throw new Error("not called");
+      results.push(first, kept.keep(), read);
+      expect(read.data[0]).toBe(2);
+      return { y: tensor(Float32Array.of(0), [1, 1]) };
+    });
+    await runner.run([[floats(1)]]);
+    const [first, kept, read] = results;
+    expect(() => first?.data).toThrow("call keep() on tensors that stay longer");
+    expect([kept?.data[0], read?.data[0]]).toEqual([2, 2]);
+  });
+
+  test("frees the memory of its results at its end, without a garbage collection", async () => {
+    const [count, elements] = [50, 2 ** 20];
+    const held: Tensor[] = [];
+    let most = 0;
+    await using runner = await opened(async (batch, { model }) => {
+      for (let i = 0; i < count; i++) held.push(await (model as NonNullable<typeof model>).call("ones", elements));
+      most = Math.max(most, ownBytes());
+      return { y: batch.x as Tensor };
+    });
+    const before = ownBytes();
+    for (let i = 0; i < 10; i++) await runner.run([[floats(1)]]);
+    // One batch has 200 MB, ten have 2 GB.
+    expect(most - before).toBeLessThan(3 * count * elements * 4);
+  });
+});
+
+test("results without a batch are freed when the garbage collector finds them", async () => {
+  const [count, elements] = [100, 2 ** 20];
+  const before = ownBytes();
+  for (let i = 0; i < count; i++) await session.call("ones", [elements]);
+  await until(() => {
+    Bun.gc(true);
+    return ownBytes() - before < (count / 4) * elements * 4;
+  });
+});
+
+/** Anonymous memory of this process. */
+function ownBytes(): number {
+  return 1024 * Number(/^RssAnon:\s+(\d+) kB$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1]);
+}
