@@ -34,7 +34,10 @@ test("every model of the README and of docs/ type-checks", async () => {
   for (const { path = "", content } of models) await Bun.write(folder.join(path), content);
   const config = {
     extends: join(root, "tsconfig.json"),
-    compilerOptions: { paths: { sconce: [join(root, "src/index.ts")] }, typeRoots: [join(root, "node_modules")] },
+    compilerOptions: {
+      paths: { sconce: [join(root, "src/index.ts")], "sconce/testing": [join(root, "src/testing.ts")] },
+      typeRoots: [join(root, "node_modules")],
+    },
     include: models.map(({ path }) => path),
   };
   await Bun.write(folder.join("tsconfig.json"), JSON.stringify(config));

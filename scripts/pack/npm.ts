@@ -80,7 +80,11 @@ async function sconce(at: string, found: Addons, libtorchVersion: string) {
     description,
     // The `paths` of a tsconfig.json ignore `exports`.
     types: "./types/index.d.ts",
-    exports: { ".": { types: "./types/index.d.ts", default: "./src/index.ts" }, "./package.json": "./package.json" },
+    exports: {
+      ".": { types: "./types/index.d.ts", default: "./src/index.ts" },
+      "./testing": { types: "./types/testing.d.ts", default: "./src/testing.ts" },
+      "./package.json": "./package.json",
+    },
     imports: {
       "#page/*": "./page/*",
       // Equal for all torches.

@@ -1,10 +1,12 @@
 /** Writes the type declarations of the module that authors import, for compilers without the types of Bun. */
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { run } from "../setup/command.ts";
 import { root } from "../setup/step.ts";
 
-/** @param folder gets index.d.ts and its dependencies */
+const entries = ["index", "testing"];
+
+/** @param folder gets index.d.ts, testing.d.ts and their dependencies */
 export async function writeTypes(folder: string): Promise<void> {
   const compilerOptions = {
     noEmit: false,
@@ -19,15 +21,30 @@ export async function writeTypes(folder: string): Promise<void> {
     extends: join(root, "tsconfig.json"),
     compilerOptions,
     include: [],
-    files: [join(root, "src/index.ts")],
+    files: entries.map((name) => join(root, "src", `${name}.ts`)),
   };
   writeFileSync(config, JSON.stringify(settings));
   await run([process.execPath, join(root, "node_modules/typescript/bin/tsc"), "-p", config], { verbose: false });
   rmSync(config);
+  const needed = new Set<string>();
+  for (const name of entries) addImports(join(folder, `${name}.d.ts`), needed);
   for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" })) {
     if (!name.endsWith(".d.ts")) continue;
     const path = join(folder, name);
+    // Declarations that only the code of `sconce/testing` uses need the types of Bun.
+    if (!needed.has(path)) {
+      rmSync(path);
+      continue;
+    }
     // By default, imports of .ts files are errors.
     writeFileSync(path, readFileSync(path, "utf8").replaceAll(/(?<=(?:from |import\()"\.{1,2}\/[^"]*)\.ts"/g, '.js"'));
   }
+}
+
+/** Adds a declaration file and its relative imports. */
+function addImports(path: string, found: Set<string>): void {
+  if (found.has(path)) return;
+  found.add(path);
+  for (const [, name = ""] of readFileSync(path, "utf8").matchAll(/(?:from |import\()"(\.{1,2}\/[^"]*)\.ts"/g))
+    addImports(join(dirname(path), `${name}.d.ts`), found);
 }

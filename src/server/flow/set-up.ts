@@ -277,9 +277,14 @@ export interface PreparedExample {
 /** The model's example, and the tensors that the model makes of it. */
 export async function prepareExample(model: Model, pipeline: ItemPipeline, example: unknown): Promise<PreparedExample> {
   const input = decodeExample(model, example);
+  return { input, tensors: await prepareInput(pipeline, input) };
+}
+
+/** Fetches the files of a decoded input, and makes its tensors. */
+export async function prepareInput(pipeline: ItemPipeline, input: unknown): Promise<Tensors> {
   const remote = pipeline.remoteFilesOf(input);
   await Promise.all(remote.map(async (file) => file.fill(await pipeline.fetch(file, noSignal))));
-  return { input, tensors: await pipeline.prepare(input, { signal: noSignal }) };
+  return pipeline.prepare(input, { signal: noSignal });
 }
 
 /** @throws SconceError `model_invalid` when the example does not fit the input */

@@ -34,7 +34,7 @@ export async function typesConfig(dir: string): Promise<string> {
   const path = isOwn ? relative(dir, root) : hasPackage(dir) ? "./node_modules/sconce" : `./${LINK}`;
   const compilerOptions = {
     ...(existsSync(join(root, "node_modules/bun-types")) && { typeRoots: [`${path}/node_modules`] }),
-    ...(path === `./${LINK}` && { paths: { sconce: [path] } }),
+    ...(path === `./${LINK}` && { paths: { sconce: [path], "sconce/testing": [`${path}/src/testing.ts`] } }),
   };
   return `${JSON.stringify({ extends: `${path}/tsconfig.json`, compilerOptions, include: ["."] }, null, 2)}\n`;
 }

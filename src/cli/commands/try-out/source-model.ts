@@ -64,17 +64,27 @@ export async function withSource<T>(
   return elsewhere(async () => {
     using limit = new TimeLimit(timeoutS * 1000);
     const model = limit.model(await limit.call("the model's code", () => loadModel(code, "build")));
-    const examples = await Promise.all(model.examples.map((example) => resolveExample(model, example, dir)));
+    const examples = await Promise.all(model.examples.map((example) => withFiles(model, example, dir)));
+    for (const example of examples) decodeExample(model, example);
     const [example] = examples;
     const files = filesOf(model);
     const pathOf = await pathsIn(dir, model, { weights, isCompiled });
-    for (const name of files.keys()) requireFile(dir, name);
     // `await` keeps the time limit active while the task runs.
     const programOf = (name: string) => exportedProgram(weights ?? join(dir, name));
     return await task({ code, sources, model, example, examples, files, pathOf, programOf });
   }).catch((error: unknown) => {
     throw native.length === 0 ? error : withMissingCode(native, codedError(error));
   });
+}
+
+/**
+ * Bundles and loads a model's code, without a time limit.
+ * @throws SconceError `model_invalid`
+ */
+export async function openSource(dir: string): Promise<Pick<SourceModel, "model" | "pathOf">> {
+  const { code } = await bundleModel(dir);
+  const model = await loadModel(code, "test");
+  return { model, pathOf: await pathsIn(dir, model, { weights: undefined }) };
 }
 
 /** Device override for this machine; undefined when the model's device is available. */
@@ -154,6 +164,7 @@ async function pathsIn(
   { weights: other, isCompiled = false }: Pick<SourceOptions, "weights" | "isCompiled">,
 ): Promise<(name: string) => string> {
   const own = Object.values(model.weights);
+  for (const name of filesOf(model).keys()) requireFile(dir, name);
   if (other !== undefined && own.length > 1) {
     throw new SconceError("usage", `--weights stands in for one file, this model has ${own.length}`);
   }
@@ -182,12 +193,11 @@ async function elsewhere<T>(task: () => Promise<T>): Promise<T> {
   }
 }
 
-/** An example in which paths in file fields are replaced by data URIs. */
-async function resolveExample(model: Model, declared: unknown, dir: string): Promise<unknown> {
+/** @returns an input as JSON, in which data URIs replace the paths in file fields. Paths are relative to `dir` */
+export async function withFiles(model: Model, declared: unknown, dir: string): Promise<unknown> {
   const example = structuredClone(declared);
   const parsed = parseExample(model, example);
   for (const { path } of parsed.error?.issues ?? []) await inlineFile(example, path, dir);
-  decodeExample(model, example);
   return example;
 }
 

@@ -1,0 +1,96 @@
+/** What tests of models import: runs the hooks and the weights of a model folder without a server. */
+import { resolve } from "node:path";
+import { version } from "../package.json";
+import type { Model } from "./author/define.ts";
+import type { Tensor } from "./author/tensor.ts";
+import { withoutUnions } from "./author/zod-issues.ts";
+import { SconceError } from "./base/errors.ts";
+import { openSource, withFiles } from "./cli/commands/try-out/source-model.ts";
+import { itemCheck } from "./engine/item-check.ts";
+import { rowParting } from "./engine/rows.ts";
+import { AddressGuard } from "./machine/network/address-guard.ts";
+import { Fetcher } from "./server/flow/fetcher.ts";
+import { ItemFlow } from "./server/flow/item-flow.ts";
+import { wholeText } from "./server/flow/output-encoder.ts";
+import { predictAll } from "./server/flow/predict-all.ts";
+import { prepareInput, setUp } from "./server/flow/set-up.ts";
+
+export interface TestOptions {
+  /** `cpu`, `cuda:N` or `auto`. Default `cpu`. */
+  readonly device?: string;
+  /** CPU threads of the weights. Default 1. */
+  readonly threads?: number;
+}
+
+/** A loaded model. The end of an `await using` scope frees its weights. */
+export interface TestModel extends AsyncDisposable {
+  readonly model: Model;
+  /**
+   * Runs inputs through the whole model, in batches as a server does.
+   * @param inputs as JSON. A file field may have a path relative to the model's folder
+   * @returns the outputs as JSON, one for each input
+   * @throws the error of the first failed input, with the text that only the log of a server has
+   */
+  predict<Output = unknown>(inputs: readonly unknown[]): Promise<Output[]>;
+  /**
+   * Runs `preprocess`.
+   * @returns the tensors of one item, by name
+   */
+  preprocess(input: unknown): Promise<Readonly<Record<string, Tensor>>>;
+  /**
+   * Runs the weights, or `predict` of the model, in a batch with one item.
+   * @param tensors of one item, without a batch dimension
+   * @returns a row of each output tensor, by name
+   */
+  run(tensors: Readonly<Record<string, Tensor>>): Promise<Readonly<Record<string, Tensor>>>;
+}
+
+/**
+ * Opens the model of a folder: its `model.ts`, weights and assets. Runs `setup`.
+ * @throws an error that names the fault of the declaration or of the weights
+ */
+export async function openModel(folder: string, options: TestOptions = {}): Promise<TestModel> {
+  const dir = resolve(folder);
+  const { model, pathOf } = await openSource(dir);
+  const fetcher = new Fetcher({
+    guard: new AddressGuard({ allowPrivate: true }),
+    maxBytes: Number.MAX_SAFE_INTEGER,
+    userAgent: `sconce/${version}`,
+  });
+  const { device = "cpu", threads = 1 } = options;
+  const none = { batchSize: undefined, maxQueueDelayMs: undefined, latencyTargetMs: Infinity, maxInputs: undefined };
+  const settings = { ...none, device, threads, instances: undefined };
+  const { engine, runners, pipeline } = await setUp({ model, pathOf, example: undefined, settings, fetcher });
+  const flow = new ItemFlow(engine, pipeline);
+  const [check, part] = [itemCheck(model.tensors.inputs), rowParting(model.tensors.outputs)];
+  const decoded = async (input: unknown) => decode(model, await withFiles(model, input, dir));
+  return {
+    model,
+    async predict<Output>(inputs: readonly unknown[]) {
+      const { signal } = new AbortController();
+      const made = await predictAll(flow, await Promise.all(inputs.map(decoded)), { signal });
+      return made.map((output): Output => JSON.parse(wholeText(pipeline.encode(output))));
+    },
+    preprocess: async (input) => prepareInput(pipeline, await decoded(input)),
+    async run(tensors) {
+      const [runner] = runners;
+      if (runner === undefined) throw new RangeError("the model has no runner");
+      const item = check(tensors);
+      return part(await runner.run([item.tensors]), 0, item.padded);
+    },
+    async [Symbol.asyncDispose]() {
+      await engine.close();
+      fetcher[Symbol.dispose]();
+    },
+  };
+}
+
+/** @throws an error that names the faulty fields */
+function decode({ input }: Model, json: unknown): unknown {
+  const decoded = input.safeParse(json);
+  if (decoded.success) return decoded.data;
+  const faults = withoutUnions(decoded.error.issues).map(
+    ({ path, message }) => `${["input", ...path].join(".")}: ${message}`,
+  );
+  throw new SconceError("inputs_invalid", faults.join("; "));
+}
