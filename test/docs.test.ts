@@ -1,5 +1,6 @@
 /** The interactive documentation and the OpenAPI document behind it. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import type { ServeConfig } from "../src/server/config.ts";
 import { shortened } from "../src/server/http/openapi/samples.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
@@ -10,7 +11,7 @@ let server: TestServer;
 let document: Json;
 
 beforeAll(async () => {
-  store = await storeWith("lab", "picture");
+  store = await storeWith("lab", "texts", "picture");
   server = await store.serve("lab");
   document = await documentOf(server);
 });
@@ -151,6 +152,19 @@ describe("/openapi.json", () => {
         });
       }
     }
+  });
+
+  test("has the routes of other servers' APIs that the model can serve, in a few kilobytes", async () => {
+    const pathsOf = async (model: string, api: ServeConfig["api"]) => {
+      await using served = await store.serve(model, { api });
+      const text = JSON.stringify(await documentOf(served));
+      return { length: text.length, paths: Object.keys((JSON.parse(text) as { paths: Json }).paths) };
+    };
+    const [all, none] = [await pathsOf("texts", ["v2", "openai", "mcp"]), await pathsOf("texts", [])];
+    const added = all.paths.filter((path) => !none.paths.includes(path));
+    expect(added).toEqual(["/v2/models/texts/infer", "/v1/embeddings", "/v1/rerank", "/v2/rerank", "/classify"]);
+    expect(all.length - none.length).toBeLessThan(16 * 1024);
+    expect((await pathsOf("lab", ["openai"])).paths).toEqual((await pathsOf("lab", [])).paths);
   });
 
   test("gives every operation a unique id and a summary", () => {

@@ -11,6 +11,7 @@ import upscale from "../examples/upscale/model.ts";
 import type { Model } from "../src/author/define.ts";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import { defineModel, float32, z } from "../src/index.ts";
+import { describedApis } from "../src/server/http/openapi/api-routes.ts";
 import { describeRoutes, documentOf } from "../src/server/http/openapi/document.ts";
 import { modelSchemas } from "../src/server/http/openapi/schemas.ts";
 
@@ -46,8 +47,22 @@ function documentFor({ name, description, input, output, demo }: Model) {
     outputSchema: wireSchema(output, "output"),
     demoOutputSchema: wireSchema(demo?.output ?? output, "demo.output"),
   });
-  describeRoutes(app, { schemas, example: undefined, hasLinks: true });
-  return app.getOpenAPI31Document(documentOf({ name, tag: "0123456789ab", description }, { version: "1.2.3" }));
+  const apis = describedApis(
+    {
+      name,
+      inputSchema: wireSchema(input, "input"),
+      outputSchema: wireSchema(output, "output"),
+      openai: {
+        embeddings: { input: "text", output: "embedding" },
+        rerank: { query: "query", document: "document", score: "score" },
+        classify: { input: "text", scores: "scores" },
+      },
+      shortExample: undefined,
+    },
+    { apis: ["v2", "openai"] },
+  );
+  describeRoutes(app, { schemas, example: undefined, hasLinks: true, apis });
+  return app.getOpenAPI31Document(documentOf({ name, tag: "0123456789ab", description }, { version: "1.2.3", apis }));
 }
 
 type Document = ReturnType<typeof documentFor>;

@@ -15,6 +15,7 @@ import { requireKey } from "./access.ts";
 import { addApis } from "./apis/apis.ts";
 import { refuseForeignOrigins, refuseOtherHosts } from "./browser-guards.ts";
 import { LargeAnswers } from "./large-answers.ts";
+import { describedApis } from "./openapi/api-routes.ts";
 import { describeRoutes, documentOf } from "./openapi/document.ts";
 import { modelSchemas } from "./openapi/schemas.ts";
 import { type Problem, problemOf, problemResponse, refusalOf } from "./problem.ts";
@@ -87,11 +88,14 @@ export function createApp(options: AppOptions): OpenAPIHono {
   app.use(refuseOtherHosts(options), refuseForeignOrigins(corsOrigin));
   if (options.keys !== undefined) app.use(requireKey(options.keys));
   const schemas = modelSchemas(model);
+  const hasKeys = options.keys !== undefined;
+  const apis = describedApis(model, { apis: options.api, hasKeys });
   describeRoutes(app, {
     schemas,
     example: model.shortExample,
     hasLinks: options.links !== undefined,
-    hasKeys: options.keys !== undefined,
+    hasKeys,
+    apis,
   });
   const predictionRoutes: PredictionRoutes = { ...options, large: new LargeAnswers(options.memory) };
   addPredictionRoutes(app, predictionRoutes);
@@ -115,10 +119,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
   );
   app.get("/examples", (c) => c.json(model.examples));
   addMetricsRoute(app, metrics, siblings);
-  app.doc31(
-    "/openapi.json",
-    documentOf(model, { version, basePath: options.basePath, hasKeys: options.keys !== undefined }),
-  );
+  app.doc31("/openapi.json", documentOf(model, { version, basePath: options.basePath, hasKeys, apis }));
   const refused = (c: Context, problem: Problem) => {
     metrics.rejected(refusalOf(problem));
     logRefusal(c, problem);

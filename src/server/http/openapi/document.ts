@@ -3,6 +3,7 @@ import { createRoute, type OpenAPIHono, type RouteConfig, z } from "@hono/zod-op
 import { webhookEvents } from "../../webhooks/webhook.ts";
 import { families } from "../record-json.ts";
 import { fails, json } from "./answers.ts";
+import type { DescribedApi } from "./api-routes.ts";
 import { answered, signed, traced } from "./headers.ts";
 import { creatingRoutes, type Described, readingRoutes } from "./routes.ts";
 import { formSchema, healthSchema } from "./schemas.ts";
@@ -12,6 +13,7 @@ interface DocumentOptions {
   readonly basePath?: string;
   /** Whether the server requires an API key. */
   readonly hasKeys?: boolean;
+  readonly apis?: readonly DescribedApi[];
 }
 
 /** Adds the answers to requests without a key that permits them. Probes need no key. */
@@ -25,7 +27,7 @@ const keyFaults = fails("key_required", "key_unknown", "key_refused", "queue_ful
 /** The parts of the document that do not depend on routes. */
 export function documentOf(
   { name, tag, description }: Readonly<Record<"name" | "tag" | "description", string>>,
-  { version, basePath = "", hasKeys = false }: DocumentOptions,
+  { version, basePath = "", hasKeys = false, apis = [] }: DocumentOptions,
 ) {
   return {
     openapi: "3.1.0",
@@ -42,6 +44,7 @@ export function documentOf(
     tags: [
       { name: "Model", description: "The model of this server" },
       ...families.map(({ tag, tagDescription }) => ({ name: tag, description: tagDescription })),
+      ...apis.map(({ tag }) => tag),
       // Generators write a file for each tag, so webhooks under a route's tag would overwrite the file of the routes.
       { name: "Webhooks", description: "Messages that the server sends" },
       { name: "Operations", description: "Health and metrics, for operators" },
@@ -130,6 +133,9 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
         },
       });
     }
+  }
+  for (const { routes } of described.apis ?? []) {
+    for (const route of routes) app.openAPIRegistry.registerPath(createRoute(route));
   }
   register({
     method: "get",

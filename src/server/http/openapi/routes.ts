@@ -5,6 +5,7 @@ import { END_ID } from "../event-stream.ts";
 import type { Family } from "../record-json.ts";
 import { chosenId } from "../request-headers.ts";
 import { fails, json, unreadable } from "./answers.ts";
+import type { DescribedApi } from "./api-routes.ts";
 import { referenceTo } from "./component.ts";
 import { answered, applied, creation, idempotencyKey, prefer, sampleKey, text, traced } from "./headers.ts";
 import { type OutputSamples, recordSamples } from "./samples.ts";
@@ -19,6 +20,7 @@ export interface Described {
   readonly hasLinks: boolean;
   /** Whether the server requires an API key. */
   readonly hasKeys?: boolean;
+  readonly apis?: readonly DescribedApi[];
 }
 
 const creatingProblems = [
