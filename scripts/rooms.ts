@@ -19,8 +19,8 @@ const rooms: Readonly<Record<string, Room>> = {
   author: {
     imports: "base",
     doors: `
-      data-url decoding-gate define device elements fault-limit file file-description hook-fault input-error media-type name
-      ndarray-wire openai parts plain-check schema-faults session source-map stray-errors tensor tensor-memory url-label
+      data-url decoding-gate define device elements fault-limit file file-description hook-context hook-fault input-error media-type name
+      ndarray-wire openai params parts plain-check schema-faults session source-map stray-errors tensor tensor-memory url-label
       wire-schema
       withheld-files z zod-internals zod-issues`,
   },

@@ -10,6 +10,7 @@ export {
 } from "./author/define.ts";
 export { file, image } from "./author/fields.ts";
 export { ModelFile } from "./author/file.ts";
+export type { HookContext, InputContext, PartContext } from "./author/hook-context.ts";
 export { InputError, type InputErrorOptions } from "./author/input-error.ts";
 export { Image, type NormalizedOptions, type PixelOptions, type Pixels } from "./author/media.ts";
 export { ndarray } from "./author/ndarray.ts";

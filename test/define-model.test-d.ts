@@ -1,5 +1,5 @@
 /** Types of `defineModel`: code that must compile, and code that must not. Checked by `tsc -p .`; never run. */
-import { defineModel, float32, type Image, image, int64, pad, type Tensor, tensor, uint8, z } from "sconce";
+import { argmax, defineModel, float32, type Image, image, int64, pad, type Tensor, tensor, uint8, z } from "sconce";
 
 /** Compiles only for equal types. */
 function same<A, B>(_: (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false): void {}
@@ -57,6 +57,46 @@ defineModel({
       };
     },
   },
+});
+
+// Hooks get what setup returns, and the parameters.
+defineModel({
+  ...digit,
+  params: z.object({ threshold: z.number().default(0.5), mode: z.enum(["fast", "best"]).default("fast") }),
+  async setup({ asset, params }) {
+    same<typeof params.threshold, number>(true);
+    return { words: (await asset("words.txt").text()).split("\n") };
+  },
+  teardown: (state) => same<typeof state, { words: string[] }>(true),
+  preprocess(_, { state, params, device, signal, log }) {
+    same<typeof state, { words: string[] }>(true);
+    same<typeof params.mode, "fast" | "best">(true);
+    log(device, signal.aborted);
+    return { pixels, ids };
+  },
+  predict: ({ pixels }, _, { state }) => ({ scores: state.words.length > 0 ? pixels : pixels }),
+  postprocess({ scores }, { state, input, params }) {
+    same<typeof state.words, string[]>(true);
+    same<typeof input.threshold, number>(true);
+    same<typeof params.threshold, number>(true);
+    return { digit: argmax(scores), scores: [...scores.data] };
+  },
+  demo: {
+    output: z.object({ first: z.string() }),
+    async predict(inputs, { predict, state }) {
+      return { outputs: await predict(inputs), demoOutputs: inputs.map(() => ({ first: state.words[0] ?? "" })) };
+    },
+  },
+});
+
+// Without setup and params, the state is undefined.
+defineModel({
+  ...digit,
+  preprocess(_, { state }) {
+    same<typeof state, undefined>(true);
+    return { pixels, ids };
+  },
+  postprocess: ({ scores }) => ({ digit: 1, scores: [...scores.data] }),
 });
 
 const postprocess = () => ({ digit: 1, scores: [1] });

@@ -22,6 +22,7 @@ function started(count = 1) {
     begun() {},
     refused() {},
     faulted() {},
+    logged() {},
   };
   const work = new ItemWork(live, inputs, context, { memory });
   work.run();

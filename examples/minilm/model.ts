@@ -2,8 +2,6 @@
 import { defineModel, float32, int64, pad, tensor, z } from "sconce";
 import { WordPieces } from "./word-pieces.ts";
 
-let wordPieces: WordPieces;
-
 export default defineModel({
   name: "minilm",
   description: "Embeds a sentence or short paragraph as 384 numbers; of a longer text its first 256 word pieces.",
@@ -17,11 +15,9 @@ export default defineModel({
   assets: ["tokenizer.json"],
   batchSize: 16,
   example: { text: "A sconce is a bracket that holds a torch or a candle." },
-  openai: { embeddings: { input: "text", output: "embedding", tokens: (text) => wordPieces.of(text).length } },
-  async setup(context) {
-    wordPieces = new WordPieces(await context.asset("tokenizer.json").json());
-  },
-  preprocess({ text }) {
+  setup: async ({ asset }) => new WordPieces(await asset("tokenizer.json").json()),
+  openai: { embeddings: { input: "text", output: "embedding", tokens: (text, { state }) => state.of(text).length } },
+  preprocess({ text }, { state: wordPieces }) {
     const ids = wordPieces.of(text);
     return { input_ids: tensor.int64(ids), attention_mask: tensor.int64(ids.map(() => 1)) };
   },

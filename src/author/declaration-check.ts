@@ -4,6 +4,7 @@ import type { JsonSchema } from "../base/json-schema.ts";
 import { deviceText } from "./device.ts";
 import { maxRepositoryLength, repositoryPattern } from "./name.ts";
 import { openAiDeclaration, openAiFaults } from "./openai.ts";
+import { paramsFaults } from "./params.ts";
 import { partFaults } from "./parts.ts";
 import { asynchronousFaults, encodingFaults } from "./schema-faults.ts";
 import type { WeightsDeclaration } from "./session.ts";
@@ -65,7 +66,9 @@ const declaration = z.strictObject(
     assets: z.array(file, 'must be a list of files, e.g. ["vocab.txt"]').optional(),
     example: z.unknown().optional(),
     examples: z.array(z.unknown(), "must be a list of inputs").optional(),
+    params: z.unknown().optional(),
     setup: fn.optional(),
+    teardown: fn.optional(),
     preprocess: fn,
     predict: fn.optional(),
     postprocessPart: fn.optional(),
@@ -91,8 +94,9 @@ export function checkDeclaration(given: unknown): string[] {
   if (typeof weights !== "string" && predict === undefined) {
     return ["predict: is missing; weights by name are for predict(batch, sessions) to call"];
   }
-  const ofParts = partFaults(parsed.data);
-  if (ofParts.length > 0) return ofParts;
+  const { params } = parsed.data;
+  const ofFields = [...partFaults(parsed.data), ...(params === undefined ? [] : paramsFaults(params))];
+  if (ofFields.length > 0) return ofFields;
   const schemas = new Map<string, JsonSchema>();
   const faults = Object.entries({ input, output, part, "demo.output": demo?.output }).flatMap(([field, value]) => {
     if (!(value instanceof z.ZodType)) return [];

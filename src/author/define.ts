@@ -1,7 +1,17 @@
 /** `defineModel`: the author's declaration of a model, checked at run time, with inferred types. */
 import { SconceError } from "../base/errors.ts";
 import { checkDeclaration } from "./declaration-check.ts";
+import {
+  type CallFacts,
+  type HookCaller,
+  type HookContext,
+  hookContext,
+  type InputContext,
+  type PartContext,
+  type SharedContext,
+} from "./hook-context.ts";
 import type { OpenAi, OpenAiDeclaration } from "./openai.ts";
+import { paramsOf } from "./params.ts";
 import type { Predict, Sessions, WeightsDeclaration } from "./session.ts";
 import type { ModelTensorsOf, TensorSpecs, TensorsOf } from "./tensor.ts";
 import type * as z from "./z.ts";
@@ -18,31 +28,25 @@ type Returning<S extends z.ZodType, F> = [S] extends [z.ZodType] ? F : never;
 /** The result of a function that may be an async generator, which yields parts. */
 type InParts<Part, Whole> = Awaitable<Whole> | AsyncGenerator<Part, Whole, undefined>;
 
-/** Second argument of `postprocessPart`. */
-export interface PartContext<Input = unknown> {
-  readonly input: Input;
-  /** Parts of this input before this part. */
-  readonly sequence: number;
-}
-
 /** Argument of a model's `setup`. */
-export interface SetupContext {
+export interface SetupContext<Params = unknown> {
   /** A file declared under `assets`, by its declared name. */
   asset(name: string): Blob;
+  /** The parameters that `params` declares, as the operator set them. */
+  readonly params: Params;
 }
 
 /** Context of a demo's `predict`. */
-export interface DemoContext<Input = unknown, Output = unknown> {
+export interface DemoContext<Input = unknown, Output = unknown, State = unknown, Params = unknown>
+  extends HookContext<State, Params> {
   /** Runs inputs through the model, batched with inputs of other clients; rejects if any of the inputs fails. */
   readonly predict: (inputs: readonly Input[]) => Promise<Output[]>;
   /** Adds a line to the logs of this demo prediction; `console` does the same. */
   readonly log: (...values: readonly unknown[]) => void;
-  /** Aborts when the demo prediction is canceled or times out. */
-  readonly signal: AbortSignal;
 }
 
 /** A demo: additional outputs for the web page. */
-export interface DemoDeclaration<I extends z.ZodType, O extends z.ZodType, D extends z.ZodType> {
+export interface DemoDeclaration<I extends z.ZodType, O extends z.ZodType, D extends z.ZodType, S, Params> {
   /** Schema of one demo output. */
   readonly output: D;
   /** Turns all inputs of a demo prediction into one output and one demo output per input. */
@@ -50,7 +54,7 @@ export interface DemoDeclaration<I extends z.ZodType, O extends z.ZodType, D ext
     D,
     (
       inputs: readonly z.output<I>[],
-      context: DemoContext<z.output<I>, z.output<O>>,
+      context: DemoContext<z.output<I>, z.output<O>, S, Params>,
     ) => Awaitable<{ readonly outputs: readonly z.output<O>[]; readonly demoOutputs: readonly z.output<D>[] }>
   >;
 }
@@ -88,6 +92,8 @@ export interface ModelDeclaration<
   W extends WeightsDeclaration,
   P extends z.ZodType = z.ZodNever,
   Rows extends TensorSpecs = Out,
+  S = unknown,
+  PS extends z.ZodObject = z.ZodObject,
 > extends ModelSettings {
   /** Name of the model's repository: lower-case letters, digits and single separators. */
   readonly name: string;
@@ -116,10 +122,17 @@ export interface ModelDeclaration<
   readonly example?: z.input<I>;
   /** More examples for the web page. The first replaces a missing `example`. */
   readonly examples?: readonly z.input<I>[];
-  /** Runs once in each server process, before any other function of the model. */
-  readonly setup?: (context: SetupContext) => Awaitable<void>;
+  /** Parameters for the operator: `--param threshold=0.5` of `sconce serve`. Each has a default. */
+  readonly params?: PS;
+  /**
+   * Runs once in each server process, before any other function of the model. Hooks get its result as `state` of their
+   * context.
+   */
+  readonly setup?: (context: SetupContext<z.output<PS>>) => Awaitable<S>;
+  /** Runs once when a process ends in an orderly way, after all other functions. */
+  readonly teardown?: (state: NoInfer<S>) => Awaitable<void>;
   /** Turns one input into the tensors of one item. An error fails only that input. */
-  readonly preprocess: (input: z.output<I>) => Awaitable<TensorsOf<In>>;
+  readonly preprocess: (input: z.output<I>, context: HookContext<NoInfer<S>, z.output<PS>>) => Awaitable<TensorsOf<In>>;
   /**
    * Replaces the forward pass: turns a batch's stacked inputs into its stacked outputs by calling methods of the
    * sessions. The first dimension of every tensor is the items. Batches run one at a time. After an error the batch runs
@@ -131,6 +144,7 @@ export interface ModelDeclaration<
   readonly predict?: (
     batch: ModelTensorsOf<In>,
     sessions: Sessions<W>,
+    context: HookContext<NoInfer<S>, z.output<PS>>,
   ) => InParts<[P] extends [z.ZodNever] ? never : TensorsOf<Rows>, TensorsOf<Out>>;
   /**
    * Turns one row of each tensor that `predict` yielded into a part, or into `undefined` if the item has no part this time.
@@ -138,7 +152,10 @@ export interface ModelDeclaration<
    */
   readonly postprocessPart?: Returning<
     P,
-    (rows: ModelTensorsOf<Rows>, context: PartContext<z.output<I>>) => Awaitable<z.output<P> | undefined>
+    (
+      rows: ModelTensorsOf<Rows>,
+      context: PartContext<z.output<I>, NoInfer<S>, z.output<PS>>,
+    ) => Awaitable<z.output<P> | undefined>
   >;
   /**
    * Turns one row of each output tensor into an output. `async *postprocess` yields parts of the output, and returns the
@@ -146,12 +163,15 @@ export interface ModelDeclaration<
    */
   readonly postprocess: Returning<
     O | P,
-    (rows: ModelTensorsOf<Out>, context: { readonly input: z.output<I> }) => InParts<z.output<P>, z.output<O>>
+    (
+      rows: ModelTensorsOf<Out>,
+      context: InputContext<z.output<I>, NoInfer<S>, z.output<PS>>,
+    ) => InParts<z.output<P>, z.output<O>>
   >;
   /** Default: demo outputs equal the outputs. */
-  readonly demo?: DemoDeclaration<I, O, D>;
+  readonly demo?: DemoDeclaration<I, O, D, NoInfer<S>, z.output<PS>>;
   /** Fields that the OpenAI API uses. Default: found by their types. */
-  readonly openai?: OpenAiDeclaration<I, O>;
+  readonly openai?: OpenAiDeclaration<I, O, NoInfer<S>, z.output<PS>>;
 }
 
 /** `DemoDeclaration` with its type parameters erased. */
@@ -159,7 +179,7 @@ export interface ModelDemo {
   readonly output: z.ZodType;
   readonly predict: (
     inputs: readonly unknown[],
-    context: DemoContext,
+    context: Pick<DemoContext, "predict" | "log" | "signal">,
   ) => Awaitable<{ readonly outputs: readonly unknown[]; readonly demoOutputs: readonly unknown[] }>;
 }
 
@@ -180,14 +200,16 @@ export class Model {
   /** All examples, `example` first. */
   readonly examples: readonly unknown[];
   readonly settings: ModelSettings;
-  readonly setup: (context: SetupContext) => Awaitable<void>;
-  readonly preprocess: (input: unknown) => Awaitable<TensorsOf<TensorSpecs>>;
+  readonly params: z.ZodObject | undefined;
+  /** The context of this process. */
+  readonly shared: SharedContext;
+  readonly setup: (context: Omit<SetupContext, "params">) => Awaitable<void>;
+  readonly teardown: () => Awaitable<void>;
+  readonly preprocess: (input: unknown, caller?: HookCaller) => Awaitable<TensorsOf<TensorSpecs>>;
   readonly predict: Predict | undefined;
-  readonly postprocessPart:
-    | ((rows: ModelTensorsOf<TensorSpecs>, context: PartContext) => Awaitable<unknown>)
-    | undefined;
+  readonly postprocessPart: ((rows: ModelTensorsOf<TensorSpecs>, call: CallFacts) => Awaitable<unknown>) | undefined;
   /** May return an async generator of parts. */
-  readonly postprocess: (rows: ModelTensorsOf<TensorSpecs>, context: { readonly input: unknown }) => Awaitable<unknown>;
+  readonly postprocess: (rows: ModelTensorsOf<TensorSpecs>, call: CallFacts) => Awaitable<unknown>;
   readonly demo: ModelDemo | undefined;
   readonly openai: OpenAi | undefined;
 
@@ -204,7 +226,10 @@ export class Model {
     this.example = fields.example;
     this.examples = fields.examples;
     this.settings = fields.settings;
+    this.params = fields.params;
+    this.shared = fields.shared;
     this.setup = fields.setup;
+    this.teardown = fields.teardown;
     this.preprocess = fields.preprocess;
     this.predict = fields.predict;
     this.postprocessPart = fields.postprocessPart;
@@ -228,15 +253,22 @@ export function defineModel<
   const W extends WeightsDeclaration = string,
   P extends z.ZodType = z.ZodNever,
   const Rows extends TensorSpecs = Out,
->(declaration: ModelDeclaration<I, O, In, Out, D, W, P, Rows>): Model {
+  S = undefined,
+  // biome-ignore lint/complexity/noBannedTypes: the shape without fields, where `{}` is what zod infers
+  PS extends z.ZodObject = z.ZodObject<{}>,
+>(declaration: ModelDeclaration<I, O, In, Out, D, W, P, Rows, S, PS>): Model {
   const faults = checkDeclaration(declaration);
   if (faults.length > 0) throw new SconceError("model_invalid", `the model is declared wrongly: ${faults.join("; ")}`);
-  const { name, description = "", input, output, part, tensors, setup, predict, demo } = declaration;
-  const { postprocessPart } = declaration;
+  const { name, description = "", input, output, part, tensors, setup, teardown, predict, demo } = declaration;
+  const { params, preprocess, postprocessPart, postprocess } = declaration;
   const examples = [declaration.example, ...(declaration.examples ?? [])].filter((example) => example !== undefined);
   const { operators = [], assets = [] } = declaration;
   const weights: WeightsDeclaration = declaration.weights;
+  const shared: SharedContext = { state: undefined, params: paramsOf(params, []), device: "cpu" };
+  let isSetUp = false;
+  type Context = PartContext<z.output<I>, S, z.output<PS>>;
   // The inferred types end here. From now on, the schemas and the engine's checks guarantee these casts.
+  const contextOf = (call: CallFacts) => hookContext(shared, call) as Context;
   return new Model({
     name,
     description,
@@ -250,20 +282,30 @@ export function defineModel<
     example: examples[0],
     examples,
     settings: settingsOf(declaration),
-    setup: (context) => setup?.(context),
-    preprocess: (value) => declaration.preprocess(value as z.output<I>),
-    predict: predict && ((batch, sessions) => predict(batch as ModelTensorsOf<In>, sessions as Sessions<W>)),
+    params,
+    shared,
+    async setup({ asset }) {
+      shared.state = await setup?.({ asset, params: shared.params as z.output<PS> });
+      isSetUp = true;
+    },
+    teardown: () => (isSetUp ? teardown?.(shared.state as S) : undefined),
+    preprocess: (value, caller) => preprocess(value as z.output<I>, contextOf({ caller })),
+    predict:
+      predict &&
+      ((batch, sessions, caller) =>
+        predict(batch as ModelTensorsOf<In>, sessions as Sessions<W>, contextOf({ caller }))),
     postprocessPart:
-      postprocessPart &&
-      ((rows, context) => postprocessPart(rows as ModelTensorsOf<Rows>, context as PartContext<z.output<I>>)),
-    postprocess: (rows, context) =>
-      declaration.postprocess(rows as ModelTensorsOf<Out>, { input: context.input as z.output<I> }),
+      postprocessPart && ((rows, call) => postprocessPart(rows as ModelTensorsOf<Rows>, contextOf(call))),
+    postprocess: (rows, call) => postprocess(rows as ModelTensorsOf<Out>, contextOf(call)),
     demo: demo && {
       output: demo.output,
       predict: (inputs, context) =>
-        demo.predict(inputs as z.output<I>[], context as DemoContext<z.output<I>, z.output<O>>),
+        demo.predict(
+          inputs as z.output<I>[],
+          { ...shared, ...context } as DemoContext<z.output<I>, z.output<O>, S, z.output<PS>>,
+        ),
     },
-    openai: declaration.openai,
+    openai: declaration.openai as OpenAi | undefined,
   });
 }
 

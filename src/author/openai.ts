@@ -1,5 +1,6 @@
 /** Fields of a model that the OpenAI API reads and writes: declared by the author, or found in the schemas. */
 import { type JsonSchema, SchemaNode } from "../base/json-schema.ts";
+import type { HookContext, SharedContext } from "./hook-context.ts";
 import type { Tensor } from "./tensor.ts";
 import * as z from "./z.ts";
 
@@ -17,7 +18,7 @@ type Vector<O extends z.ZodType> = Giving<z.input<O>, readonly number[]> | Givin
 type Scored = Readonly<Record<string, number>> | readonly Readonly<Record<string, string | number>>[];
 
 /** Functions and fields of a model that `/v1/embeddings`, `/v1/rerank` and `/classify` use. */
-export interface OpenAiDeclaration<I extends z.ZodType, O extends z.ZodType> {
+export interface OpenAiDeclaration<I extends z.ZodType, O extends z.ZodType, S = unknown, Params = unknown> {
   /** `/v1/embeddings`: a text in, a vector out. */
   readonly embeddings?: {
     /** Input field that takes the text. */
@@ -25,7 +26,9 @@ export interface OpenAiDeclaration<I extends z.ZodType, O extends z.ZodType> {
     /** Output field with the vector. */
     readonly output: Vector<O>;
     /** Number of tokens of a text, for `usage`: a function, or an output field with the number. Default: `usage` is 0. */
-    readonly tokens?: ((text: string) => number) | Giving<z.input<O>, number>;
+    readonly tokens?:
+      | ((text: string, context: Pick<HookContext<S, Params>, "state" | "params">) => number)
+      | Giving<z.input<O>, number>;
     /** Input field for token ids of the model's own tokenizer. Default: token ids are refused. */
     readonly tokenIds?: Taking<z.input<I>, number[]>;
   };
@@ -71,7 +74,7 @@ export const openAiFields = z.strictObject({
 });
 export type OpenAiFields = z.infer<typeof openAiFields>;
 
-type CountTokens = (text: string) => number;
+type CountTokens = (text: string, context?: SharedContext) => number;
 /** A declaration with its type parameters erased. */
 export type OpenAi = Omit<OpenAiFields, "embeddings"> & {
   readonly embeddings?:

@@ -1,4 +1,5 @@
 /** Sessions in an author's `predict`: loaded weights with callable methods. */
+import type { HookCaller } from "./hook-context.ts";
 import type { ArrayOf, DType, ModelTensor, Tensor } from "./tensor.ts";
 
 /**
@@ -75,4 +76,5 @@ export type StackedParts = AsyncGenerator<Stacked, Stacked, undefined>;
 export type Predict = (
   batch: Stacked,
   sessions: Readonly<Record<string, ModelSession>>,
+  caller?: HookCaller,
 ) => Stacked | StackedParts | Promise<Stacked | StackedParts>;

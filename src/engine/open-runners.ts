@@ -79,7 +79,7 @@ async function openOn(device: string, options: OpenOptions, open: Open): Promise
     const shared = await sharing({ path, device, threads, pack, instances }, instances, open);
     for (const [i, session] of shared.entries()) Object.assign(sessions[i] ?? {}, { [name]: session });
   }
-  return sessions.map((byName) => new PredictRunner({ sessions: byName, predict, inputs, outputs, parts }));
+  return sessions.map((byName) => new PredictRunner({ sessions: byName, predict, inputs, outputs, parts, device }));
 }
 
 /** Opens sessions that share weights, unless a run writes into the weights. */

@@ -1,10 +1,12 @@
 /** Runs batches through the model's `predict` function, which calls the sessions. */
 
+import type { HookCaller } from "../author/hook-context.ts";
 import { hookError } from "../author/hook-fault.ts";
 import { type InParts, isInParts } from "../author/parts.ts";
 import type { Predict } from "../author/session.ts";
 import type { Tensor, TensorSpecs } from "../author/tensor.ts";
 import { SconceError } from "../base/errors.ts";
+import { log } from "../base/log.ts";
 import { Turn } from "../base/turn.ts";
 import { AuthorSessions } from "./author-sessions.ts";
 import { checkedOutputs } from "./checked-outputs.ts";
@@ -17,6 +19,8 @@ interface PredictRunnerOptions {
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
   readonly parts: TensorSpecs;
+  /** Of the sessions. */
+  readonly device?: string;
 }
 
 /** Time after which a generator that does not wait lets the event loop turn: cancellations arrive then. */
@@ -26,12 +30,20 @@ export class PredictRunner implements Runner {
   readonly #options: PredictRunnerOptions;
   readonly #sessions: AuthorSessions;
   readonly #stack: ReturnType<typeof batchStacker>;
+  readonly #closed = new AbortController();
+  readonly #caller: HookCaller;
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(options: PredictRunnerOptions) {
     this.#options = options;
     this.#sessions = new AuthorSessions(options.sessions);
     this.#stack = batchStacker(options.inputs);
+    const { device } = options;
+    this.#caller = {
+      signal: this.#closed.signal,
+      log: (text) => log.info(text),
+      ...(device !== undefined && { device }),
+    };
   }
 
   /** Runs one batch at a time: concurrent batches would mix the state of a module. */
@@ -54,6 +66,7 @@ export class PredictRunner implements Runner {
   }
 
   dispose(): Promise<void> {
+    this.#closed.abort();
     return this.#sessions.dispose();
   }
 
@@ -61,7 +74,7 @@ export class PredictRunner implements Runner {
     this.#sessions.requireOpen();
     const { predict, outputs } = this.#options;
     try {
-      const given = await predict(this.#stack(items), this.#sessions.byName);
+      const given = await predict(this.#stack(items), this.#sessions.byName, this.#caller);
       const whole = isInParts(given) ? await this.#inParts(given, items.length, parts) : given;
       return await checkedOutputs(outputs, whole, { hook: "predict", rows: items.length, isLast: true });
     } catch (error) {

@@ -98,6 +98,12 @@ export const serveOptions = {
     isAdvanced: true,
     parse: flag,
   }),
+  param: listOption<string>({
+    description: "Parameter that the model declares; inspect lists them. A value that is no text is JSON",
+    valueHint: "name=value",
+    described: "the model's",
+    parse: z.string().regex(/^\w+=/, "must be name=value"),
+  }),
   batchSize: openOption<number>({
     description: "Maximum inputs in one batch",
     described: "the model's",

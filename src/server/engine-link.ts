@@ -42,6 +42,7 @@ export class EngineLink implements EngineEvents {
     await Promise.all([runSetup(model, (name) => packaged.layer(name).path), this.#connect(), this.#connected.promise]);
     const { info } = engine;
     if (info === undefined) throw new RangeError("a connected engine has sent its info");
+    model.shared.device = info.devices.join(",");
     return { engine, pipeline: new ItemPipeline(model, fetcher, fileCaps, hooks), facts: info };
   }
 
@@ -74,7 +75,8 @@ export async function runHere(
     model,
     pathOf: (name) => packaged.layer(name).path,
     example: packaged.config.example,
-    golden: config.golden ? packaged.golden : undefined,
+    // Parameters may change what `predict` gives.
+    golden: config.golden && config.param.length === 0 ? packaged.golden : undefined,
     settings: settingsOf(config),
     fetcher,
     fileCaps,

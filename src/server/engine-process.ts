@@ -1,5 +1,6 @@
 /** The process that loads libtorch, opens the weights, and runs the batches of all fronts. */
 import { z } from "zod";
+import { paramsOf } from "../author/params.ts";
 import { surviveStrayErrors } from "../author/stray-errors.ts";
 import { EngineServer } from "../engine/remote/engine-server.ts";
 import type { Role } from "../machine/processes/link.ts";
@@ -7,7 +8,7 @@ import { loadModel } from "../package/code/load.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import { stampsSchema } from "../package/store/verification.ts";
 import { logShrink } from "./engine-link.ts";
-import { logFacts, settingsOf, warmModel } from "./flow/set-up.ts";
+import { logFacts, settingsOf, tearDown, warmModel } from "./flow/set-up.ts";
 import { roleStart } from "./messages.ts";
 import { fetcherFor, maxPaddedBytesOf } from "./serve-limits.ts";
 
@@ -29,12 +30,13 @@ export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): 
     const packaged = await source.resolve(reference);
     if (verified !== undefined) await source.verify(packaged, verified);
     const model = await loadModel(await packaged.code(), packaged.digest);
+    model.shared.params = paramsOf(model.params, config.param);
     using fetcher = fetcherFor(config);
     const warm = await warmModel({
       model,
       pathOf: (name) => packaged.layer(name).path,
       example: packaged.config.example,
-      golden: config.golden ? packaged.golden : undefined,
+      golden: config.golden && config.param.length === 0 ? packaged.golden : undefined,
       settings: settingsOf(config),
       fetcher,
       onShrink: logShrink,
@@ -57,5 +59,6 @@ export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): 
     link.ready();
     await link.stopping;
     await server.close();
+    await tearDown(model);
   };
 }

@@ -126,7 +126,7 @@ function openAiOf({ model, hooks, options: { packaged } }: FrontParts): OpenAi {
   const { embeddings } = openai;
   const tokens = embeddings?.tokens;
   if (embeddings === undefined || typeof tokens !== "function") return openai;
-  return { ...openai, embeddings: { ...embeddings, tokens: (text) => hooks.tokens(() => tokens(text)) } };
+  return { ...openai, embeddings: { ...embeddings, tokens: (text) => hooks.tokens(() => tokens(text, model.shared)) } };
 }
 
 /** The current batch size: the engine lowers it if the device has too little memory. */

@@ -1,6 +1,7 @@
 /** The parts of a front: store, model, engine, prediction service, webhooks. */
 import { decodings } from "../author/decoding-gate.ts";
 import type { Model } from "../author/define.ts";
+import { paramsOf } from "../author/params.ts";
 import { EventLoopLag } from "../machine/processes/event-loop-lag.ts";
 import { loadModel } from "../package/code/load.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
@@ -12,7 +13,7 @@ import { Hooks } from "./flow/hooks.ts";
 import type { ItemFlow } from "./flow/item-flow.ts";
 import type { FileCaps } from "./flow/item-pipeline.ts";
 import type { RunningHooks } from "./flow/running-hooks.ts";
-import type { RunningModel } from "./flow/set-up.ts";
+import { type RunningModel, tearDown } from "./flow/set-up.ts";
 import { maxInputsOf, openService } from "./front-service.ts";
 import type { ListenOptions } from "./http/listener.ts";
 import { familyOf, recordJson } from "./http/record-json.ts";
@@ -125,9 +126,11 @@ export async function openParts(options: FrontOptions, opened: AsyncDisposableSt
   const replica = opened.use(await replicaOf(options, { memory, metrics }));
   const store = replica?.claims ?? opened.adopt(await openStore(memory), (it) => it.close());
   const model = await loadModel(await packaged.code(), packaged.digest);
+  model.shared.params = paramsOf(model.params, config.param);
   const fetcher = opened.use(fetcherFor(config));
   const lag = watchLag(metrics, opened);
   const hooks = new Hooks({ limitMs: config.hookTimeout * 1000, lag, running: runningHooks });
+  if (run !== undefined) opened.defer(() => tearDown(model));
   const running = await run?.({ model, fetcher, fileCaps: fileCapsOf(config), metrics, hooks });
   opened.defer(() => running?.engine.close());
   const decoder = new InputDecoder(model.input);

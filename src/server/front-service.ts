@@ -13,7 +13,7 @@ import type { Logged } from "./predictions/live-predictions.ts";
 import { PredictionService, type ServiceOptions } from "./predictions/service.ts";
 
 export interface FrontServiceOptions
-  extends Omit<ServiceOptions, "flow" | "pipeline" | "limits" | "onFault" | "onTrace"> {
+  extends Omit<ServiceOptions, "flow" | "pipeline" | "limits" | "onFault" | "onLog" | "onTrace"> {
   readonly config: ServeConfig;
   readonly model: Model;
   readonly running: RunningModel;
@@ -37,6 +37,7 @@ export function openService({ config, model, running, ...options }: FrontService
     flow,
     pipeline,
     onFault: logFault,
+    onLog: (where, text, about) => log.info(`${where}: ${text}`, fieldsAbout(about)),
     onTrace: (line, about) => log.trace(line, fieldsAbout(about)),
     limits: {
       maxInputs: maxInputsOf(model, config),

@@ -109,6 +109,7 @@ export const modelConfigSchema = z.object({
   inputSchema: jsonSchemaSchema,
   outputSchema: jsonSchemaSchema,
   demoOutputSchema: jsonSchemaSchema.optional(),
+  paramsSchema: jsonSchemaSchema.optional(),
   inputs: z.array(namedTensorSchema),
   outputs: z.array(namedTensorSchema),
   batchSize: z.int().positive(),

@@ -341,8 +341,8 @@ export class ItemFlow implements EngineListener<ListItem> {
       const input = list.input(index);
       const place = list.place(index);
       const tensors = list.isScoped
-        ? list.scope(() => this.#pipeline.prepare(input, list, place))
-        : this.#pipeline.prepare(input, list, place);
+        ? list.scope(() => this.#pipeline.prepare(input, list.caller(index), place))
+        : this.#pipeline.prepare(input, list.caller(index), place);
       if (tensors instanceof Promise) void this.#prepareLater(list, index, tensors);
       else this.#submit(list, index, { tensors, beganMs: this.#turnMs });
     } catch (error) {

@@ -1,5 +1,6 @@
 /** The inputs of a prediction, or of a demo, until they have outputs. */
 
+import type { HookCaller } from "../../author/hook-context.ts";
 import { Fifo } from "../../base/collections/fifo.ts";
 import type { InRing, Ring } from "../../base/collections/ring.ts";
 import { codedError, type SconceError } from "../../base/errors.ts";
@@ -58,6 +59,8 @@ export interface OutputReceiver {
   scope?<T>(task: () => T): T;
   /** Parts of outputs; undefined where nobody needs them. */
   readonly parts?: PartsReceiver | undefined;
+  /** Takes a line that a hook logs. Default: `console`. */
+  log?(index: number, text: string): void;
 }
 
 export class ItemList implements InRing<ItemList> {
@@ -141,6 +144,11 @@ export class ItemList implements InRing<ItemList> {
 
   input(index: number): unknown {
     return this.#inputs?.get(index);
+  }
+
+  /** The caller of a hook for an input. */
+  caller(index: number): HookCaller {
+    return new InputCaller(this, this.#receiver, index);
   }
 
   /** Undefined for an input that a demo sends. */
@@ -234,6 +242,27 @@ export class ItemList implements InRing<ItemList> {
     this.#inputs?.drop(index);
     this.#files?.get(index)?.[Symbol.dispose]();
     this.#files?.delete(index);
+  }
+}
+
+class InputCaller implements HookCaller {
+  readonly #list: ItemList;
+  readonly #receiver: OutputReceiver;
+  readonly #index: number;
+
+  constructor(list: ItemList, receiver: OutputReceiver, index: number) {
+    this.#list = list;
+    this.#receiver = receiver;
+    this.#index = index;
+  }
+
+  get signal(): AbortSignal {
+    return this.#list.signal;
+  }
+
+  get log(): HookCaller["log"] {
+    if (this.#receiver.log === undefined) return undefined;
+    return (text) => this.#receiver.log?.(this.#index, text);
   }
 }
 

@@ -1,8 +1,9 @@
 /** The model's code for an item: `preprocess` from an input to tensors, `postprocess` from rows to an output, and the demo. */
 
 import { isDataUrl } from "../../author/data-url.ts";
-import type { DemoContext, Model, PartContext } from "../../author/define.ts";
+import type { DemoContext, Model } from "../../author/define.ts";
 import { type FileLimits, filesOf, type ModelFile } from "../../author/file.ts";
+import type { CallFacts, HookCaller } from "../../author/hook-context.ts";
 import { hookError } from "../../author/hook-fault.ts";
 import { type InParts, isInParts, partFix } from "../../author/parts.ts";
 import { plainCheck } from "../../author/plain-check.ts";
@@ -34,6 +35,7 @@ export interface FinishOptions {
   readonly textForm?: TextForm | undefined;
   /** The input's place in its prediction. */
   readonly place?: InputPlace | undefined;
+  readonly caller?: HookCaller | undefined;
   readonly parts?: PartReceiver | undefined;
 }
 
@@ -66,7 +68,7 @@ export interface DemoOutputs {
   readonly parts: PartsReceiver | undefined;
 }
 
-interface DemoTools extends DemoReceiver, Omit<DemoContext, "predict"> {
+interface DemoTools extends DemoReceiver, Pick<DemoContext, "log" | "signal"> {
   readonly predict: (inputs: readonly unknown[], each?: DemoOutputs) => Promise<unknown[]>;
 }
 
@@ -127,17 +129,17 @@ export class ItemPipeline {
 
   /**
    * Calls `preprocess` for an input with filled files. Returns a promise only for an asynchronous `preprocess`.
-   * @param ending has the signal for the end of the prediction, created on demand
+   * @param caller has the signal for the end of the prediction, created on demand
    * @throws SconceError of a data URI, or as `hookError`
    */
-  prepare(input: unknown, ending: { readonly signal: AbortSignal }, place?: InputPlace): Tensors | Promise<Tensors> {
+  prepare(input: unknown, caller: HookCaller, place?: InputPlace): Tensors | Promise<Tensors> {
     for (const file of this.#filesOf(input)) {
-      file.endsWith(() => ending.signal);
+      file.endsWith(() => caller.signal);
       if (file.isFilled) continue;
       file.restrict(this.#fileCaps);
       file.fill(this.#fetcher.decode(file.url ?? "", file.limits.maxBytes));
     }
-    return this.#preprocess(input, place);
+    return this.#preprocess(input, caller, place);
   }
 
   /** Counts the time after the first `await` as the hook's too. */
@@ -161,9 +163,9 @@ export class ItemPipeline {
     return this.#mayHaveFiles ? filesOf(input) : noFiles;
   }
 
-  #preprocess(input: unknown, place: InputPlace | undefined): Tensors | Promise<Tensors> {
+  #preprocess(input: unknown, caller: HookCaller, place: InputPlace | undefined): Tensors | Promise<Tensors> {
     try {
-      const tensors = this.#hooks.call("preprocess", () => this.#model.preprocess(input), place);
+      const tensors = this.#hooks.call("preprocess", () => this.#model.preprocess(input, caller), place);
       return tensors instanceof Promise ? this.#awaited("preprocess", tensors) : tensors;
     } catch (error) {
       return this.#rethrow("preprocess", error);
@@ -175,9 +177,9 @@ export class ItemPipeline {
    * @throws SconceError as `hookError`. A large output may throw `output_invalid`.
    */
   finish(rows: Rows, input: unknown, options: FinishOptions = {}): unknown {
-    const { textForm, place } = options;
+    const { textForm, place, caller } = options;
     try {
-      const output = this.#hooks.call("postprocess", () => this.#model.postprocess(rows, { input }), place);
+      const output = this.#hooks.call("postprocess", () => this.#model.postprocess(rows, { input, caller }), place);
       if (output instanceof Promise) {
         const made = this.#awaited("postprocess", output).then((value) => this.#wholeOf(value, options));
         return textForm ? made.then((value) => this.#encoder.forText(value, textForm)) : made;
@@ -226,14 +228,14 @@ export class ItemPipeline {
    * @returns the part as JSON text; undefined if the item has no part this time
    * @throws SconceError `output_invalid`, or `item_failed` with the message of the model's error
    */
-  async part(rows: Rows, context: PartContext, place?: InputPlace): Promise<Encoded | undefined> {
+  async part(rows: Rows, facts: CallFacts, place?: InputPlace): Promise<Encoded | undefined> {
     const { part: schema, postprocessPart } = this.#model;
     if (schema === undefined || postprocessPart === undefined) {
       const fix = schema === undefined ? partFix : "write postprocessPart, which turns the rows of an item into a part";
       const message = `predict yields rows, but the model has no ${schema === undefined ? "part" : "postprocessPart"}; ${fix}`;
       return this.#rethrow("postprocessPart", new SconceError("item_failed", message));
     }
-    const call = () => postprocessPart(rows, context);
+    const call = () => postprocessPart(rows, facts);
     const part = await this.#awaited(
       "postprocessPart",
       Promise.try(() => this.#hooks.call("postprocess", call, place)),

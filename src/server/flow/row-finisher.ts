@@ -53,9 +53,9 @@ export class RowFinisher {
     const isVoid = () => lane.isOver || parts.error !== undefined || item.parts !== parts;
     if (isVoid()) return;
     const { pipeline } = this.#options;
-    const context = { input: lane.input(index), sequence: parts.sequence };
+    const facts = { input: lane.input(index), sequence: parts.sequence, caller: lane.caller(index) };
     try {
-      const text = await lane.scope(() => pipeline.part(rows, context, lane.place(index)));
+      const text = await lane.scope(() => pipeline.part(rows, facts, lane.place(index)));
       if (text === undefined || isVoid()) return;
       parts.sequence += 1;
       lane.part(index, text);
@@ -107,7 +107,8 @@ export class RowFinisher {
     try {
       const input = lane.input(index);
       const parts = pipeline.hasParts ? partReceiver(lane, index) : undefined;
-      const options = { textForm: lane.textForm, place: lane.place(index), parts };
+      const { textForm } = lane;
+      const options = { textForm, place: lane.place(index), caller: lane.caller(index), parts };
       const output = lane.isScoped
         ? lane.scope(() => pipeline.finish(rows, input, options))
         : pipeline.finish(rows, input, options);

@@ -4,7 +4,8 @@ import type { Model, ModelSettings } from "../../author/define.ts";
 import { asynchronousFix } from "../../author/schema-faults.ts";
 import * as z from "../../author/z.ts";
 import { withoutUnions } from "../../author/zod-issues.ts";
-import { messageOf, SconceError } from "../../base/errors.ts";
+import { messageWithLine } from "../../base/author-line.ts";
+import { codedError, messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { milliseconds } from "../../base/milliseconds.ts";
 import { slowStep } from "../../base/slow-step.ts";
@@ -180,6 +181,7 @@ export async function openModel(options: OpenOptions): Promise<OpenModel> {
   const { model, pathOf, example, fetcher, fileCaps, hooks, threads, instances, pack } = options;
   const weights = Object.values(model.weights).map(pathOf);
   const devices = await resolveDevices({ operator: options.device, author: model.settings.device, weights });
+  model.shared.device = devices.join(",");
   const [opened, prepared] = await Promise.allSettled([
     openWeights(model, { pathOf, devices, threads, instances, pack }),
     runSetup(model, pathOf),
@@ -246,6 +248,15 @@ export async function predictOne({ engine, pipeline }: RunningModel, input: unkn
   const predicting = predictAll(new ItemFlow(engine, pipeline), [input], { signal: noSignal });
   const [output] = await slowStep("Running the model", predicting);
   return wholeText(pipeline.encode(output));
+}
+
+/** Calls the model's `teardown`, after the last call of another hook. */
+export async function tearDown(model: Model): Promise<void> {
+  try {
+    await model.teardown();
+  } catch (error) {
+    log.warn(`The model's teardown failed: ${messageWithLine(codedError(error))}`);
+  }
 }
 
 /**

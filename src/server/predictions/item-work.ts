@@ -33,6 +33,8 @@ export interface ItemWorkContext {
   refused(live: LivePrediction, why: Refusal): void;
   /** Called for the first input that failed, and the first that failed in the model's code: others are likely to fail alike. */
   faulted(live: LivePrediction, index: number, error: SconceError): void;
+  /** A hook wrote a line for the log. */
+  logged(live: LivePrediction, index: number, text: string): void;
 }
 
 export interface ItemWorkOptions extends ItemListOptions {
@@ -110,6 +112,10 @@ export class ItemWork implements OutputReceiver, Work {
       this.#context.faulted(this.#live, index, error);
     this.#hasHiddenFault ||= isHidden;
     this.#itemDone();
+  }
+
+  log(index: number, text: string): void {
+    this.#context.logged(this.#live, index, text);
   }
 
   get outputs(): readonly (Text | undefined)[] {

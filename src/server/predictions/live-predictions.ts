@@ -58,6 +58,8 @@ export interface LivePredictionsOptions {
   readonly others?: (() => Readonly<Unfinished>) | undefined;
   /** Called for a failure, for the operator's log. */
   readonly onFault?: (where: string, error: SconceError, about: Logged) => void;
+  /** Called for a line that a hook writes into the log. */
+  readonly onLog?: (where: string, text: string, about: Logged) => void;
   /** Called at the start and at the end of each prediction, at log level `trace`. */
   readonly onTrace?: (line: string, about: Logged) => void;
 }
@@ -89,13 +91,14 @@ export class LivePredictions {
   constructor(options: LivePredictionsOptions) {
     this.#options = options;
     this.admission = new Admission(options);
-    const { flow, pipeline, metrics, onFault } = options;
+    const { flow, pipeline, metrics, onFault, onLog } = options;
     this.#itemWork = {
       flow,
       encode: (output, form) => pipeline.encode(output, form),
       encoded: (ms) => metrics.took("encode", ms),
       begun: (live) => this.#hasBegun(live),
       refused: (live, why) => this.#refused(live, why),
+      logged: (live, index, text) => onLog?.(`prediction ${live.id}, input ${index}`, text, live),
       faulted: (live, index, error) => onFault?.(`prediction ${live.id}, input ${index}`, error, live),
     };
   }

@@ -10,7 +10,7 @@ import { Fetcher } from "../../../server/flow/fetcher.ts";
 import { ItemFlow } from "../../../server/flow/item-flow.ts";
 import { wholeText } from "../../../server/flow/output-encoder.ts";
 import { runDemo } from "../../../server/flow/run-demo.ts";
-import { predictOne, type RunningModel, setUp } from "../../../server/flow/set-up.ts";
+import { predictOne, type RunningModel, setUp, tearDown } from "../../../server/flow/set-up.ts";
 
 export interface LocalModelOptions {
   readonly device: string | undefined;
@@ -99,6 +99,7 @@ export class LocalModel implements AsyncDisposable {
     // The caller already received the error.
     const running = await this.#settingUp?.catch(() => undefined);
     await running?.engine.close();
+    await tearDown(this.#model);
     this.#fetcher[Symbol.dispose]();
   }
 

@@ -18,7 +18,7 @@ import {
   sconceApi,
   staysInside,
 } from "../../../package/store/manifest.ts";
-import { decodeExample, parseExample, type SetUpOptions } from "../../../server/flow/set-up.ts";
+import { decodeExample, parseExample, type SetUpOptions, tearDown } from "../../../server/flow/set-up.ts";
 import { exportedProgram } from "../plain/exported-program.ts";
 import { runnableWeights } from "../plain/plain-model.ts";
 import { dataUriOf } from "../predict/input-file.ts";
@@ -71,7 +71,11 @@ export async function withSource<T>(
     const pathOf = await pathsIn(dir, model, { weights, isCompiled });
     // `await` keeps the time limit active while the task runs.
     const programOf = (name: string) => exportedProgram(weights ?? join(dir, name));
-    return await task({ code, sources, model, example, examples, files, pathOf, programOf });
+    try {
+      return await task({ code, sources, model, example, examples, files, pathOf, programOf });
+    } finally {
+      await tearDown(model);
+    }
   }).catch((error: unknown) => {
     throw native.length === 0 ? error : withMissingCode(native, codedError(error));
   });
@@ -114,6 +118,7 @@ export function declaredConfig({ model, examples }: Pick<SourceModel, "model" | 
     inputSchema: wireSchema(model.input, "input"),
     outputSchema: wireSchema(model.output, "output"),
     ...(model.demo === undefined ? {} : { demoOutputSchema: wireSchema(model.demo.output, "demo.output") }),
+    ...(model.params === undefined ? {} : { paramsSchema: wireSchema(model.params, "params") }),
     inputs: named(model.tensors.inputs),
     outputs: named(model.tensors.outputs),
     batchSize: model.settings.batchSize ?? 1,

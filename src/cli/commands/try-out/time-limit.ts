@@ -26,10 +26,11 @@ export class TimeLimit implements Disposable {
     return new Model({
       ...model,
       setup: (context) => this.call("setup", () => setup(context)),
-      preprocess: (input) => this.call("preprocess", () => preprocess(input)),
+      preprocess: (input, caller) => this.call("preprocess", () => preprocess(input, caller)),
       predict:
         predict &&
-        (async (batch, sessions) => this.#each("predict", await this.call("predict", () => predict(batch, sessions)))),
+        (async (batch, sessions, caller) =>
+          this.#each("predict", await this.call("predict", () => predict(batch, sessions, caller)))),
       postprocessPart:
         postprocessPart && ((rows, context) => this.call("postprocessPart", () => postprocessPart(rows, context))),
       postprocess: async (rows, context) =>

@@ -1,0 +1,157 @@
+/** Contexts of hooks: the state of `setup`, parameters of the operator, a signal, a log, the device, and `teardown`. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { z } from "zod";
+import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { hold } from "./helpers/hold.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+/** Answers with what each hook finds in its context. */
+const text = modelText({
+  name: '"context"',
+  input: "z.object({ x: z.number(), wait: z.url().optional() })",
+  output: "z.object({ seen: z.json() })",
+  params: `z.object({
+    factor: z.number().default(2),
+    word: z.string().default("none"),
+    mode: z.enum(["fast", "best"]).default("fast"),
+  })`,
+  assets: '["words.txt"]',
+  setup: `async ({ asset, params }) => ({ words: (await asset("words.txt").text()).trim(), factor: params.factor })`,
+  teardown: `({ words }) => console.error("teardown of", words)`,
+  preprocess: `async ({ x, wait }, { state, params, log, signal }) => {
+    log("preparing", x, state.words);
+    if (wait) {
+      signal.addEventListener("abort", () => console.error("aborted", signal.aborted));
+      await fetch(wait, { signal });
+    }
+    return { x: tensor(Float32Array.of(x * state.factor), []), steps: tensor(BigInt64Array.of(BigInt(params.factor)), []) };
+  }`,
+  predict: `async ({ x, steps }, { model }, { state, params, device, log }) => {
+    log("running", x.data.length, state.words);
+    return { y: tensor(x.data.map((each) => each * params.factor), [x.data.length]), together: steps };
+  }`,
+  postprocess: `({ y, together }, { input, ...context }) => {
+    const { state, params, device, log } = context;
+    log({ input });
+    return { seen: { y: y.item(), steps: together.item(), state, params, device } };
+  }`,
+  demo: `{
+    output: z.json(),
+    predict: async (inputs, { predict, state, params, device }) => ({
+      outputs: await predict(inputs),
+      demoOutputs: inputs.map(() => ({ state, params, device })),
+    }),
+  }`,
+  batchSize: "4",
+});
+
+let dir: TempDir;
+let store: TestStore;
+
+beforeAll(async () => {
+  dir = await tempDir();
+  await Bun.write(dir.join("words.txt"), "alpha beta\n");
+  await writeModel(dir, text);
+  store = await storeWith(dir.path);
+});
+
+afterAll(async () => {
+  await store?.[Symbol.asyncDispose]();
+  await dir[Symbol.asyncDispose]();
+});
+
+const serve = (...args: string[]): RunningCli =>
+  startCli(["serve", "context", "--host", "127.0.0.1", "--port", "0", "--device", "cpu", ...args], {
+    env: { SCONCE_HOME: store.home },
+  });
+
+const seen = (factor: number) => ({
+  state: { words: "alpha beta", factor },
+  params: { factor, word: factor === 2 ? "none" : "3", mode: factor === 2 ? "fast" : "best" },
+  device: "cpu",
+});
+
+describe.each([
+  ["in processes", []],
+  ["in one process", ["--no-isolate"]],
+] as const)("%s", (_, args) => {
+  test("hooks get the state of setup, and parameters with their defaults", async () => {
+    await using server = serve(...args);
+    const client = await clientOf(server);
+    const { outputs } = await client.predict([{ x: 3 }]);
+    expect(outputs).toEqual([{ seen: { y: 12, steps: 2, ...seen(2) } }]);
+    const demo = await client.fetch("/demo", {
+      method: "POST",
+      body: '[{"x":1}]',
+      headers: { "Content-Type": "application/json", Prefer: "wait" },
+    });
+    expect(await demo.json()).toMatchObject({ demo_outputs: [seen(2)] });
+  });
+
+  test("--param sets parameters of all hooks", async () => {
+    await using server = serve(...args, "--param", "factor=5", "--param", "word=3", "--param", "mode=best");
+    const { outputs } = await (await clientOf(server)).predict([{ x: 3 }]);
+    expect(outputs).toEqual([{ seen: { y: 75, steps: 5, ...seen(5) } }]);
+  });
+
+  test("teardown runs with the state when the server stops", async () => {
+    await using server = serve(...args);
+    await clientOf(server);
+    server.kill("SIGTERM");
+    expect(await server.line("teardown of")).toBe("teardown of alpha beta");
+    expect(await server.exited).toBe(0);
+  });
+});
+
+test("log lines carry the ids of the request and the prediction", async () => {
+  await using server = serve("--log-format", "json");
+  const url = /http:\/\/[\d.]+:\d+/.exec(await server.line("Listening on"))?.[0] ?? "";
+  const response = await fetch(new URL("/predictions", url), {
+    method: "POST",
+    body: '[{"x":1}]',
+    headers: { "Content-Type": "application/json", Prefer: "wait", "X-Request-Id": "mine" },
+  });
+  const { prediction_id: id } = z.object({ prediction_id: z.string() }).parse(await response.json());
+  for (const logged of ["preparing 1 alpha beta", "{ input: { x: 1 } }"]) {
+    const message = `prediction ${id}, input 0: ${logged}`;
+    const line = JSON.parse(await server.line(message));
+    expect(line).toMatchObject({ level: "info", message, prediction_id: id, request_id: "mine" });
+  }
+  expect(JSON.parse(await server.line("running"))).toMatchObject({ message: expect.stringContaining("alpha beta") });
+});
+
+test("the signal aborts when the prediction is canceled", async () => {
+  await using gate = hold();
+  await using server = serve();
+  const client = await clientOf(server);
+  const { prediction_id: id } = await client.create([{ x: 1, wait: gate.url("a") }]);
+  await gate.arrived("a");
+  await client.cancel(id);
+  expect(await server.line("aborted")).toBe("aborted true");
+});
+
+test.each([
+  ["factor=many", "factor: Invalid input: expected number, received string"],
+  ["mode=slow", 'mode: Invalid option: expected one of "fast"|"best"'],
+  ["speed=1", "there is no parameter speed; the model has factor, word, mode"],
+])("--param %s refuses to start", async (param, message) => {
+  await using server = serve("--param", param);
+  expect(await server.line(message)).toContain(`--param: ${message}`);
+  expect(await server.exited).not.toBe(0);
+});
+
+test("inspect shows the parameters", async () => {
+  const { stdout } = await cli(["inspect", "context"], { env: { SCONCE_HOME: store.home } });
+  expect(JSON.parse(stdout)).toMatchObject({
+    config: { paramsSchema: { properties: { factor: { type: "number", default: 2 }, word: { default: "none" } } } },
+  });
+});
+
+test("a parameter without a default is refused", async () => {
+  const folder = await writeModel(dir, modelText({ params: "z.object({ key: z.string() })" }), "required");
+  const { code, stderr } = await cli(["build", folder], { env: { SCONCE_HOME: store.home } });
+  expect(code).toBe(1);
+  expect(stderr).toContain("params.key: needs a value without an option; add .default(…)");
+});
