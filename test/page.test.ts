@@ -3,6 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { hasBrowser } from "./helpers/browser.ts";
+import { Family } from "./helpers/family.ts";
+import { hold } from "./helpers/hold.ts";
 import { writeModel } from "./helpers/model-text.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
@@ -19,7 +21,7 @@ let stage: TestServer;
 beforeAll(async () => {
   await using folder = await tempDir();
   const kinds = await writeModel(folder, await Bun.file(new URL("page/kinds.ts", import.meta.url)).text());
-  store = await storeWith("stage", kinds, example("digits"), example("upscale"));
+  store = await storeWith("stage", "parts", kinds, example("digits"), example("upscale"));
   stage = await store.serve("stage");
 });
 
@@ -122,6 +124,25 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     );
     expect(widths[0]).toBe(2 * (widths[1] ?? 0));
     await screenshot("page-upscale");
+  });
+
+  test("parts are shown as they come: texts grow, and the whole output replaces them", async () => {
+    await using parts = await store.serve("parts");
+    await using gate = hold();
+    const inputs = [{ x: 1, words: ["one ", "two "], gate: gate.url("") }];
+    const { id } = await new Family(parts.client, "/demo").create(inputs);
+    await visitor.goTo(`${parts.url}demo#id=${id}`);
+    for (const [release, text] of [
+      ["w0", "one "],
+      ["w1", "one two "],
+    ] as const) {
+      gate.release(release);
+      await visitor.until(`document.querySelector(".item .members dd")?.textContent === "${text}"`);
+    }
+    expect(await visitor.violations()).toEqual([]);
+    gate.release("end");
+    await visitor.comesTo("Done");
+    await visitor.until(`document.querySelector(".item .members dd")?.textContent === "3"`);
   });
 
   test("a fault is shown at its field, which gets the focus", async () => {

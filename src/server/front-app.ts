@@ -100,7 +100,8 @@ export function hindranceOf({ running, replica, store }: FrontParts): Hindrance 
 
 async function servedModel(parts: FrontParts): Promise<ServedModel> {
   const { packaged } = parts.options;
-  const { inputSchema, outputSchema, demoOutputSchema = outputSchema, example, examples = [] } = packaged.config;
+  const { inputSchema, outputSchema, partSchema, demoOutputSchema = outputSchema } = packaged.config;
+  const { example, examples = [] } = packaged.config;
   return {
     name: packaged.repository,
     // The tag of this build: `latest` may soon be another build.
@@ -114,6 +115,7 @@ async function servedModel(parts: FrontParts): Promise<ServedModel> {
     },
     inputSchema,
     outputSchema,
+    partSchema,
     demoOutputSchema,
     shortExample: await shortened(example ?? examples[0]),
     examples: [example, ...examples].filter((each) => each !== undefined),

@@ -108,6 +108,8 @@ export const modelConfigSchema = z.object({
   description: z.string().optional(),
   inputSchema: jsonSchemaSchema,
   outputSchema: jsonSchemaSchema,
+  /** Set if outputs come in parts. */
+  partSchema: jsonSchemaSchema.optional(),
   demoOutputSchema: jsonSchemaSchema.optional(),
   paramsSchema: jsonSchemaSchema.optional(),
   inputs: z.array(namedTensorSchema),

@@ -35,6 +35,8 @@ export interface ServedModel {
   readonly batchSize: number;
   readonly inputSchema: JsonSchema;
   readonly outputSchema: JsonSchema;
+  /** Undefined for a model whose outputs have no parts. */
+  readonly partSchema?: JsonSchema | undefined;
   readonly demoOutputSchema: JsonSchema;
   readonly examples: readonly unknown[];
   /** Time of the build, in seconds since 1970; 0 if the store does not have it. */
@@ -114,6 +116,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
       batch_size: model.batchSize,
       input_schema: model.inputSchema,
       output_schema: model.outputSchema,
+      ...(model.partSchema === undefined ? {} : { part_schema: model.partSchema }),
       demo_output_schema: model.demoOutputSchema,
     }),
   );

@@ -117,6 +117,7 @@ export function declaredConfig({ model, examples }: Pick<SourceModel, "model" | 
     description: model.description,
     inputSchema: wireSchema(model.input, "input"),
     outputSchema: wireSchema(model.output, "output"),
+    ...(model.part === undefined ? {} : { partSchema: wireSchema(model.part, "part") }),
     ...(model.demo === undefined ? {} : { demoOutputSchema: wireSchema(model.demo.output, "demo.output") }),
     ...(model.params === undefined ? {} : { paramsSchema: wireSchema(model.params, "params") }),
     inputs: named(model.tensors.inputs),

@@ -134,7 +134,7 @@ export function readingRoutes(family: Family, described: Described): RouteConfig
   const samples = described.schemas.samples;
   return [
     recordRoute(family, described),
-    eventsRoute(family, samples),
+    eventsRoute(family, described),
     ...lists.map((list) => fileRoute(family, list, list === "outputs" ? samples.output : samples.demoOutput)),
   ];
 }
@@ -161,8 +161,9 @@ function recordRoute(family: Family, { schemas, hasLinks }: Described): RouteCon
   };
 }
 
-function eventsRoute(family: Family, samples: OutputSamples): RouteConfig {
+function eventsRoute(family: Family, { schemas: { samples, definitions } }: Described): RouteConfig {
   const { path, kind, idName, name, tag, noun } = family;
+  const part = definitions.has("Part") ? "`part`: a part of an output, as PartEvent, before the whole output; " : "";
   const log = kind === "demo" ? "`log`: a piece of the demo's logs; " : "";
   return {
     method: "get",
@@ -170,7 +171,7 @@ function eventsRoute(family: Family, samples: OutputSamples): RouteConfig {
     operationId: `stream${name}`,
     tags: [tag],
     summary: `Follow a ${noun} by server-sent events`,
-    description: `\`start\`: the ${noun} was accepted; \`output\`: index and output of an input that succeeded; ${log}\`completed\`: the finished ${noun} with all outputs. The last outputs of a large ${noun} may come in \`completed\` only. Data is JSON.`,
+    description: `\`start\`: the ${noun} was accepted; ${part}\`output\`: index and output of an input that succeeded; ${log}\`completed\`: the finished ${noun} with all outputs. The last outputs of a large ${noun} may come in \`completed\` only. Data is JSON.`,
     request: { params: idOf(family), headers: z.object({ ...eventsRequest, ...traced }) },
     responses: {
       200: {
@@ -190,9 +191,11 @@ function eventsExample(family: Family, samples: OutputSamples): string {
     `event: ${name}\ndata: ${JSON.stringify(data)}\nid: ${id}\n\n`;
   const outputs =
     success && "outputs" in success.value && Array.isArray(success.value.outputs) ? success.value.outputs : [];
+  const { part } = samples;
+  const parts = part === undefined ? "" : event("part", { index: 0, sequence: 0, part }, "0::k3v9ab.1");
   const middle = outputs.map((output: unknown) => event("output", { index: 0, output }, "0:0-0"));
   const end = success === undefined ? "" : event("completed", success.value, END_ID);
-  return `retry: 1000\n\n${event("start", pending?.value, "0:")}${middle.join("")}${end}`;
+  return `retry: 1000\n\n${event("start", pending?.value, "0:")}${parts}${middle.join("")}${end}`;
 }
 
 function fileRoute(family: Family, list: Family["lists"][number], sample: unknown): RouteConfig {

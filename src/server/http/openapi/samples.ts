@@ -100,6 +100,8 @@ function numberSample(
 
 /** Each is undefined if no short sample exists. */
 export interface OutputSamples {
+  /** Undefined for a model whose outputs have no parts. */
+  readonly part: unknown;
   readonly output: unknown;
   readonly demoOutput: unknown;
 }
@@ -109,7 +111,7 @@ type Status = "pending" | "running" | "success" | "failed" | "canceled";
 /** OpenAPI's named examples for these statuses, in this order, without statuses that need an unknown output. */
 export function recordSamples(
   family: Family,
-  { output, demoOutput }: OutputSamples,
+  { output, demoOutput }: Omit<OutputSamples, "part">,
   statuses: readonly Status[],
 ): Record<string, { value: object }> {
   const isDemo = family.kind === "demo";

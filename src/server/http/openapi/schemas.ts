@@ -28,10 +28,14 @@ export const problemSchema = z
 export const healthSchema = z.object({ status: z.enum(["live", "ready"]) }).openapi("Health");
 
 /**
- * The schemas of one model's server. `definitions` has the components from the model's JSON Schemas: `Input`, `Output`, `DemoOutput`, and
- * the schemas in their `$defs`.
+ * The schemas of one model's server. `definitions` has the components from the model's JSON Schemas: `Input`, `Output`, `Part`, `DemoOutput`,
+ * and the schemas in their `$defs`. `PartEvent` is the data of the event `part`.
  */
-export function modelSchemas(model: Readonly<Record<"inputSchema" | "outputSchema" | "demoOutputSchema", JsonSchema>>) {
+export function modelSchemas(
+  model: Readonly<Record<"inputSchema" | "outputSchema" | "demoOutputSchema", JsonSchema>> & {
+    readonly partSchema?: JsonSchema | undefined;
+  },
+) {
   const definitions = new Map<string, JsonSchema>();
   const own = (name: string, schema: JsonSchema) => {
     const component = componentOf(name, schema);
@@ -43,6 +47,10 @@ export function modelSchemas(model: Readonly<Record<"inputSchema" | "outputSchem
   const input = own("Input", model.inputSchema);
   const output = own("Output", model.outputSchema);
   const demoOutput = own("DemoOutput", model.demoOutputSchema);
+  if (model.partSchema !== undefined) {
+    own("Part", model.partSchema);
+    definitions.set("PartEvent", partEvent);
+  }
   const truncated = z.boolean().optional().openapi({
     description: "Only in messages to webhooks: the outcome is omitted, because it is larger than 1 MiB",
   });
@@ -90,7 +98,11 @@ export function modelSchemas(model: Readonly<Record<"inputSchema" | "outputSchem
     input,
     inputs: z.array(input).min(1),
     newOutputs: z.array(z.object({ index: z.int(), output: output.optional(), truncated: z.literal(true).optional() })),
-    samples: { output: sampleOf(model.outputSchema), demoOutput: sampleOf(model.demoOutputSchema) },
+    samples: {
+      output: sampleOf(model.outputSchema),
+      part: model.partSchema && sampleOf(model.partSchema),
+      demoOutput: sampleOf(model.demoOutputSchema),
+    },
     records: {
       prediction: z
         .object({ prediction_id: z.string(), ...fields, ...errors, ...partial })
@@ -108,11 +120,28 @@ export function modelSchemas(model: Readonly<Record<"inputSchema" | "outputSchem
         batch_size: z.int(),
         input_schema: z.record(z.string(), z.unknown()),
         output_schema: z.record(z.string(), z.unknown()),
+        ...(model.partSchema === undefined ? {} : { part_schema: z.record(z.string(), z.unknown()) }),
         demo_output_schema: z.record(z.string(), z.unknown()),
       })
       .openapi("Model"),
   };
 }
+
+const partEvent: JsonSchema = {
+  type: "object",
+  properties: {
+    index: { type: "integer", minimum: 0, description: "Index of the input" },
+    sequence: {
+      type: "integer",
+      minimum: 0,
+      description:
+        "Number of earlier parts of the input. 0 means that the parts begin, or start over: drop earlier parts",
+    },
+    part: referenceTo("Part"),
+  },
+  required: ["index", "sequence", "part"],
+  description: "Data of the event `part` of an event stream",
+};
 
 /**
  * The required fields for each status, as conditions. A union by `status` would move fields in the clients of openapi-generator (Python

@@ -12,12 +12,15 @@ export interface Model {
   readonly description: string;
   readonly input: SchemaNode;
   readonly output: SchemaNode;
+  /** Undefined if outputs have no parts. */
+  readonly part: SchemaNode | undefined;
   readonly demoOutput: SchemaNode;
 }
 
 interface ModelAnswer extends Pick<Model, "name" | "tag" | "digest" | "description"> {
   readonly input_schema: JsonSchema;
   readonly output_schema: JsonSchema;
+  readonly part_schema?: JsonSchema;
   readonly demo_output_schema: JsonSchema;
 }
 
@@ -36,6 +39,8 @@ export interface Run {
   readonly demo_outputs?: readonly Json[];
   /** The outputs so far, also of a failed run; null for inputs without an output. */
   readonly partial_outputs?: readonly Json[];
+  /** What the parts of each output amount to so far. The events have them, not the record. */
+  readonly grown?: readonly (Json | undefined)[];
   readonly error_message?: string;
   readonly errors?: readonly ItemFault[];
   readonly logs: string;
@@ -70,11 +75,12 @@ export function hasEnded({ status }: Run): boolean {
 }
 
 export async function readModel(): Promise<Model> {
-  const { input_schema, output_schema, demo_output_schema, ...model } = await request<ModelAnswer>("./");
+  const { input_schema, output_schema, part_schema, demo_output_schema, ...model } = await request<ModelAnswer>("./");
   return {
     ...model,
     input: SchemaNode.of(input_schema),
     output: SchemaNode.of(output_schema),
+    part: part_schema && SchemaNode.of(part_schema),
     demoOutput: SchemaNode.of(demo_output_schema),
   };
 }

@@ -5,7 +5,7 @@
 import { eventsOf, hasEnded, type Persistence, persistently, type Run, readRun } from "./api.ts";
 import { pause } from "./pause.ts";
 import type { RunEvents } from "./run-events.ts";
-import type { Json } from "./value.ts";
+import { grownBy, type Json } from "./value.ts";
 
 const POLL_MS = 1000;
 
@@ -36,6 +36,15 @@ export async function follow(begun: Run, onChange: (run: Run) => void, persisten
       partial_outputs[index] = output;
       return { ...run, status: "running", partial_outputs };
     });
+    on(
+      "part",
+      ({ index, sequence, part }: { readonly index: number; readonly sequence: number; readonly part: Json }) => {
+        const grown = [...(run.grown ?? [])];
+        // At 0 the parts begin, or start over.
+        grown[index] = grownBy(sequence === 0 ? undefined : grown[index], part);
+        return { ...run, status: "running", grown };
+      },
+    );
     on("completed", (all: Run) => all);
     return events;
   };

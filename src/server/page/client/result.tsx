@@ -17,9 +17,11 @@ export function Result({ model, state }: { readonly model: Model; readonly state
   }, [isBusy]);
   const isWhole = run?.outputs !== undefined;
   const outputs: readonly (Json | undefined)[] = run?.outputs ?? run?.partial_outputs ?? [];
+  const grown = isWhole ? [] : (run?.grown ?? []);
+  const shown = Array.from({ length: Math.max(outputs.length, grown.length) }, (_, i) => outputs[i] ?? null);
   // The number of inputs is unknown for a run that was opened by its link.
   const done = inputs === undefined ? 0 : outputs.filter((each) => each !== undefined).length / inputs.length;
-  const count = (inputs?.length ?? outputs.length) + failures.length;
+  const count = (inputs?.length ?? shown.length) + failures.length;
   return (
     <section ref={panel} class="panel result" aria-labelledby="result-title">
       <header class="panel-head">
@@ -44,17 +46,21 @@ export function Result({ model, state }: { readonly model: Model; readonly state
           {run.error_message}
         </p>
       )}
-      {outputs.map(
-        (output = null, i) =>
-          (isWhole || output !== null) && (
+      {shown.map(
+        (output, i) =>
+          (isWhole || output !== null || grown[i] !== undefined) && (
             <article key={i} class="item" aria-label={count > 1 ? `Input ${(places[i] ?? i) + 1}` : undefined}>
               {count > 1 && <h3>Input {(places[i] ?? i) + 1}</h3>}
-              <ItemOutputs
-                model={model}
-                output={output}
-                shown={run?.demo_outputs?.[i] ?? output}
-                picture={pictureIn(inputs?.[i])}
-              />
+              {isWhole || output !== null ? (
+                <ItemOutputs
+                  model={model}
+                  output={output}
+                  shown={run?.demo_outputs?.[i] ?? output}
+                  picture={pictureIn(inputs?.[i])}
+                />
+              ) : (
+                <Output value={grown[i] ?? null} schema={model.part} label="Output so far" picture={undefined} />
+              )}
             </article>
           ),
       )}

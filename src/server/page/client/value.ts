@@ -22,6 +22,16 @@ export function withMember(object: JsonObject, name: string, value: Value): Json
   return value === undefined ? rest : { ...object, [name]: value };
 }
 
+/** The value after another part: texts grow, and everything else, pictures too, replaces what was there. */
+export function grownBy(before: Value, part: Json): Json {
+  if (typeof part === "string" && typeof before === "string") {
+    return /^(?:data|https?):/i.test(part) ? part : before + part;
+  }
+  if (!isObject(part) || !isObject(before)) return part;
+  const members = Object.entries(part).map(([name, value]) => [name, grownBy(before[name], value)] as const);
+  return { ...before, ...Object.fromEntries(members) };
+}
+
 export function sentence(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
