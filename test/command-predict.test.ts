@@ -1,12 +1,13 @@
 /** `predict`: one prediction without a server; how it reads values, and what it refuses. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { build } from "../src/cli/commands/build.ts";
 import { predict as command } from "../src/cli/commands/predict.ts";
 import { boxModel } from "./helpers/box-model.ts";
 import { type CliResult, cli } from "./helpers/cli.ts";
 import { commandHere } from "./helpers/command-here.ts";
 import { failureOf } from "./helpers/failure.ts";
 import { cliOnTerminal, cliWithInput } from "./helpers/interactive-cli.ts";
-import { writeModel } from "./helpers/model-text.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
 import { modelFolder, storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
@@ -15,7 +16,7 @@ let store: TestStore;
 
 beforeAll(async () => {
   dir = await tempDir();
-  store = await storeWith("lab", "picture", await writeModel(dir, boxModel));
+  store = await storeWith("lab", "parts", "picture", await writeModel(dir, boxModel));
   await Bun.write(dir.join("seven.txt"), "7\n");
   await Bun.write(dir.join("song.wav"), "la la");
   await Bun.write(
@@ -41,6 +42,26 @@ async function seen(...fields: string[]): Promise<unknown> {
 
 test("prints only the output, as one line of JSON", async () => {
   expect(await predict("lab", "x=1.5")).toEqual({ code: 0, stdout: '{"y":4,"together":1}\n', stderr: "" });
+});
+
+test("prints the parts of an output to standard error as they come, and the whole output to standard output", async () => {
+  const objects = await predict("parts", "x=1", 'words=["one","two"]', "draw=true");
+  expect(objects).toMatchObject({ code: 0, stdout: '{"y":3,"text":"one two"}\n' });
+  expect(
+    objects.stderr
+      .split("\n")
+      .filter(Boolean)
+      .map((line) => JSON.parse(line)),
+  ).toEqual(["one", "two"].map((text) => ({ text, picture: expect.stringMatching(/^data:image\/png;base64,/) })));
+  const teller = modelText({
+    name: '"teller"',
+    output: "z.string()",
+    part: "z.string()",
+    postprocess: `async function* () { for (const word of ["Once ", "upon"]) yield word; return "Once upon"; }`,
+  });
+  const home = { home: store.home };
+  await commandHere(build, [await writeModel(dir, teller, "teller")], home);
+  expect(await predict("teller", "x=1")).toEqual({ code: 0, stdout: '"Once upon"\n', stderr: "Once upon\n" });
 });
 
 test("reads values by field type: numbers, true and false, JSON, plain text", async () => {

@@ -12,6 +12,7 @@ import { formatJson } from "../command-line/table.ts";
 import { readInput } from "./predict/input.ts";
 import { LocalModel } from "./predict/local-model.ts";
 import { OutputTargets, shorten } from "./predict/output-files.ts";
+import { PartPrinter } from "./predict/part-printer.ts";
 
 export const predict = predictCommand(
   modelStore,
@@ -28,7 +29,7 @@ A file field accepts a path, or a URL: http, https or data. A file in the output
 
 An ndarray() field, as in models built from a weights file, also accepts the path of a .json file with lists, of a NumPy file (.npy), or of the raw bytes of its elements; or a data URI of these bytes.
 
-The output goes to standard output: indented on a terminal, otherwise on one line. Console output of the model's code, and a demo's logs, go to standard error.`,
+The output goes to standard output: indented on a terminal, otherwise on one line. Parts of an output go to standard error as they come, like console output of the model's code and a demo's logs.`,
     example,
     options: {
       json: openOption<string>({
@@ -87,7 +88,8 @@ The output goes to standard output: indented on a terminal, otherwise on one lin
           batches: options.demo,
         });
         const decoded = model.decode(input);
-        return options.demo ? await model.demo(decoded, writeLog) : await model.predict(decoded);
+        using parts = new PartPrinter();
+        return options.demo ? await model.demo(decoded, writeLog, parts) : await model.predict(decoded, parts);
       });
       const saved = await targets.save(output).catch((error: unknown) => {
         if (!targets.isStandardOutput) print(output);

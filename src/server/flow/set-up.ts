@@ -25,7 +25,7 @@ import { compareGolden, decodeGolden } from "./golden.ts";
 import type { Hooks } from "./hooks.ts";
 import { ItemFlow } from "./item-flow.ts";
 import type { ListItem } from "./item-list.ts";
-import { type FileCaps, ItemPipeline, type Tensors } from "./item-pipeline.ts";
+import { type FileCaps, ItemPipeline, type PartsReceiver, type Tensors } from "./item-pipeline.ts";
 import { wholeText } from "./output-encoder.ts";
 import { predictAll } from "./predict-all.ts";
 
@@ -244,8 +244,12 @@ function latencyTarget(ms: number, forwardMs: ReadonlyMap<number, number>): Late
  * @returns the output as JSON text
  * @throws SconceError of the failed step
  */
-export async function predictOne({ engine, pipeline }: RunningModel, input: unknown): Promise<string> {
-  const predicting = predictAll(new ItemFlow(engine, pipeline), [input], { signal: noSignal });
+export async function predictOne(
+  { engine, pipeline }: RunningModel,
+  input: unknown,
+  parts?: PartsReceiver,
+): Promise<string> {
+  const predicting = predictAll(new ItemFlow(engine, pipeline), [input], { signal: noSignal, parts });
   const [output] = await slowStep("Running the model", predicting);
   return wholeText(pipeline.encode(output));
 }

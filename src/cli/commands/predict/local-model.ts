@@ -8,6 +8,7 @@ import { loadModel } from "../../../package/code/load.ts";
 import type { PackagedModel } from "../../../package/store/packaged-model.ts";
 import { Fetcher } from "../../../server/flow/fetcher.ts";
 import { ItemFlow } from "../../../server/flow/item-flow.ts";
+import type { PartsReceiver } from "../../../server/flow/item-pipeline.ts";
 import { wholeText } from "../../../server/flow/output-encoder.ts";
 import { runDemo } from "../../../server/flow/run-demo.ts";
 import { predictOne, type RunningModel, setUp, tearDown } from "../../../server/flow/set-up.ts";
@@ -66,24 +67,30 @@ export class LocalModel implements AsyncDisposable {
 
   /**
    * @param input decoded
+   * @param parts receives the parts of the output as they come
    * @returns the output in its wire form
    * @throws SconceError of the failed step
    */
-  async predict(input: unknown): Promise<unknown> {
-    return JSON.parse(await predictOne(await this.#running(), input));
+  async predict(input: unknown, parts: PartsReceiver): Promise<unknown> {
+    return JSON.parse(await predictOne(await this.#running(), input, parts));
   }
 
   /**
    * Runs the model's demo on one input.
    * @param write receives the demo's log lines as they appear
    */
-  async demo(input: unknown, write: (text: string) => void): Promise<{ output: unknown; demo_output: unknown }> {
+  async demo(
+    input: unknown,
+    write: (text: string) => void,
+    parts: PartsReceiver,
+  ): Promise<{ output: unknown; demo_output: unknown }> {
     const { engine, pipeline } = await this.#running();
     const { outputs, demoOutputs } = await runDemo([input], {
       flow: new ItemFlow(engine, pipeline),
       pipeline,
       signal: noSignal,
       take() {},
+      parts,
       write: (text) => {
         write(text);
         return true;
