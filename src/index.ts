@@ -15,7 +15,8 @@ export { InputError, type InputErrorOptions } from "./author/input-error.ts";
 export { Image, type NormalizedOptions, type PixelOptions, type Pixels } from "./author/media.ts";
 export { ndarray } from "./author/ndarray.ts";
 export { argmax, type Ranked, softmax, topK } from "./author/scores.ts";
-export type { CallArgument, CallResult, DeviceTensor, ModelSession, Sessions } from "./author/session.ts";
+export type { CallArgument, CallResult, DeviceTensor, ModelSession, Sessions, StepResult } from "./author/session.ts";
+export { stack, unstack } from "./author/stack.ts";
 export {
   bfloat16,
   bool,

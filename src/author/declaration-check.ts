@@ -71,6 +71,8 @@ const declaration = z.strictObject(
     teardown: fn.optional(),
     preprocess: fn,
     predict: fn.optional(),
+    begin: fn.optional(),
+    step: fn.optional(),
     postprocessPart: fn.optional(),
     postprocess: fn,
     demo: z.strictObject({ output: schema, predict: fn }, "must be { output: …, predict: … }").optional(),
@@ -90,10 +92,15 @@ const declaration = z.strictObject(
 export function checkDeclaration(given: unknown): string[] {
   const parsed = declaration.safeParse(given, { reportInput: true });
   if (!parsed.success) return parsed.error.issues.flatMap(faultsOf);
-  const { input, output, part, demo, weights, predict, openai } = parsed.data;
-  if (typeof weights !== "string" && predict === undefined) {
+  const { input, output, part, demo, weights, predict, begin, step, openai } = parsed.data;
+  if (typeof weights !== "string" && predict === undefined && step === undefined) {
     return ["predict: is missing; weights by name are for predict(batch, sessions) to call"];
   }
+  if (begin !== undefined && step === undefined) return ["step: is missing; begin makes the states that step advances"];
+  if (step !== undefined && begin === undefined) {
+    return ["begin: is missing; write begin(inputs, sessions), which returns an item's state before its first step"];
+  }
+  if (step !== undefined && predict !== undefined) return ["predict: is needless; begin and step replace it"];
   const { params } = parsed.data;
   const ofFields = [...partFaults(parsed.data), ...(params === undefined ? [] : paramsFaults(params))];
   if (ofFields.length > 0) return ofFields;

@@ -12,7 +12,7 @@ import {
 } from "./hook-context.ts";
 import type { OpenAi, OpenAiDeclaration } from "./openai.ts";
 import { paramsOf } from "./params.ts";
-import type { Predict, Sessions, WeightsDeclaration } from "./session.ts";
+import type { Predict, Sessions, StepResult, Steps, WeightsDeclaration } from "./session.ts";
 import type { ModelTensorsOf, TensorSpecs, TensorsOf } from "./tensor.ts";
 import type * as z from "./z.ts";
 
@@ -94,6 +94,7 @@ export interface ModelDeclaration<
   Rows extends TensorSpecs = Out,
   S = unknown,
   PS extends z.ZodObject = z.ZodObject,
+  Running = unknown,
 > extends ModelSettings {
   /** Name of the model's repository: lower-case letters, digits and single separators. */
   readonly name: string;
@@ -146,6 +147,26 @@ export interface ModelDeclaration<
     sessions: Sessions<W>,
     context: HookContext<NoInfer<S>, z.output<PS>>,
   ) => InParts<[P] extends [z.ZodNever] ? never : TensorsOf<Rows>, TensorsOf<Out>>;
+  /**
+   * With `step`, in place of `predict`: an item's state before its first step. Declared before `step`, so that TypeScript
+   * knows the type of states. An error fails only that input.
+   */
+  readonly begin?: (
+    inputs: ModelTensorsOf<In>,
+    sessions: Sessions<W>,
+    context: HookContext<NoInfer<S>, z.output<PS>>,
+  ) => Awaitable<Running>;
+  /**
+   * Advances all running items by one step, for example by one token each. Returns a result for each state, in order: the
+   * item's next state, or the outputs of an item that is done, without the batch dimension. Items join and leave between
+   * steps; a runner has at most `batchSize`. After an error the step runs again in halves, so that only the bad item
+   * fails: a step returns new states and does not change old ones.
+   */
+  readonly step?: (
+    states: readonly NoInfer<Running>[],
+    sessions: Sessions<W>,
+    context: HookContext<NoInfer<S>, z.output<PS>>,
+  ) => Awaitable<readonly StepResult<NoInfer<Running>, TensorsOf<Out>, TensorsOf<Rows>>[]>;
   /**
    * Turns one row of each tensor that `predict` yielded into a part, or into `undefined` if the item has no part this time.
    * An error fails only that input.
@@ -206,7 +227,8 @@ export class Model {
   readonly setup: (context: Omit<SetupContext, "params">) => Awaitable<void>;
   readonly teardown: () => Awaitable<void>;
   readonly preprocess: (input: unknown, caller?: HookCaller) => Awaitable<TensorsOf<TensorSpecs>>;
-  readonly predict: Predict | undefined;
+  /** `Steps` for a model with `begin` and `step`. */
+  readonly predict: Predict | Steps | undefined;
   readonly postprocessPart: ((rows: ModelTensorsOf<TensorSpecs>, call: CallFacts) => Awaitable<unknown>) | undefined;
   /** May return an async generator of parts. */
   readonly postprocess: (rows: ModelTensorsOf<TensorSpecs>, call: CallFacts) => Awaitable<unknown>;
@@ -256,11 +278,12 @@ export function defineModel<
   S = undefined,
   // biome-ignore lint/complexity/noBannedTypes: the shape without fields, where `{}` is what zod infers
   PS extends z.ZodObject = z.ZodObject<{}>,
->(declaration: ModelDeclaration<I, O, In, Out, D, W, P, Rows, S, PS>): Model {
+  Running = unknown,
+>(declaration: ModelDeclaration<I, O, In, Out, D, W, P, Rows, S, PS, Running>): Model {
   const faults = checkDeclaration(declaration);
   if (faults.length > 0) throw new SconceError("model_invalid", `the model is declared wrongly: ${faults.join("; ")}`);
-  const { name, description = "", input, output, part, tensors, setup, teardown, predict, demo } = declaration;
-  const { params, preprocess, postprocessPart, postprocess } = declaration;
+  const { name, description = "", input, output, part, tensors, setup, teardown, demo } = declaration;
+  const { params, preprocess, predict, begin, step, postprocessPart, postprocess } = declaration;
   const examples = [declaration.example, ...(declaration.examples ?? [])].filter((example) => example !== undefined);
   const { operators = [], assets = [] } = declaration;
   const weights: WeightsDeclaration = declaration.weights;
@@ -290,10 +313,16 @@ export function defineModel<
     },
     teardown: () => (isSetUp ? teardown?.(shared.state as S) : undefined),
     preprocess: (value, caller) => preprocess(value as z.output<I>, contextOf({ caller })),
-    predict:
-      predict &&
-      ((batch, sessions, caller) =>
-        predict(batch as ModelTensorsOf<In>, sessions as Sessions<W>, contextOf({ caller }))),
+    predict: predict
+      ? (batch, sessions, caller) =>
+          predict(batch as ModelTensorsOf<In>, sessions as Sessions<W>, contextOf({ caller }))
+      : begin &&
+        step && {
+          begin: (inputs, sessions, caller) =>
+            begin(inputs as ModelTensorsOf<In>, sessions as Sessions<W>, contextOf({ caller })),
+          step: (states, sessions, caller) =>
+            step(states as readonly NoInfer<Running>[], sessions as Sessions<W>, contextOf({ caller })),
+        },
     postprocessPart:
       postprocessPart && ((rows, call) => postprocessPart(rows as ModelTensorsOf<Rows>, contextOf(call))),
     postprocess: (rows, call) => postprocess(rows as ModelTensorsOf<Out>, contextOf(call)),

@@ -3,7 +3,7 @@ import { type ErrorCode, MODEL_FAILED, messageOf, SconceError } from "../base/er
 import { InputError } from "./input-error.ts";
 
 interface Hook {
-  readonly name: "preprocess" | "predict" | "postprocessPart" | "postprocess" | "demo";
+  readonly name: "preprocess" | "predict" | "begin" | "step" | "postprocessPart" | "postprocess" | "demo";
   /** Names of the tensors that the function receives. */
   readonly given: readonly string[];
 }
@@ -34,6 +34,8 @@ export function inputRefused(error: InputError): SconceError {
 const nouns = {
   preprocess: "preprocess",
   predict: "predict",
+  begin: "begin",
+  step: "step",
   postprocessPart: "postprocessPart",
   postprocess: "postprocess",
   demo: "the demo",
@@ -54,16 +56,17 @@ export function hookMessage(error: unknown, hook: Hook): string {
 }
 
 function likelyCause(message: string, { name, given }: Hook): string | undefined {
-  if (name === "predict" && /is not iterable/.test(message)) {
+  const isCaller = name === "predict" || name === "begin" || name === "step";
+  if (isCaller && /is not iterable/.test(message)) {
     return "call gives a dict or a named tuple as an object: read its fields by name; and it gives a promise: await it";
   }
   const path = ofUndefined.exec(message)?.[1]?.split(".");
   if (path === undefined) return undefined;
   const kind = name.startsWith("postprocess") ? "output" : "input";
   const wrong = parts.includes(path.at(-1) ?? "") ? path.at(-2) : undefined;
-  if (name !== "preprocess" && wrong !== undefined && !given.includes(wrong)) {
+  if (name !== "preprocess" && name !== "step" && wrong !== undefined && !given.includes(wrong)) {
     const fault = `the model declares no ${kind} "${wrong}" under tensors, it declares ${given.join(", ")}`;
-    return name === "predict" ? `${fault}; or an await is missing before the call that made ${wrong}` : fault;
+    return isCaller ? `${fault}; or an await is missing before the call that made ${wrong}` : fault;
   }
   return `is an await missing before what made ${path.at(-2) ?? path[0]}?`;
 }

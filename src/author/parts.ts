@@ -21,14 +21,18 @@ interface Declared {
   readonly part?: unknown;
   readonly tensors: { readonly parts?: unknown };
   readonly predict?: unknown;
+  readonly step?: unknown;
   readonly postprocess: unknown;
   readonly postprocessPart?: unknown;
 }
 
 /** Faults of the functions that yield parts, each with the field and the fix. */
 export function partFaults(declared: Declared): string[] {
-  const { part, tensors, predict, postprocess, postprocessPart } = declared;
+  const { part, tensors, predict, step, postprocess, postprocessPart } = declared;
   const faults: string[] = [];
+  if (step !== undefined && postprocessPart !== undefined && part === undefined) {
+    faults.push(`part: is missing; postprocessPart makes parts of what step returns: ${partFix}`);
+  }
   for (const [name, hook] of Object.entries({ predict, postprocess })) {
     if (kindOf(hook) === "sync") faults.push(`${name}: is a generator that is not asynchronous; write async *${name}`);
     if (kindOf(hook) === "async" && part === undefined) {
@@ -40,7 +44,7 @@ export function partFaults(declared: Declared): string[] {
       "postprocessPart: is missing; async *predict yields stacked rows: write postprocessPart(rows, { input, sequence }), which turns the rows of an item into a part",
     );
   }
-  if (predict === undefined) {
+  if (predict === undefined && step === undefined) {
     const needless = Object.entries({ postprocessPart, "tensors.parts": tensors.parts });
     for (const [field, value] of needless) {
       if (value !== undefined) faults.push(`${field}: is for the rows that async *predict yields; write predict, too`);

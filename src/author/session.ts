@@ -70,6 +70,24 @@ export type Stacked = Readonly<Record<string, Tensor>>;
 export type StackedParts = AsyncGenerator<Stacked, Stacked, undefined>;
 
 /**
+ * The result of a step for one item: the state for the next step, or the outputs of an item that is done. With `part`, if
+ * clients get one now.
+ */
+export type StepResult<State, Outputs, Part> =
+  | { readonly state: State; readonly part?: Part | undefined }
+  | { readonly outputs: Outputs; readonly part?: Part | undefined };
+
+/** A model's `begin` and `step` with their type parameters erased. */
+export interface Steps {
+  readonly begin: (inputs: Stacked, sessions: Readonly<Record<string, ModelSession>>, caller?: HookCaller) => unknown;
+  readonly step: (
+    states: readonly unknown[],
+    sessions: Readonly<Record<string, ModelSession>>,
+    caller?: HookCaller,
+  ) => unknown;
+}
+
+/**
  * A model's `predict` with its type parameters erased: turns a batch's stacked inputs into its stacked outputs, by
  * name.
  */

@@ -56,6 +56,8 @@ export const batchCauses = [
   "part",
   // A small batch of new predictions, beside the batches of large predictions.
   "express",
+  // A step of running items, of a model with `step`.
+  "step",
   // A single item that may have crashed the engine process.
   "alone",
 ] as const;

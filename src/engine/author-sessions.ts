@@ -1,6 +1,8 @@
 /** The sessions of one runner, as the model's own code gets them. */
+import type { HookCaller } from "../author/hook-context.ts";
 import type { CallArgument, CallResult, DeviceTensor, ModelSession } from "../author/session.ts";
 import { SconceError } from "../base/errors.ts";
+import { log } from "../base/log.ts";
 import type { NativeSession } from "./native/binding.ts";
 import { TensorScope } from "./tensor-scope.ts";
 
@@ -9,13 +11,19 @@ export class AuthorSessions {
   /** Results of their calls. */
   readonly tensors = new TensorScope();
   readonly #native: readonly NativeSession[];
-  #isClosed = false;
+  readonly caller: HookCaller;
+  readonly #closed = new AbortController();
 
-  constructor(sessions: Readonly<Record<string, NativeSession>>) {
+  constructor(sessions: Readonly<Record<string, NativeSession>>, device: string | undefined) {
     this.#native = Object.values(sessions);
     this.byName = Object.fromEntries(
       Object.entries(sessions).map(([name, session]) => [name, this.#callable(session)]),
     );
+    this.caller = {
+      signal: this.#closed.signal,
+      log: (text) => log.info(text),
+      ...(device !== undefined && { device }),
+    };
   }
 
   get packedLayers(): number {
@@ -24,7 +32,8 @@ export class AuthorSessions {
 
   /** @throws SconceError `session_closed` */
   requireOpen(): void {
-    if (this.#isClosed) throw new SconceError("session_closed", "the model was closed before this batch ran");
+    if (this.#closed.signal.aborted)
+      throw new SconceError("session_closed", "the model was closed before this batch ran");
   }
 
   settle(): void {
@@ -37,7 +46,7 @@ export class AuthorSessions {
   }
 
   async dispose(): Promise<void> {
-    this.#isClosed = true;
+    this.#closed.abort();
     await Promise.all(this.#native.map((session) => session.dispose()));
   }
 

@@ -190,7 +190,8 @@ function tensorsOf(items: readonly BatchItem[]): (readonly Tensor[])[] {
   return items.map(({ tensors }) => tensors);
 }
 
-function runError(cause: unknown): SconceError {
+/** The error of an item, for an error of a runner. */
+export function runError(cause: unknown): SconceError {
   if (cause instanceof SconceError) return cause;
   return new SconceError("run_failed", messageOf(cause), { cause, clientMessage: MODEL_FAILED });
 }

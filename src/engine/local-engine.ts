@@ -2,10 +2,11 @@
 
 import type { Tensor, TensorSpecs } from "../author/tensor.ts";
 import { hasCode, type SconceError } from "../base/errors.ts";
-import { BatchEngine, type BatchEngineOptions, type BatchItem } from "./batch-engine.ts";
+import type { BatchEngine, BatchEngineOptions, BatchItem } from "./batch-engine.ts";
 import type { Engine, EngineListener, Item } from "./engine.ts";
 import { type CheckedItem, copied, itemCheck } from "./item-check.ts";
 import { rowParting } from "./rows.ts";
+import { engineOver, type StepEngine } from "./step-engine.ts";
 
 export interface LocalEngineOptions extends Omit<BatchEngineOptions<BatchItem>, "listener"> {
   readonly inputs: TensorSpecs;
@@ -22,7 +23,7 @@ export class LocalEngine<T extends Item> implements Engine<T> {
   readonly isReady = true;
   readonly pid = undefined;
   listener: EngineListener<T> | undefined;
-  readonly #engine: BatchEngine<LocalItem<T>>;
+  readonly #engine: BatchEngine<LocalItem<T>> | StepEngine<LocalItem<T>>;
   readonly #check: (given: Readonly<Record<string, Tensor>>) => CheckedItem;
 
   readonly #canceled = new WeakSet<object>();
@@ -30,7 +31,7 @@ export class LocalEngine<T extends Item> implements Engine<T> {
   constructor({ inputs, outputs, parts = outputs, ...options }: LocalEngineOptions) {
     this.#check = itemCheck(inputs);
     const [rows, partRows] = [rowParting(outputs), rowParting(parts)];
-    this.#engine = new BatchEngine<LocalItem<T>>({
+    this.#engine = engineOver<LocalItem<T>>({
       ...options,
       listener: {
         dispatched: (items) => this.listener?.dispatched(items.map(({ item }) => item)),

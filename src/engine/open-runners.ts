@@ -1,11 +1,12 @@
 /** Opens the runners of a model: on its forward pass, or through its own `predict`, on one device or several. */
 
-import type { Predict } from "../author/session.ts";
+import type { Predict, Steps } from "../author/session.ts";
 import type { TensorSpecs } from "../author/tensor.ts";
 import { SconceError } from "../base/errors.ts";
 import { loadOperators, type NativeSession, openSession, type SessionOptions } from "./native/binding.ts";
 import { PredictRunner } from "./predict-runner.ts";
 import type { Runner } from "./runner.ts";
+import { StepRunner } from "./step-runner.ts";
 
 export interface OpenOptions {
   /** Paths of the weights, by the names of their sessions; of whichever format, told apart by content. */
@@ -13,7 +14,7 @@ export interface OpenOptions {
   /** Paths of libraries with operators that the weights call. */
   readonly operators: readonly string[];
   /** Undefined: batches go through the forward pass of the only weights. */
-  readonly predict: Predict | undefined;
+  readonly predict: Predict | Steps | undefined;
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
   /** Tensors that `predict` yields. Default: `outputs`. */
@@ -79,7 +80,11 @@ async function openOn(device: string, options: OpenOptions, open: Open): Promise
     const shared = await sharing({ path, device, threads, pack, instances }, instances, open);
     for (const [i, session] of shared.entries()) Object.assign(sessions[i] ?? {}, { [name]: session });
   }
-  return sessions.map((byName) => new PredictRunner({ sessions: byName, predict, inputs, outputs, parts, device }));
+  const shared = { inputs, outputs, parts, device };
+  if (typeof predict === "function") {
+    return sessions.map((byName) => new PredictRunner({ ...shared, sessions: byName, predict }));
+  }
+  return sessions.map((byName) => new StepRunner({ ...shared, sessions: byName, steps: predict }));
 }
 
 /** Opens sessions that share weights, unless a run writes into the weights. */

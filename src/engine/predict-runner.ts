@@ -1,12 +1,10 @@
 /** Runs batches through the model's `predict` function, which calls the sessions. */
 
-import type { HookCaller } from "../author/hook-context.ts";
 import { hookError } from "../author/hook-fault.ts";
 import { type InParts, isInParts } from "../author/parts.ts";
 import type { Predict } from "../author/session.ts";
 import type { Tensor, TensorSpecs } from "../author/tensor.ts";
 import { SconceError } from "../base/errors.ts";
-import { log } from "../base/log.ts";
 import { Turn } from "../base/turn.ts";
 import { AuthorSessions } from "./author-sessions.ts";
 import { checkedOutputs } from "./checked-outputs.ts";
@@ -30,20 +28,12 @@ export class PredictRunner implements Runner {
   readonly #options: PredictRunnerOptions;
   readonly #sessions: AuthorSessions;
   readonly #stack: ReturnType<typeof batchStacker>;
-  readonly #closed = new AbortController();
-  readonly #caller: HookCaller;
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(options: PredictRunnerOptions) {
     this.#options = options;
-    this.#sessions = new AuthorSessions(options.sessions);
+    this.#sessions = new AuthorSessions(options.sessions, options.device);
     this.#stack = batchStacker(options.inputs);
-    const { device } = options;
-    this.#caller = {
-      signal: this.#closed.signal,
-      log: (text) => log.info(text),
-      ...(device !== undefined && { device }),
-    };
   }
 
   /** Runs one batch at a time: concurrent batches would mix the state of a module. */
@@ -66,7 +56,6 @@ export class PredictRunner implements Runner {
   }
 
   dispose(): Promise<void> {
-    this.#closed.abort();
     return this.#sessions.dispose();
   }
 
@@ -74,7 +63,7 @@ export class PredictRunner implements Runner {
     this.#sessions.requireOpen();
     const { predict, outputs } = this.#options;
     try {
-      const given = await predict(this.#stack(items), this.#sessions.byName, this.#caller);
+      const given = await predict(this.#stack(items), this.#sessions.byName, this.#sessions.caller);
       const whole = isInParts(given) ? await this.#inParts(given, items.length, parts) : given;
       return await checkedOutputs(outputs, whole, { hook: "predict", rows: items.length, isLast: true });
     } catch (error) {

@@ -1,5 +1,7 @@
 /** Splits the outputs of a batch into rows. Each row has separate memory and no padding. */
-import { countOf, ModelTensor, type Tensor, type TensorData, type TensorSpecs } from "../author/tensor.ts";
+import { arrayTypes, countOf, ModelTensor, type Tensor, type TensorData, type TensorSpecs } from "../author/tensor.ts";
+import { setAt } from "../author/tensor-memory.ts";
+import { SconceError } from "../base/errors.ts";
 
 /** A row of each output tensor, by name, without the batch dimension. */
 export type Rows = Readonly<Record<string, ModelTensor>>;
@@ -36,6 +38,23 @@ export function rowParting(specs: TensorSpecs): RowParting {
     }
     return rows;
   };
+}
+
+/** Joins outputs of single items to those of a batch. @throws SconceError `run_failed` if their sizes differ */
+export function joinedRows(items: readonly (readonly Tensor[])[]): readonly Tensor[] {
+  const [first = []] = items;
+  return first.map(({ dtype, shape: [, ...shape] }, j) => {
+    const rows = items.flatMap((outputs) => outputs[j] ?? []);
+    const count = countOf(shape);
+    const data = new arrayTypes[dtype](rows.length * count);
+    for (const [i, row] of rows.entries()) {
+      if (`${row.shape.slice(1)}` !== `${shape}`) {
+        throw new SconceError("run_failed", "the outputs of items that ran together have several sizes");
+      }
+      setAt(data, row.data, i * count);
+    }
+    return { dtype, shape: [rows.length, ...shape], data };
+  });
 }
 
 interface Cut {

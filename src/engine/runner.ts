@@ -9,6 +9,23 @@ export interface PartSink {
   part(rows: readonly Tensor[]): void;
 }
 
+/** The result of a step for one item: its next state, or its outputs. Tensors have a first dimension of 1. */
+export interface Stepped {
+  readonly part?: readonly Tensor[] | undefined;
+  readonly outputs?: readonly Tensor[];
+  readonly state?: unknown;
+}
+
+/** Advances items step by step, with one call at a time. */
+export interface Stepper {
+  /** @returns the state of an item before its first step */
+  begin(tensors: readonly Tensor[]): Promise<unknown>;
+  /** @returns a result for each state. After an error the states are as before. */
+  step(states: readonly unknown[]): Promise<readonly Stepped[]>;
+  /** Frees the tensors of all states except these. */
+  free(states: readonly unknown[]): void;
+}
+
 /** Runs one batch at a time, in order. A second batch may be given while one runs. */
 export interface Runner {
   /**
@@ -24,6 +41,10 @@ export interface Runner {
   readonly packedLayers?: number;
   /** Opens another runner on the same weights, with as many threads; undefined if the two must not run at the same time. */
   readonly another?: (() => Promise<Runner>) | undefined;
+  /** For a model with `step`. */
+  readonly stepper?: Stepper;
+  /** Runs a short first part of a batch, for warm-up; undefined if batches are short. */
+  rehearse?(items: readonly (readonly Tensor[])[]): Promise<unknown>;
   /** Reports ended batches at once, without a turn of the event loop. */
   settle(): void;
   /** Takes effect between two batches. */

@@ -168,7 +168,7 @@ class Trials {
     for (let i = 0; i < SHORT_RUNS; i++) {
       if (i > 0 && this.#now() - begun >= (i < RUNS ? enoughMs : SHORT_RUNS_MS)) break;
       const begin = this.#now();
-      await slowStep(doing, this.#runner.run(batch)).catch((error: unknown) => {
+      await slowStep(doing, this.#runner.rehearse?.(batch) ?? this.#runner.run(batch)).catch((error: unknown) => {
         throw forwardFault(error, { size, worked });
       });
       shortest = Math.min(shortest, this.#now() - begin);

@@ -5,8 +5,9 @@ import { authorStack } from "../../base/author-line.ts";
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
 import { messageOf, type SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
-import { BatchEngine, type BatchEngineOptions, type BatchItem } from "../batch-engine.ts";
+import type { BatchEngine, BatchEngineOptions, BatchItem } from "../batch-engine.ts";
 import type { BatchRun } from "../engine.ts";
+import { engineOver, type StepEngine } from "../step-engine.ts";
 import {
   type EngineInfo,
   type FrameMemory,
@@ -59,7 +60,7 @@ interface Front {
 
 export class EngineServer {
   readonly #options: EngineServerOptions;
-  readonly #engine: BatchEngine<RemoteItem>;
+  readonly #engine: BatchEngine<RemoteItem> | StepEngine<RemoteItem>;
   readonly #fronts = new Map<Socket, Front>();
   readonly #blocks = new FrameBlocks();
   readonly #itemFrames: ItemFrames;
@@ -74,7 +75,7 @@ export class EngineServer {
     this.#itemFrames = new ItemFrames(options.inputs);
     this.#rowsFrames = new RowsFrames(options.outputs);
     this.#partFrames = new RowsFrames(options.parts ?? options.outputs, frameKinds.part);
-    this.#engine = new BatchEngine<RemoteItem>({
+    this.#engine = engineOver<RemoteItem>({
       ...options,
       listener: {
         dispatched: (items) => this.#dispatched(items),
@@ -85,6 +86,7 @@ export class EngineServer {
       },
       observer: {
         ran: (observation) => {
+          this.#observed();
           this.#observation = observation;
         },
       },
@@ -244,9 +246,19 @@ export class EngineServer {
     for (const [front, places] of byFront(items)) {
       const numbers = numbersOf(items, places);
       const observation = items[0]?.lane.front === front ? this.#observation : undefined;
+      if (observation !== undefined) this.#observation = undefined;
       this.#rowsFrames.add(front.outbox, this.#blocks, { numbers, places, outputs, observation });
       front.outbox.flush();
     }
+  }
+
+  /** Sends the times of a step that ended no item, to any front. */
+  #observed(): void {
+    const observation = this.#observation;
+    const [front] = this.#fronts.values();
+    if (observation === undefined || front === undefined) return;
+    this.#rowsFrames.add(front.outbox, this.#blocks, { numbers: [], places: [], outputs: [], observation });
+    front.outbox.flushSoon();
   }
 
   #part(items: readonly RemoteItem[], outputs: readonly Tensor[]): void {

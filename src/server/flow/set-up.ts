@@ -124,7 +124,11 @@ export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
         forwardMs: [...warm.forwardMs],
       },
       maxQueueDelayMs: settings.maxQueueDelayMs ?? own.maxQueueDelayMs ?? 0,
-      latencyTarget: targetMs === Infinity ? undefined : latencyTarget(targetMs, warm.forwardMs),
+      // Items of a model with `step` wait for a free place only.
+      latencyTarget:
+        targetMs === Infinity || typeof model.predict === "object"
+          ? undefined
+          : latencyTarget(targetMs, warm.forwardMs),
     };
   } catch (error) {
     await Promise.all(runners.map((runner) => runner.dispose()));

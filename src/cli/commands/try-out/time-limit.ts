@@ -27,15 +27,23 @@ export class TimeLimit implements Disposable {
       ...model,
       setup: (context) => this.call("setup", () => setup(context)),
       preprocess: (input, caller) => this.call("preprocess", () => preprocess(input, caller)),
-      predict:
-        predict &&
-        (async (batch, sessions, caller) =>
-          this.#each("predict", await this.call("predict", () => predict(batch, sessions, caller)))),
+      predict: predict && this.#predict(predict),
       postprocessPart:
         postprocessPart && ((rows, context) => this.call("postprocessPart", () => postprocessPart(rows, context))),
       postprocess: async (rows, context) =>
         this.#each("postprocess", await this.call("postprocess", () => postprocess(rows, context))),
     });
+  }
+
+  /** Steps get the limit each. */
+  #predict(predict: NonNullable<Model["predict"]>): Model["predict"] {
+    if (typeof predict === "function") {
+      return async (...given) => this.#each("predict", await this.call("predict", () => predict(...given)));
+    }
+    return {
+      begin: (...given) => this.call("begin", () => predict.begin(...given)),
+      step: (...given) => this.call("step", () => predict.step(...given)),
+    };
   }
 
   /** A generator gets the limit for each part. */

@@ -1,0 +1,69 @@
+/** `stack` and `unstack`: batches of tensors that model code makes itself. */
+import { SconceError } from "../base/errors.ts";
+import { elements, type Value } from "./elements.ts";
+import { type ArrayOf, arrayTypes, countOf, type DType, describeTensor, ModelTensor, type Tensor } from "./tensor.ts";
+import { setAt } from "./tensor-memory.ts";
+
+/**
+ * Joins tensors along a new first dimension, as `torch.stack` does.
+ * @param pad fills up every dimension to the longest tensor. Default: all tensors have one shape
+ * @throws SconceError `tensor_invalid` for no tensor, and for tensors that do not fit together
+ */
+export function stack<D extends DType>(
+  tensors: readonly Tensor<D>[],
+  { pad }: { readonly pad?: Value } = {},
+): ModelTensor<D> {
+  const [first] = tensors;
+  if (first === undefined) throw new SconceError("tensor_invalid", "stack needs at least one tensor");
+  const { dtype } = first;
+  for (const tensor of tensors) {
+    const isLike = tensor.dtype === dtype && tensor.shape.length === first.shape.length;
+    if (isLike && (pad !== undefined || tensor.shape.every((size, dim) => size === first.shape[dim]))) continue;
+    const [one, other] = [first, tensor].map((each) => describeTensor(each.dtype, each.shape));
+    const fix = isLike ? "; stack(tensors, { pad: 0 }) fills up the shorter one" : "";
+    throw new SconceError("tensor_invalid", `stack: ${one} and ${other} do not fit together${fix}`);
+  }
+  const sizes = first.shape.map((_, dim) => Math.max(...tensors.map(({ shape }) => shape[dim] ?? 0)));
+  const count = countOf(sizes);
+  const data = new arrayTypes[dtype](tensors.length * count);
+  if (pad !== undefined) fill(data, dtype, pad);
+  for (const [i, tensor] of tensors.entries()) copy(tensor, { data, sizes, at: i * count });
+  return new ModelTensor(dtype, [tensors.length, ...sizes], data as ArrayOf<D>);
+}
+
+/** The rows of a tensor, without the first dimension. Rows share the memory of the tensor. */
+export function unstack<D extends DType>({ dtype, shape: [rows = 1, ...shape], data }: Tensor<D>): ModelTensor<D>[] {
+  const count = countOf(shape);
+  return Array.from({ length: rows }, (_, i) => {
+    const row = data.subarray(i * count, (i + 1) * count);
+    return new ModelTensor(dtype, shape, row as ArrayOf<D>);
+  });
+}
+
+function fill(data: ArrayOf<DType>, dtype: DType, pad: Value): void {
+  const { store, expected } = elements[dtype];
+  const stored = store(pad);
+  if (stored === undefined) throw new SconceError("tensor_invalid", `stack: pad ${pad} is not ${expected}`);
+  if (data instanceof BigInt64Array) data.fill(BigInt(stored));
+  else data.fill(Number(stored));
+}
+
+interface Place {
+  readonly data: ArrayOf<DType>;
+  /** Sizes of one padded tensor. */
+  readonly sizes: readonly number[];
+  readonly at: number;
+}
+
+function copy(tensor: Tensor, { data, sizes, at }: Place): void {
+  const visit = (dim: number, from: number, to: number) => {
+    const [shape, padded] = [tensor.shape.slice(dim), sizes.slice(dim)];
+    if (shape.slice(1).every((size, i) => size === padded[i + 1])) {
+      setAt(data, tensor.data.subarray(from, from + countOf(shape)), to);
+      return;
+    }
+    const [size = 0, ...inner] = shape;
+    for (let i = 0; i < size; i++) visit(dim + 1, from + i * countOf(inner), to + i * countOf(padded.slice(1)));
+  };
+  visit(0, 0, at);
+}

@@ -1,0 +1,144 @@
+/** Calls a model's `begin` and `step`, with the tensors that the states of the items hold. */
+
+import { hookError } from "../author/hook-fault.ts";
+import type { Steps } from "../author/session.ts";
+import { ModelTensor, type Tensor, type TensorSpecs } from "../author/tensor.ts";
+import { SconceError } from "../base/errors.ts";
+import { AuthorSessions } from "./author-sessions.ts";
+import { checkedOutputs } from "./checked-outputs.ts";
+import type { NativeSession } from "./native/binding.ts";
+import { joinedRows } from "./rows.ts";
+import type { PartSink, Runner, Stepped, Stepper } from "./runner.ts";
+
+interface StepRunnerOptions {
+  readonly sessions: Readonly<Record<string, NativeSession>>;
+  readonly steps: Steps;
+  readonly inputs: TensorSpecs;
+  readonly outputs: TensorSpecs;
+  readonly parts: TensorSpecs;
+  /** Of the sessions. */
+  readonly device?: string;
+}
+
+export class StepRunner implements Runner, Stepper {
+  readonly #options: StepRunnerOptions;
+  readonly #sessions: AuthorSessions;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(options: StepRunnerOptions) {
+    this.#options = options;
+    this.#sessions = new AuthorSessions(options.sessions, options.device);
+  }
+
+  get stepper(): Stepper {
+    return this;
+  }
+
+  get packedLayers(): number {
+    return this.#sessions.packedLayers;
+  }
+
+  settle(): void {
+    this.#sessions.settle();
+  }
+
+  setThreads(threads: number): Promise<void> {
+    return this.#sessions.setThreads(threads);
+  }
+
+  dispose(): Promise<void> {
+    return this.#sessions.dispose();
+  }
+
+  async begin(tensors: readonly Tensor[]): Promise<unknown> {
+    this.#sessions.requireOpen();
+    const { steps, inputs } = this.#options;
+    const names = Object.keys(inputs);
+    const named = tensors.map(({ dtype, shape, data }, i) => [names[i], new ModelTensor(dtype, shape, data)]);
+    try {
+      return await steps.begin(Object.fromEntries(named), this.#sessions.byName, this.#sessions.caller);
+    } catch (error) {
+      throw hookError(error, { name: "begin", given: names }, "run_failed");
+    }
+  }
+
+  async step(states: readonly unknown[]): Promise<readonly Stepped[]> {
+    this.#sessions.requireOpen();
+    const { steps, inputs } = this.#options;
+    try {
+      const results: unknown = await steps.step(states, this.#sessions.byName, this.#sessions.caller);
+      if (!Array.isArray(results) || results.length !== states.length) {
+        const given = Array.isArray(results) ? `a list of ${results.length}` : typeof results;
+        throw unfit(`${given} for ${states.length} states; return a list with a result for each state`);
+      }
+      return await Promise.all(results.map((result: unknown) => this.#stepped(result)));
+    } catch (error) {
+      throw hookError(error, { name: "step", given: Object.keys(inputs) }, "run_failed");
+    }
+  }
+
+  free(states: readonly unknown[]): void {
+    this.#sessions.tensors.free(states);
+  }
+
+  /**
+   * Runs a batch of items from their first to their last step. Outputs of all items must have equal sizes.
+   * @param parts for a batch of one item
+   */
+  run(items: readonly (readonly Tensor[])[], parts?: PartSink): Promise<readonly Tensor[]> {
+    return this.#inTurn(async () => {
+      const outputs: (readonly Tensor[])[] = [];
+      let running = await this.#begun(items);
+      while (running.length > 0) {
+        const results = await this.step(running.map(({ state }) => state));
+        running = running.flatMap(({ at }, i) => {
+          const result = results[i];
+          if (result?.part !== undefined && items.length === 1) parts?.part(result.part);
+          if (result?.outputs === undefined) return [{ at, state: result?.state }];
+          outputs[at] = result.outputs;
+          return [];
+        });
+        this.free(running.map(({ state }) => state));
+      }
+      return joinedRows(outputs);
+    });
+  }
+
+  /** Runs the first step of a batch. */
+  rehearse(items: readonly (readonly Tensor[])[]): Promise<unknown> {
+    return this.#inTurn(async () => this.step((await this.#begun(items)).map(({ state }) => state)));
+  }
+
+  async #begun(items: readonly (readonly Tensor[])[]): Promise<{ at: number; state: unknown }[]> {
+    const running: { at: number; state: unknown }[] = [];
+    for (const [at, tensors] of items.entries()) running.push({ at, state: await this.begin(tensors) });
+    return running;
+  }
+
+  /** Runs one batch at a time, because the end of a batch frees the tensors of all states. */
+  #inTurn<T>(run: () => Promise<T>): Promise<T> {
+    const result = this.#last.then(run).finally(() => this.free([]));
+    this.#last = result.catch(() => {});
+    return result;
+  }
+
+  async #stepped(result: unknown): Promise<Stepped> {
+    if (typeof result !== "object" || result === null || "state" in result === "outputs" in result) {
+      throw unfit("a result without a state; each result is { state } or { outputs }, and may have a part");
+    }
+    const { outputs, parts } = this.#options;
+    const part = "part" in result && result.part !== undefined ? await checkedItem(parts, result.part) : undefined;
+    if ("outputs" in result) return { part, outputs: await checkedItem(outputs, result.outputs) };
+    return { part, state: "state" in result ? result.state : undefined };
+  }
+}
+
+/** The tensors of one item, as a batch of one. */
+async function checkedItem(specs: TensorSpecs, given: unknown): Promise<readonly Tensor[]> {
+  const tensors = await checkedOutputs(specs, given, { hook: "step", rows: undefined, isLast: false });
+  return tensors.map(({ dtype, shape, data }) => ({ dtype, shape: [1, ...shape], data }));
+}
+
+function unfit(what: string): SconceError {
+  return new SconceError("run_failed", `step gave ${what}`);
+}
