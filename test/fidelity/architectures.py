@@ -51,11 +51,14 @@ def own_difference(results):
     return difference
 
 
-def float64_distance(module, inputs, results):
-    """How far outputs are from those of the same module in float64, relative to their largest element; 0 where the module does not run in float64."""
-    exact = outcome(lambda *given: copy.deepcopy(module).double()(*given), [each.double() if each.dtype == torch.float32 else each for each in inputs])
-    if isinstance(exact, BaseException):
-        return 0.0
+def in_float64(module, inputs):
+    """The outputs of the same module in float64; None where it does not run in float64."""
+    result = outcome(lambda *given: copy.deepcopy(module).double()(*given), [each.double() if each.dtype == torch.float32 else each for each in inputs])
+    return None if isinstance(result, BaseException) else result
+
+
+def float64_distance(exact, results):
+    """How far outputs are from those in float64, relative to their largest element."""
     difference = 0.0
     for count, outputs in results.items():
         for output, true in zip(outputs, exact):
@@ -84,7 +87,11 @@ def add(cases, name, module, runnable, inputs, save, item_inputs, **more):
     if not results:
         raise runs[0][2]
     is_random = not alike(runs[0][2], outcome(runnable, runs[0][1], seed=1))
-    own, far = own_difference(results), 0.0 if is_random else float64_distance(module, inputs, results)
+    own = own_difference(results)
+    exact = None if is_random else in_float64(module, inputs)
+    far = 0.0 if exact is None else float64_distance(exact, results)
+    if exact is not None:
+        runs = [(title, rows, result, [each[: rows[0].size(0)] for each in exact]) for title, rows, result in runs]
     first = next(iter(results.values()))
     outputs = specs([f"output_{i}" for i in range(len(first))], first)
     cases.add(

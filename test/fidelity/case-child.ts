@@ -72,7 +72,8 @@ async function runOnce(
     return;
   }
   const { tolerance, float64Distance, compare: by } = each;
-  const result = compare(got, folder.expected(run), { tolerance, float64Distance, shapesOnly: by === "shapes" });
+  const exact = folder.exact(run, float64Distance);
+  const result = compare(got, folder.expected(run), { tolerance, exact, shapesOnly: by === "shapes" });
   report(run, result.kind, "how" in result ? result.how : "");
 }
 

@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { arrayTypes, type DType, type Tensor, type TensorSpec } from "../../src/author/tensor.ts";
+import type { Exact } from "./compare.ts";
 
 const dtype = z.enum([
   "float32",
@@ -22,6 +23,8 @@ const run = z.object({
   title: z.string(),
   inputs: z.array(stored),
   expected: z.array(z.union([stored, printed])).optional(),
+  /** PyTorch's results in float64. */
+  exact: z.array(z.union([stored, printed])).optional(),
   /** PyTorch's error, if it gave no result. */
   raises: z.string().optional(),
 });
@@ -39,7 +42,7 @@ export const caseSchema = z.object({
   compare: z.enum(["values", "shapes"]),
   /** Relative to the largest element of an output; the default depends on the dtype. */
   tolerance: z.number().optional(),
-  /** How far PyTorch's outputs are from its outputs in float64, relative to the largest element of an output. */
+  /** How far PyTorch's results are from its results in float64, relative to the largest element of an output. */
   float64Distance: z.number().optional(),
   /** The runs take single items, which sconce stacks; else a run calls `forward` with whole tensors. */
   batched: z.object({ inputs: specs, outputs: specs }).optional(),
@@ -85,7 +88,15 @@ export class CaseFolder {
   }
 
   expected({ expected = [] }: Run): (Tensor | string)[] {
-    return expected.map((each) => ("value" in each ? each.value : this.tensor(each)));
+    return this.#leaves(expected);
+  }
+
+  exact({ exact }: Run, distance: number | undefined): Exact | undefined {
+    return exact === undefined || distance === undefined ? undefined : { outputs: this.#leaves(exact), distance };
+  }
+
+  #leaves(leaves: NonNullable<Run["expected"]>): (Tensor | string)[] {
+    return leaves.map((each) => ("value" in each ? each.value : this.tensor(each)));
   }
 }
 

@@ -49,18 +49,20 @@ class Folder:
     def add(self, name, save, runs, **more):
         """
         save(path) writes the program. A run is (title, inputs, outcome): outcome is a list of results,
-        or an exception. `more` holds the fields source, compare, batched and tolerance.
+        or an exception; a fourth element has the results in float64. `more` holds the fields source, compare, batched and tolerance.
         """
         file = f"{self.count}.weights"
         self.count += 1
         save(os.path.join(self.path, file))
         written = []
-        for title, inputs, outcome in runs:
+        for title, inputs, outcome, *exact in runs:
             run = {"title": title, "inputs": [self.tensor(value) for value in inputs]}
             if isinstance(outcome, BaseException):
                 run["raises"] = f"{type(outcome).__name__}: {outcome}"[:600]
             else:
                 run["expected"] = [self.leaf(value) for value in outcome]
+                if exact:
+                    run["exact"] = [self.leaf(value) for value in exact[0]]
             written.append(run)
         self.data.flush()
         self.cases.write(json.dumps({"name": name, "file": file, "runs": written, **more}) + "\n")

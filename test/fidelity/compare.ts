@@ -3,8 +3,8 @@ import type { CallResult } from "../../src/author/session.ts";
 import type { DType, Tensor } from "../../src/author/tensor.ts";
 
 /**
- * `same`: equal bits (any NaN equals any other). `close`: within the tolerance. `beyond`: within the distance of
- * PyTorch's result from its result in float64, but not within the tolerance.
+ * `same`: equal bits (any NaN equals any other). `close`: within the tolerance. `beyond`: not within the tolerance, but
+ * as close to PyTorch's float64 outputs as PyTorch's float32 outputs are.
  */
 export type Comparison =
   | { readonly kind: "same" | "close" }
@@ -13,9 +13,15 @@ export type Comparison =
 export interface CompareOptions {
   /** The default depends on the dtype. */
   readonly tolerance?: number | undefined;
-  /** How far PyTorch's float32 outputs are from its float64 outputs, relative to the largest element of an output. */
-  readonly float64Distance?: number | undefined;
+  readonly exact?: Exact | undefined;
   readonly shapesOnly?: boolean;
+}
+
+/** PyTorch's outputs in float64. */
+export interface Exact {
+  readonly outputs: readonly (Tensor | string)[];
+  /** How far PyTorch's float32 outputs are from them, relative to the largest element of an output. */
+  readonly distance: number;
 }
 
 /** Relative to the largest element of an output: sums in another order differ by several roundings. */
@@ -41,7 +47,7 @@ export function compare(
   }
   let worst: Comparison = { kind: "same" };
   for (const [i, mine] of got.entries()) {
-    const result = compareLeaf(mine, expected[i] ?? "nothing", options);
+    const result = compareLeaf(mine, expected[i] ?? "nothing", { ...options, exactly: options.exact?.outputs[i] });
     if (severity[result.kind] <= severity[worst.kind]) continue;
     worst = "how" in result ? { kind: result.kind, how: `output ${i}: ${result.how}` } : result;
   }
@@ -53,7 +59,7 @@ const severity = { same: 0, close: 1, beyond: 2, different: 3 } satisfies Record
 function compareLeaf(
   mine: Tensor | string,
   theirs: Tensor | string,
-  { tolerance, float64Distance = 0, shapesOnly = false }: CompareOptions,
+  { tolerance, exact, exactly, shapesOnly = false }: CompareOptions & { exactly: Tensor | string | undefined },
 ): Comparison {
   if (typeof mine === "string" || typeof theirs === "string") {
     if (mine === theirs || shapesOnly) return { kind: "same" };
@@ -84,10 +90,14 @@ function compareLeaf(
   }
   const { distance, at } = farthest;
   if (slack === undefined || distance <= slack * largest) return { kind };
-  const relative = largest > 0 ? `, ${(distance / largest).toExponential(1)} of the largest` : "";
+  const relative = (value: number) => (value / largest).toExponential(1);
+  const how = `element ${at} is ${shown(a[at] ?? 0)}, expected ${shown(b[at] ?? 0)}, ${relative(distance)} of the largest`;
+  if (exact === undefined || exactly === undefined || typeof exactly === "string") return { kind: "different", how };
+  const truth = numbersOf(exactly);
+  const far = a.reduce<number>((most, value, i) => Math.max(most, Math.abs(Number(value) - Number(truth[i]))), 0);
   return {
-    kind: distance <= float64Distance * largest ? "beyond" : "different",
-    how: `element ${at} is ${shown(a[at] ?? 0)}, expected ${shown(b[at] ?? 0)}${relative}`,
+    kind: far <= exact.distance * largest ? "beyond" : "different",
+    how: `${how}; ${relative(far)} from float64, PyTorch ${exact.distance.toExponential(1)}`,
   };
 }
 

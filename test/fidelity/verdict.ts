@@ -4,7 +4,7 @@ import { z } from "zod";
 export const outcomes = {
   same: "to the last bit",
   close: "within rounding",
-  beyond: "beyond the tolerance, but no farther than PyTorch is from its own result in float64",
+  beyond: "beyond the tolerance, but as close to PyTorch's float64 result as its float32 result is",
   bothRefuse: "refused by PyTorch and by sconce",
   refusedAtLoad: "refused when it is opened",
   refusedAtRun: "refused when it is run",
