@@ -306,3 +306,13 @@ defineModel({
   postprocessPart: (_, { sequence }) => ({ step: sequence, kind: "first" }),
   postprocess,
 });
+
+defineModel({
+  name: "stated",
+  input: z.object({ x: z.number() }),
+  output: z.object({ y: z.number() }),
+  weights: "stated.pt2",
+  preprocess: ({ x }) => ({ x: tensor(Float32Array.of(x), []) }),
+  // Only the weights have the names and the dtypes.
+  postprocess: ({ anything }) => ({ y: anything.item() }),
+});

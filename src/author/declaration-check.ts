@@ -57,10 +57,12 @@ const declaration = z.strictObject(
     input: schema,
     output: schema,
     part: schema.optional(),
-    tensors: z.strictObject(
-      { inputs: tensors, outputs: tensors, parts: tensors.optional() },
-      "must be { inputs: { … }, outputs: { … } }",
-    ),
+    tensors: z
+      .strictObject(
+        { inputs: tensors, outputs: tensors, parts: tensors.optional() },
+        "must be { inputs: { … }, outputs: { … } }",
+      )
+      .optional(),
     weights,
     operators: z.array(file, 'must be a list of files, e.g. ["ops.so"]').optional(),
     assets: z.array(file, 'must be a list of files, e.g. ["vocab.txt"]').optional(),
@@ -101,6 +103,9 @@ export function checkDeclaration(given: unknown): string[] {
     return ["begin: is missing; write begin(inputs, sessions), which returns an item's state before its first step"];
   }
   if (step !== undefined && predict !== undefined) return ["predict: is needless; begin and step replace it"];
+  if (parsed.data.tensors === undefined && (predict ?? step) !== undefined) {
+    return ["tensors: is missing; the weights state their own tensors only, not those of predict or step"];
+  }
   const { params } = parsed.data;
   const ofFields = [...partFaults(parsed.data), ...(params === undefined ? [] : paramsFaults(params))];
   if (ofFields.length > 0) return ofFields;

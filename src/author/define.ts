@@ -13,7 +13,7 @@ import {
 import type { OpenAi, OpenAiDeclaration } from "./openai.ts";
 import { paramsOf } from "./params.ts";
 import type { Predict, Sessions, StepResult, Steps, WeightsDeclaration } from "./session.ts";
-import type { ModelTensorsOf, TensorSpecs, TensorsOf } from "./tensor.ts";
+import type { ModelTensorsOf, NamedTensors, TensorSpecs, TensorsOf } from "./tensor.ts";
 import type * as z from "./z.ts";
 
 export type Awaitable<T> = T | Promise<T>;
@@ -61,7 +61,7 @@ export interface DemoDeclaration<I extends z.ZodType, O extends z.ZodType, D ext
 
 /** Settings that an author may declare and an operator may override. */
 export interface ModelSettings {
-  /** Largest batch, in items. Default 1. */
+  /** Largest batch, in items. Default: as many as a single `.pt2` file allows, up to 32; 1 for other weights. */
   readonly batchSize?: number;
   /** Maximum milliseconds that a ready item waits for a fuller batch. Default 0. */
   readonly maxQueueDelayMs?: number;
@@ -107,9 +107,10 @@ export interface ModelDeclaration<
   readonly part?: P;
   /**
    * Tensors of one item, without the batch dimension, by the names that the weights use. `parts`: tensors that `predict`
-   * yields. Default: the same as `outputs`.
+   * yields. Default: the same as `outputs`. Without `tensors`, `build` reads inputs and outputs from the weights: an
+   * exported program or an AOTInductor package, without `predict`.
    */
-  readonly tensors: { readonly inputs: In; readonly outputs: Out; readonly parts?: Rows };
+  readonly tensors?: { readonly inputs: In; readonly outputs: Out; readonly parts?: Rows };
   /**
    * Path relative to the model's folder: an exported program or AOTInductor package (`.pt2`), or TorchScript (`.pt`).
    * Or several files by name, which `predict` calls.
@@ -212,6 +213,7 @@ export class Model {
   readonly output: z.ZodType;
   /** Undefined for a model whose outputs have no parts. */
   readonly part: z.ZodType | undefined;
+  /** Empty until `completed`, if only the weights state the tensors. */
   readonly tensors: { readonly inputs: TensorSpecs; readonly outputs: TensorSpecs; readonly parts: TensorSpecs };
   /** Weights files by session name. */
   readonly weights: Readonly<Record<string, string>>;
@@ -229,9 +231,9 @@ export class Model {
   readonly preprocess: (input: unknown, caller?: HookCaller) => Awaitable<TensorsOf<TensorSpecs>>;
   /** `Steps` for a model with `begin` and `step`. */
   readonly predict: Predict | Steps | undefined;
-  readonly postprocessPart: ((rows: ModelTensorsOf<TensorSpecs>, call: CallFacts) => Awaitable<unknown>) | undefined;
+  readonly postprocessPart: ((rows: NamedTensors, call: CallFacts) => Awaitable<unknown>) | undefined;
   /** May return an async generator of parts. */
-  readonly postprocess: (rows: ModelTensorsOf<TensorSpecs>, call: CallFacts) => Awaitable<unknown>;
+  readonly postprocess: (rows: NamedTensors, call: CallFacts) => Awaitable<unknown>;
   readonly demo: ModelDemo | undefined;
   readonly openai: OpenAi | undefined;
 
@@ -298,7 +300,7 @@ export function defineModel<
     input,
     output,
     part,
-    tensors: { ...tensors, parts: tensors.parts ?? tensors.outputs },
+    tensors: tensors === undefined ? noTensors : { ...tensors, parts: tensors.parts ?? tensors.outputs },
     weights: typeof weights === "string" ? { model: weights } : weights,
     operators,
     assets,
@@ -335,6 +337,30 @@ export function defineModel<
         ),
     },
     openai: declaration.openai as OpenAi | undefined,
+  });
+}
+
+const noTensors = { inputs: {}, outputs: {}, parts: {} };
+
+/** Whether the author declared the tensors, or they were added. */
+export function hasTensors({ tensors }: Pick<Model, "tensors">): boolean {
+  return Object.keys(tensors.inputs).length > 0;
+}
+
+/** The model with what the author left out. */
+export function completed(
+  model: Model,
+  {
+    inputs,
+    outputs,
+    batchSize,
+  }: { readonly inputs: TensorSpecs; readonly outputs: TensorSpecs; readonly batchSize: number },
+): Model {
+  const tensors = hasTensors(model) ? model.tensors : { inputs, outputs, parts: outputs };
+  return new Model({
+    ...model,
+    tensors,
+    settings: { ...model.settings, batchSize: model.settings.batchSize ?? batchSize },
   });
 }
 

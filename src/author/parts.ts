@@ -19,7 +19,7 @@ export const partFix = "declare the schema of a part beside output, e.g. part: z
 
 interface Declared {
   readonly part?: unknown;
-  readonly tensors: { readonly parts?: unknown };
+  readonly tensors?: { readonly parts?: unknown } | undefined;
   readonly predict?: unknown;
   readonly step?: unknown;
   readonly postprocess: unknown;
@@ -45,7 +45,7 @@ export function partFaults(declared: Declared): string[] {
     );
   }
   if (predict === undefined && step === undefined) {
-    const needless = Object.entries({ postprocessPart, "tensors.parts": tensors.parts });
+    const needless = Object.entries({ postprocessPart, "tensors.parts": tensors?.parts });
     for (const [field, value] of needless) {
       if (value !== undefined) faults.push(`${field}: is for the rows that async *predict yields; write predict, too`);
     }

@@ -63,8 +63,15 @@ export type TensorSpecs = Readonly<Record<string, TensorSpec>>;
 /** Tensors that model code returns, by name, with the dtypes of `S`. */
 export type TensorsOf<S extends TensorSpecs> = { readonly [K in keyof S]: Tensor<S[K]["dtype"]> };
 
-/** Tensors that model code receives, by name, with the dtypes of `S`. */
-export type ModelTensorsOf<S extends TensorSpecs> = { readonly [K in keyof S]: ModelTensor<S[K]["dtype"]> };
+/** Tensors that model code receives, by name, with the dtypes of `S`. Any names for a model that declares no tensors. */
+export type ModelTensorsOf<S extends TensorSpecs> = {
+  // The compiler would add `undefined` to every tensor of another type.
+  // biome-ignore lint/suspicious/noExplicitAny: only the weights file has the names and the dtypes
+  readonly [K in keyof S]: string extends K ? any : ModelTensor<S[K]["dtype"]>;
+};
+
+/** Tensors by name, of any model. */
+export type NamedTensors = Readonly<Record<string, ModelTensor>>;
 
 type Declare<D extends DType> = (...dims: readonly Dim[]) => TensorSpec<D>;
 

@@ -4,7 +4,7 @@ import { paramsOf } from "../author/params.ts";
 import { surviveStrayErrors } from "../author/stray-errors.ts";
 import { EngineServer } from "../engine/remote/engine-server.ts";
 import type { Role } from "../machine/processes/link.ts";
-import { loadModel } from "../package/code/load.ts";
+import { loadPackaged } from "../package/code/load.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import { stampsSchema } from "../package/store/verification.ts";
 import { logShrink } from "./engine-link.ts";
@@ -29,7 +29,7 @@ export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): 
     await source.prepareLibraries();
     const packaged = await source.resolve(reference);
     if (verified !== undefined) await source.verify(packaged, verified);
-    const model = await loadModel(await packaged.code(), packaged.digest);
+    const model = await loadPackaged(packaged);
     model.shared.params = paramsOf(model.params, config.param);
     using fetcher = fetcherFor(config);
     const warm = await warmModel({

@@ -3,7 +3,7 @@ import { decodings } from "../author/decoding-gate.ts";
 import type { Model } from "../author/define.ts";
 import { paramsOf } from "../author/params.ts";
 import { EventLoopLag } from "../machine/processes/event-loop-lag.ts";
-import { loadModel } from "../package/code/load.ts";
+import { loadPackaged } from "../package/code/load.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
 import type { KeyCounts } from "./access/api-key.ts";
 import { ApiKeys, keyNumbers } from "./access/api-keys.ts";
@@ -125,7 +125,7 @@ export async function openParts(options: FrontOptions, opened: AsyncDisposableSt
   if (keys !== undefined) opened.use(keys);
   const replica = opened.use(await replicaOf(options, { memory, metrics }));
   const store = replica?.claims ?? opened.adopt(await openStore(memory), (it) => it.close());
-  const model = await loadModel(await packaged.code(), packaged.digest);
+  const model = await loadPackaged(packaged);
   model.shared.params = paramsOf(model.params, config.param);
   const fetcher = opened.use(fetcherFor(config));
   const lag = watchLag(metrics, opened);

@@ -83,7 +83,7 @@ sconce build traced.pt --input x=float32[N,784]`,
     }
     using folder = await modelFolder(dir, { ...options, name });
     const { weights, aot: isCompiled } = options;
-    const { code, model, examples, files, pathOf, golden } = await withSource(
+    const { code, model, batchSize, examples, files, pathOf, golden } = await withSource(
       { dir: folder.path, weights, isCompiled, externals: options.external, timeoutS: options.timeout },
       async (source) => {
         const examination = newExamination();
@@ -106,7 +106,7 @@ sconce build traced.pt --input x=float32[N,784]`,
       tags: ownTag === undefined ? [] : [ownTag],
       isVariant: weights !== undefined || !options.latest,
       folder: isFile(dir) ? undefined : folder.path,
-      config: configOf({ model, examples, pathOf }),
+      config: configOf({ model, batchSize, examples, pathOf }),
       layers: [
         { mediaType: mediaTypes.bundle, title: "model.js", source: new TextEncoder().encode(code) },
         ...(golden === undefined ? [] : [{ mediaType: mediaTypes.golden, title: goldenTitle, source: golden }]),

@@ -1,8 +1,10 @@
 /** Loads a model's bundle as a `Model`. This program supplies the bundle's imports of sconce and zod. */
 import * as zod from "zod";
-import { Model } from "../../author/define.ts";
+import { completed, Model } from "../../author/define.ts";
+import type { TensorSpecs } from "../../author/tensor.ts";
 import { isNoFile, messageOf, SconceError } from "../../base/errors.ts";
 import { forbidExit } from "../../base/exit.ts";
+import type { PackagedModel } from "../store/packaged-model.ts";
 
 const NAMESPACE = "sconce-model";
 const bundles = new Map<string, string>();
@@ -27,6 +29,17 @@ export async function loadModel(bundle: string, id: string): Promise<Model> {
     "model_invalid",
     "the model's file must have a default export: export default defineModel({ … })",
   );
+}
+
+/** Loads a packaged model. Its config has what the author left to the weights. */
+export async function loadPackaged(packaged: PackagedModel): Promise<Model> {
+  const { inputs, outputs, batchSize } = packaged.config;
+  const model = await loadModel(await packaged.code(), packaged.digest);
+  return completed(model, { inputs: specsOf(inputs), outputs: specsOf(outputs), batchSize });
+}
+
+function specsOf(tensors: PackagedModel["config"]["inputs"]): TensorSpecs {
+  return Object.fromEntries(tensors.map(({ name, dtype, dims }) => [name, { dtype, dims }]));
 }
 
 async function importBundle(key: string): Promise<{ readonly default?: unknown }> {

@@ -1,6 +1,7 @@
 /** Writes a model folder for a weights file, which `build` then handles like any other. */
 import { copyFile, mkdir, symlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
+import type { TensorSpecs } from "../../../author/tensor.ts";
 import { messageOf, SconceError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
 import { Archive } from "../../../engine/native/archive.ts";
@@ -27,7 +28,8 @@ export interface PlainOptions {
   readonly isKept: boolean;
 }
 
-const MAX_BATCH_SIZE = 32;
+/** Largest batch size that the weights alone decide. */
+export const MAX_BATCH_SIZE = 32;
 
 const notOfTorch =
   "it is no archive that PyTorch wrote; expected an exported program (torch.export.save), an AOTInductor package or a TorchScript file";
@@ -90,29 +92,65 @@ export async function writePlainModel(path: string, dir: string, options: PlainO
   const program = archive?.text(programFile);
   if (kind !== undefined && program === undefined)
     throw new SconceError("weights_invalid", `${basename(path)}: ${kind}`);
-  const named = program === undefined ? undefined : inputsOfProgram(program);
   const weights = await runnableWeights(path, options.isCompiled, options.batchSize);
-  const compiled = Archive.open(weights);
-  const source = compiled?.text(packageSource);
-  /** Device kind that a package was compiled for; undefined for TorchScript and exported programs. */
-  const device = /"AOTI_DEVICE_KEY": "(\w+)"/.exec(compiled?.text(/_metadata\.json$/) ?? "")?.[1];
-  const inputs = chosenInputs(path, named ?? inputsOfSource(source ?? ""), options.inputs);
+  const inputs = chosenInputs(path, statedInputs(path), options.inputs);
   const file = basename(path);
-  const maxRows = Math.min(mostRows(inputs), mostRows(inputsOfSource(source ?? "") ?? inputs));
-  const outputs = await probeOutputs({
-    path: weights,
-    device: device ?? "cpu",
-    inputs,
-    outputNames: source === undefined ? undefined : outputNamesOfSource(source),
-    maxRows,
-    isFilled: program !== undefined || source !== undefined,
-  });
+  const maxRows = rowsOf(inputs, weights);
+  const { outputs, device } = await outputsOf(weights, { inputs, maxRows, isProgram: program !== undefined });
   const batchSize = options.batchSize ?? Math.min(MAX_BATCH_SIZE, maxRows);
   const text = modelText({ name: options.name, weights: file, inputs, outputs, batchSize, device });
   await mkdir(dir, { recursive: true });
   await writeFile(join(dir, "model.ts"), text, { flag: "wx" });
   await (options.isKept ? copyFile : symlink)(weights, join(dir, file));
   return { files: ["model.ts", file], fixedRows: typeof inputs[0]?.sizes[0] === "number" ? maxRows : undefined };
+}
+
+/** The inputs that an exported program or an AOTInductor package states; undefined for other files. */
+export function statedInputs(path: string): readonly TensorInput[] | undefined {
+  const archive = Archive.open(path);
+  const program = archive?.text(programFile);
+  return program === undefined ? inputsOfSource(archive?.text(packageSource) ?? "") : inputsOfProgram(program);
+}
+
+/** The largest batch that inputs and weights allow. */
+export function rowsOf(inputs: readonly TensorInput[], weights: string): number {
+  return Math.min(mostRows(inputs), mostRows(packageInputs(weights) ?? inputs));
+}
+
+/** The tensors of one item, by name. */
+export async function statedTensors(
+  weights: string,
+  { inputs, maxRows }: { readonly inputs: readonly TensorInput[]; readonly maxRows: number },
+): Promise<{ readonly inputs: TensorSpecs; readonly outputs: TensorSpecs }> {
+  const specs = inputs.map(({ name, dtype, sizes }) => {
+    const dims = sizes.slice(1).map((size) => (typeof size === "number" ? size : size.name));
+    return [name, { dtype, dims }] as const;
+  });
+  const { outputs } = await outputsOf(weights, { inputs, maxRows, isProgram: true });
+  return { inputs: Object.fromEntries(specs), outputs };
+}
+
+interface Probed {
+  readonly inputs: readonly TensorInput[];
+  readonly maxRows: number;
+  /** Whether the weights are an exported program, or were compiled of one. */
+  readonly isProgram: boolean;
+}
+
+/** Outputs of one item, and the device kind that a package was compiled for; undefined for other weights. */
+async function outputsOf(weights: string, { inputs, maxRows, isProgram }: Probed) {
+  const archive = Archive.open(weights);
+  const source = archive?.text(packageSource);
+  const device = /"AOTI_DEVICE_KEY": "(\w+)"/.exec(archive?.text(/_metadata\.json$/) ?? "")?.[1];
+  const outputs = await probeOutputs({
+    path: weights,
+    device: device ?? "cpu",
+    inputs,
+    outputNames: source === undefined ? undefined : outputNamesOfSource(source),
+    maxRows,
+    isFilled: isProgram || source !== undefined,
+  });
+  return { outputs, device };
 }
 
 /** Inputs from the file, else from --input. Giving both is an error. */

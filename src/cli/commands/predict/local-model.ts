@@ -4,7 +4,7 @@ import type { Model } from "../../../author/define.ts";
 import { withoutUnions } from "../../../author/zod-issues.ts";
 import { SconceError } from "../../../base/errors.ts";
 import { AddressGuard } from "../../../machine/network/address-guard.ts";
-import { loadModel } from "../../../package/code/load.ts";
+import { loadPackaged } from "../../../package/code/load.ts";
 import type { PackagedModel } from "../../../package/store/packaged-model.ts";
 import { Fetcher } from "../../../server/flow/fetcher.ts";
 import { ItemFlow } from "../../../server/flow/item-flow.ts";
@@ -48,7 +48,7 @@ export class LocalModel implements AsyncDisposable {
    * @throws SconceError `model_invalid`
    */
   static async load(packaged: PackagedModel, options: LocalModelOptions): Promise<LocalModel> {
-    const model = await loadModel(await packaged.code(), packaged.digest);
+    const model = await loadPackaged(packaged);
     return new LocalModel(packaged, model, options);
   }
 

@@ -1,7 +1,7 @@
 /** A model folder that is not packaged yet: bundle, declaration and files. */
 import { existsSync } from "node:fs";
 import { join, parse, resolve } from "node:path";
-import type { Model } from "../../../author/define.ts";
+import { completed, hasTensors, Model } from "../../../author/define.ts";
 import { withoutFunctions } from "../../../author/openai.ts";
 import type { TensorSpecs } from "../../../author/tensor.ts";
 import { wireSchema } from "../../../author/wire-schema.ts";
@@ -20,7 +20,7 @@ import {
 } from "../../../package/store/manifest.ts";
 import { decodeExample, parseExample, type SetUpOptions, tearDown } from "../../../server/flow/set-up.ts";
 import { exportedProgram } from "../plain/exported-program.ts";
-import { runnableWeights } from "../plain/plain-model.ts";
+import { MAX_BATCH_SIZE, rowsOf, runnableWeights, statedInputs, statedTensors } from "../plain/plain-model.ts";
 import { dataUriOf } from "../predict/input-file.ts";
 import { TimeLimit } from "./time-limit.ts";
 
@@ -47,6 +47,8 @@ export interface SourceModel extends Pick<SetUpOptions, "example" | "pathOf"> {
   readonly examples: readonly unknown[];
   /** The model; each of its functions has the time limit. */
   readonly model: Model;
+  /** The declared batch size, else that of the weights. */
+  readonly batchSize: number;
   /** Declared files, with their media types. */
   readonly files: ReadonlyMap<string, LayerMediaType>;
 }
@@ -63,16 +65,20 @@ export async function withSource<T>(
   const { code, native, sources } = await bundleModel(dir, externals);
   return elsewhere(async () => {
     using limit = new TimeLimit(timeoutS * 1000);
-    const model = limit.model(await limit.call("the model's code", () => loadModel(code, "build")));
-    const examples = await Promise.all(model.examples.map((example) => withFiles(model, example, dir)));
-    for (const example of examples) decodeExample(model, example);
+    const declared = limit.model(await limit.call("the model's code", () => loadModel(code, "build")));
+    const examples = await Promise.all(declared.examples.map((example) => withFiles(declared, example, dir)));
+    for (const example of examples) decodeExample(declared, example);
     const [example] = examples;
-    const files = filesOf(model);
-    const pathOf = await pathsIn(dir, model, { weights, isCompiled });
+    const files = filesOf(declared);
+    const pathOf = await pathsIn(dir, declared, { weights, isCompiled });
+    const { model, batchSize } = await withStated(declared, {
+      pathOf,
+      program: weights ?? join(dir, onlyWeights(declared)),
+    });
     // `await` keeps the time limit active while the task runs.
     const programOf = (name: string) => exportedProgram(weights ?? join(dir, name));
     try {
-      return await task({ code, sources, model, example, examples, files, pathOf, programOf });
+      return await task({ code, sources, model, batchSize, example, examples, files, pathOf, programOf });
     } finally {
       await tearDown(model);
     }
@@ -87,8 +93,46 @@ export async function withSource<T>(
  */
 export async function openSource(dir: string): Promise<Pick<SourceModel, "model" | "pathOf">> {
   const { code } = await bundleModel(dir);
-  const model = await loadModel(code, "test");
-  return { model, pathOf: await pathsIn(dir, model, { weights: undefined }) };
+  const declared = await loadModel(code, "test");
+  const pathOf = await pathsIn(dir, declared, { weights: undefined });
+  const { model, batchSize } = await withStated(declared, { pathOf, program: join(dir, onlyWeights(declared)) });
+  return { model: completed(model, { ...model.tensors, batchSize }), pathOf };
+}
+
+/** The file of a model with a single weights file; empty for others. */
+function onlyWeights({ weights }: Model): string {
+  const [first = "", ...others] = Object.values(weights);
+  return others.length === 0 ? first : "";
+}
+
+/**
+ * Adds the tensors that the author left to the weights.
+ * @param program the weights as given, before compilation
+ * @returns the model, and the batch size of its config. The model keeps an undeclared batch size: the trial then refuses no
+ *   weights that run alone only
+ */
+async function withStated(
+  model: Model,
+  { pathOf, program }: Pick<SourceModel, "pathOf"> & { readonly program: string },
+): Promise<Pick<SourceModel, "model" | "batchSize">> {
+  const { batchSize } = model.settings;
+  if (hasTensors(model) && (batchSize !== undefined || model.predict !== undefined))
+    return { model, batchSize: batchSize ?? 1 };
+  const stated = statedInputs(program);
+  if (stated === undefined) {
+    if (hasTensors(model)) return { model, batchSize: 1 };
+    const fix = "declare tensors, or export the network with torch.export";
+    throw new SconceError(
+      "model_invalid",
+      `the model is declared wrongly: tensors: is missing, and ${onlyWeights(model) || "several weights files"} does not state them; ${fix}`,
+    );
+  }
+  const weights = pathOf(onlyWeights(model));
+  const maxRows = rowsOf(stated, weights);
+  const rows = batchSize ?? Math.min(MAX_BATCH_SIZE, maxRows);
+  if (hasTensors(model)) return { model, batchSize: rows };
+  const tensors = await statedTensors(weights, { inputs: stated, maxRows });
+  return { model: new Model({ ...model, tensors: { ...tensors, parts: tensors.outputs } }), batchSize: rows };
 }
 
 /** Device override for this machine; undefined when the model's device is available. */
@@ -98,18 +142,20 @@ export function deviceOverride({ settings: { device } }: Model): string | undefi
   return "auto";
 }
 
+type Declared = Pick<SourceModel, "model" | "batchSize" | "examples">;
+
 /** The model's config: facts that need no loading. */
-export function configOf({ model, examples, pathOf }: Pick<SourceModel, "model" | "examples" | "pathOf">): ModelConfig {
+export function configOf({ model, batchSize, examples, pathOf }: Declared & Pick<SourceModel, "pathOf">): ModelConfig {
   const cpuCapability = compiledFor(Object.values(model.weights).map(pathOf));
   return {
-    ...declaredConfig({ model, examples }),
+    ...declaredConfig({ model, batchSize, examples }),
     torchVersion: torchVersion(),
     ...(cpuCapability === undefined ? {} : { cpuCapability }),
   };
 }
 
 /** The parts of the config that need no libtorch. */
-export function declaredConfig({ model, examples }: Pick<SourceModel, "model" | "examples">): ModelConfig {
+export function declaredConfig({ model, batchSize, examples }: Declared): ModelConfig {
   const [example, ...more] = examples;
   return {
     sconceApi,
@@ -122,7 +168,7 @@ export function declaredConfig({ model, examples }: Pick<SourceModel, "model" | 
     ...(model.params === undefined ? {} : { paramsSchema: wireSchema(model.params, "params") }),
     inputs: named(model.tensors.inputs),
     outputs: named(model.tensors.outputs),
-    batchSize: model.settings.batchSize ?? 1,
+    batchSize,
     torchVersion: "",
     ...(model.settings.device === undefined ? {} : { device: model.settings.device }),
     ...(example === undefined ? {} : { example }),
