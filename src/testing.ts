@@ -13,13 +13,15 @@ import { Fetcher } from "./server/flow/fetcher.ts";
 import { ItemFlow } from "./server/flow/item-flow.ts";
 import { wholeText } from "./server/flow/output-encoder.ts";
 import { predictAll } from "./server/flow/predict-all.ts";
-import { prepareInput, setUp } from "./server/flow/set-up.ts";
+import { prepareInput, setUp, tearDown } from "./server/flow/set-up.ts";
 
 export interface TestOptions {
   /** `cpu`, `cuda:N` or `auto`. Default `cpu`. */
   readonly device?: string;
   /** CPU threads of the weights. Default 1. */
   readonly threads?: number;
+  /** Parameters of the model that differ from their defaults. */
+  readonly params?: Readonly<Record<string, unknown>>;
 }
 
 /** A loaded model. The end of an `await using` scope frees its weights. */
@@ -57,7 +59,8 @@ export async function openModel(folder: string, options: TestOptions = {}): Prom
     maxBytes: Number.MAX_SAFE_INTEGER,
     userAgent: `sconce/${version}`,
   });
-  const { device = "cpu", threads = 1 } = options;
+  const { device = "cpu", threads = 1, params } = options;
+  if (params !== undefined) model.shared.params = model.params?.parse(params);
   const none = { batchSize: undefined, maxQueueDelayMs: undefined, latencyTargetMs: Infinity, maxInputs: undefined };
   const settings = { ...none, device, threads, instances: undefined };
   const { engine, runners, pipeline } = await setUp({ model, pathOf, example: undefined, settings, fetcher });
@@ -80,6 +83,7 @@ export async function openModel(folder: string, options: TestOptions = {}): Prom
     },
     async [Symbol.asyncDispose]() {
       await engine.close();
+      await tearDown(model);
       fetcher[Symbol.dispose]();
     },
   };
