@@ -9,7 +9,7 @@ import { storeWith } from "./helpers/server.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-const server = new SharedServer(["lab", "picture"], "lab", { taskAfterMs: 1 });
+const server = new SharedServer(["lab", "picture", "parts"], "lab", { taskAfterMs: 1 });
 const inputsSchema = z.array(z.record(z.string(), z.unknown()));
 const canceled = () => server.client.metric('sconce_predictions_total{status="failed",reason="canceled"}');
 
@@ -45,6 +45,20 @@ describe.each(["modern", "legacy"] as const)("for a client of the %s revision", 
       expect({ output: structuredContent, isError }).toEqual({ output, isError: undefined });
       expect(content).toEqual([{ type: "text", text: JSON.stringify(output) }]);
     }
+  });
+
+  test("parts of the output are progress notifications before the result", async () => {
+    await using parts = await server.beside("parts");
+    await using connection = await mcpClient(parts.url, era);
+    const heard: unknown[] = [];
+    const call = { name: "parts", arguments: { x: 1, rounds: 1, words: ["one", "two"] } };
+    const { structuredContent } = await connection.client.callTool(call, { onprogress: (each) => heard.push(each) });
+    expect(structuredContent).toEqual({ y: 3, text: "one two" });
+    expect(heard).toEqual([
+      { progress: 1, message: expect.stringContaining('"text":"round 0"') },
+      { progress: 2, message: '{"text":"one"}' },
+      { progress: 3, message: '{"text":"two"}' },
+    ]);
   });
 
   test("an input that fails is a result with its message", async () => {

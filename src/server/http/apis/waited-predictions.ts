@@ -5,7 +5,7 @@ import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../../inputs/bodies.ts";
 import type { InputValues } from "../../inputs/input-decoder.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { listIn } from "../../predictions/outcome-list.ts";
-import type { Origin, Predictions } from "../../predictions/predictions.ts";
+import type { Origin, Predictions, Watcher } from "../../predictions/predictions.ts";
 import { CANCELED, hasEnded, type PredictionRecord } from "../../predictions/record.ts";
 import {
   announcedBytes,
@@ -67,6 +67,7 @@ export interface Beginning {
   readonly origin: RequestContext;
   /** Longest wait for the end; by default no limit. */
   readonly waitMs: number | undefined;
+  readonly watcher?: Watcher | undefined;
 }
 
 /** Longest wait: predictions end earlier, by their own time limit. */
@@ -128,13 +129,13 @@ export class WaitedPredictions {
    * Runs a prediction and waits for its end, or for `waitMs`. A client that disconnects during the wait cancels it.
    * @throws SconceError `inputs_invalid`, `queue_full`, `not_ready`
    */
-  async begin(c: Context, { inputs, origin, waitMs = MAX_WAIT_MS }: Beginning): Promise<Begun> {
+  async begin(c: Context, { inputs, origin, waitMs = MAX_WAIT_MS, watcher }: Beginning): Promise<Begun> {
     const { predictions, memory } = this.#options;
     const charge = memory.take("bodies", HELD_PER_BYTE * inputs.length);
     if (charge === undefined) throw memoryFull();
     const asked = { ...this.#asked(c), bytes: inputs.length, waitMs };
     const body = bodyOf(inputs);
-    return begunOf(await predictions.create({ ...asked, kind: "prediction", body, charge, origin }));
+    return begunOf(await predictions.create({ ...asked, kind: "prediction", body, charge, origin, watcher }));
   }
 
   /** @returns undefined for an unknown or expired id */

@@ -9,16 +9,18 @@ import {
   Server,
 } from "@modelcontextprotocol/server";
 import { z } from "zod";
+import type { Watcher } from "../../../predictions/predictions.ts";
 import type { Problem } from "../../problem.ts";
 import type { ApiOptions } from "../apis.ts";
 import type { Begun, Ended } from "../waited-predictions.ts";
 import type { ModelTool } from "./model-tool.ts";
+import { PartProgress } from "./part-progress.ts";
 import { rpcError } from "./rpc-error.ts";
 
 /** A request that may call the tool. */
 export interface Call {
   /** Runs the prediction, and waits for its end or for `waitMs`. */
-  begin(args: unknown, waitMs: number | undefined): Promise<Begun>;
+  begin(args: unknown, waitMs: number | undefined, watcher: Watcher | undefined): Promise<Begun>;
   /** The prediction of a task; undefined for an unknown or expired id. */
   find(id: string): Promise<Begun | undefined>;
   cancel(id: string): Promise<Begun | undefined>;
@@ -63,14 +65,23 @@ export class Endpoint {
       },
     );
     server.setRequestHandler("tools/list", () => ({ tools: [this.#tool.declaration] }));
-    server.setRequestHandler("tools/call", async ({ params: { name, arguments: args } }) => {
+    server.setRequestHandler("tools/call", async ({ params: { name, arguments: args } }, { mcpReq }) => {
       const { declaration, outputSchema } = this.#tool;
       if (name !== declaration.name) {
         const expected = `there is no tool ${JSON.stringify(name)}; the tool is ${JSON.stringify(declaration.name)}`;
         throw new ProtocolError(ProtocolErrorCode.InvalidParams, expected);
       }
+      const progressToken = mcpReq._meta?.progressToken;
+      using progress =
+        progressToken === undefined
+          ? undefined
+          : new PartProgress((count, message) => {
+              const params = { progressToken, progress: count, ...(message === undefined ? {} : { message }) };
+              return mcpReq.notify({ method: "notifications/progress", params });
+            });
       try {
-        const begun = await call.begin(args, knowsTasks(server) ? this.#options.taskAfterMs : undefined);
+        const begun = await call.begin(args, knowsTasks(server) ? this.#options.taskAfterMs : undefined, progress);
+        await progress?.flush();
         if (begun.ended === undefined) return { content: [], resultType: "task", ...this.#task(begun) };
         return server.projectCallToolResult(this.#tool.result(begun.ended), outputSchema);
       } catch (error) {

@@ -25,7 +25,8 @@ export function addMcp(app: OpenAPIHono, options: ApiOptions): ErrorForm {
     // Only servers with MCP clients spend the memory of the protocol's package.
     opening ??= import("./endpoint.ts").then(({ Endpoint }) => new Endpoint(tool, options));
     return await (await opening).answer(raw, message, {
-      begin: (args, waitMs) => predictions.begin(c, { inputs: `[${tool.inputOf(args)}]`, origin, waitMs }),
+      begin: (args, waitMs, watcher) =>
+        predictions.begin(c, { inputs: `[${tool.inputOf(args)}]`, origin, waitMs, watcher }),
       find: (id) => predictions.find(c, id),
       cancel: (id) => predictions.cancel(c, id),
       refused: (error) => refused(c, error),

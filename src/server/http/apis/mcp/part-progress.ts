@@ -1,0 +1,58 @@
+/** Sends the parts of an output as progress notifications of a call. */
+import type { Text } from "../../../predictions/large-text.ts";
+import type { Watched, Watcher } from "../../../predictions/predictions.ts";
+
+/** Longer parts, such as pictures, are only counted. Notifications for a slow client wait in memory. */
+const MAX_LENGTH = 4096;
+
+export class PartProgress implements Watcher, Disposable {
+  readonly #notify: (progress: number, message: string | undefined) => Promise<void>;
+  #watched: Watched | undefined;
+  #position = 0;
+  #count = 0;
+  #sending: Promise<void> = Promise.resolve();
+
+  /** @param notify sends the number of parts so far, and the newest part */
+  constructor(notify: (progress: number, message: string | undefined) => Promise<void>) {
+    this.#notify = notify;
+  }
+
+  begun(watched: Watched): void {
+    this.#watched = watched;
+  }
+
+  readonly changed = (): void => {
+    this.#sending = this.#sending.then(() => this.#send());
+  };
+
+  /** Resolves when all parts are sent. The result of the call must follow them. */
+  async flush(): Promise<void> {
+    this.changed();
+    await this.#sending;
+  }
+
+  [Symbol.dispose](): void {
+    this.#watched?.[Symbol.dispose]();
+    this.#watched = undefined;
+  }
+
+  async #send(): Promise<void> {
+    const parts = this.#watched?.parts;
+    const next = () => parts?.next(this.#position, () => true);
+    for (let at = next(); at !== undefined && this.#watched !== undefined; at = next()) {
+      const text = parts?.at(at)?.text ?? "";
+      this.#position = at + 1;
+      this.#count += 1;
+      // The client may have left.
+      await this.#notify(this.#count, messageOf(text)).catch(() => {});
+    }
+  }
+}
+
+/** The characters of a text, and other parts as JSON. */
+function messageOf(text: Text): string | undefined {
+  if (text.length > MAX_LENGTH) return undefined;
+  const json = String(text);
+  const part: unknown = JSON.parse(json);
+  return typeof part === "string" ? part : json;
+}
