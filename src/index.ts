@@ -1,5 +1,6 @@
 /** What model authors import. */
 
+export { Audio, type SampleOptions, type Samples } from "./author/audio/audio.ts";
 export {
   type DemoContext,
   defineModel,
@@ -8,7 +9,7 @@ export {
   type ModelSettings,
   type SetupContext,
 } from "./author/define.ts";
-export { file, image } from "./author/fields.ts";
+export { audio, file, image } from "./author/fields.ts";
 export { ModelFile } from "./author/file.ts";
 export type { HookContext, InputContext, PartContext } from "./author/hook-context.ts";
 export { InputError, type InputErrorOptions } from "./author/input-error.ts";

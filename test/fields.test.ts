@@ -155,6 +155,7 @@ describe("files", () => {
     expect(z.decode(image({ maxPixels: 9 }), pixel).limits).toEqual({
       maxBytes: 32 * 2 ** 20,
       maxPixels: 9,
+      maxSeconds: 600,
       mediaTypes: [],
     });
   });

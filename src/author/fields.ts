@@ -2,9 +2,10 @@
 import { isMainThread } from "node:worker_threads";
 import * as z from "zod";
 import { FILE_KEYWORD, type FileMark } from "../base/json-schema.ts";
+import { Audio } from "./audio/audio.ts";
 import { dataUrlFault } from "./data-url.ts";
 import { defaultLimits, ModelFile } from "./file.ts";
-import { fileDescription, imageDescription } from "./file-description.ts";
+import { audioDescription, fileDescription, imageDescription } from "./file-description.ts";
 import { Image } from "./media.ts";
 import { wireDescriptions } from "./wire-schema.ts";
 import { wireUri } from "./withheld-files.ts";
@@ -14,6 +15,13 @@ export interface ImageOptions {
   maxBytes?: number;
   /** Maximum pixels (width × height), checked from the header before decoding. Default: 50,000,000. */
   maxPixels?: number;
+}
+
+export interface AudioOptions {
+  /** Maximum bytes of the file. Default: 32 MiB. */
+  maxBytes?: number;
+  /** Maximum seconds, checked from the header before decoding where the header tells. Default: 600. */
+  maxSeconds?: number;
 }
 
 export interface FileOptions {
@@ -37,6 +45,23 @@ export function image(options: ImageOptions = {}) {
   return field.register(wireDescriptions, {
     input: imageDescription,
     output: `Data URI of an image (data:image/png;base64,…)${unread}`,
+  });
+}
+
+/**
+ * A field for a sound: WAV or FLAC. Requests carry a URL (http, https or data), responses a data URI. `preprocess` gets an
+ * `Audio`, and `postprocess` returns one (`Audio.fromSamples`, or a sound of the input).
+ */
+export function audio(options: AudioOptions = {}) {
+  const limits = { ...defaultLimits, ...options };
+  const wire = urlOf("a sound", { mediaTypes: ["audio/*"] }, audioDescription);
+  const field = z.codec(wire, z.instanceof(Audio, { error: "Expected an Audio; make one with Audio.fromSamples" }), {
+    decode: (url) => new Audio({ url, limits }),
+    encode: toWire,
+  });
+  return field.register(wireDescriptions, {
+    input: audioDescription,
+    output: `Data URI of a sound (data:audio/wav;base64,…)${unread}`,
   });
 }
 

@@ -9,12 +9,19 @@ export interface FileLimits {
   readonly maxBytes: number;
   /** Maximum pixels of an image, according to its header. */
   readonly maxPixels: number;
+  /** Maximum seconds of audio. */
+  readonly maxSeconds: number;
   /** Accepted media types, e.g. `audio/wav` or `audio/*`; empty accepts all. */
   readonly mediaTypes: readonly string[];
 }
 
 /** Defaults for a field's options. */
-export const defaultLimits: FileLimits = { maxBytes: 32 * 2 ** 20, maxPixels: 50_000_000, mediaTypes: [] };
+export const defaultLimits: FileLimits = {
+  maxBytes: 32 * 2 ** 20,
+  maxPixels: 50_000_000,
+  maxSeconds: 600,
+  mediaTypes: [],
+};
 
 export interface FileContent {
   readonly bytes: Uint8Array;

@@ -1,0 +1,178 @@
+/** Audio in model code: files that become samples, and samples that become files. */
+import { SconceError } from "../../base/errors.ts";
+import { Turn } from "../../base/turn.ts";
+import { decodings } from "../decoding-gate.ts";
+import { ModelFile } from "../file.ts";
+import { readFlac } from "./flac.ts";
+import { DamagedAudio, type PcmSource } from "./pcm.ts";
+import { resample, resampledLength } from "./resample.ts";
+import { readWav, writeWav } from "./wav.ts";
+
+export interface SampleOptions {
+  /** Samples per second, as torchaudio's `transforms.Resample` computes them. Default: the file's rate. */
+  readonly rate?: number;
+  /** 1 mixes all channels by their mean; 2 repeats the channel of a mono file. Default: the file's channels. */
+  readonly channels?: number;
+}
+
+export interface Samples {
+  /** Values from -1 to 1, one channel after the other: `channels * length` values. */
+  readonly data: Float32Array<ArrayBuffer>;
+  readonly rate: number;
+  readonly channels: number;
+  /** Samples of one channel. */
+  readonly length: number;
+}
+
+export interface WavEncoding {
+  /** Default: `pcm16`, which clips values beyond -1 and 1. */
+  readonly encoding?: "pcm16" | "float32";
+}
+
+/** Most channels, and the highest rate of files and of samples. */
+const MAX_CHANNELS = 8;
+const MAX_RATE = 768_000;
+/** Most bytes of the samples of one file. */
+const MAX_BYTES = 512 * 2 ** 20;
+const MAX_HOLD_MS = 5;
+
+/** An audio file: WAV or FLAC, detected by content, not media type. */
+export class Audio extends ModelFile {
+  /**
+   * Decodes, mixes and resamples. The work shares the event loop with other requests. Throws `file_too_large` above the
+   * field's `maxSeconds`, and `file_invalid` for a file that is no such audio, or is damaged.
+   */
+  async samples(options: SampleOptions = {}): Promise<Samples> {
+    const source = this.#source();
+    const { rate = source.rate, channels = source.channels } = options;
+    if (!isCount(rate, MAX_RATE)) throw wrongCall(`rate is ${rate}; give a whole number up to ${MAX_RATE}`);
+    if (!isCount(channels, MAX_CHANNELS) || (channels > 2 && channels !== source.channels)) {
+      throw wrongCall(`channels is ${channels}; give 1 or 2`);
+    }
+    const maxLength = this.#maxLength(source);
+    const rates = { from: source.rate, to: rate };
+    const bytes = 4 * channels * (maxLength + (rate === source.rate ? 0 : resampledLength(maxLength, rates)));
+    const maxBytes = Math.min(MAX_BYTES, decodings.maxTaskBytes);
+    if (bytes > maxBytes)
+      throw this.#tooLarge(`takes ${bytes} bytes of memory as samples; this server has ${maxBytes}`);
+    const decode = async () => {
+      const mixed = await this.#mixed(source, channels, maxLength);
+      if (rate === source.rate) return mixed;
+      const length = resampledLength(mixed.length, rates);
+      const data = new Float32Array(channels * length);
+      for (let channel = 0; channel < channels; channel++) {
+        const from = mixed.data.subarray(channel * mixed.length, (channel + 1) * mixed.length);
+        await resample(from, data.subarray(channel * length, (channel + 1) * length), rates);
+      }
+      return { data, rate, channels, length };
+    };
+    return decodings.run(bytes, decode, () => this.ended);
+  }
+
+  /**
+   * A WAV file of samples, for an output. `data` has the samples of each channel, one channel after the other.
+   * @throws SconceError `tensor_invalid` for another count of samples
+   */
+  static fromSamples(
+    { data, rate, channels = 1 }: { readonly data: Float32Array; readonly rate: number; readonly channels?: number },
+    { encoding = "pcm16" }: WavEncoding = {},
+  ): Audio {
+    if (!isCount(rate, MAX_RATE) || !isCount(channels, MAX_CHANNELS) || data.length % channels !== 0) {
+      const message = `Audio.fromSamples: ${data.length} values are no ${channels} channels at the rate ${rate}`;
+      throw new SconceError("tensor_invalid", message);
+    }
+    return new Audio({ bytes: writeWav(data, { rate, channels, encoding }), mediaType: "audio/wav" });
+  }
+
+  #source(): PcmSource {
+    const source = this.#reading(() => readWav(this.bytes) ?? readFlac(this.bytes));
+    if (source === undefined) {
+      const fault = this.bytes.length === 0 ? "is empty and" : "is";
+      throw new SconceError("file_invalid", `${this.label} ${fault} not audio that can be read; send WAV or FLAC`);
+    }
+    const { rate, channels } = source;
+    if (isCount(rate, MAX_RATE) && isCount(channels, MAX_CHANNELS)) return source;
+    throw this.#tooLarge(`has ${channels} channels at ${rate} Hz; at most ${MAX_CHANNELS} and ${MAX_RATE} are read`);
+  }
+
+  /** The longest length that the file can have. @throws SconceError `file_too_large` */
+  #maxLength({ rate, length }: PcmSource): number {
+    const { maxSeconds } = this.limits;
+    const most = Math.floor(maxSeconds * rate);
+    if (length === undefined || length <= most) return length ?? most;
+    throw this.#tooLarge(`has ${(length / rate).toFixed(1)} seconds; this field takes at most ${maxSeconds}`);
+  }
+
+  async #mixed(source: PcmSource, channels: number, maxLength: number): Promise<Samples> {
+    const turn = new Turn(MAX_HOLD_MS);
+    const blocks = source.blocks();
+    let data = new Float32Array(channels * maxLength);
+    let length = 0;
+    for (;;) {
+      const { done, value: block = [] } = this.#reading(() => blocks.next());
+      if (done) break;
+      const count = block[0]?.length ?? 0;
+      if (length + count > maxLength) {
+        if (source.length === undefined) throw this.#tooLarge(`has more than ${this.limits.maxSeconds} seconds`);
+        throw this.#damaged("it has more samples than its header says");
+      }
+      for (let channel = 0; channel < channels; channel++) {
+        const target = data.subarray(channel * maxLength + length, channel * maxLength + length + count);
+        const own = block[channel] ?? block[0];
+        if (channels === 1 && block.length > 1) mix(block, target);
+        else if (own !== undefined) target.set(own);
+      }
+      length += count;
+      if (turn.isOver) await turn.next();
+    }
+    if (length < maxLength) data = packed(data, { channels, from: maxLength, to: length });
+    return { data, rate: source.rate, channels, length };
+  }
+
+  #reading<T>(read: () => T): T {
+    try {
+      return read();
+    } catch (error) {
+      if (error instanceof DamagedAudio) throw this.#damaged(error.message, error);
+      throw error;
+    }
+  }
+
+  #damaged(why: string, cause?: Error): SconceError {
+    return new SconceError("file_invalid", `${this.label} is audio that is damaged or cannot be read: ${why}`, {
+      cause,
+    });
+  }
+
+  #tooLarge(fault: string): SconceError {
+    return new SconceError("file_too_large", `${this.label} ${fault}`);
+  }
+}
+
+function mix(block: readonly Float32Array[], target: Float32Array): void {
+  for (let i = 0; i < target.length; i++) {
+    let sum = 0;
+    for (const channel of block) sum += channel[i] ?? 0;
+    target[i] = sum / block.length;
+  }
+}
+
+/** Channels of a shorter length. */
+function packed(
+  data: Float32Array<ArrayBuffer>,
+  { channels, from, to }: { channels: number; from: number; to: number },
+): Float32Array<ArrayBuffer> {
+  const result = new Float32Array(channels * to);
+  for (let channel = 0; channel < channels; channel++) {
+    result.set(data.subarray(channel * from, channel * from + to), channel * to);
+  }
+  return result;
+}
+
+function isCount(value: number, max: number): boolean {
+  return Number.isInteger(value) && value >= 1 && value <= max;
+}
+
+function wrongCall(problem: string): SconceError {
+  return new SconceError("tensor_invalid", `samples(): ${problem}`);
+}

@@ -1,0 +1,87 @@
+/**
+ * Resampling with a windowed sinc filter for each phase: the numbers of torchaudio's `transforms.Resample` with its
+ * default options (`sinc_interp_hann`).
+ */
+import { Turn } from "../../base/turn.ts";
+
+const ZERO_CROSSINGS = 6;
+const ROLLOFF = 0.99;
+/** Time after which the event loop turns, and outputs between two looks at the clock. */
+const MAX_HOLD_MS = 5;
+const OUTPUTS = 4096;
+
+export interface Rates {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Count of samples after resampling. */
+export function resampledLength(length: number, { from, to }: Rates): number {
+  return Math.ceil((length * to) / from);
+}
+
+/**
+ * @param samples of one channel
+ * @param target gets `resampledLength` samples
+ */
+export async function resample(samples: Float32Array, target: Float32Array, { from, to }: Rates): Promise<void> {
+  const common = greatestDivisor(from, to);
+  const filters = new Filters(from / common, to / common);
+  const turn = new Turn(MAX_HOLD_MS);
+  for (let first = 0; first < target.length; first += OUTPUTS) {
+    filters.apply(samples, target, { first, end: Math.min(first + OUTPUTS, target.length) });
+    if (turn.isOver) await turn.next();
+  }
+}
+
+interface Filter {
+  /** Position of the first weight, relative to the sample of the phase. */
+  readonly offset: number;
+  readonly weights: Float32Array;
+}
+
+class Filters {
+  readonly #from: number;
+  readonly #to: number;
+  /** Filters by phase, made on demand. */
+  readonly #made: (Filter | undefined)[] = [];
+
+  constructor(from: number, to: number) {
+    this.#from = from;
+    this.#to = to;
+  }
+
+  apply(samples: Float32Array, target: Float32Array, { first, end }: { first: number; end: number }): void {
+    for (let i = first; i < end; i++) {
+      const phase = i % this.#to;
+      const filter = this.#made[phase] ?? this.#make(phase);
+      const { offset, weights } = filter;
+      const from = ((i - phase) / this.#to) * this.#from + offset;
+      const last = Math.min(weights.length, samples.length - from);
+      let sum = 0;
+      for (let j = Math.max(0, -from); j < last; j++) sum += (weights[j] ?? 0) * (samples[from + j] ?? 0);
+      target[i] = sum;
+    }
+  }
+
+  #make(phase: number): Filter {
+    const [from, to] = [this.#from, this.#to];
+    /** Zero crossings of the sinc in one period of `from` samples. */
+    const cutoff = Math.min(from, to) * ROLLOFF;
+    const centre = (phase / to) * from;
+    const reach = (ZERO_CROSSINGS * from) / cutoff;
+    const offset = Math.ceil(centre - reach);
+    const weights = Float32Array.from({ length: Math.floor(centre + reach) - offset + 1 }, (_, j) => {
+      const t = ((offset + j - centre) / from) * cutoff;
+      const window = Math.cos((t * Math.PI) / ZERO_CROSSINGS / 2) ** 2;
+      return (t === 0 ? 1 : Math.sin(t * Math.PI) / (t * Math.PI)) * window * (cutoff / from);
+    });
+    const made = { offset, weights };
+    this.#made[phase] = made;
+    return made;
+  }
+}
+
+function greatestDivisor(a: number, b: number): number {
+  return b === 0 ? a : greatestDivisor(b, a % b);
+}

@@ -1,0 +1,148 @@
+/** WAV files: PCM of 8 to 32 bits, floats, A-law and µ-law. */
+import { DamagedAudio, type PcmSource } from "./pcm.ts";
+
+const BLOCK = 4096;
+/** Sizes in headers of streams whose writer did not know the length. */
+const UNKNOWN_SIZES: ReadonlySet<number> = new Set([0, 0xffffffff, 0x7fffffff]);
+const formats = { pcm: 1, float: 3, aLaw: 6, muLaw: 7, extensible: 0xfffe } as const;
+
+type Read = (view: DataView, at: number) => number;
+
+/** @returns undefined for another format. @throws DamagedAudio */
+export function readWav(bytes: Uint8Array): PcmSource | undefined {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (bytes.length < 12 || nameAt(view, 0) !== "RIFF" || nameAt(view, 8) !== "WAVE") return undefined;
+  let format: Format | undefined;
+  for (let at = 12; at + 8 <= bytes.length; ) {
+    const [name, size] = [nameAt(view, at), view.getUint32(at + 4, true)];
+    const from = at + 8;
+    if (name === "fmt ") format = formatAt(view, from, size);
+    if (name === "data") return sourceOf(view, format, { from, size });
+    at = from + size + (size % 2);
+  }
+  throw new DamagedAudio("it has no samples");
+}
+
+interface Format {
+  readonly rate: number;
+  readonly channels: number;
+  readonly sampleBytes: number;
+  readonly read: Read;
+}
+
+function formatAt(view: DataView, at: number, size: number): Format {
+  if (size < 16 || at + size > view.byteLength) throw new DamagedAudio("its header is cut off");
+  const tag = view.getUint16(at, true);
+  const kind = tag === formats.extensible && size >= 26 ? view.getUint16(at + 24, true) : tag;
+  const [channels, rate, bits] = [
+    view.getUint16(at + 2, true),
+    view.getUint32(at + 4, true),
+    view.getUint16(at + 14, true),
+  ];
+  const read = readers.get(`${kind} ${bits}`);
+  if (read === undefined) throw new DamagedAudio(`its encoding (format ${kind} with ${bits} bits) is not supported`);
+  if (channels === 0 || rate === 0) throw new DamagedAudio("its header has no channels or no rate");
+  return { rate, channels, sampleBytes: bits / 8, read };
+}
+
+function sourceOf(
+  view: DataView,
+  format: Format | undefined,
+  { from, size }: { from: number; size: number },
+): PcmSource {
+  if (format === undefined) throw new DamagedAudio("its samples come before their format");
+  const { rate, channels, sampleBytes, read } = format;
+  const available = view.byteLength - from;
+  if (size > available && !UNKNOWN_SIZES.has(size)) throw new DamagedAudio("it is cut off");
+  const frameBytes = sampleBytes * channels;
+  const length = Math.floor((UNKNOWN_SIZES.has(size) ? available : size) / frameBytes);
+  return {
+    rate,
+    channels,
+    length,
+    *blocks() {
+      const block = Array.from({ length: channels }, () => new Float32Array(BLOCK));
+      for (let first = 0; first < length; first += BLOCK) {
+        const count = Math.min(BLOCK, length - first);
+        for (const [channel, samples] of block.entries()) {
+          let at = from + first * frameBytes + channel * sampleBytes;
+          for (let i = 0; i < count; i++, at += frameBytes) samples[i] = read(view, at);
+        }
+        yield block.map((samples) => samples.subarray(0, count));
+      }
+    },
+  };
+}
+
+const readers: ReadonlyMap<string, Read> = new Map<string, Read>([
+  [`${formats.pcm} 8`, (view, at) => (view.getUint8(at) - 128) / 128],
+  [`${formats.pcm} 16`, (view, at) => view.getInt16(at, true) / 2 ** 15],
+  [`${formats.pcm} 24`, (view, at) => (view.getInt16(at + 1, true) * 256 + view.getUint8(at)) / 2 ** 23],
+  [`${formats.pcm} 32`, (view, at) => view.getInt32(at, true) / 2 ** 31],
+  [`${formats.float} 32`, (view, at) => view.getFloat32(at, true)],
+  [`${formats.float} 64`, (view, at) => view.getFloat64(at, true)],
+  [`${formats.aLaw} 8`, (view, at) => aLaw(view.getUint8(at))],
+  [`${formats.muLaw} 8`, (view, at) => muLaw(view.getUint8(at))],
+]);
+
+/** ITU-T G.711. */
+function aLaw(code: number): number {
+  const bits = code ^ 0x55;
+  const exponent = (bits >> 4) & 7;
+  const mantissa = ((bits & 15) << 4) + 8;
+  const magnitude = exponent === 0 ? mantissa : (mantissa + 256) << (exponent - 1);
+  return (bits & 0x80 ? magnitude : -magnitude) / 2 ** 15;
+}
+
+/** ITU-T G.711. */
+function muLaw(code: number): number {
+  const bits = ~code & 0xff;
+  const magnitude = ((((bits & 15) << 3) + 0x84) << ((bits >> 4) & 7)) - 0x84;
+  return (bits & 0x80 ? -magnitude : magnitude) / 2 ** 15;
+}
+
+export interface WavOptions {
+  readonly rate: number;
+  readonly channels: number;
+  readonly encoding: "pcm16" | "float32";
+}
+
+/** @param data the samples of each channel, one channel after the other */
+export function writeWav(data: Float32Array, { rate, channels, encoding }: WavOptions): Uint8Array<ArrayBuffer> {
+  const isFloat = encoding === "float32";
+  const sampleBytes = isFloat ? 4 : 2;
+  const frameBytes = sampleBytes * channels;
+  const length = data.length / channels;
+  const bytes = new Uint8Array(44 + length * frameBytes);
+  const view = new DataView(bytes.buffer);
+  const header = [["RIFF", bytes.length - 8], ["WAVE"], ["fmt ", 16], [], ["data", bytes.length - 44]] as const;
+  let at = 0;
+  for (const [name, size] of header) {
+    if (name === undefined) {
+      view.setUint16(at, isFloat ? formats.float : formats.pcm, true);
+      view.setUint16(at + 2, channels, true);
+      view.setUint32(at + 4, rate, true);
+      view.setUint32(at + 8, rate * frameBytes, true);
+      view.setUint16(at + 12, frameBytes, true);
+      view.setUint16(at + 14, 8 * sampleBytes, true);
+      at += 16;
+      continue;
+    }
+    bytes.set(new TextEncoder().encode(name), at);
+    if (size !== undefined) view.setUint32(at + 4, size, true);
+    at += size === undefined ? 4 : 8;
+  }
+  for (let channel = 0; channel < channels; channel++) {
+    let to = at + channel * sampleBytes;
+    for (let i = channel * length; i < (channel + 1) * length; i++, to += frameBytes) {
+      const sample = data[i] ?? 0;
+      if (isFloat) view.setFloat32(to, sample, true);
+      else view.setInt16(to, Math.max(-32768, Math.min(32767, Math.round(sample * 32768))), true);
+    }
+  }
+  return bytes;
+}
+
+function nameAt(view: DataView, at: number): string {
+  return String.fromCharCode(view.getUint8(at), view.getUint8(at + 1), view.getUint8(at + 2), view.getUint8(at + 3));
+}

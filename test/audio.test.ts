@@ -1,0 +1,261 @@
+/** Audio fields: WAV and FLAC as samples of a rate, samples as WAV, limits, and hostile files. */
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { BitReader } from "../src/author/audio/bit-reader.ts";
+import { resample, resampledLength } from "../src/author/audio/resample.ts";
+import { SconceError } from "../src/base/errors.ts";
+import { Audio, audio, z } from "../src/index.ts";
+import files from "./audio-files.json";
+import { failureOf } from "./helpers/failure.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { storeWith } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+import resampled from "./resampled.json";
+
+interface Written {
+  readonly file: string;
+  readonly length: number;
+  readonly channels: number;
+  readonly rate: number;
+  readonly first: readonly number[];
+  readonly checksum: number;
+}
+
+/** Files that libsndfile wrote, with a checksum of the samples that it reads from them. */
+const written: [string, Written][] = Object.entries(files);
+const flac = Uint8Array.fromBase64(files["flac 16 stereo"].file);
+const wav = Uint8Array.fromBase64(files["wav PCM_16"].file);
+
+const audioOf = (bytes: Uint8Array, mediaType = "audio/wav") => new Audio({ bytes, mediaType });
+const faultOf = (bytes: Uint8Array, field = audio()) => {
+  const decoded = z.decode(field, "https://example.com/a.wav");
+  decoded.fill({ bytes, mediaType: "audio/wav" });
+  return failureOf(decoded.samples()).then((error) =>
+    error instanceof SconceError ? `${error.code}: ${error.message}` : error,
+  );
+};
+
+describe("samples()", () => {
+  test.each(written)(
+    "of %s are those of libsndfile, to the last bit",
+    async (_, { file, length, channels, rate, ...right }) => {
+      const { data, ...samples } = await audioOf(Uint8Array.fromBase64(file)).samples();
+      expect(samples).toEqual({ length, channels, rate });
+      expect(right.first).toEqual(right.first.map((_, channel) => data[channel * length] ?? Number.NaN));
+      expect(data.reduce((sum, value, i) => sum + value * (i % 97), 0)).toBeCloseTo(right.checksum, 9);
+    },
+  );
+
+  test("mix channels to their mean, or repeat the channel of a mono file", async () => {
+    const stereo = await audioOf(flac).samples();
+    const mono = await audioOf(flac).samples({ channels: 1 });
+    const { length } = stereo;
+    expect([...mono.data]).toEqual(
+      Array.from(mono.data, (_, i) => Math.fround(((stereo.data[i] ?? 0) + (stereo.data[length + i] ?? 0)) / 2)),
+    );
+    const twice = await Audio.fromSamples({ data: mono.data, rate: 8000 }, { encoding: "float32" }).samples({
+      channels: 2,
+    });
+    expect(twice.data.subarray(0, length)).toEqual(mono.data);
+    expect(twice.data.subarray(length)).toEqual(mono.data);
+  });
+
+  test("are decoded and resampled in one call", async () => {
+    const source = await audioOf(flac).samples({ channels: 1 });
+    const { data, rate, channels, length } = await audioOf(flac).samples({ rate: 16_000, channels: 1 });
+    const expected = new Float32Array(resampledLength(source.length, { from: 44_100, to: 16_000 }));
+    await resample(source.data, expected, { from: 44_100, to: 16_000 });
+    expect([rate, channels, length]).toEqual([16_000, 1, expected.length]);
+    expect(data).toEqual(expected);
+  });
+
+  test.each([
+    [{ rate: 0 }, "samples(): rate is 0; give a whole number up to 768000"],
+    [{ rate: 1.5 }, "samples(): rate is 1.5; give a whole number up to 768000"],
+    [{ channels: 3 }, "samples(): channels is 3; give 1 or 2"],
+  ])("refuse %p", async (options, message) => {
+    expect((await failureOf(audioOf(wav).samples(options))).message).toBe(message);
+  });
+});
+
+/** torchaudio computes the places of its filters as float32, which moves results by up to 5e-6. */
+describe("resampling", () => {
+  const signal = Float32Array.from({ length: 600 }, (_, i) => (((i * 37) % 400) - 200) / 256);
+
+  test.each(Object.entries(resampled))(
+    "%s gives the numbers of torchaudio.transforms.Resample within 1e-5",
+    async (rates, right) => {
+      const [from = 0, to = 0] = rates.split(" ").map(Number);
+      const target = new Float32Array(resampledLength(signal.length, { from, to }));
+      await resample(signal, target, { from, to });
+      const middle = Math.floor(right.length / 2);
+      const parts = { first: target.slice(0, 12), middle: target.slice(middle, middle + 6), last: target.slice(-6) };
+      expect(target.length).toBe(right.length);
+      for (const [name, part] of Object.entries(parts)) {
+        const expected = right[name as keyof typeof parts];
+        for (const [i, value] of part.entries())
+          expect(Math.abs(value - (expected[i] ?? Number.NaN))).toBeLessThan(1e-5);
+      }
+    },
+  );
+
+  test("keeps a tone within 0.1 %, and removes a tone that the new rate cannot hold", async () => {
+    const tone = (hertz: number, rate: number, length: number) =>
+      Float32Array.from({ length }, (_, i) => Math.sin((2 * Math.PI * hertz * i) / rate));
+    const target = new Float32Array(16_000);
+    const loudest = (wanted: (i: number) => number) =>
+      target.slice(100, -100).reduce((most, value, i) => Math.max(most, Math.abs(value - wanted(i + 100))), 0);
+    await resample(tone(1000, 44_100, 44_100), target, { from: 44_100, to: 16_000 });
+    expect(loudest((i) => Math.sin((2 * Math.PI * 1000 * i) / 16_000))).toBeLessThan(1e-3);
+    await resample(tone(12_000, 44_100, 44_100), target, { from: 44_100, to: 16_000 });
+    expect(loudest(() => 0)).toBeLessThan(2e-3);
+  });
+});
+
+describe("Audio.fromSamples", () => {
+  test.each(["pcm16", "float32"] as const)("writes a WAV file that reads back (%s)", async (encoding) => {
+    const data = Float32Array.of(0, 0.5, -1, 1, 0.25, -0.25);
+    const sound = Audio.fromSamples({ data, rate: 22_050, channels: 2 }, { encoding });
+    expect(sound.mediaType).toBe("audio/wav");
+    const read = await sound.samples();
+    expect([read.rate, read.channels, read.length]).toEqual([22_050, 2, 3]);
+    const loudest = encoding === "pcm16" ? 32_767 / 32_768 : 1;
+    expect([...read.data]).toEqual([0, 0.5, -1, loudest, 0.25, -0.25]);
+  });
+
+  test("refuses values that are no whole channels", () => {
+    const wrong = () => Audio.fromSamples({ data: new Float32Array(3), rate: 8000, channels: 2 });
+    expect(wrong).toThrow("Audio.fromSamples: 3 values are no 2 channels at the rate 8000");
+  });
+});
+
+describe("a file", () => {
+  test.each([
+    [
+      "of another format",
+      new TextEncoder().encode("OggS something"),
+      "file_invalid: https://example.com/a.wav is not audio that can be read; send WAV or FLAC",
+    ],
+    [
+      "without bytes",
+      new Uint8Array(),
+      "file_invalid: https://example.com/a.wav is empty and not audio that can be read; send WAV or FLAC",
+    ],
+    [
+      "that is cut off (WAV)",
+      wav.subarray(0, -10),
+      "file_invalid: https://example.com/a.wav is audio that is damaged or cannot be read: it is cut off",
+    ],
+    [
+      "that is cut off (FLAC)",
+      flac.subarray(0, -10),
+      "file_invalid: https://example.com/a.wav is audio that is damaged or cannot be read: it is cut off",
+    ],
+  ])("%s is refused", async (_, bytes, message) => {
+    expect(await faultOf(bytes)).toBe(message);
+  });
+
+  test("with a changed byte in a frame is damaged", async () => {
+    const changed = Uint8Array.from(flac);
+    changed[flac.length - 300] = (changed[flac.length - 300] ?? 0) ^ 1;
+    expect(await faultOf(changed)).toContain("damaged");
+  });
+
+  test("that is longer than its field allows is refused by its header", async () => {
+    const silence = Uint8Array.fromBase64(files["flac silence"].file);
+    expect(await faultOf(silence, audio({ maxSeconds: 5 }))).toBe(
+      "file_too_large: https://example.com/a.wav has 6.3 seconds; this field takes at most 5",
+    );
+    // The same file without the count of samples in its header: bits 108 to 143 of STREAMINFO.
+    const unknown = Uint8Array.from(silence);
+    unknown[21] = (unknown[21] ?? 0) & 0xf0;
+    unknown.fill(0, 22, 26);
+    expect(await faultOf(unknown, audio({ maxSeconds: 5 }))).toBe(
+      "file_too_large: https://example.com/a.wav has more than 5 seconds",
+    );
+  });
+
+  test("with a header of gigabytes is refused before any memory is taken", async () => {
+    const huge = Uint8Array.from(Uint8Array.fromBase64(files["flac silence"].file));
+    // 8 channels with 2^29 samples.
+    huge[20] = ((huge[20] ?? 0) & 0xf1) | 0x0e;
+    huge.set([0x20, 0, 0, 0], 22);
+    expect(await faultOf(huge, audio({ maxSeconds: 1e6 }))).toStartWith("file_too_large: ");
+  });
+
+  test("with any damage fails with a message for clients, or is read", async () => {
+    const damaged = fc
+      .constantFrom(flac, wav)
+      .chain((file) =>
+        fc.tuple(
+          fc.constant(file),
+          fc.array(fc.tuple(fc.nat(file.length - 1), fc.nat(255)), { maxLength: 8 }),
+          fc.nat(file.length),
+        ),
+      );
+    await fc.assert(
+      fc.asyncProperty(damaged, async ([file, changes, length]) => {
+        const bytes = Uint8Array.from(file);
+        for (const [at, value] of changes) bytes[at % 200] = value;
+        const samples = await audioOf(bytes.subarray(0, length))
+          .samples({ channels: 1, rate: 16_000 })
+          .catch((error) => error);
+        if (samples instanceof Error)
+          expect(samples).toMatchObject({ code: expect.stringMatching(/^file_(invalid|too_large)$/) });
+        else expect(samples.data.length).toBe(samples.length);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test("reads every count of bits at every place", () => {
+    const bytes = Uint8Array.of(0b10110011, 0b01010101, 0xff, 0x00, 0x0f, 0x81);
+    const text = [...bytes].map((byte) => byte.toString(2).padStart(8, "0")).join("");
+    for (let at = 0; at < 16; at++) {
+      for (let bits = 0; bits <= 32; bits++) {
+        const reader = new BitReader(bytes);
+        reader.read(at);
+        expect(reader.read(bits)).toBe(bits === 0 ? 0 : Number.parseInt(text.slice(at, at + bits), 2));
+      }
+    }
+  });
+});
+
+test("a model gets samples of a client's file and answers with a WAV file", async () => {
+  await using dir = await tempDir();
+  const source = modelText({
+    name: '"echo"',
+    input: "z.object({ sound: audio({ maxSeconds: 1 }) })",
+    output: "z.object({ sound: audio(), rate: z.int() })",
+    example: '{ sound: "a.wav" }',
+    preprocess: `async ({ sound }) => {
+      const { length } = await sound.samples({ rate: 16000, channels: 1 });
+      return { x: tensor.float32(length), steps: tensor.int64(0) };
+    }`,
+    postprocess: `async ({ y }, { input: { sound } }) => {
+      const { data, rate } = await sound.samples({ rate: 11025, channels: 1 });
+      return { sound: Audio.fromSamples({ data, rate }), rate: y.item() };
+    }`,
+  }).replace("import {", "import { Audio, audio,");
+  await Bun.write(dir.join("a.wav"), wav);
+  await writeModel(dir, source);
+  await using store = await storeWith(dir.path);
+  await using server = await store.serve("echo");
+  const dataUri = `data:audio/flac;base64,${files["flac 16 stereo"].file}`;
+  const { outputs } = await server.client.predict([{ sound: dataUri }]);
+  const [output] = z.array(z.object({ sound: z.string(), rate: z.int() })).parse(outputs);
+  expect(output?.rate).toBe(2 * Math.ceil((5000 * 16_000) / 44_100) + 1);
+  const [head = "", base64 = ""] = (output?.sound ?? "").split(",");
+  expect(head).toBe("data:audio/wav;base64");
+  const answered = await audioOf(Uint8Array.fromBase64(base64)).samples();
+  expect([answered.rate, answered.channels, answered.length]).toEqual([11_025, 1, 1250]);
+  const long = Audio.fromSamples({ data: new Float32Array(16_001), rate: 16_000 }).toDataUri();
+  const { errors } = await server.client.predict([{ sound: dataUri }, { sound: long }]);
+  expect(errors).toEqual([{ index: 1, message: "The file has 1.0 seconds; this field takes at most 1" }]);
+  const { input_schema: schema } = z
+    .looseObject({ input_schema: z.json() })
+    .parse(await (await server.client.fetch("/")).json());
+  expect(schema).toMatchObject({
+    properties: { sound: { format: "uri", "x-sconce-file": { mediaTypes: ["audio/*"] } } },
+  });
+});
