@@ -78,12 +78,12 @@ describe("samples()", () => {
   });
 });
 
-/** torchaudio computes the places of its filters as float32, which moves results by up to 5e-6. */
+/** Computed by torchaudio in float64: in float32 its places of the filters move results by up to 1.4e-5. */
 describe("resampling", () => {
   const signal = Float32Array.from({ length: 600 }, (_, i) => (((i * 37) % 400) - 200) / 256);
 
   test.each(Object.entries(resampled))(
-    "%s gives the numbers of torchaudio.transforms.Resample within 1e-5",
+    "%s gives the numbers of torchaudio.transforms.Resample within 5e-7",
     async (rates, right) => {
       const [from = 0, to = 0] = rates.split(" ").map(Number);
       const target = new Float32Array(resampledLength(signal.length, { from, to }));
@@ -94,7 +94,7 @@ describe("resampling", () => {
       for (const [name, part] of Object.entries(parts)) {
         const expected = right[name as keyof typeof parts];
         for (const [i, value] of part.entries())
-          expect(Math.abs(value - (expected[i] ?? Number.NaN))).toBeLessThan(1e-5);
+          expect(Math.abs(value - (expected[i] ?? Number.NaN))).toBeLessThan(5e-7);
       }
     },
   );
