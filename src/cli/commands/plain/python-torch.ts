@@ -20,7 +20,7 @@ export async function pythonWithTorch(): Promise<PythonTorch> {
   return { command: found.command, env: found.path === null ? {} : { PYTHONPATH: found.path } };
 }
 
-/** Why a Python process failed, from its standard error and the way it ended. */
+/** The reason for a failed Python process: a line of its standard error, else its signal or exit code. */
 export function pythonFailure(command: string, errors: string, { exitCode, signalCode }: Bun.Subprocess): string {
   const home = process.env.PYTHONHOME;
   const [, fatal] = /^Fatal Python error: (.*)$/m.exec(errors) ?? [];
@@ -29,7 +29,7 @@ export function pythonFailure(command: string, errors: string, { exitCode, signa
     return `${command} stopped with a fatal error: ${fatal}${hint}`;
   }
   const lines = errors.split("\n").filter((line) => line.trim() !== "");
-  // The last line of a traceback may be in the middle of a long message.
+  // A message of several lines may end a traceback.
   const line = lines.findLast((each) => /error|exception/i.test(each)) ?? lines.at(-1);
   return line ?? `${command} was ended by ${signalCode ?? `exit code ${exitCode}`}`;
 }
