@@ -152,6 +152,23 @@ describe("a server", () => {
     expect(kept).toMatchObject({ status: "success", outputs: [{ y: "7".repeat(1_000_000) }] });
   });
 
+  test("is not ready while its engine process is stopped, and ready when it runs again", async () => {
+    await using server = serve("lab");
+    const client = await clientOf(server);
+    const [engine = 0] = await inRole(server.pid, "engine");
+    process.kill(engine, "SIGSTOP");
+    try {
+      await until(async () => (await client.fetch("/health/ready")).status === 503);
+      expect(await problemOf(await client.fetch("/health/ready"))).toMatchObject({
+        detail: "the process that runs the model is stopped, or hangs",
+      });
+    } finally {
+      process.kill(engine, "SIGCONT");
+    }
+    await until(async () => (await client.fetch("/health/ready")).status === 200);
+    expect((await client.predict([{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
+  });
+
   test("in one process runs the weights itself", async () => {
     await using server = serve("lab", "--no-isolate");
     const client = await clientOf(server);

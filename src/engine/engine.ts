@@ -50,6 +50,8 @@ export interface Engine<T extends Item = Item> {
   readonly pid: number | undefined;
   /** Whether items run now. An engine process may be restarting. */
   readonly isReady: boolean;
+  /** Whether the engine process is stopped, or hangs. */
+  readonly isSilent: boolean;
   /** Set once, before the first item. */
   listener: EngineListener<T> | undefined;
   /**

@@ -15,6 +15,8 @@ export interface EngineEvents {
   ready(socket: string): void;
   /** @param reason follows "the engine process" */
   ended(reason: string): void;
+  /** The engine process gives no sign of life, or answers again. */
+  silent(isSilent: boolean): void;
 }
 
 export class EngineLink implements EngineEvents {
@@ -29,7 +31,12 @@ export class EngineLink implements EngineEvents {
 
   ended(reason: string): void {
     this.#socket = undefined;
+    this.silent(false);
     this.#engine?.engineEnded(`the engine process ${reason}`);
+  }
+
+  silent(isSilent: boolean): void {
+    if (this.#engine !== undefined) this.#engine.isSilent = isSilent;
   }
 
   /**

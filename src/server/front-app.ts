@@ -93,6 +93,7 @@ export function gaugesOf(parts: FrontParts): Gauges {
 /** The broken part that makes the front not ready. */
 export function hindranceOf({ running, replica, store }: FrontParts): Hindrance | undefined {
   if (running?.engine.isReady === false) return "engine";
+  if (running?.engine.isSilent) return "silent";
   if (replica?.isConnected === false) return "queue";
   if ("isDetached" in store && store.isDetached) return "store";
   return decodings.stuckForMs < STUCK_MS ? undefined : "pictures";

@@ -67,6 +67,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       const news = fromSupervisor.parse(raw);
       if ("done" in news) closing.resolve();
       else if ("socket" in news) engine.ready(news.socket);
+      else if ("isSilent" in news) engine.silent(news.isSilent);
       else engine.ended(news.ended);
     });
     const packaged = await sourceOf(argv).resolve(reference, { weights: config.role !== "front" });

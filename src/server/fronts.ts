@@ -114,6 +114,10 @@ export class Fronts implements Front, EngineEvents {
     for (const front of this.#fronts) front.send(news);
   }
 
+  silent(isSilent: boolean): void {
+    for (const front of this.#fronts) front.send({ isSilent } satisfies EngineNews);
+  }
+
   /** Refuses new work, finishes accepted work, and closes. */
   async stop(): Promise<void> {
     const stopped = async (front: Supervised) => {

@@ -11,8 +11,12 @@ export const roleStart = z.object({
   config: z.custom<ServeConfig>((value) => typeof value === "object" && value !== null),
 });
 
-/** Where the engine process listens, or why it ended. */
-const engineNews = z.union([z.object({ socket: z.string() }), z.object({ ended: z.string() })]);
+/** Where the engine process listens, why it ended, or whether it gives no sign of life. */
+const engineNews = z.union([
+  z.object({ socket: z.string() }),
+  z.object({ ended: z.string() }),
+  z.object({ isSilent: z.boolean() }),
+]);
 export type EngineNews = z.infer<typeof engineNews>;
 
 /**

@@ -161,6 +161,7 @@ export function engineProcess(
     env: libtorchEnv(),
     batchTimeoutMs: stuckAfterMs(config),
     onReady: () => events.ready(socket),
+    onSilence: (isSilent) => events.silent(isSilent),
     onEnd: (reason) => {
       rmSync(socket, { force: true });
       events.ended(reason);

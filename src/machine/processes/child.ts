@@ -53,6 +53,10 @@ export class Child {
     void this.#end(onEnd);
   }
 
+  get pid(): number {
+    return this.#process.pid;
+  }
+
   get hasEnded(): boolean {
     return this.#process.exitCode !== null || this.#process.signalCode !== null;
   }

@@ -2,6 +2,7 @@
 import { type Clock, monotonicClock } from "../../base/clock.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
+import { systemText } from "../../base/system-file.ts";
 import { Backoff } from "./backoff.ts";
 import { Child, type ChildEnd, type ChildOptions } from "./child.ts";
 import { deathReason, OomKills } from "./death-reason.ts";
@@ -31,6 +32,11 @@ export interface SupervisedOptions {
    * @param isStuck whether the watchdog ended it
    */
   onEnd?(reason: string, isStuck: boolean): void;
+  /**
+   * Called with true when a silent process is stopped (SIGSTOP, a debugger) or hangs in the kernel, and with false when it
+   * answers again. Code that computes for long is not silent in this sense.
+   */
+  onSilence?(isSilent: boolean): void;
   readonly clock?: Clock;
   readonly backoff?: Backoff;
 }
@@ -134,6 +140,9 @@ export class Supervised {
               limitMs: batchTimeoutMs,
               ask: () => child.send({ kind: "ask" }),
               onStuck: (reason) => this.restart(reason),
+              onSilence: (isSilent) => {
+                if (!isSilent || isStopped(child.pid)) this.#options.onSilence?.(isSilent);
+              },
               clock: this.#clock,
             }),
       readySinceMs: undefined,
@@ -216,4 +225,11 @@ export class Supervised {
     this.#first.promise.catch(() => {});
     this.#stopped.resolve();
   }
+}
+
+/** Whether a process is stopped, or waits in the kernel without an end that a signal could bring. */
+function isStopped(pid: number): boolean {
+  // The state follows the name, which may contain blanks and parentheses.
+  const [, state] = /.*\) (\w)/.exec(systemText(`/proc/${pid}/stat`)) ?? [];
+  return state !== undefined && "TtDZ".includes(state);
 }

@@ -2,6 +2,8 @@
 import { type Clock, monotonicClock } from "../../base/clock.ts";
 
 const INTERVAL_MS = 1000;
+/** A process is silent when it has not answered for this long. */
+const SILENT_MS = 2000;
 
 export interface WatchdogOptions {
   /** Longest run of a batch, and longest wait for an answer. */
@@ -10,6 +12,8 @@ export interface WatchdogOptions {
   ask(): void;
   /** Called once. */
   onStuck(reason: string): void;
+  /** Called in each interval in which the process is silent, and with false when it answers again. */
+  onSilence?(isSilent: boolean): void;
   readonly clock?: Clock;
 }
 
@@ -22,6 +26,7 @@ export class Watchdog {
   /** Time of the unanswered question. */
   #askedAtMs: number | undefined;
   #excusedUntilMs = 0;
+  #isSilent = false;
 
   constructor(options: WatchdogOptions) {
     this.#options = options;
@@ -44,6 +49,8 @@ export class Watchdog {
 
   answered(runningForMs: number): void {
     this.#askedAtMs = undefined;
+    if (this.#isSilent) this.#options.onSilence?.(false);
+    this.#isSilent = false;
     const isExcused = this.#clock.now() < this.#excusedUntilMs;
     if (runningForMs > this.#options.limitMs && !isExcused) {
       this.#stuck(`a batch did not end within ${seconds(this.#options.limitMs)}`);
@@ -68,7 +75,12 @@ export class Watchdog {
       return;
     }
     this.#wait();
-    if (this.#askedAtMs !== undefined) return;
+    if (this.#askedAtMs !== undefined) {
+      if (now - this.#askedAtMs < SILENT_MS) return;
+      this.#isSilent = true;
+      this.#options.onSilence?.(true);
+      return;
+    }
     this.#askedAtMs = now;
     ask();
   }

@@ -69,6 +69,10 @@ class DevEngine implements EngineEvents {
     for (const front of this.fronts) front.send({ ended: reason } satisfies EngineNews);
   }
 
+  silent(isSilent: boolean): void {
+    for (const front of this.fronts) front.send({ isSilent } satisfies EngineNews);
+  }
+
   tell(front: Supervised): void {
     this.fronts.add(front);
     if (this.#news !== undefined) front.send(this.#news);

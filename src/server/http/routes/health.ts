@@ -19,7 +19,7 @@ import type { Siblings } from "../siblings.ts";
 export type Phase = "starting" | "ready" | "leaving" | "draining";
 
 /** The broken part of a ready server: accepted predictions cannot finish. */
-export type Hindrance = "engine" | "queue" | "pictures" | "store";
+export type Hindrance = "engine" | "silent" | "queue" | "pictures" | "store";
 
 /** Why a server is not ready. */
 export type Unready = Exclude<Phase, "ready"> | Hindrance;
@@ -79,6 +79,7 @@ interface Reason {
 const reasons: Readonly<Record<Unready, Reason>> = {
   starting: { detail: "the model is being set up", refusal: "drain" },
   engine: { detail: "the process that runs the model has ended and is starting again", refusal: "engine" },
+  silent: { detail: "the process that runs the model is stopped, or hangs", refusal: "engine" },
   queue: { detail: "the queue of the replicas cannot be used", refusal: "replicas" },
   pictures: { detail: "the decoding of pictures has stalled", refusal: "engine" },
   store: { detail: "the file of the predictions was deleted or replaced", refusal: "store" },
