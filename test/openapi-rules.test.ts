@@ -36,15 +36,31 @@ const trees = defineModel({
   },
 });
 
-const models: readonly Model[] = [digits, upscale, minilm, trees];
+const inParts = defineModel({
+  name: "parts",
+  input: z.string(),
+  output: z.string(),
+  part: node,
+  tensors: { inputs: { x: float32() }, outputs: { y: float32() } },
+  weights: "parts.pt",
+  preprocess() {
+    throw new Error("it is never run");
+  },
+  postprocess() {
+    throw new Error("it is never run");
+  },
+});
+
+const models: readonly Model[] = [digits, upscale, minilm, trees, inParts];
 /** A new document for each test. */
 const documents = models.map((model) => [model.name, () => documentFor(model)] as const);
 
-function documentFor({ name, description, input, output, demo }: Model) {
+function documentFor({ name, description, input, output, part, demo }: Model) {
   const app = new OpenAPIHono();
   const schemas = modelSchemas({
     inputSchema: wireSchema(input, "input"),
     outputSchema: wireSchema(output, "output"),
+    partSchema: part && wireSchema(part, "part"),
     demoOutputSchema: wireSchema(demo?.output ?? output, "demo.output"),
   });
   const apis = describedApis(

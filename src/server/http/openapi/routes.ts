@@ -1,6 +1,7 @@
 /** The routes of predictions as OpenAPI paths. */
 import { type RouteConfig, z } from "@hono/zod-openapi";
 import { isDataUrl } from "../../../author/data-url.ts";
+import type { JsonSchema } from "../../../base/json-schema.ts";
 import { END_ID } from "../event-stream.ts";
 import type { Family } from "../record-json.ts";
 import { chosenId } from "../request-headers.ts";
@@ -177,13 +178,24 @@ function eventsRoute(family: Family, { schemas: { samples, definitions } }: Desc
       200: {
         description: "Events until the end",
         headers: z.object({ ...eventsAnswer, ...answered }),
-        content: { "text/event-stream": { schema: z.string(), example: eventsExample(family, samples) } },
+        content: {
+          "text/event-stream": {
+            schema: definitions.has("Part") ? z.string().openapi({ ...partContent }) : z.string(),
+            example: eventsExample(family, samples),
+          },
+        },
       },
       204: { description: "The client has received the last event", headers: z.object(answered) },
       ...fails("prediction_not_found", ...unreadable),
     },
   };
 }
+
+/** OpenAPI 3.1 has no other place for the schema of an event. Generators take the stream as a text. */
+const partContent: JsonSchema = {
+  contentMediaType: "text/event-stream",
+  contentSchema: referenceTo("PartEvent"),
+};
 
 function eventsExample(family: Family, samples: OutputSamples): string {
   const { pending, success } = recordSamples(family, samples, ["pending", "success"]);
