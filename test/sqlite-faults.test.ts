@@ -6,6 +6,7 @@ import { readdir } from "node:fs/promises";
 import { log } from "../src/base/log.ts";
 import { problemOf } from "../src/server/http/problem.ts";
 import type { UnfinishedRequest } from "../src/server/predictions/store.ts";
+import { problemOf as problemOfResponse } from "./helpers/client.ts";
 import { failure, failureOf } from "./helpers/failure.ts";
 import { asText, endOf, keepAll, largeEndOf, requestOf } from "./helpers/predictions.ts";
 import { until } from "./helpers/running.ts";
@@ -186,11 +187,12 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
       for (const end of ends) store.finish(end);
       expect((await failureOf(store.flush())).code).toBe("predictions_unwritable");
       for (const end of ends) expect(await store.get(end.id)).toEqual(end);
-      expect(warn).toHaveBeenCalledTimes(1);
+      expect([warn.mock.calls.length, store.isUnwritable]).toEqual([1, true]);
 
       await Bun.file(`${disk.path}/filler`).delete();
       await Promise.all([store.create(requestOf("b3")), store.webhooks.add("b3", "whom")]);
       await store.flush();
+      expect(store.isUnwritable).toBe(false);
       expect([warn, info].map(({ mock }) => mock.calls.length)).toEqual([1, 1]);
       await store.close();
       const next = await open(disk);
@@ -201,6 +203,46 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
     } finally {
       warn.mockRestore();
       info.mockRestore();
+    }
+  }, 120_000);
+
+  test("that was full is noticed without a further write", async () => {
+    await using dir = await tempDir();
+    using disk = tmpfs(dir.join("disk"), "3m");
+    const [warn, info] = [spyOn(log, "warn").mockImplementation(silent), spyOn(log, "info").mockImplementation(silent)];
+    try {
+      const store = await open(disk);
+      Bun.spawnSync(["dd", "if=/dev/zero", `of=${disk.path}/filler`, "bs=4096"], { stderr: "ignore" });
+      await failureOf(store.create(requestOf("a1", { body: `["${"x".repeat(60_000)}"]` })));
+      expect(store.isUnwritable).toBe(true);
+      await Bun.file(`${disk.path}/filler`).delete();
+      await until(() => !store.isUnwritable);
+      await store.create(requestOf("a2"));
+      await store.close();
+    } finally {
+      warn.mockRestore();
+      info.mockRestore();
+    }
+  }, 120_000);
+
+  test("that is full makes a server not ready, and outcomes of refused requests are not reported as lost", async () => {
+    await using dir = await tempDir();
+    using disk = tmpfs(dir.join("disk"), "3m");
+    await using models = await storeWith("lab");
+    const warn = spyOn(log, "warn").mockImplementation(silent);
+    try {
+      const server = await models.serve("lab", { store: `${disk.path}/predictions.sqlite` });
+      Bun.spawnSync(["dd", "if=/dev/zero", `of=${disk.path}/filler`, "bs=4096"], { stderr: "ignore" });
+      const inputs = Array.from({ length: 2000 }, (_, x) => ({ x }));
+      expect(await server.client.refused(inputs)).toMatchObject({ status: 503 });
+      expect(await problemOfResponse(await server.client.fetch("/health/ready"))).toMatchObject({
+        status: 503,
+        detail: "predictions cannot be stored now: a write to their file has failed",
+      });
+      await server.stop();
+      expect(warn.mock.calls.filter(([line]) => String(line).includes("lost"))).toEqual([]);
+    } finally {
+      warn.mockRestore();
     }
   }, 120_000);
 

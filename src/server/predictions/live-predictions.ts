@@ -257,7 +257,9 @@ export class LivePredictions {
       if (live.webhook !== undefined) webhooks?.remove(record);
       return;
     }
-    if (!(this.#isAbandoned && live.isStored)) {
+    // A request that could not be stored was refused.
+    const wasRefused = live.failedFor === "store";
+    if (!(this.#isAbandoned && live.isStored) && !wasRefused) {
       store.finish(record);
       if (live.webhook !== undefined) webhooks?.ended(record, live.webhook);
     }

@@ -79,6 +79,8 @@ export interface PredictionStore {
   takeOver(owners: (owner: string) => boolean, onFull?: () => void): AsyncIterable<UnfinishedRequest>;
   /** Whether the database was deleted or replaced while it was open, so that nothing can be stored. */
   readonly isDetached?: boolean;
+  /** Whether the last write failed, for example on a full disk. */
+  readonly isUnwritable?: boolean;
   /** Retained predictions, and the bytes of their results. */
   readonly retained: { readonly count: number; readonly bytes: number };
   /** Resolves when everything is written. */

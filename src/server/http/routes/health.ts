@@ -19,7 +19,7 @@ import type { Siblings } from "../siblings.ts";
 export type Phase = "starting" | "ready" | "leaving" | "draining";
 
 /** The broken part of a ready server: accepted predictions cannot finish. */
-export type Hindrance = "engine" | "silent" | "queue" | "pictures" | "store";
+export type Hindrance = "engine" | "silent" | "queue" | "pictures" | "store" | "disk";
 
 /** Why a server is not ready. */
 export type Unready = Exclude<Phase, "ready"> | Hindrance;
@@ -83,6 +83,7 @@ const reasons: Readonly<Record<Unready, Reason>> = {
   queue: { detail: "the queue of the replicas cannot be used", refusal: "replicas" },
   pictures: { detail: "the decoding of pictures has stalled", refusal: "engine" },
   store: { detail: "the file of the predictions was deleted or replaced", refusal: "store" },
+  disk: { detail: "predictions cannot be stored now: a write to their file has failed", refusal: "store" },
   leaving: { detail: "the server is about to stop", refusal: "drain" },
   draining: { detail: "the server is stopping", refusal: "drain" },
 };

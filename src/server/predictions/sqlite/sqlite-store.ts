@@ -119,6 +119,10 @@ export class SqliteStore implements PredictionStore {
     });
   }
 
+  get isUnwritable(): boolean {
+    return this.#writer.isUnwritable;
+  }
+
   get retained(): { count: number; bytes: number } {
     return this.#writer.retained;
   }

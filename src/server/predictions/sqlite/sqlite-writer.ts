@@ -23,6 +23,8 @@ const DEFER_COUNT = 250;
 const DEFER_SHARE = 0.25;
 /** The pause after a failed write; it doubles up to the second value. */
 const RETRY_MS = { first: 250, last: 10_000 };
+/** Written to a disk that has refused writes. */
+const PROBE = new Uint8Array(64 * 1024);
 /** Concurrent writes of files. */
 const MAX_FILING = 4;
 
@@ -71,6 +73,11 @@ export class SqliteWriter {
   /** Totals of the database after its last commit. */
   set totals(totals: Totals) {
     this.#totals = totals;
+  }
+
+  /** Whether the last write failed. */
+  get isUnwritable(): boolean {
+    return this.#retryMs > 0;
   }
 
   /** Includes unwritten outcomes. */
@@ -188,6 +195,7 @@ export class SqliteWriter {
     if (changes.length + packed.length === 0) {
       // Retention may have dropped the changes that a flush waits for.
       if (this.#filing.size === 0) this.#endFlushes();
+      if (this.isUnwritable && !isFaulty && this.#filing.size === 0) this.#attempt(this.#probe());
       return;
     }
     this.#attempt(this.#commit(changes, packed));
@@ -232,6 +240,17 @@ export class SqliteWriter {
     } catch (error) {
       this.#filing.delete(id);
       this.#failed(databaseFault(error), [change]);
+    }
+  }
+
+  /** Tests the disk while there is nothing to write: a server that is not ready gets no requests. */
+  async #probe(): Promise<void> {
+    const { files } = this.#options;
+    try {
+      await files.remove(await files.write("probe", [PROBE]));
+      this.#succeeded();
+    } catch (error) {
+      this.#failed(databaseFault(error), []);
     }
   }
 
