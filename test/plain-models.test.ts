@@ -122,7 +122,7 @@ describe("an exported program", () => {
     expect(await cli(args, { env: { ...env(), PYTHONHOME: dir.join("nowhere") } })).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(
-        /masked\.pt2 is an exported program, and can't be compiled here \(.+\): install a C/,
+        /masked\.pt2 is an exported program, and can't be compiled here \(\S+ stopped with a fatal error: .+\): install a C/,
       ),
     });
     expect(() => inputsOfProgram(program("number.pt2"))).toThrow("its input by is no tensor");
