@@ -1,0 +1,87 @@
+/** The models of docs/declare.md build, and a server runs them. */
+import { expect, test } from "bun:test";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { Audio, Image } from "../src/index.ts";
+import files from "./audio-files.json";
+import { testPageModels } from "./helpers/page-models.ts";
+import { blocksOf } from "./helpers/readme.ts";
+
+const root = join(import.meta.dir, "..");
+const white = (
+  await Image.fromPixels({ data: new Uint8Array(4 * 5 * 3).fill(255), width: 5, height: 4, channels: 3 })
+).toDataUri();
+const bytesOf = (dataUri: string) => Uint8Array.fromBase64(dataUri.split(",")[1] ?? "");
+const light = Array.from({ length: 100 }, (_, i) => i / 100);
+
+testPageModels("docs/declare.md", {
+  "guide/spam.ts": {
+    input: { text: "win now" },
+    files: { "words.txt": "win\nfree\nnow\n" },
+    check: (output) => expect(output).toEqual({ isSpam: true }),
+  },
+  "guide/species.ts": {
+    input: { photograph: white },
+    check(output) {
+      // The scores are the first 1000 values, which are equal in a white picture.
+      const { best } = z.object({ best: z.array(z.object({ index: z.int(), score: z.number() })) }).parse(output);
+      expect(best.map(({ index }) => index)).toEqual([0, 1, 2, 3, 4]);
+      const means = [0.485, 0.456, 0.406].map((mean, i) => (1 - mean) / ([0.229, 0.224, 0.225][i] ?? 1));
+      expect(best[0]?.score).toBeCloseTo((means[0] ?? 0) + (10 / 3) * means.reduce((a, b) => a + b), 3);
+    },
+  },
+  "guide/sharpen.ts": {
+    input: { picture: white },
+    async check(output) {
+      const { sharper } = z.object({ sharper: z.string() }).parse(output);
+      expect(sharper).toStartWith("data:image/webp;base64,");
+      const picture = new Image({ bytes: bytesOf(sharper), mediaType: "image/webp" });
+      expect(await picture.size()).toEqual({ width: 5, height: 4 });
+    },
+  },
+  "guide/denoise.ts": {
+    input: { speech: `data:audio/wav;base64,${files["wav PCM_16"].file}` },
+    async check(output) {
+      const { clean } = z.object({ clean: z.string() }).parse(output);
+      const { rate, length } = await new Audio({ bytes: bytesOf(clean), mediaType: "audio/wav" }).samples();
+      expect([rate, length]).toEqual([16_000, Math.ceil((300 * 16_000) / 22_050)]);
+    },
+  },
+  "guide/stars.ts": {
+    input: { light },
+    check: (output) => expect(output).toMatchObject({ planets: [0, expect.closeTo(0.02), expect.closeTo(0.04)] }),
+  },
+  "guide/mood.ts": {
+    input: { text: "good  unknown bad" },
+    files: { "words.txt": "good\nbad" },
+    check: (output) => expect(output).toEqual({ mood: 3, ofEachWord: [1, 0, 2] }),
+  },
+  "guide/faces.ts": {
+    input: { photograph: white },
+    check(output) {
+      const { ages } = z.object({ ages: z.array(z.number()) }).parse(output);
+      expect(ages.length).toBe(8);
+    },
+  },
+  "guide/teller.ts": {
+    input: { begin: "a" },
+    check: (output) =>
+      expect(output).toEqual({ text: String.fromCharCode(...Array.from({ length: 40 }, (_, i) => 98 + i)) }),
+  },
+  "guide/planets.ts": {
+    input: { light },
+    check: (output) => expect(output).toEqual({ planet: expect.closeTo(0.495) }),
+  },
+});
+
+test.each(["guide/species.ts", "guide/denoise.ts", "guide/mood.ts"])("%s has at most 15 lines", async (path) => {
+  const page = await readFile(join(root, "docs/declare.md"), "utf8");
+  const lines =
+    blocksOf(page)
+      .find((block) => block.path === path)
+      ?.content.trimEnd()
+      .split("\n") ?? [];
+  expect(lines.length).toBeGreaterThan(5);
+  expect(lines.length).toBeLessThanOrEqual(15);
+});

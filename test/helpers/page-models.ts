@@ -1,0 +1,50 @@
+/** Builds and serves the models of a documentation page, with small networks in place of the author's. */
+import { expect, test } from "bun:test";
+import { copyFile, readFile } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { z } from "zod";
+import { made } from "./made.ts";
+import { blocksOf } from "./readme.ts";
+import { storeWith } from "./server.ts";
+import { tempDir } from "./temp-dir.ts";
+
+const root = join(import.meta.dir, "../..");
+
+export interface PageModel {
+  readonly input: unknown;
+  /** Checks the output of the input. */
+  readonly check: (output: unknown) => void | Promise<void>;
+  /** Further files of the model's folder: bytes, or texts. */
+  readonly files?: Readonly<Record<string, Uint8Array | string>>;
+}
+
+/** Adds a test for each model of the page. @param models by the path in the page */
+export function testPageModels(page: string, models: Readonly<Record<string, PageModel>>): void {
+  const blocks = readFile(join(root, page), "utf8").then((text) =>
+    blocksOf(text).filter(({ content }) => content.includes("export default defineModel(")),
+  );
+
+  test(`every model of ${page} has a test`, async () => {
+    expect((await blocks).map(({ path }) => path).sort()).toEqual(Object.keys(models).sort());
+  });
+
+  test.each(Object.entries(models))(
+    `%s of ${page} builds and serves`,
+    async (path, { input, check, files = {} }) => {
+      await using dir = await tempDir();
+      const text = (await blocks).find((block) => block.path === path)?.content ?? "";
+      await Bun.write(dir.join("model.ts"), text);
+      const weights = await made({ name: "guide", script: join(import.meta.dir, "guide.py") });
+      for (const [, file = ""] of text.matchAll(/"([\w-]+\.pt2?)"/g))
+        await copyFile(join(weights, file), dir.join(file));
+      for (const [name, content] of Object.entries(files)) await Bun.write(dir.join(name), content);
+      await using store = await storeWith(dir.path);
+      const name = /\bname: "([\w-]+)"/.exec(text)?.[1] ?? basename(path);
+      await using server = await store.serve(name);
+      const { status, outputs, error_message } = await server.client.predict([input]);
+      expect({ status, error_message }).toEqual({ status: "success", error_message: undefined });
+      await check(z.array(z.unknown()).length(1).parse(outputs)[0]);
+    },
+    120_000,
+  );
+}
