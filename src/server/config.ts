@@ -72,6 +72,28 @@ export const serveOptions = {
     valueHint: "file",
     parse: z.string().min(1, "must be a file"),
   }),
+  tlsCert: openOption<string>({
+    description:
+      "File of the TLS certificate and its chain (PEM): the server then speaks HTTPS only. It is read again when it changes",
+    described: "no TLS",
+    isAdvanced: true,
+    valueHint: "file",
+    parse: z.string().min(1, "must be a file"),
+  }),
+  tlsKey: openOption<string>({
+    description: "File of the certificate's private key (PEM)",
+    described: "none",
+    isAdvanced: true,
+    valueHint: "file",
+    parse: z.string().min(1, "must be a file"),
+  }),
+  tlsClientCa: openOption<string>({
+    description: "File of certificate authorities (PEM): only clients with a certificate of one of them are answered",
+    described: "clients need no certificate",
+    isAdvanced: true,
+    valueHint: "file",
+    parse: z.string().min(1, "must be a file"),
+  }),
   api: option<readonly ApiName[]>({
     description:
       "APIs of other servers, beside /predictions: v2 (KServe, Triton), openai, mcp; separated by commas, or none",

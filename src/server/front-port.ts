@@ -24,7 +24,9 @@ export class FrontPort implements AsyncDisposable {
     const { config, listening } = this.#options;
     const listener = new Listener({ ...config, ...listening }, this.#starting);
     this.#opened.defer(() => listener.stop(true));
-    if (listening?.unix === undefined) this.#opened.use(new LiveThread(listener.port));
+    // The thread reads requests itself, and knows no TLS.
+    const isPlain = listening?.unix === undefined && config.tlsCert === undefined;
+    if (isPlain) this.#opened.use(new LiveThread(listener.port));
     this.#listener = listener;
     return listener;
   }

@@ -64,7 +64,7 @@ export class Fronts implements Front, EngineEvents {
   /** @throws SconceError `address_in_use` */
   constructor({ packaged, config, argv, folder, count, store, stuckAfterMs }: FrontsOptions) {
     const port = freePort(config);
-    this.url = localUrl(config.host, port);
+    this.url = localUrl(config.host, port, config.tlsCert !== undefined);
     const { start, counters, keyCounts } = shareFiles({ config, folder, count, port });
     const shared = { ...start, argv: [...argv], reference: packaged.byDigest, store };
     this.#fronts = start.sockets.map((_, index) => {

@@ -4,10 +4,11 @@ import { messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import type { ServeConfig } from "../config.ts";
 import { originalOf } from "./request.ts";
+import { TlsFiles, type TlsPaths } from "./tls-files.ts";
 
 export type Fetch = (request: Request) => Response | Promise<Response>;
 
-export interface ListenOptions extends Pick<ServeConfig, "port" | "host" | "idleTimeout"> {
+export interface ListenOptions extends Pick<ServeConfig, "port" | "host" | "idleTimeout">, TlsPaths {
   /** Whether several processes of this server listen on the port. */
   readonly isShared?: boolean;
   /** Path of a Unix socket that replaces the port. */
@@ -21,6 +22,8 @@ type Server = Bun.Server<undefined>;
 
 /** Interval of counting connections. */
 const COUNT_MS = 100;
+/** Interval of checks for other TLS files. */
+const TLS_MS = 1000;
 /** Descriptors for files, fetches and the database. */
 const RESERVED = { least: 16, share: 0.1 };
 
@@ -41,10 +44,14 @@ export class Listener {
   readonly #closed = new Set<Server>();
   readonly #timer: ReturnType<typeof setInterval>;
   #hasWarned = false;
+  /** Undefined for HTTP without TLS. */
+  readonly #tls: TlsFiles | undefined;
+  readonly #tlsTimer: ReturnType<typeof setInterval> | undefined;
 
-  /** @throws SconceError `address_in_use` */
+  /** @throws SconceError `address_in_use`, or `usage` for TLS files that cannot be used */
   constructor(options: ListenOptions, fetch: Fetch) {
     this.#fetch = fetch;
+    this.#tls = options.unix === undefined ? TlsFiles.of(options) : undefined;
     const server = this.#serve(options);
     this.#server = server;
     this.url = server.url;
@@ -54,6 +61,8 @@ export class Listener {
     this.#maxDescriptor = limit - Math.max(RESERVED.least, RESERVED.share * limit);
     this.#timer = setInterval(() => this.#limitConnections(), COUNT_MS);
     this.#timer.unref();
+    this.#tlsTimer = this.#tls && setInterval(() => this.#readTls(), TLS_MS);
+    this.#tlsTimer?.unref();
   }
 
   set fetch(fetch: Fetch) {
@@ -76,8 +85,28 @@ export class Listener {
   /** @param abort closes connections that have a request, too */
   async stop(abort = false): Promise<void> {
     clearInterval(this.#timer);
+    clearInterval(this.#tlsTimer);
     const servers = [...this.#closed, ...(this.#server === undefined ? [] : [this.#server])];
     await Promise.all(servers.map((server) => server.stop(abort)));
+  }
+
+  /** New connections get the changed certificate. With faulty files the server continues with the old ones. */
+  #readTls(): void {
+    if (this.#server === undefined || !this.#tls?.hasChanged()) return;
+    try {
+      // A trial: the port must not close for a certificate that does not fit its key.
+      void Bun.serve({ port: 0, hostname: "127.0.0.1", tls: this.#tls.content(), fetch: () => new Response() }).stop(
+        true,
+      );
+    } catch (error) {
+      log.error(`The TLS certificate stays as it was: ${messageOf(error)}`);
+      return;
+    }
+    const old = this.#server;
+    this.#closed.add(old);
+    void old.stop().finally(() => this.#closed.delete(old));
+    this.#server = this.#serve(this.#options);
+    log.info("Read the TLS certificate again");
   }
 
   #limitConnections(): void {
@@ -100,21 +129,31 @@ export class Listener {
   }
 
   #serve({ port, host, idleTimeout, isShared = false, unix }: ListenOptions): Server {
+    const tls = this.#tls?.content();
     try {
       // A killed process leaves its socket.
       if (unix !== undefined) rmSync(unix, { force: true });
       return Bun.serve({
         ...(unix === undefined ? { port, hostname: host, reusePort: isShared, idleTimeout } : { unix }),
+        ...(tls && { tls }),
         // The routes check the size: Bun's own answer has no problem details.
         maxRequestBodySize: Number.MAX_SAFE_INTEGER,
         development: false,
         fetch: (request) => this.#fetch(request),
       });
     } catch (error) {
+      if (tls !== undefined && !isOfAddress(error))
+        throw new SconceError("usage", `the TLS certificate and its key cannot be used: ${messageOf(error)}`);
       const { found, fix } = listenFault(error);
       throw new SconceError("address_in_use", `port ${port} of ${host} ${found}; ${fix}`, { cause: error });
     }
   }
+}
+
+/** Whether the system refused the address. */
+function isOfAddress(error: unknown): boolean {
+  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  return /^E(ADDR|ACCES|PERM)/.test(code);
 }
 
 /** Why listening failed, and the fix. */
@@ -136,8 +175,8 @@ export function freePort(options: ListenOptions): number {
 }
 
 /** The URL of a port, as Bun writes it. */
-export function localUrl(host: string, port: number): URL {
-  return new URL(`http://${host.includes(":") ? `[${host}]` : host}:${port}`);
+export function localUrl(host: string, port: number, hasTls = false): URL {
+  return new URL(`${hasTls ? "https" : "http"}://${host.includes(":") ? `[${host}]` : host}:${port}`);
 }
 
 /** `ulimit -n`; Infinity if it is unknown, as on systems without /proc. */
