@@ -8,6 +8,7 @@ import { raw, rawInPython } from "./raw.ts";
 import { atLeast, atMost, type Goal, type Measurement } from "./report.ts";
 import { minilm } from "./sentences.ts";
 import { startUp } from "./start-up.ts";
+import { writer } from "./steps.ts";
 import { openaiApi, type Start } from "./target.ts";
 import { echo, executable, type SconceOptions, sconce } from "./targets.ts";
 
@@ -154,6 +155,7 @@ const own: Cases = {
   "fronts-tiny": row({ ...quick, ...fronts }, twoFronts, two()),
   "fronts-mlp": row({ ...bySlope, ...fronts }, twoFronts, two()),
   "fronts-pictures": row({ ...pictures, connections: 64, ...fronts }, twoFronts, two()),
+  writer,
   start: startUp,
   "executable-tiny": row({ ...quick, ...inOneFile }, executable, sconce(), atLeast(0.97)),
   "executable-mlp": row({ ...busy, ...inOneFile }, executable, sconce(), atLeast(0.97)),

@@ -1,10 +1,12 @@
 /** Advances the items of all lanes together, step by step (continuous batching): items join and leave between steps. */
 
+import type { Tensor } from "../author/tensor.ts";
 import { type Clock, systemClock } from "../base/clock.ts";
 import { hasCode, SconceError } from "../base/errors.ts";
 import { Turn } from "../base/turn.ts";
 import { BatchEngine, type BatchEngineOptions, type BatchItem, runError } from "./batch-engine.ts";
 import { FittingSizes } from "./fitting-sizes.ts";
+import { joinedRows } from "./rows.ts";
 import type { Stepped, Stepper } from "./runner.ts";
 import { StepQueue } from "./step-queue.ts";
 
@@ -157,16 +159,31 @@ export class StepEngine<T extends BatchItem> {
       return;
     }
     this.#observe(slot, group);
+    this.#sendParts(group, results);
     for (const [i, result] of results.entries()) {
       const each = group[i];
       if (each === undefined || this.#canceled.has(each.item.lane)) continue;
-      if (result.part !== undefined) this.#options.listener.part([each.item], result.part);
       if (result.outputs === undefined) {
         each.state = result.state;
       } else {
         leave(slot, each);
         this.#options.listener.finished([each.item], result.outputs);
       }
+    }
+  }
+
+  /** Parts of equal sizes go together: one frame a step. */
+  #sendParts(group: readonly Running<T>[], results: readonly Stepped[]): void {
+    const parts = group.flatMap(({ item }, i) => {
+      const part = results[i]?.part;
+      return part === undefined || this.#canceled.has(item.lane) ? [] : [{ item, part }];
+    });
+    const sizes = ({ part }: { readonly part: readonly Tensor[] }) => part.map(({ shape }) => shape.join()).join(";");
+    for (const alike of Map.groupBy(parts, sizes).values()) {
+      this.#options.listener.part(
+        alike.map(({ item }) => item),
+        joinedRows(alike.map(({ part }) => part)),
+      );
     }
   }
 

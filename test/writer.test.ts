@@ -1,0 +1,105 @@
+/** The example writer: texts of one server are written together, and each is as if it were alone. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { join } from "node:path";
+import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import type { Client } from "./helpers/client.ts";
+import { eventsOf, type ServerEvent } from "./helpers/events.ts";
+import { inRole, until } from "./helpers/running.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+
+let store: TestStore;
+let server: RunningCli;
+let client: Client;
+
+beforeAll(async () => {
+  store = await storeWith(join(import.meta.dir, "../examples/writer"));
+  server = startCli(["serve", "writer", "--host", "127.0.0.1", "-p", "0", "--fronts", "1"], {
+    env: { SCONCE_HOME: store.home },
+  });
+  client = await clientOf(server);
+}, 300_000);
+
+afterAll(async () => {
+  await server?.[Symbol.asyncDispose]();
+  await store?.[Symbol.asyncDispose]();
+});
+
+const prompts = ["Return the ", "A", "class ", "This module ", "Raise an error if ", "\n\n"];
+/** Texts of many lengths: they begin together and leave one after the other, as others join. */
+const inputs = Array.from({ length: 40 }, (_, i) => ({
+  prompt: prompts[i % prompts.length] ?? "",
+  length: 1 + ((i * 7) % 60),
+  temperature: i % 3 === 0 ? 0 : 0.8,
+  seed: i,
+}));
+const long = { prompt: "Return the ", length: 150 };
+
+async function texts(given: readonly object[]): Promise<string[]> {
+  const { status, outputs, error_message: error } = await client.predict(given);
+  if (status !== "success") throw new Error(`${status}: ${error}`);
+  return (outputs as { text: string }[]).map(({ text }) => text);
+}
+
+const steps = () => client.metric('sconce_batches_total{cause="step"}');
+
+async function opened(input: object): Promise<{ id: string; events: AsyncGenerator<ServerEvent> }> {
+  const { prediction_id: id } = await client.create([input]);
+  const response = await client.fetch(`/predictions/${id}`, { headers: { Accept: "text/event-stream" } });
+  return { id, events: eventsOf(response) };
+}
+
+/** The text of the next part. */
+async function nextPart(events: AsyncGenerator<ServerEvent>): Promise<string> {
+  for (;;) {
+    const { value, done } = await events.next();
+    if (done) throw new Error("the stream has ended");
+    if (value.event === "part") return (value.data as { part: string }).part;
+  }
+}
+
+describe("texts", () => {
+  test("have the same characters alone and beside 39 others, in fewer steps", async () => {
+    const before = await steps();
+    const together = await texts(inputs);
+    const characters = inputs.reduce((sum, { length }) => sum + length, 0);
+    expect((await steps()) - before).toBeLessThan(characters / 4);
+    const alone: string[] = [];
+    for (const input of inputs) alone.push(...(await texts([input])));
+    expect(together).toEqual(alone);
+    expect(together.map(({ length }) => length)).toEqual(inputs.map(({ length }) => length));
+  });
+
+  test("reach event streams character by character, before the whole", async () => {
+    const { events } = await opened(long);
+    let text = "";
+    let whole: unknown;
+    for await (const { event, data } of events) {
+      if (event === "part") text += (data as { part: string }).part;
+      if (event === "output") whole = (data as { output: { text: string } }).output.text;
+    }
+    expect(text).toHaveLength(150);
+    expect(whole).toBe(text);
+  });
+
+  test("of a canceled prediction end, and texts beside it continue", async () => {
+    const [canceled, other] = [await opened({ ...long, seed: 1 }), await opened({ ...long, seed: 2 })];
+    await Promise.all([nextPart(canceled.events), nextPart(other.events)]);
+    await client.cancel(canceled.id);
+    const { outputs } = await client.end(other.id);
+    expect(outputs).toEqual([{ text: (await texts([{ ...long, seed: 2 }]))[0] }]);
+    const { status, error_message: error } = await client.end(canceled.id);
+    expect([status, error]).toEqual(["failed", "Canceled"]);
+  });
+
+  test("start over and are complete after the engine process was killed", async () => {
+    const running = await Promise.all([1, 2, 3].map((seed) => opened({ ...long, seed })));
+    await Promise.all(running.map(({ events }) => nextPart(events)));
+    const [engine] = await inRole(server.pid, "engine");
+    if (engine === undefined) throw new Error("there is no engine process");
+    process.kill(engine, "SIGKILL");
+    const bodies = await Promise.all(running.map(({ id }) => client.end(id)));
+    await until(async () => (await client.fetch("/health/ready")).ok);
+    const again = await texts([1, 2, 3].map((seed) => ({ ...long, seed })));
+    expect(bodies.flatMap(({ outputs }) => outputs as { text: string }[]).map(({ text }) => text)).toEqual(again);
+  });
+});
