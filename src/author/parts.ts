@@ -14,7 +14,7 @@ export function isInParts(value: unknown): value is InParts {
   );
 }
 
-/** What the author writes to yield parts, for messages. */
+/** The fix in messages about a missing `part`. */
 export const partFix = "declare the schema of a part beside output, e.g. part: z.string()";
 
 interface Declared {

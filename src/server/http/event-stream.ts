@@ -167,7 +167,10 @@ export class EventStream {
     const sent = this.#parts;
     const position = parts.next(sent.position, (index) => !this.#sent.has(index));
     const part = position === undefined ? undefined : parts.at(position);
-    if (position === undefined || part === undefined) return undefined;
+    if (position === undefined || part === undefined) {
+      sent.position = parts.length;
+      return undefined;
+    }
     const { index, sequence, text } = part;
     const json = () => new LargeText([`{"index":${index},"sequence":${sequence},"part":`, text, "}"]);
     return {

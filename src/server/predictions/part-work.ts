@@ -27,7 +27,7 @@ export class PartWork implements PartsReceiver {
     live.partAdded();
   }
 
-  /** The input runs again. Its next part has the sequence 0, which tells clients to drop the earlier parts. */
+  /** The input runs again. The sequence 0 of the next part tells clients to drop the earlier parts. */
   restart(index: number): void {
     this.#memory.dropped(this.#live.parts?.restart(index) ?? 0);
   }

@@ -13,8 +13,7 @@ export class AwaitedEvents implements Disposable {
   readonly #charge: Charge;
   readonly #onChange: () => void;
   #name = "";
-  /** Events that were read. */
-  #count = 0;
+  #readCount = 0;
   #isStale = false;
   /** Without memory for more events, streams get the outputs at the end. */
   #isFull = false;
@@ -46,7 +45,7 @@ export class AwaitedEvents implements Disposable {
     while (this.#isStale && !this.#isFull) {
       this.#isStale = false;
       // The next notification or poll reads again.
-      const page = await events.read(this.#id, { name: this.#name, from: this.#count }).catch(() => undefined);
+      const page = await events.read(this.#id, { name: this.#name, from: this.#readCount }).catch(() => undefined);
       if (page === undefined || this.#isFull) return;
       if (page.name !== this.#name) this.#begin(page.name);
       this.#add(page);
@@ -57,13 +56,13 @@ export class AwaitedEvents implements Disposable {
   /** Another node runs the prediction. */
   #begin(name: string): void {
     this.#name = name;
-    this.#count = 0;
+    this.#readCount = 0;
     this.parts?.[Symbol.dispose]();
     this.parts = new PartLog(this.#memory.add("outputs", 0), name);
   }
 
   #add({ events }: EventPage): void {
-    this.#count += events.length;
+    this.#readCount += events.length;
     for (const event of events) {
       if (event === undefined) continue;
       const { index, sequence, text } = event;

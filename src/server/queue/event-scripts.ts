@@ -5,10 +5,9 @@ import { prelude } from "./script-prelude.ts";
 const script = (text: string) => new LuaScript(prelude + text);
 
 /**
- * id, name of the log, number of its earlier events, events. Appends the events of a prediction that this node has claimed, and notifies the nodes that
- * wait for its outcome. A log with another name is replaced: another node ran the prediction before.
- * @returns the number of events in the log. It differs from the expected one if earlier events are missing, or an answer was lost. -1: this node has lost
- *   the prediction.
+ * id, name of the log, number of earlier events, events. Appends the events, and notifies the nodes that wait for the outcome. A log with another name is
+ * replaced: another node ran the prediction before.
+ * @returns the number of events in the log, which is unexpected if events are missing or an answer was lost; -1 if this node has lost the prediction
  */
 export const reportEventsScript = script(`
 local id, name, from = ARGV[3], ARGV[4], tonumber(ARGV[5])
@@ -33,8 +32,8 @@ return length + #ARGV - 5
 `);
 
 /**
- * id, name of the log that the caller knows, number of its known events, most bytes.
- * @returns the name, the number of the first event, and events; or the size of one event beyond the bytes; false without a log
+ * id, known name of the log, number of known events, most bytes.
+ * @returns the name, the number of the first event, then events. A number is the size of an event with more bytes. False means that there is no log.
  */
 export const readEventsScript = script(`
 local key, room_ = base .. 'e:' .. ARGV[3], tonumber(ARGV[6])

@@ -8,7 +8,7 @@ import { listOf, numberOf, textOf } from "./replies.ts";
 /** Readers can read the last events this long after the end of a prediction. */
 const ENDED_MS = 10_000;
 
-/** Undefined stands for a part that is void. */
+/** Undefined for a void part. */
 export type QueuedEvent =
   | {
       readonly index: number;
@@ -36,7 +36,7 @@ export class QueueEvents {
 
   /**
    * Appends events after the first `from` events of the log.
-   * @returns the number of events that the queue has, or a negative number if another node has claimed the prediction
+   * @returns the number of events in the queue; negative if another node has claimed the prediction
    * @throws SconceError `queue_unavailable`
    */
   async report(id: string, { name, from, events }: EventPage): Promise<number> {
