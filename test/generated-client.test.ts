@@ -28,7 +28,9 @@ export async function roundTrip(baseUrl: string) {
   if (created.error) throw new Error(created.error.detail);
   const path = { prediction_id: created.data.prediction_id };
   const read = await GET("/predictions/{prediction_id}", { params: { path, header: { Prefer: "wait" } } });
-  const outputs: Output[] = read.data?.outputs ?? [];
+  if (read.data?.status !== "success") throw new Error(read.data?.status);
+  const outputs: Output[] = read.data.outputs;
+  const finished: string = read.data.finished_at;
   const y: number | undefined = outputs[0]?.y;
   const canceled = await POST("/predictions/{prediction_id}/cancel", { params: { path } });
   const status: "pending" | "running" | "success" | "failed" | undefined = canceled.data?.status;
@@ -36,11 +38,12 @@ export async function roundTrip(baseUrl: string) {
   const body: Input[] = [...inputs, { x: 2, steps: 0, fail: "preprocess" }];
   const failed = await POST("/predictions", { body, params: { header } });
   const partial: (Output | null)[] = failed.data?.partial_outputs ?? [];
+  const message: string = failed.data?.status === "failed" ? failed.data.error_message : "";
   const faults: Fault[] = failed.data?.errors ?? [];
 
   const shown = await POST("/demo", { body: inputs, params: { header } });
   if (shown.error) throw new Error(shown.error.detail);
-  const demoOutputs: DemoOutput[] = shown.data.demo_outputs ?? [];
+  const demoOutputs: DemoOutput[] = shown.data.status === "success" ? shown.data.demo_outputs : [];
   const logs: string = shown.data.logs;
   const again = await GET("/demo/{demo_id}", { params: { path: { demo_id: shown.data.demo_id } } });
 
@@ -60,13 +63,15 @@ export async function roundTrip(baseUrl: string) {
 
   return {
     y,
+    finished: Number.isNaN(Date.parse(finished)),
     status,
+    message,
     partial: partial.map((output) => output?.y ?? null),
     faults: faults.map(({ index }) => index),
     demo: demoOutputs.map((output) => output.y),
     logs,
     again: again.data?.status,
-    formed: formed.data?.outputs?.[0]?.y,
+    formed: formed.data?.status === "success" ? formed.data.outputs[0]?.y : undefined,
     problem,
     pointers: refused.error?.errors?.map(({ pointer }) => pointer),
     other,
@@ -87,7 +92,7 @@ export async function heyRoundTrip(baseUrl: \`\${string}://\${string}\`) {
   const created = await createPrediction({ client, body, throwOnError: true });
   const path = { prediction_id: created.data.prediction_id };
   const { data } = await getPrediction({ client, path, headers: { Prefer: "wait" } });
-  const outputs: Output[] = data?.outputs ?? [];
+  const outputs: Output[] = data?.status === "success" ? data.outputs : [];
   const events: (string | undefined)[] = [];
   const { stream } = await streamPrediction({ client, path, onSseEvent: ({ event }) => events.push(event) });
   for await (const _ of stream);
@@ -177,7 +182,9 @@ test("gets answers that match its types: a demo, a partial failure, a form and r
   const { roundTrip }: { roundTrip: (url: string) => Promise<unknown> } = await import(dir.join("client.ts"));
   expect(await roundTrip(server.url.href)).toEqual({
     y: 4,
+    finished: false,
     status: "success",
+    message: expect.stringContaining("input 1"),
     partial: [4, null],
     faults: [1],
     demo: [4],

@@ -48,6 +48,22 @@ def same(value, name):
     assert value.tobytes() == wanted.astype(value.dtype).tobytes() if value.dtype != np.object_ else list(value) == list(wanted), (name, value)
 
 
+# JSON has no form for these.
+exact = {
+    "fp32": ("FP32", np.array([[[np.nan, np.inf]], [[-np.inf, -0.0]]], dtype=np.float32)),
+    "int64": ("INT64", np.array([[2**53 + 1, -(2**63)], [2**63 - 1, 0]], dtype=np.int64)),
+}
+
+
+def check_exact(client):
+    inputs = []
+    for name, (datatype, value) in (rows | exact).items():
+        inputs.append(triton.InferInput(name, list(value.shape), datatype).set_data_from_numpy(value))
+    result = client.infer(model, inputs)
+    for name, (_, value) in exact.items():
+        assert result.as_numpy(name).tobytes() == value.tobytes(), name
+
+
 def triton_inputs(library, binary):
     made = []
     for name, (datatype, value) in (rows if binary else in_json).items():
@@ -88,12 +104,13 @@ def try_triton():
     for algorithm in ("gzip", "deflate"):
         options = {"request_compression_algorithm": algorithm, "response_compression_algorithm": algorithm}
         check(client.infer(model, triton_inputs(triton, True), **options), True)
+    check_exact(client)
     waiting = [client.async_infer(model, triton_inputs(triton, True)) for _ in range(8)]
     for each in waiting:
         check(each.get_result(), True)
     stats = client.get_inference_statistics(model)["model_stats"][0]
-    assert stats["inference_stats"]["success"]["count"] == 13, stats
-    assert stats["inference_count"] == 26, stats
+    assert stats["inference_stats"]["success"]["count"] == 14, stats
+    assert stats["inference_count"] == 28, stats
     for change, message in (
         ({"inputs": triton_inputs(triton, True)[1:]}, "input 'fp32' of model"),
         ({"model_name": "other"}, "unknown model: 'other'"),

@@ -207,7 +207,7 @@ function openai({ name, openai }: Model, hasKeys: boolean): DescribedApi {
           .openapi("EmbeddingRequest"),
         example: { model: name, input: sentences },
         answer: z
-          .object({ object: z.literal("list"), data: z.array(item.openapi("Embedding")), model: z.string(), usage })
+          .object({ object: z.literal("list"), data: z.array(item.openapi("EmbeddingItem")), model: z.string(), usage })
           .openapi("EmbeddingResponse"),
       }),
     );

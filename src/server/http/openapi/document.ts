@@ -103,7 +103,7 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
     // Components, so that generated clients have these type names.
     const timestamp = z.iso.datetime();
     const type = z.enum(events.filter((event) => event !== "output").map((event) => `${kind}.${event}`));
-    const message = z.object({ type, timestamp, data: schemas.records[kind] }).openapi(`${name}Message`);
+    const message = z.object({ type, timestamp, data: schemas.sent[kind] }).openapi(`${name}Message`);
     const outputMessage = z
       .object({
         type: z.literal(`${kind}.output`),

@@ -64,27 +64,32 @@ export function modelSchemas(
     created_at: time,
     started_at: time.optional(),
     finished_at: time.optional(),
-    truncated,
   };
   const errors = {
     errors: z
       .array(
-        z.object({
-          index: z.int().openapi({ description: "Index of the input" }),
-          message: z.string(),
-          pointer: z.string().optional().openapi({ description: "JSON pointer into the body, if a field is at fault" }),
-        }),
+        z
+          .object({
+            index: z.int().openapi({ description: "Index of the input" }),
+            message: z.string(),
+            pointer: z
+              .string()
+              .optional()
+              .openapi({ description: "JSON pointer into the body, if a field is at fault" }),
+          })
+          .openapi("InputFault"),
       )
       .optional()
       .openapi({ description: "The inputs that failed; only when status is failed" }),
   };
   const partial = {
+    // A component: inside a schema with allOf, openapi-generator would give the element a type without null.
     partial_outputs: z
       .array(z.union([output, z.null()]))
-      .optional()
-      .openapi({
+      .openapi("PartialOutputs", {
         description: "Outputs of the inputs that succeeded, null for the others; only when status is failed",
-      }),
+      })
+      .optional(),
   };
   const demo = {
     demo_outputs: z
@@ -93,6 +98,10 @@ export function modelSchemas(
       .openapi({ description: "One per input, in input order; only when status is success" }),
     logs: z.string().openapi({ description: "Logs of the demo so far" }),
   };
+  const prediction = z.object({ prediction_id: z.string(), ...fields, ...errors, ...partial });
+  const shown = z.object({ demo_id: z.string(), ...fields, ...errors, ...demo });
+  const outputs = { outputs: listOf("Output") };
+  const demoOutputs = { ...outputs, demo_outputs: listOf("DemoOutput") };
   return {
     definitions,
     input,
@@ -104,12 +113,13 @@ export function modelSchemas(
       demoOutput: sampleOf(model.demoOutputSchema),
     },
     records: {
-      prediction: z
-        .object({ prediction_id: z.string(), ...fields, ...errors, ...partial })
-        .openapi("Prediction", byStatus(["outputs"])),
-      demo: z
-        .object({ demo_id: z.string(), ...fields, ...errors, ...demo })
-        .openapi("DemoPrediction", byStatus(["outputs", "demo_outputs"])),
+      prediction: prediction.openapi("Prediction", narrowed(outputs)),
+      demo: shown.openapi("DemoPrediction", narrowed(demoOutputs)),
+    },
+    /** Predictions in messages to webhooks. */
+    sent: {
+      prediction: prediction.extend({ truncated }).openapi("SentPrediction", byStatus(outputs)),
+      demo: shown.extend({ truncated }).openapi("SentDemoPrediction", byStatus(demoOutputs)),
     },
     description: z
       .object({
@@ -143,11 +153,38 @@ const partEvent: JsonSchema = {
   description: "Data of the event `part` of an event stream",
 };
 
+function listOf(component: string): JsonSchema {
+  return { type: "array", items: referenceTo(component) };
+}
+
+type Members = Readonly<Record<string, JsonSchema>>;
+
 /**
- * The required fields for each status, as conditions. A union by `status` would move fields in the clients of openapi-generator (Python
- * `created.actual_instance.outputs`, Go `created.SuccessPrediction.Outputs`). Conditions change no client.
+ * The required fields for each status, as a union in `allOf`. Types of TypeScript narrow by `status`. Other generators merge `allOf` into one
+ * class. A mere union would move fields in clients of openapi-generator: Python `created.actual_instance.outputs`, Go
+ * `created.PredictionSuccess.Outputs`. The fields of a status are one level deeper than its `required`, else openapi-generator would
+ * require the fields of all statuses.
  */
-function byStatus(outputs: readonly string[]): object {
+function narrowed(outputs: Members): object {
+  const time: JsonSchema = { type: "string", format: "date-time" };
+  const variant = (status: string, properties: Members) => ({
+    properties: { status: { type: "string", const: status } },
+    required: ["status", ...Object.keys(properties)],
+    // Some validators refuse the fields of other branches by default.
+    unevaluatedProperties: true,
+    ...(Object.keys(properties).length > 0 && { allOf: [{ type: "object", properties }] }),
+  });
+  const oneOf = [
+    variant("pending", {}),
+    variant("running", { started_at: time }),
+    variant("success", { finished_at: time, ...outputs }),
+    variant("failed", { finished_at: time, error_message: { type: "string" } }),
+  ];
+  return { allOf: [{ oneOf }] };
+}
+
+/** The required fields for each status, as conditions. Generators ignore them. */
+function byStatus(outputs: Members): object {
   const when = (status: string, then: object, otherwise: object) => ({
     if: { properties: { status: { const: status } } },
     then,
@@ -158,7 +195,7 @@ function byStatus(outputs: readonly string[]): object {
     anyOf: [{ required: members }, { required: ["truncated"] }],
   });
   const running = when("running", { required: ["started_at"] }, {});
-  return when("success", ended(outputs), when("failed", ended(["error_message"]), running));
+  return when("success", ended(Object.keys(outputs)), when("failed", ended(["error_message"]), running));
 }
 
 const description =
