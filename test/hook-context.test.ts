@@ -7,7 +7,7 @@ import { modelText, writeModel } from "./helpers/model-text.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-/** Answers with what each hook finds in its context. */
+/** The output has the context of each hook. */
 const text = modelText({
   name: '"context"',
   input: "z.object({ x: z.number(), wait: z.url().optional() })",

@@ -1,4 +1,4 @@
-/** Limits the memory of concurrent image decoding and encoding in this process. Tasks start in order of arrival. */
+/** Limits the memory of concurrent decoding and encoding of images and audio in this process. Tasks start in order of arrival. */
 import { type InRing, Ring } from "../base/collections/ring.ts";
 
 /** A memory budget that image tasks share with other users. */
@@ -23,7 +23,7 @@ export class ByteGate {
   #bytes = 0;
   /** Number of running tasks. */
   #running = 0;
-  /** Time of the last start or end of a task. */
+  /** Time of the last start, progress or end of a task. */
   #movedAtMs = 0;
 
   constructor(maxBytes: number, now = () => performance.now()) {
@@ -41,9 +41,14 @@ export class ByteGate {
     return this.#budget.maxBytes;
   }
 
-  /** Milliseconds without a start or end of a task, while tasks are running. */
+  /** Milliseconds without a start, progress or end of a task, while tasks are running. */
   get stuckForMs(): number {
     return this.#running === 0 ? 0 : this.#now() - this.#movedAtMs;
+  }
+
+  /** Notes that a running task goes on. */
+  progressed(): void {
+    this.#movedAtMs = this.#now();
   }
 
   /** Switches to another memory budget; bytes of running tasks move with it. @returns a function that switches back */

@@ -27,7 +27,7 @@ export interface PartContext<Input = unknown, State = unknown, Params = unknown>
   readonly sequence: number;
 }
 
-/** What the hooks of a model share in one process. */
+/** State, parameters and device of a model in one process. */
 export interface SharedContext {
   state: unknown;
   params: unknown;

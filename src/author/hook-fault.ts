@@ -12,8 +12,8 @@ interface Hook {
 const wrongCalls: ReadonlySet<ErrorCode> = new Set(["tensor_invalid", "item_failed"]);
 
 /**
- * Clients read the message of an InputError, and of an error of sconce about a file or the weights. Of all others they
- * read that the model failed.
+ * Clients read the message of an InputError, and of an error of sconce about a file or the weights. For all other errors
+ * they read that the model failed.
  * @param code for an error of the author's code
  */
 export function hookError(error: unknown, hook: Hook, code: ErrorCode = "item_failed"): SconceError {

@@ -1,16 +1,16 @@
-/** What models do with the scores of classes: `argmax`, `topK` and `softmax`. */
+/** Functions for the scores of classes: `argmax`, `topK` and `softmax`. */
 import { SconceError } from "../base/errors.ts";
 import { ModelTensor, numbersOf, type Tensor } from "./tensor.ts";
 
-/** One of the largest elements of a vector. */
+/** A large element of a vector. */
 export interface Ranked {
   readonly index: number;
   readonly score: number;
 }
 
 /**
- * Index of the largest element, of several equal ones the first. Counts as PyTorch does: over all elements in row-major
- * order, and NaN as the largest.
+ * The index of the largest element, as PyTorch's `argmax` without a dimension. The index counts in row-major order. The
+ * first of equal elements wins, and NaN is the largest value.
  * @throws SconceError `tensor_invalid` for an empty tensor
  */
 export function argmax(tensor: Tensor): number {
@@ -22,8 +22,8 @@ export function argmax(tensor: Tensor): number {
 }
 
 /**
- * The `k` largest elements of a vector, the largest first; all elements of a shorter vector. Of several equal ones the
- * first comes first, and NaN counts as the largest.
+ * The `k` largest elements of a vector, the largest first. A shorter vector gives all elements. Equal elements keep their
+ * order, and NaN is the largest value.
  * @param labels a label for each element
  * @throws SconceError `tensor_invalid` for a tensor with another rank than 1, or another number of labels
  */

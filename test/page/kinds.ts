@@ -1,5 +1,5 @@
 /** A model with a field of each kind that has its own widget on the page. Its outputs are its inputs. */
-import { defineModel, file, float32, Image, image, int64, ndarray, tensor, z } from "sconce";
+import { audio, defineModel, float32, Image, image, int64, ndarray, tensor, z } from "sconce";
 
 export default defineModel({
   name: "kinds",
@@ -15,7 +15,7 @@ export default defineModel({
     before: z.url().optional(),
     matrix: ndarray(float32(2, 3)).optional(),
     picture: image().optional(),
-    sound: file({ mediaTypes: ["audio/wav"] }).optional(),
+    sound: audio().optional(),
   }),
   output: z.object({
     said: z.string().meta({ title: "It said" }),
@@ -23,7 +23,7 @@ export default defineModel({
     secret: z.int().meta({ hidden: true }),
     matrix: z.array(z.number()),
     width: z.int(),
-    heard: file().optional(),
+    heard: audio().optional(),
     wave: z.array(z.number()),
     boxes: z.array(z.object({ left: z.int(), label: z.string() })),
     tree: z.array(z.unknown()),

@@ -62,6 +62,7 @@ export class Audio extends ModelFile {
       const data = new Float32Array(channels * length);
       for (let channel = 0; channel < channels; channel++) {
         const from = mixed.data.subarray(channel * mixed.length, (channel + 1) * mixed.length);
+        decodings.progressed();
         await resample(from, data.subarray(channel * length, (channel + 1) * length), rates);
       }
       return { data, rate, channels, length };
@@ -123,7 +124,10 @@ export class Audio extends ModelFile {
         else if (own !== undefined) target.set(own);
       }
       length += count;
-      if (turn.isOver) await turn.next();
+      if (turn.isOver) {
+        decodings.progressed();
+        await turn.next();
+      }
     }
     if (length < maxLength) data = packed(data, { channels, from: maxLength, to: length });
     return { data, rate: source.rate, channels, length };

@@ -96,7 +96,13 @@ function readFrame(reader: BitReader, bytes: Uint8Array, info: StreamInfo): Floa
   reader.byte = end;
   if (reader.read(16) !== crc16(bytes, begin, end)) throw new DamagedAudio("a frame has another checksum");
   joinChannels(samples, assignment);
-  return samples.map((channel) => Float32Array.from(channel, (sample) => sample / 2 ** (bits - 1)));
+  return samples.map((channel) => scaled(channel, 2 ** (bits - 1)));
+}
+
+function scaled(channel: Float64Array, loudest: number): Float32Array {
+  const floats = new Float32Array(channel.length);
+  for (let i = 0; i < channel.length; i++) floats[i] = (channel[i] ?? 0) / loudest;
+  return floats;
 }
 
 /** The number of the frame or the sample: bytes as in UTF-8. */
@@ -183,9 +189,10 @@ function readResiduals(reader: BitReader, samples: Float64Array, order: number):
       const bits = reader.read(5);
       for (; i < end; i++) samples[i] = reader.readSigned(bits);
     } else {
+      const unit = 2 ** parameter;
       for (; i < end; i++) {
-        const value = reader.readUnary() * 2 ** parameter + reader.read(parameter);
-        samples[i] = value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+        const value = reader.readUnary() * unit + reader.read(parameter);
+        samples[i] = (value & 1) === 0 ? value / 2 : -(value + 1) / 2;
       }
     }
   }

@@ -1,4 +1,4 @@
-/** What the readers of audio files have in common. */
+/** The interface of readers of audio files. */
 
 /** A readable file: its format, and its samples block by block. */
 export interface PcmSource {
