@@ -102,11 +102,14 @@ describe("the log", () => {
       ...members("access"),
       time: expect.any(String),
       level: "info",
-      message: expect.stringMatching(new RegExp(`^POST ${response.headers.get("location")} 200 in [0-9.]+ ms$`)),
+      message: expect.stringMatching(/^POST \/predictions 200 in [0-9.]+ ms$/),
       method: "POST",
       path: "/predictions",
       status: 200,
       duration_ms: expect.any(Number),
+      bytes: 9,
+      client: "127.0.0.1",
+      prediction_id: response.headers.get("location")?.slice("/predictions/".length),
     });
   });
 

@@ -42,7 +42,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   }
   options.onSetUp?.();
   await startPredictions(parts);
-  const url = port.serve(withContext(app.fetch, { metrics, accessLog }));
+  const url = port.serve(withContext(app.fetch, { metrics, accessLog, peerOf: port.peerOf }));
   lifecycle.phase = "ready";
   const resources = opened.move();
   let stopped: Promise<void> | undefined;

@@ -7,6 +7,7 @@ import type { ApiKey } from "../access/api-key.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { newId } from "../predictions/ids.ts";
 import type { Origin } from "../predictions/predictions.ts";
+import type { PeerOf } from "./client.ts";
 import type { Fetch } from "./listener.ts";
 
 /** Printable ASCII. */
@@ -52,7 +53,7 @@ export class RequestContext implements Origin {
     return encodeURI(this.path);
   }
 
-  fields(more: Readonly<Record<string, string | number>> = {}): LogFields {
+  fields(more: Readonly<Record<string, string | number | undefined>> = {}): LogFields {
     return fieldsOf(this, more);
   }
 }
@@ -62,7 +63,10 @@ export function contextOf({ env }: Context): RequestContext {
   throw new RangeError("the request has no context: the app was called without withContext()");
 }
 
-export function fieldsOf(origin: Origin | undefined, more: Readonly<Record<string, string | number>> = {}): LogFields {
+export function fieldsOf(
+  origin: Origin | undefined,
+  more: Readonly<Record<string, string | number | undefined>> = {},
+): LogFields {
   return new LogFields({ ...more, request_id: origin?.requestId, trace_id: origin?.traceId, span_id: origin?.spanId });
 }
 
@@ -121,17 +125,22 @@ export interface ContextOptions {
   /** Log each request at the level `info`; by default at `trace`. */
   readonly accessLog: boolean;
   readonly isForwarded?: boolean;
+  /** The client's address, for the log. */
+  readonly peerOf?: PeerOf | undefined;
 }
 
 /** Gives each request a context. Sets `X-Request-Id`, counts and logs each answer. */
 export function withContext(
   answer: (request: Request, context: RequestContext) => Response | Promise<Response>,
-  { metrics, accessLog, isForwarded = false }: ContextOptions,
+  { metrics, accessLog, isForwarded = false, peerOf }: ContextOptions,
 ): Fetch {
   const finish = (request: Request, context: RequestContext, response: Response, beganMs: number) => {
     if (!context.hasIdHeader) response.headers.set("X-Request-Id", context.requestId);
     metrics?.answered(routeOf(context.path), response.status);
-    if (beganMs > 0) logAccess(context, { request, response, beganMs, level: accessLog ? "info" : "trace" });
+    if (beganMs > 0) {
+      const level = accessLog && !context.path.startsWith("/health/") ? "info" : "trace";
+      logAccess(context, { request, response, beganMs, level, address: peerOf?.(request)?.address });
+    }
     return response;
   };
   return (request) => {
@@ -150,15 +159,30 @@ interface Access {
   readonly response: Response;
   readonly beganMs: number;
   readonly level: "info" | "trace";
+  readonly address: string | undefined;
 }
 
-function logAccess(context: RequestContext, { request, response, beganMs, level }: Access): void {
+function logAccess(context: RequestContext, { request, response, beganMs, level, address }: Access): void {
+  if (!isLogged(level)) return;
   const path = context.encodedPath;
-  const { method } = request;
+  const { method, headers } = request;
   const { status } = response;
   const durationMs = Math.round(1000 * (performance.now() - beganMs)) / 1000;
-  const key = context.key === undefined ? {} : { key: context.key.name };
-  const fields = context.fields({ method, path, status, duration_ms: durationMs, ...key });
-  const location = response.headers.get("location");
-  log[level](`${method} ${location ?? path} ${status} in ${durationMs} ms`, fields);
+  const fields = {
+    method,
+    path,
+    status,
+    duration_ms: durationMs,
+    bytes: Number(headers.get("content-length") ?? 0),
+    client: address,
+    forwarded_for: headers.get("x-forwarded-for") ?? undefined,
+    key: context.key?.name,
+    prediction_id: predictionIn(response.headers.get("location") ?? path),
+  };
+  log[level](`${method} ${path} ${status} in ${durationMs} ms`, context.fields(fields));
+}
+
+/** The id in a path of a prediction or a demo prediction. */
+function predictionIn(path: string): string | undefined {
+  return /\/(?:predictions|demo)\/([\w.-]{16,})(?:\/|$)/.exec(path)?.[1];
 }
