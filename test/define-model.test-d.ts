@@ -1,5 +1,18 @@
 /** Types of `defineModel`: code that must compile, and code that must not. Checked by `tsc -p .`; never run. */
-import { argmax, defineModel, float32, type Image, image, int64, pad, type Tensor, tensor, uint8, z } from "sconce";
+import {
+  argmax,
+  type DeviceTensor,
+  defineModel,
+  float32,
+  type Image,
+  image,
+  int64,
+  pad,
+  type Tensor,
+  tensor,
+  uint8,
+  z,
+} from "sconce";
 
 /** Compiles only for equal types. */
 function same<A, B>(_: (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false): void {}
@@ -315,4 +328,48 @@ defineModel({
   preprocess: ({ x }) => ({ x: tensor(Float32Array.of(x), []) }),
   // Only the weights have the names and the dtypes.
   postprocess: ({ anything }) => ({ y: anything.item() }),
+});
+
+// TypeScript infers the states of step from begin. Results of sessions may be states and outputs.
+defineModel({
+  ...digit,
+  preprocess,
+  async begin({ pixels, ids }, { model }) {
+    same<typeof ids.data, BigInt64Array<ArrayBufferLike>>(true);
+    return { cache: await model.call("forward", pixels), count: 0 };
+  },
+  async step(states, { model }) {
+    same<(typeof states)[number], { cache: DeviceTensor; count: number }>(true);
+    const rows = await model.call<readonly DeviceTensor<"float32">[]>(
+      "step",
+      states.map(({ cache }) => cache),
+    );
+    return states.map(({ count }, i) => {
+      const [scores = pixels, part] = [rows[i], { scores: pixels }];
+      return count > 3 ? { outputs: { scores } } : { state: { cache: rows[i] ?? fail(), count: count + 1 }, part };
+    });
+  },
+  postprocess,
+});
+
+const fail = (): never => {
+  throw new Error("no row");
+};
+
+defineModel({
+  ...digit,
+  preprocess,
+  begin: () => ({ count: 0 }),
+  // @ts-expect-error a state of another type
+  step: (states) => states.map(() => ({ state: { count: "0" } })),
+  postprocess,
+});
+
+defineModel({
+  ...digit,
+  preprocess,
+  begin: () => ({ count: 0 }),
+  // @ts-expect-error outputs of another name
+  step: (states) => states.map(() => ({ outputs: { logits: pixels } })),
+  postprocess,
 });

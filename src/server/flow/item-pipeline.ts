@@ -224,15 +224,16 @@ export class ItemPipeline {
   }
 
   /**
-   * Calls `postprocessPart` for rows that `predict` yielded.
+   * Calls `postprocessPart` for rows that `predict` yielded, or that `step` returned.
    * @returns the part as JSON text; undefined if the item has no part this time
    * @throws SconceError `output_invalid`, or `item_failed` with the message of the model's error
    */
   async part(rows: Rows, facts: CallFacts, place?: InputPlace): Promise<Encoded | undefined> {
-    const { part: schema, postprocessPart } = this.#model;
+    const { part: schema, predict, postprocessPart } = this.#model;
     if (schema === undefined || postprocessPart === undefined) {
       const fix = schema === undefined ? partFix : "write postprocessPart, which turns the rows of an item into a part";
-      const message = `predict yields rows, but the model has no ${schema === undefined ? "part" : "postprocessPart"}; ${fix}`;
+      const given = typeof predict === "object" ? "step returns a part" : "predict yields rows";
+      const message = `${given}, but the model has no ${schema === undefined ? "part" : "postprocessPart"}; ${fix}`;
       return this.#rethrow("postprocessPart", new SconceError("item_failed", message));
     }
     const call = () => postprocessPart(rows, facts);
