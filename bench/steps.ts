@@ -4,7 +4,7 @@ import { root } from "../scripts/setup/step.ts";
 import { Child } from "./child.ts";
 import { type CaseOptions, warmUpSeconds } from "./comparison.ts";
 import { buildModel, storeEnv } from "./networks.ts";
-import { median } from "./numbers.ts";
+import { median, sum } from "./numbers.ts";
 import { atLeast, type Measurement, rounded } from "./report.ts";
 import { listening } from "./targets.ts";
 
@@ -12,32 +12,54 @@ const CLIENTS = 16;
 /** Characters of a text. A text begins while others are in the middle, so items join and leave in each turn. */
 const LENGTH = 100;
 
-export async function writer({ seconds, repeats, canary }: CaseOptions): Promise<Measurement> {
+export async function writer({ seconds, repeats, canary }: CaseOptions): Promise<Measurement[]> {
   await buildModel(join(root, "examples", "writer"));
   const command = [join(root, "scripts", "sconce"), "serve", "writer", "--port", "0", "--host", "127.0.0.1"];
   await using child = new Child([...command, "--store", "memory"], { env: storeEnv });
-  const url = `${await listening(child)}/predictions`;
+  const url = await listening(child);
   await texts(url, { clients: CLIENTS, seconds: warmUpSeconds(seconds) });
-  const [alone, together, ratios]: [number[], number[], number[]] = [[], [], []];
+  const [alone, together]: [Turn[], Turn[]] = [[], []];
   for (let i = 0; i < repeats; i++) {
     await canary.count();
-    const one = await texts(url, { clients: 1, seconds });
-    const many = await texts(url, { clients: CLIENTS, seconds });
-    alone.push(one);
-    together.push(many);
-    ratios.push(many / one);
+    alone.push(await texts(url, { clients: 1, seconds }));
+    together.push(await texts(url, { clients: CLIENTS, seconds }));
   }
-  return {
-    subject: "writer, 100 characters a text",
-    compared: `${CLIENTS} clients, to one`,
-    goal: atLeast(3),
-    values: ratios,
-    details: `${rounded(LENGTH * median(together))} characters/s, ${rounded(LENGTH * median(alone))} of one client`,
+  const measured = (key: keyof Turn, unit: string) => {
+    const [one, many] = [alone, together].map((turns) => rounded(median(turns.map((turn) => turn[key]))));
+    return `${many} ${unit}, ${one} of one client`;
   };
+  const subject = `writer, ${CLIENTS} clients, to one`;
+  const ratios = (ratio: (one: Turn, many: Turn) => number) =>
+    alone.flatMap((one, i) => (together[i] === undefined ? [] : [ratio(one, together[i])]));
+  return [
+    {
+      subject,
+      compared: "characters a second",
+      goal: atLeast(3),
+      values: ratios((one, many) => many.perSecond / one.perSecond),
+      details: measured("perSecond", "characters/s"),
+    },
+    // Other programs on the machine hardly change processor time.
+    {
+      subject,
+      compared: "characters a second of processor time",
+      goal: atLeast(3),
+      values: ratios((one, many) => one.cpuMs / many.cpuMs),
+      details: measured("cpuMs", "ms of processor time a character"),
+    },
+  ];
 }
 
-/** @returns texts per second, of clients that each wait for their text before they ask for the next */
-async function texts(url: string, { clients, seconds }: { clients: number; seconds: number }): Promise<number> {
+/** Measurements of one turn, in characters. */
+interface Turn {
+  readonly perSecond: number;
+  /** Processor time of the server for one character. */
+  readonly cpuMs: number;
+}
+
+/** Clients wait for their text before they ask for the next. */
+async function texts(url: string, { clients, seconds }: { clients: number; seconds: number }): Promise<Turn> {
+  const cpuBefore = await cpuSeconds(url);
   const beganMs = performance.now();
   const isOver = () => performance.now() - beganMs > 1000 * seconds;
   let seed = 0;
@@ -46,7 +68,7 @@ async function texts(url: string, { clients, seconds }: { clients: number; secon
     do {
       const body = JSON.stringify([{ prompt: "Return the ", length: LENGTH, seed: seed++ }]);
       const headers = { "Content-Type": "application/json", Prefer: "wait" };
-      const response = await fetch(url, { method: "POST", headers, body });
+      const response = await fetch(`${url}/predictions`, { method: "POST", headers, body });
       if (!response.ok) throw new Error(`the server answers ${response.status}: ${await response.text()}`);
       await response.json();
       count += 1;
@@ -54,5 +76,16 @@ async function texts(url: string, { clients, seconds }: { clients: number; secon
     return count;
   };
   const counts = await Promise.all(Array.from({ length: clients }, client));
-  return (1000 * counts.reduce((sum, count) => sum + count, 0)) / (performance.now() - beganMs);
+  const characters = LENGTH * sum(counts);
+  const ms = performance.now() - beganMs;
+  return {
+    perSecond: (1000 * characters) / ms,
+    cpuMs: (1000 * ((await cpuSeconds(url)) - cpuBefore)) / characters,
+  };
+}
+
+/** Processor time of all processes of the server. */
+async function cpuSeconds(url: string): Promise<number> {
+  const text = await (await fetch(`${url}/metrics`)).text();
+  return sum([...text.matchAll(/^process_cpu_seconds_total\{.*\} (\S+)$/gm)].map(([, seconds]) => Number(seconds)));
 }

@@ -1,16 +1,4 @@
-import {
-  argmax,
-  type DeviceTensor,
-  defineModel,
-  float32,
-  int64,
-  softmax,
-  type Tensor,
-  tensor,
-  uint8,
-  unstack,
-  z,
-} from "sconce";
+import { argmax, type DeviceTensor, defineModel, float32, int64, type Tensor, tensor, uint8, unstack, z } from "sconce";
 
 /** A text between two steps. */
 interface Text {
@@ -87,18 +75,21 @@ export default defineModel({
 /** A character for its scores: the likeliest, or one at random. */
 function picked(scores: Tensor<"float32">, { temperature, seed, written }: Text): number {
   if (temperature === 0) return argmax(scores);
-  const chances = softmax(tensor(scores.data.map((score) => score / temperature))).data;
-  let left = random(seed, written.length);
-  for (const [character, chance] of chances.entries()) {
-    left -= chance;
-    if (left < 0) return character;
-  }
-  return argmax(scores);
+  const most = Math.max(...scores.data);
+  const weights = scores.data.map((score) => Math.exp((score - most) / temperature));
+  let left = random(seed, written.length) * weights.reduce((sum, weight) => sum + weight, 0);
+  return Math.max(
+    0,
+    weights.findIndex((weight) => {
+      left -= weight;
+      return left < 0;
+    }),
+  );
 }
 
 /** A number from 0 to 1 for each character of a text: equal seeds give equal texts, alone and beside others. */
 function random(seed: number, at: number): number {
-  let bits = (seed * 0x9e3779b1 + at * 0x85ebca6b) | 0;
+  let bits = (Math.imul(seed + 1, 0x9e3779b1) + Math.imul(at + 1, 0x85ebca6b)) | 0;
   bits = Math.imul(bits ^ (bits >>> 16), 0x21f0aaad);
   bits = Math.imul(bits ^ (bits >>> 15), 0x735a2d97);
   return ((bits ^ (bits >>> 15)) >>> 0) / 2 ** 32;
