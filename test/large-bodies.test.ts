@@ -359,7 +359,10 @@ describe.concurrent("a server", () => {
   test("refuses a large body if the schema's own code throws", async () => {
     await using server = await store.serve("throws");
     const problem = await server.client.refused(`[${spaced(xs(2000))},{"x":-1}]`);
-    expect(problem).toMatchObject({ status: 422, errors: [{ pointer: "/2000/x", detail: "the model failed to read this value" }] });
+    expect(problem).toMatchObject({
+      status: 422,
+      errors: [{ pointer: "/2000/x", detail: "the model failed to read this value" }],
+    });
   });
 
   test("answers other requests while it reads a large body", async () => {
