@@ -167,7 +167,7 @@ describe("dispose", () => {
 
 test("memory of large batches is released once batches are small", async () => {
   const script = require.resolve("./helpers/kept-memory-child.ts");
-  const child = Bun.spawn([process.execPath, "--no-install", script, made.path("identity.pt")], {
+  const child = Bun.spawn([process.execPath, "--no-install", script, made.path("totals.pt")], {
     // As in the engine process.
     env: { ...process.env, ...keptMemory },
     stdout: "pipe",

@@ -216,10 +216,10 @@ async function pathsIn(
   { weights: other, isCompiled = false }: Pick<SourceOptions, "weights" | "isCompiled">,
 ): Promise<(name: string) => string> {
   const own = Object.values(model.weights);
-  for (const name of filesOf(model).keys()) requireFile(dir, name);
   if (other !== undefined && own.length > 1) {
     throw new SconceError("usage", `--weights stands in for one file, this model has ${own.length}`);
   }
+  for (const name of filesOf(model).keys()) requireFile(dir, name);
   const paths = new Map<string, string>();
   for (const name of own) paths.set(name, await runnableWeights(other ?? join(dir, name), isCompiled));
   return (name) => paths.get(name) ?? join(dir, name);
