@@ -4,15 +4,15 @@
  * `bun kept-memory-child.ts TOTALS.pt`
  */
 import { readFileSync } from "node:fs";
-import type { Tensor } from "../../src/author/tensor.ts";
+import { float32, type Tensor } from "../../src/author/tensor.ts";
 import { openSession } from "../../src/engine/native/binding.ts";
 
 const ELEMENTS = 2 ** 20;
 /** Limit after which the process counts as not releasing memory. */
 const MOST_SMALL_RUNS = 2000;
 
-const spec = { dtype: "float32", dims: [ELEMENTS] } as const;
-const options = { device: "cpu", threads: 1, inputs: { x: spec }, outputs: { y: { dtype: "float32", dims: [1] } }, keepMs: 50 };
+const spec = float32(ELEMENTS);
+const options = { device: "cpu", threads: 1, inputs: { x: spec }, outputs: { y: float32(1) }, keepMs: 50 };
 const session = await openSession({ path: process.argv[2] ?? "", ...options });
 const item: Tensor[] = [{ dtype: "float32", shape: [ELEMENTS], data: new Float32Array(ELEMENTS) }];
 
