@@ -158,6 +158,8 @@ local function finish(id, status, members, inputs, logs, large, started)
   acked[#acked + 1] = entry
   closed[#closed + 1] = id
   staleKeys[#staleKeys + 1] = base .. 't:' .. id
+  -- Readers of the events can still read the last ones for a moment.
+  redis.call('PEXPIRE', base .. 'e:' .. id, 10000)
   if place == 'redis' then staleKeys[#staleKeys + 1] = base .. 'b:' .. id end
   items = items - count
   bytes = bytes - size_
