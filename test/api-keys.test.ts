@@ -78,6 +78,13 @@ describe("requests without a key", () => {
     },
   );
 
+  test.each(["application/json, text/html;q=0.5", "text/html;q=0, */*", "text/htmlx"])(
+    "get 401 at / if they accept %s, which gets the description from a server without keys",
+    async (accept) => {
+      expect((await server.client.fetch("/", { headers: { Accept: accept } })).status).toBe(401);
+    },
+  );
+
   test("start nothing", async () => {
     expect(await server.client.refused([{ x: 1 }])).toMatchObject({
       status: 401,

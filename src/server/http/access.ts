@@ -2,6 +2,7 @@
 import type { Context, MiddlewareHandler } from "hono";
 import type { ApiKeys } from "../access/api-keys.ts";
 import type { Permission } from "../access/key-file.ts";
+import { prefersHtml } from "../page/page.ts";
 import { ProblemError } from "./problem.ts";
 import { contextOf } from "./request.ts";
 
@@ -32,8 +33,8 @@ export function requireKey(keys: ApiKeys): MiddlewareHandler {
 /** GET / and GET /demo have the model's description for programs, and only a redirect and an empty page for browsers. */
 function isOpen(c: Context, path: string): boolean {
   if (openPath.test(path) || c.req.method === "OPTIONS") return true;
-  const isPage = path === "/" || path === "/demo";
-  return isPage && c.req.method === "GET" && (c.req.header("Accept")?.includes("text/html") ?? false);
+  // The same decision as the routes make: `application/json, text/html;q=0.5` gets the description.
+  return (path === "/" || path === "/demo") && c.req.method === "GET" && prefersHtml(c);
 }
 
 function permissionFor(method: string, path: string): Permission {

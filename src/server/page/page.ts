@@ -72,7 +72,7 @@ export function addPageRoutes(app: Pick<Hono, "get">, { name, description, isRea
 }
 
 /** True for browsers, false for programs that accept every type. */
-function prefersHtml(c: Context): boolean {
+export function prefersHtml(c: Context): boolean {
   const supports = ["application/json", "text/html"];
   return accepts(c, { header: "Accept", supports, default: "application/json" }) === "text/html";
 }
