@@ -27,7 +27,7 @@ const rooms: Readonly<Record<string, Room>> = {
   machine: {
     imports: "base .",
     doors: `
-      files/disk-fault files/durable files/location files/lock files/made-once libtorch/cache-folder
+      files/disk-fault files/durable files/file-stamp files/location files/lock files/made-once libtorch/cache-folder
       libtorch/external-libtorch libtorch/find-addon libtorch/glibc libtorch/library-cache libtorch/libtorch-build
       libtorch/linked-libraries libtorch/pack libtorch/sha256 memory-limit network/address-guard network/bounded-body
       network/content-encoding network/guarded-requests network/loopback network/name-resolver network/redirects

@@ -223,6 +223,30 @@ describe("the file of keys", () => {
     expect(await statusOf(first)).toBe(401);
   });
 
+  test("may change while a prediction of a limited key runs, without harm to the key's count", async () => {
+    await using own = await tempDir();
+    await using gate = hold();
+    const file = own.join("keys.toml");
+    const { secret, entry } = makeKey({ name: "narrow", concurrent: 1 });
+    writeFileSync(file, entry);
+    await using changing = await store.serve("lab", { apiKeys: file, allowPrivateUrls: true });
+    const headers = { "X-API-Key": secret };
+    const { client } = changing;
+    const { prediction_id: id } = await client.create([{ x: 1, before: gate.url("a") }], headers);
+    const other = makeKey({ name: "other" });
+    // The key's name has another slot beside these names.
+    const more = Array.from({ length: 1000 }, (_, i) => makeKey({ name: `a${i}` }).entry);
+    writeFileSync(file, [entry, other.entry, ...more].join("\n"));
+    while (!(await client.fetch("/", { headers: { "X-API-Key": other.secret } })).ok);
+    gate.release("a");
+    await client.read(id, { Prefer: "wait", ...headers });
+    for (let i = 0; i < 3; i++) expect((await client.predict([{ x: 2 }], headers)).status).toBe("success");
+    const held = await client.create([{ x: 1, before: gate.url("b") }], headers);
+    expect(await client.refused([{ x: 2 }], headers)).toMatchObject({ status: 429 });
+    gate.release("b");
+    await client.read(held.prediction_id, { Prefer: "wait", ...headers });
+  });
+
   test("changes nothing while it has a fault or is missing", async () => {
     await using own = await tempDir();
     const file = own.join("keys.toml");

@@ -15,7 +15,10 @@ export class FrontPort implements AsyncDisposable {
   constructor({ config, listening, packaged }: FrontOptions, lifecycle: Lifecycle) {
     this.#options = { config, ...(listening && { listening }) };
     const { basePath, accessLog } = config;
-    const clients = config.role === "worker" ? {} : { name: packaged.repository, api: config.api };
+    const clients =
+      config.role === "worker"
+        ? {}
+        : { name: config.apiKeys === undefined ? packaged.repository : "sconce", api: config.api };
     this.#starting = withContext(createStartingApp(lifecycle, { basePath, ...clients }).fetch, { accessLog });
   }
 

@@ -2,10 +2,11 @@
  * Checks layers against their digests, which takes a second per gigabyte. Each verified file gets a stamp of its
  * metadata; a layer is read again only when its stamp changes.
  */
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { replaceFile } from "../../machine/files/durable.ts";
+import { fileStamp } from "../../machine/files/file-stamp.ts";
 import { tryLock } from "../../machine/files/lock.ts";
 import type { Blobs } from "./blobs.ts";
 import type { PackagedModel } from "./packaged-model.ts";
@@ -37,7 +38,7 @@ export async function verifyLayers(
   let isAllKnown = true;
   for (const layer of layers.filter((one) => !missingLayers.includes(one))) {
     // The stamp is taken before the read, so a write during the read changes it.
-    const stamp = stampOf(layer.path);
+    const stamp = fileStamp(layer.path);
     if (stamp === undefined || verified[layer.digest] !== stamp) {
       isAllKnown = false;
       await blobs.verify(layer, {
@@ -49,12 +50,6 @@ export async function verifyLayers(
   }
   if (!isAllKnown) remember(stamps, blobs, home);
   return stamps;
-}
-
-/** A write changes the stamp, because programs cannot set a file's ctime. Undefined when the file is missing. */
-function stampOf(path: string): string | undefined {
-  const found = statSync(path, { bigint: true, throwIfNoEntry: false });
-  return found && [found.ino, found.size, found.mtimeNs, found.ctimeNs].join(" ");
 }
 
 /** Empty when the file is missing or damaged. */

@@ -1,10 +1,11 @@
 /** The API keys of a server. Each process reads the file again when it changes. */
 import { timingSafeEqual } from "node:crypto";
-import { readFileSync, statSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
+import { fileStamp } from "../../machine/files/file-stamp.ts";
 import { ApiKey, type KeyCounts, NUMBERS_PER_KEY, suffixOf } from "./api-key.ts";
-import { hashOfSecret, type KeyEntry, parseKeys } from "./key-file.ts";
+import { hashOfSecret, parseKeys } from "./key-file.ts";
 
 /** Maximum number of names. Each name has a slot of numbers in shared memory. */
 export const MAX_KEYS = 1024;
@@ -18,7 +19,7 @@ export class ApiKeys implements Disposable {
   readonly #path: string;
   readonly #counts: KeyCounts;
   readonly #timer: ReturnType<typeof setInterval>;
-  #version: string;
+  #stamp: string | undefined;
   #keys: readonly { readonly hash: Uint8Array; readonly key: ApiKey }[] = [];
   #bySuffix: ReadonlyMap<string, ApiKey> = new Map();
 
@@ -26,7 +27,7 @@ export class ApiKeys implements Disposable {
   constructor(path: string, counts: KeyCounts) {
     this.#path = path;
     this.#counts = counts;
-    this.#version = versionOf(path);
+    this.#stamp = fileStamp(path);
     this.#load();
     this.#timer = setInterval(() => this.reload(), RELOAD_MS);
     this.#timer.unref();
@@ -58,26 +59,25 @@ export class ApiKeys implements Disposable {
     const byName = new Map(entries.map((entry) => [entry.name, entry]));
     const slots = slotsOf([...byName.keys()], this.#path);
     // Two keys with one name are one client, so that a secret can be replaced without a gap. The last entry has its limits.
-    const keys = new Map([...byName].map(([name, entry]) => [name, this.#keyOf(entry, slots.get(name) ?? 0)]));
-    this.#bySuffix = new Map([...keys.values()].map((key) => [key.idSuffix, key]));
-    if (this.#bySuffix.size < keys.size)
+    const keys = new Map(
+      [...byName].map(([name, entry]) => [name, new ApiKey(entry, slots.get(name) ?? 0, this.#counts)]),
+    );
+    const bySuffix = new Map([...keys.values()].map((key) => [key.idSuffix, key]));
+    if (bySuffix.size < keys.size)
       throw new SconceError("usage", `${this.#path} has two names with equal ends of ids: change one of them`);
+    this.#bySuffix = bySuffix;
     this.#keys = entries.flatMap(({ name, hash }) => {
       const key = keys.get(name);
       return key === undefined ? [] : [{ hash, key }];
     });
   }
 
-  #keyOf(entry: KeyEntry, slot: number): ApiKey {
-    return new ApiKey(entry, slot, this.#counts);
-  }
-
   /** Reads the file if it has changed. A file with a fault changes nothing: the server continues with the keys that it has. */
   reload(): void {
     try {
-      const version = versionOf(this.#path);
-      if (version === this.#version) return;
-      this.#version = version;
+      const stamp = fileStamp(this.#path);
+      if (stamp === this.#stamp) return;
+      this.#stamp = stamp;
       this.#load();
       log.info(`Read ${this.#keys.length} API keys from ${this.#path} again`);
     } catch (error) {
@@ -97,11 +97,6 @@ function contentOf(path: string): string {
   } catch (error) {
     throw new SconceError("usage", `the API keys cannot be read: ${messageOf(error)}`);
   }
-}
-
-function versionOf(path: string): string {
-  const stat = statSync(path, { throwIfNoEntry: false });
-  return stat === undefined ? "" : `${stat.ino} ${stat.size} ${stat.mtimeMs}`;
 }
 
 /** A slot for each name: the hash of the name, or the next free slot. Names in order give the same slots in every process. */

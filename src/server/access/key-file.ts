@@ -35,11 +35,11 @@ export const keyName = z
     /^[A-Za-z0-9][\w.-]{0,63}$/,
     "must be 1 to 64 of A-Z, a-z, 0-9, _, . and -, the first of them a letter or digit",
   );
-export const keyShare = z.int("must be a whole number").min(1, "must be 1 to 1000").max(1000, "must be 1 to 1000");
+const keyShare = z.int("must be a whole number").min(1, "must be 1 to 1000").max(1000, "must be 1 to 1000");
 export const keyRate = z
   .string()
   .regex(/^[1-9]\d{0,8}\/(s|min|h)$/, "must be a number of requests for each s, min or h, e.g. 100/s");
-export const keyConcurrent = z.int("must be a whole number").min(1, "must be at least 1");
+const keyConcurrent = z.int("must be a whole number").min(1, "must be at least 1");
 
 const entrySchema = z.strictObject({
   name: keyName,

@@ -1,6 +1,7 @@
 /** The files of a TLS server: certificate, key, and authorities of clients. */
-import { readFileSync, statSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { messageOf, SconceError } from "../../base/errors.ts";
+import { fileStamp } from "../../machine/files/file-stamp.ts";
 import type { ServeConfig } from "../config.ts";
 
 export type TlsPaths = Partial<Pick<ServeConfig, "tlsCert" | "tlsKey" | "tlsClientCa">>;
@@ -8,12 +9,12 @@ export type TlsPaths = Partial<Pick<ServeConfig, "tlsCert" | "tlsKey" | "tlsClie
 export class TlsFiles {
   readonly #paths: readonly string[];
   readonly #options: TlsPaths;
-  #version: string;
+  #stamps: string;
 
   private constructor(options: TlsPaths) {
     this.#options = options;
     this.#paths = Object.values(options).filter((path) => path !== undefined);
-    this.#version = this.#read();
+    this.#stamps = this.#stampsNow();
   }
 
   /**
@@ -38,18 +39,13 @@ export class TlsFiles {
 
   /** Whether a file has changed since the last call. */
   hasChanged(): boolean {
-    const before = this.#version;
-    this.#version = this.#read();
-    return this.#version !== before;
+    const before = this.#stamps;
+    this.#stamps = this.#stampsNow();
+    return this.#stamps !== before;
   }
 
-  #read(): string {
-    return this.#paths
-      .map((path) => {
-        const stat = statSync(path, { throwIfNoEntry: false });
-        return stat === undefined ? "" : `${stat.ino} ${stat.size} ${stat.mtimeMs}`;
-      })
-      .join(" ");
+  #stampsNow(): string {
+    return this.#paths.map(fileStamp).join("\n");
   }
 }
 

@@ -138,7 +138,8 @@ export class LivePredictions {
     live.isStored = beginning.leftMs !== undefined;
     if (live.webhook !== undefined) this.#options.webhooks?.watch(live, live.webhook);
     this.admission.begun(live.count, bytes);
-    this.#options.keys?.ofId(live.id)?.begun();
+    live.key = this.#options.keys?.ofId(live.id);
+    live.key?.begun();
     this.#live.set(live.id, live);
     this.#deadlines.add(live);
     if (mustFail) return live;
@@ -250,7 +251,7 @@ export class LivePredictions {
     if (live.isStored && live.webhook === undefined) this.unread.ended(live.id);
     this.#deadlines.delete(live);
     this.admission.ended(live.count, live.bytes);
-    this.#options.keys?.ofId(live.id)?.ended();
+    live.key?.ended();
     if (this.#isDraining && this.#live.size === 0) this.#drained.resolve();
     // The client got an error instead of a prediction.
     if (live.isWithdrawn) {

@@ -1,6 +1,7 @@
 /** A prediction of this process, from its acceptance to its end. */
 import type { InRing } from "../../base/collections/ring.ts";
 import type { FailureReason } from "../../base/labels.ts";
+import type { ApiKey } from "../access/api-key.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
 import type { Text } from "./large-text.ts";
@@ -50,6 +51,8 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
   /** The request to store before the client gets the id; undefined once it is stored, and after the end. */
   request: AcceptedRequest | undefined;
   webhook: Webhook | undefined;
+  /** The API key that counts this prediction. A reload of the keys makes other objects. */
+  key: ApiKey | undefined;
   /** Whether the store has the request. */
   isStored = false;
   /** Whether the model's code ran for one of the inputs. */

@@ -71,7 +71,7 @@ export class ClaimedPredictions implements PredictionStore {
         const ids = outcomes.map(({ record }) => record.id);
         await this.events.flush(ids);
         await queues.own.finish(outcomes.filter((outcome) => this.#claimOf(outcome) !== undefined));
-        void this.events.ended(ids);
+        this.events.ended(ids);
       },
       onSettled: (outcome: UnacknowledgedOutcome) => this.#settled(outcome),
       onEmpty: () => this.onCapacity(),

@@ -36,17 +36,13 @@ export class EventReports {
   }
 
   /** The queue has the outcomes. */
-  async ended(ids: readonly string[]): Promise<void> {
-    const reported = ids.filter((id) => this.#remove(id));
-    if (reported.length > 0) await this.#events.expire(reported).catch(() => {});
+  ended(ids: readonly string[]): void {
+    for (const id of ids) this.#remove(id);
   }
 
-  /** @returns whether the queue has events of the prediction */
-  #remove(id: string): boolean {
-    const report = this.#reports.get(id);
+  #remove(id: string): void {
+    this.#reports.get(id)?.[Symbol.dispose]();
     this.#reports.delete(id);
-    report?.[Symbol.dispose]();
-    return (report?.acknowledged ?? 0) > 0;
   }
 }
 
@@ -55,7 +51,7 @@ type Noted = { readonly position: number } | { readonly output: number };
 
 class EventReport implements Disposable {
   /** Events that the queue has. */
-  acknowledged = 0;
+  #acknowledged = 0;
   isOver = false;
   readonly #live: LivePrediction;
   readonly #events: QueueEvents;
@@ -108,19 +104,19 @@ class EventReport implements Disposable {
   async #send(): Promise<void> {
     this.#sentMs = performance.now();
     this.#note();
-    while (this.acknowledged < this.#noted.length) {
+    while (this.#acknowledged < this.#noted.length) {
       const events: QueuedEvent[] = [];
       for (let length = 0; events.length < MAX_EVENTS && length < MAX_LENGTH; ) {
-        const noted = this.#noted[this.acknowledged + events.length];
+        const noted = this.#noted[this.#acknowledged + events.length];
         if (noted === undefined) break;
         const event = this.#eventOf(noted);
         events.push(event);
         length += event?.text.length ?? 0;
       }
-      const page = { name: this.#name, from: this.acknowledged, events };
+      const page = { name: this.#name, from: this.#acknowledged, events };
       const count = await this.#events.report(this.#live.id, page);
       if (count < 0) return;
-      this.acknowledged = Math.min(count, this.#noted.length);
+      this.#acknowledged = Math.min(count, this.#noted.length);
     }
   }
 

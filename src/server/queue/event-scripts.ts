@@ -53,9 +53,3 @@ while #answer < 1000 do
 end
 return answer
 `);
-
-/** Time in milliseconds, ids of ended predictions: their logs expire after this time. */
-export const expireEventsScript = script(`
-for i = 4, #ARGV do redis.call('PEXPIRE', base .. 'e:' .. ARGV[i], ARGV[3]) end
-return 0
-`);

@@ -1,12 +1,9 @@
 /** The events of running predictions in Redis: parts and outputs, in the order of their arrival. */
 import { type Text, textsOf } from "../predictions/large-text.ts";
-import { expireEventsScript, readEventsScript, reportEventsScript } from "./event-scripts.ts";
+import { readEventsScript, reportEventsScript } from "./event-scripts.ts";
 import { LARGE_VALUE_BYTES } from "./large-values.ts";
 import type { Argument, LuaScript } from "./redis-link.ts";
 import { listOf, numberOf, textOf } from "./replies.ts";
-
-/** Readers can read the last events this long after the end of a prediction. */
-const ENDED_MS = 10_000;
 
 /** Undefined for a void part. */
 export type QueuedEvent =
@@ -59,11 +56,6 @@ export class QueueEvents {
     if (typeof reply === "number") return this.read(id, { name, from }, reply);
     const [own, begin, ...lines] = listOf(reply);
     return own === undefined ? undefined : { name: textOf(own), from: numberOf(begin), events: lines.map(eventOf) };
-  }
-
-  /** The predictions have ended. */
-  async expire(ids: readonly string[]): Promise<void> {
-    await this.#run(expireEventsScript, [ENDED_MS, ...ids], 0);
   }
 }
 

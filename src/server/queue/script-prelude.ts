@@ -39,6 +39,8 @@ const MARGIN_MS = 60_000;
 const KEPT_BYTES = 704;
 /** Waiting clients can read a large outcome this long, whatever the retention. */
 const FETCH_MS = 2000;
+/** Event streams can read the last events of an ended prediction this long. */
+const EVENTS_MS = 10_000;
 /** Retention without a count. */
 export const NO_LIMIT = 1e15;
 
@@ -158,8 +160,7 @@ local function finish(id, status, members, inputs, logs, large, started)
   acked[#acked + 1] = entry
   closed[#closed + 1] = id
   staleKeys[#staleKeys + 1] = base .. 't:' .. id
-  -- Readers of the events can still read the last ones for a moment.
-  redis.call('PEXPIRE', base .. 'e:' .. id, 10000)
+  redis.call('PEXPIRE', base .. 'e:' .. id, ${EVENTS_MS})
   if place == 'redis' then staleKeys[#staleKeys + 1] = base .. 'b:' .. id end
   items = items - count
   bytes = bytes - size_

@@ -6,6 +6,7 @@ import { realpathSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { z } from "zod";
 import type { Model } from "../../../author/define.ts";
+import { fileStamp } from "../../../machine/files/file-stamp.ts";
 import { AddressGuard } from "../../../machine/network/address-guard.ts";
 import type { Role } from "../../../machine/processes/link.ts";
 import { modelStore } from "../../../package/model-source.ts";
@@ -55,7 +56,7 @@ function declare(source: SourceModel, { dir, folder }: { dir: string; folder: st
     layer({ title: "model.js", mediaType: mediaTypes.bundle, path: bundle, digest: sha256(code) }),
     ...[...files].map(([title, mediaType]) => {
       const path = pathOf(title);
-      return layer({ title, mediaType, path, digest: sha256(stampOf(path)) });
+      return layer({ title, mediaType, path, digest: sha256(`${path} ${fileStamp(path)}`) });
     }),
   ];
   const config = declaredConfig(source);
@@ -80,12 +81,6 @@ function engineKey({ tensors, settings, predict }: Model, layers: readonly Packa
 
 function layer(given: Omit<PackagedLayer, "size">): PackagedLayer {
   return { ...given, size: statSync(given.path).size };
-}
-
-/** Change detection by metadata, because hashing weights takes long. */
-function stampOf(path: string): string {
-  const { ino, size, mtimeMs } = statSync(path);
-  return `${path} ${ino} ${size} ${mtimeMs}`;
 }
 
 function sha256(text: string): string {
