@@ -6,33 +6,29 @@ import type { Predict } from "../author/session.ts";
 import type { Tensor, TensorSpecs } from "../author/tensor.ts";
 import { SconceError } from "../base/errors.ts";
 import { Turn } from "../base/turn.ts";
-import { AuthorSessions } from "./author-sessions.ts";
+import { AuthorRunner, type AuthorRunnerOptions } from "./author-runner.ts";
 import { checkedOutputs } from "./checked-outputs.ts";
-import { batchStacker, type NativeSession } from "./native/binding.ts";
+import { batchStacker } from "./native/binding.ts";
 import type { PartSink, Runner } from "./runner.ts";
 
-interface PredictRunnerOptions {
-  readonly sessions: Readonly<Record<string, NativeSession>>;
+interface PredictRunnerOptions extends AuthorRunnerOptions {
   readonly predict: Predict;
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
   readonly parts: TensorSpecs;
-  /** Of the sessions. */
-  readonly device?: string;
 }
 
 /** Time after which a generator that does not wait lets the event loop turn: cancellations arrive then. */
 const MAX_HOLD_MS = 2;
 
-export class PredictRunner implements Runner {
+export class PredictRunner extends AuthorRunner implements Runner {
   readonly #options: PredictRunnerOptions;
-  readonly #sessions: AuthorSessions;
   readonly #stack: ReturnType<typeof batchStacker>;
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(options: PredictRunnerOptions) {
+    super(options);
     this.#options = options;
-    this.#sessions = new AuthorSessions(options.sessions, options.device);
     this.#stack = batchStacker(options.inputs);
   }
 
@@ -43,33 +39,17 @@ export class PredictRunner implements Runner {
     return batch;
   }
 
-  get packedLayers(): number {
-    return this.#sessions.packedLayers;
-  }
-
-  settle(): void {
-    this.#sessions.settle();
-  }
-
-  setThreads(threads: number): Promise<void> {
-    return this.#sessions.setThreads(threads);
-  }
-
-  dispose(): Promise<void> {
-    return this.#sessions.dispose();
-  }
-
   async #run(items: readonly (readonly Tensor[])[], parts: PartSink | undefined): Promise<readonly Tensor[]> {
-    this.#sessions.requireOpen();
+    this.sessions.requireOpen();
     const { predict, outputs } = this.#options;
     try {
-      const given = await predict(this.#stack(items), this.#sessions.byName, this.#sessions.caller);
+      const given = await predict(this.#stack(items), this.sessions.byName, this.sessions.caller);
       const whole = isInParts(given) ? await this.#inParts(given, items.length, parts) : given;
       return await checkedOutputs(outputs, whole, { hook: "predict", rows: items.length, isLast: true });
     } catch (error) {
       throw hookError(error, { name: "predict", given: Object.keys(this.#options.inputs) }, "run_failed");
     } finally {
-      this.#sessions.tensors.free();
+      this.sessions.tensors.free();
     }
   }
 

@@ -4,69 +4,48 @@ import { hookError } from "../author/hook-fault.ts";
 import type { Steps } from "../author/session.ts";
 import { ModelTensor, type Tensor, type TensorSpecs } from "../author/tensor.ts";
 import { SconceError } from "../base/errors.ts";
-import { AuthorSessions } from "./author-sessions.ts";
+import { AuthorRunner, type AuthorRunnerOptions } from "./author-runner.ts";
 import { checkedOutputs } from "./checked-outputs.ts";
-import type { NativeSession } from "./native/binding.ts";
 import { joinedRows } from "./rows.ts";
 import type { PartSink, Runner, Stepped, Stepper } from "./runner.ts";
 
-interface StepRunnerOptions {
-  readonly sessions: Readonly<Record<string, NativeSession>>;
+interface StepRunnerOptions extends AuthorRunnerOptions {
   readonly steps: Steps;
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
   readonly parts: TensorSpecs;
-  /** Of the sessions. */
-  readonly device?: string;
 }
 
-export class StepRunner implements Runner, Stepper {
+export class StepRunner extends AuthorRunner implements Runner, Stepper {
   readonly #options: StepRunnerOptions;
-  readonly #sessions: AuthorSessions;
   #last: Promise<unknown> = Promise.resolve();
 
   constructor(options: StepRunnerOptions) {
+    super(options);
     this.#options = options;
-    this.#sessions = new AuthorSessions(options.sessions, options.device);
   }
 
   get stepper(): Stepper {
     return this;
   }
 
-  get packedLayers(): number {
-    return this.#sessions.packedLayers;
-  }
-
-  settle(): void {
-    this.#sessions.settle();
-  }
-
-  setThreads(threads: number): Promise<void> {
-    return this.#sessions.setThreads(threads);
-  }
-
-  dispose(): Promise<void> {
-    return this.#sessions.dispose();
-  }
-
   async begin(tensors: readonly Tensor[]): Promise<unknown> {
-    this.#sessions.requireOpen();
+    this.sessions.requireOpen();
     const { steps, inputs } = this.#options;
     const names = Object.keys(inputs);
     const named = tensors.map(({ dtype, shape, data }, i) => [names[i], new ModelTensor(dtype, shape, data)]);
     try {
-      return await steps.begin(Object.fromEntries(named), this.#sessions.byName, this.#sessions.caller);
+      return await steps.begin(Object.fromEntries(named), this.sessions.byName, this.sessions.caller);
     } catch (error) {
       throw hookError(error, { name: "begin", given: names }, "run_failed");
     }
   }
 
   async step(states: readonly unknown[]): Promise<readonly Stepped[]> {
-    this.#sessions.requireOpen();
+    this.sessions.requireOpen();
     const { steps, inputs } = this.#options;
     try {
-      const results: unknown = await steps.step(states, this.#sessions.byName, this.#sessions.caller);
+      const results: unknown = await steps.step(states, this.sessions.byName, this.sessions.caller);
       if (!Array.isArray(results) || results.length !== states.length) {
         const given = Array.isArray(results) ? `a list of ${results.length}` : typeof results;
         throw unfit(`${given} for ${states.length} states; return a list with a result for each state`);
@@ -78,7 +57,7 @@ export class StepRunner implements Runner, Stepper {
   }
 
   free(states: readonly unknown[]): void {
-    this.#sessions.tensors.free(states);
+    this.sessions.tensors.free(states);
   }
 
   /**

@@ -1,15 +1,12 @@
 /** The scripts of the events of running predictions. */
-import { LuaScript } from "./redis-link.ts";
-import { prelude } from "./script-prelude.ts";
-
-const script = (text: string) => new LuaScript(prelude + text);
+import { queueScript } from "./script-prelude.ts";
 
 /**
  * id, name of the log, number of earlier events, events. Appends the events, and notifies the nodes that wait for the outcome. A log with another name is
  * replaced: another node ran the prediction before.
  * @returns the number of events in the log, which is unexpected if events are missing or an answer was lost; -1 if this node has lost the prediction
  */
-export const reportEventsScript = script(`
+export const reportEventsScript = queueScript(`
 local id, name, from = ARGV[3], ARGV[4], tonumber(ARGV[5])
 load({ id })
 local entry = isOpen(id) and entryOf(id)
@@ -35,7 +32,7 @@ return length + #ARGV - 5
  * id, known name of the log, number of known events, most bytes.
  * @returns the name, the number of the first event, then events. A number is the size of an event with more bytes. False means that there is no log.
  */
-export const readEventsScript = script(`
+export const readEventsScript = queueScript(`
 local key, room_ = base .. 'e:' .. ARGV[3], tonumber(ARGV[6])
 local name = redis.call('LINDEX', key, 0)
 if not name then return false end

@@ -7,6 +7,7 @@ import { originText, type UnfinishedRequest } from "../predictions/store.ts";
 import { webhookText } from "../webhooks/webhook.ts";
 import { CallBatch } from "./call-batch.ts";
 import { LARGE_VALUE_BYTES, LargeParts, type LargeValues } from "./large-values.ts";
+import { mendScript } from "./mend-script.ts";
 import { QueueEvents } from "./queue-events.ts";
 import type {
   Claimed,
@@ -361,7 +362,7 @@ export class Queue {
       if (found === undefined) throw error;
       const named = typeof ids === "function" ? ids() : ids;
       const unique = [...new Set([...named, ...(found.id === undefined ? [] : [found.id])])];
-      const reply = await this.#link.run(scripts.mendScript, this.#work, [...this.#scriptArgs, ...unique]);
+      const reply = await this.#link.run(mendScript, this.#work, [...this.#scriptArgs, ...unique]);
       const removed = listOf(reply).map(textOf);
       if (removed.length === 0) throw error;
       for (const each of removed) {

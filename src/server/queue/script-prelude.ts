@@ -23,6 +23,7 @@
  */
 
 import { LARGE_VALUE_BYTES } from "./large-values.ts";
+import { LuaScript } from "./redis-link.ts";
 
 /** Contains the version of the layout. Replicas with another layout use other keys. */
 export const KEY_PREFIX = "sconce:4:";
@@ -44,7 +45,7 @@ const EVENTS_MS = 10_000;
 /** Retention without a count. */
 export const NO_LIMIT = 1e15;
 
-export const prelude = `
+const prelude = `
 local base, me = string.sub(KEYS[1], 1, -5), ARGV[2]
 local work, soon, kept, totals, hooks, due = KEYS[1], base .. 'soon', base .. 'kept', base .. 'totals', base .. 'hooks', base .. 'due'
 local signs = base .. 'signs'
@@ -275,3 +276,8 @@ end
 -- Lifetime of the keys of a prediction with this time limit.
 local function lifetimeOf(limit) return textOf(limit + retainMs + ${MARGIN_MS}) end
 `;
+
+/** A script of the queue. */
+export function queueScript(text: string): LuaScript {
+  return new LuaScript(prelude + text);
+}

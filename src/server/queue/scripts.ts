@@ -1,6 +1,5 @@
 /** The scripts of the queue. Each is atomic. script-prelude.ts describes their keys and first arguments. */
-import { LuaScript } from "./redis-link.ts";
-import { MAIL_MS, prelude } from "./script-prelude.ts";
+import { MAIL_MS, queueScript } from "./script-prelude.ts";
 
 /** A prediction fails after this many workers have ended with it: it may be the cause. */
 const MAX_DELIVERIES = 2;
@@ -9,14 +8,12 @@ const MAX_EXPIRED = 100;
 /** Evicted batches in one call. */
 const MAX_FORGOTTEN = 500;
 
-const script = (text: string) => new LuaScript(prelude + text);
-
 /**
  * max items, max bytes, usual time limit; for each prediction id, count, bytes, time limit, kind, flags (location of a large body, front, digest),
  * request, webhook. A digest means that the client chose the id: such a prediction is created only under a new id.
  * @returns unfinished items, the time, and for each prediction 0, -1 for too many items, -2 for too many bytes, or -3 for a duplicate id
  */
-export const createScript = script(`
+export const createScript = queueScript(`
 local h = redis.call('HMGET', totals, 'items', 'bytes')
 local allItems, allBytes = tonumber(h[1] or 0), tonumber(h[2] or 0)
 local maxItems, maxBytes, usual = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -70,7 +67,7 @@ return answer
  * lease, start of the page or "-", page size: claims entries whose leases have ended.
  * @returns count of predictions given up, start of the next page or "", claimed entries
  */
-export const reclaimScript = script(`
+export const reclaimScript = queueScript(`
 freeing()
 local answer = { 0, '' }
 local pending = redis.call('XPENDING', work, 'workers', 'IDLE', ARGV[3], ARGV[4], '+', ARGV[5])
@@ -103,7 +100,7 @@ return answer
 `);
 
 /** For each prediction: id, status, members, milliseconds since the start or "", inputs done, logs, the node that stored the members in the bucket or "". */
-export const finishScript = script(`
+export const finishScript = queueScript(`
 freeing()
 local ids = {}
 for i = 3, #ARGV, 7 do ids[#ids + 1] = ARGV[i] end
@@ -117,7 +114,7 @@ return 0
 `);
 
 /** For each prediction: id, milliseconds since the start or "", inputs done, bytes of the acknowledged logs, the logs after them. */
-export const progressScript = script(`
+export const progressScript = queueScript(`
 for i = 3, #ARGV, 5 do
   local id = ARGV[i]
   load({ id })
@@ -135,7 +132,7 @@ return 0
 `);
 
 /** Ids. @returns ids that this node has lost, and ids that are cancelled */
-export const renewScript = script(`
+export const renewScript = queueScript(`
 local lost, cancelled, entries, ids = {}, {}, {}, { unpack(ARGV, 3) }
 load(ids)
 for _, id in ipairs(ids) do
@@ -156,7 +153,7 @@ return { lost, cancelled }
 `);
 
 /** @returns the ids of this node's claims */
-export const claimedScript = script(`
+export const claimedScript = queueScript(`
 local ids = {}
 for _, each in ipairs(redis.call('XPENDING', work, 'workers', '-', '+', 1000, me)) do
   local found = redis.call('XRANGE', work, each[1], each[1])[1]
@@ -166,7 +163,7 @@ return ids
 `);
 
 /** For each prediction: id, whether it had begun, which counts as a delivery. Appends them to the queue again. */
-export const giveBackScript = script(`
+export const giveBackScript = queueScript(`
 freeing()
 for i = 3, #ARGV, 2 do
   local id = ARGV[i]
@@ -194,7 +191,7 @@ return 0
 `);
 
 /** Removes this node from the workers. */
-export const leaveScript = script(`
+export const leaveScript = queueScript(`
 redis.call('ZREM', signs, me)
 for _, consumer in ipairs(redis.call('XINFO', 'CONSUMERS', work, 'workers')) do
   if consumer[2] == me and consumer[4] == 0 then redis.call('XGROUP', 'DELCONSUMER', work, 'workers', me) end
@@ -203,7 +200,7 @@ return 0
 `);
 
 /** "awaited" to subscribe this node, "expired" for expired predictions that it has claimed; ids. @returns the record, or the size of a large record, of each */
-export const readScript = script(`
+export const readScript = queueScript(`
 local answer, ids = {}, { unpack(ARGV, 4) }
 load(ids)
 for _, id in ipairs(ids) do
@@ -216,7 +213,7 @@ return answer
 `);
 
 /** Id. @returns the whole record */
-export const recordScript = script(`
+export const recordScript = queueScript(`
 load({ ARGV[3] })
 return recordOf(ARGV[3])
 `);
@@ -244,7 +241,7 @@ end
  * kind, id, isForced. The worker of a prediction ends it with its partial outputs, and this node gets the outcome; isForced ends it at once.
  * @returns the record, which may be unfinished, or the size of a large record
  */
-export const cancelScript = script(`${cancelOrNotify}
+export const cancelScript = queueScript(`${cancelOrNotify}
 freeing()
 local id = ARGV[4]
 load({ id })
@@ -254,7 +251,7 @@ return recordOrSizeOf(id)
 `);
 
 /** For each prediction: kind, id. Cancels predictions whose clients have left. */
-export const cancelAllScript = script(`${cancelOrNotify}
+export const cancelAllScript = queueScript(`${cancelOrNotify}
 freeing()
 local ids = {}
 for i = 4, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
@@ -270,7 +267,7 @@ return 0
  * @returns time, items, bytes, ended items, unclaimed entries, claimed entries, age of the oldest unclaimed entry, workers, retained predictions, their
  * bytes
  */
-export const tendScript = script(`
+export const tendScript = queueScript(`
 freeing()
 local expired = redis.call('ZRANGEBYSCORE', soon, '-inf', now, 'LIMIT', 0, ${MAX_EXPIRED})
 load(expired)
@@ -318,7 +315,7 @@ return { now, total[1], total[2], total[3], waiting, taken, age, workers, total[
  * Lease, most webhooks to claim, count of delivered webhooks; id and creation time of each delivered webhook, then of each webhook to renew.
  * @returns count of undelivered webhooks, then id, creation time and webhook of each claimed one
  */
-export const webhookScript = script(`
+export const webhookScript = queueScript(`
 freeing()
 local until_, last = textOf(now + ARGV[3]), 5 + 2 * ARGV[5]
 for i = 6, #ARGV, 2 do
@@ -347,69 +344,4 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, AR
   end
 end
 return answer
-`);
-
-/**
- * Ids: removes values that another program wrote to the keys of the queue and of these predictions. Predictions in a removed key are lost.
- * @returns key, space and fault of each removed value
- */
-export const mendScript = script(`
-local removed = {}
-local function remove(key, fault) removed[#removed + 1] = key .. ' ' .. fault end
-local function check(key, expected)
-  local found = redis.call('TYPE', key).ok
-  if found == 'none' or found == expected then return end
-  redis.call('DEL', key)
-  remove(key, 'was a ' .. found .. ', expected a ' .. expected)
-end
-local function isNumber(text) return string.match(text, '^%-?%d+$') end
-local types = { work = 'stream', soon = 'zset', kept = 'list', totals = 'hash', hooks = 'hash', due = 'zset', signs = 'zset' }
-for name, expected in pairs(types) do check(base .. name, expected) end
-check(base .. 'mail:' .. me, 'stream')
-for i = 3, #ARGV do
-  local id = ARGV[i]
-  local hash = hashOf(id)
-  check(hash, 'hash')
-  check(base .. 'b:' .. id, 'string')
-  check(base .. 'd:' .. id, 'string')
-  check(base .. 't:' .. id, 'hash')
-  check(base .. 'e:' .. id, 'list')
-  local text = redis.call('HGET', hash, id)
-  if text and not isWritten(id, text) then
-    redis.call('HDEL', hash, id)
-    remove(hash, 'held no record of ' .. id)
-  end
-  local done, started = unpack(redis.call('HMGET', base .. 't:' .. id, 'done', 'started'))
-  if not isNumber(done or '0') or not isNumber(started or '0') then
-    redis.call('DEL', base .. 't:' .. id)
-    remove(base .. 't:' .. id, 'held no numbers')
-  end
-end
-local batch = redis.call('LINDEX', kept, 0)
-while batch and not string.match(batch, '^%d+ %d+ %d+ [01] ') do
-  redis.call('LPOP', kept)
-  remove(kept, 'held no ended predictions')
-  batch = redis.call('LINDEX', kept, 0)
-end
-local fields, isForeign = redis.call('HGETALL', totals), false
-for i = 2, #fields, 2 do isForeign = isForeign or not isNumber(fields[i]) end
-if isForeign then
-  redis.call('DEL', totals)
-  remove(totals, 'held no numbers')
-end
-if redis.call('EXISTS', totals) == 0 then
-  for _, entry in ipairs(redis.call('XRANGE', work, '-', '+')) do
-    local count, size_ = string.match(entry[2][2], '^%S+ %S+ (%d+) (%d+)')
-    items = items + (count or 0)
-    bytes = bytes + (size_ or 0)
-  end
-  local ends, endBytes = 0, 0
-  for _, each in ipairs(redis.call('LRANGE', kept, 0, -1)) do
-    local number, endSize = string.match(each, '^%d+ (%d+) (%d+)')
-    ends = ends + (number or 0)
-    endBytes = endBytes + (endSize or 0)
-  end
-  redis.call('HSET', totals, 'items', textOf(items), 'bytes', textOf(bytes), 'kept', textOf(ends), 'keptBytes', textOf(endBytes))
-end
-return removed
 `);

@@ -1,0 +1,33 @@
+/** What runners of the model's own code share: the sessions that the code calls. */
+import { AuthorSessions } from "./author-sessions.ts";
+import type { NativeSession } from "./native/binding.ts";
+
+export interface AuthorRunnerOptions {
+  readonly sessions: Readonly<Record<string, NativeSession>>;
+  /** Of the sessions. */
+  readonly device?: string;
+}
+
+export abstract class AuthorRunner {
+  protected readonly sessions: AuthorSessions;
+
+  constructor({ sessions, device }: AuthorRunnerOptions) {
+    this.sessions = new AuthorSessions(sessions, device);
+  }
+
+  get packedLayers(): number {
+    return this.sessions.packedLayers;
+  }
+
+  settle(): void {
+    this.sessions.settle();
+  }
+
+  setThreads(threads: number): Promise<void> {
+    return this.sessions.setThreads(threads);
+  }
+
+  dispose(): Promise<void> {
+    return this.sessions.dispose();
+  }
+}

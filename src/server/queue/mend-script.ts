@@ -1,0 +1,67 @@
+/** The script that removes what is not of the queue. */
+import { queueScript } from "./script-prelude.ts";
+
+/**
+ * Ids: removes values that another program wrote to the keys of the queue and of these predictions. Predictions in a removed key are lost.
+ * @returns key, space and fault of each removed value
+ */
+export const mendScript = queueScript(`
+local removed = {}
+local function remove(key, fault) removed[#removed + 1] = key .. ' ' .. fault end
+local function check(key, expected)
+  local found = redis.call('TYPE', key).ok
+  if found == 'none' or found == expected then return end
+  redis.call('DEL', key)
+  remove(key, 'was a ' .. found .. ', expected a ' .. expected)
+end
+local function isNumber(text) return string.match(text, '^%-?%d+$') end
+local types = { work = 'stream', soon = 'zset', kept = 'list', totals = 'hash', hooks = 'hash', due = 'zset', signs = 'zset' }
+for name, expected in pairs(types) do check(base .. name, expected) end
+check(base .. 'mail:' .. me, 'stream')
+for i = 3, #ARGV do
+  local id = ARGV[i]
+  local hash = hashOf(id)
+  check(hash, 'hash')
+  check(base .. 'b:' .. id, 'string')
+  check(base .. 'd:' .. id, 'string')
+  check(base .. 't:' .. id, 'hash')
+  check(base .. 'e:' .. id, 'list')
+  local text = redis.call('HGET', hash, id)
+  if text and not isWritten(id, text) then
+    redis.call('HDEL', hash, id)
+    remove(hash, 'held no record of ' .. id)
+  end
+  local done, started = unpack(redis.call('HMGET', base .. 't:' .. id, 'done', 'started'))
+  if not isNumber(done or '0') or not isNumber(started or '0') then
+    redis.call('DEL', base .. 't:' .. id)
+    remove(base .. 't:' .. id, 'held no numbers')
+  end
+end
+local batch = redis.call('LINDEX', kept, 0)
+while batch and not string.match(batch, '^%d+ %d+ %d+ [01] ') do
+  redis.call('LPOP', kept)
+  remove(kept, 'held no ended predictions')
+  batch = redis.call('LINDEX', kept, 0)
+end
+local fields, isForeign = redis.call('HGETALL', totals), false
+for i = 2, #fields, 2 do isForeign = isForeign or not isNumber(fields[i]) end
+if isForeign then
+  redis.call('DEL', totals)
+  remove(totals, 'held no numbers')
+end
+if redis.call('EXISTS', totals) == 0 then
+  for _, entry in ipairs(redis.call('XRANGE', work, '-', '+')) do
+    local count, size_ = string.match(entry[2][2], '^%S+ %S+ (%d+) (%d+)')
+    items = items + (count or 0)
+    bytes = bytes + (size_ or 0)
+  end
+  local ends, endBytes = 0, 0
+  for _, each in ipairs(redis.call('LRANGE', kept, 0, -1)) do
+    local number, endSize = string.match(each, '^%d+ (%d+) (%d+)')
+    ends = ends + (number or 0)
+    endBytes = endBytes + (endSize or 0)
+  end
+  redis.call('HSET', totals, 'items', textOf(items), 'bytes', textOf(bytes), 'kept', textOf(ends), 'keptBytes', textOf(endBytes))
+end
+return removed
+`);

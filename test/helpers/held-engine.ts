@@ -1,0 +1,61 @@
+/** Engines and inputs for tests of the item flow. */
+import { defineModel } from "../../src/author/define.ts";
+import { float32, tensor } from "../../src/author/tensor.ts";
+import type { Engine } from "../../src/engine/engine.ts";
+import { z } from "../../src/index.ts";
+import type { ListItem } from "../../src/server/flow/item-list.ts";
+import { ReadyInputs } from "../../src/server/inputs/input-list.ts";
+
+/** An engine without batch time, so every item is accepted at once. */
+export class InstantEngine implements Engine<ListItem> {
+  readonly pid = undefined;
+  readonly maxBatchSize: number = 1;
+  readonly instances = 1;
+  readonly isReady = true;
+  readonly isSilent = false;
+  listener: Engine<ListItem>["listener"];
+
+  submit(item: ListItem): void {
+    this.listener?.dispatched([item]);
+    this.listener?.finished(item, {});
+  }
+
+  cancel(): void {}
+  hurry(): void {}
+  async close(): Promise<void> {}
+}
+
+/** Ends all items when the test calls `end`. */
+export class HeldEngine extends InstantEngine {
+  override readonly maxBatchSize: number = 128;
+  readonly #items: ListItem[] = [];
+
+  override submit(item: ListItem): void {
+    this.#items.push(item);
+  }
+
+  /** Items that wait. */
+  get items(): readonly ListItem[] {
+    return this.#items;
+  }
+
+  finish(): void {
+    this.listener?.dispatched(this.#items);
+    for (const item of this.#items) this.listener?.finished(item, {});
+  }
+}
+
+export const anyModel = defineModel({
+  name: "any",
+  input: z.object({ x: z.number() }),
+  output: z.object({ y: z.number() }),
+  tensors: { inputs: { x: float32() }, outputs: { y: float32() } },
+  weights: "none.pt",
+  preprocess: ({ x }) => ({ x: tensor(Float32Array.of(x), []) }),
+  postprocess: () => ({ y: 1 }),
+});
+
+export const numbers = { input: z.object({ x: z.number() }), output: z.object({ y: z.number() }), weights: "none.pt" };
+export const tensors = { inputs: { x: float32() }, outputs: { y: float32() } };
+export const preprocess = ({ x }: { x: number }) => ({ x: tensor(Float32Array.of(x), []) });
+export const inputs = (count: number) => new ReadyInputs(Array.from({ length: count }, (_, x) => ({ x })));

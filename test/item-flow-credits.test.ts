@@ -1,0 +1,184 @@
+/** How many items the flow prepares ahead of the batches, and for whom. */
+import { expect, spyOn, test } from "bun:test";
+import { defineModel } from "../src/author/define.ts";
+import { float32, tensor } from "../src/author/tensor.ts";
+import { SconceError } from "../src/base/errors.ts";
+import { AddressGuard } from "../src/machine/network/address-guard.ts";
+import { Fetcher } from "../src/server/flow/fetcher.ts";
+import { ItemFlow } from "../src/server/flow/item-flow.ts";
+import { ItemList } from "../src/server/flow/item-list.ts";
+import { ItemPipeline } from "../src/server/flow/item-pipeline.ts";
+import { ReadyInputs } from "../src/server/inputs/input-list.ts";
+import { MemoryAccount } from "../src/server/memory/memory-account.ts";
+import { anyModel, HeldEngine, inputs, numbers, tensors } from "./helpers/held-engine.ts";
+
+const COUNT = 200;
+
+test("a tensor is charged three times until its batch has ended, which limits the items in progress", () => {
+  // The clock stands still, so the flow need not yield in this test.
+  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
+  const model = defineModel({
+    ...numbers,
+    name: "large",
+    tensors: { inputs: { x: float32(1000) }, outputs: { y: float32() } },
+    preprocess: () => ({ x: tensor(new Float32Array(1000), [1000]) }),
+    postprocess: () => ({ y: 1 }),
+  });
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  const engine = new HeldEngine();
+  // Tensors may take up to 0.55 of the memory.
+  const memory = new MemoryAccount({ maxBytes: 1_200_000 });
+  const flow = new ItemFlow(engine, new ItemPipeline(model, fetcher), {
+    maxReadyBytes: 2 ** 28,
+    maxFetches: 32,
+    pollShare: 0.1,
+    memory,
+  });
+  const few = new ItemList(inputs(10), { succeeded() {}, failed() {} });
+  flow.run(few);
+  expect(memory.parts.tensors).toBe(10 * 3 * 4000);
+  engine.finish();
+  expect(memory.parts.tensors).toBe(0);
+  flow.run(new ItemList(inputs(COUNT), { succeeded() {}, failed() {} }));
+  expect(memory.parts.tensors).toBe(55 * 3 * 4000);
+});
+
+/** A flow whose engine holds all items. */
+function heldFlow() {
+  const fetcher = new Fetcher({ guard: new AddressGuard() });
+  const engine = new HeldEngine();
+  const flow = new ItemFlow(engine, new ItemPipeline(anyModel, fetcher));
+  const come = (count: number, isWaitedFor = false) => {
+    const list = new ItemList(inputs(count), { succeeded() {}, failed() {} }, { isWaitedFor });
+    flow.run(list);
+    return list;
+  };
+  const itemsOf = (list: ItemList) => engine.items.filter(({ lane }) => lane === list);
+  return { engine, flow, come, itemsOf, [Symbol.dispose]: () => fetcher[Symbol.dispose]() };
+}
+
+test.each([
+  ["waits for", true],
+  ["comes back for", false],
+])("a list with more inputs than may be ready does not delay the first input that a client %s", (_, isWaitedFor) => {
+  // The clock stands still, so the flow need not yield in this test.
+  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
+  using held = heldFlow();
+  const come = (count: number) => held.come(count, isWaitedFor);
+  const readyOf = (list: ItemList) => held.itemsOf(list).length;
+  const large = come(10_000);
+  const mostReady = readyOf(large);
+  expect(mostReady).toBeLessThan(1000);
+  expect(held.flow.waitMs(isWaitedFor).waitMs).toBe(0);
+  expect([come(1), come(5)].map(readyOf)).toEqual([1, 1]);
+  // First items of predictions have the same limit as all items.
+  const firsts = Array.from({ length: 2 * mostReady }, () => readyOf(come(1)));
+  expect(firsts.filter((count) => count === 1).length).toBe(mostReady - 3);
+  expect(readyOf(large)).toBe(mostReady);
+});
+
+test("a list with more inputs than may be ready does not delay the first inputs of small lists", () => {
+  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
+  using held = heldFlow();
+  held.come(10_000);
+  const few = held.come(3);
+  for (const count of [1, 2, 3]) {
+    const items = held.itemsOf(few);
+    expect(items.length).toBe(count);
+    held.engine.listener?.dispatched(items.slice(-1));
+  }
+});
+
+test("quarantined items leave space for other items, and may take a quarter of the bytes", () => {
+  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  const engine = new HeldEngine();
+  const flow = new ItemFlow(engine, new ItemPipeline(anyModel, fetcher), {
+    maxReadyBytes: 400,
+    maxFetches: 1,
+    pollShare: 0.1,
+  });
+  const [good, bad] = ["good", "bad"].map((address) => ({ address, name: "" }));
+  for (let i = 0; i < 10; i++) flow.quarantine.ended(bad, true);
+  let left = 0;
+  const come = (client: typeof good, count: number) => {
+    left += count;
+    const succeeded = () => {
+      left -= 1;
+    };
+    flow.run(new ItemList(inputs(count), { succeeded, failed() {} }, { client }));
+  };
+  come(good, 1);
+  for (let i = 0; i < 50; i++) come(bad, 10);
+  expect(flow.ready).toEqual({ items: 1 + 25, bytes: 4 * (1 + 25) });
+  come(good, 200);
+  expect(engine.items.filter(({ lane }) => lane.client === good)).toHaveLength(100);
+  expect(flow.ready.items).toBe(100 + 25);
+  for (let ended = 0; left > 0; ) {
+    const batch = engine.items.slice(ended);
+    expect(batch).not.toBeEmpty();
+    ended += batch.length;
+    engine.listener?.dispatched(batch);
+    for (const item of batch) engine.listener?.finished(item, {});
+  }
+  expect(flow.ready).toEqual({ items: 0, bytes: 0 });
+});
+
+test("quarantined items overtake items that the model's code never finishes, as other items do", () => {
+  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
+  const model = defineModel({
+    ...numbers,
+    name: "hangs",
+    tensors,
+    preprocess: ({ x }) => (x === 0 ? { x: tensor(Float32Array.of(x), []) } : new Promise<never>(() => {})),
+    postprocess: () => ({ y: 1 }),
+  });
+  using fetcher = new Fetcher({ guard: new AddressGuard() });
+  const engine = new HeldEngine();
+  const flow = new ItemFlow(engine, new ItemPipeline(model, fetcher));
+  const [good, bad, unlucky] = ["good", "bad", "unlucky"].map((address) => ({ address, name: "" }));
+  for (let i = 0; i < 10; i++) for (const client of [bad, unlucky]) flow.quarantine.ended(client, true);
+  const come = (client: typeof good, x: number, count: number) => {
+    const all = Array.from({ length: count }, () => ({ x }));
+    flow.run(new ItemList(new ReadyInputs(all), { succeeded() {}, failed() {} }, { client }));
+  };
+  come(good, 0, 1);
+  for (let i = 0; i < 15; i++) come(bad, 1, 32);
+  come(unlucky, 0, 1);
+  expect(engine.items.filter(({ lane }) => lane.client === unlucky)).toHaveLength(1);
+});
+
+test("so do items of lists with one failed item", () => {
+  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
+  using held = heldFlow();
+  const { engine, flow, come, itemsOf } = held;
+  const failing = Array.from({ length: 30 }, () => come(20));
+
+  expect(flow.ready.items).toBeGreaterThanOrEqual(3 * 128);
+  for (const list of failing) {
+    const [first] = itemsOf(list);
+    if (first === undefined) throw new Error("none was begun");
+    engine.listener?.dispatched([first]);
+    engine.listener?.failed(first, new SconceError("run_failed", "bad"));
+  }
+  const good = come(200);
+  expect(itemsOf(good)).toHaveLength(200);
+  for (const list of [...failing, good]) flow.end(list);
+  expect(flow.ready).toEqual({ items: 0, bytes: 0 });
+});
+
+test("a list with one failed input still fills its batches", () => {
+  using _clock = spyOn(performance, "now").mockImplementation(() => 0);
+  using held = heldFlow();
+  const { engine, flow, come, itemsOf } = held;
+  const list = come(10_000);
+  const [bad, ...good] = itemsOf(list);
+  if (bad === undefined) throw new Error("none was begun");
+  engine.listener?.dispatched([bad, ...good]);
+  engine.listener?.failed(bad, new SconceError("run_failed", "bad"));
+  for (const item of good) engine.listener?.finished(item, {});
+  // These items started before the failure; later items start after it.
+  engine.listener?.dispatched(itemsOf(list).slice(good.length + 1));
+  expect(flow.ready.items).toBeGreaterThanOrEqual(engine.maxBatchSize);
+  flow.end(list);
+});

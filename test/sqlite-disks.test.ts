@@ -1,0 +1,162 @@
+/** Disks that are full or read-only under the database of predictions. */
+import { describe, expect, spyOn, test } from "bun:test";
+import { closeSync, openSync, rmSync, writeSync } from "node:fs";
+import { log } from "../src/base/log.ts";
+import { problemOf } from "../src/server/http/problem.ts";
+import { problemOf as problemOfResponse } from "./helpers/client.ts";
+import { failure, failureOf } from "./helpers/failure.ts";
+import { killedAfter } from "./helpers/killed-store.ts";
+import { asText, largeEndOf, requestOf } from "./helpers/predictions.ts";
+import { until } from "./helpers/running.ts";
+import { storeWith } from "./helpers/server.ts";
+import { leftOf, open } from "./helpers/sqlite.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+import { canMount, tmpfs } from "./helpers/tmpfs.ts";
+
+const onDisks = describe.skipIf(!canMount);
+const silent = Object.assign(() => {}, { raw() {} });
+
+/** Fills a disk completely. */
+function fill(path: string): void {
+  const file = openSync(path, "w");
+  try {
+    for (const bytes of [new Uint8Array(1 << 20), new Uint8Array(4096)]) {
+      try {
+        while (writeSync(file, bytes) === bytes.length);
+      } catch {}
+    }
+  } finally {
+    closeSync(file);
+  }
+}
+
+onDisks("a disk (skipped where file systems cannot be mounted)", () => {
+  test("that is full refuses requests and keeps outcomes in memory until it has space, with one log line", async () => {
+    await using dir = await tempDir();
+    using disk = tmpfs(dir.join("disk"), "3m");
+    const [warn, info] = [spyOn(log, "warn").mockImplementation(silent), spyOn(log, "info").mockImplementation(silent)];
+    try {
+      const store = await open(disk);
+      await Promise.all(["a1", "a2", "a3"].map((id) => store.create(requestOf(id))));
+      const filler = Bun.spawnSync(["dd", "if=/dev/zero", `of=${disk.path}/filler`, "bs=4096"], { stderr: "ignore" });
+      expect(filler.success).toBe(false);
+
+      const refused = await failureOf(store.create(requestOf("b1", { body: `["${"x".repeat(60_000)}"]` })));
+      expect(problemOf(refused)).toMatchObject({
+        status: 503,
+        code: "predictions_unwritable",
+        headers: { "Retry-After": "1" },
+      });
+      expect(refused.message).toBe(
+        "the prediction cannot be kept now: the store says that its disk has no room left (SQLITE_FULL)",
+      );
+      expect(await failure(store.create(requestOf("b2", { body: `["${"x".repeat(100_000)}"]` })))).toContain(
+        "(ENOSPC)",
+      );
+      const untold = await failureOf(store.webhooks.add("b3", "x".repeat(60_000)));
+      expect(untold.code).toBe("predictions_unwritable");
+      const ends = [largeEndOf("a1", 60_000), largeEndOf("a2", 100_000), largeEndOf("a4", 60_000)];
+      for (const end of ends) store.finish(end);
+      expect((await failureOf(store.flush())).code).toBe("predictions_unwritable");
+      for (const end of ends) expect(await store.get(end.id)).toEqual(end);
+      expect([warn.mock.calls.length, store.isUnwritable]).toEqual([1, true]);
+
+      await Bun.file(`${disk.path}/filler`).delete();
+      await Promise.all([store.create(requestOf("b3")), store.webhooks.add("b3", "whom")]);
+      await store.flush();
+      expect(store.isUnwritable).toBe(false);
+      expect([warn, info].map(({ mock }) => mock.calls.length)).toEqual([1, 1]);
+      await store.close();
+      const next = await open(disk);
+      for (const end of ends) expect(asText(await next.get(end.id))).toEqual(end);
+      expect((await leftOf(next)).map(({ id }) => id)).toEqual(["a3", "b3"]);
+      expect(await next.webhooks.undelivered(() => true)).toEqual([{ id: "b3", webhook: "whom" }]);
+      await next.close();
+    } finally {
+      warn.mockRestore();
+      info.mockRestore();
+    }
+  }, 120_000);
+
+  test("that was full is noticed without a further write", async () => {
+    await using dir = await tempDir();
+    using disk = tmpfs(dir.join("disk"), "3m");
+    const [warn, info] = [spyOn(log, "warn").mockImplementation(silent), spyOn(log, "info").mockImplementation(silent)];
+    try {
+      const store = await open(disk);
+      fill(`${disk.path}/filler`);
+      await failureOf(store.create(requestOf("a1", { body: `["${"x".repeat(60_000)}"]` })));
+      expect(store.isUnwritable).toBe(true);
+      await Bun.file(`${disk.path}/filler`).delete();
+      await until(() => !store.isUnwritable);
+      await store.create(requestOf("a2"));
+      await store.close();
+    } finally {
+      warn.mockRestore();
+      info.mockRestore();
+    }
+  }, 120_000);
+
+  test("that is full makes a server not ready, and outcomes of refused requests are not reported as lost", async () => {
+    await using dir = await tempDir();
+    using disk = tmpfs(dir.join("disk"), "3m");
+    await using models = await storeWith("lab");
+    const warn = spyOn(log, "warn").mockImplementation(silent);
+    try {
+      const server = await models.serve("lab", { store: `${disk.path}/predictions.sqlite` });
+      fill(`${disk.path}/filler`);
+      const inputs = Array.from({ length: 2000 }, (_, x) => ({ x }));
+      expect(await server.client.refused(inputs)).toMatchObject({ status: 503 });
+      expect(await problemOfResponse(await server.client.fetch("/health/ready"))).toMatchObject({
+        status: 503,
+        detail: "predictions cannot be stored now: a write to their file has failed",
+      });
+      await server.stop();
+      expect(warn.mock.calls.filter(([line]) => String(line).includes("lost"))).toEqual([]);
+    } finally {
+      warn.mockRestore();
+    }
+  }, 120_000);
+
+  test("that is read-only is reported at the start in one line, with or without a database", async () => {
+    await using dir = await tempDir();
+    using disk = tmpfs(dir.join("disk"), "3m");
+    const path = `${disk.path}/predictions.db`;
+    const expected = `predictions_unusable: the predictions in ${path} cannot be used: it is read-only (EROFS)`;
+    disk.setReadOnly(true);
+    expect(await failure(open(disk))).toBe(expected);
+    disk.setReadOnly(false);
+    await (await open(disk)).close();
+    disk.setReadOnly(true);
+    expect(await failure(open(disk))).toBe(expected);
+    expect(await failure(open(disk, { role: "member" }))).toBe(expected);
+  });
+});
+
+onDisks("a disk that is full at the start (skipped where file systems cannot be mounted)", () => {
+  test("that is full is readable after a kill, and left predictions start once it has space", async () => {
+    await using dir = await tempDir();
+    using disk = tmpfs(dir.join("disk"), "64m");
+    const path = `${disk.path}/predictions.db`;
+    const created = await killedAfter(60, path, { role: "main", owner: "a" });
+    const filler = `${disk.path}/filler`;
+    fill(filler);
+    const warn = spyOn(log, "warn").mockImplementation(silent);
+    const store = await open(disk);
+    const left: string[] = [];
+    const full = Promise.withResolvers<void>();
+    const taking = (async () => {
+      for await (const { id } of store.takeOver(() => true, full.resolve)) left.push(id);
+    })();
+    await Promise.race([full.promise, taking]);
+    const ended: string[] = [];
+    for (const id of created) if ((await store.get(id))?.outcome !== undefined) ended.push(id);
+    expect(ended.length).toBeGreaterThan(0);
+    rmSync(filler);
+    await taking;
+    expect(created.filter((id) => !ended.includes(id) && !left.includes(id))).toEqual([]);
+    await store.create(requestOf("b1"));
+    await store.close();
+    warn.mockRestore();
+  });
+});
