@@ -1,4 +1,4 @@
-/** What model authors import. */
+/** The module `sconce`, for model authors. */
 
 export { Audio, type SampleOptions, type Samples } from "./author/audio/audio.ts";
 export {

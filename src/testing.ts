@@ -1,4 +1,4 @@
-/** What tests of models import: runs the hooks and the weights of a model folder without a server. */
+/** The module `sconce/testing`: runs the hooks and the weights of a model folder without a server. */
 import { resolve } from "node:path";
 import { version } from "../package.json";
 import type { Model } from "./author/define.ts";

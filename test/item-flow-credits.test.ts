@@ -1,4 +1,4 @@
-/** How many items the flow prepares ahead of the batches, and for whom. */
+/** Credits of the flow: the number of items that are prepared ahead of the batches, and their clients. */
 import { expect, spyOn, test } from "bun:test";
 import { defineModel } from "../src/author/define.ts";
 import { float32, tensor } from "../src/author/tensor.ts";

@@ -147,7 +147,7 @@ describe.each(["engine process", "same process"])("parts of predict in the %s", 
     await gate.arrived("r1");
     await here.cancel(id);
     expect((await Array.fromAsync(events)).at(-1)?.data).toMatchObject({ error_message: "Canceled" });
-    // There is one instance, so this prediction waits for the end of the canceled one.
+    // The model has one instance, so this prediction waits for the end of the canceled prediction.
     const next = here.predict([{ x: 2 }]);
     let isRunning = true;
     void next.finally(() => {

@@ -67,7 +67,7 @@ test("predictions of another front are left to the store if that front has ended
   expect(await forward(siblings, "/predictions/1id")).toBeUndefined();
   await Bun.write(dir.join("file"), "");
   // `file` is no folder, so the connection fails with a system error. A process without free descriptors gets a system
-  // error too. Neither means that the other front has ended.
+  // error too. Such an error does not mean that the other front has ended.
   const unreachable = frontBeside(dir.join("file", "1"));
   await expect(forward(unreachable, "/predictions/1id")).rejects.toMatchObject({ code: "not_ready" });
   const put = { method: "PUT", body: "[]" };

@@ -347,7 +347,7 @@ export function hasTensors({ tensors }: Pick<Model, "tensors">): boolean {
   return Object.keys(tensors.inputs).length > 0;
 }
 
-/** The model with what the author left out. */
+/** Adds the tensors and the batch size that the author left to the weights. */
 export function completed(
   model: Model,
   {

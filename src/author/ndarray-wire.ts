@@ -91,7 +91,7 @@ export function checkedArray<D extends DType>(spec: TensorSpec<D>, { dtype, shap
   return { array: new ModelTensor(dtype, shape, data), faults: [] };
 }
 
-/** The data URI of an array's bytes, which `arrayFromBytes` reads. It is exact for NaN, infinities and every int64. */
+/** The data URI of an array's bytes, which `arrayFromBytes` reads. This form is exact for NaN, infinities and every int64. */
 export function bytesFromArray({ shape, data }: Tensor): string {
   const sizes = shape.length === 0 ? "" : `;shape=${shape.join("x")}`;
   const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);

@@ -81,7 +81,7 @@ export class SconceError extends Error {
   readonly retryAfterS: number | undefined;
   /** Metric label of a refused request, if the code does not determine it. */
   readonly refusal: Refusal | undefined;
-  /** The message for clients. It differs from the message of an error of the author's code, which may contain paths. */
+  /** The message for clients. For an error of the author's code, `message` may contain paths and `clientMessage` does not. */
   readonly clientMessage: string;
   /** The faulty field; may be set for `input_refused`. */
   readonly field: InputField | undefined;
@@ -122,7 +122,7 @@ export function oneLine(text: string, maxShown = 300): string {
   return plain.length > maxShown ? `${plain.slice(0, maxShown)}…` : plain;
 }
 
-/** What clients read about an error of the author's code. */
+/** The message for clients about an error of the author's code. */
 export const MODEL_FAILED = "the model failed";
 
 /** Converts a thrown value to a SconceError. Other errors come from the author's code. */

@@ -1,4 +1,4 @@
-/** What runners of the model's own code share: the sessions that the code calls. */
+/** Base of the runners that call the model's own code: owns the sessions for the code. */
 import { AuthorSessions } from "./author-sessions.ts";
 import type { NativeSession } from "./native/binding.ts";
 

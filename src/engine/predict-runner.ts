@@ -66,7 +66,7 @@ export class PredictRunner extends AuthorRunner implements Runner {
         if (turn.isOver) await turn.next();
       }
     } finally {
-      // Runs the author's `finally` blocks. Nobody needs their error.
+      // Runs the author's `finally` blocks. The error of a stopped generator has no reader.
       if (!isDone) await generator.return(undefined).catch(() => {});
     }
   }

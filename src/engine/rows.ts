@@ -40,7 +40,7 @@ export function rowParting(specs: TensorSpecs): RowParting {
   };
 }
 
-/** Joins outputs of single items to those of a batch. @throws SconceError `run_failed` if their sizes differ */
+/** Joins the outputs of single items to the outputs of a batch. @throws SconceError `run_failed` if their sizes differ */
 export function joinedRows(items: readonly (readonly Tensor[])[]): readonly Tensor[] {
   const [first = []] = items;
   return first.map(({ dtype, shape: [, ...shape] }, j) => {

@@ -74,7 +74,7 @@ export const serveOptions = {
   }),
   tlsCert: openOption<string>({
     description:
-      "File of the TLS certificate and its chain (PEM): the server then speaks HTTPS only. It is read again when it changes",
+      "File of the TLS certificate and its chain (PEM): the server then speaks HTTPS only. A changed file is read again",
     described: "no TLS",
     isAdvanced: true,
     valueHint: "file",

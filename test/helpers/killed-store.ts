@@ -1,4 +1,4 @@
-/** A process with a store of predictions that is killed. */
+/** Kills a process that has a store of predictions. */
 import { expect } from "bun:test";
 
 /** Kills a front after it has printed `count` lines. @returns the ids of its stored predictions */

@@ -1,4 +1,4 @@
-/** A model with a field of each kind that has its own widget on the page. Its outputs are its inputs. */
+/** A model with a field of each kind that has its own widget on the page. The outputs are the inputs. */
 import { audio, defineModel, float32, Image, image, int64, ndarray, tensor, z } from "sconce";
 
 export default defineModel({

@@ -48,7 +48,7 @@ sconce serve digits --api-keys keys.toml`,
       ...count(1),
     }),
     only: openOption<readonly (typeof permissions)[number][]>({
-      description: `What the key permits: ${permissions.join(", ")}; separated by commas`,
+      description: `Permissions of the key: ${permissions.join(", ")}; separated by commas`,
       valueHint: "name,…",
       described: "all",
       variable: "SCONCE_KEY_ONLY",

@@ -31,7 +31,7 @@ export async function loadModel(bundle: string, id: string): Promise<Model> {
   );
 }
 
-/** Loads a packaged model. Its config has what the author left to the weights. */
+/** Loads a packaged model. The config has the tensors and the batch size that the author left to the weights. */
 export async function loadPackaged(packaged: PackagedModel): Promise<Model> {
   const { inputs, outputs, batchSize } = packaged.config;
   const model = await loadModel(await packaged.code(), packaged.digest);

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { SconceError } from "../../base/errors.ts";
 
-/** What a key permits: starting and canceling predictions, reading results and the model's description, reading metrics. */
+/** Permissions of a key: start and cancel predictions; read results and the model's description; read metrics. */
 export const permissions = ["predictions", "read", "metrics"] as const;
 export type Permission = (typeof permissions)[number];
 

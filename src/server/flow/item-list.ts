@@ -202,7 +202,7 @@ export class ItemList implements InRing<ItemList> {
     if (!this.isOver) this.#receiver.parts?.add(index, text);
   }
 
-  /** The input runs again. Its earlier parts are void. */
+  /** The input runs again. The earlier parts of the input are void. */
   restarted(index: number): void {
     if (!this.isOver) this.#receiver.parts?.restart(index);
   }

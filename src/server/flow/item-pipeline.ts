@@ -49,7 +49,7 @@ export interface PartReceiver {
 /** Receives the parts of the outputs of several inputs. */
 export interface PartsReceiver {
   add(index: number, text: Encoded): void;
-  /** The input runs again. Its earlier parts are void. */
+  /** The input runs again. The earlier parts of the input are void. */
   restart(index: number): void;
 }
 
@@ -218,7 +218,7 @@ export class ItemPipeline {
         if (turn.isOver) await turn.next();
       }
     } finally {
-      // Runs the author's `finally` blocks. Nobody needs their error.
+      // Runs the author's `finally` blocks. The error of a stopped generator has no reader.
       if (!isDone) await generator.return(undefined).catch(() => {});
     }
   }

@@ -1,10 +1,10 @@
-/** What may come in: inputs and bytes of all that has not ended, and the time until they would have their turn. */
+/** Decides which requests are admitted: by the inputs and bytes of unfinished predictions, and by the wait for the first turn. */
 import { SconceError } from "../../base/errors.ts";
 import type { Refusal } from "../../base/labels.ts";
 import type { ItemFlow } from "../flow/item-flow.ts";
 import type { Sender } from "../flow/quarantine.ts";
 
-/** What was accepted and has not ended. */
+/** Inputs and body bytes of unfinished predictions. */
 export interface Unfinished {
   items: number;
   bytes: number;
@@ -20,13 +20,13 @@ export interface AdmissionLimits {
 export interface AdmissionOptions {
   readonly flow: Pick<ItemFlow, "waitMs">;
   readonly limits: AdmissionLimits;
-  /** Counts what this process has accepted and not ended, where others see it. */
+  /** Counters of this process, which the other processes read. */
   readonly unfinished?: Unfinished | undefined;
-  /** What the other processes of this server have accepted and not ended, which counts against the same limits. */
+  /** Unfinished predictions of the other processes of this server. The limits count them, too. */
   readonly others?: (() => Readonly<Unfinished>) | undefined;
 }
 
-/** A request that asks to come in. */
+/** Facts of a request that decide its admission. */
 export interface Asking extends Readonly<Unfinished> {
   readonly timeLimitMs: number;
   /** Milliseconds that the client waits for the end of the prediction; 0 for a client that does not wait. */
@@ -34,7 +34,7 @@ export interface Asking extends Readonly<Unfinished> {
   readonly client?: { readonly sender: Sender | undefined };
 }
 
-/** Whoever is told to come back later than this may as well come sooner: the queue will be another one. */
+/** Maximum `Retry-After`. The queue changes within this time. */
 const MAX_RETRY_S = 60;
 
 export class Admission {
@@ -50,7 +50,7 @@ export class Admission {
     return this.#unfinished;
   }
 
-  /** Counts a prediction that was accepted, whether it was asked for here or by an earlier process. */
+  /** Counts an accepted prediction, of a request or of an earlier process. */
   begun(items: number, bytes: number): void {
     this.#unfinished.items += items;
     this.#unfinished.bytes += bytes;
@@ -69,20 +69,20 @@ export class Admission {
     const isWaitedFor = heldMs > 0;
     const { waitMs, patienceMs: mostMs } = flow.waitMs(isWaitedFor, client);
     const patienceMs = Math.min(timeLimitMs, mostMs, isWaitedFor ? heldMs : Infinity);
-    // A body alone in the queue is always taken: the limit of one body is the server's.
+    // A single body is always admitted: --max-body-bytes limits it.
     const isLong = allItems + items > limits.maxQueuedItems;
     const isFull = isLong || (allBytes > 0 && allBytes + bytes > limits.maxQueuedBytes);
     if (isFull) throw noRoom(allItems, waitMs, isLong ? "queue" : "bytes");
     checkWait(waitMs, patienceMs);
   }
 
-  /** The error of a client whose request was accepted and cannot be begun in time after all. */
+  /** The error for an accepted request that cannot begin in time. */
   overtaken(): SconceError {
     return queueFull("the queue is too long", this.#options.flow.waitMs(true).waitMs, "time");
   }
 }
 
-/** @throws SconceError `queue_full` where the turn of a request is later than it can wait */
+/** @throws SconceError `queue_full` if the first turn comes after the end of the request's patience */
 export function checkWait(waitMs: number, patienceMs: number): void {
   if (waitMs <= patienceMs) return;
   const reason = `the queue is too long (${secondsOf(waitMs)} s) for a request that waits ${secondsOf(patienceMs)} s`;
@@ -94,7 +94,7 @@ export function noRoom(items: number, waitMs: number, limit: "queue" | "bytes"):
   return queueFull(`the queue is full (${items} inputs of predictions that have not ended)`, waitMs, limit);
 }
 
-/** The last one: under overload most are alike, and the stack that an error finds when it is made is most of what a refusal costs. */
+/** The last error. Under overload most errors are equal, and making an error costs more than the rest of a refusal. */
 let last = new SconceError("queue_full", "");
 
 function queueFull(reason: string, waitMs: number, refusal: Refusal): SconceError {

@@ -1,4 +1,4 @@
-/** A prediction under way: its inputs come in turn with those of all others, their outputs make its outcome. */
+/** Runs the inputs of a prediction, in turn with the inputs of other predictions. The outputs make the outcome. */
 import type { SconceError } from "../../base/errors.ts";
 import { type FailureReason, reasonOf } from "../../base/labels.ts";
 import { type ItemFault, itemFault, summaryOf } from "../flow/item-fault.ts";
@@ -19,11 +19,11 @@ import type { LivePrediction, Work } from "./live.ts";
 import type { OutputMemory } from "./output-memory.ts";
 import { PartWork } from "./part-work.ts";
 
-/** Longest message of a fault, in characters; of those that come after many others it is shorter. */
+/** Maximum characters of a fault's message. The limit is lower after many faults. */
 const MAX_MESSAGE = { first: 10_000, later: 500 };
 const DETAILED_FAULTS = 100;
 
-/** What all predictions have in common, so that none costs more functions than it needs. */
+/** Functions for all predictions. They are made once, because each prediction would cost as many functions. */
 export interface ItemWorkContext {
   readonly flow: Pick<ItemFlow, "run" | "notWaitedFor" | "end">;
   /** An output as JSON text; throws SconceError `output_invalid`. */
@@ -51,7 +51,7 @@ export class ItemWork implements OutputReceiver, Work {
   /** Has holes where inputs are not done, or failed. */
   #outputs: Text[] = [];
   #faults: ItemFault[] = [];
-  /** Of the first fault. */
+  /** Reason of the first fault. */
   #reason: FailureReason | undefined;
   #hasBegun = false;
   #hasHiddenFault = false;

@@ -1,4 +1,4 @@
-/** Memory for the outputs of one prediction, until its end: within its own limit and that of the server. */
+/** Memory for the outputs of one prediction, until its end: within the limit of a prediction and the limit of the server. */
 
 import type { FailureReason } from "../../base/labels.ts";
 import type { Charge } from "../memory/charge.ts";

@@ -57,7 +57,7 @@ export interface QueueFacts {
 }
 
 /**
- * A request to the webhooks of a queue: it deletes the delivered ones, renews the leases of others, and claims webhooks
+ * A request to the webhooks of a queue: the queue deletes delivered webhooks, renews leases, and claims webhooks
  * without an owner. The reply is `WebhooksClaimed`.
  */
 export interface WebhookExchange {

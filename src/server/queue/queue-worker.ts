@@ -1,4 +1,4 @@
-/** Claims predictions from the queue as fast as this process runs them, renews their leases, and claims those of replicas that ended. */
+/** Claims predictions from the queue as fast as this process runs them, renews their leases, and claims the predictions of ended replicas. */
 
 import { log } from "../../base/log.ts";
 import type { Engine } from "../../engine/engine.ts";

@@ -27,7 +27,7 @@ export default defineModel({
   async preprocess({ text, ids, document }) {
     if (text === "unreadable") throw new Error("no such file: /srv/secret/words.txt");
     if (text === "unwanted") throw new InputError("this text is not wanted", { field: "text" });
-    // Its server decides the delay.
+    // The server of the URL decides the delay.
     if (text.startsWith("http://")) await (await fetch(text)).arrayBuffer();
     const x = ids.reduce((sum, id) => sum + id, 0) + text.length + [...document].filter((c) => text.includes(c)).length;
     return { x: tensor(Float32Array.of(x / 3), []), steps: tensor(BigInt64Array.of(0n), []) };

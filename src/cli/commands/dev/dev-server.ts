@@ -142,7 +142,7 @@ export class DevServer {
     await this.#folder[Symbol.asyncDispose]();
   }
 
-  /** One reload at a time; changes during a reload trigger another. */
+  /** Reloads do not overlap; a change during a reload triggers another reload. */
   #changed(): Promise<void> {
     this.#hasChanged = true;
     this.#reloading ??= this.#reloadAll().finally(() => {

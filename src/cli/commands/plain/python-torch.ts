@@ -13,7 +13,7 @@ export interface PythonTorch {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** `python3`, unless the set-up of a checkout found another. Neither the command nor torch is guaranteed to exist. */
+/** `python3`, unless the set-up of a checkout found another. The command or its torch may be missing. */
 export async function pythonWithTorch(): Promise<PythonTorch> {
   const found = existsSync(setUp) ? setUpSchema.safeParse(await Bun.file(setUp).json()).data?.python : undefined;
   if (!found) return { command: "python3", env: {} };

@@ -39,7 +39,7 @@ export interface Run {
   readonly demo_outputs?: readonly Json[];
   /** The outputs so far, also of a failed run; null for inputs without an output. */
   readonly partial_outputs?: readonly Json[];
-  /** What the parts of each output amount to so far. The events have them, not the record. */
+  /** The value of each output so far, from its parts. The events have them, not the record. */
   readonly grown?: readonly (Json | undefined)[];
   readonly error_message?: string;
   readonly errors?: readonly ItemFault[];

@@ -34,7 +34,7 @@ interface LabelledProps extends Pick<FieldProps, "pointer" | "schema" | "faults"
   readonly description?: string | undefined;
 }
 
-/** A control. Its label is above it; its description and the faults of its value are below it. */
+/** A control. The label is above the control; the description and the faults of the value are below it. */
 export function Labelled({ label, children, description, ...at }: LabelledProps) {
   const id = `field${at.pointer}`;
   return (

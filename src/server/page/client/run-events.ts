@@ -53,7 +53,7 @@ export class RunEvents {
   }
 }
 
-/** Not every browser can iterate over a stream. */
+/** Some browsers cannot iterate over a stream. */
 async function* chunksOf(stream: ReadableStream<string>): AsyncGenerator<string, void> {
   const reader = stream.getReader();
   for (let read = await reader.read(); !read.done; read = await reader.read()) yield read.value;
