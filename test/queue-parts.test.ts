@@ -101,6 +101,36 @@ describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRed
     expect(await next(events)).toMatchObject({ event: "completed" });
   });
 
+  test("have each output once after the kill of a worker that had reported one of two, also for a later client", async () => {
+    const args = ["--queue", redis.url, "--queue-name", "outputs-killed", "--queue-lease", "1"];
+    const start = () =>
+      startCli(["serve", "lab", "-p", "0", "--host", "127.0.0.1", "--no-isolate", "--role", "worker", ...args], {
+        env: { SCONCE_HOME: store.home },
+      });
+    const queue = { queue: redis.url, queueName: "outputs-killed", queueLease: 1 };
+    await using own = await store.serve("lab", { ...queue, role: "front" });
+    await using gate = hold();
+    await using killed = start();
+    const { prediction_id: id } = await own.client.create([{ x: 1, after: gate.url("a") }, { x: 2 }]);
+    const events = await watch(own, id);
+    expect(await next(events)).toMatchObject({ event: "start" });
+    expect(await next(events)).toMatchObject({ event: "output", data: { index: 1 } });
+    killed.kill("SIGKILL");
+    await using saving = start();
+    await clientOf(saving);
+    const later = await watch(own, id);
+    expect(await next(later)).toMatchObject({ event: "start" });
+    gate.release("a");
+    const outputsOf = async (stream: AsyncGenerator<ServerEvent>) =>
+      (await Array.fromAsync(stream)).flatMap(({ event, data }) => (event === "output" ? [data] : []));
+    expect(await outputsOf(events)).toMatchObject([{ index: 0, output: { y: 3 } }]);
+    const outputs = (await outputsOf(later)) as { index: number }[];
+    expect(outputs.sort((one, other) => one.index - other.index)).toMatchObject([
+      { index: 0, output: { y: 3 } },
+      { index: 1, output: { y: 5 } },
+    ]);
+  });
+
   test("start over with sequence 0 when another worker runs the prediction after a kill", async () => {
     const args = ["--queue", redis.url, "--queue-name", "killed", "--queue-lease", "1"];
     const start = () =>

@@ -28,10 +28,9 @@ export class AwaitedEvents implements Disposable {
 
   /** Reads all new events. Never throws. */
   read(events: QueueEvents): Promise<void> {
+    if (this.#isFull) return Promise.resolve();
     this.#isStale = true;
-    this.#reading ??= this.#readAll(events).finally(() => {
-      this.#reading = undefined;
-    });
+    this.#reading ??= this.#readAll(events);
     return this.#reading;
   }
 
@@ -46,17 +45,20 @@ export class AwaitedEvents implements Disposable {
       this.#isStale = false;
       // The next notification or poll reads again.
       const page = await events.read(this.#id, { name: this.#name, from: this.#readCount }).catch(() => undefined);
-      if (page === undefined || this.#isFull) return;
+      if (page === undefined || this.#isFull) continue;
       if (page.name !== this.#name) this.#begin(page.name);
       this.#add(page);
-      this.#isStale ||= page.events.length > 0;
+      this.#isStale ||= this.#readCount < page.count;
     }
+    this.#reading = undefined;
   }
 
-  /** Another node runs the prediction. */
+  /** The prediction starts over on another node. */
   #begin(name: string): void {
     this.#name = name;
     this.#readCount = 0;
+    this.outputs = [];
+    this.#charge.grow(-this.#charge.bytes);
     this.parts?.[Symbol.dispose]();
     this.parts = new PartLog(this.#memory.add("outputs", 0), name);
   }

@@ -68,10 +68,9 @@ export class ClaimedPredictions implements PredictionStore {
     this.#memory = memory;
     const options = {
       send: async (outcomes: readonly UnacknowledgedOutcome[]) => {
-        const ids = outcomes.map(({ record }) => record.id);
-        await this.events.flush(ids);
+        await this.events.flush(outcomes.map(({ record }) => record.id));
+        // A prediction with the id of an outcome may have been claimed meanwhile.
         await queues.own.finish(outcomes.filter((outcome) => this.#claimOf(outcome) !== undefined));
-        this.events.ended(ids);
       },
       onSettled: (outcome: UnacknowledgedOutcome) => this.#settled(outcome),
       onEmpty: () => this.onCapacity(),
@@ -131,6 +130,7 @@ export class ClaimedPredictions implements PredictionStore {
     const claim = this.#claims.get(id);
     if (claim === undefined || claim.ended !== undefined) return false;
     this.#claims.delete(id);
+    this.events.remove(id);
     this.#freeShare(claim);
     return true;
   }
@@ -233,6 +233,7 @@ export class ClaimedPredictions implements PredictionStore {
 
   #release({ id, onAcknowledged }: Claim): void {
     this.#claims.delete(id);
+    this.events.remove(id);
     for (const resolve of onAcknowledged) resolve();
   }
 }

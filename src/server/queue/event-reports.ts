@@ -21,26 +21,16 @@ export class EventReports {
   /** A prediction with one output and no parts has no events before its end. */
   add(live: LivePrediction): void {
     if (live.isOver || (live.parts === undefined && live.count === 1)) return;
-    const report = new EventReport(live, this.#events);
-    this.#reports.get(live.id)?.[Symbol.dispose]();
-    this.#reports.set(live.id, report);
-    live.onceOver(() => {
-      report.isOver = true;
-      if (live.isWithdrawn) this.#remove(live.id);
-    });
+    this.#reports.set(live.id, new EventReport(live, this.#events));
   }
 
-  /** Sends the last events of ended predictions, before their outcomes. Never throws: an outcome matters more. */
+  /** Sends the last parts of ended predictions, before their outcomes. Never throws: an outcome matters more. */
   async flush(ids: readonly string[]): Promise<void> {
-    await Promise.all(ids.map((id) => this.#reports.get(id)?.send()));
+    await Promise.all(ids.map((id) => this.#reports.get(id)?.flush()));
   }
 
-  /** The queue has the outcomes. */
-  ended(ids: readonly string[]): void {
-    for (const id of ids) this.#remove(id);
-  }
-
-  #remove(id: string): void {
+  /** The queue has the outcome, or another replica runs the prediction. */
+  remove(id: string): void {
     this.#reports.get(id)?.[Symbol.dispose]();
     this.#reports.delete(id);
   }
@@ -52,7 +42,6 @@ type Noted = { readonly position: number } | { readonly output: number };
 class EventReport implements Disposable {
   /** Events that the queue has. */
   #acknowledged = 0;
-  isOver = false;
   readonly #live: LivePrediction;
   readonly #events: QueueEvents;
   readonly #log: PartLog | undefined;
@@ -64,6 +53,8 @@ class EventReport implements Disposable {
   readonly #stop: () => void;
   #sentMs = Number.NEGATIVE_INFINITY;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  /** Whether events may have come since the last report began. */
+  #isStale = false;
   #sending: Promise<void> | undefined;
 
   constructor(live: LivePrediction, events: QueueEvents) {
@@ -75,12 +66,9 @@ class EventReport implements Disposable {
     this.#changed();
   }
 
-  /** Sends all events so far. Never throws. */
-  async send(): Promise<void> {
-    await this.#sending;
-    this.#sending = this.#send().catch(() => {});
-    await this.#sending;
-    this.#sending = undefined;
+  /** Sends the last parts. The outcome has all outputs. */
+  async flush(): Promise<void> {
+    if (this.#log !== undefined) await this.#send();
   }
 
   [Symbol.dispose](): void {
@@ -90,18 +78,33 @@ class EventReport implements Disposable {
   }
 
   #changed(): void {
-    // The last events go before the outcome.
-    if (this.#timer !== undefined || this.isOver) return;
+    // `flush` sends the last parts.
+    if (this.#timer !== undefined || this.#live.isOver) return;
     this.#timer = setTimeout(
       () => {
         this.#timer = undefined;
-        void this.send();
+        void this.#send();
       },
       Math.max(0, this.#sentMs + INTERVAL_MS - performance.now()),
     );
   }
 
-  async #send(): Promise<void> {
+  /** Sends all events so far. One report is in flight at a time, and the next one has all events that came meanwhile. Never throws. */
+  #send(): Promise<void> {
+    this.#isStale = true;
+    this.#sending ??= this.#sendAll();
+    return this.#sending;
+  }
+
+  async #sendAll(): Promise<void> {
+    while (this.#isStale) {
+      this.#isStale = false;
+      await this.#report().catch(() => {});
+    }
+    this.#sending = undefined;
+  }
+
+  async #report(): Promise<void> {
     this.#sentMs = performance.now();
     this.#note();
     while (this.#acknowledged < this.#noted.length) {

@@ -30,14 +30,14 @@ return length + #ARGV - 5
 
 /**
  * id, known name of the log, number of known events, most bytes.
- * @returns the name, the number of the first event, then events. A number is the size of an event with more bytes. False means that there is no log.
+ * @returns the name, the number of events before the page, the number of events in the log, then the events of the page. A number is the size of an event with more bytes. False means that there is no log.
  */
 export const readEventsScript = queueScript(`
 local key, room_ = base .. 'e:' .. ARGV[3], tonumber(ARGV[6])
 local name = redis.call('LINDEX', key, 0)
 if not name then return false end
 local from = name == ARGV[4] and tonumber(ARGV[5]) or 0
-local answer, at = { name, from }, from
+local answer, at = { name, from, redis.call('LLEN', key) - 1 }, from
 while #answer < 1000 do
   local batch = redis.call('LRANGE', key, at + 1, at + 64)
   for _, event in ipairs(batch) do

@@ -1,24 +1,35 @@
 /** The events of running predictions in Redis: parts and outputs, in the order of their arrival. */
-import { type Text, textsOf } from "../predictions/large-text.ts";
+import type { Text } from "../predictions/large-text.ts";
 import { readEventsScript, reportEventsScript } from "./event-scripts.ts";
 import { LARGE_VALUE_BYTES } from "./large-values.ts";
 import type { Argument, LuaScript } from "./redis-link.ts";
 import { listOf, numberOf, textOf } from "./replies.ts";
 
-/** Undefined for a void part. */
+/** Undefined for a part of an input that ran again. */
 export type QueuedEvent =
   | {
       readonly index: number;
-      readonly text: Text /** Undefined for an output. */;
+      /** Undefined for an output. */
       readonly sequence: number | undefined;
+      readonly text: Text;
     }
   | undefined;
 
-export interface EventPage {
+/** A place in the log of a node that runs a prediction. */
+interface EventPlace {
+  /** Name of the log. */
   readonly name: string;
-  /** Number of events before this page. */
+  /** Number of events before this place. */
   readonly from: number;
+}
+
+export interface EventPage extends EventPlace {
   readonly events: readonly QueuedEvent[];
+}
+
+export interface ReadPage extends EventPage {
+  /** Number of events in the log. */
+  readonly count: number;
 }
 
 /** @param bytes of the largest value */
@@ -47,21 +58,18 @@ export class QueueEvents {
    * @returns undefined for a prediction without events
    * @throws SconceError `queue_unavailable`
    */
-  async read(
-    id: string,
-    { name, from }: Omit<EventPage, "events">,
-    bytes = LARGE_VALUE_BYTES,
-  ): Promise<EventPage | undefined> {
+  async read(id: string, { name, from }: EventPlace, bytes = LARGE_VALUE_BYTES): Promise<ReadPage | undefined> {
     const reply = await this.#run(readEventsScript, [id, name, from, bytes], bytes);
     if (typeof reply === "number") return this.read(id, { name, from }, reply);
-    const [own, begin, ...lines] = listOf(reply);
-    return own === undefined ? undefined : { name: textOf(own), from: numberOf(begin), events: lines.map(eventOf) };
+    const [own, begin, count, ...lines] = listOf(reply);
+    if (own === undefined) return undefined;
+    return { name: textOf(own), from: numberOf(begin), count: numberOf(count), events: lines.map(eventOf) };
   }
 }
 
 function lineOf(event: QueuedEvent): string {
   if (event === undefined) return "";
-  return `${event.index} ${event.sequence ?? ""} ${[...textsOf(event.text)].join("")}`;
+  return `${event.index} ${event.sequence ?? ""} ${event.text}`;
 }
 
 function eventOf(line: unknown): QueuedEvent {

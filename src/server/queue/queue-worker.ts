@@ -160,7 +160,7 @@ export class QueueWorker {
       if (this.#isStopping || !claims.isUnfinished(claim)) return;
       void service.begin(request).then(() => {
         const live = service.live.get(claim.id);
-        if (live !== undefined) claims.events.add(live);
+        if (live !== undefined && claims.isUnfinished(claim)) claims.events.add(live);
       });
     } catch {
       // Another worker may be able to load the body.

@@ -180,7 +180,7 @@ export class QueuedPredictions implements Predictions {
     };
     try {
       const record = await this.#read(id, { isAwaited: true });
-      await this.#readEvents(awaited);
+      if (record?.kind === kind) await this.#readEvents(awaited);
       awaited.update(record);
     } catch (error) {
       watched[Symbol.dispose]();
