@@ -6,8 +6,11 @@ import { PartLog } from "../src/server/predictions/part-log.ts";
 import { AwaitedEvents } from "../src/server/queue/awaited-events.ts";
 import { ClaimedPredictions } from "../src/server/queue/claimed-predictions.ts";
 import { EventReports } from "../src/server/queue/event-reports.ts";
+import { Mailbox } from "../src/server/queue/mailbox.ts";
 import { Queue } from "../src/server/queue/queue.ts";
 import { QueueDirectory } from "../src/server/queue/queue-directory.ts";
+import { parseRedisAddress } from "../src/server/queue/redis-address.ts";
+import { RedisLink } from "../src/server/queue/redis-link.ts";
 import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
 
@@ -59,7 +62,9 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
       live.partAdded();
     };
     const reader = new AwaitedEvents(id, memory, () => {});
-    return { queue, memory, claims, live, parts, add, reader, [Symbol.dispose]: () => links[Symbol.dispose]() };
+    const read = () => reader.read(queue.events, { isNotified: true });
+    const dispose = () => links[Symbol.dispose]();
+    return { queue, memory, claims, live, parts, add, reader, read, [Symbol.dispose]: dispose };
   }
 
   const scriptCalls = async () =>
@@ -71,8 +76,8 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
 
   test("have one report in flight, and the next report has all parts that came meanwhile", async () => {
     using replica = await claimed("slow");
-    const { queue, live, add, reader } = replica;
-    await reader.read(queue.events);
+    const { queue, live, add, reader, read } = replica;
+    await read();
     const reports = new EventReports(queue.events);
     add(0, '"first"');
     reports.add(live);
@@ -87,38 +92,38 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     redis.resume();
     await Promise.all(flushes);
     expect((await scriptCalls()) - before).toBe(2);
-    await reader.read(queue.events);
+    await read();
     expect(partsOf(reader).map(({ text }) => text)).toEqual(['"first"', ...texts]);
     reports.remove(id);
   });
 
   test("are read again after a notification during a read that found none", async () => {
     using replica = await claimed("early");
-    const { queue, reader } = replica;
-    const read = reader.read(queue.events);
+    const { queue, reader, read } = replica;
+    const first = read();
     const events = [{ index: 1, sequence: undefined, text: '"y"' }];
     const reported = queue.events.report(id, { name: "log", from: 0, events });
-    const again = reader.read(queue.events);
+    const again = read();
     expect(await reported).toBe(1);
-    await Promise.all([read, again]);
+    await Promise.all([first, again]);
     expect(reader.outputs[1]).toBe('"y"');
   });
 
   test("are read with one command, which tells their number", async () => {
     using replica = await claimed("count");
-    const { queue, reader } = replica;
-    await reader.read(queue.events);
+    const { queue, reader, read } = replica;
+    await read();
     await queue.events.report(id, { name: "log", from: 0, events: [{ index: 0, sequence: 0, text: "1" }] });
     const before = await scriptCalls();
-    await reader.read(queue.events);
+    await read();
     expect(partsOf(reader)).toHaveLength(1);
     expect((await scriptCalls()) - before).toBe(1);
   });
 
   test("have null as a part, and leave out parts of an input that ran again before their report", async () => {
     using replica = await claimed("void");
-    const { queue, live, parts, add, reader } = replica;
-    await reader.read(queue.events);
+    const { queue, live, parts, add, reader, read } = replica;
+    await read();
     const reports = new EventReports(queue.events);
     // One report has at most 500 events.
     for (let i = 0; i < 501; i++) add(1, "null");
@@ -128,7 +133,7 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     add(1, "null");
     add(1, '"two"');
     await Promise.all([flushed, reports.flush([id])]);
-    await reader.read(queue.events);
+    await read();
     expect(partsOf(reader)).toEqual([
       { index: 1, sequence: 0, text: "null" },
       { index: 1, sequence: 1, text: '"two"' },
@@ -149,15 +154,57 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     expect(parts.charge.bytes).toBe(0);
   });
 
+  test("are reported from the first one on when a replica watches, and not before", async () => {
+    using replica = await claimed("unwatched");
+    const { queue, live, add, reader, read } = replica;
+    const reports = new EventReports(queue.events);
+    using link = new RedisLink({ address: parseRedisAddress(redis.url), use: "blocking", onFault: () => {} });
+    const mailbox = new Mailbox({ queue, link });
+    mailbox.listen({ watched: (watched) => reports.watched(watched) });
+    add(0, '"one"');
+    reports.add(live);
+    await reports.flush([id]);
+    const before = await scriptCalls();
+    add(0, '"two"');
+    await reports.flush([id]);
+    expect(await scriptCalls()).toBe(before);
+    expect(await redis.client.keys("*{unwatched}:e:*")).toEqual([]);
+    while (partsOf(reader).length < 2) await read();
+    expect(partsOf(reader).map(({ text }) => text)).toEqual(['"one"', '"two"']);
+    reports.remove(id);
+    mailbox.stop();
+  });
+
+  test("stay within a size in Redis: a reader that falls behind gets no more, and another one gets all", async () => {
+    using replica = await claimed("large");
+    const { queue, memory, reader, read } = replica;
+    const text = JSON.stringify("x".repeat(2 ** 22));
+    const slow = new AwaitedEvents(id, memory, () => {});
+    const readSlowly = () => slow.read(queue.events, { isNotified: true });
+    await readSlowly();
+    for (let i = 0; i < 6; i++) {
+      await queue.events.report(id, { name: "log", from: i, events: [{ index: 0, sequence: i, text }] });
+      await read();
+      if (i === 0) await readSlowly();
+    }
+    const key = "sconce:4:{large}:e:prediction";
+    const lengths = (await redis.client.lrange(key, 0, -1)).map(({ length }) => length);
+    expect(lengths.reduce((sum, length) => sum + length)).toBeLessThan(2 ** 24 + 100);
+    expect(partsOf(reader).map(({ sequence }) => sequence)).toEqual([0, 1, 2, 3, 4, 5]);
+    await readSlowly();
+    expect(partsOf(slow).map(({ sequence }) => sequence)).toEqual([0]);
+  });
+
   test("start over with the outputs of the replica that runs the prediction again", async () => {
     using replica = await claimed("again");
-    const { queue, memory, reader } = replica;
+    const { queue, memory, reader, read } = replica;
+    await read();
     const output = (index: number) => ({ index, sequence: undefined, text: '"y"' });
     await queue.events.report(id, { name: "first", from: 0, events: [output(0), output(1)] });
-    await reader.read(queue.events);
+    await read();
     const held = memory.parts.outputs;
     await queue.events.report(id, { name: "second", from: 0, events: [output(1)] });
-    await reader.read(queue.events);
+    await read();
     expect([reader.outputs[0], reader.outputs[1]]).toEqual([undefined, '"y"']);
     expect(memory.parts.outputs).toBe(held / 2);
   });

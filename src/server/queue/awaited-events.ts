@@ -3,7 +3,7 @@ import type { Charge } from "../memory/charge.ts";
 import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../memory/memory-account.ts";
 import { byteLengthOf, type Text } from "../predictions/large-text.ts";
 import { PartLog } from "../predictions/part-log.ts";
-import type { EventPage, QueueEvents } from "./queue-events.ts";
+import type { EventPage, QueueEvents, ReadOptions } from "./queue-events.ts";
 
 export class AwaitedEvents implements Disposable {
   parts: PartLog | undefined;
@@ -15,8 +15,8 @@ export class AwaitedEvents implements Disposable {
   #name = "";
   #readCount = 0;
   #isStale = false;
-  /** Without memory for more events, streams get the outputs at the end. */
-  #isFull = false;
+  /** Streams get the other outputs at the end: this process has no memory for more events, or Redis has dropped events. */
+  #isStopped = false;
   #reading: Promise<void> | undefined;
 
   constructor(id: string, memory: MemoryAccount, onChange: () => void) {
@@ -26,29 +26,32 @@ export class AwaitedEvents implements Disposable {
     this.#onChange = onChange;
   }
 
-  /** Reads all new events. Never throws. */
-  read(events: QueueEvents): Promise<void> {
-    if (this.#isFull) return Promise.resolve();
+  /** Reads all new events, and renews the watch. Never throws. */
+  read(events: QueueEvents, options: ReadOptions): Promise<void> {
+    if (this.#isStopped) return Promise.resolve();
     this.#isStale = true;
-    this.#reading ??= this.#readAll(events);
+    this.#reading ??= this.#readAll(events, options);
     return this.#reading;
   }
 
   [Symbol.dispose](): void {
-    this.#isFull = true;
+    this.#isStopped = true;
     this.parts?.[Symbol.dispose]();
     this.#charge[Symbol.dispose]();
   }
 
-  async #readAll(events: QueueEvents): Promise<void> {
-    while (this.#isStale && !this.#isFull) {
+  async #readAll(events: QueueEvents, options: ReadOptions): Promise<void> {
+    while (this.#isStale && !this.#isStopped) {
       this.#isStale = false;
+      const place = { name: this.#name, from: this.#readCount };
       // The next notification or poll reads again.
-      const page = await events.read(this.#id, { name: this.#name, from: this.#readCount }).catch(() => undefined);
-      if (page === undefined || this.#isFull) continue;
+      const page = await events.read(this.#id, place, options).catch(() => undefined);
+      if (page === undefined || this.#isStopped) continue;
       if (page.name !== this.#name) this.#begin(page.name);
       this.#add(page);
-      this.#isStale ||= this.#readCount < page.count;
+      const isComplete = this.#readCount >= page.count;
+      if (page.events.length === 0 && !isComplete) this.#isStopped = true;
+      this.#isStale ||= !isComplete;
     }
     this.#reading = undefined;
   }
@@ -70,7 +73,7 @@ export class AwaitedEvents implements Disposable {
       const { index, sequence, text } = event;
       const bytes = HELD_PER_OUTPUT_BYTE * byteLengthOf(text);
       if (!this.#memory.hasRoom("outputs", bytes)) {
-        this.#isFull = true;
+        this.#isStopped = true;
         return;
       }
       if (sequence === undefined) {

@@ -2,6 +2,7 @@
 import type { LivePrediction } from "../predictions/live.ts";
 import type { PartLog } from "../predictions/part-log.ts";
 import { SentOutputs } from "../predictions/sent-outputs.ts";
+import { UNWATCHED } from "./event-scripts.ts";
 import type { QueuedEvent, QueueEvents } from "./queue-events.ts";
 
 /** Least interval of the reports of a prediction. */
@@ -22,6 +23,11 @@ export class EventReports {
   add(live: LivePrediction): void {
     if (live.isOver || (live.parts === undefined && live.count === 1)) return;
     this.#reports.set(live.id, new EventReport(live, this.#events));
+  }
+
+  /** An event stream of a replica watches the prediction. */
+  watched(id: string): void {
+    this.#reports.get(id)?.watched();
   }
 
   /** Sends the last parts of ended predictions, before their outcomes. Never throws: an outcome matters more. */
@@ -51,8 +57,10 @@ class EventReport implements Disposable {
   #position = 0;
   readonly #outputs = new SentOutputs();
   readonly #stop: () => void;
-  #sentMs = Number.NEGATIVE_INFINITY;
+  #sentMs: number;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  /** Whether replicas have event streams, as of the last report. */
+  #isWatched = true;
   /** Whether events may have come since the last report began. */
   #isStale = false;
   #sending: Promise<void> | undefined;
@@ -61,6 +69,8 @@ class EventReport implements Disposable {
     this.#live = live;
     this.#events = events;
     this.#log = live.parts?.hold();
+    // A short prediction without parts has its outputs only in its outcome.
+    this.#sentMs = this.#log === undefined ? performance.now() : Number.NEGATIVE_INFINITY;
     this.#name = this.#log?.name ?? Math.random().toString(36).slice(2, 8);
     this.#stop = live.watch(() => this.#changed());
     this.#changed();
@@ -68,7 +78,12 @@ class EventReport implements Disposable {
 
   /** Sends the last parts. The outcome has all outputs. */
   async flush(): Promise<void> {
-    if (this.#log !== undefined) await this.#send();
+    if (this.#log !== undefined && this.#isWatched) await this.#send();
+  }
+
+  watched(): void {
+    this.#isWatched = true;
+    void this.#send();
   }
 
   [Symbol.dispose](): void {
@@ -79,7 +94,7 @@ class EventReport implements Disposable {
 
   #changed(): void {
     // `flush` sends the last parts.
-    if (this.#timer !== undefined || this.#live.isOver) return;
+    if (this.#timer !== undefined || this.#live.isOver || !this.#isWatched) return;
     this.#timer = setTimeout(
       () => {
         this.#timer = undefined;
@@ -118,6 +133,7 @@ class EventReport implements Disposable {
       }
       const page = { name: this.#name, from: this.#acknowledged, events };
       const count = await this.#events.report(this.#live.id, page);
+      this.#isWatched = count !== UNWATCHED;
       if (count < 0) return;
       this.#acknowledged = Math.min(count, this.#noted.length);
     }

@@ -1,4 +1,4 @@
-/** Notifications for this replica: outcomes that its clients wait for, and cancelled predictions that it runs. */
+/** Notifications for this replica about predictions that its clients wait for, and about predictions that it runs. */
 import type { PredictionRecord } from "../predictions/record.ts";
 import type { Queue } from "./queue.ts";
 import { BLOCK_MS, type RedisLink } from "./redis-link.ts";
@@ -17,7 +17,17 @@ export interface MailListener {
   readonly cancelled?: (id: string) => void;
   /** The prediction has new events: read them. */
   readonly events?: (id: string) => void;
+  /** A replica has an event stream of the prediction: report its events. */
+  readonly watched?: (id: string) => void;
 }
+
+/** Notifications with the id of a prediction. */
+const idListeners: Readonly<Record<string, "cancelled" | "endedLong" | "events" | "watched">> = {
+  cancel: "cancelled",
+  long: "endedLong",
+  events: "events",
+  watched: "watched",
+};
 
 /** Pause after a failed read, while the connection is replaced. */
 const RETRY_MS = 100;
@@ -57,10 +67,9 @@ export class Mailbox {
     this.lastId = id;
     for (let i = 0; i < fields.length; i += 2) {
       const [name, value] = [textOf(fields[i]), fields[i + 1]];
-      if (name === "cancel") for (const { cancelled } of this.#listeners) cancelled?.(textOf(value));
-      else if (name === "events") for (const { events } of this.#listeners) events?.(textOf(value));
-      else if (name === "long") for (const { endedLong } of this.#listeners) endedLong?.(textOf(value));
-      else this.#ended(recordOf(value));
+      const method = idListeners[name];
+      if (method === undefined) this.#ended(recordOf(value));
+      else for (const listener of this.#listeners) listener[method]?.(textOf(value));
     }
   }
 

@@ -26,6 +26,7 @@ for i = 3, #ARGV do
   check(base .. 'd:' .. id, 'string')
   check(base .. 't:' .. id, 'hash')
   check(base .. 'e:' .. id, 'list')
+  check(base .. 'w:' .. id, 'zset')
   local text = redis.call('HGET', hash, id)
   if text and not isWritten(id, text) then
     redis.call('HDEL', hash, id)

@@ -28,8 +28,15 @@ export interface EventPage extends EventPlace {
 }
 
 export interface ReadPage extends EventPage {
-  /** Number of events in the log. */
+  /** Number of events in the log. Redis may have dropped the oldest ones. */
   readonly count: number;
+}
+
+export interface ReadOptions {
+  /** Whether the queue notifies this node of further events. */
+  readonly isNotified: boolean;
+  /** Most bytes of the answer. A larger event is read alone. */
+  readonly bytes?: number;
 }
 
 /** @param bytes of the largest value */
@@ -44,7 +51,7 @@ export class QueueEvents {
 
   /**
    * Appends events after the first `from` events of the log.
-   * @returns the number of events in the queue; negative if another node has claimed the prediction
+   * @returns the number of events in the queue; UNWATCHED without event streams; -1 if another node has claimed the prediction
    * @throws SconceError `queue_unavailable`
    */
   async report(id: string, { name, from, events }: EventPage): Promise<number> {
@@ -54,13 +61,15 @@ export class QueueEvents {
   }
 
   /**
-   * Reads events after the first `from` events of the log.
+   * Reads events after the first `from` events of the log. The worker reports events for a few seconds after each read.
    * @returns undefined for a prediction without events
    * @throws SconceError `queue_unavailable`
    */
-  async read(id: string, { name, from }: EventPlace, bytes = LARGE_VALUE_BYTES): Promise<ReadPage | undefined> {
-    const reply = await this.#run(readEventsScript, [id, name, from, bytes], bytes);
-    if (typeof reply === "number") return this.read(id, { name, from }, reply);
+  async read(id: string, place: EventPlace, options: ReadOptions): Promise<ReadPage | undefined> {
+    const { isNotified, bytes = LARGE_VALUE_BYTES } = options;
+    const args = [id, place.name, place.from, bytes, isNotified ? 1 : 0];
+    const reply = await this.#run(readEventsScript, args, bytes);
+    if (typeof reply === "number") return this.read(id, place, { isNotified, bytes: reply });
     const [own, begin, count, ...lines] = listOf(reply);
     if (own === undefined) return undefined;
     return { name: textOf(own), from: numberOf(begin), count: numberOf(count), events: lines.map(eventOf) };

@@ -53,7 +53,7 @@ export class QueueWorker {
     this.#options = options;
     const { queue, mailbox, claims } = options;
     claims.onCapacity = () => this.#capacity.resolve();
-    mailbox.listen({ cancelled: (id) => this.#cancel(id) });
+    mailbox.listen({ cancelled: (id) => this.#cancel(id), watched: (id) => claims.events.watched(id) });
     this.#timers.push(
       setInterval(() => void this.renew(), queue.leaseMs / 3),
       setInterval(() => void this.#reclaim(), queue.leaseMs / 2),

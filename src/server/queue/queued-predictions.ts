@@ -257,8 +257,9 @@ export class QueuedPredictions implements Predictions {
   /** Reads the events of a prediction with event streams. Never throws. */
   async #readEvents(awaited: Awaited | undefined): Promise<void> {
     if (awaited?.events === undefined) return;
-    const queue = await this.#options.queues.queueOf(awaited.id).catch(() => undefined);
-    if (queue !== undefined) await awaited.events.read(queue.events);
+    const { queues } = this.#options;
+    const queue = await queues.queueOf(awaited.id).catch(() => undefined);
+    if (queue !== undefined) await awaited.events.read(queue.events, { isNotified: queue === queues.own });
   }
 
   async #poll(awaited: Awaited): Promise<void> {

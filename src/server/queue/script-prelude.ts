@@ -8,15 +8,17 @@
  * - `b:ID`: a large body
  * - `d:ID`: digest of the body, for an id that the client chose
  * - `t:ID`: a hash with the progress of a running prediction: `done`, `logs`, `started`, `cancelled`
- * - `e:ID`: a list with the events of a running prediction: the name of its log, then for each event the index of the input, the sequence of a part, and
- *   the JSON text of the part or output
+ * - `e:ID`: a list with the events of a running prediction: the name of the log, the number of dropped events and the bytes of the others, then for each
+ *   event the index of the input, the sequence of a part, and the JSON text of the part or output
+ * - `w:ID`: a sorted set of the nodes with event streams of a prediction, by the time until which they watch; a node without a name gets no notifications
  * - `soon`: a sorted set by deadline of unfinished predictions that `work` does not have in the order of deadlines
  * - `kept`: a list of batches of ended predictions: time, count, bytes, whether one is long, ids
  * - `totals`: `items` and `bytes` of unfinished predictions, `ended` items, `kept` ended predictions, `keptBytes`
  * - `hooks`: a hash of undelivered webhooks by prediction id: creation time of the prediction, webhook
  * - `due`: a sorted set of ended predictions with webhooks, by the end of the lease of the node that delivers
  * - `signs`: a sorted set of worker nodes by their last sign of life
- * - `mail:NODE`: a stream of notifications for a node: outcomes that it waits for, their events, and cancelled predictions that it runs
+ * - `mail:NODE`: a stream of notifications for a node: outcomes and events of predictions that it waits for, and predictions of it that are cancelled or
+ *   watched
  *
  * Scripts use few commands for each prediction, because commands and the texts that they create are what a script costs. Times are milliseconds of
  * the clock of Redis. Each script has two first arguments: retention time, count and bytes with the lease for own webhooks, and the calling node.
@@ -142,6 +144,12 @@ local function progressOf(id)
   local done, logs, started = unpack(redis.call('HMGET', base .. 't:' .. id, 'done', 'logs', 'started'))
   if not string.match(done or '0', '^%d+$') or not string.match(started or '0', '^%d+$') then error('FOREIGN ' .. id .. ' ') end
   return done or 0, logs or '', started or ''
+end
+
+-- Name of a log of events, number of its dropped events, bytes of the others; nil for a missing log.
+local function logOf(key)
+  local name, dropped, size_ = string.match(redis.call('LINDEX', key, 0) or '', '^(%S+) (%d+) (%d+)$')
+  return name, tonumber(dropped), tonumber(size_)
 end
 
 -- Stores an outcome; the first one stands. Without inputs and logs it uses the reported progress.
