@@ -1,5 +1,9 @@
 /** Number formats and delays of the page, without a browser. */
-import { expect, spyOn, test } from "bun:test";
+import { describe, expect, spyOn, test } from "bun:test";
+import { wireSchema } from "../src/author/wire-schema.ts";
+import { SchemaNode } from "../src/base/json-schema.ts";
+import { image, z } from "../src/index.ts";
+import { blocksOf } from "../src/server/page/client/event-blocks.ts";
 import { pause } from "../src/server/page/client/pause.ts";
 import { alignedTexts, grownBy, type Json } from "../src/server/page/client/value.ts";
 
@@ -21,18 +25,42 @@ test("a pause removes its listener, however it ends", async () => {
   await expect(pause(60_000, AbortSignal.abort(new Error("over")))).rejects.toThrow("over");
 });
 
-test("parts of an output: texts grow, other values and pictures replace each other", () => {
-  const parts = [
-    { text: "Once ", step: 1, picture: "data:image/png;base64,AA", seen: { word: "a" } },
-    { text: "upon", step: 2, picture: "data:image/png;base64,BB", seen: { word: "b" } },
-    { step: 3 },
-  ];
-  expect(parts.reduce<Json | undefined>(grownBy, undefined)).toEqual({
-    text: "Once upon",
-    step: 3,
-    picture: "data:image/png;base64,BB",
-    seen: { word: "ab" },
+describe("parts of an output", () => {
+  const node = (part: z.ZodType) => SchemaNode.of(wireSchema(part, "part"));
+  const grown = (part: z.ZodType, parts: readonly Json[]) =>
+    parts.reduce<Json | undefined>((before, each) => grownBy(node(part), before, each), undefined);
+
+  test("grow as texts, and replace each other as files and other values", () => {
+    const part = z.object({
+      text: z.string().optional(),
+      step: z.int(),
+      picture: image().optional(),
+      seen: z.object({ word: z.string() }).optional(),
+    });
+    const parts = [
+      { text: "Once ", step: 1, picture: "data:image/png;base64,AA", seen: { word: "a" } },
+      { text: "upon", step: 2, picture: "data:image/png;base64,BB", seen: { word: "b" } },
+      { step: 3 },
+    ];
+    const whole = { text: "Once upon", step: 3, picture: "data:image/png;base64,BB", seen: { word: "ab" } };
+    expect(grown(part, parts)).toEqual(whole);
+    expect(grown(z.array(z.int()), [[1], [2, 3]])).toEqual([2, 3]);
   });
-  expect(["a", "b"].reduce<Json | undefined>(grownBy, undefined)).toBe("ab");
-  expect([[1], [2, 3]].reduce<Json | undefined>(grownBy, undefined)).toEqual([2, 3]);
+
+  test("grow as texts, also with an address in the text", () => {
+    expect(grown(z.string(), ["see ", "https://a.example", " or ", "data: 3"])).toBe(
+      "see https://a.example or data: 3",
+    );
+  });
+});
+
+test("events are found in any chunks of their text", async () => {
+  const text = "retry: 1\n\nid: 1\ndata: a\n\n: comment\n\ndata: b\n\nrest";
+  for (let size = 1; size <= text.length; size++) {
+    const chunks = async function* () {
+      for (let at = 0; at < text.length; at += size) yield text.slice(at, at + size);
+    };
+    const found = await Array.fromAsync(blocksOf(chunks()));
+    expect(found).toEqual(["retry: 1", "id: 1\ndata: a", ": comment", "data: b"]);
+  }
 });

@@ -159,6 +159,24 @@ test("parts count as outputs: too many fail the prediction", () => {
   expect(memory.parts.outputs).toBe(0);
 });
 
+test("parts that start over are charged once", () => {
+  const memory = new MemoryAccount();
+  const live = livePrediction({ parts: new PartLog(memory.add("outputs", 0)) });
+  live.begin({ failure: () => "", release: () => {} });
+  const work = new PartWork(live, new OutputMemory(live, memory, 10_000));
+  const text = JSON.stringify("a".repeat(4000));
+  for (let run = 0; run < 5; run++) {
+    work.add(0, text);
+    work.add(0, text);
+    expect(live.isOver).toBe(false);
+    work.restart(0);
+    expect(memory.parts.outputs).toBe(0);
+  }
+  expect(live.parts?.next(0, () => true)).toBeUndefined();
+  for (let i = 0; i < 3; i++) work.add(0, text);
+  expect(live.failedFor).toBe("size");
+});
+
 test("GET / has the schema of a part, and the OpenAPI document the components Part and PartEvent", async () => {
   const model = await (await server.client.fetch("/")).json();
   expect(model).toMatchObject({ part_schema: { properties: { text: { type: "string" } }, required: ["text"] } });

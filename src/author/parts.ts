@@ -1,4 +1,6 @@
 /** Outputs in parts: `postprocess` and `predict` as async generators. */
+import { SconceError } from "../base/errors.ts";
+import { Turn } from "../base/turn.ts";
 
 /** Yields parts, and returns the whole. */
 export type InParts = AsyncGenerator<unknown, unknown, undefined>;
@@ -12,6 +14,40 @@ export function isInParts(value: unknown): value is InParts {
     "next" in value &&
     typeof value.next === "function"
   );
+}
+
+/** The reader of a generator's parts. */
+interface PartReader {
+  /** Whether nobody needs the parts any more. */
+  isOver(): boolean;
+  /** The message of the error `canceled`. */
+  readonly ended: string;
+  /** Runs the generator to its next yield. */
+  next(): Promise<IteratorResult<unknown, unknown>>;
+  part(value: unknown): Promise<void>;
+}
+
+/**
+ * Reads all parts of a generator. Other work of the event loop runs between parts, so that cancellations arrive.
+ * @returns the whole, which the generator returns
+ * @throws SconceError `canceled`, or an error of the generator or the reader
+ */
+export async function drained(generator: InParts, reader: PartReader): Promise<unknown> {
+  const turn = new Turn();
+  let isDone = false;
+  try {
+    for (;;) {
+      if (reader.isOver()) throw new SconceError("canceled", reader.ended);
+      const { done = false, value } = await reader.next();
+      isDone = done;
+      if (done) return value;
+      await reader.part(value);
+      if (turn.isOver) await turn.next();
+    }
+  } finally {
+    // Runs the author's `finally` blocks. The error of a stopped generator has no reader.
+    if (!isDone) await generator.return(undefined).catch(() => {});
+  }
 }
 
 /** The fix in messages about a missing `part`. */

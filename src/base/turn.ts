@@ -1,9 +1,12 @@
+/** Longest hold of the event loop by default. */
+const MAX_HOLD_MS = 2;
+
 /** Work that shares the event loop: `next` lets other work run. */
 export class Turn {
   readonly #maxMs: number;
   #beganMs = performance.now();
 
-  constructor(maxMs: number) {
+  constructor(maxMs = MAX_HOLD_MS) {
     this.#maxMs = maxMs;
   }
 

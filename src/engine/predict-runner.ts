@@ -1,11 +1,9 @@
 /** Runs batches through the model's `predict` function, which calls the sessions. */
 
 import { hookError } from "../author/hook-fault.ts";
-import { type InParts, isInParts } from "../author/parts.ts";
+import { drained, type InParts, isInParts } from "../author/parts.ts";
 import type { Predict } from "../author/session.ts";
 import type { Tensor, TensorSpecs } from "../author/tensor.ts";
-import { SconceError } from "../base/errors.ts";
-import { Turn } from "../base/turn.ts";
 import { AuthorRunner, type AuthorRunnerOptions } from "./author-runner.ts";
 import { checkedOutputs } from "./checked-outputs.ts";
 import { batchStacker } from "./native/binding.ts";
@@ -17,9 +15,6 @@ interface PredictRunnerOptions extends AuthorRunnerOptions {
   readonly outputs: TensorSpecs;
   readonly parts: TensorSpecs;
 }
-
-/** Time after which a generator that does not wait lets the event loop turn: cancellations arrive then. */
-const MAX_HOLD_MS = 2;
 
 export class PredictRunner extends AuthorRunner implements Runner {
   readonly #options: PredictRunnerOptions;
@@ -53,21 +48,13 @@ export class PredictRunner extends AuthorRunner implements Runner {
     }
   }
 
-  async #inParts(generator: InParts, items: number, parts: PartSink | undefined): Promise<unknown> {
-    const turn = new Turn(MAX_HOLD_MS);
-    let isDone = false;
-    try {
-      for (;;) {
-        if (parts?.isOver) throw new SconceError("canceled", "all predictions of the batch have ended");
-        const { done = false, value } = await generator.next();
-        isDone = done;
-        if (done) return value;
-        parts?.part(await checkedOutputs(this.#options.parts, value, { hook: "predict", rows: items, isLast: false }));
-        if (turn.isOver) await turn.next();
-      }
-    } finally {
-      // Runs the author's `finally` blocks. The error of a stopped generator has no reader.
-      if (!isDone) await generator.return(undefined).catch(() => {});
-    }
+  #inParts(generator: InParts, rows: number, parts: PartSink | undefined): Promise<unknown> {
+    return drained(generator, {
+      isOver: () => parts?.isOver ?? false,
+      ended: "all predictions of the batch have ended",
+      next: () => generator.next(),
+      part: async (value) =>
+        parts?.part(await checkedOutputs(this.#options.parts, value, { hook: "predict", rows, isLast: false })),
+    });
   }
 }

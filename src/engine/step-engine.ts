@@ -32,9 +32,6 @@ interface Slot<T> {
   sinceMs: number;
 }
 
-/** Time after which steps that do not wait let the event loop turn: cancellations arrive then. */
-const MAX_HOLD_MS = 2;
-
 /**
  * A runner has at most `maxBatchSize` items. Before each step, waiting items take the free places, in turn over the lanes. Items with `isAlone` have
  * all runners to themselves, from their first step to the last. A step that fails runs again in halves, until the bad item fails alone.
@@ -107,7 +104,7 @@ export class StepEngine<T extends BatchItem> {
 
   /** Runs steps until the runner has no item. */
   async #run(slot: Slot<T>, first: readonly T[]): Promise<void> {
-    const turn = new Turn(MAX_HOLD_MS);
+    const turn = new Turn();
     slot.isBusy = true;
     for (let joiners = first; slot.running.length > 0 || joiners.length > 0; joiners = this.#joiners(slot)) {
       await this.#begin(slot, joiners);

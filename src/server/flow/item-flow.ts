@@ -199,7 +199,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.quarantine.ended(lane.client, true);
     this.credits.ended(item);
     this.#quarantine(lane);
-    lane.failed(item.index, error);
+    this.#finisher.fail(item, error);
   }
 
   /** Quarantines a list, as the engine does. */

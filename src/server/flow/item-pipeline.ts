@@ -5,11 +5,10 @@ import type { DemoContext, Model } from "../../author/define.ts";
 import { type FileLimits, filesOf, type ModelFile } from "../../author/file.ts";
 import type { CallFacts, HookCaller } from "../../author/hook-context.ts";
 import { hookError } from "../../author/hook-fault.ts";
-import { type InParts, isInParts, partFix } from "../../author/parts.ts";
+import { drained, type InParts, isInParts, partFix } from "../../author/parts.ts";
 import { plainCheck } from "../../author/plain-check.ts";
 import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { SconceError } from "../../base/errors.ts";
-import { Turn } from "../../base/turn.ts";
 import type { Rows } from "../../engine/engine.ts";
 import type { FileCharge } from "../memory/file-memory.ts";
 import type { FetchedFile, Fetcher } from "./fetcher.ts";
@@ -26,9 +25,6 @@ export type FileCaps = Partial<Pick<FileLimits, "maxBytes" | "maxPixels">>;
 type HookName = "preprocess" | "postprocessPart" | "postprocess" | "demo";
 
 const noFiles: readonly ModelFile[] = [];
-
-/** Time after which a generator that does not wait lets the event loop turn. */
-const MAX_HOLD_MS = 2;
 
 export interface FinishOptions {
   /** Set if a large output may become text for `encode` already, in many turns of the event loop. */
@@ -204,23 +200,13 @@ export class ItemPipeline {
       const message = `postprocess yields parts, but the model declares no part; ${partFix}`;
       return this.#rethrow("postprocess", new SconceError("item_failed", message));
     }
-    const turn = new Turn(MAX_HOLD_MS);
-    let isDone = false;
-    try {
-      for (;;) {
-        if (parts?.isOver) throw new SconceError("canceled", "the prediction has ended");
-        const next = Promise.resolve(this.#hooks.call("postprocess", () => generator.next(), place));
-        const { done = false, value } = await this.#awaited("postprocess", next);
-        isDone = done;
-        if (done) return value;
-        const text = await this.#encoder.encodePart(value);
-        parts?.part(text);
-        if (turn.isOver) await turn.next();
-      }
-    } finally {
-      // Runs the author's `finally` blocks. The error of a stopped generator has no reader.
-      if (!isDone) await generator.return(undefined).catch(() => {});
-    }
+    return drained(generator, {
+      isOver: () => parts?.isOver ?? false,
+      ended: "the prediction has ended",
+      next: () =>
+        this.#awaited("postprocess", Promise.resolve(this.#hooks.call("postprocess", () => generator.next(), place))),
+      part: async (value) => parts?.part(await this.#encoder.encodePart(value)),
+    });
   }
 
   /**

@@ -1,6 +1,6 @@
 /** Calls `postprocess` for the rows of batches: slow outputs in turns, asynchronous outputs in the background. */
 
-import { codedError } from "../../base/errors.ts";
+import { codedError, type SconceError } from "../../base/errors.ts";
 import type { Rows } from "../../engine/engine.ts";
 import type { FlowCredits } from "./flow-credits.ts";
 import type { StageObserver } from "./item-flow.ts";
@@ -95,9 +95,23 @@ export class RowFinisher {
     credits.finishing(lane, bytes, 1);
     void parts.last.then(() => {
       credits.finishing(lane, bytes, -1);
+      item.parts = undefined;
       if (parts.error !== undefined) lane.failed(index, parts.error);
-      else if (!lane.isOver) this.#finish(item, rows);
+      else if (!lane.isOver) this.finish(item, rows, performance.now());
       onFinished(lane);
+    });
+  }
+
+  /** The failure follows the parts. */
+  fail(item: ListItem, error: SconceError): void {
+    const { lane, index, parts } = item;
+    if (parts === undefined) {
+      lane.failed(index, error);
+      return;
+    }
+    void parts.last.then(() => {
+      lane.failed(index, parts.error ?? error);
+      this.#options.onFinished(lane);
     });
   }
 

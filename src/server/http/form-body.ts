@@ -14,8 +14,6 @@ const MAX_LEVELS = 32;
 const MAX_PLACES = 30_000;
 /** Memory of a place; 350 was measured. */
 const PLACE_BYTES = 400;
-/** The event loop runs other tasks at least this often. */
-const MAX_HOLD_MS = 2;
 /** Bytes of a file for one encoding step. A multiple of 3, so that base64 needs no padding. */
 const SLICE_BYTES = 3 * 2 ** 18;
 
@@ -71,7 +69,7 @@ export async function inputsOfForm(
   take: (bytes: number) => void = () => {},
 ): Promise<Body> {
   const bytes = Bun.concatArrayBuffers([...chunks], Infinity, true);
-  const turn = new Turn(MAX_HOLD_MS);
+  const turn = new Turn();
   const places = new Places(take);
   for (const { name, value } of partsOf(bytes, boundary)) {
     const names = name.split(/[.[\]]+/).filter((each) => each !== "");

@@ -2,6 +2,7 @@
  * Follows the events of a run to its end. The page also polls the run while events may be missing: before the run is dispatched, while the server is
  * unavailable, and behind a proxy that buffers events.
  */
+import type { SchemaNode } from "../../../base/json-schema.ts";
 import { eventsOf, hasEnded, type Persistence, persistently, type Run, readRun } from "./api.ts";
 import { pause } from "./pause.ts";
 import type { RunEvents } from "./run-events.ts";
@@ -9,7 +10,16 @@ import { grownBy, type Json } from "./value.ts";
 
 const POLL_MS = 1000;
 
-export async function follow(begun: Run, onChange: (run: Run) => void, persistence: Persistence): Promise<void> {
+export interface FollowOptions extends Persistence {
+  /** Schema of a part. */
+  readonly part: SchemaNode | undefined;
+}
+
+export async function follow(
+  begun: Run,
+  onChange: (run: Run) => void,
+  { part: schema, ...persistence }: FollowOptions,
+): Promise<void> {
   const { signal } = persistence;
   const { demo_id: id } = begun;
   const ended = Promise.withResolvers<void>();
@@ -41,7 +51,7 @@ export async function follow(begun: Run, onChange: (run: Run) => void, persisten
       ({ index, sequence, part }: { readonly index: number; readonly sequence: number; readonly part: Json }) => {
         const grown = [...(run.grown ?? [])];
         // At 0 the parts begin, or start over.
-        grown[index] = grownBy(sequence === 0 ? undefined : grown[index], part);
+        grown[index] = grownBy(schema, sequence === 0 ? undefined : grown[index], part);
         return { ...run, status: "running", grown };
       },
     );

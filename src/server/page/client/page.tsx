@@ -43,7 +43,7 @@ function Page({ model, examples }: PageProps) {
     },
     [keep],
   );
-  const control = useRun({ onUnavailable, onRun });
+  const control = useRun({ part: model.part, onUnavailable, onRun });
   const { open } = control;
 
   const show = useCallback(

@@ -1,5 +1,6 @@
 /** The events of a run. `EventSource` cannot send the header with the API key. */
 import { keyHeaders } from "./api-key.ts";
+import { blocksOf } from "./event-blocks.ts";
 
 export class RunEvents {
   readonly #listeners = new Map<string, (event: { readonly data: string }) => void>();
@@ -32,12 +33,7 @@ export class RunEvents {
     const { ok, body } = await fetch(path, { headers, cache: "no-store", signal: this.#abort.signal });
     if (!ok || body === null) return;
     this.#readyState = EventSource.OPEN;
-    let text = "";
-    for await (const chunk of chunksOf(body.pipeThrough(new TextDecoderStream()))) {
-      const events = (text + chunk).split("\n\n");
-      text = events.pop() ?? "";
-      for (const event of events) this.#dispatch(event);
-    }
+    for await (const event of blocksOf(chunksOf(body.pipeThrough(new TextDecoderStream())))) this.#dispatch(event);
   }
 
   /** @param event lines such as `event: output` and `data: {…}` */

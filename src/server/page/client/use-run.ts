@@ -5,6 +5,7 @@ import {
   createRun,
   hasEnded,
   type ItemFault,
+  type Model,
   type Persistence,
   persistently,
   Refusal,
@@ -36,6 +37,7 @@ export interface RunControl extends RunState {
 }
 
 export interface RunOptions {
+  readonly part: Model["part"];
   readonly onUnavailable: Persistence["onUnavailable"];
   /** Called when a run was accepted, and when it ended. */
   readonly onRun: (run: Run, inputs: readonly Value[] | undefined) => void;
@@ -48,7 +50,7 @@ function inForm({ index, message, pointer = "" }: ItemFault, places: readonly nu
 
 const nothing: RunState = { places: [], failures: [], isBusy: false };
 
-export function useRun({ onUnavailable, onRun }: RunOptions): RunControl {
+export function useRun({ part, onUnavailable, onRun }: RunOptions): RunControl {
   const [state, setState] = useState<RunState>(nothing);
   const current = useRef(new AbortController());
   useEffect(() => () => current.current.abort(), []);
@@ -88,14 +90,14 @@ export function useRun({ onUnavailable, onRun }: RunOptions): RunControl {
         }
       };
       made(signal)
-        .then((run) => follow(run, show, { signal, onUnavailable }))
+        .then((run) => follow(run, show, { signal, onUnavailable, part }))
         .catch((error: unknown) => {
           if (signal.aborted) return;
           const refusal = error instanceof Refusal ? error : new Refusal(0, String(error));
           setState((before) => ({ ...before, isBusy: false, refusal }));
         });
     },
-    [create, onUnavailable, onRun],
+    [create, part, onUnavailable, onRun],
   );
   const beginRef = useRef(begin);
   beginRef.current = begin;

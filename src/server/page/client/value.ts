@@ -1,5 +1,6 @@
 /** Values of fields: JSON, or undefined for an omitted field. */
 import type { Json, JsonObject } from "../../../base/json.ts";
+import type { SchemaNode } from "../../../base/json-schema.ts";
 
 export type { Json, JsonObject };
 export type Value = Json | undefined;
@@ -22,13 +23,18 @@ export function withMember(object: JsonObject, name: string, value: Value): Json
   return value === undefined ? rest : { ...object, [name]: value };
 }
 
-/** The value after another part: texts grow, and everything else, pictures too, replaces what was there. */
-export function grownBy(before: Value, part: Json): Json {
+/**
+ * The value after another part: texts grow; files and all other values replace the earlier value.
+ * @param schema the part's
+ */
+export function grownBy(schema: SchemaNode | undefined, before: Value, part: Json): Json {
   if (typeof part === "string" && typeof before === "string") {
-    return /^(?:data|https?):/i.test(part) ? part : before + part;
+    return schema?.file === undefined ? before + part : part;
   }
   if (!isObject(part) || !isObject(before)) return part;
-  const members = Object.entries(part).map(([name, value]) => [name, grownBy(before[name], value)] as const);
+  const members = Object.entries(part).map(
+    ([name, value]) => [name, grownBy(schema?.field(name), before[name], value)] as const,
+  );
   return { ...before, ...Object.fromEntries(members) };
 }
 
