@@ -118,7 +118,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await server.client.metric('sconce_queue_faults_total{reason="readonly"}')).toBeGreaterThan(0);
   });
 
-  test("accept nothing while the queue is full, and finish its predictions, with clients that wait later too", async () => {
+  test("are not ready and accept nothing while Redis is full, and finish predictions, with clients that wait later too", async () => {
     await using server = await store.serve("lab", { queue: redis.url, queueName: "full" });
     await using gate = hold();
     const waiting = server.client.predict([{ x: 1, before: gate.url("a") }]);
@@ -126,6 +126,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await gate.arrived("a");
     await redis.client.config("SET", "maxmemory", "1");
     expect(await server.client.refused([{ x: 1 }])).toMatchObject(unavailable);
+    await unready(server, "the queue of the replicas is full: Redis has reached its maxmemory");
     const later = server.client.fetch(`/predictions/${id}`, { headers: { Prefer: "wait" } });
     // By the time of this answer, the earlier message has arrived.
     expect(await server.client.read(id)).toHaveProperty("status");
@@ -133,6 +134,8 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
     expect(await (await later).json()).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
     await redis.client.config("SET", "maxmemory", "0");
+    await ready(server);
+    expect(await server.client.predict([{ x: 1 }])).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
     expect(await server.client.metric('sconce_queue_faults_total{reason="full"}')).toBeGreaterThan(0);
   });
 
@@ -235,11 +238,11 @@ async function ready({ client }: TestServer): Promise<void> {
   await until(async () => (await client.fetch("/health/ready")).ok);
 }
 
-async function unready({ client }: TestServer): Promise<void> {
+async function unready({ client }: TestServer, reason = "the queue of the replicas cannot be used"): Promise<void> {
   await until(async () => {
     const response = await client.fetch("/health/ready");
     if (response.ok) return false;
-    expect((await problemOf(response)).detail).toBe("the queue of the replicas cannot be used");
+    expect((await problemOf(response)).detail).toBe(reason);
     return true;
   });
 }

@@ -95,6 +95,7 @@ export function hindranceOf({ running, replica, store }: FrontParts): Hindrance 
   if (running?.engine.isReady === false) return "engine";
   if (running?.engine.isSilent) return "silent";
   if (replica?.isConnected === false) return "queue";
+  if (replica?.isFull) return "full";
   if (store.isDetached) return "store";
   if (store.isUnwritable) return "disk";
   return decodings.stuckForMs < STUCK_MS ? undefined : "pictures";

@@ -54,6 +54,8 @@ export interface QueueFacts {
   /** Retained predictions, and their bytes. */
   readonly kept: number;
   readonly keptBytes: number;
+  /** Whether Redis refuses predictions because its memory is full. */
+  readonly isFull: boolean;
 }
 
 /**

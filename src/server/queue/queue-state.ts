@@ -19,6 +19,7 @@ const none: QueueFacts = {
   workers: 0,
   kept: 0,
   keptBytes: 0,
+  isFull: false,
 };
 
 export class QueueState {
@@ -67,12 +68,14 @@ export class QueueState {
       const before = this.facts;
       this.facts = await this.#queue.tend(this.#mailbox.lastId, this.isWorker());
       const now = performance.now();
-      const { items, endedItems } = this.facts;
+      const { items, endedItems, isFull } = this.facts;
       // The counter starts again with a new queue.
       this.#rate.ended(before === none ? 0 : Math.max(0, endedItems - before.endedItems), now, items === 0);
       if (items > 0) this.#rate.begun(now);
       if (this.#answered !== true) log.info("Predictions are shared through the queue");
       this.#answered = true;
+      if (isFull && !before.isFull) log.warn("The memory of Redis is full: the queue takes no predictions");
+      if (!isFull && before.isFull) log.info("Redis has memory again: the queue takes predictions");
       for (const callback of this.#onTick) callback();
     } catch (error) {
       if (isConnecting(error)) return;

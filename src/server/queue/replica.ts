@@ -94,6 +94,11 @@ export class Replica implements Disposable {
     return this.#state.isConnected;
   }
 
+  /** Whether Redis refuses predictions because its memory is full. */
+  get isFull(): boolean {
+    return this.#state.facts.isFull;
+  }
+
   get gauges(): QueueGauges {
     return { ...this.#state.facts, isConnected: this.isConnected };
   }

@@ -265,9 +265,12 @@ return 0
  * Last notification that this node read, lease, longest time limit, whether this node is a worker: ends expired predictions, and removes ended workers
  * and read notifications.
  * @returns time, items, bytes, ended items, unclaimed entries, claimed entries, age of the oldest unclaimed entry, workers, retained predictions, their
- * bytes
+ * bytes, whether the memory of Redis is full
  */
 export const tendScript = queueScript(`
+-- Writes nothing. Redis refuses the command while its memory is full, and before the first write of a script.
+local probed = redis.pcall('SETRANGE', base .. 'probe', 0, '')
+local isFull = type(probed) == 'table' and string.find(probed.err, 'OOM', 1, true)
 freeing()
 local expired = redis.call('ZRANGEBYSCORE', soon, '-inf', now, 'LIMIT', 0, ${MAX_EXPIRED})
 load(expired)
@@ -308,7 +311,7 @@ if ARGV[6] == '1' then redis.call('ZADD', signs, nowText, me) end
 redis.call('ZREMRANGEBYSCORE', signs, '-inf', textOf(now - math.max(5000, tonumber(ARGV[4]))))
 local workers = redis.call('ZCARD', signs)
 for _, key in ipairs({ work, soon, kept, totals, hooks, due, signs }) do redis.call('PEXPIRE', key, lifetimeOf(ARGV[5])) end
-return { now, total[1], total[2], total[3], waiting, taken, age, workers, total[4], total[5] }
+return { now, total[1], total[2], total[3], waiting, taken, age, workers, total[4], total[5], isFull and 1 or 0 }
 `);
 
 /**

@@ -19,7 +19,7 @@ import type { Siblings } from "../siblings.ts";
 export type Phase = "starting" | "ready" | "leaving" | "draining";
 
 /** The broken part of a ready server: accepted predictions cannot finish. */
-export type Hindrance = "engine" | "silent" | "queue" | "pictures" | "store" | "disk";
+export type Hindrance = "engine" | "silent" | "queue" | "full" | "pictures" | "store" | "disk";
 
 /** Why a server is not ready. */
 export type Unready = Exclude<Phase, "ready"> | Hindrance;
@@ -81,6 +81,7 @@ const reasons: Readonly<Record<Unready, Reason>> = {
   engine: { detail: "the process that runs the model has ended and is starting again", refusal: "engine" },
   silent: { detail: "the process that runs the model is stopped, or hangs", refusal: "engine" },
   queue: { detail: "the queue of the replicas cannot be used", refusal: "replicas" },
+  full: { detail: "the queue of the replicas is full: Redis has reached its maxmemory", refusal: "replicas" },
   pictures: { detail: "the decoding of pictures has stalled", refusal: "engine" },
   store: { detail: "the file of the predictions was deleted or replaced", refusal: "store" },
   disk: { detail: "predictions cannot be stored now: a write to their file has failed", refusal: "store" },
