@@ -7,7 +7,7 @@ import type { ServeConfig } from "./config.ts";
 import type { ListItem } from "./flow/item-list.ts";
 import { ItemPipeline } from "./flow/item-pipeline.ts";
 import { logFacts, type RunningModel, runSetup, settingsOf, setUp } from "./flow/set-up.ts";
-import type { FrontTools } from "./front-parts.ts";
+import type { FrontTools } from "./front-model.ts";
 import { maxPaddedBytesOf } from "./serve-limits.ts";
 
 export interface EngineEvents {

@@ -9,10 +9,11 @@ import type { ModelSource } from "../package/model-source.ts";
 import { stampsSchema } from "../package/store/verification.ts";
 import { logShrink } from "./engine-link.ts";
 import { logFacts, settingsOf, tearDown, warmModel } from "./flow/set-up.ts";
-import { roleStart } from "./messages.ts";
+import { modelStart, roleStart } from "./messages.ts";
 import { fetcherFor, maxPaddedBytesOf } from "./serve-limits.ts";
 
-const engineStart = roleStart.extend({
+const engineStart = modelStart.extend({
+  argv: roleStart.shape.argv,
   /** Path of the Unix socket to listen on. */
   socket: z.string(),
   /** Stamps of the files that the supervisor has checked; undefined with --no-verify. */

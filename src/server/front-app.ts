@@ -1,37 +1,27 @@
-/** The HTTP app of a front, and the facts about the front's parts that the app reports. */
+/** The HTTP app of a model, and the facts about the model's parts that the app reports. */
 import { version } from "../../package.json";
 import { decodings, STUCK_MS } from "../author/decoding-gate.ts";
 import { foundFields, type OpenAi } from "../author/openai.ts";
 import { log } from "../base/log.ts";
 import { logLimit } from "../base/log-limit.ts";
 import { generatedTag } from "../package/store/reference.ts";
-import type { FrontParts } from "./front-parts.ts";
-import type { FrontPort } from "./front-port.ts";
+import type { FrontModel } from "./front-model.ts";
 import { createApp, type ServedModel } from "./http/app.ts";
 import type { Fetch } from "./http/listener.ts";
 import { shortened } from "./http/openapi/samples.ts";
 import { OutputLinks } from "./http/output-links.ts";
-import { createWorkerApp, type Hindrance, type Lifecycle } from "./http/routes/health.ts";
-import type { Siblings } from "./http/siblings.ts";
+import { createWorkerApp, type Hindrance } from "./http/routes/health.ts";
 import type { Gauges } from "./metrics/metrics.ts";
 
-interface AppContext {
-  readonly lifecycle: Lifecycle;
-  readonly port: FrontPort;
-  readonly siblings: Siblings | undefined;
-}
-
 /** The routes of predictions; for a worker only health and metrics. */
-export async function appOf(
-  parts: FrontParts,
-  { lifecycle, port, siblings }: AppContext,
-): Promise<{ readonly fetch: Fetch }> {
-  const { options, metrics, memory, replica, decoder, keys } = parts;
+export async function appOf(model: FrontModel): Promise<{ readonly fetch: Fetch }> {
+  const { options, metrics, replica, decoder, shared } = model;
+  const { memory, keys, lifecycle, port, siblings } = shared;
   const { config } = options;
-  const predictions = replica === undefined ? parts.service : parts.queued;
+  const predictions = replica === undefined ? model.service : model.queued;
   if (predictions === undefined) return createWorkerApp({ lifecycle, metrics, siblings, config, keys });
   return createApp({
-    model: await servedModel(parts),
+    model: await servedModel(model),
     predictions,
     metrics,
     siblings,
@@ -57,9 +47,11 @@ export async function appOf(
 }
 
 /** Current values for GET /metrics. */
-export function gaugesOf(parts: FrontParts): Gauges {
-  const { options, memory, store, flow, service, webhooks, running, replica } = parts;
-  const { config, packaged, countsStore = true } = options;
+export function gaugesOf(front: FrontModel): Gauges {
+  const { options, store, flow, service, webhooks, running, replica, shared } = front;
+  const { config, packaged } = options;
+  const { memory } = shared;
+  const { countsStore = true, processes } = shared.options;
   const retained = countsStore ? (replica ?? store).retained : { count: 0, bytes: 0 };
   const enginePid = running?.engine.pid;
   return {
@@ -78,7 +70,7 @@ export function gaugesOf(parts: FrontParts): Gauges {
     queue: replica?.gauges,
     limits: {
       memoryBytes: memory.maxBytes,
-      batchItems: batchSizeOf(parts),
+      batchItems: batchSizeOf(front),
       queuedItems: config.maxQueuedItems,
       queuedBytes: config.maxQueuedBytes,
       readyBytes: config.maxReadyBytes,
@@ -86,12 +78,12 @@ export function gaugesOf(parts: FrontParts): Gauges {
     },
     build: { version, torch: running?.facts.torch ?? "", device: running?.facts.devices.join(",") ?? "" },
     model: { repository: packaged.repository, tag: generatedTag(packaged.digest), digest: packaged.digest },
-    processes: { ...options.processes(), ...(enginePid === undefined ? {} : { engine: enginePid }) },
+    processes: { ...processes(), ...(enginePid === undefined ? {} : { engine: enginePid }) },
   };
 }
 
 /** The broken part that makes the front not ready. */
-export function hindranceOf({ running, replica, store }: FrontParts): Hindrance | undefined {
+export function hindranceOf({ running, replica, store }: FrontModel): Hindrance | undefined {
   if (running?.engine.isReady === false) return "engine";
   if (running?.engine.isSilent) return "silent";
   if (replica?.isConnected === false) return "queue";
@@ -101,8 +93,8 @@ export function hindranceOf({ running, replica, store }: FrontParts): Hindrance 
   return decodings.stuckForMs < STUCK_MS ? undefined : "pictures";
 }
 
-async function servedModel(parts: FrontParts): Promise<ServedModel> {
-  const { packaged } = parts.options;
+async function servedModel(front: FrontModel): Promise<ServedModel> {
+  const { packaged } = front.options;
   const { inputSchema, outputSchema, partSchema, demoOutputSchema = outputSchema } = packaged.config;
   const { example, examples = [] } = packaged.config;
   return {
@@ -110,11 +102,11 @@ async function servedModel(parts: FrontParts): Promise<ServedModel> {
     // The tag of this build: `latest` may soon be another build.
     tag: generatedTag(packaged.digest),
     digest: packaged.digest,
-    description: parts.model.description,
+    description: front.model.description,
     createdS: Math.floor((packaged.created?.getTime() ?? 0) / 1000),
-    openai: openAiOf(parts),
+    openai: openAiOf(front),
     get batchSize() {
-      return batchSizeOf(parts);
+      return batchSizeOf(front);
     },
     inputSchema,
     outputSchema,
@@ -126,7 +118,7 @@ async function servedModel(parts: FrontParts): Promise<ServedModel> {
 }
 
 /** The fields that the author declared, else those found in the schemas. */
-function openAiOf({ model, hooks, options: { packaged } }: FrontParts): OpenAi {
+function openAiOf({ model, hooks, options: { packaged } }: FrontModel): OpenAi {
   const { openai = foundFields(packaged.config) } = model;
   const { embeddings } = openai;
   const tokens = embeddings?.tokens;
@@ -135,6 +127,6 @@ function openAiOf({ model, hooks, options: { packaged } }: FrontParts): OpenAi {
 }
 
 /** The current batch size: the engine lowers it if the device has too little memory. */
-function batchSizeOf({ running, model, options }: FrontParts): number {
+function batchSizeOf({ running, model, options }: FrontModel): number {
   return running?.engine.maxBatchSize ?? options.config.batchSize ?? model.settings.batchSize ?? 1;
 }

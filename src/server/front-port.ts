@@ -1,6 +1,6 @@
 /** The port of a front. Before the front is ready, the port answers health checks, and all other requests with 503. */
 
-import type { FrontOptions } from "./front-parts.ts";
+import type { FrontOptions } from "./front-shared.ts";
 import { type Fetch, Listener, type Peer } from "./http/listener.ts";
 import { LiveThread } from "./http/live-thread.ts";
 import { withContext } from "./http/request.ts";
@@ -12,7 +12,7 @@ export class FrontPort implements AsyncDisposable {
   readonly #starting: Fetch;
   #listener: Listener | undefined;
 
-  constructor({ config, listening, packaged }: FrontOptions, lifecycle: Lifecycle) {
+  constructor({ config, listening, models: [{ packaged }] }: FrontOptions, lifecycle: Lifecycle) {
     this.#options = { config, ...(listening && { listening }) };
     const { basePath, accessLog } = config;
     const clients =

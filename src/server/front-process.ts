@@ -9,7 +9,8 @@ import { keyNumbers } from "./access/api-keys.ts";
 import { EngineLink } from "./engine-link.ts";
 import { RunningHooks } from "./flow/running-hooks.ts";
 import { openFront } from "./front.ts";
-import { allDone, counterNames, fromSupervisor, roleStart } from "./messages.ts";
+import type { FrontModelOptions } from "./front-model.ts";
+import { allDone, counterNames, fromSupervisor, modelStart, roleStart } from "./messages.ts";
 import { slots } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import type { Unfinished } from "./predictions/admission.ts";
@@ -29,12 +30,16 @@ const frontStart = roleStart.extend({
   sockets: z.array(z.string()),
   /** File of the shared counters. */
   counters: z.string(),
-  /** File of the metrics' counters. */
-  counts: z.string(),
   /** File of the numbers of API keys; undefined without keys. */
   keys: z.string().optional(),
-  /** The database of predictions; by default predictions stay in memory. */
-  store: z.string().optional(),
+  models: z.array(
+    modelStart.extend({
+      /** File of the metrics' counters. */
+      counts: z.string(),
+      /** The database of predictions; by default predictions stay in memory. */
+      store: z.string().optional(),
+    }),
+  ),
   /** File of the running hooks, and whether one of them blocked the previous process of this front. */
   hooks: z.object({ path: z.string(), hasHeld: z.boolean() }).optional(),
 });
@@ -44,47 +49,54 @@ export type FrontStart = z.infer<typeof frontStart>;
 export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();
-    const {
-      argv,
-      reference,
-      config,
-      port,
-      unix,
-      index,
-      isRestart,
-      count,
-      sockets,
-      counters,
-      counts,
-      keys,
-      store,
-      hooks,
-    } = frontStart.parse(start);
+    const { argv, models, config, port, unix, index, isRestart, count, sockets, counters, keys, hooks } =
+      frontStart.parse(start);
     if (config.role !== "front") yieldToEngine();
-    const engine = new EngineLink();
+    const linked = models.map((model) => ({ ...model, engine: new EngineLink() }));
     const closing = Promise.withResolvers<void>();
     link.onMessage((raw) => {
       const news = fromSupervisor.parse(raw);
-      if ("done" in news) closing.resolve();
-      else if ("socket" in news) engine.ready(news.socket);
-      else if ("isSilent" in news) engine.silent(news.isSilent);
-      else engine.ended(news.ended);
+      if ("done" in news) {
+        closing.resolve();
+        return;
+      }
+      const engine = linked[news.model]?.engine;
+      if ("socket" in news) engine?.ready(news.socket);
+      else if ("isSilent" in news) engine?.silent(news.isSilent);
+      else engine?.ended(news.ended);
     });
-    const packaged = await sourceOf(argv).resolve(reference, { weights: config.role !== "front" });
     const shared = new SharedCounters({ path: counters, names: counterNames, rows: count });
-    const counted = new SharedCounters({ path: counts, names: slots, rows: count });
     const indices = Array.from({ length: count }, (_, i) => i);
     const keyCounts =
       keys === undefined ? undefined : new SharedCounters({ path: keys, names: keyNumbers, rows: count });
     const pids = indices.map((row) => shared.counter("pid", row));
     pids[index]?.set(process.pid);
+    const source = sourceOf(argv);
+    const isStored = models.some(({ store }) => store !== undefined);
+    const served = await Promise.all(
+      linked.map(async ({ reference, config: own, counts, store, engine }): Promise<FrontModelOptions> => {
+        const packaged = await source.resolve(reference, { weights: config.role !== "front" });
+        const counted = new SharedCounters({ path: counts, names: slots, rows: count });
+        const rows = indices.map((row) => counted.row(row));
+        return {
+          packaged,
+          config: own,
+          metrics: new Metrics(rows, index),
+          run: config.role === "front" ? undefined : (tools) => engine.open(packaged, tools),
+          openStore: (memory) => openStore(store, own, "member", memory),
+        };
+      }),
+    );
+    const [first, ...others] = served;
+    if (first === undefined) throw new RangeError("a front has a model");
     const front = await openFront({
-      packaged,
+      models: [first, ...others],
+      ...(first.metrics && { metrics: first.metrics }),
       config,
       listening: { port, isShared: count > 1, unix },
       listensLate: isRestart,
       owner: ownerOf(index),
-      countsStore: store === undefined || index === 0,
+      countsStore: !isStored || index === 0,
       isOwn: (owner) => frontOf(owner, count) === index,
       onSetUp: () => link.setUp(),
       othersDone: () => {
@@ -94,17 +106,11 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       siblings: { index, count, socketOf: (other) => sockets[other] ?? "" },
       ...sharedCounts(shared, { row: index, count }),
       ...(keyCounts && { keyCounts: { rows: indices.map((row) => keyCounts.row(row)), own: index } }),
-      metrics: new Metrics(
-        indices.map((row) => counted.row(row)),
-        index,
-      ),
       // The pid is 0 while a front restarts.
       processes: () => ({
         supervisor: process.ppid,
         ...Object.fromEntries(pids.flatMap(({ own }, i) => (own === 0 ? [] : [[`front-${i + 1}`, own]]))),
       }),
-      run: config.role === "front" ? undefined : (tools) => engine.open(packaged, tools),
-      openStore: (memory) => openStore(store, config, "member", memory),
       ...(hooks && { runningHooks: new RunningHooks(hooks.path, hooks.hasHeld) }),
     });
     link.ready();

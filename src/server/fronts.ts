@@ -3,7 +3,6 @@
 import type { RunFolder } from "../machine/processes/run-folder.ts";
 import { SharedCounters } from "../machine/processes/shared-counters.ts";
 import { Supervised } from "../machine/processes/supervised.ts";
-import type { PackagedModel } from "../package/store/packaged-model.ts";
 import { keyNumbers } from "./access/api-keys.ts";
 import type { ServeConfig } from "./config.ts";
 import type { EngineEvents } from "./engine-link.ts";
@@ -13,17 +12,20 @@ import type { FrontStart } from "./front-process.ts";
 import { freePort, localUrl } from "./http/listener.ts";
 import { allDone, counterNames, type EngineNews } from "./messages.ts";
 import { slots } from "./metrics/counts.ts";
+import type { ServedOptions } from "./model-engine.ts";
+import { heldAfterMs } from "./serve-limits.ts";
+
+export interface FrontsModel extends ServedOptions {
+  /** The database of predictions; undefined for predictions in memory. */
+  readonly store: string | undefined;
+}
 
 export interface FrontsOptions {
-  readonly packaged: PackagedModel;
+  readonly models: readonly FrontsModel[];
   readonly config: ServeConfig;
   readonly argv: readonly string[];
   readonly folder: RunFolder;
   readonly count: number;
-  /** The database of predictions. */
-  readonly store: string | undefined;
-  /** How long a front may stay unresponsive. */
-  readonly stuckAfterMs: number;
 }
 
 /** Creates the files that all fronts of a server share. */
@@ -32,10 +34,12 @@ export function shareFiles({
   folder,
   count,
   port,
-}: Pick<FrontsOptions, "config" | "folder" | "count"> & { readonly port: number }) {
-  const [counters, counts] = [folder.join("counters"), folder.join("counts")];
+  models,
+}: Pick<FrontsOptions, "config" | "folder" | "count"> & { readonly port: number; readonly models: number }) {
+  const counters = folder.join("counters");
   // Never cleared: the metrics include the counts of killed fronts.
-  SharedCounters.create({ path: counts, names: slots, rows: count });
+  const counts = Array.from({ length: models }, (_, model) => folder.join(`counts-${model}`));
+  for (const path of counts) SharedCounters.create({ path, names: slots, rows: count });
   const keys = config.apiKeys === undefined ? undefined : folder.join("keys");
   return {
     counters: SharedCounters.create({ path: counters, names: counterNames, rows: count }),
@@ -46,38 +50,49 @@ export function shareFiles({
       count,
       sockets: Array.from({ length: count }, (_, index) => folder.join(`front-${index}.sock`)),
       counters,
-      counts,
       keys,
     },
+    counts,
   };
 }
 
 /** Longer than any drain. A second signal ends all processes at once. */
 export const FOREVER_MS = 2 ** 31 - 1;
 
-export class Fronts implements Front, EngineEvents {
+export class Fronts implements Front {
   readonly url: URL;
   readonly #fronts: readonly Supervised[];
   readonly #working: Set<Supervised>;
-  #engine: EngineNews | undefined;
+  /** The sockets of the engine processes, by model. */
+  readonly #sockets: (string | undefined)[] = [];
 
   /** @throws SconceError `address_in_use` */
-  constructor({ packaged, config, argv, folder, count, store, stuckAfterMs }: FrontsOptions) {
+  constructor({ models, config, argv, folder, count }: FrontsOptions) {
     const port = freePort(config);
     this.url = localUrl(config.host, port, config.tlsCert !== undefined);
-    const { start, counters, keyCounts } = shareFiles({ config, folder, count, port });
-    const shared = { ...start, argv: [...argv], reference: packaged.byDigest, store };
+    const { start, counts, counters, keyCounts } = shareFiles({ config, folder, count, port, models: models.length });
+    const shared = {
+      ...start,
+      argv: [...argv],
+      models: models.map(({ packaged, config: own, store }, i) => ({
+        reference: packaged.byDigest,
+        config: own,
+        store,
+        counts: counts[i] ?? "",
+      })),
+    };
+    const isStored = models.some(({ store }) => store !== undefined);
     this.#fronts = start.sockets.map((_, index) => {
       let starts = 0;
       let hasHeld = false;
       // Predictions in memory end with the process, so a blocking hook does not run again.
-      const path = store === undefined ? undefined : RunningHooks.create(folder.join(`hooks-${index}`));
+      const path = !isStored ? undefined : RunningHooks.create(folder.join(`hooks-${index}`));
       const front = new Supervised({
         role: "front",
         name: count === 1 ? "front process" : `front process ${index + 1}`,
         start: (): FrontStart => {
           // The process buffers messages until it has a handler.
-          queueMicrotask(() => this.#sendEngine(front));
+          queueMicrotask(() => this.#sendEngines(front));
           return {
             ...shared,
             index,
@@ -85,7 +100,7 @@ export class Fronts implements Front, EngineEvents {
             hooks: path === undefined ? undefined : { path, hasHeld },
           };
         },
-        batchTimeoutMs: stuckAfterMs,
+        batchTimeoutMs: heldAfterMs(config),
         onMessage: () => this.#onDone(front),
         onEnd: (_reason, isStuck) => {
           hasHeld = isStuck;
@@ -98,24 +113,27 @@ export class Fronts implements Front, EngineEvents {
     this.#working = new Set(this.#fronts);
   }
 
-  /** Resolves when all fronts accept predictions, which needs a ready engine process. */
+  /** Resolves when all fronts accept predictions, which needs ready engine processes. */
   async start(): Promise<void> {
     await Promise.all(this.#fronts.map((front) => front.start()));
   }
 
-  ready(socket: string): void {
-    this.#engine = { socket };
-    for (const front of this.#fronts) this.#sendEngine(front);
-  }
-
-  ended(reason: string): void {
-    this.#engine = undefined;
-    const news: EngineNews = { ended: reason };
-    for (const front of this.#fronts) front.send(news);
-  }
-
-  silent(isSilent: boolean): void {
-    for (const front of this.#fronts) front.send({ isSilent } satisfies EngineNews);
+  /** Tells the fronts what becomes of the engine process of a model. */
+  engineEvents(model: number): EngineEvents {
+    const send = (news: EngineNews) => {
+      for (const front of this.#fronts) front.send(news);
+    };
+    return {
+      ready: (socket) => {
+        this.#sockets[model] = socket;
+        send({ model, socket });
+      },
+      ended: (reason) => {
+        this.#sockets[model] = undefined;
+        send({ model, ended: reason });
+      },
+      silent: (isSilent) => send({ model, isSilent }),
+    };
   }
 
   /** Refuses new work, finishes accepted work, and closes. */
@@ -139,7 +157,9 @@ export class Fronts implements Front, EngineEvents {
     for (const each of this.#fronts) each.send(allDone);
   }
 
-  #sendEngine(front: Supervised): void {
-    if (this.#engine !== undefined) front.send(this.#engine);
+  #sendEngines(front: Supervised): void {
+    for (const [model, socket] of this.#sockets.entries()) {
+      if (socket !== undefined) front.send({ model, socket } satisfies EngineNews);
+    }
   }
 }

@@ -2,20 +2,31 @@
 import { z } from "zod";
 import type { ServeConfig } from "./config.ts";
 
+const config = z.custom<ServeConfig>((value) => typeof value === "object" && value !== null);
+
 /** The start message of every process. */
 export const roleStart = z.object({
   /** The supervisor's command line, which names the places of the libraries. */
   argv: z.array(z.string()),
-  /** `repository@sha256:…` */
-  reference: z.string(),
-  config: z.custom<ServeConfig>((value) => typeof value === "object" && value !== null),
+  config,
 });
 
-/** Where the engine process listens, why it ended, or whether it gives no sign of life. */
+/** A model in a start message. */
+export const modelStart = z.object({
+  /** `repository@sha256:…` */
+  reference: z.string(),
+  /** The options of the server, with those of this model. */
+  config,
+});
+
+/** Index of a model in the order of the server. */
+const model = z.int();
+
+/** Where the engine process of a model listens, why it ended, or whether it gives no sign of life. */
 const engineNews = z.union([
-  z.object({ socket: z.string() }),
-  z.object({ ended: z.string() }),
-  z.object({ isSilent: z.boolean() }),
+  z.object({ model, socket: z.string() }),
+  z.object({ model, ended: z.string() }),
+  z.object({ model, isSilent: z.boolean() }),
 ]);
 export type EngineNews = z.infer<typeof engineNews>;
 

@@ -31,3 +31,17 @@ export function fileCapsOf({ maxFileBytes, maxPixels }: ServeConfig): FileCaps {
     ...(maxPixels === undefined ? {} : { maxPixels }),
   };
 }
+
+/** How long a batch may run, and how long the engine process may be unresponsive. */
+export function stuckAfterMs({ batchTimeout, timeout }: ServeConfig): number {
+  return 1000 * (batchTimeout ?? timeout);
+}
+
+/**
+ * How long a front may be unresponsive. A blocking hook is interrupted sooner, except in native code and after an `await`.
+ * Without isolation, a `predict` function may block the process as long as a batch may run.
+ */
+export function heldAfterMs(config: ServeConfig): number {
+  const hookMs = 2000 * config.hookTimeout;
+  return config.isolate ? hookMs : Math.max(hookMs, stuckAfterMs(config));
+}

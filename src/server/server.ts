@@ -1,27 +1,24 @@
-/** Serves one packaged model. This process supervises the fronts and the engine; with --no-isolate it does all the work. */
-import { rmSync } from "node:fs";
+/** Serves packaged models. This process supervises the fronts and the engines; with --no-isolate it does all the work. */
 import { availableParallelism } from "node:os";
 import { SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
-import { libtorchEnv } from "../engine/libtorch-env.ts";
 import { LoopGuard } from "../machine/processes/loop-guard.ts";
-import { makeRunFolder, type RunFolder } from "../machine/processes/run-folder.ts";
-import { Supervised } from "../machine/processes/supervised.ts";
+import { makeRunFolder } from "../machine/processes/run-folder.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
-import type { Stamps } from "../package/store/verification.ts";
 import type { ServeConfig } from "./config.ts";
-import type { EngineEvents } from "./engine-link.ts";
-import type { EngineStart } from "./engine-process.ts";
 import type { Front } from "./front.ts";
-import { Fronts } from "./fronts.ts";
+import { Fronts, type FrontsModel } from "./fronts.ts";
+import { ModelEngine, type ServedOptions } from "./model-engine.ts";
 import { ownerOf } from "./predictions/ids.ts";
 import { openStore, storePath } from "./predictions/open-store.ts";
+import { heldAfterMs } from "./serve-limits.ts";
 
 export type Server = Front;
 
 export interface ServerOptions {
-  readonly packaged: PackagedModel;
+  /** The first model answers at the root. */
+  readonly models: readonly [ServedOptions, ...ServedOptions[]];
   readonly config: ServeConfig;
   /** The command line of this process, for its child processes. */
   readonly argv?: readonly string[];
@@ -29,12 +26,9 @@ export interface ServerOptions {
   readonly source?: Pick<ModelSource, "verify" | "unpackLibraries" | "prepareLibraries">;
 }
 
-/** Time limit for the exit of the engine process after its work is done. */
-const STOP_MS = 5000;
-
 /**
- * Opens the port, then sets the model up; resolves when the server is ready.
- * @throws SconceError `address_in_use`, or the error of the model's set-up
+ * Opens the port, then sets the models up; resolves when the server is ready.
+ * @throws SconceError `address_in_use`, or the error of a model's set-up
  */
 export async function startServer(options: ServerOptions): Promise<Server> {
   const { config } = options;
@@ -73,20 +67,6 @@ function checkReplica({ queue, role, store, bucket }: ServeConfig): void {
 /** On 16 cores, 8 fronts answered 1.4 times as many tiny requests as 4 fronts. More fronts were not measured. */
 const MAX_DEFAULT_FRONTS = 8;
 
-/** How long a batch may run, and how long the engine process may be unresponsive. */
-function stuckAfterMs({ batchTimeout, timeout }: ServeConfig): number {
-  return 1000 * (batchTimeout ?? timeout);
-}
-
-/**
- * How long a front may be unresponsive. A blocking hook is interrupted sooner, except in native code and after an `await`.
- * Without isolation, a `predict` function may block the process as long as a batch may run.
- */
-export function heldAfterMs(config: ServeConfig): number {
-  const hookMs = 2000 * config.hookTimeout;
-  return config.isolate ? hookMs : Math.max(hookMs, stuckAfterMs(config));
-}
-
 /** The best number of fronts for this machine. A front has one JavaScript thread, and other threads that decode pictures. */
 export function frontsOf(
   { fronts, isolate }: Pick<ServeConfig, "fronts" | "isolate">,
@@ -96,42 +76,58 @@ export function frontsOf(
   return cores < 8 || !isolate ? 1 : Math.min(MAX_DEFAULT_FRONTS, Math.floor(cores / 2));
 }
 
-async function openOne({ packaged, config, source }: ServerOptions, opened: AsyncDisposableStack): Promise<Front> {
+async function openOne({ models, config, source }: ServerOptions, opened: AsyncDisposableStack): Promise<Front> {
   // Dynamic, so that the supervisor of isolated servers does not load it.
   const { openFront } = await import("./front.ts");
+  const [{ packaged }] = models;
   return openFront({
-    packaged,
     config,
     owner: ownerOf(0),
     processes: () => ({ "front-1": process.pid }),
     onListening: () => logSetUp(packaged),
     // The set-up has no time limit.
     onSetUp: () => void opened.use(new LoopGuard(heldAfterMs(config))),
-    run:
-      config.role === "front"
-        ? undefined
-        : async (tools) => {
-            if (config.verify) await source?.verify(packaged);
-            await source?.prepareLibraries();
-            return (await import("./engine-link.ts")).runHere(packaged, config, tools);
-          },
-    openStore: (memory) => openStore(storePath(packaged.repository, config), config, "main", memory),
+    models: [
+      {
+        packaged,
+        config,
+        run:
+          config.role === "front"
+            ? undefined
+            : async (tools) => {
+                if (config.verify) await source?.verify(packaged);
+                await source?.prepareLibraries();
+                return (await import("./engine-link.ts")).runHere(packaged, config, tools);
+              },
+        openStore: (memory) => openStore(storePath(packaged.repository, config), config, "main", memory),
+      },
+    ],
   });
 }
 
 async function openFronts(options: ServerOptions, count: number, opened: AsyncDisposableStack): Promise<Front> {
-  const { packaged, config, argv = [] } = options;
+  const { config, argv = [], source } = options;
   const folder = opened.use(await makeRunFolder());
-  const path = config.queue === undefined ? storePath(packaged.repository, config) : undefined;
-  // Open until the server stops, so that no other server takes the file while fronts restart.
-  const store = path === undefined ? undefined : await openStore(path, config, "main");
-  if (store !== undefined) opened.defer(() => store.close());
-  const fronts = new Fronts({ packaged, config, argv, folder, count, store: path, stuckAfterMs: heldAfterMs(config) });
-  logSetUp(packaged);
-  const engine = config.role === "front" ? undefined : engineProcess(options, { folder, events: fronts });
-  opened.defer(() => engine?.stop());
+  const models: FrontsModel[] = [];
+  for (const { packaged, config: own } of options.models) {
+    const path = own.queue === undefined ? storePath(packaged.repository, own) : undefined;
+    // Open until the server stops, so that no other server takes the file while fronts restart.
+    const store = path === undefined ? undefined : await openStore(path, own, "main");
+    if (store !== undefined) opened.defer(() => store.close());
+    models.push({ packaged, config: own, store: path });
+  }
+  const fronts = new Fronts({ models, config, argv, folder, count });
+  for (const { packaged } of models) logSetUp(packaged);
+  const engines =
+    config.role === "front"
+      ? []
+      : models.map(
+          (model, i) =>
+            new ModelEngine({ ...model, argv, source, folder, events: fronts.engineEvents(i), name: `engine-${i}` }),
+        );
+  opened.defer(async () => void (await Promise.all(engines.map((engine) => engine.stop()))));
   try {
-    await Promise.all([fronts.start(), engine?.start()]);
+    await Promise.all([fronts.start(), ...engines.map((engine) => engine.start())]);
   } catch (error) {
     await fronts.end();
     throw error;
@@ -141,38 +137,4 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
 
 function logSetUp({ reference, digest }: PackagedModel): void {
   log.info(`Setting up the model ${reference} (${digest})`);
-}
-
-/** @param place.name begins the names of its sockets; engines of one server need different names */
-export function engineProcess(
-  { packaged, config, argv = [], source }: ServerOptions,
-  { folder, events, name = "engine" }: { folder: RunFolder; events: EngineEvents; name?: string },
-) {
-  let starts = 0;
-  let socket = "";
-  let verified: Stamps | undefined;
-  const engine = new Supervised({
-    role: "engine",
-    start: (): EngineStart => {
-      // Each start uses a new path, so a front never reaches an old process.
-      socket = folder.join(`${name}-${starts++}.sock`);
-      return { argv: [...argv], reference: packaged.byDigest, config, socket, verified };
-    },
-    env: libtorchEnv(),
-    batchTimeoutMs: stuckAfterMs(config),
-    onReady: () => events.ready(socket),
-    onSilence: (isSilent) => events.silent(isSilent),
-    onEnd: (reason) => {
-      rmSync(socket, { force: true });
-      events.ended(reason);
-    },
-  });
-  return {
-    start: async () => {
-      // The supervisor does both: it removes the unpacked files after a signal, and restarts of the engine do not hash the weights.
-      [verified] = await Promise.all([config.verify ? source?.verify(packaged) : undefined, source?.unpackLibraries()]);
-      await engine.start();
-    },
-    stop: () => engine.stop(STOP_MS),
-  };
 }

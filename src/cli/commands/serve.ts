@@ -50,7 +50,7 @@ ${ofFile}A model of a registry is pulled first, unless the store has it; a front
       let server: Server | undefined;
       stopOnSignals(async () => server?.stop(), options.isolate);
       const config = { ...options, ...fixedLimits };
-      server = await startServer({ packaged, config, argv: process.argv.slice(2), source });
+      server = await startServer({ models: [{ packaged, config }], config, argv: process.argv.slice(2), source });
     },
   });
 }

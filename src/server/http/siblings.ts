@@ -71,6 +71,25 @@ export class Siblings {
     }
   }
 
+  /** Answers the requests that other fronts forward to this front. */
+  listen(fetch: Fetch, metrics: Pick<Metrics, "gauges">): AsyncDisposable {
+    const { index, socketOf } = this.#options;
+    const path = socketOf(index);
+    // A killed process of this index leaves its socket.
+    rmSync(path, { force: true });
+    const listener = Bun.serve({
+      unix: path,
+      maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+      development: false,
+      fetch: async (request, server) => {
+        // A sibling may wait as long as the sibling's client.
+        server.timeout(request, 0);
+        return new URL(urlOf(request)).pathname === metricsPath ? Response.json(metrics.gauges()) : fetch(request);
+      },
+    });
+    return { [Symbol.asyncDispose]: () => listener.stop(true) };
+  }
+
   /** The gauges of all other reachable fronts. */
   async metrics(): Promise<Family[]> {
     const { index, count, socketOf } = this.#options;
@@ -111,25 +130,4 @@ function unreachable(cause: unknown): SconceError {
     refusal: "engine",
     cause,
   });
-}
-
-export function listenForSiblings(
-  { index, socketOf }: SiblingsOptions,
-  fetch: Fetch,
-  metrics: Metrics,
-): AsyncDisposable {
-  const path = socketOf(index);
-  // A killed process of this index leaves its socket.
-  rmSync(path, { force: true });
-  const listener = Bun.serve({
-    unix: path,
-    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-    development: false,
-    fetch: async (request, server) => {
-      // A sibling may wait as long as the sibling's client.
-      server.timeout(request, 0);
-      return new URL(urlOf(request)).pathname === metricsPath ? Response.json(metrics.gauges()) : fetch(request);
-    },
-  });
-  return { [Symbol.asyncDispose]: () => listener.stop(true) };
 }

@@ -13,7 +13,8 @@ import type { EngineEvents } from "../../../server/engine-link.ts";
 import type { FrontStart } from "../../../server/front-process.ts";
 import { FOREVER_MS, shareFiles } from "../../../server/fronts.ts";
 import { allDone, type EngineNews } from "../../../server/messages.ts";
-import { engineProcess, heldAfterMs } from "../../../server/server.ts";
+import { ModelEngine } from "../../../server/model-engine.ts";
+import { heldAfterMs } from "../../../server/serve-limits.ts";
 import { Changes } from "./changes.ts";
 import { type DeclaredFacts, declaredFacts } from "./declare-role.ts";
 import { DevPort, FrontDoor } from "./dev-port.ts";
@@ -43,10 +44,10 @@ interface FrontPlace {
 class DevEngine implements EngineEvents {
   readonly key: string;
   readonly fronts = new Set<Supervised>();
-  readonly #process: ReturnType<typeof engineProcess>;
+  readonly #process: ModelEngine;
   #news: EngineNews | undefined;
 
-  constructor(key: string, start: (events: EngineEvents) => ReturnType<typeof engineProcess>) {
+  constructor(key: string, start: (events: EngineEvents) => ModelEngine) {
     this.key = key;
     this.#process = start(this);
   }
@@ -60,17 +61,17 @@ class DevEngine implements EngineEvents {
   }
 
   ready(socket: string): void {
-    this.#news = { socket };
+    this.#news = { model: 0, socket };
     for (const front of this.fronts) front.send(this.#news);
   }
 
   ended(reason: string): void {
     this.#news = undefined;
-    for (const front of this.fronts) front.send({ ended: reason } satisfies EngineNews);
+    for (const front of this.fronts) front.send({ model: 0, ended: reason } satisfies EngineNews);
   }
 
   silent(isSilent: boolean): void {
-    for (const front of this.fronts) front.send({ isSilent } satisfies EngineNews);
+    for (const front of this.fronts) front.send({ model: 0, isSilent } satisfies EngineNews);
   }
 
   tell(front: Supervised): void {
@@ -110,7 +111,7 @@ export class DevServer {
     this.#source = source;
     this.#config = config;
     this.#folder = folder;
-    this.#place = shareFiles({ config, folder, count: COUNT, port: this.#port.port });
+    this.#place = shareFiles({ config, folder, count: COUNT, port: this.#port.port, models: 1 });
     this.#changes = new Changes(() => void this.#changed());
     this.#changes.add(source.dir, { recursive: true });
   }
@@ -240,9 +241,15 @@ export class DevServer {
 
   #newEngine({ engineKey, reference }: DeclaredFacts): DevEngine {
     const packaged = declaredModel(this.#folder.path, reference);
-    const options = { packaged, config: this.#config, argv: folderArgv(this.#folder.path) };
-    const name = `engine-${this.#generations}`;
-    return new DevEngine(engineKey, (events) => engineProcess(options, { folder: this.#folder, events, name }));
+    const options = {
+      packaged,
+      config: this.#config,
+      argv: folderArgv(this.#folder.path),
+      source: undefined,
+      folder: this.#folder,
+      name: `engine-${this.#generations}`,
+    };
+    return new DevEngine(engineKey, (events) => new ModelEngine({ ...options, events }));
   }
 
   #newFront({ reference }: DeclaredFacts, { engine, index, unix }: FrontPlace): Supervised {
@@ -251,7 +258,9 @@ export class DevServer {
       start: (): FrontStart => {
         // Messages are buffered until the process reads them.
         queueMicrotask(() => engine.tell(front));
-        return { ...this.#place.start, argv: folderArgv(this.#folder.path), reference, index, unix, isRestart: false };
+        const { start, counts } = this.#place;
+        const models = counts.map((path) => ({ reference, config: this.#config, counts: path }));
+        return { ...start, argv: folderArgv(this.#folder.path), models, index, unix, isRestart: false };
       },
       batchTimeoutMs: heldAfterMs(this.#config),
       // This front has no peers: the previous front serves another model.

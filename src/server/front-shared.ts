@@ -1,0 +1,102 @@
+/** The parts that a front has once, for all its models: the port, the memory account, API keys, downloads. */
+import { decodings } from "../author/decoding-gate.ts";
+import { EventLoopLag } from "../machine/processes/event-loop-lag.ts";
+import type { KeyCounts } from "./access/api-key.ts";
+import { ApiKeys, keyNumbers } from "./access/api-keys.ts";
+import type { ServeConfig } from "./config.ts";
+import type { Fetcher } from "./flow/fetcher.ts";
+import type { RunningHooks } from "./flow/running-hooks.ts";
+import type { FrontModelOptions } from "./front-model.ts";
+import { FrontPort } from "./front-port.ts";
+import type { ListenOptions } from "./http/listener.ts";
+import { Lifecycle } from "./http/routes/health.ts";
+import { Siblings, type SiblingsOptions } from "./http/siblings.ts";
+import { MemoryAccount, type MemoryAccountOptions } from "./memory/memory-account.ts";
+import { Metrics } from "./metrics/metrics.ts";
+import type { Unfinished } from "./predictions/admission.ts";
+import { fetcherFor, maxMemoryOf } from "./serve-limits.ts";
+
+export interface FrontOptions {
+  /** The first model answers at the root. */
+  readonly models: readonly [FrontModelOptions, ...FrontModelOptions[]];
+  readonly config: ServeConfig;
+  readonly listening?: Partial<ListenOptions>;
+  /** Prefix of the ids of this front's predictions. */
+  readonly owner: string;
+  /** Whether this front resumes the predictions of an owner after a restart; by default it resumes all. */
+  readonly isOwn?: (owner: string) => boolean;
+  /** Counters of requests and of the event loop, which the fronts of a server share. */
+  readonly metrics?: Metrics;
+  /** Process ids of the server, without the engines', by their names in metrics. */
+  readonly processes: () => Readonly<Record<string, number>>;
+  /** Whether this front reports the size of the store. Of several fronts with one database, only one does. */
+  readonly countsStore?: boolean;
+  /** Opens the port only when the front is ready: other fronts answer meanwhile. */
+  readonly listensLate?: boolean;
+  /** The other fronts of this server. */
+  readonly siblings?: SiblingsOptions;
+  /** Called when this front has finished its accepted work. Resolves when the other fronts have, too. This front keeps listening until then. */
+  readonly othersDone?: () => Promise<void>;
+  /** Accepted, unfinished work of this front, in memory that the other fronts read, and the sums of the other fronts. */
+  readonly unfinished?: Unfinished;
+  readonly others?: () => Readonly<Unfinished>;
+  /** Numbers of the API keys in memory that the fronts share; by default this process has them alone. */
+  readonly keyCounts?: KeyCounts;
+  /** Memory that the fronts hold for clients. */
+  readonly memory?: MemoryAccountOptions["siblings"];
+  /** Called when the port is open, before any other work. */
+  readonly onListening?: () => void;
+  /** Called when the models are set up, before predictions of an earlier process run. */
+  readonly onSetUp?: () => void;
+  /** Records running hooks in a file, so that a supervisor can restart a front that a hook blocks. */
+  readonly runningHooks?: RunningHooks;
+}
+
+export interface FrontShared {
+  readonly options: FrontOptions;
+  readonly lifecycle: Lifecycle;
+  readonly port: FrontPort;
+  readonly siblings: Siblings | undefined;
+  readonly metrics: Metrics;
+  readonly memory: MemoryAccount;
+  /** Undefined without --api-keys. */
+  readonly keys: ApiKeys | undefined;
+  readonly fetcher: Fetcher;
+  readonly lag: EventLoopLag;
+}
+
+/**
+ * Opens the port first.
+ * @param opened closes the parts
+ * @throws SconceError `address_in_use`, or `usage` for a file without valid keys
+ */
+export function openShared(options: FrontOptions, opened: AsyncDisposableStack): FrontShared {
+  const { config, metrics = new Metrics() } = options;
+  const lifecycle = new Lifecycle();
+  const port = opened.use(new FrontPort(options, lifecycle));
+  if (options.listensLate !== true) port.open();
+  options.onListening?.();
+  const memory = new MemoryAccount({
+    maxBytes: maxMemoryOf(config),
+    ...(options.memory && { siblings: options.memory }),
+  });
+  opened.defer(decodings.useBudget(memory.pictures));
+  const keys = keysOf(options);
+  if (keys !== undefined) opened.use(keys);
+  const siblings = options.siblings && new Siblings(options.siblings, port.hold);
+  const fetcher = opened.use(fetcherFor(config));
+  return { options, lifecycle, port, siblings, metrics, memory, keys, fetcher, lag: watchLag(metrics, opened) };
+}
+
+function keysOf({ config: { apiKeys }, keyCounts }: FrontOptions): ApiKeys | undefined {
+  if (apiKeys === undefined) return undefined;
+  return new ApiKeys(apiKeys, keyCounts ?? { rows: [new Float64Array(keyNumbers.length)], own: 0 });
+}
+
+/** Measures how long the event loop is blocked. */
+function watchLag(metrics: Metrics, opened: AsyncDisposableStack): EventLoopLag {
+  const lag = new EventLoopLag({ onLag: (seconds) => metrics.loopHeld(seconds) });
+  lag.start();
+  opened.defer(() => lag.stop());
+  return lag;
+}

@@ -1,0 +1,79 @@
+/** The engine process of one model, in the supervisor. */
+import { rmSync } from "node:fs";
+import { libtorchEnv } from "../engine/libtorch-env.ts";
+import type { RunFolder } from "../machine/processes/run-folder.ts";
+import { Supervised } from "../machine/processes/supervised.ts";
+import type { ModelSource } from "../package/model-source.ts";
+import type { PackagedModel } from "../package/store/packaged-model.ts";
+import type { Stamps } from "../package/store/verification.ts";
+import type { ServeConfig } from "./config.ts";
+import type { EngineEvents } from "./engine-link.ts";
+import type { EngineStart } from "./engine-process.ts";
+import { stuckAfterMs } from "./serve-limits.ts";
+
+/** A model that a server serves. */
+export interface ServedOptions {
+  readonly packaged: PackagedModel;
+  /** The options of the server, with those of this model. */
+  readonly config: ServeConfig;
+}
+
+export interface ModelEngineOptions extends ServedOptions {
+  /** The command line of this process. */
+  readonly argv: readonly string[];
+  readonly source: Pick<ModelSource, "verify" | "unpackLibraries"> | undefined;
+  readonly folder: RunFolder;
+  readonly events: EngineEvents;
+  /** Begins the names of its sockets. Engines of one server need different names. */
+  readonly name?: string;
+}
+
+/** Time limit for the exit of the engine process after its work is done. */
+const STOP_MS = 5000;
+
+export class ModelEngine {
+  readonly #options: ModelEngineOptions;
+  readonly #process: Supervised;
+  #starts = 0;
+  #socket = "";
+  #verified: Stamps | undefined;
+
+  constructor(options: ModelEngineOptions) {
+    this.#options = options;
+    const { events, config } = options;
+    this.#process = new Supervised({
+      role: "engine",
+      start: () => this.#start(),
+      env: libtorchEnv(),
+      batchTimeoutMs: stuckAfterMs(config),
+      onReady: () => events.ready(this.#socket),
+      onSilence: (isSilent) => events.silent(isSilent),
+      onEnd: (reason) => {
+        rmSync(this.#socket, { force: true });
+        events.ended(reason);
+      },
+    });
+  }
+
+  /** @throws SconceError `store_corrupt`, or the failure of the process */
+  async start(): Promise<void> {
+    const { source, config, packaged } = this.#options;
+    // The supervisor does both: it removes the unpacked files after a signal, and restarts of the engine do not hash the weights.
+    [this.#verified] = await Promise.all([
+      config.verify ? source?.verify(packaged) : undefined,
+      source?.unpackLibraries(),
+    ]);
+    await this.#process.start();
+  }
+
+  stop(): Promise<void> {
+    return this.#process.stop(STOP_MS);
+  }
+
+  #start(): EngineStart {
+    const { argv, packaged, config, folder, name = "engine" } = this.#options;
+    // Each start uses a new path, so a front never reaches an old process.
+    this.#socket = folder.join(`${name}-${this.#starts++}.sock`);
+    return { argv: [...argv], reference: packaged.byDigest, config, socket: this.#socket, verified: this.#verified };
+  }
+}
