@@ -116,12 +116,14 @@ describe("variables", () => {
     expect(stderr).toContain("did you mean SCONCE_BATCH_SIZE?");
   });
 
-  test("of other commands' options, and of Kubernetes services, cause no warning", async () => {
+  test("of other commands' options, of Kubernetes services and of tests cause no warning", async () => {
     const { stderr } = await run(["models"], {
       SCONCE_BATCH_SIZE: "4",
       SCONCE_MODEL_INPUT: "x",
       SCONCE_FRONT_SERVICE_HOST: "10.0.0.1",
       SCONCE_FRONT_PORT_3000_TCP_ADDR: "10.0.0.1",
+      SCONCE_TEST_REDIS: "/bin/valkey",
+      SCONCE_CONFIG: "a.toml",
     });
     expect(stderr).toBe("");
   });

@@ -30,6 +30,10 @@ export interface Option<T> {
   readonly variable?: string;
   /** A variable shared with other programs, read if the option's own variable is not set. */
   readonly otherVariable?: string;
+  /** Type of the value in a TOML file, if it is no text: a number, bytes as a number or text, words as an array or text. */
+  readonly fileForm?: "number" | "bytes" | "words";
+  /** Path of a file. In a TOML file, a relative path begins at the folder of that file. */
+  readonly isPath?: boolean;
   /** Parses the text of a flag or variable. */
   readonly parse: z.ZodType<Exclude<T, undefined>, string>;
 }
@@ -70,7 +74,7 @@ export function count(min: number, max = Number.MAX_SAFE_INTEGER) {
   const parse = text(/^\d{1,15}$/, allowed)
     .transform(Number)
     .pipe(z.number().min(min, `must be ${allowed}`).max(max, `must be ${allowed}`));
-  return { valueHint: "n", parse };
+  return { valueHint: "n", fileForm: "number", parse } as const;
 }
 
 /** Longest delay of a JavaScript timer; a longer delay fires at once. */
@@ -89,7 +93,7 @@ export function duration(
   const parse = text(/^\d{1,12}(\.\d+)?$/, allowed)
     .transform(Number)
     .pipe(z.number().min(min, `must be ${allowed}`).max(max, `must be ${allowed}`));
-  return { valueHint, parse };
+  return { valueHint, fileForm: "number", parse } as const;
 }
 
 const unitBytes: Readonly<Record<string, number>> = { "": 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30 };
@@ -104,17 +108,19 @@ export const anyBytes = text(/^\d{1,12}[kmg]?$/i, "a number of bytes, with k, m 
 /** A positive byte count: a limit of 0 bytes would block everything. */
 export const someBytes = {
   valueHint: "bytes",
+  fileForm: "bytes",
   parse: anyBytes.refine((given) => given > 0, "must be at least 1"),
-};
+} as const;
 
 /** A byte count; `described` is its default, e.g. "64m". */
 export function bytes(described: string, parse: z.ZodType<number, string> = someBytes.parse) {
-  return { valueHint: "bytes", default: anyBytes.parse(described), described, parse };
+  return { valueHint: "bytes", fileForm: "bytes", default: anyBytes.parse(described), described, parse } as const;
 }
 
 /** Origins in the browsers' form: scheme, host, and the port unless it is the scheme's default. */
 export const origins = {
   valueHint: "origin,…",
+  fileForm: "words",
   parse: z
     .string()
     .transform((given) => given.split(","))
@@ -122,11 +128,12 @@ export const origins = {
       (given) => given.every((each) => each === "*" || (/^https?:/.test(each) && URL.parse(each)?.origin === each)),
       "must be * or origins as https://example.com, with commas between them",
     ),
-};
+} as const;
 
 /** Host names without ports; `*.` stands for any name below, `*` for all names. */
 export const hosts = {
   valueHint: "host,…",
+  fileForm: "words",
   parse: z
     .string()
     .transform((given) => given.toLowerCase().split(","))
@@ -134,7 +141,7 @@ export const hosts = {
       (given) => given.every((each) => /^(?:\*|(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*)$/.test(each)),
       "must be host names as models.example or *.example, with commas between them",
     ),
-};
+} as const;
 
 export const flag = z
   .enum(["true", "false", "1", "0", ""], 'must be "true" or "false"')

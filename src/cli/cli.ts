@@ -72,6 +72,10 @@ export const commands: Commands = {
     description: "Make an API key for `serve --api-keys`",
     load: async () => (await import("./commands/key.ts")).key,
   },
+  config: {
+    description: "Check an options file of serve, or show the options in force",
+    load: async () => (await import("./commands/config.ts")).configCommand,
+  },
   doctor: {
     description: "Check whether this machine can serve models",
     load: async () => (await import("./commands/doctor.ts")).doctor,

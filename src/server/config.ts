@@ -1,4 +1,4 @@
-/** The options of `serve`: names, units, defaults and limits in one table, read from flags and `SCONCE_…` variables. */
+/** The options of `serve`: names, units, defaults and limits in one table, read from flags, `SCONCE_…` variables and an options file. */
 import { z } from "zod";
 import { deviceText } from "../author/device.ts";
 import { type LogFormat, type LogLevel, logFormats, logLevels } from "../base/log.ts";
@@ -70,6 +70,7 @@ export const serveOptions = {
     description: "File of API keys: requests without one of them are refused. `sconce key new` makes a key",
     described: "no keys, all requests are answered",
     valueHint: "file",
+    isPath: true,
     parse: z.string().min(1, "must be a file"),
   }),
   tlsCert: openOption<string>({
@@ -78,6 +79,7 @@ export const serveOptions = {
     described: "no TLS",
     isAdvanced: true,
     valueHint: "file",
+    isPath: true,
     parse: z.string().min(1, "must be a file"),
   }),
   tlsKey: openOption<string>({
@@ -85,6 +87,7 @@ export const serveOptions = {
     described: "none",
     isAdvanced: true,
     valueHint: "file",
+    isPath: true,
     parse: z.string().min(1, "must be a file"),
   }),
   tlsClientCa: openOption<string>({
@@ -92,6 +95,7 @@ export const serveOptions = {
     described: "clients need no certificate",
     isAdvanced: true,
     valueHint: "file",
+    isPath: true,
     parse: z.string().min(1, "must be a file"),
   }),
   api: option<readonly ApiName[]>({
@@ -101,6 +105,7 @@ export const serveOptions = {
     described: "all",
     isAdvanced: true,
     valueHint: "name,…",
+    fileForm: "words",
     parse: z
       .string()
       .transform((given) => (given === "none" ? [] : given.split(",")))
@@ -202,6 +207,7 @@ export const serveOptions = {
     description: "File that keeps predictions across restarts; memory keeps them until the server stops",
     valueHint: "file|memory",
     described: "one for each model and port in your data directory; memory with --port 0",
+    isPath: true,
     parse: z.string().min(1, "must be a file, or memory"),
   }),
   storeSync: option<(typeof storeSyncs)[number]>({
@@ -331,6 +337,7 @@ export const serveOptions = {
   allowPrivateUrls: option({
     description: "Allow loopback, private and other non-public addresses for downloads of files and for webhooks",
     default: false,
+    isAdvanced: true,
     parse: flag,
   }),
   webhookSecret: listOption<string>({

@@ -1,10 +1,13 @@
-/** Defines a command. citty parses its arguments; this file refuses what citty lets pass, and reads `SCONCE_…` variables. */
+/** Defines a command. citty parses its arguments; this file refuses what citty lets pass, and reads `SCONCE_…` variables and options files. */
 import { parseArgs as parseTokens } from "node:util";
 import { type ArgsDef, type CommandContext, type CommandDef, parseArgs } from "citty";
+import { z } from "zod";
 import { closest } from "../../base/closest.ts";
 import { SconceError } from "../../base/errors.ts";
-import type { Option, OptionTable, OptionValues, Positional } from "../../base/option.ts";
+import { configureLog, log } from "../../base/log.ts";
+import { type Option, type OptionTable, type OptionValues, openOption, type Positional } from "../../base/option.ts";
 import { commonOptions } from "../../server/config.ts";
+import { type FileUse, OptionsFile } from "./options-file.ts";
 
 /** Help texts of a command; each option has its own. */
 export interface HelpTexts {
@@ -21,6 +24,8 @@ export interface CommandOptions<O extends OptionTable> extends HelpTexts {
   readonly positionals?: readonly Positional[];
   /** Options of earlier versions with their replacements; messages name the replacement. */
   readonly replaced?: Readonly<Record<string, string>>;
+  /** Adds --config, and reads options from a file. */
+  readonly file?: FileUse;
   run(parsed: Parsed<O & typeof commonOptions>): Promise<void>;
 }
 
@@ -32,6 +37,7 @@ export interface Parsed<O extends OptionTable> {
 export interface Command extends HelpTexts, CommandDef {
   readonly options: OptionTable;
   readonly positionals: readonly Positional[];
+  readonly file?: FileUse | undefined;
   run(context: CommandContext): Promise<void>;
 }
 
@@ -44,16 +50,26 @@ export interface ListedCommand {
 export type Commands = Readonly<Record<string, ListedCommand>>;
 
 export function command<O extends OptionTable>(declared: CommandOptions<O>): Command {
-  const { positionals = [], replaced, run, ...help } = declared;
-  const options = { ...declared.options, ...commonOptions };
+  const { positionals = [], replaced, run, file, ...help } = declared;
+  const options = { ...(file && configOptions), ...declared.options, ...commonOptions };
   return {
     ...help,
     options,
     positionals,
+    file,
     args: cittyArgs(options),
-    run: (context) => run(checkArguments(context, options, { positionals, replaced })),
+    run: async (context) => run(checkArguments(context, options, { positionals, replaced, file })),
   };
 }
+
+export const configOptions = {
+  config: openOption<string>({
+    description: "TOML file with options under their long names. Options and variables take precedence",
+    valueHint: "file",
+    described: "sconce.toml in this folder, if it exists",
+    parse: z.string().min(1, "must be a file"),
+  }),
+} as const;
 
 /** Converts `batchSize` to `batch-size`. */
 export function flagName(key: string): string {
@@ -88,13 +104,14 @@ function cittyArgs(table: OptionTable): ArgsDef {
 interface CheckOptions {
   readonly positionals?: readonly Positional[];
   readonly replaced?: Readonly<Record<string, string>> | undefined;
+  readonly file?: FileUse | undefined;
 }
 
 /** @throws SconceError `usage` with the given text and the allowed values */
 export function checkArguments<O extends OptionTable>(
   { args, rawArgs }: CittyArguments,
   table: O,
-  { positionals = [], replaced = {} }: CheckOptions = {},
+  { positionals = [], replaced = {}, file: use }: CheckOptions = {},
 ): Parsed<O> {
   const known = new Map<string, Option<unknown>>();
   for (const [key, option] of Object.entries(table))
@@ -109,12 +126,30 @@ export function checkArguments<O extends OptionTable>(
     const near = closest(given.replace(/^-+/, ""), Object.keys(table).map(flagName));
     refuse(`unknown option ${given}${near === undefined ? "" : `; did you mean --${near}?`} (see --help)`);
   }
-  const missing = positionals[args._.length];
+  const { config } = use === undefined ? {} : readOptions({ args, rawArgs }, configOptions);
+  const file = use && openFile(config, table, use);
+  const [fault, ...others] = file?.faults ?? [];
+  if (fault !== undefined)
+    refuse(others.length === 0 ? fault : `${fault} (and ${others.length} more: see \`config check\`)`);
+  const given = args._.length === 0 ? (file?.positionals ?? []) : args._;
+  const missing = positionals[given.length];
   if (missing?.required) refuse(`missing argument ${positionalName(missing)} (see --help)`);
-  if (args._.length > positionals.length && !positionals.at(-1)?.isVariadic) {
-    refuse(`unexpected argument ${JSON.stringify(args._[positionals.length])} (see --help)`);
+  if (given.length > positionals.length && !positionals.at(-1)?.isVariadic) {
+    refuse(`unexpected argument ${JSON.stringify(given[positionals.length])} (see --help)`);
   }
-  return { options: readOptions({ args, rawArgs }, table), positionals: args._ };
+  const options = readOptions({ args, rawArgs }, table, { file });
+  if (file !== undefined) {
+    const { logLevel: level, logFormat: format } = readOptions({ args, rawArgs }, commonOptions, { file });
+    configureLog({ level, format });
+    log.info(`Options are also read from ${file.path}`);
+  }
+  return { options, positionals: given };
+}
+
+/** @throws SconceError `usage` for a file that cannot be read or is no TOML */
+export function openFile(config: string | undefined, table: OptionTable, use: FileUse): OptionsFile | undefined {
+  const options = Object.entries(table).filter(([key]) => !use.excluded.includes(key) && !(key in configOptions));
+  return OptionsFile.open(config, new Map(options.map(([key, option]) => [flagName(key), option])), use);
 }
 
 /** How help and messages name a positional: `MODEL`, `REF…`. */
@@ -124,29 +159,57 @@ export function positionalName({ name, isVariadic }: Positional): string {
 
 /** Reads some options and ignores all faults of the call; a faulty option gets its default. */
 export function peekOptions<O extends OptionTable>(rawArgs: readonly string[], table: O): OptionValues<O> {
-  return readOptions({ args: parseArgs([...rawArgs], cittyArgs(table)), rawArgs }, table, () => {});
+  const given = { args: parseArgs([...rawArgs], cittyArgs(table)), rawArgs };
+  return readOptions(given, table, { onFault: () => {} });
 }
 
-/** Precedence: flags, then `SCONCE_…` variables, then defaults. */
-function readOptions<O extends OptionTable>(
-  given: CittyArguments,
-  table: O,
-  onFault: (message: string) => void = refuse,
-): OptionValues<O> {
-  const values = Object.entries(table).map(([key, option]) => {
-    const flag = flagText(given, flagName(key), option);
-    const variable = [variableName(key, option), option.otherVariable].find((name) => name && process.env[name]);
-    const text = flag ?? (variable && process.env[variable]);
-    if (text === undefined) return [key, option.default];
-    const { success, data, error } = option.parse.safeParse(text);
-    if (success) return [key, data];
-    const name = flag === undefined ? variable : `--${flagName(key)}`;
-    const shown = option.isSecret ? `a text of ${text.length} characters` : JSON.stringify(text);
-    onFault(`${name} ${error.issues[0]?.message ?? "is malformed"}, not ${shown}`);
-    return [key, option.default];
-  });
+interface ReadOptions {
+  readonly file?: OptionsFile | undefined;
+  readonly onFault?: (message: string) => void;
+}
+
+function readOptions<O extends OptionTable>(given: CittyArguments, table: O, read: ReadOptions = {}): OptionValues<O> {
+  const values = Object.entries(table).map(([key, option]) => [key, readOption(given, key, option, read).value]);
   // Each key of the table was parsed by the schema of its option.
   return Object.fromEntries(values) as OptionValues<O>;
+}
+
+/** An option with its origin. */
+export interface ReadOption {
+  readonly value: unknown;
+  /** Undefined for the default. */
+  readonly text: string | undefined;
+  /** `--port`, `SCONCE_PORT`, `sconce.toml:3` or `default`. */
+  readonly origin: string;
+}
+
+const noArguments: CittyArguments = { args: { _: [] }, rawArgs: [] };
+
+/** The options of a call without arguments. */
+export function optionsInForce(table: OptionTable, read: ReadOptions): ReadonlyMap<string, ReadOption> {
+  return new Map(Object.entries(table).map(([key, option]) => [key, readOption(noArguments, key, option, read)]));
+}
+
+/** Precedence: flags, then `SCONCE_…` variables, then the file, then defaults. */
+function readOption(
+  given: CittyArguments,
+  key: string,
+  option: Option<unknown>,
+  { file, onFault = refuse }: ReadOptions,
+): ReadOption {
+  const flag = flagText(given, flagName(key), option);
+  const variable = [variableName(key, option), option.otherVariable].find((name) => name && process.env[name]);
+  const entry = file?.find(flagName(key));
+  const unset = { value: option.default, text: undefined, origin: "default" };
+  const text = flag ?? (variable && process.env[variable]) ?? entry?.text;
+  if (text === undefined) return unset;
+  const origin = flag !== undefined ? `--${flagName(key)}` : (variable ?? entry?.origin ?? "");
+  const { success, data, error } = option.parse.safeParse(text);
+  if (success) return { value: data, text, origin };
+  const shown = option.isSecret ? `a text of ${text.length} characters` : JSON.stringify(text);
+  const name = origin === entry?.origin ? `${origin}: ${flagName(key)}` : origin;
+  onFault(`${name} ${error.issues[0]?.message ?? "is malformed"}, not ${shown}`);
+  return unset;
 }
 
 /** citty takes any value of a switch for true, and keeps only the last value of a list. */

@@ -75,12 +75,12 @@ async function run(program: Program, argv: readonly string[]): Promise<void> {
 
 /** Variables without an option. */
 const otherVariables = ["SCONCE_HOME", "SCONCE_MODELS", "SCONCE_CACHE_DIR", "SCONCE_PROGRAM"];
-/** Kubernetes sets these for services whose names begin with `sconce`. */
-const kubernetesVariable = /_(SERVICE_HOST|SERVICE_PORT|PORT)(_|$)/;
+/** Variables of other programs: Kubernetes sets some for services whose names begin with `sconce`, and tests have theirs. */
+const foreignVariable = /_(SERVICE_HOST|SERVICE_PORT|PORT)(_|$)|^SCONCE_(TEST|TRIED|SCREENSHOTS)(_|$)/;
 
 async function warnOfUnknownVariables({ commands }: Program, running: Command): Promise<void> {
   const own = new Set([...otherVariables, ...variablesOf(running)]);
-  const isOther = (name: string) => name.startsWith("SCONCE_") && !kubernetesVariable.test(name) && !own.has(name);
+  const isOther = (name: string) => name.startsWith("SCONCE_") && !foreignVariable.test(name) && !own.has(name);
   const others = Object.keys(process.env).filter(isOther);
   if (others.length === 0) return;
   const loaded = await Promise.all(Object.values(commands).map(({ load }) => load()));

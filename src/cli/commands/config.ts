@@ -1,0 +1,116 @@
+/** `sconce config check|show [FILE]`: the options of `serve` in a file, and their values in force. */
+import { readFileSync } from "node:fs";
+import { messageOf } from "../../base/errors.ts";
+import type { Option } from "../../base/option.ts";
+import { parseKeys } from "../../server/access/key-file.ts";
+import {
+  command,
+  flagName,
+  isSwitch,
+  openFile,
+  optionsInForce,
+  type ReadOption,
+  usage,
+} from "../command-line/command.ts";
+import { defaultText } from "../command-line/help.ts";
+import type { OptionsFile } from "../command-line/options-file.ts";
+import { serve } from "./serve.ts";
+
+const actions = ["check", "show"] as const;
+
+export const configCommand = command({
+  details: `\`config check\` finds unknown names, wrong types and values out of range in an options file, and faults in the files that it names. The exit code is 1 if it finds any. \`config show\` prints the options of \`serve\` in force as TOML, each with its origin: a variable, a line of the file, or the default. Secrets and passwords are masked.
+
+FILE is sconce.toml in this folder by default.`,
+  example: `sconce config check
+sconce config show production.toml`,
+  options: {},
+  positionals: [
+    { name: "action", description: actions.join(" or "), required: true, values: actions },
+    { name: "file", description: "The options file; default: sconce.toml in this folder", required: false },
+  ],
+  async run({ positionals: [action = "", given = process.env.SCONCE_CONFIG || undefined] }) {
+    if (action !== "check" && action !== "show") {
+      throw usage(`unknown action ${JSON.stringify(action)}; the actions are ${actions.join(" and ")}`);
+    }
+    const { options, file: use } = serve;
+    if (use === undefined) throw new RangeError("serve reads no file");
+    const file = openFile(given, options, use);
+    const faults = [...(file?.faults ?? [])];
+    const read = optionsInForce(options, { file, onFault: (fault) => faults.push(fault) });
+    if (action === "show") {
+      for (const fault of faults) console.error(fault);
+      console.log(shown(read, file));
+    } else {
+      if (file === undefined) throw usage(`there is no ${use.name} in this folder`);
+      faults.push(...fileFaults(read));
+      console.log([...faults, summaryOf(file, faults.length)].join("\n"));
+    }
+    if (faults.length > 0) process.exitCode = 1;
+  },
+});
+
+function summaryOf({ path }: OptionsFile, faults: number): string {
+  return faults === 0 ? `${path} has no faults` : `${path}: ${faults} fault${faults === 1 ? "" : "s"}`;
+}
+
+/** Faults in the files that options name. */
+function fileFaults(read: ReadonlyMap<string, ReadOption>): string[] {
+  return Object.entries(serve.options).flatMap(([key, { isPath }]) => {
+    const { text, origin } = read.get(key) ?? { text: undefined, origin: "" };
+    // A store may be a new file.
+    if (!isPath || text === undefined || key === "store") return [];
+    try {
+      const content = readFileSync(text, "utf8");
+      if (key === "apiKeys") parseKeys(content, text);
+      return [];
+    } catch (error) {
+      return [`${origin}: ${flagName(key)}: ${messageOf(error)}`];
+    }
+  });
+}
+
+/** TOML with the origin of each value in a comment; options without a value are comments. */
+function shown(read: ReadonlyMap<string, ReadOption>, file: OptionsFile | undefined): string {
+  const lines = Object.entries(serve.options).flatMap(([key, option]) => {
+    const found = key === "config" ? undefined : read.get(key);
+    return found === undefined ? [] : [lineOf(flagName(key), option, found)];
+  });
+  const models = file?.positionals ?? [];
+  if (models.length > 0) lines.unshift([`models = ${JSON.stringify(models)}`, file?.path ?? ""]);
+  const width = Math.min(40, Math.max(...lines.map(([assignment]) => assignment.length)));
+  return lines.map(([assignment, origin]) => `${assignment.padEnd(width)}  # ${origin}`).join("\n");
+}
+
+function lineOf(
+  name: string,
+  option: Option<unknown>,
+  { text, origin }: ReadOption,
+): [assignment: string, origin: string] {
+  const given = text ?? statedDefault(option);
+  if (given === undefined) return [`# ${name}`, `default: ${defaultText(option)}`];
+  const masked = option.isSecret ? "•••" : withoutPassword(given);
+  return [`${name} = ${tomlOf(masked, option)}`, origin];
+}
+
+/** The default as an option has it; undefined if it is a description. */
+function statedDefault(option: Option<unknown>): string | undefined {
+  const { default: initial, described, isList, parse } = option;
+  if (initial === undefined || isList) return undefined;
+  return described !== undefined && parse.safeParse(described).success
+    ? described
+    : described === undefined
+      ? String(initial)
+      : undefined;
+}
+
+function tomlOf(text: string, option: Option<unknown>): string {
+  if (isSwitch(option)) return String(option.parse.safeParse(text).data ?? text);
+  if (option.isList) return JSON.stringify(text.split("\n"));
+  return option.fileForm === "number" ? text : JSON.stringify(text);
+}
+
+/** `redis://:secret@host` without the secret. */
+function withoutPassword(text: string): string {
+  return text.replace(/^(\w[\w+.-]*:\/\/[^/@:]*:)[^@/]*@/, "$1•••@");
+}

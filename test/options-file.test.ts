@@ -1,0 +1,181 @@
+/** Options files: sconce.toml, `serve --config`, `config check` and `config show`. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { symlink } from "node:fs/promises";
+import { flagName } from "../src/cli/command-line/command.ts";
+import { serve } from "../src/cli/commands/serve.ts";
+import { cli, startCli } from "./helpers/cli.ts";
+import { Client } from "./helpers/client.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+let store: TestStore;
+
+beforeAll(async () => {
+  store = await storeWith("lab");
+});
+
+afterAll(async () => {
+  await store[Symbol.asyncDispose]();
+});
+
+async function folderWith(toml: string, name = "sconce.toml") {
+  const dir = await tempDir();
+  await Bun.write(dir.join(name), toml);
+  return dir;
+}
+
+/** The error of a call that starts no server. */
+async function refusal(toml: string, args: readonly string[] = [], env: Readonly<Record<string, string>> = {}) {
+  await using dir = await folderWith(toml);
+  const { code, stderr } = await cli(["serve", ...args], { cwd: dir.path, env });
+  return { code, stderr: stderr.trim() };
+}
+
+/** The lines of `config show`, by the name of the option. */
+async function shown(toml: string, env: Readonly<Record<string, string>> = {}) {
+  await using dir = await folderWith(toml);
+  const { stdout } = await cli(["config", "show"], { cwd: dir.path, env });
+  return Object.fromEntries(stdout.split("\n").map((line) => [line.replace(/^# /, "").split(" ")[0], line]));
+}
+
+describe("sconce.toml in the working folder", () => {
+  test("gives options and the model to serve, with paths beside the file", async () => {
+    await using dir = await folderWith(`
+models = ["lab"]
+host = "127.0.0.1"
+port = 0
+store = "kept.sqlite"
+max-body-bytes = "1k"
+log-format = "json"
+`);
+    await using server = startCli(["serve"], { cwd: dir.path, env: { SCONCE_HOME: store.home } });
+    const line = await server.line("Listening on");
+    const client = new Client(new URL(/http:[^"]+/.exec(line)?.[0] ?? ""));
+    expect(await (await client.fetch("/")).json()).toMatchObject({ name: "lab" });
+    expect((await client.post([{ x: 1, note: "a".repeat(2000) }])).status).toBe(413);
+    expect(await Bun.file(dir.join("kept.sqlite")).exists()).toBe(true);
+    expect(JSON.parse(line)).toMatchObject({ level: "info" });
+    expect(server.lines.some((each) => each.includes("Options are also read from sconce.toml"))).toBe(true);
+  });
+
+  test("yields to a flag and to a variable, and is replaced by --config", async () => {
+    expect(await refusal("port = 99999")).toMatchObject({
+      code: 2,
+      stderr: 'sconce: sconce.toml:1: port must be a whole number from 0 to 65535, not "99999"',
+    });
+    expect((await refusal("port = 99999", [], { SCONCE_PORT: "x" })).stderr).toContain("SCONCE_PORT must be");
+    expect((await refusal("port = 99999", ["--port", "y"], { SCONCE_PORT: "x" })).stderr).toContain("--port must be");
+    await using other = await folderWith("timeout = -1", "other.toml");
+    const { stderr } = await refusal("port = 99999", ["--config", other.join("other.toml")]);
+    expect(stderr).toContain("other.toml:1: timeout must be");
+  });
+
+  test("concerns serve only", async () => {
+    await using dir = await folderWith("port = 99999");
+    expect((await cli(["models"], { cwd: dir.path, env: { SCONCE_HOME: store.home } })).code).toBe(0);
+  });
+});
+
+describe("a fault of a file is refused with its line:", () => {
+  test.each([
+    ["\nbatch_size = 4", "sconce.toml:2: unknown option batch_size; did you mean batch-size?"],
+    ["[bach-size]\nx = 1", "sconce.toml:1: unknown option bach-size; did you mean batch-size?"],
+    ["model = 'lab'", "sconce.toml:1: unknown option model; did you mean models?"],
+    ["port = '80'", "sconce.toml:1: port must be a number without quotes, not a text"],
+    ["# a\n\naccess-log = 'yes'", "sconce.toml:3: access-log must be true or false, not a text"],
+    ["host = 1", "sconce.toml:1: host must be a text in quotes, not a number"],
+    ["host = ['a']", "sconce.toml:1: host must be a text in quotes, not an array"],
+    ["max-memory = true", 'sconce.toml:1: max-memory must be a number, or a text such as "64m", not a boolean'],
+    ["cors-origin = [1]", "sconce.toml:1: cors-origin must be an array of texts in quotes, not an array"],
+    ["models = 5", "sconce.toml:1: models must be an array of texts in quotes"],
+    ["port = 1\nhost = = 2\n", "sconce.toml:2: TOML Parse error: Expected a value but found '='"],
+    ["port = 1\nport = 2\n\n", "sconce.toml:2: TOML Parse error: Cannot redefine key 'port'"],
+    ["webhook-secret = ['secret-text']", "sconce.toml:1: webhook-secret must"],
+  ])("%j", async (toml, message) => {
+    const { code, stderr } = await refusal(toml);
+    expect({ code, isStated: stderr.startsWith(`sconce: ${message}`) ? message : stderr }).toEqual({
+      code: 2,
+      isStated: message,
+    });
+    expect(stderr).not.toContain("secret-text");
+  });
+
+  test("a missing --config file", async () => {
+    const { code, stderr } = await cli(["serve", "--config", "/nonexistent/a.toml"]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining("the options file cannot be read")]);
+  });
+});
+
+test("every option of serve has the type that its help states", async () => {
+  const values: Record<string, unknown> = {};
+  for (const [key, { default: initial, fileForm, isList }] of Object.entries(serve.options)) {
+    if (key === "config") continue;
+    values[flagName(key)] =
+      typeof initial === "boolean" ? initial : fileForm === "number" || fileForm === "bytes" ? 1 : isList ? [] : "text";
+  }
+  const toml = Object.entries(values).map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
+  await using dir = await folderWith(toml.join("\n"));
+  const { stdout } = await cli(["config", "check"], { cwd: dir.path });
+  expect(stdout).not.toMatch(/unknown option|must be a number without|true or false|in quotes/);
+});
+
+describe("config check", () => {
+  test("lists all faults, and those of the files that options name", async () => {
+    await using dir = await folderWith(`api-keys = "keys.toml"\nprot = 1\nhost = 5\ntls-cert = "none.pem"\n`);
+    await Bun.write(dir.join("keys.toml"), "[[key]]\nname = 'a'\n");
+    const { code, stdout } = await cli(["config", "check"], { cwd: dir.path });
+    expect([code, stdout.trim().split("\n")]).toEqual([
+      1,
+      [
+        "sconce.toml:2: unknown option prot; did you mean port?",
+        "sconce.toml:3: host must be a text in quotes, not a number",
+        expect.stringMatching(/^sconce.toml:1: api-keys: .* has no valid API keys: key.0.hash/),
+        expect.stringMatching(/^sconce.toml:4: tls-cert: ENOENT/),
+        "sconce.toml: 4 faults",
+      ],
+    ]);
+  });
+
+  test("accepts a good file, also through a link, and needs a file", async () => {
+    await using dir = await folderWith("port = 0\n", "a.toml");
+    await symlink(dir.join("a.toml"), dir.join("b.toml"));
+    expect(await cli(["config", "check", "b.toml"], { cwd: dir.path })).toMatchObject({
+      code: 0,
+      stdout: "b.toml has no faults\n",
+    });
+    const none = await cli(["config", "check"], { cwd: dir.path });
+    expect([none.code, none.stderr]).toEqual([2, "sconce: there is no sconce.toml in this folder\n"]);
+    expect((await cli(["config", "chek"], { cwd: dir.path })).stderr).toContain("the actions are check and show");
+  });
+});
+
+describe("config show", () => {
+  test("prints each option with its origin, and no secret", async () => {
+    const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    const lines = await shown(
+      `models = ["lab"]\nport = 80\nwebhook-secret = ["${secret}"]\nqueue = "redis://user:hidden@host:1"\nparam = ["a=1", "b=2"]\n`,
+      { SCONCE_BATCH_SIZE: "4" },
+    );
+    expect(lines).toMatchObject({
+      models: expect.stringMatching(/^models = \["lab"\] +# sconce.toml$/),
+      port: expect.stringMatching(/^port = 80 +# sconce.toml:2$/),
+      "batch-size": expect.stringMatching(/^batch-size = 4 +# SCONCE_BATCH_SIZE$/),
+      host: expect.stringMatching(/^host = "0.0.0.0" +# default$/),
+      "max-body-bytes": expect.stringMatching(/^max-body-bytes = "64m" +# default$/),
+      instances: expect.stringMatching(/^# instances +# default: the model's, else 1$/),
+      param: expect.stringContaining('["a=1","b=2"]'),
+      queue: expect.stringContaining('"redis://user:•••@host:1"'),
+    });
+    expect(Object.values(lines).join("\n")).not.toContain(secret);
+  });
+
+  test("prints a file with the same options", async () => {
+    await using dir = await folderWith("port = 80\naccess-log = true\nmax-memory = '2g'\n");
+    const first = await cli(["config", "show"], { cwd: dir.path });
+    await Bun.write(dir.join("copy.toml"), first.stdout);
+    const check = await cli(["config", "check", "copy.toml"], { cwd: dir.path });
+    expect(check.stdout).toBe("copy.toml has no faults\n");
+    const values = (text: string) => text.replaceAll(/ +# .*$/gm, "");
+    expect(values((await cli(["config", "show", "copy.toml"], { cwd: dir.path })).stdout)).toBe(values(first.stdout));
+  });
+});
