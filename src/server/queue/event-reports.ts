@@ -104,7 +104,7 @@ class EventReport implements Disposable {
     );
   }
 
-  /** Sends all events so far. One report is in flight at a time, and the next one has all events that came meanwhile. Never throws. */
+  /** Sends all events so far. At most one report is in flight. The next report has all events of that time. Never throws. */
   #send(): Promise<void> {
     this.#isStale = true;
     this.#sending ??= this.#sendAll();

@@ -49,7 +49,7 @@ return count + #ARGV - 5
 
 /**
  * id, known name of the log, number of known events, most bytes, whether the node gets notifications. The node watches an unfinished prediction from now
- * on, and the worker of a prediction that no node watched gets a notification.
+ * on. Its worker gets a notification if no node watched.
  * @returns the name, the number of events before the page, the number of events so far, then the events of the page. The page is empty if Redis no longer
  * has its first event. A number is the size of an event with more bytes. False means that there is no log.
  */
