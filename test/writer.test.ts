@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
 import { eventsOf, type ServerEvent } from "./helpers/events.ts";
+import { made } from "./helpers/made.ts";
 import { inRole, until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 
@@ -92,14 +93,38 @@ describe("texts", () => {
   });
 
   test("start over and are complete after the engine process was killed", async () => {
-    const running = await Promise.all([1, 2, 3].map((seed) => opened({ ...long, seed })));
-    await Promise.all(running.map(({ events }) => nextPart(events)));
     const [engine] = await inRole(server.pid, "engine");
     if (engine === undefined) throw new Error("there is no engine process");
+    const running = await Promise.all([1, 2, 3].map((seed) => opened({ ...long, seed })));
+    await Promise.all(running.map(({ events }) => nextPart(events)));
     process.kill(engine, "SIGKILL");
-    const bodies = await Promise.all(running.map(({ id }) => client.end(id)));
+    const followed = await Promise.all(running.map(({ events }) => followedTexts(events)));
     await until(async () => (await client.fetch("/health/ready")).ok);
     const again = await texts([1, 2, 3].map((seed) => ({ ...long, seed })));
-    expect(bodies.flatMap(({ outputs }) => outputs as { text: string }[]).map(({ text }) => text)).toEqual(again);
+    expect(followed.map(({ whole }) => whole)).toEqual(again);
+    // The parts of the second run are the whole text.
+    expect(followed.map(({ runs: [, ...second] }) => second)).toEqual(again.map((text) => [text]));
   });
 });
+
+test("the weights compute on the device of their arguments", async () => {
+  const helpers = join(import.meta.dir, "helpers");
+  const weights = join(import.meta.dir, "../examples/writer/writer.pt");
+  await made({ name: "writer-devices", script: join(helpers, "writer_devices.py"), sources: [weights] });
+}, 300_000);
+
+/** The text of each run of an input, from its parts, and the text of its output. */
+async function followedTexts(events: AsyncGenerator<ServerEvent>): Promise<{ runs: string[]; whole: string }> {
+  // The caller has read the first part.
+  const runs = [""];
+  let whole = "";
+  for await (const { event, data } of events) {
+    if (event === "part") {
+      const { part, sequence } = data as { part: string; sequence: number };
+      if (sequence === 0) runs.push("");
+      runs.push(`${runs.pop()}${part}`);
+    }
+    if (event === "output") whole = (data as { output: { text: string } }).output.text;
+  }
+  return { runs, whole };
+}

@@ -57,6 +57,8 @@ export default defineModel({
       characters,
       pasts,
     );
+    // Reading waits for the device without blocking the process.
+    await scores.read();
     const rows = unstack(scores);
     return texts.map((text, i) => {
       const [row, cache] = [rows[i], caches[i]];

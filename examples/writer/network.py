@@ -56,7 +56,7 @@ class Writer(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Scores of the next token at each position: [N, T] to [N, T, TOKENS]. For training."""
-        x = self.tokens(tokens) + self.positions(torch.arange(tokens.size(1)))
+        x = self.tokens(tokens) + self.positions(torch.arange(tokens.size(1), device=tokens.device))
         for layer in self.layers:
             q, k, v = layer.queries_keys_values(x)
             x = layer.rest(x, attend(q, k, v))
@@ -68,7 +68,7 @@ class Writer(nn.Module):
     @torch.jit.export
     def begin(self, tokens: Tensor) -> Tuple[Tensor, Tensor]:
         """The scores after a prompt [T], and its cache: keys and values of each layer, [LAYERS, 2, T, WIDTH]."""
-        x = self.tokens(tokens) + self.positions(torch.arange(tokens.size(0)))
+        x = self.tokens(tokens) + self.positions(torch.arange(tokens.size(0), device=tokens.device))
         cache: List[Tensor] = []
         for layer in self.layers:
             q, k, v = layer.queries_keys_values(x)
@@ -80,11 +80,12 @@ class Writer(nn.Module):
     def step(self, tokens: Tensor, caches: List[Tensor]) -> Tuple[Tensor, List[Tensor]]:
         """The scores after one more token of each text, [N] to [N, TOKENS], and longer caches. Caches have any length."""
         ends = [cache.size(2) for cache in caches]
-        rows, at = torch.arange(len(ends)), torch.tensor(ends)
+        rows = torch.arange(len(ends), device=tokens.device)
+        at = torch.tensor(ends, device=tokens.device)
         stacked = caches[0].new_zeros(len(ends), caches[0].size(0), 2, max(ends) + 1, caches[0].size(3))
         for i, cache in enumerate(caches):
             stacked[i, :, :, : ends[i]] = cache
-        is_text = (torch.arange(stacked.size(3)) <= at[:, None])[:, None, None]
+        is_text = (torch.arange(stacked.size(3), device=tokens.device) <= at[:, None])[:, None, None]
         x = self.tokens(tokens) + self.positions(at)
         for i, layer in enumerate(self.layers):
             q, k, v = layer.queries_keys_values(x)

@@ -1,7 +1,7 @@
 /** The engine in this process. */
 
 import type { Tensor, TensorSpecs } from "../author/tensor.ts";
-import { hasCode, type SconceError } from "../base/errors.ts";
+import type { SconceError } from "../base/errors.ts";
 import type { BatchEngine, BatchEngineOptions, BatchItem } from "./batch-engine.ts";
 import type { Engine, EngineListener, Item } from "./engine.ts";
 import { type CheckedItem, copied, itemCheck } from "./item-check.ts";
@@ -39,8 +39,8 @@ export class LocalEngine<T extends Item> implements Engine<T> {
         finished: (items, outputs) => {
           for (const [i, { item, padded }] of items.entries()) this.listener?.finished(item, rows(outputs, i, padded));
         },
-        failed: ({ item }, error: SconceError) => {
-          if (!hasCode(error, "canceled")) this.listener?.failed(item, error);
+        failed: ({ item, lane }, error: SconceError) => {
+          if (!this.#canceled.has(lane)) this.listener?.failed(item, error);
         },
         part: (items, outputs) => {
           for (const [i, { item, padded }] of items.entries())

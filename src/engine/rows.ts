@@ -1,7 +1,6 @@
 /** Splits the outputs of a batch into rows. Each row has separate memory and no padding. */
-import { arrayTypes, countOf, ModelTensor, type Tensor, type TensorData, type TensorSpecs } from "../author/tensor.ts";
-import { setAt } from "../author/tensor-memory.ts";
-import { SconceError } from "../base/errors.ts";
+import { stack } from "../author/stack.ts";
+import { countOf, ModelTensor, type Tensor, type TensorData, type TensorSpecs } from "../author/tensor.ts";
 
 /** A row of each output tensor, by name, without the batch dimension. */
 export type Rows = Readonly<Record<string, ModelTensor>>;
@@ -40,21 +39,18 @@ export function rowParting(specs: TensorSpecs): RowParting {
   };
 }
 
-/** Joins the outputs of single items to the outputs of a batch. @throws SconceError `run_failed` if their sizes differ */
-export function joinedRows(items: readonly (readonly Tensor[])[]): readonly Tensor[] {
-  const [first = []] = items;
-  return first.map(({ dtype, shape: [, ...shape] }, j) => {
-    const rows = items.flatMap((outputs) => outputs[j] ?? []);
-    const count = countOf(shape);
-    const data = new arrayTypes[dtype](rows.length * count);
-    for (const [i, row] of rows.entries()) {
-      if (`${row.shape.slice(1)}` !== `${shape}`) {
-        throw new SconceError("run_failed", "the outputs of items that ran together have several sizes");
-      }
-      setAt(data, row.data, i * count);
-    }
-    return { dtype, shape: [rows.length, ...shape], data };
+/** Stacks the tensors of single items of equal sizes. */
+export function stackedRows(items: readonly (readonly Tensor[])[]): readonly Tensor[] {
+  const [first = [], ...others] = items;
+  return first.map(({ dtype, shape, data }, j) => {
+    if (others.length === 0) return { dtype, shape: [1, ...shape], data };
+    return stack(items.flatMap((tensors) => tensors[j] ?? []));
   });
+}
+
+/** Equal texts for tensors of equal sizes. */
+export function sizesOf(tensors: readonly Tensor[]): string {
+  return tensors.map(({ shape }) => shape.join()).join(";");
 }
 
 interface Cut {

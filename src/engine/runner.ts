@@ -9,7 +9,7 @@ export interface PartSink {
   part(rows: readonly Tensor[]): void;
 }
 
-/** The result of a step for one item: its next state, or its outputs. Tensors have a first dimension of 1. */
+/** The result of a step for one item: its next state, or its outputs. Tensors have no batch dimension. */
 export interface Stepped {
   readonly part?: readonly Tensor[] | undefined;
   readonly outputs?: readonly Tensor[];

@@ -6,9 +6,9 @@ import { hasCode, SconceError } from "../base/errors.ts";
 import { Turn } from "../base/turn.ts";
 import { BatchEngine, type BatchEngineOptions, type BatchItem, runError } from "./batch-engine.ts";
 import { FittingSizes } from "./fitting-sizes.ts";
-import { joinedRows } from "./rows.ts";
+import { sizesOf, stackedRows } from "./rows.ts";
 import type { Stepped, Stepper } from "./runner.ts";
-import { StepQueue } from "./step-queue.ts";
+import { type Joining, StepQueue } from "./step-queue.ts";
 
 /** The engine for these runners: steps if the model has `step`, otherwise batches. */
 export function engineOver<T extends BatchItem>(options: BatchEngineOptions<T>): BatchEngine<T> | StepEngine<T> {
@@ -17,8 +17,7 @@ export function engineOver<T extends BatchItem>(options: BatchEngineOptions<T>):
 }
 
 /** An item between its first and its last step. */
-interface Running<T> {
-  readonly item: T;
+interface Running<T> extends Joining<T> {
   state: unknown;
   /** Whether no step had the item so far. */
   isNew: boolean;
@@ -26,6 +25,7 @@ interface Running<T> {
 
 interface Slot<T> {
   readonly stepper: Stepper;
+  readonly turn: Turn;
   running: Running<T>[];
   isBusy: boolean;
   /** Start of the call of the author's code that runs. */
@@ -34,7 +34,8 @@ interface Slot<T> {
 
 /**
  * A runner has at most `maxBatchSize` items. Before each step, waiting items take the free places, in turn over the lanes. Items with `isAlone` have
- * all runners to themselves, from their first step to the last. A step that fails runs again in halves, until the bad item fails alone.
+ * all runners to themselves, from their first step to the last. A step that fails runs again in halves, until the bad item fails alone. An item that
+ * lacks memory beside others begins again beside half as many, and fails only without neighbours.
  */
 export class StepEngine<T extends BatchItem> {
   readonly instances: number;
@@ -43,14 +44,19 @@ export class StepEngine<T extends BatchItem> {
   readonly #slots: readonly Slot<T>[];
   readonly #waiting = new StepQueue<T>();
   readonly #sizes: FittingSizes;
-  readonly #canceled = new WeakSet<object>();
   #isPumpScheduled = false;
 
   constructor(options: BatchEngineOptions<T>, steppers: readonly Stepper[]) {
     this.#options = options;
     this.#clock = options.clock ?? systemClock;
     this.#sizes = new FittingSizes(options.maxBatchSize);
-    this.#slots = steppers.map((stepper) => ({ stepper, running: [], isBusy: false, sinceMs: 0 }));
+    this.#slots = steppers.map((stepper) => ({
+      stepper,
+      turn: new Turn(),
+      running: [],
+      isBusy: false,
+      sinceMs: 0,
+    }));
     this.instances = steppers.length;
   }
 
@@ -71,22 +77,20 @@ export class StepEngine<T extends BatchItem> {
   /** Queues an item. An idle runner starts at the end of this turn of the event loop; a busy one has free places before its next step. */
   submit(item: T): void {
     this.#waiting.add(item);
-    if (this.#isPumpScheduled) return;
-    this.#isPumpScheduled = true;
-    setImmediate(() => {
-      this.#isPumpScheduled = false;
-      this.pump();
-    });
+    this.#pumpSoon();
   }
 
-  /** Removes the queued items of a lane. Running items leave before the next step, and fail with `canceled`. */
+  /** Removes the queued items of a lane. Running items that are not needed leave before the next step, and fail with `canceled`. */
   cancel(lane: object): T[] {
-    this.#canceled.add(lane);
-    return this.#waiting.remove(lane);
+    const items = this.#waiting.remove(lane);
+    // Other items may have waited behind an item with `isAlone`.
+    this.#pumpSoon();
+    return items;
   }
 
   /** Starts idle runners, if items wait for them. */
   pump(): void {
+    if (this.#waiting.length === 0) return;
     const idle = this.#slots.filter(({ isBusy }) => !isBusy);
     for (const [i, slot] of idle.entries()) {
       const items = this.#joiners(slot, Math.ceil(this.#waiting.length / (idle.length - i)));
@@ -102,40 +106,61 @@ export class StepEngine<T extends BatchItem> {
     await Promise.all(this.#options.runners.map((runner) => runner.dispose()));
   }
 
+  #pumpSoon(): void {
+    if (this.#isPumpScheduled) return;
+    this.#isPumpScheduled = true;
+    setImmediate(() => {
+      this.#isPumpScheduled = false;
+      this.pump();
+    });
+  }
+
   /** Runs steps until the runner has no item. */
-  async #run(slot: Slot<T>, first: readonly T[]): Promise<void> {
-    const turn = new Turn();
+  async #run(slot: Slot<T>, first: readonly Joining<T>[]): Promise<void> {
     slot.isBusy = true;
-    for (let joiners = first; slot.running.length > 0 || joiners.length > 0; joiners = this.#joiners(slot)) {
-      await this.#begin(slot, joiners);
-      const most = this.#sizes.of("", this.now());
-      for (let i = 0, all = slot.running; i < all.length; i += most) await this.#step(slot, all.slice(i, i + most));
-      if (turn.isOver) await turn.next();
-      this.#removeCanceled(slot);
-      slot.stepper.free(slot.running.map(({ state }) => state));
-    }
+    let joining = first;
+    do {
+      try {
+        await this.#advance(slot, joining);
+      } catch (error) {
+        for (const each of slot.running) this.#failed(slot, each, error);
+      }
+      // Idle runners come first. Without an item, this runner is one of them.
+      if (slot.running.length > 0) this.pump();
+      joining = slot.running.length > 0 ? this.#joiners(slot) : [];
+    } while (slot.running.length > 0);
     slot.isBusy = false;
-    // An item that runs alone may have waited for this runner.
     this.pump();
   }
 
-  /** The waiting items that take the free places of a runner. */
-  #joiners({ running }: Slot<T>, most = Infinity): readonly T[] {
-    const { isHeard } = this.#options;
-    const hasItems = this.#slots.some((slot) => slot.running.length > 0);
-    if (this.#waiting.hasAlone) return hasItems || isHeard?.() === false ? [] : this.#waiting.takeAlone();
-    if (this.#slots.some((slot) => slot.running[0]?.item.isAlone)) return [];
-    return this.#waiting.take(Math.min(most, this.#sizes.of("", this.now()) - running.length), this.now());
+  async #advance(slot: Slot<T>, joining: readonly Joining<T>[]): Promise<void> {
+    await this.#begin(slot, joining);
+    const most = this.#sizes.of("", this.now());
+    for (let i = 0, all = slot.running; i < all.length; i += most) await this.#step(slot, all.slice(i, i + most));
+    if (slot.turn.isOver) await slot.turn.next();
+    this.#removeCanceled(slot);
   }
 
-  async #begin(slot: Slot<T>, items: readonly T[]): Promise<void> {
-    if (items.length === 0) return;
-    const joining = items.map((item): Running<T> => ({ item, state: undefined, isNew: true }));
-    slot.running.push(...joining);
+  /** The waiting items that take the free places of a runner. */
+  #joiners({ running }: Slot<T>, most = Infinity): readonly Joining<T>[] {
+    const all = this.#all();
+    const places = Math.min(...all.map(({ maxNeighbours }) => maxNeighbours)) + 1 - all.length;
+    const free = Math.min(most, places, this.#sizes.of("", this.now()) - running.length);
+    const next = this.#waiting.nextLimited;
+    if (next === undefined) return this.#waiting.take(free, this.now());
+    const mustWait = next.item.isAlone && this.#options.isHeard?.() === false;
+    return free <= 0 || all.length > next.maxNeighbours || mustWait ? [] : this.#waiting.takeLimited();
+  }
+
+  async #begin(slot: Slot<T>, joining: readonly Joining<T>[]): Promise<void> {
+    if (joining.length === 0) return;
+    const items = joining.map(({ item }) => item);
+    const begun = joining.map((each): Running<T> => ({ ...each, state: undefined, isNew: true }));
+    slot.running.push(...begun);
     for (const item of items) item.dispatchedAtMs = this.now();
     this.#options.listener.dispatched(items);
-    for (const each of joining) {
-      if (this.#canceled.has(each.item.lane)) continue;
+    for (const each of begun) {
+      if (!this.#isNeeded(each)) continue;
       try {
         slot.sinceMs = this.now();
         each.state = await slot.stepper.begin(each.item.tensors);
@@ -156,36 +181,26 @@ export class StepEngine<T extends BatchItem> {
       return;
     }
     this.#observe(slot, group);
-    this.#sendParts(group, results);
-    for (const [i, result] of results.entries()) {
-      const each = group[i];
-      if (each === undefined || this.#canceled.has(each.item.lane)) continue;
-      if (result.outputs === undefined) {
-        each.state = result.state;
-      } else {
-        leave(slot, each);
-        this.#options.listener.finished([each.item], result.outputs);
-      }
-    }
-  }
-
-  /** Parts of equal sizes go together: one frame a step. */
-  #sendParts(group: readonly Running<T>[], results: readonly Stepped[]): void {
-    const parts = group.flatMap(({ item }, i) => {
-      const part = results[i]?.part;
-      return part === undefined || this.#canceled.has(item.lane) ? [] : [{ item, part }];
+    const stepped = group.flatMap((each, i) => {
+      const result = results[i];
+      return result === undefined || !this.#isNeeded(each) ? [] : [{ each, result }];
     });
-    const sizes = ({ part }: { readonly part: readonly Tensor[] }) => part.map(({ shape }) => shape.join()).join(";");
-    for (const alike of Map.groupBy(parts, sizes).values()) {
-      this.#options.listener.part(
-        alike.map(({ item }) => item),
-        joinedRows(alike.map(({ part }) => part)),
-      );
+    for (const { each, result } of stepped) {
+      if (result.outputs === undefined) each.state = result.state;
+      else leave(slot, each);
     }
+    free(slot);
+    const { listener } = this.#options;
+    const tensorsOf = (key: "part" | "outputs") =>
+      stepped.flatMap(({ each: { item }, result: { [key]: tensors } }) => (tensors ? [{ item, tensors }] : []));
+    for (const { items, rows } of inFrames(tensorsOf("part"))) listener.part(items, rows);
+    for (const { items, rows } of inFrames(tensorsOf("outputs"))) listener.finished(items, rows);
   }
 
   /** Steps again in halves. The states are those before the failed step. */
   async #stepFailed(slot: Slot<T>, group: readonly Running<T>[], cause: unknown): Promise<void> {
+    // The failed step may have filled the memory.
+    free(slot);
     if (group.length === 1 || hasCode(cause, "session_closed")) {
       for (const each of group) this.#failed(slot, each, cause);
       return;
@@ -197,9 +212,15 @@ export class StepEngine<T extends BatchItem> {
   }
 
   #failed(slot: Slot<T>, each: Running<T>, cause: unknown): void {
-    const { listener } = this.#options;
     leave(slot, each);
-    const { item } = each;
+    free(slot);
+    const { listener } = this.#options;
+    const { item, maxNeighbours } = each;
+    const neighbours = this.#all().length;
+    if (hasCode(cause, "out_of_memory") && neighbours > 0 && this.#isNeeded(each)) {
+      this.#waiting.addLimited({ item, maxNeighbours: Math.min(maxNeighbours, neighbours) >> 1 });
+      return;
+    }
     if (!hasCode(cause, "session_closed")) {
       // Deprioritised items use no queue slots of new items.
       const waiting = this.#waiting.blame(item.lane);
@@ -209,14 +230,24 @@ export class StepEngine<T extends BatchItem> {
   }
 
   #removeCanceled(slot: Slot<T>): void {
-    for (const each of [...slot.running]) {
-      if (!this.#canceled.has(each.item.lane)) continue;
+    const canceled = slot.running.filter((each) => !this.#isNeeded(each));
+    for (const each of canceled) {
       leave(slot, each);
       this.#options.listener.failed(
         each.item,
         new SconceError("canceled", "the prediction ended before the last step"),
       );
     }
+    if (canceled.length > 0) free(slot);
+  }
+
+  #isNeeded({ item }: Running<T>): boolean {
+    return this.#options.listener.isNeeded([item]);
+  }
+
+  /** The items of all runners. */
+  #all(): readonly Running<T>[] {
+    return this.#slots.flatMap(({ running }) => running);
   }
 
   #shrinkBelow(size: number): void {
@@ -236,4 +267,17 @@ export class StepEngine<T extends BatchItem> {
 
 function leave<T>(slot: Slot<T>, each: Running<T>): void {
   slot.running = slot.running.filter((other) => other !== each);
+}
+
+/** Keeps only the tensors of running items on the device. */
+function free<T>({ stepper, running }: Slot<T>): void {
+  stepper.free(running.map(({ state }) => state));
+}
+
+/** Tensors of equal sizes go together: the frames of a step are few. */
+function inFrames<T>(given: readonly { readonly item: T; readonly tensors: readonly Tensor[] }[]) {
+  return [...Map.groupBy(given, ({ tensors }) => sizesOf(tensors)).values()].map((alike) => ({
+    items: alike.map(({ item }) => item),
+    rows: stackedRows(alike.map(({ tensors }) => tensors)),
+  }));
 }

@@ -1,6 +1,5 @@
 /** The queue of items for the free places of runners with steps. Lanes take turns; lengths and shapes do not matter. */
 
-import { BatchQueue } from "./batch-queue.ts";
 import { DeprioritisedItems } from "./deprioritised-items.ts";
 import { FairQueue, type Queued } from "./fair-queue.ts";
 
@@ -8,26 +7,34 @@ interface Waiting<T> extends Queued {
   readonly item: T;
 }
 
+/** An item that joins a runner. */
+export interface Joining<T> {
+  readonly item: T;
+  /** Maximum count of other items on all runners while the item runs. */
+  readonly maxNeighbours: number;
+}
+
 const noLengths: Pick<Queued, "key" | "padded" | "length"> = { key: "", padded: new Map(), length: 0 };
 
 export class StepQueue<T extends Queued> {
   readonly #queue = new FairQueue<Waiting<T>>();
-  readonly #alone = new BatchQueue<T>();
+  /** Items with a limit of neighbours. Other items join after them. */
+  #limited: Joining<T>[] = [];
   /** Items of lanes with a failed item. Items of other lanes join first. */
   readonly #deprioritised = new DeprioritisedItems<Waiting<T>>();
 
   get length(): number {
-    return this.#queue.length + this.#deprioritised.length + this.#alone.length;
+    return this.#queue.length + this.#deprioritised.length + this.#limited.length;
   }
 
-  /** Whether the queue has a suspect of a crash. */
-  get hasAlone(): boolean {
-    return this.#alone.length > 0;
+  /** The next item with a limit of neighbours. */
+  get nextLimited(): Joining<T> | undefined {
+    return this.#limited[0];
   }
 
   add(item: T): void {
     if (item.isAlone) {
-      this.#alone.add([item]);
+      this.addLimited({ item, maxNeighbours: 0 });
       return;
     }
     const { lane, readyAtMs, isDeprioritised } = item;
@@ -35,18 +42,22 @@ export class StepQueue<T extends Queued> {
     if (!this.#deprioritised.add(waiting)) this.#queue.add(waiting);
   }
 
-  takeAlone(): readonly T[] {
-    return this.#alone.shift() ?? [];
+  addLimited(joining: Joining<T>): void {
+    this.#limited.push(joining);
   }
 
-  take(most: number, nowMs: number): readonly T[] {
+  takeLimited(): readonly Joining<T>[] {
+    return this.#limited.splice(0, 1);
+  }
+
+  take(most: number, nowMs: number): readonly Joining<T>[] {
     if (most <= 0) return [];
     const [group] = this.#queue.groups();
     const isDeprioritisedNext = group === undefined || this.#deprioritised.isDue;
     const waiting = isDeprioritisedNext ? this.#deprioritised.take(() => most) : this.#queue.take(group, most);
     if (waiting === undefined || waiting.length === 0) return [];
     this.#deprioritised.dispatched(waiting, nowMs);
-    return waiting.map(({ item }) => item);
+    return waiting.map(({ item }) => ({ item, maxNeighbours: Infinity }));
   }
 
   /** Deprioritises a lane. @returns its queued items */
@@ -60,6 +71,8 @@ export class StepQueue<T extends Queued> {
   /** Removes the items of a lane. */
   remove(lane: object): T[] {
     const waiting = [...this.#queue.remove(lane), ...this.#deprioritised.remove(lane)];
-    return [...this.#alone.remove(lane), ...waiting.map(({ item }) => item)];
+    const limited = this.#limited.filter(({ item }) => item.lane === lane);
+    this.#limited = this.#limited.filter(({ item }) => item.lane !== lane);
+    return [...limited, ...waiting].map(({ item }) => item);
   }
 }

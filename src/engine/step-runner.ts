@@ -6,7 +6,8 @@ import { ModelTensor, type Tensor, type TensorSpecs } from "../author/tensor.ts"
 import { SconceError } from "../base/errors.ts";
 import { AuthorRunner, type AuthorRunnerOptions } from "./author-runner.ts";
 import { checkedOutputs } from "./checked-outputs.ts";
-import { joinedRows } from "./rows.ts";
+import { copied } from "./item-check.ts";
+import { sizesOf, stackedRows } from "./rows.ts";
 import type { PartSink, Runner, Stepped, Stepper } from "./runner.ts";
 
 interface StepRunnerOptions extends AuthorRunnerOptions {
@@ -14,7 +15,13 @@ interface StepRunnerOptions extends AuthorRunnerOptions {
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
   readonly parts: TensorSpecs;
+  /** A clock in milliseconds. */
+  readonly now?: () => number;
 }
+
+/** Limits of `run`: an item may never end. */
+const MAX_STEPS = 10_000;
+const MAX_RUN_MS = 600_000;
 
 export class StepRunner extends AuthorRunner implements Runner, Stepper {
   readonly #options: StepRunnerOptions;
@@ -33,9 +40,12 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
     this.sessions.requireOpen();
     const { steps, inputs } = this.#options;
     const names = Object.keys(inputs);
-    const named = tensors.map(({ dtype, shape, data }, i) => [names[i], new ModelTensor(dtype, shape, data)]);
+    // Tensors of a front are in shared memory, which other items use later.
+    const own = copied(tensors).map(({ dtype, shape, data }, i) => [names[i], new ModelTensor(dtype, shape, data)]);
     try {
-      return await steps.begin(Object.fromEntries(named), this.sessions.byName, this.sessions.caller);
+      const state = await steps.begin(Object.fromEntries(own), this.sessions.byName, this.sessions.caller);
+      this.sessions.tensors.search(state);
+      return state;
     } catch (error) {
       throw hookError(error, { name: "begin", given: names }, "run_failed");
     }
@@ -61,25 +71,33 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
   }
 
   /**
-   * Runs a batch of items from their first to their last step. Outputs of all items must have equal sizes.
+   * Runs a batch of items from their first to their last step, for trials. Outputs of all items must have equal sizes.
    * @param parts for a batch of one item
+   * @throws SconceError `run_failed` if an item does not end within the limits
    */
   run(items: readonly (readonly Tensor[])[], parts?: PartSink): Promise<readonly Tensor[]> {
     return this.#inTurn(async () => {
+      const { now = () => performance.now() } = this.#options;
+      const beganMs = now();
       const outputs: (readonly Tensor[])[] = [];
       let running = await this.#begun(items);
-      while (running.length > 0) {
+      for (let steps = 0; running.length > 0; steps++) {
+        if (steps === MAX_STEPS) throw unended(`in ${MAX_STEPS} steps`);
+        if (now() - beganMs > MAX_RUN_MS) throw unended(`in ${MAX_RUN_MS / 1000} s (${steps} steps)`);
         const results = await this.step(running.map(({ state }) => state));
         running = running.flatMap(({ at }, i) => {
           const result = results[i];
-          if (result?.part !== undefined && items.length === 1) parts?.part(result.part);
+          if (result?.part !== undefined && items.length === 1) parts?.part(stackedRows([result.part]));
           if (result?.outputs === undefined) return [{ at, state: result?.state }];
           outputs[at] = result.outputs;
           return [];
         });
         this.free(running.map(({ state }) => state));
       }
-      return joinedRows(outputs);
+      if (new Set(outputs.map(sizesOf)).size > 1) {
+        throw new SconceError("run_failed", "the outputs of items that ran together have several sizes");
+      }
+      return stackedRows(outputs);
     });
   }
 
@@ -106,16 +124,22 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
       throw unfit("a result without a state; each result is { state } or { outputs }, and may have a part");
     }
     const { outputs, parts } = this.#options;
-    const part = "part" in result && result.part !== undefined ? await checkedItem(parts, result.part) : undefined;
-    if ("outputs" in result) return { part, outputs: await checkedItem(outputs, result.outputs) };
-    return { part, state: "state" in result ? result.state : undefined };
+    const part = "part" in result && result.part !== undefined ? await checked(parts, result.part) : undefined;
+    if ("outputs" in result) return { part, outputs: await checked(outputs, result.outputs) };
+    const state = "state" in result ? result.state : undefined;
+    this.sessions.tensors.search(state);
+    return { part, state };
   }
 }
 
-/** The tensors of one item, as a batch of one. */
-async function checkedItem(specs: TensorSpecs, given: unknown): Promise<readonly Tensor[]> {
-  const tensors = await checkedOutputs(specs, given, { hook: "step", rows: undefined, isLast: false });
-  return tensors.map(({ dtype, shape, data }) => ({ dtype, shape: [1, ...shape], data }));
+/** The tensors of one item. */
+function checked(specs: TensorSpecs, given: unknown): Promise<readonly Tensor[]> {
+  return checkedOutputs(specs, given, { hook: "step", rows: undefined, isLast: false });
+}
+
+function unended(limit: string): SconceError {
+  const fix = "return { outputs } in the last step, or declare a shorter example";
+  return new SconceError("run_failed", `the example did not end ${limit}`, { fix });
 }
 
 function unfit(what: string): SconceError {

@@ -3,37 +3,49 @@ import { NativeTensor } from "./native/native-tensor.ts";
 
 export class TensorScope {
   /** Weak, so that a long batch does not hold the tensors that its code has dropped. */
-  #tensors = new Set<WeakRef<NativeTensor>>();
+  readonly #tensors = new Set<WeakRef<NativeTensor>>();
+  /** The tensors in each state, as the last search found them. */
+  readonly #found = new WeakMap<object, readonly NativeTensor[]>();
 
   add(tensor: NativeTensor): void {
     this.#tensors.add(new WeakRef(tensor));
   }
 
-  /** Frees all tensors except those inside `kept`, which stay in the scope, and those with `keep()`. */
-  free(kept: readonly unknown[] = []): void {
-    const temporary = [...this.#tensors].flatMap((each) => each.deref() ?? []).filter(({ isTemporary }) => isTemporary);
-    const found = temporary.length === 0 ? new Set<NativeTensor>() : tensorsIn(kept);
-    for (const tensor of temporary) if (!found.has(tensor)) tensor.dispose();
-    this.#tensors = new Set(temporary.filter((tensor) => found.has(tensor)).map((tensor) => new WeakRef(tensor)));
+  /** Finds the tensors in a state. Only a step changes a state, so `free` needs no search. */
+  search(state: unknown): void {
+    if (isObject(state)) this.#found.set(state, tensorsIn(state));
+  }
+
+  /** Frees all tensors except those in the states, which stay in the scope, and those with `keep()`. */
+  free(states: readonly unknown[] = []): void {
+    const kept = new Set(states.flatMap((state) => (isObject(state) ? (this.#found.get(state) ?? []) : [])));
+    for (const reference of this.#tensors) {
+      const tensor = reference.deref();
+      if (tensor?.isTemporary && kept.has(tensor)) continue;
+      if (tensor?.isTemporary) tensor.dispose();
+      this.#tensors.delete(reference);
+    }
   }
 }
 
 /** The tensors in objects, lists, maps and sets, at any depth. */
-function tensorsIn(values: readonly unknown[]): Set<NativeTensor> {
-  const tensors = new Set<NativeTensor>();
-  const seen = new Set<object>();
-  const search: object[] = [];
-  const visit = (value: unknown) => {
-    if (typeof value !== "object" || value === null || ArrayBuffer.isView(value) || seen.has(value)) return;
-    seen.add(value);
-    if (value instanceof NativeTensor) tensors.add(value);
-    else search.push(value);
-  };
-  values.forEach(visit);
-  for (let value = search.pop(); value !== undefined; value = search.pop()) {
-    if (value instanceof Map) for (const entry of value) entry.forEach(visit);
-    else if (value instanceof Set) value.forEach(visit);
-    else Object.values(value).forEach(visit);
+function tensorsIn(root: object): readonly NativeTensor[] {
+  const tensors: NativeTensor[] = [];
+  const seen = new Set([root]);
+  // The loop visits objects that it adds.
+  for (const value of seen) {
+    if (value instanceof NativeTensor) tensors.push(value);
+    else if (!ArrayBuffer.isView(value)) for (const each of membersOf(value)) if (isObject(each)) seen.add(each);
   }
   return tensors;
+}
+
+function membersOf(value: object): Iterable<unknown> {
+  if (Array.isArray(value) || value instanceof Set) return value;
+  if (value instanceof Map) return [...value].flat();
+  return Object.values(value);
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
 }

@@ -215,8 +215,8 @@ export class EngineServer {
       return;
     }
     front.lanes.delete(number);
-    lane.count -= this.#engine.cancel(lane).length;
     lane.isCanceled = true;
+    lane.count -= this.#engine.cancel(lane).length;
     if (lane.count === 0) this.#sendCanceled(front, number);
   }
 

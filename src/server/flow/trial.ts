@@ -48,7 +48,9 @@ export async function tryOutputs(
   const [item, again] = items;
   const alone = await runner.run([item]);
   const second = await runner.run([again]);
-  const batch = (maxBatchSize ?? 2) < 3 ? [zeroed(item), item] : [item, zeroed(item), item];
+  // An item of zeros may have no last step.
+  const other = runner.stepper === undefined ? zeroed(item) : item;
+  const batch = (maxBatchSize ?? 2) < 3 ? [other, item] : [item, other, item];
   const runTogether = () => runner.run(batch).catch(() => runner.run(batch.map(() => item)));
   // Weights that refuse batches throw, if the author declared a batch size.
   const together = await (maxBatchSize === undefined
@@ -56,7 +58,9 @@ export async function tryOutputs(
     : maxBatchSize > 1
       ? runTogether()
       : undefined);
-  const lengths = maxBatchSize !== 1 && isOnCpu ? await besideLonger(runner, { inputs, item, alone }) : [];
+  // Items with steps are not padded.
+  const isPadded = maxBatchSize !== 1 && isOnCpu && runner.stepper === undefined;
+  const lengths = isPadded ? await besideLonger(runner, { inputs, item, alone }) : [];
   const fix = maxBatchSize === undefined ? "; if items have to run alone, declare batchSize: 1" : "";
   const part = rowParting(cutToOwn(outputs));
   const sizes = new Map([...itemCheck(inputs)(named(inputs, item)).padded, ...freeSizes(outputs, alone)]);
