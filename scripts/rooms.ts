@@ -87,7 +87,7 @@ const rooms: Readonly<Record<string, Room>> = {
   "server/predictions": {
     imports: "server server/access server/memory server/metrics server/inputs server/flow server/webhooks",
     doors: `
-      admission ids large-text live live-predictions observed once open-store outcome-list part-log predictions record
+      admission ids large-text live live-predictions model-version observed once open-store outcome-list part-log predictions record
       sent-outputs service store waits`,
   },
   "server/webhooks": {

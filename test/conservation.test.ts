@@ -107,7 +107,7 @@ test("all memory charges of predictions are released", async () => {
       timeoutMs: 60_000,
     };
     const service = new PredictionService({
-      ...{ owner: "0", bodies, flow, pipeline, store, memory, metrics: new Metrics() },
+      ...{ owner: "0", version: undefined, bodies, flow, pipeline, store, memory, metrics: new Metrics() },
       limits: { ...limits, maxResultBytes: 1e6, maxLogBytes: 1000 },
     });
     const send = async ({ inputs, address, waitMs, timeoutMs, client: does }: (typeof requests)[number]) => {

@@ -18,6 +18,11 @@ describe("creating a prediction", () => {
     expect(body).toEqual({
       prediction_id: expect.any(String),
       status: "pending",
+      model: {
+        repository: "lab",
+        tag: expect.stringMatching(/^[0-9a-f]{12}$/),
+        digest: expect.stringMatching(/^sha256:/),
+      },
       created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
     });
   });

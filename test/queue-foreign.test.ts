@@ -12,7 +12,7 @@ describe.skipIf(!hasRedis)(`foreign values in the queue (with redis-server${hasR
   let store: TestStore;
   let server: RunningCli;
   let client: Client;
-  const base = "sconce:4:{shared}:";
+  const base = "sconce:5:{shared}:";
 
   beforeAll(async () => {
     [redis, store] = await Promise.all([startRedis(), storeWith("lab")]);

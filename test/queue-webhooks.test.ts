@@ -25,7 +25,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
   const told = (url: string, events = "completed") => ({ "Webhook-URL": url, "Webhook-Events": events });
   /** Resolves once all sent webhooks are deleted from the queue. */
   const forgotten = (name: string) =>
-    until(async () => (await redis.client.exists(`sconce:4:{${name}}:hooks`, `sconce:4:{${name}}:due`)) === 0);
+    until(async () => (await redis.client.exists(`sconce:5:{${name}}:hooks`, `sconce:5:{${name}}:due`)) === 0);
 
   test("send a front's webhooks about a worker's work, each once, and the end last", async () => {
     await using to = receiver();

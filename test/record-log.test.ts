@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { hashOf, newId } from "../src/server/predictions/ids.ts";
 import { LargeText } from "../src/server/predictions/large-text.ts";
+import { ModelVersion } from "../src/server/predictions/model-version.ts";
 import type { EndedRecord } from "../src/server/predictions/record.ts";
 import { RecordIndex } from "../src/server/predictions/record-index.ts";
 import { type Place, RecordLog } from "../src/server/predictions/record-log.ts";
@@ -21,6 +22,7 @@ const record: fc.Arbitrary<EndedRecord> = fc.record({
   outcome: fc.record({ status: fc.constantFrom("success", "failed"), members: text }),
   logs: text,
   digest: fc.option(fc.stringMatching(/^[A-Za-z0-9_-]{43}$/), { nil: undefined }),
+  model: fc.constantFrom("", "digits@sha256:1", "digits@sha256:2", "lab@sha256:1").map(ModelVersion.of),
 });
 
 function push(log: RecordLog, record: EndedRecord, keptMs = 0): Place {

@@ -109,6 +109,7 @@ describe("the log", () => {
       duration_ms: expect.any(Number),
       bytes: 9,
       client: "127.0.0.1",
+      model: expect.stringMatching(/^lab:[0-9a-f]{12}$/),
       prediction_id: response.headers.get("location")?.slice("/predictions/".length),
     });
   });
@@ -189,8 +190,8 @@ test("shows each step of a prediction at level trace, but not at debug", async (
   });
   const url = new URL(/http:\S+/.exec(await traced.line("Listening on"))?.[0] ?? "");
   const { prediction_id: id } = await new Client(url).predict([{ x: 1 }], { "X-Request-Id": "followed" });
-  expect(await traced.line(`prediction ${id} was accepted with 1 inputs`)).toContain(
-    `prediction_id=${id} request_id=followed`,
+  expect(await traced.line(`prediction ${id} was accepted with 1 inputs`)).toMatch(
+    new RegExp(`prediction_id=${id} model=lab:[0-9a-f]{12} request_id=followed`),
   );
   await traced.line(`prediction ${id} ended: success`);
 });

@@ -18,6 +18,7 @@ import { InputDecoder } from "./inputs/input-decoder.ts";
 import { LargeBodies } from "./inputs/large-bodies.ts";
 import type { MemoryAccount } from "./memory/memory-account.ts";
 import type { Metrics } from "./metrics/metrics.ts";
+import { ModelVersion } from "./predictions/model-version.ts";
 import type { Predictions } from "./predictions/predictions.ts";
 import type { PredictionRecord } from "./predictions/record.ts";
 import type { PredictionService } from "./predictions/service.ts";
@@ -133,6 +134,7 @@ export class FrontModel implements ModelParts {
             metrics,
             memory,
             owner,
+            version: ModelVersion.of(packaged.byDigest),
             webhooks,
             isCauseKnown: runningHooks?.isKnown ?? false,
             keys,

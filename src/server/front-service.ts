@@ -69,8 +69,8 @@ const clientFaults: ReadonlySet<ErrorCode> = new Set([
   "canceled",
 ]);
 
-function fieldsAbout({ id, origin }: Logged): LogFields {
-  return fieldsOf(origin, { prediction_id: id });
+function fieldsAbout({ id, origin, model }: Logged): LogFields {
+  return fieldsOf(origin, { prediction_id: id, model: model?.name });
 }
 
 /** The stack of an error of the model's code, below the line. One frame says no more than the line. */

@@ -7,6 +7,7 @@ export interface PredictionBody {
   readonly error_message?: string;
   readonly errors?: readonly { readonly index: number; readonly message: string }[];
   readonly partial_outputs?: readonly (Record<string, unknown> | null)[];
+  readonly model?: { readonly repository: string; readonly tag: string; readonly digest: string };
   readonly created_at: string;
   readonly started_at?: string;
   readonly finished_at?: string;

@@ -69,6 +69,7 @@ const exposeHeaders = [
   "Location",
   "Retry-After",
   "X-Request-Id",
+  "X-Model",
   "Preference-Applied",
   "Allow",
   "Accept-Encoding",

@@ -2,6 +2,7 @@
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { LargeText } from "../predictions/large-text.ts";
+import type { ModelVersion } from "../predictions/model-version.ts";
 
 /** Longer answers are streamed. Shorter ones fit into the socket's buffer. */
 export const LARGE_ANSWER_LENGTH = 64 * 1024;
@@ -48,9 +49,11 @@ export class LargeAnswers {
   }
 
   /** Streams a text that another client is reading. @returns undefined if no client is */
-  join(path: string): ReadableStream<Uint8Array> | undefined {
-    const shared = this.#shared.get(path);
-    return shared && this.stream(path, () => shared.text);
+  join(
+    path: string,
+  ): { readonly body: ReadableStream<Uint8Array>; readonly model: ModelVersion | undefined } | undefined {
+    const text = this.#shared.get(path)?.text;
+    return text && { body: this.stream(path, () => text), model: text.model };
   }
 
   /**

@@ -56,16 +56,18 @@ export function recordJson(record: PredictionRecord, family: Family): string {
 /** The JSON text in pieces, for an outcome of megabytes. */
 export function largeRecord(record: EndedRecord, family: Family): LargeText {
   const { head, members, tail } = textsOf(record, family);
-  return new LargeText([head, members, tail]);
+  const text = new LargeText([head, members, tail]);
+  text.model = record.model;
+  return text;
 }
 
 function textsOf(
   record: PredictionRecord,
   { idName, kind }: Family,
 ): Record<"head" | "tail", string> & { members: Text } {
-  const { id, outcome, createdAtMs, startedAtMs, finishedAtMs } = record;
+  const { id, outcome, createdAtMs, startedAtMs, finishedAtMs, model } = record;
   const head = `{"${idName}":"${id}","status":"${statusOf(record)}"${outcome === undefined ? "" : ","}`;
-  let tail = "";
+  let tail = model === undefined ? "" : `,"model":${model.json}`;
   if (kind === "demo") tail += `,"logs":${JSON.stringify(record.logs)}`;
   tail += `,"created_at":"${createdAt(createdAtMs)}"`;
   if (startedAtMs !== undefined) tail += `,"started_at":"${startedAt(startedAtMs)}"`;

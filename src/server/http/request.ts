@@ -6,6 +6,7 @@ import { isLogged, LogFields, log } from "../../base/log.ts";
 import type { ApiKey } from "../access/api-key.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { newId } from "../predictions/ids.ts";
+import type { ModelVersion } from "../predictions/model-version.ts";
 import type { Origin } from "../predictions/predictions.ts";
 import type { PeerOf } from "./client.ts";
 import type { Fetch } from "./listener.ts";
@@ -28,7 +29,9 @@ export class RequestContext implements Origin {
   isForwarded = false;
   /** The API key of the request; undefined on a server without keys. */
   key: ApiKey | undefined = undefined;
-  /** Whether the answer has the header `X-Request-Id` already. */
+  /** The build that runs or ran the prediction of the answer. */
+  model: ModelVersion | undefined = undefined;
+  /** Whether the answer has the headers `X-Request-Id` and `X-Model` already. */
   hasIdHeader = false;
 
   constructor({ headers, method }: Request) {
@@ -135,7 +138,10 @@ export function withContext(
   { metrics, accessLog, isForwarded = false, peerOf }: ContextOptions,
 ): Fetch {
   const finish = (request: Request, context: RequestContext, response: Response, beganMs: number) => {
-    if (!context.hasIdHeader) response.headers.set("X-Request-Id", context.requestId);
+    if (!context.hasIdHeader) {
+      response.headers.set("X-Request-Id", context.requestId);
+      if (context.model !== undefined) response.headers.set("X-Model", context.model.name);
+    }
     metrics?.answered(routeOf(context.path), response.status);
     if (beganMs > 0) {
       const level = accessLog && !context.path.startsWith("/health/") ? "info" : "trace";
@@ -177,6 +183,7 @@ function logAccess(context: RequestContext, { request, response, beganMs, level,
     client: address,
     forwarded_for: headers.get("x-forwarded-for") ?? undefined,
     key: context.key?.name,
+    model: context.model?.name ?? response.headers.get("x-model") ?? undefined,
     prediction_id: predictionIn(response.headers.get("location") ?? path),
   };
   log[level](`${method} ${path} ${status} in ${durationMs} ms`, context.fields(fields));

@@ -1,5 +1,7 @@
 /** JSON text of any size. A large one stays in pieces: joining and encoding megabytes at once would block the event loop. */
 
+import type { ModelVersion } from "./model-version.ts";
+
 /** Longer texts stay in pieces. */
 const LARGE_LENGTH = 64 * 1024;
 /** Maximum characters or bytes of a piece. */
@@ -13,6 +15,8 @@ export class LargeText {
   readonly #cells: readonly { piece: Piece }[];
   /** Characters of string pieces, bytes of binary pieces. */
   readonly length: number;
+  /** Of a whole record: the build that ran it, for a header of the answer. */
+  model: ModelVersion | undefined;
 
   constructor(parts: readonly (Piece | LargeText)[]) {
     this.#cells = parts.flatMap((part) => (part instanceof LargeText ? part.#cells : [...cellsOf(part)]));

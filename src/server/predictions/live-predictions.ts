@@ -20,6 +20,7 @@ import { workOnDemo } from "./demo.ts";
 import { hashOf } from "./ids.ts";
 import { ItemWork, type ItemWorkContext } from "./item-work.ts";
 import { LivePrediction } from "./live.ts";
+import type { ModelVersion } from "./model-version.ts";
 import { OutputMemory } from "./output-memory.ts";
 import { PartLog } from "./part-log.ts";
 import type { Origin } from "./predictions.ts";
@@ -41,6 +42,7 @@ export interface ServiceLimits extends AdmissionLimits {
 export interface Logged {
   readonly id: string;
   readonly origin: Origin | undefined;
+  readonly model: ModelVersion | undefined;
 }
 
 export interface LivePredictionsOptions {

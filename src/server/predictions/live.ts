@@ -5,6 +5,7 @@ import type { ApiKey } from "../access/api-key.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
 import type { Text } from "./large-text.ts";
+import type { ModelVersion } from "./model-version.ts";
 import { Observed } from "./observed.ts";
 import type { PartLog } from "./part-log.ts";
 import type { Origin } from "./predictions.ts";
@@ -93,6 +94,10 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
 
   get kind(): Kind {
     return this.#record.kind;
+  }
+
+  get model(): ModelVersion | undefined {
+    return this.#record.model;
   }
 
   get count(): number {

@@ -4,6 +4,7 @@
  */
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
 import { byteLengthOf } from "./large-text.ts";
+import type { ModelVersion } from "./model-version.ts";
 import type { EndedRecord } from "./record.ts";
 
 /** Unit of allocation. */
@@ -33,6 +34,8 @@ const field = {
   logsBytes: 13,
   /** Dropped, while an earlier record remains. */
   isDropped: 14,
+  /** Index in the list of builds. */
+  model: 15,
 } as const;
 const HEAD_BYTES = 8 * Object.keys(field).length;
 
@@ -53,6 +56,7 @@ export class RecordLog {
   #freedSlabs = 0;
   /** Offset of the oldest record in the first slab. */
   #first = 0;
+  readonly #models: (ModelVersion | undefined)[] = [undefined];
   readonly #large = new OpenMap<Place, EndedRecord>(spread);
   /** A freed slab for reuse. */
   #spare: Slab | undefined;
@@ -99,6 +103,7 @@ export class RecordLog {
     numbers[at + field.membersBytes] = written - head;
     numbers[at + field.logsBytes] = logsBytes;
     numbers[at + field.isDropped] = 0;
+    numbers[at + field.model] = this.#indexOf(record.model);
     slab.end = aligned(from + written + logsBytes);
     const place = (this.#freedSlabs + this.#slabs.length - 1) * SLAB_BYTES + start;
     if (isLarge) this.#large.set(place, record);
@@ -150,6 +155,7 @@ export class RecordLog {
       outcome: { status: number("isFailed") === 1 ? "failed" : "success", members },
       logs,
       digest: digest === "" ? undefined : digest,
+      model: this.#models[number("model")],
     };
   }
 
@@ -175,6 +181,11 @@ export class RecordLog {
     this.#first = 0;
     slab.end = 0;
     this.#spare = slab;
+  }
+
+  #indexOf(model: ModelVersion | undefined): number {
+    const index = this.#models.lastIndexOf(model);
+    return index < 0 ? this.#models.push(model) - 1 : index;
   }
 
   #slabFor(bytes: number): Slab {

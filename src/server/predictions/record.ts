@@ -1,6 +1,7 @@
 /** A prediction as plain data: all that answers, stores and other processes read. */
 
 import type { Text } from "./large-text.ts";
+import type { ModelVersion } from "./model-version.ts";
 
 export type Kind = "prediction" | "demo";
 export type Status = "pending" | "running" | "success" | "failed";
@@ -32,6 +33,8 @@ export interface PredictionRecord {
   readonly logs: string;
   /** Digest of kind and body; set for an id that the client chose. */
   readonly digest?: string | undefined;
+  /** The build that runs or ran the prediction. Undefined until a replica of a queue ends it, and for records of earlier releases. */
+  readonly model?: ModelVersion | undefined;
 }
 
 export interface EndedRecord extends PredictionRecord {
@@ -45,7 +48,8 @@ export function pendingRecord({
   count,
   createdAtMs,
   digest,
-}: Pick<PredictionRecord, "id" | "kind" | "count" | "createdAtMs" | "digest">): PredictionRecord {
+  model,
+}: Pick<PredictionRecord, "id" | "kind" | "count" | "createdAtMs" | "digest" | "model">): PredictionRecord {
   return {
     id,
     kind,
@@ -57,6 +61,7 @@ export function pendingRecord({
     outcome: undefined,
     logs: "",
     digest,
+    model,
   };
 }
 

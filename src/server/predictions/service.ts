@@ -8,6 +8,7 @@ import { newId } from "./ids.ts";
 import { LargeText } from "./large-text.ts";
 import type { LivePrediction } from "./live.ts";
 import { LivePredictions, type LivePredictionsOptions, nounOf } from "./live-predictions.ts";
+import type { ModelVersion } from "./model-version.ts";
 import { Creations } from "./once.ts";
 import type { AskedPrediction, Client, NewPrediction, Predictions, Watched } from "./predictions.ts";
 import { CANCELED, hasEnded, type Kind, type PredictionRecord } from "./record.ts";
@@ -18,6 +19,8 @@ export interface ServiceOptions extends LivePredictionsOptions {
   readonly bodies: Bodies;
   /** First character of new ids, which names the process to the other processes of the server. */
   readonly owner: string;
+  /** The build that this process runs. */
+  readonly version: ModelVersion | undefined;
   /** Whether a known hook ended the last process. Its input then fails alone, and no prediction counts as the cause. */
   readonly isCauseKnown?: boolean;
 }
@@ -213,7 +216,7 @@ export class PredictionService implements Predictions {
   /** @param beganMs start of the decoding */
   #begin(request: NewPrediction, { inputs, body }: DecodedBody, beganMs: number): LivePrediction {
     const { kind, bytes, charge, timeoutMs = Infinity, waitMs, client, origin, once, webhook, watcher } = request;
-    const { limits, metrics, owner, flow, onTrace } = this.#options;
+    const { limits, metrics, owner, flow, onTrace, version } = this.#options;
     metrics.took("decode", performance.now() - beganMs);
     const count = inputs.length;
     this.admit(request, count);
@@ -227,6 +230,7 @@ export class PredictionService implements Predictions {
         body,
         origin,
         digest: once?.digest,
+        model: version,
         webhook,
       },
       {

@@ -2,6 +2,7 @@
 import { z } from "zod";
 import type { DecodedBody } from "../inputs/bodies.ts";
 import type { Webhook, WebhookStore } from "../webhooks/webhook.ts";
+import type { ModelVersion } from "./model-version.ts";
 import type { Origin } from "./predictions.ts";
 import type { EndedRecord, Kind, PredictionRecord } from "./record.ts";
 
@@ -19,6 +20,8 @@ export interface AcceptedRequest {
   /** Digest of kind and body; set for an id that the client chose. */
   readonly digest?: string | undefined;
   readonly origin?: Origin | undefined;
+  /** The build that accepted the request. Undefined for requests of earlier releases, and of a queue. */
+  readonly model?: ModelVersion | undefined;
   /** `PredictionStore.webhooks` stores it. */
   readonly webhook?: Webhook | undefined;
 }

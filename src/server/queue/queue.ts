@@ -193,11 +193,11 @@ export class Queue {
     const args: Argument[] = [];
     const stored = await Promise.all(outcomes.map((each) => this.#large.putMembers(each)));
     for (const [i, { record }] of outcomes.entries()) {
-      const { id, outcome, itemsDone, logs, startedAtMs, finishedAtMs } = record;
+      const { id, outcome, itemsDone, logs, startedAtMs, finishedAtMs, model } = record;
       const membersNode = stored[i] ?? "";
       const members = membersNode === "" ? String(outcome.members) : "";
       const startedAgoMs = startedAtMs === undefined ? "" : Math.max(0, finishedAtMs - startedAtMs);
-      args.push(id, outcome.status, members, startedAgoMs, itemsDone, logs, membersNode);
+      args.push(id, outcome.status, members, startedAgoMs, itemsDone, logs, membersNode, model?.reference ?? "");
     }
     const largest = Math.max(...outcomes.map(({ bytes }, i) => (stored[i] === undefined ? bytes : 0)));
     await this.#run(scripts.finishScript, args, { link: this.#linkFor(largest) });

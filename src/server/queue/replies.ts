@@ -1,5 +1,6 @@
 /** Parses the replies of Redis. */
 import { LARGE_BYTES } from "../inputs/bodies.ts";
+import { ModelVersion } from "../predictions/model-version.ts";
 import type { Kind, PredictionRecord } from "../predictions/record.ts";
 import { originOf, type UnfinishedRequest } from "../predictions/store.ts";
 import { webhookOf } from "../webhooks/webhook.ts";
@@ -34,7 +35,9 @@ export interface ReadRecord {
 export function recordOf(reply: unknown): ReadRecord | null {
   if (!(reply instanceof Uint8Array)) return null;
   const [head, texts] = partsOf(reply);
-  const [id = "", kind, count, , , created, done, started, finished, status, membersNode, logBytes] = head.split(" ");
+  const fields = head.split(" ");
+  const [id = "", kind, count, , , created, done, started, finished, status, membersNode, logBytes, model = ""] =
+    fields;
   const members = () => textOf(texts.subarray(Number(logBytes)));
   return {
     record: {
@@ -47,6 +50,7 @@ export function recordOf(reply: unknown): ReadRecord | null {
       finishedAtMs: finished ? Number(finished) : undefined,
       outcome: status === "success" || status === "failed" ? { status, members: members() } : undefined,
       logs: textOf(texts.subarray(0, Number(logBytes))),
+      model: ModelVersion.of(model),
     },
     membersNode: membersNode || undefined,
   };

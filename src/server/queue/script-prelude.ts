@@ -28,7 +28,7 @@ import { LARGE_VALUE_BYTES } from "./large-values.ts";
 import { LuaScript } from "./redis-link.ts";
 
 /** Contains the version of the layout. Replicas with another layout use other keys. */
-export const KEY_PREFIX = "sconce:4:";
+export const KEY_PREFIX = "sconce:5:";
 /** Larger outcomes are not part of a notification; clients read them. */
 const MAX_MAIL_BYTES = 65_536;
 /** Lifetime and size of the notifications for a node that ended. */
@@ -79,7 +79,7 @@ end
 -- Whether a text has the form that the scripts write.
 local function isWritten(id, text)
   if string.byte(text) == 126 then return string.match(text, '^~ %l+ %d+ %d+ [%d.]+ %S* %d+ %d+ %d+%-%d+ ') ~= nil end
-  local own, members = string.match(text, '^(%S+) %l+ %d+ %d+ [%d.]+ %d+ %d+ %d* %d+ %l+ %S* (%d+)\\n')
+  local own, members = string.match(text, '^(%S+) %l+ %d+ %d+ [%d.]+ %d+ %d+ %d* %d+ %l+ %S* (%d+) %S*\\n')
   return own == id and members ~= nil
 end
 
@@ -153,7 +153,7 @@ local function logOf(key)
 end
 
 -- Stores an outcome; the first one stands. Without inputs and logs it uses the reported progress.
-local function finish(id, status, members, inputs, logs, large, started)
+local function finish(id, status, members, inputs, logs, large, started, model)
   if not isOpen(id) then return end
   local meta, count, size_, place, created, entry, fronts =
     string.match(known[id], '^~ (%S+ (%S+) (%S+) %S+) (%S*) (%S+) %S+ (%S+) (.*)$')
@@ -163,7 +163,7 @@ local function finish(id, status, members, inputs, logs, large, started)
     large = ''
   end
   local record = id .. ' ' .. meta .. ' ' .. created .. ' ' .. inputs .. ' ' .. started .. ' ' .. nowText .. ' ' .. status .. ' ' .. large .. ' '
-    .. #logs .. '\\n' .. logs .. members
+    .. #logs .. ' ' .. (model or '') .. '\\n' .. logs .. members
   set(id, record)
   size = size + #record + ${KEPT_BYTES}
   acked[#acked + 1] = entry

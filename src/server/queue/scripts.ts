@@ -99,15 +99,15 @@ settle()
 return answer
 `);
 
-/** For each prediction: id, status, members, milliseconds since the start or "", inputs done, logs, the node that stored the members in the bucket or "". */
+/** For each prediction: id, status, members, milliseconds since the start or "", inputs done, logs, the node that stored the members in the bucket or "", the model. */
 export const finishScript = queueScript(`
 freeing()
 local ids = {}
-for i = 3, #ARGV, 7 do ids[#ids + 1] = ARGV[i] end
+for i = 3, #ARGV, 8 do ids[#ids + 1] = ARGV[i] end
 load(ids)
-for i = 3, #ARGV, 7 do
+for i = 3, #ARGV, 8 do
   local started = ARGV[i + 3] ~= '' and textOf(now - ARGV[i + 3]) or ''
-  finish(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], started)
+  finish(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], started, ARGV[i + 7])
 end
 settle()
 return 0

@@ -5,7 +5,7 @@ import type { Fault } from "../fault.ts";
 import { TestedServer } from "../tested-server.ts";
 import { create, predict, statusOf } from "../traffic.ts";
 
-const BASE = "sconce:4:{shared}:";
+const BASE = "sconce:5:{shared}:";
 /** Keys that every queue has. */
 const KEYS = ["work", "soon", "kept", "totals", "signs"] as const;
 const ROUNDS = { short: 1, long: 20 };

@@ -122,7 +122,9 @@ export class WaitedPredictions {
     }
     const asked = { ...this.#asked(c), bytes: Math.max(bytes, length), timeoutMs };
     const body = typeof inputs === "string" ? bodyOf(inputs) : inputs;
-    return endOf(await this.#options.predictions.create({ ...asked, kind: "prediction", body, charge, origin }));
+    const record = await this.#options.predictions.create({ ...asked, kind: "prediction", body, charge, origin });
+    contextOf(c).model = record.model;
+    return endOf(record);
   }
 
   /**
@@ -135,7 +137,9 @@ export class WaitedPredictions {
     if (charge === undefined) throw memoryFull();
     const asked = { ...this.#asked(c), bytes: inputs.length, waitMs };
     const body = bodyOf(inputs);
-    return begunOf(await predictions.create({ ...asked, kind: "prediction", body, charge, origin, watcher }));
+    const record = await predictions.create({ ...asked, kind: "prediction", body, charge, origin, watcher });
+    contextOf(c).model = record.model;
+    return begunOf(record);
   }
 
   /** @returns undefined for an unknown or expired id */

@@ -20,6 +20,10 @@ export function text(description: string, ...examples: readonly string[]) {
 const sampleId = "RaEfxVXjXb3ZnDsQ";
 /** Response headers of every route. */
 export const answered = { "X-Request-Id": text("The X-Request-Id of the request, or a new id", sampleId) };
+/** Response headers of routes that answer with a prediction. */
+export const modelHeader = {
+  "X-Model": text("The build of the model that runs or ran the prediction", "digits:9f86d081884c").optional(),
+};
 /** Response headers of routes with the request header `Prefer`. */
 export function applied(hasLinks: boolean) {
   const wait = `\`wait=seconds\` if the request asked to wait; ${MAX_WAIT_S} if it asked for more`;

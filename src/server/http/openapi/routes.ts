@@ -8,7 +8,17 @@ import { chosenId } from "../request-headers.ts";
 import { fails, json, unreadable } from "./answers.ts";
 import type { DescribedApi } from "./api-routes.ts";
 import { referenceTo } from "./component.ts";
-import { answered, applied, creation, idempotencyKey, prefer, sampleKey, text, traced } from "./headers.ts";
+import {
+  answered,
+  applied,
+  creation,
+  idempotencyKey,
+  modelHeader,
+  prefer,
+  sampleKey,
+  text,
+  traced,
+} from "./headers.ts";
 import { type OutputSamples, recordSamples } from "./samples.ts";
 import type { modelSchemas } from "./schemas.ts";
 
@@ -52,7 +62,7 @@ export function creatingRoutes(family: Family, { schemas, example, hasLinks }: D
     schema,
     `The current state of the ${noun}: pending, or finished if the client asked to wait`,
     { examples: recordSamples(family, schemas.samples, ["pending", "success", "failed"]) },
-    { Location: text(`The path of the ${noun}`), ...applied(hasLinks) },
+    { Location: text(`The path of the ${noun}`), ...applied(hasLinks), ...modelHeader },
   );
   const responses = { 200: made, ...fails(...creatingProblems) };
   return [
@@ -95,9 +105,12 @@ export function creatingRoutes(family: Family, { schemas, example, hasLinks }: D
       description: "Queued inputs do not run. Inputs of other clients are not affected.",
       request: { params: idOf(family), headers: z.object(traced) },
       responses: {
-        200: json(schema, `The current state of the ${noun}; a finished ${noun} does not change`, {
-          examples: recordSamples(family, schemas.samples, ["canceled", "success"]),
-        }),
+        200: json(
+          schema,
+          `The current state of the ${noun}; a finished ${noun} does not change`,
+          { examples: recordSamples(family, schemas.samples, ["canceled", "success"]) },
+          modelHeader,
+        ),
         ...fails("origin_refused", "prediction_not_found", "queue_full", ...unreadable, "predictions_unwritable"),
       },
     },
@@ -155,7 +168,7 @@ function recordRoute(family: Family, { schemas, hasLinks }: Described): RouteCon
         schemas.records[kind],
         `The current state of the ${noun}`,
         { examples: recordSamples(family, schemas.samples, ["success", "pending", "running", "failed"]) },
-        applied(hasLinks),
+        { ...applied(hasLinks), ...modelHeader },
       ),
       ...fails("prediction_not_found", "queue_full", ...unreadable),
     },
@@ -177,7 +190,7 @@ function eventsRoute(family: Family, { schemas: { samples, definitions } }: Desc
     responses: {
       200: {
         description: "Events until the end",
-        headers: z.object({ ...eventsAnswer, ...answered }),
+        headers: z.object({ ...eventsAnswer, ...modelHeader, ...answered }),
         content: {
           "text/event-stream": {
             schema: definitions.has("Part") ? z.string().openapi({ ...partContent }) : z.string(),
@@ -217,7 +230,7 @@ function fileRoute(family: Family, list: Family["lists"][number], sample: unknow
   // Generators know the first media type.
   const content = { "application/octet-stream": bytes, "*/*": bytes };
   const example = pathOfFile(sample);
-  const headers = z.object({ ...fileAnswer, ...answered });
+  const headers = z.object({ ...fileAnswer, ...modelHeader, ...answered });
   const partHeaders = headers.extend({
     "Content-Range": text("Range of these bytes, and size of the file", "bytes 0-1023/5120"),
   });

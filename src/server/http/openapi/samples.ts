@@ -108,6 +108,8 @@ export interface OutputSamples {
 
 type Status = "pending" | "running" | "success" | "failed" | "canceled";
 
+const sampleVersion = { repository: "digits", tag: "9f86d081884c", digest: `sha256:9f86d081884c${"0".repeat(52)}` };
+
 /** OpenAPI's named examples for these statuses, in this order, without statuses that need an unknown output. */
 export function recordSamples(
   family: Family,
@@ -120,6 +122,7 @@ export function recordSamples(
     status,
     ...members,
     ...(isDemo ? { logs: "" } : {}),
+    model: sampleVersion,
     created_at: "2026-01-01T12:00:00.000Z",
     ...times,
   });

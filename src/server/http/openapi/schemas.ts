@@ -54,6 +54,13 @@ export function modelSchemas(
   const truncated = z.boolean().optional().openapi({
     description: "Only in messages to webhooks: the outcome is omitted, because it is larger than 1 MiB",
   });
+  const version = z
+    .object({
+      repository: z.string(),
+      tag: z.string().openapi({ description: "The generated tag of the build" }),
+      digest: z.string().openapi({ description: "sha256: and 64 hex digits" }),
+    })
+    .openapi("ModelVersion", { description: "A build of the model" });
   const fields = {
     status,
     outputs: z
@@ -61,6 +68,10 @@ export function modelSchemas(
       .optional()
       .openapi({ description: "One per input, in input order; only when status is success" }),
     error_message: z.string().optional().openapi({ description: "Only when status is failed" }),
+    model: version.optional().openapi({
+      description:
+        "The build that runs or ran this; absent for a prediction of an earlier release of the server, and with a queue until the end",
+    }),
     created_at: time,
     started_at: time.optional(),
     finished_at: time.optional(),

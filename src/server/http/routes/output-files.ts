@@ -39,6 +39,7 @@ export function addOutputFileRoutes(
         if (forwarded !== undefined) return forwarded;
         using watched = await predictions.watch(kind, id, () => {});
         if (watched === undefined) throw unknownPrediction();
+        contextOf(c).model = watched.record?.model;
         const index = c.req.param("index");
         const text = outputOf(watched, list, index);
         // The parsed and the decoded output.

@@ -113,7 +113,9 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     if (raw.signal.aborted) await body.cancel();
     const location = made === undefined ? {} : { Location: locationOf(family, made.id) };
     context.hasIdHeader = true;
-    const headers = { ...eventHeaders, ...location, "X-Request-Id": context.requestId };
+    context.model = watched.record?.model;
+    const model = context.model && { "X-Model": context.model.name };
+    const headers = { ...eventHeaders, ...location, ...model, "X-Request-Id": context.requestId };
     return new Response(body, { headers });
   };
   for (const family of families) {
@@ -168,7 +170,10 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       if (asksForEvents(raw)) return events(family, raw, { id, context: contextOf(c) });
       const shared = isPlain(raw) ? large.join(recordPath(family, id)) : undefined;
       const context = contextOf(c);
-      if (shared !== undefined) return jsonResponse(shared, { context, waitMs });
+      if (shared !== undefined) {
+        context.model = shared.model;
+        return jsonResponse(shared.body, { context, waitMs });
+      }
       return preferred(family, await predictions.wait(kind, id, { waitMs, client }), raw, { context, waitMs });
     });
 
@@ -239,6 +244,7 @@ interface AnswerOptions {
 function answer(family: Family, record: PredictionRecord | undefined, options: AnswerOptions): Response {
   const { large, location, hasLinks = false } = options;
   if (record === undefined) throw unknownPrediction();
+  options.context.model = record.model;
   if (!hasEnded(record) || record.outcome.members.length < LARGE_ANSWER_LENGTH) {
     return jsonResponse(bodyOf(recordJson(record, family)), options);
   }
@@ -258,6 +264,7 @@ function jsonResponse(
   // Setting the header later would cost more.
   context.hasIdHeader = true;
   const headers: Record<string, string> = { "Content-Type": "application/json", "X-Request-Id": context.requestId };
+  if (context.model !== undefined) headers["X-Model"] = context.model.name;
   if (location !== undefined) headers.Location = location;
   if (waitMs > 0 || hasLinks) headers["Preference-Applied"] = appliedOf(waitMs, hasLinks);
   return new Response(body, { headers });

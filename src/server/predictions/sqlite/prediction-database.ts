@@ -61,6 +61,8 @@ export interface StoredRecord {
   readonly logs: string;
   /** Empty for an id that the server chose. */
   readonly digest: string;
+  /** `repository@sha256:…`; empty for a record of an earlier release. */
+  readonly model: string;
   /** File of large members and logs, and the bytes of its members. */
   readonly file: string | null;
   readonly fileMembersBytes: number;
@@ -80,6 +82,7 @@ export interface StoredRequest {
   readonly origin: string;
   /** Empty for an id that the server chose. */
   readonly digest: string;
+  readonly model: string;
   /** File of a large body. */
   readonly file: string | null;
 }

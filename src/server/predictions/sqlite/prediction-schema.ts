@@ -25,19 +25,21 @@ const tables = `
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, count INTEGER NOT NULL,
     created_at_ms REAL NOT NULL, timeout_ms REAL NOT NULL, deadline_ms REAL NOT NULL, begun_at_ms REAL,
     deaths INTEGER NOT NULL DEFAULT 0, file TEXT, body TEXT NOT NULL,
-    origin TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT ''
+    origin TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT ''
   ) STRICT;
   CREATE TABLE ended (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL, ended_ms REAL NOT NULL, file TEXT,
     file_members_bytes INTEGER NOT NULL, kind TEXT NOT NULL, count INTEGER NOT NULL, items_done INTEGER NOT NULL,
     created_at_ms REAL NOT NULL, started_at_ms REAL, finished_at_ms REAL NOT NULL, status TEXT NOT NULL,
-    members TEXT NOT NULL, logs TEXT NOT NULL, digest TEXT NOT NULL DEFAULT ''
+    members TEXT NOT NULL, logs TEXT NOT NULL, digest TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT ''
   ) STRICT;
 `;
 const laterColumns = [
   ["unfinished", "origin"],
   ["unfinished", "digest"],
   ["ended", "digest"],
+  ["unfinished", "model"],
+  ["ended", "model"],
 ] as const;
 /**
  * Packs: rows with hundreds of small outcomes that clients have (row-text.ts). Hardly any is read again. `first_s` and `last_s` are the first and last

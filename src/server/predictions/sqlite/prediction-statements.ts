@@ -37,8 +37,8 @@ export function statements(database: Database) {
     ),
 
     create: prepare<null, [CreateRow & { readonly deadlineMs: number }]>(
-      `INSERT INTO unfinished (id, kind, count, created_at_ms, timeout_ms, deadline_ms, begun_at_ms, file, body, origin, digest)
-       SELECT $id, $kind, $count, $createdAtMs, $timeoutMs, $deadlineMs, $begunAtMs, $file, $body, $origin, $digest
+      `INSERT INTO unfinished (id, kind, count, created_at_ms, timeout_ms, deadline_ms, begun_at_ms, file, body, origin, digest, model)
+       SELECT $id, $kind, $count, $createdAtMs, $timeoutMs, $deadlineMs, $begunAtMs, $file, $body, $origin, $digest, $model
        WHERE NOT EXISTS (SELECT 1 FROM ended WHERE id = $id) ON CONFLICT (id) DO NOTHING`,
     ),
     begun: prepare<null, [number | null, string]>("UPDATE unfinished SET begun_at_ms = ? WHERE id = ?"),
@@ -46,24 +46,24 @@ export function statements(database: Database) {
     removeUnfinished: prepare<{ file: string | null }, [string]>("DELETE FROM unfinished WHERE id = ? RETURNING file"),
     getUnfinished: prepare<StoredRecord, [string]>(
       `SELECT id, kind, count, 0 itemsDone, created_at_ms createdAtMs, begun_at_ms startedAtMs, NULL finishedAtMs,
-         NULL status, '' members, '' logs, digest, NULL file, 0 fileMembersBytes FROM unfinished WHERE id = ?`,
+         NULL status, '' members, '' logs, digest, model, NULL file, 0 fileMembersBytes FROM unfinished WHERE id = ?`,
     ),
     owners: prepare<{ owner: string }, []>("SELECT DISTINCT substr(id, 1, 1) FROM unfinished"),
     newest: prepare<{ seq: number }, []>("SELECT seq FROM unfinished ORDER BY seq DESC LIMIT 1"),
     oldestUnfinished: prepare<Unfinished, [number, number, string]>(
       `SELECT seq row, id, kind, count, created_at_ms createdAtMs, timeout_ms timeoutMs, deadline_ms deadlineMs,
-         begun_at_ms begunAtMs, deaths, file, body, origin, digest
+         begun_at_ms begunAtMs, deaths, file, body, origin, digest, model
        FROM unfinished WHERE seq > ? AND seq <= ? AND instr(?, substr(id, 1, 1)) ORDER BY seq LIMIT 1`,
     ),
 
     end: prepare<null, [EndRow & { readonly endedMs: number }]>(
       `INSERT INTO ended (id, bytes, ended_ms, file, file_members_bytes, kind, count, items_done,
-         created_at_ms, started_at_ms, finished_at_ms, status, members, logs, digest)
+         created_at_ms, started_at_ms, finished_at_ms, status, members, logs, digest, model)
        VALUES ($id, $bytes, $endedMs, $file, $fileMembersBytes, $kind, $count, $itemsDone,
-         $createdAtMs, $startedAtMs, $finishedAtMs, $status, $members, $logs, $digest) ON CONFLICT (id) DO NOTHING`,
+         $createdAtMs, $startedAtMs, $finishedAtMs, $status, $members, $logs, $digest, $model) ON CONFLICT (id) DO NOTHING`,
     ),
     getEnded: prepare<StoredRecord & { readonly endedMs: number }, [string]>(
-      `SELECT id, kind, count, items_done itemsDone, ${timesOf}, status, members, logs, digest, file,
+      `SELECT id, kind, count, items_done itemsDone, ${timesOf}, status, members, logs, digest, model, file,
          file_members_bytes fileMembersBytes, ended_ms endedMs FROM ended WHERE id = ?`,
     ),
     removeExpired: prepare<{ bytes: number; file: string | null }, [string, number, number]>(

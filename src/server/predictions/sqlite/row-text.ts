@@ -26,6 +26,8 @@ export type CreateRow = {
   readonly origin: string;
   /** Empty for an id that the server chose. */
   readonly digest: string;
+  /** `repository@sha256:…`; empty for a row of an earlier release. */
+  readonly model: string;
 };
 
 /** An outcome. */
@@ -49,6 +51,7 @@ export type EndRow = {
   readonly members: string;
   readonly logs: string;
   readonly digest: string;
+  readonly model: string;
 };
 
 export type Row =
@@ -78,6 +81,8 @@ export type Pack = {
 
 /** Stands for a missing field. */
 const NONE = "-";
+/** Stands for the model of the row before. */
+const SAME = "=";
 const MAX_PACK_COUNT = 500;
 /** A larger outcome has a row of its own. */
 const MAX_PACKED_BYTES = 4096;
@@ -89,14 +94,21 @@ const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
 export function encodeRows(changes: Iterable<Change>, nowMs: number): RowText {
   let heads = "";
   let texts = "";
+  let last = "";
+  const modelText = (model = "") => {
+    if (model === last) return model === "" ? NONE : SAME;
+    last = model;
+    return model || NONE;
+  };
   for (const change of changes) {
     switch (change.op) {
       case "create": {
-        const { id, kind, count, createdAtMs, timeoutMs, body: stored, digest = NONE } = change.request;
+        const { id, kind, count, createdAtMs, timeoutMs, body: stored, digest = NONE, model } = change.request;
         const body = change.file !== undefined ? "" : typeof stored === "string" ? stored : utf8.decode(stored);
         const origin = originText(change.request.origin);
         const times = `${createdAtMs} ${timeoutMs} ${nowMs - change.atMs} ${change.begunAtMs ?? NONE}`;
-        heads += `c ${id} ${kind} ${count} ${times} ${change.file ?? NONE} ${body.length} ${origin.length} ${digest}\n`;
+        const names = `${digest} ${modelText(model?.reference)}`;
+        heads += `c ${id} ${kind} ${count} ${times} ${change.file ?? NONE} ${body.length} ${origin.length} ${names}\n`;
         texts += body + origin;
         break;
       }
@@ -105,15 +117,16 @@ export function encodeRows(changes: Iterable<Change>, nowMs: number): RowText {
         break;
       case "end": {
         const { id, kind, count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, outcome, logs } = change.record;
-        const { digest = NONE } = change.record;
+        const { digest = NONE, model } = change.record;
+        const names = `${digest} ${modelText(model?.reference)}`;
         const { status, members } = outcome;
         const times = `${createdAtMs} ${startedAtMs ?? NONE} ${finishedAtMs}`;
         heads += `e ${id} ${kind} ${count} ${itemsDone} ${times} ${status} ${nowMs - change.atMs} ${change.bytes} `;
         if (change.file === undefined) {
-          heads += `${NONE} 0 ${members.length} ${logs.length} ${digest}\n`;
+          heads += `${NONE} 0 ${members.length} ${logs.length} ${names}\n`;
           texts += `${members}${logs}`;
         } else {
-          heads += `${change.file} ${byteLengthOf(members)} 0 0 ${digest}\n`;
+          heads += `${change.file} ${byteLengthOf(members)} 0 0 ${names}\n`;
         }
         break;
       }
@@ -126,6 +139,12 @@ export function encodeRows(changes: Iterable<Change>, nowMs: number): RowText {
 
 export function* decodeRows({ heads, texts }: RowText): Generator<Row> {
   let end = 0;
+  let last = "";
+  const modelOf = (field: string | undefined) => {
+    // Packs of earlier releases lack the field.
+    if (field !== SAME) last = name(field) ?? "";
+    return last;
+  };
   const text = (length: string | undefined) => {
     const start = end;
     end += Number(length);
@@ -134,7 +153,7 @@ export function* decodeRows({ heads, texts }: RowText): Generator<Row> {
   for (const line of heads.split("\n")) {
     const [op, id = "", ...rest] = line.split(" ");
     if (op === "c") {
-      const [kind = "", count, createdAtMs, timeoutMs, ageMs, begunAtMs, file, length, originLength, digest] = rest;
+      const [kind = "", count, createdAtMs, timeoutMs, ageMs, begunAtMs, file, length, originLength, ...names] = rest;
       yield {
         op: "create",
         id,
@@ -147,13 +166,14 @@ export function* decodeRows({ heads, texts }: RowText): Generator<Row> {
         file: name(file),
         body: text(length),
         origin: text(originLength),
-        digest: name(digest) ?? "",
+        digest: name(names[0]) ?? "",
+        model: modelOf(names[1]),
       };
     } else if (op === "b") {
       yield { op: "begun", id, begunAtMs: time(rest[0]) };
     } else if (op === "e") {
       const [kind = "", count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, status = "", ageMs, bytes] = rest;
-      const [file, fileMembersBytes, membersLength, logsLength, digest] = rest.slice(9);
+      const [file, fileMembersBytes, membersLength, logsLength, digest, model] = rest.slice(9);
       yield {
         op: "end",
         id,
@@ -171,6 +191,7 @@ export function* decodeRows({ heads, texts }: RowText): Generator<Row> {
         members: text(membersLength),
         logs: text(logsLength),
         digest: name(digest) ?? "",
+        model: modelOf(model),
       };
     } else if (op === "d") {
       yield { op: "drop", id };

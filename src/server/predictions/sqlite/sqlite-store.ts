@@ -9,6 +9,7 @@ import type { MemoryAccount } from "../../memory/memory-account.ts";
 import { hashOf } from "../ids.ts";
 import { LargeText } from "../large-text.ts";
 import { MemoryStore } from "../memory-store.ts";
+import { ModelVersion } from "../model-version.ts";
 import type { EndedRecord, Kind, PredictionRecord } from "../record.ts";
 import {
   originOf,
@@ -190,7 +191,7 @@ export class SqliteStore implements PredictionStore {
         if (this.#isClosed) return;
         continue;
       }
-      const { row, file, kind, origin, digest, ...request } = stored;
+      const { row, file, kind, origin, digest, model, ...request } = stored;
       after = row;
       const body = file === null ? request.body : await this.#read(() => this.#files.read(file));
       if (body === undefined) {
@@ -199,7 +200,8 @@ export class SqliteStore implements PredictionStore {
         continue;
       }
       this.#live.set(request.id, { begunAtMs: undefined, isQueued: true });
-      yield { ...request, kind: kindOf(kind), body, origin: originOf(origin), digest: digest || undefined };
+      const names = { digest: digest || undefined, model: ModelVersion.of(model) };
+      yield { ...request, kind: kindOf(kind), body, origin: originOf(origin), ...names };
     }
   }
 
@@ -263,6 +265,7 @@ async function recordOf(stored: StoredRecord, files: ValueFiles): Promise<Predic
         ? record.logs
         : new TextDecoder("utf-8", { ignoreBOM: true }).decode(content.subarray(fileMembersBytes)),
     digest: record.digest || undefined,
+    model: ModelVersion.of(record.model),
   };
 }
 

@@ -1,0 +1,141 @@
+/** A prediction names the build of the model that made it: in answers, headers, events, log lines and stores. */
+import { Database } from "bun:sqlite";
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { ModelStore } from "../src/package/store/store.ts";
+import { ModelVersion } from "../src/server/predictions/model-version.ts";
+import type { EndedRecord } from "../src/server/predictions/record.ts";
+import { SqliteStore } from "../src/server/predictions/sqlite/sqlite-store.ts";
+import { startCli } from "./helpers/cli.ts";
+import { Client, type PredictionBody } from "./helpers/client.ts";
+import { eventsOf } from "./helpers/events.ts";
+import { asText, endOf, keepAll, requestOf } from "./helpers/predictions.ts";
+import { until } from "./helpers/running.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+let store: TestStore;
+let model: NonNullable<PredictionBody["model"]>;
+let name: string;
+
+beforeAll(async () => {
+  store = await storeWith("lab");
+  const { digest } = await new ModelStore(store.home).resolve("lab");
+  model = { repository: "lab", tag: digest.slice(7, 19), digest };
+  name = `lab:${model.tag}`;
+});
+
+afterAll(() => store[Symbol.asyncDispose]());
+
+test("answers, their headers and events of every kind of prediction name the build", async () => {
+  await using server = await store.serve("lab");
+  const { client } = server;
+  const wait = { Prefer: "wait" };
+  const created = await client.post([{ x: 1 }, { x: 1, fail: "preprocess" }], wait);
+  expect(created.headers.get("x-model")).toBe(name);
+  const failed = (await created.json()) as PredictionBody;
+  expect(failed).toMatchObject({ status: "failed", model });
+  const path = `/predictions/${failed.prediction_id}`;
+  const answers = await Promise.all([
+    client.fetch(path),
+    client.fetch(`${path}/cancel`, { method: "POST" }),
+    client.put(crypto.randomUUID(), [{ x: 1 }]),
+    client.fetch("/demo", { method: "POST", headers: { ...json, ...wait }, body: '[{"x":1}]' }),
+  ]);
+  for (const answer of answers) {
+    if (answer instanceof Response) {
+      expect(answer.headers.get("x-model")).toBe(name);
+      expect(await answer.json()).toMatchObject({ model });
+    } else expect(answer).toMatchObject({ status: "success", model });
+  }
+  const stream = await client.post([{ x: 1 }], { Accept: "text/event-stream" });
+  expect(stream.headers.get("x-model")).toBe(name);
+  const events = await Array.fromAsync(eventsOf(stream));
+  for (const { event, data } of events) if (event !== "output") expect(data).toMatchObject({ model });
+  expect(events.map(({ event }) => event)).toEqual(["start", "output", "completed"]);
+});
+
+test("answers of the Open Inference Protocol name the build in the header", async () => {
+  await using server = await store.serve("lab");
+  const inputs = [
+    { name: "x", datatype: "FP64", shape: [1, 1], data: [1] },
+    { name: "steps", datatype: "INT64", shape: [1, 1], data: [0] },
+  ];
+  const body = JSON.stringify({ inputs });
+  const answer = await server.client.fetch("/v2/models/lab/infer", { method: "POST", headers: json, body });
+  expect({ status: answer.status, model: answer.headers.get("x-model") }).toEqual({ status: 200, model: name });
+});
+
+test("log lines about a prediction, and the access log, name the build", async () => {
+  const options = ["--access-log", "--log-format", "json"];
+  await using server = startCli(["serve", "lab", "--host", "127.0.0.1", "-p", "0", ...options], {
+    env: { SCONCE_HOME: store.home },
+  });
+  const client = new Client(new URL(/http:[^"]+/.exec(await server.line("Listening on"))?.[0] ?? ""));
+  await client.predict([{ x: 1, fail: "preprocess" }], { "X-Request-Id": "the-request" });
+  const lines = () => server.lines.filter((line) => line.includes('"request_id":"the-request"'));
+  await until(
+    () => lines().some((line) => line.includes("no such x")) && lines().some((line) => line.includes("POST")),
+  );
+  for (const line of lines()) expect(JSON.parse(line)).toMatchObject({ model: name });
+});
+
+describe("a store on disk", () => {
+  const models = [undefined, "lab@sha256:11", "lab@sha256:11", "lab@sha256:22", undefined].map((each = "") =>
+    ModelVersion.of(each),
+  );
+  const records: EndedRecord[] = models.map((model, i) => endOf(`0AAAA-ended-${i}-long-id`, { model }));
+  const open = (path: string) => SqliteStore.open({ path, retention: keepAll });
+  const read = async (from: SqliteStore) => Promise.all(records.map(async ({ id }) => asText(await from.get(id))));
+
+  test.each([
+    ["one pack", false],
+    ["rows of their own", true],
+  ])("keeps the build of each outcome, in %s", async (_, isStored) => {
+    await using dir = await tempDir();
+    const path = dir.join("predictions.db");
+    const first = await open(path);
+    if (isStored) await Promise.all(records.map(({ id }) => first.create(requestOf(id))));
+    for (const record of records) first.finish(record);
+    await first.close();
+    const next = await open(path);
+    expect(await read(next)).toEqual(records);
+    await next.close();
+  });
+
+  test("knows for unfinished requests which build accepted them", async () => {
+    await using dir = await tempDir();
+    const path = dir.join("predictions.db");
+    const first = await open(path);
+    for (const [i, model] of models.entries()) await first.create(requestOf(`a${i}`, { model }));
+    await first.close();
+    const next = await open(path);
+    expect((await next.get("a1"))?.model).toBe(models[1]);
+    const resumed = await Array.fromAsync(next.takeOver(() => true));
+    expect(resumed.map(({ model }) => model?.reference)).toEqual(models.map((each) => each?.reference));
+    await next.close();
+  });
+
+  test("of an earlier release is read, without builds, and written", async () => {
+    await using dir = await tempDir();
+    const path = dir.join("predictions.db");
+    const first = await open(path);
+    await first.create(requestOf("a1"));
+    await first.create(requestOf("a2"));
+    first.finish(endOf("a2"));
+    await first.close();
+    const database = new Database(path);
+    for (const table of ["unfinished", "ended"]) database.run(`ALTER TABLE ${table} DROP COLUMN model`);
+    database.close();
+    const next = await open(path);
+    expect(await next.get("a2")).toEqual(endOf("a2"));
+    const resumed = await Array.fromAsync(next.takeOver(() => true));
+    expect(resumed.map(({ id, model }) => [id, model])).toEqual([["a1", undefined]]);
+    next.finish(endOf("a1", { model: models[1] }));
+    await next.close();
+    const last = await open(path);
+    expect((await last.get("a1"))?.model).toBe(models[1]);
+    await last.close();
+  });
+});
+
+const json = { "Content-Type": "application/json" };
