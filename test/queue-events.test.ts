@@ -175,6 +175,29 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     mailbox.stop();
   });
 
+  test("are refused by a full Redis, and reported again when it has memory", async () => {
+    using replica = await claimed("full");
+    const { queue, live, add, reader, read } = replica;
+    await read();
+    await redis.client.config("SET", "maxmemory", "1");
+    const reports = new EventReports(queue.events);
+    add(0, '"one"');
+    reports.add(live);
+    await reports.flush([id]);
+    await read();
+    expect(partsOf(reader)).toEqual([]);
+    await redis.client.config("SET", "maxmemory", "0");
+    while (partsOf(reader).length < 1) await read();
+    await redis.client.config("SET", "maxmemory", "1");
+    add(0, '"two"');
+    await reports.flush([id]);
+    await read();
+    expect(partsOf(reader)).toHaveLength(1);
+    await redis.client.config("SET", "maxmemory", "0");
+    while (partsOf(reader).length < 2) await read();
+    reports.remove(id);
+  });
+
   test("stay within a size in Redis: a reader that falls behind gets no more, and another one gets all", async () => {
     using replica = await claimed("large");
     const { queue, memory, reader, read } = replica;

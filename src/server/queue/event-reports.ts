@@ -7,6 +7,8 @@ import type { QueuedEvent, QueueEvents } from "./queue-events.ts";
 
 /** Least interval of the reports of a prediction. */
 const INTERVAL_MS = 50;
+/** Pause after a failed report. */
+const RETRY_MS = 500;
 /** Limits of one report. */
 const MAX_EVENTS = 500;
 const MAX_LENGTH = 2 ** 18;
@@ -93,6 +95,10 @@ class EventReport implements Disposable {
   }
 
   #changed(): void {
+    this.#sendAfter(this.#sentMs + INTERVAL_MS - performance.now());
+  }
+
+  #sendAfter(ms: number): void {
     // `flush` sends the last parts.
     if (this.#timer !== undefined || this.#live.isOver || !this.#isWatched) return;
     this.#timer = setTimeout(
@@ -100,7 +106,7 @@ class EventReport implements Disposable {
         this.#timer = undefined;
         void this.#send();
       },
-      Math.max(0, this.#sentMs + INTERVAL_MS - performance.now()),
+      Math.max(0, ms),
     );
   }
 
@@ -114,7 +120,7 @@ class EventReport implements Disposable {
   async #sendAll(): Promise<void> {
     while (this.#isStale) {
       this.#isStale = false;
-      await this.#report().catch(() => {});
+      await this.#report().catch(() => this.#sendAfter(RETRY_MS));
     }
     this.#sending = undefined;
   }

@@ -24,14 +24,15 @@ if #nodes == 0 then return ${UNWATCHED} end
 local key = base .. 'e:' .. id
 local own, dropped, size_ = logOf(key)
 if own ~= name then
-  redis.call('DEL', key)
+  -- A full Redis refuses a new log, but no push after a write that frees memory.
+  if redis.call('LLEN', key) > 0 then redis.call('DEL', key) end
   dropped, size_ = 0, 0
   redis.call('RPUSH', key, name .. ' 0 0')
 end
 local count = dropped + redis.call('LLEN', key) - 1
 if count ~= from then return count end
-redis.call('LPOP', key)
 redis.call('RPUSH', key, unpack(ARGV, 6))
+redis.call('LPOP', key)
 for i = 6, #ARGV do size_ = size_ + #ARGV[i] end
 while size_ > ${MAX_LOG_BYTES} and redis.call('LLEN', key) > 1 do
   size_ = size_ - #redis.call('LPOP', key)
