@@ -1,4 +1,7 @@
-/** Continuous batching: 16 clients of the example `writer` at once, beside one client that sends a request after the other. */
+/**
+ * Continuous batching: 16 clients of the example `writer` at once, compared with a single client. Each client sends its requests one after the
+ * other.
+ */
 import { join } from "node:path";
 import { root } from "../scripts/setup/step.ts";
 import { Child } from "./child.ts";
@@ -9,7 +12,7 @@ import { atLeast, type Measurement, rounded } from "./report.ts";
 import { listening } from "./targets.ts";
 
 const CLIENTS = 16;
-/** Characters of a text. A text begins while others are in the middle, so items join and leave in each turn. */
+/** Characters of a text. Texts start at different times, so items join and leave the running batch all the time. */
 const LENGTH = 100;
 
 export async function writer({ seconds, repeats, canary }: CaseOptions): Promise<Measurement[]> {
@@ -39,7 +42,7 @@ export async function writer({ seconds, repeats, canary }: CaseOptions): Promise
       values: ratios((one, many) => many.perSecond / one.perSecond),
       details: measured("perSecond", "characters/s"),
     },
-    // Other programs on the machine hardly change processor time.
+    // Unlike speed, processor time hardly depends on other programs of the machine.
     {
       subject,
       compared: "characters a second of processor time",
@@ -50,14 +53,15 @@ export async function writer({ seconds, repeats, canary }: CaseOptions): Promise
   ];
 }
 
-/** Measurements of one turn, in characters. */
+/** Measurements of one run of the clients. */
 interface Turn {
+  /** Generated characters per second. */
   readonly perSecond: number;
   /** Processor time of the server for one character. */
   readonly cpuMs: number;
 }
 
-/** Clients wait for their text before they ask for the next. */
+/** Measures clients that each wait for a text before they request the next. */
 async function texts(url: string, { clients, seconds }: { clients: number; seconds: number }): Promise<Turn> {
   const cpuBefore = await cpuSeconds(url);
   const beganMs = performance.now();

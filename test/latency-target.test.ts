@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { Simulation } from "./helpers/simulation.ts";
 
-/** A policy that knows the times of all batch sizes up to 64. */
+/** A simulation with a latency target that has learned the time of each batch size from 1 to 64. */
 function taught(options: { target: number; curve?: (size: number) => number; runners?: number }) {
   const durationMs = options.curve ?? ((size: number) => 8 + 0.5 * size);
   const simulation = new Simulation({
@@ -22,7 +22,7 @@ const sizesOf = (simulation: Simulation) => simulation.batches.map(({ items }) =
 test("a batch has at most as many items as its oldest item allows", async () => {
   const simulation = taught({ target: 30 });
   simulation.add({}, 60);
-  // 8 + 0.5 · 44 = 30
+  // A batch of 44 items takes the target's 30 ms: 8 + 0.5 · 44.
   expect(sizesOf(simulation)[0]).toBeWithin(40, 45);
   await simulation.clock.drain();
   expect(simulation.done.length).toBe(60);
@@ -33,7 +33,8 @@ test("the age of the oldest item and the rest of the running batch count", async
   simulation.add({}, 10);
   await simulation.clock.advanceTo(3);
   simulation.add({}, 50);
-  // The first batch of 10 runs until 13 ms. By then, the oldest waiting item has waited 10 ms: 8 + 0.5 · 44 = 40 - 10.
+  // The first batch of 10 runs from 0 to 13 ms. The items of the second batch arrive at 3 ms, so at 13 ms they have waited 10 ms of the target's
+  // 40 ms. A batch of 44 items fills the remaining 30 ms: 8 + 0.5 · 44.
   await simulation.clock.drain();
   expect(sizesOf(simulation)[1]).toBeWithin(40, 45);
 });

@@ -1,4 +1,4 @@
-/** The queued items of the fair queue: each in a line of its lane and of a bucket of near lengths. */
+/** The queued items of the fair queue. Each item is in a line: the items of one lane and one bucket of similar lengths. */
 
 import { Fifo } from "../base/collections/fifo.ts";
 import { type InRing, Ring } from "../base/collections/ring.ts";
@@ -11,7 +11,7 @@ export interface Queued extends Lengths {
   readonly lane: object;
   /** Only items with the same key share a batch. */
   readonly key: string;
-  /** Where dimensions are padded, these bound the bytes of its batch. */
+  /** Tensors whose sizes limit the padded bytes of a batch. Undefined without padded dimensions. */
   readonly tensors?: readonly SizedTensor[];
   /** When the item became ready, in milliseconds of the batcher's clock. */
   readonly readyAtMs: number;
@@ -42,7 +42,7 @@ export class Line<T extends Queued> implements InRing<Line<T>> {
 /** The lines of one prediction: nearly always a single line, or a line for each length. */
 export class Lane<T extends Queued> implements InRing<Lane<T>> {
   readonly key: object;
-  /** Whether a batch took some of its items and left others. */
+  /** Whether a batch has taken some of its items while others still wait. */
   wasServed = false;
   readonly lines: Line<T>[] = [];
   ring: InRing<Lane<T>>["ring"] = undefined;
@@ -62,7 +62,7 @@ export class Lane<T extends Queued> implements InRing<Lane<T>> {
   }
 }
 
-/** All lines with one key and about one length, in turn: the first is the next. */
+/** All lines with one key and similar lengths, in a ring: the first line is served next. */
 export class Bucket<T extends Queued> {
   readonly group: Group<T>;
   /** Position by length among the buckets of the group. */

@@ -19,7 +19,7 @@ export interface SeenRequest {
 export type Trick =
   /** The proxy answers instead of the registry. */
   | { readonly status: number; readonly headers?: Readonly<Record<string, string>>; readonly body?: string }
-  /** Closes the connection after this many body bytes of the answer, once the client has read them. */
+  /** Sends this many body bytes of the answer, and closes the connection once `taken` has resolved. */
   | { readonly cutAnswerAfter: number; taken(): Promise<void> }
   /** Closes the connection after the registry has received this many body bytes. */
   | { readonly cutRequestAfter: number }
@@ -31,7 +31,7 @@ export type Trick =
   | { readonly change: (body: Buffer) => Buffer }
   /** Forwards the request without this header. */
   | { readonly withoutHeader: string }
-  /** Stops the answer after this many body bytes, until `release`. */
+  /** Stops the answer after this many body bytes, calls `held`, and leaves the connection open. */
   | { readonly holdAnswerAfter: number; held(): void };
 
 export interface RegistryProxy extends AsyncDisposable {

@@ -155,7 +155,7 @@ export class ScriptedEngine implements Disposable {
     while (this.cancels === 0) await this.#next();
   }
 
-  /** Reports the dispatch of a batch with these items. @param options.isAlone whether the batch has one item */
+  /** Reports the dispatch of a batch with these items. @param options.isAlone whether it is the batch of a single suspect */
   dispatch(values: readonly number[], { isAlone = false } = {}): void {
     const block = this.#blocks.withRoomFor(aligned(12 + 4 * values.length));
     const from = block.end;

@@ -17,48 +17,48 @@ const recordSchema = z.looseObject({
 export type ReadRecord = z.infer<typeof recordSchema>;
 
 /** A prediction with an acknowledged id. */
-interface Told {
-  /** Its path. */
+interface Acknowledged {
+  /** Path of the prediction. */
   readonly at: string;
   readonly xs: readonly number[];
-  /** The status that the client received. */
+  /** The final status in the answer to the POST; undefined if the answer came before the end. */
   readonly status?: string;
   /** In `performance.now()` milliseconds. */
-  readonly toldMs: number;
+  readonly acknowledgedMs: number;
 }
 
 export interface TrafficOptions {
-  /** Asked for each request: of several replicas each may answer. */
+  /** Read for each request: tests with several replicas return another address each time. */
   readonly url: URL;
   readonly tally: Tally;
   readonly random: () => number;
-  /** Requests under way at a time. */
+  /** Number of concurrent clients. */
   readonly clients?: number;
-  /** Ends the failures that faults may cause: a prediction that ran at two deaths, and says so. */
+  /** Recognizes the error message of a prediction that the server may give up: two processes died while they ran it. */
   readonly isGivenUp?: (message: string) => boolean;
-  /** Looks also at those whose end was the answer: it stays as it was. */
+  /** Also reads predictions whose final status was in the answer to the POST: the status must not change. */
   readonly isReadAgain?: boolean;
-  /** Limit of unread predictions, at which clients pause: retention is limited. */
+  /** Clients pause at this many unread predictions, because the server retains a limited number. */
   readonly maxUnread?: number;
-  /** The end of the log, for problems. */
+  /** The last lines of the server's log, for reports of problems. */
   readonly lastLines: () => string;
 }
 
 const MAX_INPUTS = 4;
 const LARGE_LENGTH = 100_000;
-/** Longest time without any prediction that ends. */
+/** A request that makes no progress for this time counts as stuck. */
 const STUCK_MS = 90_000;
 
 export class Traffic {
   /** Predictions that ended or have an acknowledged id. */
   done = 0;
-  /** Requests that got no answer, and were made again. */
+  /** Requests that got no answer, and were sent again. */
   retried = 0;
   readonly #options: TrafficOptions;
-  readonly #told: Told[] = [];
-  /** Looked at now, and what the last answer was. */
-  readonly #looking = new Map<Told, string>();
-  /** Counts inputs. Each has another number, also in a repeated request, so that outputs differ. */
+  readonly #acknowledged: Acknowledged[] = [];
+  /** Predictions under verification, with their last answers. */
+  readonly #looking = new Map<Acknowledged, string>();
+  /** Number of the next input. A repeated request gets new numbers too, so that all outputs differ. */
   #inputs = 0;
   #isStopped = false;
 
@@ -66,13 +66,13 @@ export class Traffic {
     this.#options = options;
   }
 
-  /** Sends so many predictions, through whatever happens to the server meanwhile. */
+  /** Sends `total` predictions, and repeats requests that a fault of the server interrupts. */
   async run(total: number): Promise<void> {
     const { clients = 12, maxUnread = Number.POSITIVE_INFINITY } = this.#options;
     let left = total;
     const client = async () => {
       while (left > 0 && !this.#isStopped) {
-        if (this.#told.length >= maxUnread) {
+        if (this.#acknowledged.length >= maxUnread) {
           await Bun.sleep(20);
           continue;
         }
@@ -83,7 +83,7 @@ export class Traffic {
     await Promise.all(Array.from({ length: clients }, client));
   }
 
-  /** Lets requests under way end, and sends no more. */
+  /** Sends no more requests. Running requests end. */
   stop(): void {
     this.#isStopped = true;
   }
@@ -91,23 +91,23 @@ export class Traffic {
   /** Verifies that every acknowledged prediction ends with the right outputs. */
   async verify(): Promise<void> {
     await this.verifySome();
-    if (this.retried > 0) this.#options.tally.note(`${this.retried} requests got no answer and were made again`);
+    if (this.retried > 0) this.#options.tally.note(`${this.retried} requests got no answer and were sent again`);
   }
 
   /** Verifies the predictions acknowledged so far, while clients send others. */
   async verifySome(): Promise<void> {
     const { clients = 12 } = this.#options;
-    let left = this.#told.length;
+    let left = this.#acknowledged.length;
     const client = async () => {
       for (; left > 0; left--) {
-        const told = this.#told.shift();
-        if (told !== undefined) await this.#verifyOne(told);
+        const acknowledged = this.#acknowledged.shift();
+        if (acknowledged !== undefined) await this.#verifyOne(acknowledged);
       }
     };
     await Promise.all(Array.from({ length: clients }, client));
   }
 
-  /** Sends a prediction or demo: half of the clients wait for the end, the others take the id. */
+  /** Sends a prediction or demo. Half of the requests wait for the end, the others only for the id. */
   async #one(): Promise<void> {
     const { random, tally, lastLines, isReadAgain = false } = this.#options;
     const path = random() < 0.3 ? "/demo" : "/predictions";
@@ -120,22 +120,24 @@ export class Traffic {
     for (;;) {
       const xs = Array.from({ length: count }, () => this.#inputs++);
       const body = JSON.stringify(xs.map((x, i) => ({ x, sleepMs, ...(i === 0 ? large : {}) })));
-      const told = await this.#post(path, body, isWaiting);
-      if (told !== undefined) {
+      const acknowledged = await this.#post(path, body, isWaiting);
+      if (acknowledged !== undefined) {
         this.done += 1;
-        const isOver = told.record?.status === "success" || told.record?.status === "failed";
+        const isOver = acknowledged.record?.status === "success" || acknowledged.record?.status === "failed";
         // A client that did not wait may read the prediction at once.
-        const toldMs = performance.now();
-        if (told.record === undefined || !isOver || !isWaiting) this.#told.push({ at: told.at, xs, toldMs });
+        const acknowledgedMs = performance.now();
+        if (acknowledged.record === undefined || !isOver || !isWaiting)
+          this.#acknowledged.push({ at: acknowledged.at, xs, acknowledgedMs });
         else {
-          this.#check(told.at, xs, told.record);
-          if (isReadAgain) this.#told.push({ at: told.at, xs, status: told.record.status, toldMs });
+          this.#check(acknowledged.at, xs, acknowledged.record);
+          if (isReadAgain)
+            this.#acknowledged.push({ at: acknowledged.at, xs, status: acknowledged.record.status, acknowledgedMs });
         }
         return;
       }
       this.retried += 1;
       if (performance.now() > untilMs) {
-        tally.found("stuck", `nobody took POST ${path} for ${STUCK_MS / 1000} s\n${lastLines()}`);
+        tally.found("stuck", `the server accepted no POST ${path} for ${STUCK_MS / 1000} s\n${lastLines()}`);
         this.stop();
         return;
       }
@@ -143,7 +145,7 @@ export class Traffic {
     }
   }
 
-  /** @returns undefined when there was no answer, or one that asks to come again */
+  /** @returns undefined without an answer, and for the statuses 429 and 503 */
   async #post(
     path: string,
     body: string,
@@ -175,22 +177,22 @@ export class Traffic {
 
   /** The predictions under verification with their last answers, for a timeout's report. */
   get underWay(): string {
-    const looked = [...this.#looking].map(([{ at, toldMs }, last]) => {
-      return `${at}, told ${((performance.now() - toldMs) / 1000).toFixed(0)} s ago: ${last}`;
+    const looked = [...this.#looking].map(([{ at, acknowledgedMs }, last]) => {
+      return `${at}, acknowledged ${((performance.now() - acknowledgedMs) / 1000).toFixed(0)} s ago: ${last}`;
     });
-    return `${this.#told.length} told and not looked at; ${looked.join("\n") || "none is looked at"}`;
+    return `${this.#acknowledged.length} acknowledged and not read; ${looked.join("\n") || "none is being read"}`;
   }
 
-  async #verifyOne(told: Told): Promise<void> {
-    this.#looking.set(told, "not answered yet");
-    await this.#look(told);
-    this.#looking.delete(told);
+  async #verifyOne(acknowledged: Acknowledged): Promise<void> {
+    this.#looking.set(acknowledged, "not answered yet");
+    await this.#look(acknowledged);
+    this.#looking.delete(acknowledged);
   }
 
-  async #look(told: Told): Promise<void> {
-    const { at, xs, status, toldMs } = told;
+  async #look(acknowledged: Acknowledged): Promise<void> {
+    const { at, xs, status, acknowledgedMs } = acknowledged;
     const { url, tally, lastLines } = this.#options;
-    let last = "nobody answered";
+    let last = "no answer";
     let record: ReadRecord | undefined;
     const isOver = async () => {
       try {
@@ -200,7 +202,7 @@ export class Traffic {
         });
         const text = await response.text();
         last = `${response.status} ${text.slice(0, 300)}`;
-        this.#looking.set(told, last);
+        this.#looking.set(acknowledged, last);
         if (response.status === 503) return false;
         if (response.status === 200) record = recordSchema.parse(JSON.parse(text));
         return record === undefined || record.status === "success" || record.status === "failed";
@@ -215,11 +217,12 @@ export class Traffic {
       tally.found("stuck", `${error}; last: ${last}\n${lastLines()}`);
       return;
     }
-    const ageS = ((performance.now() - toldMs) / 1000).toFixed(0);
+    const ageS = ((performance.now() - acknowledgedMs) / 1000).toFixed(0);
     if (record === undefined)
-      tally.found("lost", `${at} was told ${ageS} s ago, and is answered with ${last}\n${lastLines()}`);
+      tally.found("lost", `${at} was acknowledged ${ageS} s ago, and now gets the answer ${last}\n${lastLines()}`);
     else if (status === undefined) this.#check(at, xs, record);
-    else if (record.status !== status) tally.found("wrong", `${at} was told as ${status}, and is ${record.status}`);
+    else if (record.status !== status)
+      tally.found("wrong", `${at} had the status ${status}, and now has ${record.status}`);
   }
 
   /** Verifies the outputs of an ended prediction. */

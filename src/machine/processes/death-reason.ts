@@ -15,13 +15,13 @@ export class OomKills {
   readonly #files: readonly string[];
   #seen: number | undefined;
 
-  /** @param files the first with a line `oom_kill N` is read */
+  /** @param files files of the kernel's counters, such as `memory.events`. The first file with a line `oom_kill N` is used. */
   constructor(files: readonly string[] = counterFiles()) {
     this.#files = files;
     this.#seen = this.#count();
   }
 
-  /** Whether the count has risen since the last call, or since construction. */
+  /** Whether the kernel has killed a process for memory since the last call, or since construction. */
   hasRisen(): boolean {
     const [before, now] = [this.#seen, this.#count()];
     this.#seen = now;

@@ -39,9 +39,9 @@ class Credits {
   #lists = 0;
   /** Count of inputs in an asynchronous `preprocess`. */
   #preparing = 0;
-  /** Count of rows before the end of `postprocess`. */
+  /** Count of rows that wait for `postprocess`, or are in an asynchronous `postprocess`. */
   #finishing = 0;
-  /** Bytes of ready items, fetched files and these rows. */
+  /** Bytes of ready items, of fetched files and of the rows that `#finishing` counts. */
   bytes = 0;
 
   constructor(flow: FlowCredits, maxBytes: number) {
@@ -96,7 +96,7 @@ export class FlowCredits {
     this.quarantined = new Credits(this, QUARANTINED_SHARE * options.maxReadyBytes);
   }
 
-  /** Queued items; bytes of queued items, of fetched files and of rows before the end of `postprocess`. */
+  /** Queued items; bytes of queued items, of fetched files and of rows that `postprocess` has not finished. */
   get ready(): { readonly items: number; readonly bytes: number } {
     const { usual, quarantined } = this;
     return { items: usual.ready + quarantined.ready, bytes: usual.bytes + quarantined.bytes };

@@ -10,7 +10,7 @@ import { OutputTurns } from "./output-turns.ts";
 
 interface RowFinisherOptions {
   readonly pipeline: ItemPipeline;
-  /** Counts the rows before the end of `postprocess`: with many of them, no input begins. */
+  /** Counts the rows that `postprocess` has not finished: with many such rows, no input begins. */
   readonly credits: FlowCredits;
   readonly observer: StageObserver | undefined;
   /** The list has an output after a wait. */

@@ -1,4 +1,6 @@
-/** Trial runs of a model's example: whether it gets the same outputs again, in a batch with another item, and beside a longer one. */
+/**
+ * Trial runs of a model's example. The outputs must be equal in a second run, in a batch with another item, and in a batch with a longer item.
+ */
 
 import type { Model } from "../../author/define.ts";
 import { elements } from "../../author/elements.ts";
@@ -19,7 +21,7 @@ export interface Trial {
   readonly tensors: Model["tensors"];
   /** The tensors of the example, made twice. */
   readonly items: readonly [readonly Tensor[], readonly Tensor[]];
-  /** Largest batch; undefined where the author said nothing, and operators may ask for any. */
+  /** Largest batch that the author declared. Undefined without a declaration: then the operator may choose any. */
   readonly maxBatchSize: number | undefined;
   /** On other devices, an item that is too long for the weights would break all later runs. */
   readonly isOnCpu: boolean;
@@ -27,19 +29,22 @@ export interface Trial {
 
 export interface TriedOutput {
   readonly name: string;
-  /** Largest difference of two elements when the example runs again alone. */
+  /** Largest difference of an element between two runs of the example alone. */
   readonly again: number;
-  /** The same in a batch; undefined without batches. */
+  /** Largest difference of an element between a run alone and a run in a batch; undefined for weights without batches. */
   readonly together: number | undefined;
-  /** The same beside a longer item; undefined without padded dimensions, or if the weights refuse longer items. */
+  /**
+   * Largest difference of an element between a run alone and a run beside a longer item. Undefined without padded dimensions, or if the
+   * weights refuse longer items.
+   */
   readonly padded: number | undefined;
-  /** A difference that is more than rounding. */
+  /** The cause of a difference that exceeds rounding. */
   readonly fault:
     | { readonly kind: "random" | "mixed" | "batchSoftmax" | "padding"; readonly message: string }
     | undefined;
 }
 
-/** @throws SconceError of a run */
+/** @throws SconceError if a run fails */
 export async function tryOutputs(
   runner: Runner,
   { tensors, items, maxBatchSize, isOnCpu }: Trial,

@@ -25,7 +25,10 @@ export function listOf(reply: unknown): readonly unknown[] {
   return Array.isArray(reply) ? reply : [];
 }
 
-/** A record. `membersNode` names the replica that stored the members in the bucket. */
+/**
+ * A record of Redis. `membersNode` is set if the outcome's members are in the bucket: it names the replica that stored them, and the record's own
+ * members are empty.
+ */
 export interface ReadRecord {
   readonly record: PredictionRecord;
   readonly membersNode: string | undefined;

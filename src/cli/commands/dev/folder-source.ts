@@ -21,14 +21,14 @@ export function folderArgv(folder: string): string[] {
   return ["dev", folder];
 }
 
-/** @returns undefined for other commands */
+/** The source of the models of a command `dev FOLDER`. @returns undefined for commands other than `dev` */
 export function folderSource([command, folder]: readonly string[]): ModelSource | undefined {
   if (command !== "dev" || folder === undefined) return undefined;
   const resolve = async (reference = "") => declaredModel(folder, reference);
   return { ...modelStore, resolve, verify: async () => ({}) };
 }
 
-/** @returns the reference that finds the model again */
+/** Writes the declaration of a model into the folder. @returns the reference for `declaredModel` */
 export function writeDeclared(folder: string, declared: Declared): string {
   writeFileSync(join(folder, fileOf(declared.digest)), JSON.stringify(declared));
   return `${declared.repository}@${declared.digest}`;

@@ -141,7 +141,7 @@ class Probe {
     });
   }
 
-  /** A run with another number of rows; undefined when the weights accept only one. */
+  /** Runs a batch of another size than `rows`, with the same free sizes. @returns undefined when the weights accept only batches of `rows` */
   async otherRows({ rows, sizes }: Attempt, maxRows: number) {
     for (const other of [1, 3, 4, 2 * rows]) {
       if (other === rows || other > maxRows) continue;

@@ -17,7 +17,7 @@ const assets = new ImmutableAssets({
 /** A torch in a wall bracket. */
 const favicon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path fill="#e25822" d="M8 0c3 3 3 4 3 5a3 3 0 0 1-6 0c0-1 1-2 3-5z"/><path fill="#555" d="M5 8h6l-2 8H7z"/></svg>`;
 
-/** Runs once Swagger UI is there, and follows the theme of the system. */
+/** Runs once Swagger UI has rendered. The page follows the dark or light theme of the system. */
 const onComplete = `() => {
   const isDark = matchMedia("(prefers-color-scheme: dark)");
   const setTheme = () => document.documentElement.classList.toggle("dark-mode", isDark.matches);
@@ -25,14 +25,14 @@ const onComplete = `() => {
   setTheme();
 }`;
 
-/** The key of this tab, shared with the page of the model. */
+/** Storage key of the API key, which this tab shares with the model's web page. */
 const stored = '"sconce-api-key"';
 const requestInterceptor = `(request) => {
   const key = sessionStorage.getItem(${stored});
   if (key !== null && request.headers.Authorization === undefined) request.headers.Authorization = "Bearer " + key;
   return request;
 }`;
-/** Asks for a key when the document is refused. */
+/** Asks for an API key when the server refuses to send openapi.json. */
 const responseInterceptor = `(response) => {
   if (response.status !== 401 || !response.url.endsWith("/openapi.json")) return response;
   const key = prompt("API key");
@@ -61,10 +61,10 @@ function policyOf(page: string): string {
   ].join("; ");
 }
 
-/** @param name of the model; undefined on a server with API keys, whose page asks for a key */
+/** @param name name of the model; undefined on a server with API keys: there the page asks for a key */
 export function addDocsRoutes(app: OpenAPIHono, name: string | undefined): void {
   app.get("/docs", async (c, next) => {
-    // Addresses are relative, so that the page also works behind a proxy that serves it under a prefix.
+    // The page links relative to /docs, so that it works behind a proxy with a path prefix. From /docs/ the links would miss: redirect to /docs.
     if (/\/(?:\?|$)/.test(c.req.raw.url)) return c.body(null, 308, { Location: "../docs" });
     const made = await swaggerUI({
       title: name === undefined ? "sconce" : `${name} · sconce`,
