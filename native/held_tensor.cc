@@ -3,6 +3,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <memory>
+#include <optional>
 
 #include "device.h"
 #include "error.h"
@@ -24,8 +25,8 @@ void adjust_memory(napi_env env, int64_t bytes) {
 HeldTensor::HeldTensor(at::Tensor tensor, c10::Stream stream) : tensor_(std::move(tensor)), stream_(stream) {}
 
 const at::Tensor& HeldTensor::tensor() const {
-  if (!tensor_) throw CodedError("tensor_invalid", "the tensor was freed");
-  return *tensor_;
+  if (!tensor_.defined()) throw CodedError("tensor_invalid", "the tensor was freed");
+  return tensor_;
 }
 
 napi_value HeldTensor::take(napi_env env, bool is_output) {
@@ -45,8 +46,8 @@ napi_value HeldTensor::take(napi_env env, bool is_output) {
 }
 
 void HeldTensor::free(napi_env env) noexcept {
-  if (!tensor_) return;
-  adjust_memory(env, -static_cast<int64_t>(tensor_->nbytes()));
+  if (!tensor_.defined()) return;
+  adjust_memory(env, -static_cast<int64_t>(tensor_.nbytes()));
   std::optional<DeviceScope> scope;
   try {
     // Without it, CUDA would initialize its first device for this thread.

@@ -5,8 +5,6 @@
 #include <c10/core/Stream.h>
 #include <node_api.h>
 
-#include <optional>
-
 namespace sconce {
 
 /** For the JS thread only. */
@@ -25,7 +23,8 @@ class HeldTensor {
   void free(napi_env env) noexcept;
 
  private:
-  std::optional<at::Tensor> tensor_;
+  /** Undefined after `free`. */
+  at::Tensor tensor_;
   /** Stream of the session that made it. */
   c10::Stream stream_;
 };

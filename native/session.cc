@@ -150,9 +150,22 @@ void Session::perform(Job& job) {
       case Job::Kind::close: break;
     }
   } catch (...) {
-    job.outputs.clear();
     job.error = current_error(fallback);
+    drop_tensors(job);
   }
+}
+
+/** Without memory on the device, the next job needs the tensors of a failed job freed now. */
+void Session::drop_tensors(Job& job) noexcept {
+  std::optional<DeviceScope> scope;
+  try {
+    scope.emplace(stream_);
+  } catch (...) {
+    // The device has failed, and `job` reports it.
+  }
+  job.outputs.clear();
+  job.arguments.clear();
+  job.result = {};
 }
 
 void Session::load() {

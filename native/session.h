@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -80,6 +81,7 @@ class Session {
   std::unique_ptr<Job> next();
   void let_go_of_memory();
   void perform(Job& job);
+  void drop_tensors(Job& job) noexcept;
   void load();
   void run(Job& job);
   void call(Job& job);

@@ -29,7 +29,7 @@ const rooms: Readonly<Record<string, Room>> = {
     doors: `
       files/disk-fault files/durable files/file-stamp files/location files/lock files/made-once libtorch/cache-folder
       libtorch/external-libtorch libtorch/find-addon libtorch/glibc libtorch/library-cache libtorch/libtorch-build
-      libtorch/linked-libraries libtorch/pack libtorch/sha256 memory-limit network/address-guard network/bounded-body
+      libtorch/linked-libraries libtorch/pack libtorch/sha256 memory-limit nvml network/address-guard network/bounded-body
       network/content-encoding network/guarded-requests network/loopback network/name-resolver network/redirects
       processes/child processes/deadline-thread processes/event-loop-lag processes/link processes/loop-guard
       processes/priority processes/program processes/program-name processes/run-folder processes/shared-counters
@@ -72,7 +72,7 @@ const rooms: Readonly<Record<string, Room>> = {
   },
   "server/metrics": {
     imports: "",
-    doors: "counts metrics prometheus-text",
+    doors: "counts gpus metrics prometheus-text",
   },
   "server/inputs": {
     imports: "server/memory",

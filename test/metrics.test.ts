@@ -1,7 +1,16 @@
 /** GET /metrics: Prometheus' conventions, from the first scrape on, with reasons and causes. */
 import { describe, expect, test } from "bun:test";
 import { z } from "zod";
-import { batchCauses, failureReasons, refusals, routeNames, routeOf, routes, stages } from "../src/base/labels.ts";
+import {
+  batchCauses,
+  failureReasons,
+  refusals,
+  restartCauses,
+  routeNames,
+  routeOf,
+  routes,
+  stages,
+} from "../src/base/labels.ts";
 import { Metrics } from "../src/server/metrics/metrics.ts";
 import { hold } from "./helpers/hold.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
@@ -53,6 +62,7 @@ describe("the text", () => {
         ([cause, code]) => `sconce_requests_rejected_total{code="${code}",cause="${cause}"} 0`,
       ),
       ...batchCauses.map((cause) => `sconce_batches_total{cause="${cause}"} 0`),
+      ...restartCauses.map((reason) => `sconce_engine_restarts_total{reason="${reason}"} 0`),
       ...stages.map((stage) => `sconce_stage_seconds_count{stage="${stage}"} 0`),
       'sconce_predictions_total{status="success"} 0',
       'sconce_http_requests_total{route="/predictions",code="200"} 0',

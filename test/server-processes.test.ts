@@ -130,6 +130,10 @@ describe("a server", () => {
     // The front accepts the prediction, and the next engine process runs it.
     expect(await client.predict([{ x: 3 }])).toMatchObject({ status: "success", outputs: [{ y: 7 }] });
     expect((await client.fetch("/health/ready")).status).toBe(200);
+    const restarts = (reason: string) => client.metric(`sconce_engine_restarts_total{reason="${reason}"}`);
+    // The kernel may have killed another process of this machine for memory meanwhile.
+    expect((await restarts("signal")) + (await restarts("memory"))).toBe(1);
+    expect([await restarts("exit"), await restarts("stuck"), await restarts("setup")]).toEqual([0, 0, 0]);
     server.kill("SIGTERM");
     expect(await server.exited).toBe(0);
     expect(isRunning(engine)).toBe(false);

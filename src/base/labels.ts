@@ -109,6 +109,21 @@ export type QueueFault = (typeof queueFaults)[number];
 export const webhookResults = ["told", "failed", "given_up"] as const;
 export type WebhookResult = (typeof webhookResults)[number];
 
+/** Why a process of the server ended and is started again. */
+export const restartCauses = [
+  // The watchdog killed it: no answer, or a batch beyond its time limit.
+  "stuck",
+  // The kernel killed it, probably because memory ran out.
+  "memory",
+  // Another signal, such as a crash.
+  "signal",
+  // It exited by itself.
+  "exit",
+  // Its set-up failed.
+  "setup",
+] as const;
+export type RestartCause = (typeof restartCauses)[number];
+
 export const stages = ["decode", "fetch", "preprocess", "queue", "forward", "postprocess", "encode"] as const;
 export type Stage = (typeof stages)[number];
 

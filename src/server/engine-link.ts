@@ -1,5 +1,6 @@
 /** A front's connection to the engine process, through restarts of that process. */
 import { messageOf } from "../base/errors.ts";
+import type { RestartCause } from "../base/labels.ts";
 import { log } from "../base/log.ts";
 import { RemoteEngine } from "../engine/remote/remote-engine.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
@@ -13,8 +14,11 @@ import { maxPaddedBytesOf } from "./serve-limits.ts";
 export interface EngineEvents {
   /** The engine process listens at this path. */
   ready(socket: string): void;
-  /** @param reason follows "the engine process" */
-  ended(reason: string): void;
+  /**
+   * @param reason follows "the engine process"
+   * @param cause undefined for a process that the server has stopped
+   */
+  ended(reason: string, cause?: RestartCause): void;
   /** The engine process gives no sign of life, or answers again. */
   silent(isSilent: boolean): void;
 }

@@ -11,6 +11,7 @@ import type { Fetch } from "./http/listener.ts";
 import { shortened } from "./http/openapi/samples.ts";
 import { OutputLinks } from "./http/output-links.ts";
 import { createWorkerApp, type Hindrance } from "./http/routes/health.ts";
+import { gpusFor } from "./metrics/gpus.ts";
 import type { Gauges } from "./metrics/metrics.ts";
 
 /** The routes of predictions; for a worker only health and metrics. */
@@ -78,6 +79,7 @@ export function gaugesOf(front: FrontModel): Gauges {
     },
     build: { version, torch: running?.facts.torch ?? "", device: running?.facts.devices.join(",") ?? "" },
     model: { repository: packaged.repository, tag: generatedTag(packaged.digest), digest: packaged.digest },
+    gpus: () => gpusFor(running?.facts.devices ?? []),
     processes: { ...processes(), ...(enginePid === undefined ? {} : { engine: enginePid }) },
   };
 }

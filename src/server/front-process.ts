@@ -76,8 +76,9 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
     const served = await Promise.all(
       linked.map(async ({ reference, config: own, counts, store, engine }): Promise<FrontModelOptions> => {
         const packaged = await source.resolve(reference, { weights: config.role !== "front" });
-        const counted = new SharedCounters({ path: counts, names: slots, rows: count });
-        const rows = indices.map((row) => counted.row(row));
+        // The supervisor has the last row.
+        const counted = new SharedCounters({ path: counts, names: slots, rows: count + 1 });
+        const rows = [...indices, count].map((row) => counted.row(row));
         return {
           packaged,
           config: own,

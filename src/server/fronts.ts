@@ -12,6 +12,7 @@ import type { FrontStart } from "./front-process.ts";
 import { freePort, localUrl } from "./http/listener.ts";
 import { allDone, counterNames, type EngineNews } from "./messages.ts";
 import { slots } from "./metrics/counts.ts";
+import { Metrics } from "./metrics/metrics.ts";
 import type { ServedOptions } from "./model-engine.ts";
 import { heldAfterMs } from "./serve-limits.ts";
 
@@ -39,7 +40,10 @@ export function shareFiles({
   const counters = folder.join("counters");
   // Never cleared: the metrics include the counts of killed fronts.
   const counts = Array.from({ length: models }, (_, model) => folder.join(`counts-${model}`));
-  for (const path of counts) SharedCounters.create({ path, names: slots, rows: count });
+  // The last row is for the supervisor.
+  const supervisorCounts = counts.map((path) =>
+    SharedCounters.create({ path, names: slots, rows: count + 1 }).row(count),
+  );
   const keys = config.apiKeys === undefined ? undefined : folder.join("keys");
   return {
     counters: SharedCounters.create({ path: counters, names: counterNames, rows: count }),
@@ -53,6 +57,8 @@ export function shareFiles({
       keys,
     },
     counts,
+    /** Counters of the supervisor, by model. */
+    supervisorCounts,
   };
 }
 
@@ -65,12 +71,15 @@ export class Fronts implements Front {
   readonly #working: Set<Supervised>;
   /** The sockets of the engine processes, by model. */
   readonly #sockets: (string | undefined)[] = [];
+  readonly #metrics: readonly Metrics[];
 
   /** @throws SconceError `address_in_use` */
   constructor({ models, config, argv, folder, count }: FrontsOptions) {
     const port = freePort(config);
     this.url = localUrl(config.host, port, config.tlsCert !== undefined);
-    const { start, counts, counters, keyCounts } = shareFiles({ config, folder, count, port, models: models.length });
+    const files = shareFiles({ config, folder, count, port, models: models.length });
+    const { start, counts, counters, keyCounts } = files;
+    this.#metrics = files.supervisorCounts.map((row) => new Metrics([row]));
     const shared = {
       ...start,
       argv: [...argv],
@@ -102,8 +111,8 @@ export class Fronts implements Front {
         },
         batchTimeoutMs: heldAfterMs(config),
         onMessage: () => this.#onDone(front),
-        onEnd: (_reason, isStuck) => {
-          hasHeld = isStuck;
+        onEnd: (_reason, cause) => {
+          hasHeld = cause === "stuck";
           counters.clear(index);
           keyCounts?.clear(index);
         },
@@ -128,8 +137,9 @@ export class Fronts implements Front {
         this.#sockets[model] = socket;
         send({ model, socket });
       },
-      ended: (reason) => {
+      ended: (reason, cause) => {
         this.#sockets[model] = undefined;
+        if (cause !== undefined) this.#metrics[model]?.engineRestarted(cause);
         send({ model, ended: reason });
       },
       silent: (isSilent) => send({ model, isSilent }),

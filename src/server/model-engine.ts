@@ -48,9 +48,9 @@ export class ModelEngine {
       batchTimeoutMs: stuckAfterMs(config),
       onReady: () => events.ready(this.#socket),
       onSilence: (isSilent) => events.silent(isSilent),
-      onEnd: (reason) => {
+      onEnd: (reason, cause) => {
         rmSync(this.#socket, { force: true });
-        events.ended(reason);
+        events.ended(reason, cause);
       },
     });
   }

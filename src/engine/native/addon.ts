@@ -40,9 +40,17 @@ export type NativeArgument =
   | null
   | readonly NativeArgument[];
 
+/** A tensor of a result. */
+export interface ResultTensor<D extends DType = DType> {
+  readonly dtype: D;
+  readonly shape: readonly number[];
+  readonly device: string;
+  readonly held: HeldTensor;
+}
+
 /** As the author's, with held tensors. */
 export type NativeResult =
-  | { readonly dtype: DType; readonly shape: readonly number[]; readonly device: string; readonly held: HeldTensor }
+  | ResultTensor
   | number
   | bigint
   | boolean

@@ -132,8 +132,8 @@ export class NativeSession {
         method,
         args.map((arg) => nativeArgument(arg)),
       );
-      return callResult(result, (made) => {
-        const tensor = new NativeTensor(made, addon, handle);
+      return callResult(result, (given) => {
+        const tensor = new NativeTensor(given, addon, handle);
         onTensor(tensor);
         return tensor;
       });

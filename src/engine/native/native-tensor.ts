@@ -4,19 +4,11 @@ import type { CallArgument, CallResult, DeviceTensor } from "../../author/sessio
 import { type ArrayOf, type DType, describeTensor, ModelTensor, type Tensor } from "../../author/tensor.ts";
 import { SconceError } from "../../base/errors.ts";
 import { copied } from "../item-check.ts";
-import type { Addon, Handle, HeldTensor, NativeArgument, NativeResult } from "./addon.ts";
+import type { Addon, Handle, HeldTensor, NativeArgument, NativeResult, ResultTensor } from "./addon.ts";
 import { coded, withCodedErrors } from "./native-error.ts";
 
 /** Deeper lists are left to the addon, which refuses them. */
 const MAX_DEPTH = 64;
-
-/** A tensor that a session made. */
-export interface Made<D extends DType = DType> {
-  readonly dtype: D;
-  readonly shape: readonly number[];
-  readonly device: string;
-  readonly held: HeldTensor;
-}
 
 export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
   readonly dtype: D;
@@ -30,7 +22,7 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
   #data: ArrayOf<D> | undefined;
   #isKept = false;
 
-  constructor({ dtype, shape, device, held }: Made<D>, addon: Addon, session: Handle) {
+  constructor({ dtype, shape, device, held }: ResultTensor<D>, addon: Addon, session: Handle) {
     this.dtype = dtype;
     this.shape = shape;
     this.#device = device;
@@ -140,11 +132,11 @@ export function nativeArgument(given: CallArgument, depth = 0): NativeArgument {
   return given.map((each: CallArgument) => nativeArgument(each, depth + 1));
 }
 
-/** @param onTensor called with each tensor of the result */
-export function callResult(given: NativeResult, make: (made: Made) => NativeTensor): CallResult {
+/** @param make called with each tensor of the result */
+export function callResult(given: NativeResult, make: (tensor: ResultTensor) => NativeTensor): CallResult {
   if (typeof given !== "object" || given === null) return given;
   if (isList(given)) return given.map((each) => callResult(each, make));
-  if (isMade(given)) return make(given);
+  if (isTensor(given)) return make(given);
   return Object.fromEntries(Object.entries(given).map(([name, each]) => [name, callResult(each, make)]));
 }
 
@@ -153,7 +145,7 @@ function isList(given: object): given is readonly NativeResult[] {
 }
 
 /** Values of a dict are no externals, so a dict with a key `held` is no tensor. */
-function isMade(given: object): given is Made {
+function isTensor(given: object): given is ResultTensor {
   return "held" in given && isExternal(given.held);
 }
 

@@ -1,13 +1,21 @@
-/** The reason for a process's end, in words. */
+/** The reason for a process's end. */
+import type { RestartCause } from "../../base/labels.ts";
 import { systemText } from "../../base/system-file.ts";
 import type { ChildEnd } from "./child.ts";
 
-/** Returns the predicate of a sentence: "the engine process" + " was ended by SIGKILL". */
-export function deathReason({ exitCode, signal }: ChildEnd, oomKills: OomKills): string {
+export interface Death {
+  /** The predicate of a sentence: "the engine process" + " was ended by SIGKILL". */
+  readonly reason: string;
+  readonly cause: RestartCause;
+}
+
+export function deathOf({ exitCode, signal }: ChildEnd, oomKills: OomKills): Death {
   const hasRisen = oomKills.hasRisen();
-  if (signal === null) return `ended with code ${exitCode}`;
-  if (signal === "SIGKILL" && hasRisen) return "was ended by SIGKILL, probably because memory ran out";
-  return `was ended by ${signal}`;
+  if (signal === null) return { reason: `ended with code ${exitCode}`, cause: "exit" };
+  if (signal === "SIGKILL" && hasRisen) {
+    return { reason: "was ended by SIGKILL, probably because memory ran out", cause: "memory" };
+  }
+  return { reason: `was ended by ${signal}`, cause: "signal" };
 }
 
 /** The kernel's count of processes that it killed because memory ran out. */

@@ -1,11 +1,12 @@
 /** Keeps a child process alive: restarts it with growing delays when it dies, and kills it when it is stuck. */
 import { type Clock, monotonicClock } from "../../base/clock.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
+import type { RestartCause } from "../../base/labels.ts";
 import { log } from "../../base/log.ts";
 import { systemText } from "../../base/system-file.ts";
 import { Backoff } from "./backoff.ts";
 import { Child, type ChildEnd, type ChildOptions } from "./child.ts";
-import { deathReason, OomKills } from "./death-reason.ts";
+import { type Death, deathOf, OomKills } from "./death-reason.ts";
 import type { FromChild } from "./messages.ts";
 import { Watchdog } from "./watchdog.ts";
 
@@ -29,9 +30,9 @@ export interface SupervisedOptions {
   /**
    * Called each time the process has ended, before the restart.
    * @param reason follows "the engine process"
-   * @param isStuck whether the watchdog ended it
+   * @param cause undefined for a process that `stop` ended
    */
-  onEnd?(reason: string, isStuck: boolean): void;
+  onEnd?(reason: string, cause: RestartCause | undefined): void;
   /**
    * Called with true when a silent process is stopped (SIGSTOP, a debugger) or hangs in the kernel, and with false when it
    * answers again. Code that computes for long is not silent in this sense.
@@ -128,7 +129,7 @@ export class Supervised {
         onEnd: (end) => this.#ended(running, end),
       });
     } catch (error) {
-      this.#died(`could not be started (${messageOf(error)})`, 0);
+      this.#died({ reason: `could not be started (${messageOf(error)})`, cause: "setup" }, 0);
       return;
     }
     const running: Running = {
@@ -187,9 +188,9 @@ export class Supervised {
   #ended({ watchdog, readySinceMs, failure, endedFor }: Running, end: ChildEnd): void {
     watchdog?.stop();
     this.#running = undefined;
-    const death = deathReason(end, oomKills);
+    const death = deathOf(end, oomKills);
     if (this.#state === "stopping") {
-      this.#options.onEnd?.("was stopped", false);
+      this.#options.onEnd?.("was stopped", undefined);
       this.#over();
       return;
     }
@@ -198,12 +199,13 @@ export class Supervised {
       this.#over();
       return;
     }
-    const reason = endedFor === undefined ? death : `was ended: ${endedFor}`;
     const upMs = readySinceMs === undefined ? 0 : this.#clock.now() - readySinceMs;
-    this.#died(failure === undefined ? reason : `failed: ${failure.message}`, upMs, endedFor !== undefined);
+    if (failure !== undefined) this.#died({ reason: `failed: ${failure.message}`, cause: "setup" }, upMs);
+    else if (endedFor !== undefined) this.#died({ reason: `was ended: ${endedFor}`, cause: "stuck" }, upMs);
+    else this.#died(death, upMs);
   }
 
-  #died(reason: string, upMs: number, isStuck = false): void {
+  #died({ reason, cause }: Death, upMs: number): void {
     if (this.#state === "first start" && ++this.#firstDeaths === FIRST_STARTS) {
       const times = `${FIRST_STARTS} times before it was ready`;
       this.#first.reject(new SconceError("processes_unavailable", `the ${this.#name} ${reason}, ${times}`));
@@ -215,7 +217,7 @@ export class Supervised {
     log.error(`The ${this.#name} ${reason}; ${again}`);
     // A timer even without a delay, because `onEnd` may call `stop`.
     this.#cancelRestart = this.#clock.after(delayMs, () => this.#spawn());
-    this.#options.onEnd?.(reason, isStuck);
+    this.#options.onEnd?.(reason, cause);
   }
 
   #over(): void {

@@ -8,6 +8,7 @@ import {
   failureReasons,
   queueFaults,
   refusals,
+  restartCauses,
   routeNames,
   routes,
   stages,
@@ -129,6 +130,11 @@ export const places = {
   queueGivenUp: counter(
     "sconce_queue_given_up_total",
     "Predictions that were given up, as two replicas ended with them.",
+  ),
+  engineRestarts: counter(
+    "sconce_engine_restarts_total",
+    "Restarts of the engine process, by why the process before ended.",
+    restartCauses.map((reason) => ({ reason })),
   ),
   webhooks: counter(
     "sconce_webhooks_total",

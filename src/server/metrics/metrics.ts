@@ -6,8 +6,10 @@ import {
   type QueueFault,
   queueFaults,
   type Refusal,
+  type RestartCause,
   type Route,
   refusals,
+  restartCauses,
   routeNames,
   type Stage,
   stages,
@@ -16,6 +18,7 @@ import {
   webhookResults,
 } from "../../base/labels.ts";
 import type { BatchObserver, BatchRun } from "../../engine/engine.ts";
+import type { GpuUsage } from "../../machine/nvml.ts";
 import {
   add,
   type Family,
@@ -28,6 +31,7 @@ import {
   sizes,
   slots,
 } from "./counts.ts";
+import { gpuFamilies } from "./gpus.ts";
 import { processFamilies } from "./processes.ts";
 import { prometheusText } from "./prometheus-text.ts";
 
@@ -54,6 +58,8 @@ export interface Gauges {
   readonly model: Labels;
   /** The queue of the replicas. */
   readonly queue?: QueueGauges | undefined;
+  /** The GPUs of this machine, if the model runs on one. */
+  gpus(): readonly GpuUsage[];
   /** Pids of the whole server, by name. */
   readonly processes: Readonly<Record<string, number>>;
 }
@@ -145,6 +151,10 @@ export class Metrics implements BatchObserver {
     add(this.#own, places.queueGivenUp, givenUp);
   }
 
+  engineRestarted(cause: RestartCause): void {
+    add(this.#own, places.engineRestarts + restartCauses.indexOf(cause), 1);
+  }
+
   webhook(result: WebhookResult): void {
     add(this.#own, places.webhooks + webhookResults.indexOf(result), 1);
   }
@@ -180,8 +190,9 @@ export class Metrics implements BatchObserver {
 
   /** @param others gauges of the other fronts */
   text(others: readonly Family[] = []): string {
-    const processes = processFamilies(this.#gauges?.().processes ?? {});
-    return prometheusText([...familiesOf(this.#rows), ...this.gauges(), ...processes, ...others]);
+    const read = this.#gauges?.();
+    const machine = read === undefined ? [] : [...processFamilies(read.processes), ...gpuFamilies(read.gpus())];
+    return prometheusText([...familiesOf(this.#rows), ...this.gauges(), ...machine, ...others]);
   }
 
   /** Gauges of this process. The front that is scraped has the counters of all. */
