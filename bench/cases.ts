@@ -38,7 +38,7 @@ const bySlope = { ...busy, slow: 1 };
 const sentences = { network: minilm, connections: 64, slow: 10 };
 /** A single client; the result is its additional median latency. */
 const single = { connections: 1, quantity: "median" } as const;
-const overForward = { ...single, compared: "median less echo and forward" };
+const overForward = { ...single, compared: "median latency minus the echo and the forward pass" };
 /** Enough clients for four batches: one runs, one is next, and the images of two are fetched and decoded. */
 const images = (threads: number) => ({
   network: resnetByUrl,

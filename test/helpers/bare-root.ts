@@ -45,7 +45,7 @@ export interface BareRunOptions {
   readonly tmpfs?: Readonly<Record<string, string>>;
 }
 
-/** The end of the scope ends its programs and removes the root. */
+/** A root file system. The end of the scope kills the programs in it and removes it. */
 export interface BareRoot extends AsyncDisposable {
   /** Path outside the root. */
   readonly path: string;
@@ -58,11 +58,11 @@ export interface BareRoot extends AsyncDisposable {
   run(command: readonly string[], options?: BareRunOptions): RunningCli;
 }
 
-/** Reason for a skipped test if this machine cannot create a root; else undefined. */
+/** The reason why this machine cannot create a bare root; undefined if it can. */
 export const bareRootObstacle: string | undefined =
   privileges === undefined ? "it needs Linux, and root or user namespaces" : undefined;
 
-/** `test`; without a root `test.skip`, with the reason in the name. */
+/** Returns `test`, or `test.skip` if this machine cannot create a bare root. A skipped test has the reason in its name. */
 export function bareRootTest(test: {
   (name: string, body: () => Promise<void>, timeoutMs?: number): void;
   skip: BareRootTest;
@@ -74,10 +74,10 @@ export function bareRootTest(test: {
 
 type BareRootTest = (name: string, body: () => Promise<void>, timeoutMs?: number) => void;
 
-/** A root with `/proc`, `/dev/null`, `/dev/urandom` and an empty `/tmp`. */
+/** A root file system with `/proc`, `/dev/null`, `/dev/urandom` and an empty `/tmp`. */
 export async function bareRoot(): Promise<BareRoot> {
   const dir = await tempDir();
-  // Programs in the root may read the folder; a test folder would deny it.
+  // A temporary folder is readable only for its owner, but the programs run as other users.
   await chmod(dir.path, 0o755);
   for (const folder of ["proc", "dev", "tmp"]) await mkdir(dir.join(folder));
   await chmod(dir.join("tmp"), 0o1777);

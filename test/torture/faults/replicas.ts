@@ -12,22 +12,22 @@ import { create, Traffic } from "../traffic.ts";
 
 const REPLICAS = 3;
 const LEASE_S = 1;
-/** Far longer than reading the predictions takes, on a busy machine. */
+/** Much longer than the test takes to read the predictions, even on a busy machine. */
 const RETAIN_S = 60;
-/** Limit of unread predictions, at which clients pause. With one replica away, at least 8 are read in a second. */
+/** Clients pause at this many unread predictions. With one replica paused, the test still reads at least 8 predictions a second. */
 const MAX_UNREAD = { short: 30, long: 3 * RETAIN_S };
 const LONG_MS = 20 * 60_000;
 const LOOK_MS = 1000;
 const PROGRESS_MS = 60_000;
-/** Mail for dead replicas stays a minute. */
+/** Time limit for the keys of ended predictions to leave Redis. Mailboxes of dead replicas stay a minute. */
 const GONE_MS = 150_000;
-/** Allowance of an emptied Redis over a new one, for scripts and connection buffers. */
+/** Memory that a Redis without predictions may use more than a new Redis, for scripts and connection buffers. */
 const MAX_LEFT_BYTES = 4 * 2 ** 20;
-/** How old the answer to a cancelling is when it is read again. */
+/** Time between the answer to a cancellation and the check that the prediction still has this answer. */
 const CANCELLED_MS = 3000;
-/** Longer than the lease and than a third one takes over. */
+/** How long a replica is paused or cut off: until its lease has ended and another replica has claimed its predictions. */
 const AWAY_MS = 2500;
-/** The example, which each replica runs at its start. */
+/** Input `x` of the model's example, which each replica runs at its start. */
 const WARM_UP = "1";
 
 interface Replica {
@@ -77,7 +77,8 @@ export const replicas: Fault = {
         const { at, text } = cancelled.shift() ?? { at: "", text: "" };
         const now = await readText(() => new URL(at, any()?.server.url));
         tally.counts.checked += 1;
-        if (now !== text) tally.found("wrong", `${at} was cancelled as ${text}, and is ${now}`);
+        if (now !== text)
+          tally.found("wrong", `${at} had the record ${text} after its cancellation, and now has ${now}`);
       }
     };
     const ofRedis = new Flatness("Redis", { ratio: 1.5, bytes: 16 * 2 ** 20 });
@@ -134,7 +135,7 @@ export const replicas: Fault = {
       if (x !== WARM_UP && count > 2) tally.found("wrong", `${x} was run ${count} times`);
     const twice = [...counts].filter(([x, count]) => x !== WARM_UP && count > 1).length;
     tally.note(`${names.join(", ")}: ${counts.size} inputs, ${twice} of them run twice`);
-    // A replica with a short retention forgets the predictions of all.
+    // A replica with a short retention removes the predictions of all replicas.
     const forgetting = ["--queue", redis.url, "--retain-age", "1", "--no-isolate"];
     opened.use(await TestedServer.start({ home, args: forgetting, store: "memory" }));
     const left = () => leftIn(redis, isLong);
@@ -171,14 +172,14 @@ function eventsFor(redis: TestRedis): Readonly<Record<string, (replica: Replica)
 }
 
 interface Cancelled {
-  /** Its path. */
+  /** Path of the prediction. */
   readonly at: string;
   /** The answer to the cancellation. */
   readonly text: string;
   readonly answeredMs: number;
 }
 
-/** Cancels one after the other at any replica. */
+/** Creates predictions and cancels each at a random replica. */
 async function cancelSome(isOver: () => boolean, any: () => Replica | undefined, cancelled: Cancelled[]) {
   for (let x = -1; !isOver(); x--) {
     try {
@@ -187,23 +188,23 @@ async function cancelSome(isOver: () => boolean, any: () => Replica | undefined,
       const response = await fetch(url, { method: "POST", signal: AbortSignal.timeout(10_000) });
       if (response.ok) cancelled.push({ at, text: await response.text(), answeredMs: performance.now() });
     } catch {
-      // The replica is away.
+      // The replica is dead, paused or cut off.
     }
     await Bun.sleep(50);
   }
 }
 
-/** As any replica that answers says it. */
+/** Reads a record from any replica that answers. */
 async function readText(url: () => URL): Promise<string> {
   const untilMs = performance.now() + SOON_MS;
-  let text = "nobody answered";
+  let text = "no answer";
   while (performance.now() < untilMs) {
     try {
       const response = await fetch(url(), { signal: AbortSignal.timeout(10_000) });
       text = await response.text();
       if (response.status !== 503) return text;
     } catch {
-      // The replica is away.
+      // The replica is dead, paused or cut off.
     }
     await Bun.sleep(20);
   }
@@ -214,7 +215,7 @@ async function usedMemory({ client }: TestRedis): Promise<number> {
   return Number(/^used_memory:(\d+)/m.exec(await client.info("memory"))?.[1]);
 }
 
-/** Keys that are left in Redis after the retention of the last prediction. */
+/** Keys that Redis still has after the retention of the last prediction. */
 async function leftIn({ client }: TestRedis, isMailAwaited: boolean): Promise<string[]> {
   const keys = await client.keys("*");
   const left = await Promise.all(

@@ -1,4 +1,4 @@
-/** The APIs of other servers. Each is a folder beside this file, and translates requests to predictions. */
+/** The APIs of other servers. Each folder beside this file translates the requests of one API to predictions. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { ApiName } from "../../config.ts";
@@ -25,19 +25,23 @@ export interface ApiOptions {
   readonly refused: (c: Context, error: unknown) => Problem;
 }
 
-/** The form of errors under the paths of an API, also of those that the server refuses before the API. */
+/** Formats errors as an API's clients expect them. The server uses it for all requests to the API's paths, even for requests refused before its routes. */
 export interface ErrorForm {
   readonly hasPath: (path: string) => boolean;
   readonly answer: (c: Context, problem: Problem, error: unknown) => Response;
 }
 
-/** Adds the routes of one API. They throw their errors. */
+/** Adds the routes of one API. The routes throw errors; the returned form turns the errors into answers. */
 type AddApi = (app: OpenAPIHono, options: ApiOptions) => ErrorForm;
 
-/** In the order of their routes: `/v2/*` of the API v2 would hide Cohere's `/v2/rerank`. */
+/** The order matters: `/v2/*` of the API v2 would hide Cohere's `/v2/rerank`, so its routes come later. */
 const apis: Readonly<Record<ApiName, AddApi>> = { openai: addOpenai, v2: addV2, mcp: addMcp };
 
-/** @returns an error in the form of the API that has the path; undefined for other paths */
+/**
+ * Adds the routes of the named APIs.
+ * @returns a function that makes the answer to an error, in the format of the API with the request's path. For other paths the function returns
+ * undefined.
+ */
 export function addApis(
   app: OpenAPIHono,
   names: readonly ApiName[],
