@@ -122,6 +122,15 @@ describe("the log", () => {
     });
   });
 
+  test("has the path as the client sent it, without the query, and no probes at info", async () => {
+    for (const path of ["/health/live", "/health/ready", "/v2/health/ready", "/v2/models/lab/ready"])
+      await client.fetch(path, { headers: headers("probe") });
+    await client.fetch("/demo/?key=hidden", { headers: headers("slash") });
+    expect(await lineOf("slash", "in ")).toMatchObject({ path: "/demo/", client: "127.0.0.1" });
+    expect(server.lines.filter((line) => line.includes('"request_id":"probe"'))).toEqual([]);
+    expect(server.lines.filter((line) => line.includes("hidden"))).toEqual([]);
+  });
+
   test("names the request in failures and timeouts of its prediction", async () => {
     await using gate = hold();
     const wrong = await client.predict([{ x: 1, fail: "preprocess" }], headers("wrong"));

@@ -1,4 +1,5 @@
 /** Logging through one consola instance, as text for people or as JSON lines. */
+import { fstatSync } from "node:fs";
 import { format as formatted, inspect } from "node:util";
 import { type ConsolaInstance, type ConsolaReporter, createConsola, LogLevels } from "consola";
 import { messageOf, SconceError } from "./errors.ts";
@@ -50,7 +51,8 @@ const output: NodeJS.WriteStream = Object.create(process.stderr, {
   write: {
     value: (text: string) => {
       const isColoured = process.stderr.isTTY && !process.env.NO_COLOR;
-      return process.stderr.write(isColoured ? text : Bun.stripANSI(text));
+      const time = current.hasTimes ? `${new Date().toISOString()} ` : "";
+      return process.stderr.write(time + (isColoured ? text : Bun.stripANSI(text)));
     },
   },
 });
@@ -72,9 +74,22 @@ log.setReporters(log.options.reporters.map(withoutStacks));
 export interface LogOptions {
   readonly level: LogLevel;
   readonly format: LogFormat;
+  /** Whether each text begins with the time. */
+  readonly hasTimes?: boolean | undefined;
 }
 
 let current: LogOptions = { level: "info", format: "text" };
+
+/** Log lines of a server begin with the time, unless a terminal or journald shows one. */
+export function logTimes(): void {
+  current = { ...current, hasTimes: !process.stderr.isTTY && !isJournal() };
+}
+
+/** systemd names the device and the inode of its stream, as another stream may be in its place. */
+function isJournal(): boolean {
+  const { dev, ino } = fstatSync(process.stderr.fd);
+  return process.env.JOURNAL_STREAM === `${dev}:${ino}`;
+}
 
 /** The current options, for starting child processes with the same. */
 export function logOptions(): LogOptions {
@@ -91,9 +106,9 @@ export function isLogged(level: LogLevel): boolean {
   return log.level >= consolaLevels[level];
 }
 
-export function configureLog({ level, format }: LogOptions): void {
+export function configureLog({ level, format, hasTimes = current.hasTimes }: LogOptions): void {
   log.level = consolaLevels[level];
-  current = { level, format };
+  current = { level, format, hasTimes };
   if (format === "json") log.setReporters([jsonReporter]);
 }
 

@@ -111,6 +111,32 @@ export const serveOptions = {
       .transform((given) => (given === "none" ? [] : given.split(",")))
       .pipe(z.array(z.enum(apiNames, `must be none, or some of ${apiNames.join(", ")} with commas between them`))),
   }),
+  page: option({
+    description: "Serve the page on which people try the model (/demo); --no-page answers 404",
+    default: true,
+    isAdvanced: true,
+    parse: flag,
+  }),
+  docs: option({
+    description: "Serve /docs and /openapi.json; --no-docs answers 404",
+    default: true,
+    isAdvanced: true,
+    parse: flag,
+  }),
+  adminPort: openOption<number>({
+    description:
+      "Port for /metrics, /drain, changes of the model repository, and health; --port then has none of them but health",
+    described: "none; --port has /metrics",
+    isAdvanced: true,
+    ...count(0, 65535),
+  }),
+  adminHost: option({
+    description: "Address of --admin-port",
+    valueHint: "address",
+    default: "127.0.0.1",
+    isAdvanced: true,
+    parse: z.string().min(1, "must be an address"),
+  }),
   basePath: option({
     description: "Path before all paths of this server, if a proxy adds one, e.g. /models/digits",
     default: "",

@@ -18,9 +18,10 @@ import type { Gauges } from "./metrics/metrics.ts";
 export async function appOf(model: FrontModel): Promise<{ readonly fetch: Fetch }> {
   const { options, metrics, replica, decoder, shared } = model;
   const { memory, keys, lifecycle, port, siblings } = shared;
+  const { drain } = shared.options;
   const { config } = options;
   const predictions = replica === undefined ? model.service : model.queued;
-  if (predictions === undefined) return createWorkerApp({ lifecycle, metrics, siblings, config, keys });
+  if (predictions === undefined) return createWorkerApp({ lifecycle, metrics, siblings, config, keys, drain });
   return createApp({
     model: await servedModel(model),
     predictions,
@@ -36,6 +37,11 @@ export async function appOf(model: FrontModel): Promise<{ readonly fetch: Fetch 
     allowedHosts: config.allowedHosts,
     keys,
     host: config.host,
+    adminHost: config.adminHost,
+    adminPort: config.adminPort,
+    page: config.page,
+    docs: config.docs,
+    drain,
     api: config.api,
     basePath: config.basePath,
     retainAge: config.retainAge,

@@ -1,44 +1,64 @@
-/** The port of a front. Before the front is ready, the port answers health checks, and all other requests with 503. */
+/** The ports of a front. Before the front is ready, they answer health checks, and all other requests with 503. */
 
+import type { ServeConfig } from "./config.ts";
 import type { FrontOptions } from "./front-shared.ts";
-import { type Fetch, Listener, type Peer } from "./http/listener.ts";
+import { type Fetch, Listener, type ListenOptions, type Peer } from "./http/listener.ts";
 import { LiveThread } from "./http/live-thread.ts";
 import { withContext } from "./http/request.ts";
 import { createStartingApp, type Lifecycle } from "./http/routes/health.ts";
+
+/** Options of the admin port; undefined without one. */
+export function adminListening(
+  config: ServeConfig,
+  listening: FrontOptions["listening"] = {},
+): ListenOptions | undefined {
+  if (config.adminPort === undefined) return undefined;
+  const port = listening.adminPort ?? config.adminPort;
+  return { ...config, ...listening, port, host: config.adminHost, portOption: "--admin-port" };
+}
 
 export class FrontPort implements AsyncDisposable {
   readonly #options: Pick<FrontOptions, "config" | "listening">;
   readonly #opened = new AsyncDisposableStack();
   readonly #starting: Fetch;
+  readonly #adminStarting: Fetch;
   #listener: Listener | undefined;
+  #admin: Listener | undefined;
 
   constructor({ config, listening, models: [{ packaged }] }: FrontOptions, lifecycle: Lifecycle) {
     this.#options = { config, ...(listening && { listening }) };
-    const { basePath, accessLog } = config;
-    const clients =
-      config.role === "worker"
-        ? {}
-        : { name: config.apiKeys === undefined ? packaged.repository : "sconce", api: config.api };
-    this.#starting = withContext(createStartingApp(lifecycle, { basePath, ...clients }).fetch, { accessLog });
+    const { basePath, accessLog, api, page } = config;
+    const name = config.apiKeys === undefined ? packaged.repository : "sconce";
+    const clients = config.role === "worker" ? {} : { api, ...(page ? { name } : {}) };
+    const app = createStartingApp(lifecycle, { basePath, ...clients });
+    this.#starting = withContext(app.fetch, { accessLog, peerOf: this.peerOf });
+    const admin = createStartingApp(lifecycle, { basePath });
+    this.#adminStarting = withContext(admin.fetch, { accessLog, isAdmin: true, peerOf: this.adminPeerOf });
   }
 
   /** @throws SconceError `address_in_use` */
   open(): Listener {
     const { config, listening } = this.#options;
-    const listener = new Listener({ ...config, ...listening }, this.#starting);
-    this.#opened.defer(() => listener.stop(true));
+    const listener = this.#opened.adopt(new Listener({ ...config, ...listening }, this.#starting), close);
     // The thread reads requests itself, and knows no TLS.
     const isPlain = listening?.unix === undefined && config.tlsCert === undefined;
     if (isPlain) this.#opened.use(new LiveThread(listener.port));
+    const admin = adminListening(config, listening);
+    if (admin !== undefined) this.#admin = this.#opened.adopt(new Listener(admin, this.#adminStarting), close);
     this.#listener = listener;
     return listener;
   }
 
-  /** Answers all requests with `fetch` from now on, and opens the port if it is closed. @returns the server's URL */
-  serve(fetch: Fetch): URL {
+  /** Answers all requests with these functions from now on, and opens the ports if they are closed. @returns the server's URL */
+  serve(fetch: Fetch, adminFetch: Fetch): URL {
     const listener = this.#listener ?? this.open();
     listener.fetch = fetch;
+    if (this.#admin !== undefined) this.#admin.fetch = adminFetch;
     return listener.url;
+  }
+
+  get adminUrl(): URL | undefined {
+    return this.#admin?.url;
   }
 
   /** A request on hold may be silent for longer than the idle timeout: `Prefer: wait` delays its answer. */
@@ -46,13 +66,18 @@ export class FrontPort implements AsyncDisposable {
     this.#listener?.timeout(request, isHeld ? 0 : this.#options.config.idleTimeout);
 
   readonly peerOf = (request: Request): Peer | undefined => this.#listener?.peerOf(request);
+  readonly adminPeerOf = (request: Request): Peer | undefined => this.#admin?.peerOf(request);
 
   /** Accepts no more connections; resolves when all requests are answered. */
   async stop(): Promise<void> {
-    await this.#listener?.stop();
+    await Promise.all([this.#listener?.stop(), this.#admin?.stop()]);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.#opened.disposeAsync();
   }
+}
+
+function close(listener: Listener): Promise<void> {
+  return listener.stop(true);
 }

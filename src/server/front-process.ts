@@ -20,6 +20,8 @@ import { openStore } from "./predictions/open-store.ts";
 const frontStart = roleStart.extend({
   /** Port of all fronts. */
   port: z.int(),
+  /** The admin port of all fronts; undefined without one. */
+  adminPort: z.int().optional(),
   /** Unix socket that this front listens on in place of the port. */
   unix: z.string().optional(),
   index: z.int(),
@@ -49,7 +51,7 @@ export type FrontStart = z.infer<typeof frontStart>;
 export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();
-    const { argv, models, config, port, unix, index, isRestart, count, sockets, counters, keys, hooks } =
+    const { argv, models, config, port, adminPort, unix, index, isRestart, count, sockets, counters, keys, hooks } =
       frontStart.parse(start);
     if (config.role !== "front") yieldToEngine();
     const linked = models.map((model) => ({ ...model, engine: new EngineLink() }));
@@ -94,7 +96,8 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       models: [first, ...others],
       ...(first.metrics && { metrics: first.metrics }),
       config,
-      listening: { port, isShared: count > 1, unix },
+      listening: { port, adminPort, isShared: count > 1, unix },
+      drain: () => process.kill(process.ppid, "SIGTERM"),
       listensLate: isRestart,
       owner: ownerOf(index),
       countsStore: !isStored || index === 0,

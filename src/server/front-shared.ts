@@ -20,7 +20,9 @@ export interface FrontOptions {
   /** The first model answers at the root. */
   readonly models: readonly [FrontModelOptions, ...FrontModelOptions[]];
   readonly config: ServeConfig;
-  readonly listening?: Partial<ListenOptions>;
+  readonly listening?: Partial<ListenOptions> & { readonly adminPort?: number | undefined };
+  /** Begins the end of the server, as SIGTERM does. */
+  readonly drain: () => void;
   /** Prefix of the ids of this front's predictions. */
   readonly owner: string;
   /** Whether this front resumes the predictions of an owner after a restart; by default it resumes all. */

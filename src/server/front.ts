@@ -13,6 +13,8 @@ const LAST_ANSWERS_MS = 2000;
 export interface Front {
   /** URL of the server on this machine. */
   readonly url: URL;
+  /** URL of the admin port. */
+  readonly adminUrl?: URL | undefined;
   /** Refuses new predictions, finishes accepted predictions, and closes. May be called twice. */
   stop(): Promise<void>;
 }
@@ -37,7 +39,10 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   }
   options.onSetUp?.();
   await model.start();
-  const url = port.serve(withContext(app.fetch, { metrics, accessLog, peerOf: port.peerOf }));
+  const url = port.serve(
+    withContext(app.fetch, { metrics, accessLog, peerOf: port.peerOf }),
+    withContext(app.fetch, { metrics, accessLog, isAdmin: true, peerOf: port.adminPeerOf }),
+  );
   lifecycle.phase = "ready";
   const resources = opened.move();
   let stopped: Promise<void> | undefined;
@@ -49,7 +54,7 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     await sendLastAnswers(port, shared.memory, lingersUntilMs);
     await resources.disposeAsync();
   };
-  return { url, stop: () => (stopped ??= stop()) };
+  return { url, adminUrl: port.adminUrl, stop: () => (stopped ??= stop()) };
 }
 
 /** Reports "not ready" but keeps accepting predictions, until load balancers have noticed. */

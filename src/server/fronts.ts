@@ -8,6 +8,7 @@ import type { ServeConfig } from "./config.ts";
 import type { EngineEvents } from "./engine-link.ts";
 import { RunningHooks } from "./flow/running-hooks.ts";
 import type { Front } from "./front.ts";
+import { adminListening } from "./front-port.ts";
 import type { FrontStart } from "./front-process.ts";
 import { freePort, localUrl } from "./http/listener.ts";
 import { allDone, counterNames, type EngineNews } from "./messages.ts";
@@ -67,6 +68,7 @@ export const FOREVER_MS = 2 ** 31 - 1;
 
 export class Fronts implements Front {
   readonly url: URL;
+  readonly adminUrl: URL | undefined;
   readonly #fronts: readonly Supervised[];
   readonly #working: Set<Supervised>;
   /** The sockets of the engine processes, by model. */
@@ -76,12 +78,17 @@ export class Fronts implements Front {
   /** @throws SconceError `address_in_use` */
   constructor({ models, config, argv, folder, count }: FrontsOptions) {
     const port = freePort(config);
-    this.url = localUrl(config.host, port, config.tlsCert !== undefined);
+    const hasTls = config.tlsCert !== undefined;
+    this.url = localUrl(config.host, port, hasTls);
+    const admin = adminListening(config);
+    const adminPort = admin && freePort(admin);
+    this.adminUrl = adminPort === undefined ? undefined : localUrl(config.adminHost, adminPort, hasTls);
     const files = shareFiles({ config, folder, count, port, models: models.length });
     const { start, counts, counters, keyCounts } = files;
     this.#metrics = files.supervisorCounts.map((row) => new Metrics([row]));
     const shared = {
       ...start,
+      adminPort,
       argv: [...argv],
       models: models.map(({ packaged, config: own, store }, i) => ({
         reference: packaged.byDigest,

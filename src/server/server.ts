@@ -2,6 +2,7 @@
 import { availableParallelism } from "node:os";
 import { SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
+import { isLoopback } from "../machine/network/loopback.ts";
 import { LoopGuard } from "../machine/processes/loop-guard.ts";
 import { makeRunFolder } from "../machine/processes/run-folder.ts";
 import type { ModelSource } from "../package/model-source.ts";
@@ -42,13 +43,23 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   log.info("Reading inputs from the input queue");
   log.info("Starting the prediction service");
   log.info(`Listening on ${front.url.origin}`);
+  if (front.adminUrl !== undefined) log.info(`Admin port: ${front.adminUrl.origin}`);
+  if (isOpenToAll(config)) {
+    log.info(
+      "Everyone who reaches the port may use the server: --host 127.0.0.1 or --api-keys FILE restrict it (docs/security.md)",
+    );
+  }
   const resources = opened.move();
   let stopped: Promise<void> | undefined;
   const stop = async () => {
     await front.stop();
     await resources.disposeAsync();
   };
-  return { url: front.url, stop: () => (stopped ??= stop()) };
+  return { url: front.url, adminUrl: front.adminUrl, stop: () => (stopped ??= stop()) };
+}
+
+function isOpenToAll({ host, apiKeys, tlsClientCa, role }: ServeConfig): boolean {
+  return apiKeys === undefined && tlsClientCa === undefined && role !== "worker" && !isLoopback(host) && host !== "::1";
 }
 
 /** @throws SconceError `usage` */
@@ -83,6 +94,7 @@ async function openOne({ models, config, source }: ServerOptions, opened: AsyncD
   return openFront({
     config,
     owner: ownerOf(0),
+    drain: () => process.kill(process.pid, "SIGTERM"),
     processes: () => ({ "front-1": process.pid }),
     onListening: () => logSetUp(packaged),
     // The set-up has no time limit.

@@ -34,6 +34,8 @@ export interface TestStore extends AsyncDisposable {
 export interface TestServer extends AsyncDisposable {
   readonly url: URL;
   readonly client: Client;
+  /** A client of the admin port. */
+  readonly admin: Client | undefined;
   stop(): Promise<void>;
 }
 
@@ -81,6 +83,7 @@ function testServer(server: Server): TestServer {
   return {
     url: server.url,
     client: new Client(server.url),
+    admin: server.adminUrl && new Client(server.adminUrl),
     stop: () => server.stop(),
     [Symbol.asyncDispose]: () => server.stop(),
   };

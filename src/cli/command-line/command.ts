@@ -4,7 +4,7 @@ import { type ArgsDef, type CommandContext, type CommandDef, parseArgs } from "c
 import { z } from "zod";
 import { closest } from "../../base/closest.ts";
 import { SconceError } from "../../base/errors.ts";
-import { configureLog, log } from "../../base/log.ts";
+import { configureLog, log, logTimes } from "../../base/log.ts";
 import { type Option, type OptionTable, type OptionValues, openOption, type Positional } from "../../base/option.ts";
 import { commonOptions } from "../../server/config.ts";
 import { type FileUse, OptionsFile } from "./options-file.ts";
@@ -24,6 +24,8 @@ export interface CommandOptions<O extends OptionTable> extends HelpTexts {
   readonly positionals?: readonly Positional[];
   /** Options of earlier versions with their replacements; messages name the replacement. */
   readonly replaced?: Readonly<Record<string, string>>;
+  /** Whether the command runs for long, so that its log lines need the time. */
+  readonly isServer?: boolean;
   /** Adds --config, and reads options from a file. */
   readonly file?: FileUse;
   run(parsed: Parsed<O & typeof commonOptions>): Promise<void>;
@@ -50,7 +52,7 @@ export interface ListedCommand {
 export type Commands = Readonly<Record<string, ListedCommand>>;
 
 export function command<O extends OptionTable>(declared: CommandOptions<O>): Command {
-  const { positionals = [], replaced, run, file, ...help } = declared;
+  const { positionals = [], replaced, run, file, isServer = false, ...help } = declared;
   const options = { ...(file && configOptions), ...declared.options, ...commonOptions };
   return {
     ...help,
@@ -58,7 +60,10 @@ export function command<O extends OptionTable>(declared: CommandOptions<O>): Com
     positionals,
     file,
     args: cittyArgs(options),
-    run: async (context) => run(checkArguments(context, options, { positionals, replaced, file })),
+    run: async (context) => {
+      if (isServer) logTimes();
+      await run(checkArguments(context, options, { positionals, replaced, file }));
+    },
   };
 }
 

@@ -10,7 +10,7 @@ import { externalOption } from "./try-out/trial-options.ts";
 /** Options of `serve` without a use for a folder: isolation, stored predictions, several servers, packaged files. */
 const { verify, isolate, fronts, store, storeSync, queue, queueName, queueLease, role, bucket, ...others } =
   serveOptions;
-const { shutdownDelay, host, port, ...shared } = others;
+const { shutdownDelay, adminPort, adminHost, host, port, ...shared } = others;
 
 /** Listens on loopback by default: a model under development should not be public. */
 const options = { port, host: option({ ...host, default: "127.0.0.1" }), ...shared };
@@ -28,6 +28,8 @@ const fixed = {
   role: role.default,
   bucket: undefined,
   shutdownDelay: 0,
+  adminPort: undefined,
+  adminHost: adminHost.default,
 } satisfies Partial<ServeConfig>;
 
 export const dev = command({
@@ -36,6 +38,7 @@ export const dev = command({
 sconce dev examples/digits --port 8080`,
   // The options that begin these groups of `serve` are not options of `dev`.
   groups: { ...serveGroups, hookTimeout: "Processes", retainAge: "Storage", external: "Model" },
+  isServer: true,
   options: { external: externalOption, ...options },
   positionals: [{ name: "dir", description: "The model's folder; default: this folder", required: false }],
   async run({ options: given, positionals: [dir = "."] }) {

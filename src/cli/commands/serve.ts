@@ -30,6 +30,7 @@ A file sconce.toml in the working folder, or --config, has options under their l
 ${ofFile}A model of a registry is pulled first, unless the store has it; a front (--role front) pulls no weights. If the registry is unreachable, the store's copy is served. ${credentialsHelp}`,
     example,
     groups: serveGroups,
+    isServer: true,
     // An executable needs its library options before it reads the file.
     file: { name: "sconce.toml", positionals: "models", excluded: Object.keys(source.libraryOptions) },
     options: {

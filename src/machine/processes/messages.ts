@@ -11,7 +11,7 @@ export const toChild = z.discriminatedUnion("kind", [
     /** JSON for the role. */
     start: z.unknown().optional(),
     supervisorPid: z.int(),
-    log: z.object({ level: z.enum(logLevels), format: z.enum(logFormats) }),
+    log: z.object({ level: z.enum(logLevels), format: z.enum(logFormats), hasTimes: z.boolean().optional() }),
   }),
   z.object({ kind: z.literal("message"), message: z.unknown().optional() }),
   /** Asks how long the oldest batch has been running. */

@@ -2,8 +2,8 @@
 import { z } from "zod";
 import { SconceError } from "../../base/errors.ts";
 
-/** Permissions of a key: start and cancel predictions; read results and the model's description; read metrics. */
-export const permissions = ["predictions", "read", "metrics"] as const;
+/** Permissions of a key: start and cancel predictions; read results and the model's description; read metrics; stop the server and change its models. */
+export const permissions = ["predictions", "read", "metrics", "admin"] as const;
 export type Permission = (typeof permissions)[number];
 
 /** Requests in a time window. */

@@ -3,6 +3,7 @@ import type { Context, MiddlewareHandler } from "hono";
 import type { ApiKeys } from "../access/api-keys.ts";
 import type { Permission } from "../access/key-file.ts";
 import { prefersHtml } from "../page/page.ts";
+import { changesServer } from "./admin.ts";
 import { ProblemError } from "./problem.ts";
 import { contextOf } from "./request.ts";
 
@@ -39,6 +40,7 @@ function isOpen(c: Context, path: string): boolean {
 
 function permissionFor(method: string, path: string): Permission {
   if (path === "/metrics") return "metrics";
+  if (changesServer(path)) return "admin";
   return method === "GET" || method === "HEAD" ? "read" : "predictions";
 }
 

@@ -12,6 +12,7 @@ import type { ServeConfig } from "../config.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { addPageRoutes } from "../page/page.ts";
 import { requireKey } from "./access.ts";
+import { addDrainRoute, separatePorts } from "./admin.ts";
 import { addApis } from "./apis/apis.ts";
 import { refuseForeignOrigins, refuseOtherHosts } from "./browser-guards.ts";
 import { LargeAnswers } from "./large-answers.ts";
@@ -20,7 +21,7 @@ import { describeRoutes, documentOf } from "./openapi/document.ts";
 import { modelSchemas } from "./openapi/schemas.ts";
 import { type Problem, problemOf, problemResponse, refusalOf } from "./problem.ts";
 import { contextOf, pathsBelow, type RequestContext } from "./request.ts";
-import { addDocsRoutes } from "./routes/docs.ts";
+import { addDocsRoutes, addFavicon } from "./routes/docs.ts";
 import type { Lifecycle } from "./routes/health.ts";
 import { addHealthRoutes, addMetricsRoute } from "./routes/health.ts";
 import { addOutputFileRoutes } from "./routes/output-files.ts";
@@ -57,6 +58,13 @@ export interface AppOptions extends Omit<PredictionRoutes, "large"> {
   readonly keys?: ApiKeys | undefined;
   readonly allowedHosts: ServeConfig["allowedHosts"];
   readonly host: ServeConfig["host"];
+  readonly adminHost: ServeConfig["adminHost"];
+  readonly adminPort: ServeConfig["adminPort"];
+  /** Whether the page and the documentation are served. */
+  readonly page: boolean;
+  readonly docs: boolean;
+  /** Begins the end of the server. */
+  readonly drain: () => void;
   readonly api: ServeConfig["api"];
   readonly retainAge: ServeConfig["retainAge"];
   readonly taskAfterMs: ServeConfig["taskAfterMs"];
@@ -86,9 +94,11 @@ export function createApp(options: AppOptions): OpenAPIHono {
   if (corsOrigin !== undefined) {
     const origin = corsOrigin.includes("*") ? "*" : [...corsOrigin];
     const allowMethods = ["GET", "HEAD", "POST", "PUT"];
-    app.use(cors({ origin, allowMethods, exposeHeaders, maxAge: PREFLIGHT_S }));
+    const allowing = cors({ origin, allowMethods, exposeHeaders, maxAge: PREFLIGHT_S });
+    app.use((c, next) => (contextOf(c).isAdmin ? next() : allowing(c, next)));
   }
-  app.use(refuseOtherHosts(options), refuseForeignOrigins(corsOrigin));
+  const hasAdminPort = options.adminPort !== undefined;
+  app.use(refuseOtherHosts(options), refuseForeignOrigins(corsOrigin), separatePorts(hasAdminPort));
   if (options.keys !== undefined) app.use(requireKey(options.keys));
   const schemas = modelSchemas(model);
   const hasKeys = options.keys !== undefined;
@@ -104,10 +114,12 @@ export function createApp(options: AppOptions): OpenAPIHono {
   addPredictionRoutes(app, predictionRoutes);
   addOutputFileRoutes(app, predictionRoutes);
   addHealthRoutes(app, lifecycle);
-  addDocsRoutes(app, options.keys === undefined ? model.name : undefined);
+  addFavicon(app);
+  if (options.docs) addDocsRoutes(app, options.keys === undefined ? model.name : undefined);
   // Without a key, nobody reads the name and the description of the model.
   const shown = options.keys === undefined ? model : { name: "sconce", description: "" };
-  addPageRoutes(app, { ...shown, isReady: true });
+  if (options.page) addPageRoutes(app, { ...shown, isReady: true });
+  else app.get("/demo", (c) => problemResponse(c, refused(c, nothingAt("/demo"))));
   app.get("/", (c) =>
     c.json({
       name: model.name,
@@ -123,7 +135,9 @@ export function createApp(options: AppOptions): OpenAPIHono {
   );
   app.get("/examples", (c) => c.json(model.examples));
   addMetricsRoute(app, metrics, siblings);
-  app.doc31("/openapi.json", documentOf(model, { version, basePath: options.basePath, hasKeys, apis }));
+  if (hasAdminPort) addDrainRoute(app, options);
+  if (options.docs)
+    app.doc31("/openapi.json", documentOf(model, { version, basePath: options.basePath, hasKeys, apis }));
   const refused = (c: Context, problem: Problem) => {
     metrics.rejected(refusalOf(problem));
     logRefusal(c, problem);
@@ -159,6 +173,11 @@ function logRefusal(c: Context, problem: Problem): void {
   }
 }
 
+function nothingAt(path: string, hasDocs = false): Problem {
+  const hint = hasDocs ? "; GET /docs shows what there is" : "";
+  return { status: 404, code: "not_found", detail: `there is nothing at ${path}${hint}` };
+}
+
 /** 405 with `Allow` if the path has other methods, else 404. */
 function unknownRoute(app: OpenAPIHono, c: Context): Problem {
   const { method, path } = c.req;
@@ -168,9 +187,11 @@ function unknownRoute(app: OpenAPIHono, c: Context): Problem {
   const allowed = [...methods].filter((other) =>
     app.router.match(other, path)[0].some(([[, route]]) => route.method === other),
   );
-  if (allowed.length === 0) {
-    return { status: 404, code: "not_found", detail: `there is nothing at ${path}; GET /docs shows what there is` };
-  }
+  if (allowed.length === 0)
+    return nothingAt(
+      path,
+      app.routes.some((route) => route.path === "/docs"),
+    );
   const allow = (allowed.includes("GET") ? ["HEAD", ...allowed] : allowed).join(", ");
   return {
     status: 405,

@@ -19,18 +19,20 @@ const hostName = /^[a-z0-9._-]+$/;
 export function refuseOtherHosts({
   allowedHosts,
   host,
-}: Pick<ServeConfig, "allowedHosts" | "host">): MiddlewareHandler {
-  const names = allowedHosts ?? (isLoopback(host) || host === "::1" ? [] : ["*"]);
+  adminHost,
+}: Pick<ServeConfig, "allowedHosts" | "host" | "adminHost">): MiddlewareHandler {
+  const namesOf = (address: string) => allowedHosts ?? (isLoopback(address) || address === "::1" ? [] : ["*"]);
+  const [publicNames, adminNames] = [namesOf(host), namesOf(adminHost)];
   return async (c, next) => {
     const asked = nameOf(c.req.header("Host") ?? "");
-    const { path, isForwarded } = contextOf(c);
+    const { path, isForwarded, isAdmin } = contextOf(c);
     const isAllowed =
       !hostName.test(asked) ||
       isForwarded ||
       path.startsWith("/health/") ||
       isAddress(asked) ||
       isLoopback(asked) ||
-      isListed(asked);
+      isListed(asked, isAdmin ? adminNames : publicNames);
     if (!isAllowed) {
       throw new ProblemError({
         status: 403,
@@ -41,7 +43,7 @@ export function refuseOtherHosts({
     await next();
   };
 
-  function isListed(asked: string): boolean {
+  function isListed(asked: string, names: readonly string[]): boolean {
     return names.some(
       (each) => each === "*" || each === asked || (each.startsWith("*.") && asked.endsWith(each.slice(1))),
     );
@@ -69,7 +71,9 @@ export function refuseForeignOrigins(allowed: readonly string[] = []): Middlewar
     const origin = c.req.header("Origin");
     const isForeign =
       !safeMethods.has(c.req.method) && isCrossSite(c.req.header("Sec-Fetch-Site"), origin, c.req.header("Host"));
-    if (isForeign && !allowed.includes("*") && !allowed.includes(origin ?? "")) {
+    // --cors-origin is for the public port.
+    const isAllowed = !contextOf(c).isAdmin && (allowed.includes("*") || allowed.includes(origin ?? ""));
+    if (isForeign && !isAllowed) {
       throw new ProblemError({
         status: 403,
         code: "origin_refused",

@@ -11,6 +11,8 @@ export type Fetch = (request: Request) => Response | Promise<Response>;
 export interface ListenOptions extends Pick<ServeConfig, "port" | "host" | "idleTimeout">, TlsPaths {
   /** Whether several processes of this server listen on the port. */
   readonly isShared?: boolean;
+  /** The option of the port, for messages. */
+  readonly portOption?: "--port" | "--admin-port";
   /** Path of a Unix socket that replaces the port. */
   readonly unix?: string | undefined;
 }
@@ -128,7 +130,7 @@ export class Listener {
     }
   }
 
-  #serve({ port, host, idleTimeout, isShared = false, unix }: ListenOptions): Server {
+  #serve({ port, host, idleTimeout, isShared = false, unix, portOption }: ListenOptions): Server {
     const tls = this.#tls?.content();
     try {
       // A killed process leaves its socket.
@@ -144,7 +146,7 @@ export class Listener {
     } catch (error) {
       if (tls !== undefined && !isOfAddress(error))
         throw new SconceError("usage", `the TLS certificate and its key cannot be used: ${messageOf(error)}`);
-      const { found, fix } = listenFault(error);
+      const { found, fix } = listenFault(error, portOption);
       throw new SconceError("address_in_use", `port ${port} of ${host} ${found}; ${fix}`, { cause: error });
     }
   }
@@ -157,11 +159,17 @@ function isOfAddress(error: unknown): boolean {
 }
 
 /** Why listening failed, and the fix. */
-export function listenFault(error: unknown): { readonly found: string; readonly fix: string } {
+export function listenFault(
+  error: unknown,
+  portOption: ListenOptions["portOption"] = "--port",
+): { readonly found: string; readonly fix: string } {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   return code === "EADDRINUSE"
-    ? { found: "is in use by another program", fix: "choose another with --port" }
-    : { found: `cannot be listened on (${messageOf(error)})`, fix: "choose another with --port or --host" };
+    ? { found: "is in use by another program", fix: `choose another with ${portOption}` }
+    : {
+        found: `cannot be listened on (${messageOf(error)})`,
+        fix: `choose another with ${portOption} or ${portOption.replace("port", "host")}`,
+      };
 }
 
 /**

@@ -27,6 +27,8 @@ export class RequestContext implements Origin {
   path = "/";
   /** Whether another front of this server forwarded the request. */
   isForwarded = false;
+  /** Whether the request came to --admin-port. */
+  isAdmin = false;
   /** The API key of the request; undefined on a server without keys. */
   key: ApiKey | undefined = undefined;
   /** The build that runs or ran the prediction of the answer. */
@@ -128,6 +130,7 @@ export interface ContextOptions {
   /** Log each request at the level `info`; by default at `trace`. */
   readonly accessLog: boolean;
   readonly isForwarded?: boolean;
+  readonly isAdmin?: boolean;
   /** The client's address, for the log. */
   readonly peerOf?: PeerOf | undefined;
 }
@@ -135,7 +138,7 @@ export interface ContextOptions {
 /** Gives each request a context. Sets `X-Request-Id`, counts and logs each answer. */
 export function withContext(
   answer: (request: Request, context: RequestContext) => Response | Promise<Response>,
-  { metrics, accessLog, isForwarded = false, peerOf }: ContextOptions,
+  { metrics, accessLog, isForwarded = false, isAdmin = false, peerOf }: ContextOptions,
 ): Fetch {
   const finish = (request: Request, context: RequestContext, response: Response, beganMs: number) => {
     if (!context.hasIdHeader) {
@@ -144,7 +147,7 @@ export function withContext(
     }
     metrics?.answered(routeOf(context.path), response.status);
     if (beganMs > 0) {
-      const level = accessLog && !context.path.startsWith("/health/") ? "info" : "trace";
+      const level = accessLog && !probePath.test(context.path) ? "info" : "trace";
       logAccess(context, { request, response, beganMs, level, address: peerOf?.(request)?.address });
     }
     return response;
@@ -152,6 +155,7 @@ export function withContext(
   return (request) => {
     const context = new RequestContext(request);
     context.isForwarded = isForwarded;
+    context.isAdmin = isAdmin;
     const beganMs = accessLog || isLogged("trace") ? performance.now() : 0;
     const response = answer(context.isHead ? new HeadAsGet(request) : request, context);
     return response instanceof Promise
@@ -159,6 +163,9 @@ export function withContext(
       : finish(request, context, response, beganMs);
   };
 }
+
+/** Probes repeat, so the access log leaves them out. */
+const probePath = /^\/(?:health\/|v2\/health\/|v2\/models\/.+\/ready$)/;
 
 interface Access {
   readonly request: Request;
@@ -170,7 +177,8 @@ interface Access {
 
 function logAccess(context: RequestContext, { request, response, beganMs, level, address }: Access): void {
   if (!isLogged(level)) return;
-  const path = context.encodedPath;
+  // The path as the client sent it, percent-encoded, with a base path. A query may have secrets.
+  const path = new URL(urlOf(request)).pathname;
   const { method, headers } = request;
   const { status } = response;
   const durationMs = Math.round(1000 * (performance.now() - beganMs)) / 1000;

@@ -85,6 +85,9 @@ export function addDocsRoutes(app: OpenAPIHono, name: string | undefined): void 
     });
   });
   assets.addRoute(app);
+}
+
+export function addFavicon(app: OpenAPIHono): void {
   // Browsers always request a favicon. Without this route, metrics would count those requests as errors.
   app.get("/favicon.ico", (c) =>
     c.body(favicon, 200, { "Content-Type": "image/svg+xml", "Cache-Control": "public, max-age=86400" }),

@@ -6,8 +6,9 @@ import type { Metrics } from "../../metrics/metrics.ts";
 import { prometheusType } from "../../metrics/prometheus-text.ts";
 import { addPageRoutes } from "../../page/page.ts";
 import { requireKey } from "../access.ts";
+import { addDrainRoute, separatePorts } from "../admin.ts";
 import { addStartingV2 } from "../apis/v2/starting.ts";
-import { refuseOtherHosts } from "../browser-guards.ts";
+import { refuseForeignOrigins, refuseOtherHosts } from "../browser-guards.ts";
 import { ProblemError, problemOf, problemResponse } from "../problem.ts";
 import { pathsBelow } from "../request.ts";
 import type { Siblings } from "../siblings.ts";
@@ -97,16 +98,19 @@ export interface WorkerAppOptions {
   readonly metrics: Metrics;
   readonly siblings: Siblings | undefined;
   readonly lifecycle: Lifecycle;
-  readonly config: Pick<ServeConfig, "allowedHosts" | "host" | "basePath">;
+  readonly config: Pick<ServeConfig, "allowedHosts" | "host" | "adminHost" | "adminPort" | "basePath">;
   readonly keys: ApiKeys | undefined;
+  readonly drain: () => void;
 }
 
-export function createWorkerApp({ metrics, siblings, lifecycle, config, keys }: WorkerAppOptions): Hono {
+export function createWorkerApp({ metrics, siblings, lifecycle, config, keys, drain }: WorkerAppOptions): Hono {
   const app = new Hono({ getPath: pathsBelow(config.basePath) });
-  app.use(refuseOtherHosts(config));
+  const hasAdminPort = config.adminPort !== undefined;
+  app.use(refuseOtherHosts(config), refuseForeignOrigins(), separatePorts(hasAdminPort));
   if (keys !== undefined) app.use(requireKey(keys));
   addHealthRoutes(app, lifecycle);
   addMetricsRoute(app, metrics, siblings);
+  if (hasAdminPort) addDrainRoute(app, { lifecycle, drain });
   app.notFound((c) => {
     const detail = "this replica is a worker (--role worker), which has /health and /metrics only; ask a front";
     return problemResponse(c, { status: 404, code: "not_found", detail });

@@ -1,0 +1,173 @@
+/** What each port serves: `--admin-port`, `POST /drain`, `--no-page` and `--no-docs`. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { appendFileSync } from "node:fs";
+import { makeKey } from "../src/server/access/key-file.ts";
+import { startCli } from "./helpers/cli.ts";
+import { Client } from "./helpers/client.ts";
+import { hold } from "./helpers/hold.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+let store: TestStore;
+let server: TestServer;
+let admin: Client;
+
+beforeAll(async () => {
+  store = await storeWith("lab");
+  server = await store.serve("lab", { adminPort: 0, corsOrigin: ["*"], host: "0.0.0.0" });
+  admin = server.admin ?? server.client;
+});
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+});
+
+const status = async (client: Client, method: string, path: string, headers: Readonly<Record<string, string>> = {}) =>
+  (await client.fetch(path, { method, headers })).status;
+
+describe("with --admin-port", () => {
+  test.each([
+    ["GET", "/metrics", 404, 200],
+    ["GET", "/metrics/", 404, 200],
+    ["GET", "/%6detrics", 404, 200],
+    ["HEAD", "/metrics", 404, 200],
+    ["POST", "/drain/none", 404, 404],
+    ["GET", "/drain", 404, 405],
+    ["POST", "/v2/repository/models/lab/load", 404, 404],
+    ["POST", "/v2/repository/index", 200, 200],
+    ["GET", "/health/ready", 200, 200],
+    ["GET", "/health/live", 200, 200],
+    ["GET", "/", 200, 404],
+    ["GET", "/demo", 200, 404],
+    ["GET", "/docs", 200, 404],
+    ["GET", "/openapi.json", 200, 404],
+    ["GET", "/predictions/none", 404, 404],
+    ["POST", "/predictions", 400, 404],
+    ["GET", "/v2/models/lab", 200, 404],
+    ["POST", "/mcp", 400, 404],
+  ])("%s %s is %d on the public port and %d on the admin port", async (method, path, shown, adminShown) => {
+    expect([await status(server.client, method, path), await status(admin, method, path)]).toEqual([shown, adminShown]);
+  });
+
+  test("/metrics counts the requests of both ports", async () => {
+    await server.client.predict([{ x: 1 }]);
+    const text = await (await admin.fetch("/metrics")).text();
+    expect(text).toMatch(/^sconce_predictions_total\{status="success"\} [1-9]/m);
+    expect(text).toMatch(/^sconce_http_requests_total\{route="\/metrics",code="200"\} [1-9]/m);
+  });
+
+  test("pages of other origins do not reach the admin port, also with --cors-origin *", async () => {
+    const origin = { Origin: "https://page.example" };
+    const read = await admin.fetch("/metrics", { headers: origin });
+    expect(read.headers.get("access-control-allow-origin")).toBeNull();
+    expect(await status(admin, "POST", "/drain", origin)).toBe(403);
+    expect(await status(admin, "POST", "/drain", { "Sec-Fetch-Site": "cross-site" })).toBe(403);
+    expect(await status(admin, "GET", "/metrics", { Host: "rebound.example" })).toBe(403);
+    expect(await status(server.client, "GET", "/", { Host: "rebound.example" })).toBe(200);
+    expect(await status(admin, "GET", "/health/ready")).toBe(200);
+  });
+
+  test("a used port is named with its option", async () => {
+    const taken = Number(server.admin?.url.port);
+    await expect(store.serve("lab", { adminPort: taken })).rejects.toThrow(/in use.*--admin-port/);
+  });
+});
+
+test("without --admin-port, the port has /metrics and no /drain", async () => {
+  await using plain = await store.serve("lab");
+  expect(await status(plain.client, "GET", "/metrics")).toBe(200);
+  expect(await status(plain.client, "POST", "/drain")).toBe(404);
+});
+
+test("API keys need the permission admin for /drain, and metrics for /metrics", async () => {
+  await using dir = await tempDir();
+  const path = dir.join("keys.toml");
+  const add = (name: string, only: Parameters<typeof makeKey>[0]["only"]) => {
+    const { secret, entry } = makeKey({ name, only });
+    appendFileSync(path, `${entry}\n`);
+    return { Authorization: `Bearer ${secret}` };
+  };
+  const client = add("client", ["predictions", "read"]);
+  const monitor = add("monitor", ["metrics"]);
+  const admins = add("admin", ["admin"]);
+  await using keyed = await store.serve("lab", { adminPort: 0, apiKeys: path });
+  const port = keyed.admin ?? keyed.client;
+  const asked = [
+    ["GET", "/metrics"],
+    ["POST", "/drain"],
+    ["POST", "/v2/repository/models/lab/unload"],
+  ] as const;
+  const statuses = (headers: Readonly<Record<string, string>>) =>
+    Promise.all(asked.map(([method, path]) => status(port, method, path, headers)));
+  expect(await statuses({})).toEqual([401, 401, 401]);
+  expect(await statuses(client)).toEqual([403, 403, 403]);
+  expect(await statuses(monitor)).toEqual([200, 403, 403]);
+  expect(await status(port, "GET", "/metrics", admins)).toBe(403);
+  expect(await status(port, "POST", "/v2/repository/models/lab/unload", admins)).toBe(404);
+  expect(await status(port, "GET", "/health/ready")).toBe(200);
+});
+
+test("POST /drain ends a server of several fronts after its accepted work", async () => {
+  await using gate = hold();
+  const args = ["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--admin-port", "0", "--fronts", "2"];
+  await using running = startCli([...args, "--linger", "0", "--allow-private-urls"], {
+    env: { SCONCE_HOME: store.home },
+  });
+  const port = new Client(new URL(/http:\S+/.exec(await running.line("Admin port"))?.[0] ?? ""));
+  const client = new Client(new URL(/http:\S+/.exec(await running.line("Listening on"))?.[0] ?? ""));
+  const answer = client.predict([{ x: 1, before: gate.url("a") }]);
+  await gate.arrived("a");
+  const counted = (await (await port.fetch("/metrics")).text()).match(/^sconce_predictions_active .*/m)?.[0];
+  expect(counted).toBe("sconce_predictions_active 1");
+  for (let i = 0; i < 3; i++) expect(await status(port, "POST", "/drain")).toBe(202);
+  await running.line("Stopping (SIGTERM)");
+  gate.release("a");
+  expect(await answer).toMatchObject({ status: "success" });
+  expect(await running.exited).toBe(0);
+});
+
+describe("--no-page and --no-docs", () => {
+  const html = { Accept: "text/html" };
+
+  test("remove the routes, and nothing else", async () => {
+    await using bare = await store.serve("lab", { page: false, docs: false });
+    for (const path of ["/demo", "/demo/", "/docs", "/docs/", "/openapi.json", "/docs/assets/a/b", "/demo/assets/a/b"])
+      expect([path, await status(bare.client, "GET", path, html)]).toEqual([path, 404]);
+    const root = await bare.client.fetch("/", { headers: html, redirect: "manual" });
+    expect(await root.json()).toMatchObject({ name: "lab" });
+    expect(await bare.client.predict([{ x: 1 }])).toMatchObject({ status: "success" });
+    const demo = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify([{ x: 1 }]) };
+    expect((await bare.client.fetch("/demo", demo)).status).toBe(200);
+    expect(await (await bare.client.fetch("/nothing")).text()).not.toContain("/docs");
+  });
+
+  test("are independent", async () => {
+    await using pageOnly = await store.serve("lab", { docs: false });
+    expect(await status(pageOnly.client, "GET", "/demo", html)).toBe(200);
+    await using docsOnly = await store.serve("lab", { page: false });
+    expect(await status(docsOnly.client, "GET", "/docs", html)).toBe(200);
+    expect(await status(docsOnly.client, "GET", "/openapi.json")).toBe(200);
+  });
+});
+
+describe("at its start, a server", () => {
+  const said = "Everyone who reaches the port may use the server";
+  const linesOf = async (...args: string[]) => {
+    await using running = startCli(["serve", "lab", "-p", "0", ...args], { env: { SCONCE_HOME: store.home } });
+    await running.line("Listening on");
+    running.kill("SIGTERM");
+    await running.exited;
+    return running.lines;
+  };
+
+  test("without keys on all addresses says how to restrict it, in lines with times", async () => {
+    const lines = await linesOf();
+    expect(lines.some((line) => line.includes(said) && line.includes("--host 127.0.0.1 or --api-keys"))).toBe(true);
+    expect(lines.filter((line) => line !== "" && !/^\d{4}-\d\d-\d\dT[\d:.]{12}Z /.test(line))).toEqual([]);
+  });
+
+  test("on a loopback address says nothing", async () => {
+    expect((await linesOf("--host", "127.0.0.1")).filter((line) => line.includes(said))).toEqual([]);
+  });
+});
