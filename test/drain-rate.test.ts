@@ -1,48 +1,60 @@
-/** The expected wait of a new prediction, estimated from the rate at which others ended. */
+/** The expected wait of a new prediction, estimated from the rate at which others began. */
 import { expect, test } from "bun:test";
 import { DrainRate } from "../src/server/flow/drain-rate.ts";
 
-/** Ends `perSecond` inputs a second for `seconds` from `fromMs` on; some inputs always remain. */
+/** Begins `perSecond` inputs a second for `seconds` from `fromMs` on; some inputs always remain. */
 function work(
   rate: DrainRate,
   perSecond: number,
   { seconds, fromMs = 0 }: { seconds: number; fromMs?: number },
 ): number {
-  rate.begun(fromMs);
+  rate.busy(fromMs);
   let nowMs = fromMs;
   for (let i = 0; i < perSecond * seconds; i++) {
     nowMs += 1000 / perSecond;
-    rate.ended(1, nowMs, false);
+    rate.begun(1, nowMs, false);
   }
   return nowMs;
 }
 
 test("a server with little history has no estimate", () => {
-  const rate = new DrainRate();
+  const rate = new DrainRate(() => 1);
   expect(rate.waitMs(1_000_000, work(rate, 10, { seconds: 0.5 }))).toBe(0);
 });
 
 test("a prediction waits for one input of each earlier prediction", () => {
-  const rate = new DrainRate();
+  const rate = new DrainRate(() => 1);
   expect(rate.waitMs(300, work(rate, 100, { seconds: 20 }))).toBeCloseTo(3000, -2);
 });
 
 test("a slower device lengthens the expected wait within seconds", () => {
-  const rate = new DrainRate();
+  const rate = new DrainRate(() => 1);
   const thenMs = work(rate, 100, { seconds: 20 });
   expect(rate.waitMs(100, work(rate, 10, { seconds: 30, fromMs: thenMs }))).toBeGreaterThan(8000);
 });
 
 test("idle time does not count", () => {
-  const rate = new DrainRate();
+  const rate = new DrainRate(() => 1);
   const thenMs = work(rate, 100, { seconds: 20 });
-  rate.ended(1, thenMs, true);
+  rate.begun(1, thenMs, true);
   const laterMs = thenMs + 3_600_000;
   expect(rate.waitMs(100, work(rate, 100, { seconds: 1, fromMs: laterMs }))).toBeCloseTo(1000, -2);
 });
 
 test("a hanging device lengthens the expected wait meanwhile", () => {
-  const rate = new DrainRate();
+  const rate = new DrainRate(() => 1);
   const thenMs = work(rate, 100, { seconds: 20 });
   expect(rate.waitMs(100, thenMs + 60_000)).toBeGreaterThan(9000);
+});
+
+test("while the first batch runs, others are expected to take as long as it has run", () => {
+  const rate = new DrainRate(() => 64);
+  rate.busy(0);
+  expect(rate.waitMs(128, 10_000)).toBe(20_000);
+});
+
+test("of slow inputs the estimate remembers as many as are in service", () => {
+  const rate = new DrainRate(() => 12);
+  const nowMs = work(rate, 0.2, { seconds: 300 });
+  expect(rate.waitMs(12, nowMs)).toBeCloseTo(60_000, -4);
 });

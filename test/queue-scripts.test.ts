@@ -75,7 +75,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await first.queue.tend("0-0", false)).toMatchObject({
       items: 0,
       bytes: 0,
-      endedItems: 1,
+      ended: 1,
       waiting: 0,
       taken: 0,
     });
@@ -126,7 +126,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await kept()).toEqual(["q", "r"]);
     await end("s", JSON.stringify("x".repeat(1000)));
     expect(await kept()).toEqual(["s"]);
-    expect(await one.queue.tend("0-0", false)).toMatchObject({ items: 0, kept: 1, endedItems: 4 });
+    expect(await one.queue.tend("0-0", false)).toMatchObject({ items: 0, kept: 1, ended: 4 });
   });
 
   test("delivers a large body with its prediction, and deletes it after the run", async () => {
@@ -144,7 +144,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     using one = await worker("late", "a");
     const ids = ["long", "short", "other"];
     await Promise.all(ids.map((id) => one.queue.create({ ...request, id, timeoutMs: id === "short" ? 1 : 60_000 })));
-    while ((await one.queue.tend("0-0", false)).endedItems === 0);
+    while ((await one.queue.tend("0-0", false)).ended === 0);
     const ended = await Promise.all(ids.map((id) => one.queue.read(id, { isAwaited: false })));
     expect(ended.map((record) => record?.outcome?.status)).toEqual([undefined, "failed", undefined]);
     // The read entries are no longer in order.

@@ -57,7 +57,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #fetches: Gate;
   readonly #patience = new Gate(1);
   /** Rate of the dispatched items while credits are used up. */
-  readonly #rate = new DrainRate();
+  readonly #rate = new DrainRate(() => this.credits.running);
   readonly #observer: StageObserver | undefined;
   readonly #finisher: RowFinisher;
   readonly quarantine = new Quarantine();
@@ -154,7 +154,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     list.fetched.length = 0;
     this.#begin();
     // The flow may be idle because clients left.
-    if (this.#rate.isBusy && this.credits.usual.areLeft()) this.#rate.ended(0, performance.now(), true);
+    if (this.#rate.isBusy && this.credits.usual.areLeft()) this.#rate.begun(0, performance.now(), true);
   }
 
   dispatched(items: readonly ListItem[]): void {
@@ -177,7 +177,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     if (leastWaitMs < Infinity) this.#turns.dispatched(leastWaitMs, now);
     if (wasFull && !this.credits.isHeld && this.#turns.isImpatient(now)) this.#hold(items, now);
     this.#begin();
-    this.#rate.ended(items.length, performance.now(), this.credits.usual.areLeft());
+    this.#rate.begun(items.length, performance.now(), this.credits.usual.areLeft());
   }
 
   part(item: ListItem, rows: Rows): void {
@@ -246,7 +246,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#turns.shed(begin);
     this.#isBeginning = false;
     if (this.#turns.size > 0 && !this.credits.usual.areLeft()) {
-      this.#rate.begun(performance.now());
+      this.#rate.busy(performance.now());
       this.#lookLater();
     }
   }

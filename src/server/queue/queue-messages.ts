@@ -43,8 +43,8 @@ export interface QueueFacts {
   /** Unfinished inputs, and their body bytes. */
   readonly items: number;
   readonly bytes: number;
-  /** Inputs that have ended since the queue was created. */
-  readonly endedItems: number;
+  /** Predictions that have ended since the queue was created. */
+  readonly ended: number;
   /** Unclaimed and claimed predictions. */
   readonly waiting: number;
   readonly taken: number;

@@ -9,10 +9,31 @@ import { isConnecting } from "./redis-link.ts";
 
 const TICK_MS = 1000;
 
+/** Estimates how long a new prediction waits for a worker, from the rate at which workers claim predictions. */
+export class QueueWait {
+  #facts: Pick<QueueFacts, "ended" | "waiting" | "taken"> | undefined;
+  readonly #rate = new DrainRate(() => this.#facts?.taken ?? 0);
+
+  update(facts: Pick<QueueFacts, "ended" | "waiting" | "taken">, nowMs: number): void {
+    const before = this.#facts ?? facts;
+    this.#facts = facts;
+    // Negative after predictions have gone back to the queue, or with a new queue.
+    const claimed = Math.max(0, facts.ended - before.ended + facts.taken - before.taken);
+    const isIdle = facts.waiting === 0;
+    if (claimed > 0 || isIdle) this.#rate.begun(claimed, nowMs, isIdle);
+    if (!isIdle) this.#rate.busy(nowMs);
+  }
+
+  /** In milliseconds; 0 while the rate is unknown. */
+  waitMs(nowMs: number): number {
+    return this.#rate.waitMs(this.#facts?.waiting ?? 0, nowMs);
+  }
+}
+
 const none: QueueFacts = {
   items: 0,
   bytes: 0,
-  endedItems: 0,
+  ended: 0,
   waiting: 0,
   taken: 0,
   ageMs: 0,
@@ -25,7 +46,7 @@ const none: QueueFacts = {
 export class QueueState {
   readonly #queue: Queue;
   readonly #mailbox: Mailbox;
-  readonly #rate = new DrainRate();
+  readonly #wait = new QueueWait();
   readonly #timer: ReturnType<typeof setInterval>;
   readonly #onTick: Set<() => void> = new Set();
   #isPolling = false;
@@ -56,9 +77,9 @@ export class QueueState {
     this.#onTick.clear();
   }
 
-  /** Expected wait of a new prediction, in milliseconds; 0 while the rate is unknown. */
+  /** As `QueueWait.waitMs`. */
   get waitMs(): number {
-    return this.#rate.waitMs(this.facts.items, performance.now());
+    return this.#wait.waitMs(performance.now());
   }
 
   async poll(): Promise<void> {
@@ -67,11 +88,8 @@ export class QueueState {
     try {
       const before = this.facts;
       this.facts = await this.#queue.tend(this.#mailbox.lastId, this.isWorker());
-      const now = performance.now();
-      const { items, endedItems, isFull } = this.facts;
-      // The counter starts again with a new queue.
-      this.#rate.ended(before === none ? 0 : Math.max(0, endedItems - before.endedItems), now, items === 0);
-      if (items > 0) this.#rate.begun(now);
+      this.#wait.update(this.facts, performance.now());
+      const { isFull } = this.facts;
       if (this.#answered !== true) log.info("Predictions are shared through the queue");
       this.#answered = true;
       if (isFull && !before.isFull) log.warn("The memory of Redis is full: the queue takes no predictions");

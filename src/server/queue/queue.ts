@@ -247,10 +247,10 @@ export class Queue {
   async tend(lastMail: string, isWorker: boolean): Promise<QueueFacts> {
     const args = [lastMail, this.leaseMs, this.#timeoutMs, isWorker ? 1 : 0];
     const facts = listOf(await this.#run(scripts.tendScript, args)).map(numberOf);
-    const [nowMs = 0, items = 0, bytes = 0, endedItems = 0, waiting = 0, taken = 0, ageMs = 0, ...more] = facts;
+    const [nowMs = 0, items = 0, bytes = 0, ended = 0, waiting = 0, taken = 0, ageMs = 0, ...more] = facts;
     const [workers = 0, kept = 0, keptBytes = 0, isFull = 0] = more;
     this.#redisClockMs = nowMs - performance.now();
-    return { items, bytes, endedItems, waiting, taken, ageMs, workers, kept, keptBytes, isFull: isFull === 1 };
+    return { items, bytes, ended, waiting, taken, ageMs, workers, kept, keptBytes, isFull: isFull === 1 };
   }
 
   /** Deletes delivered webhooks, renews the leases of others, and claims webhooks without an owner. */

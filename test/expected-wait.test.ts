@@ -1,0 +1,188 @@
+/** The expected wait of new predictions against their real wait, in one server and in a queue with a worker, on a simulated clock. */
+import { expect, test } from "bun:test";
+import { DrainRate } from "../src/server/flow/drain-rate.ts";
+import { ItemList } from "../src/server/flow/item-list.ts";
+import { Turns } from "../src/server/flow/turns.ts";
+import { ReadyInputs } from "../src/server/inputs/input-list.ts";
+import { Admission, checkWait } from "../src/server/predictions/admission.ts";
+import { QueueWait } from "../src/server/queue/queue-state.ts";
+
+const BATCH = 8;
+/** Inputs ahead of the batches, in one server and in a worker. */
+const CREDITS = 3 * BATCH;
+
+interface Probe {
+  readonly askedMs: number;
+  readonly expectedMs: number;
+}
+
+/** One server, whose device runs a batch of inputs in `batchMs`. */
+class Server {
+  nowMs = 0;
+  running = 0;
+  ready = 0;
+  endsMs = Infinity;
+  readonly waits: (Probe & { readonly realMs: number })[] = [];
+  readonly batchMs: number;
+  readonly rate = new DrainRate(() => this.running);
+  readonly turns: Turns;
+  readonly admission: Admission;
+  readonly #probes = new Map<ItemList, Probe>();
+
+  constructor(batchMs: number) {
+    this.batchMs = batchMs;
+    const itemsMs = (items: number) => this.rate.waitMs(items, this.nowMs);
+    this.turns = new Turns({
+      pollShare: 0.1,
+      batchSize: BATCH,
+      times: { meanMs: 2 * batchMs, runMs: batchMs },
+      itemsMs,
+    });
+    const waitMs = (isWaitedFor: boolean) =>
+      this.ready < CREDITS ? { waitMs: 0, patienceMs: Infinity } : this.turns.waitMs(isWaitedFor, this.nowMs);
+    this.admission = new Admission({ flow: { waitMs }, limits: { maxQueuedItems: 10_000, maxQueuedBytes: Infinity } });
+  }
+
+  /** @throws SconceError for a request that is refused */
+  add(count: number, waitMs = 0): ItemList {
+    this.admission.check({ items: count, bytes: 0, timeLimitMs: 600_000, waitMs });
+    const receiver = { succeeded: () => {}, failed: () => {} };
+    const list = new ItemList(new ReadyInputs(Array(count).fill(0)), receiver, { isWaitedFor: waitMs > 0 });
+    this.turns.add(list, this.nowMs);
+    return list;
+  }
+
+  probe(): void {
+    const expectedMs = this.turns.waitMs(false, this.nowMs).waitMs;
+    this.#probes.set(this.add(1), { askedMs: this.nowMs, expectedMs });
+  }
+
+  pass(ms: number): void {
+    for (const untilMs = this.nowMs + ms; this.nowMs < untilMs; this.nowMs += 1) {
+      this.#begin();
+      if (this.nowMs >= this.endsMs) {
+        this.running = 0;
+        this.endsMs = Infinity;
+      }
+      if (this.running > 0 || this.ready === 0) continue;
+      this.running = Math.min(BATCH, this.ready);
+      this.ready -= this.running;
+      this.endsMs = this.nowMs + this.batchMs;
+      this.#begin();
+      this.rate.begun(this.running, this.nowMs, this.ready < CREDITS);
+    }
+  }
+
+  #begin(): void {
+    for (let list = this.ready < CREDITS ? this.turns.next() : undefined; list !== undefined; ) {
+      this.turns.take(list);
+      list.next += 1;
+      this.ready += 1;
+      const probe = this.#probes.get(list);
+      if (probe !== undefined) this.waits.push({ ...probe, realMs: this.nowMs - probe.askedMs });
+      this.#probes.delete(list);
+      if (list.next < list.count) this.turns.add(list, this.nowMs);
+      list = this.ready < CREDITS ? this.turns.next() : undefined;
+    }
+    if (this.turns.size > 0 && this.ready >= CREDITS) this.rate.busy(this.nowMs);
+  }
+}
+
+interface QueuedPrediction {
+  left: number;
+  claimedMs: number;
+  readonly probe: Probe | undefined;
+}
+
+/** A queue with a worker, which runs `perSecond` inputs of its predictions in turn. Replicas poll the queue once a second. */
+class Queue {
+  nowMs = 0;
+  readonly waits: (Probe & { readonly realMs: number })[] = [];
+  readonly #perSecond: number;
+  readonly #wait = new QueueWait();
+  readonly #waiting: QueuedPrediction[] = [];
+  readonly #claimed: QueuedPrediction[] = [];
+  #ended = 0;
+  #due = 0;
+
+  constructor(perSecond: number) {
+    this.#perSecond = perSecond;
+  }
+
+  get expectedMs(): number {
+    return this.#wait.waitMs(this.nowMs);
+  }
+
+  /** @throws SconceError for a request that is refused */
+  add(count: number, waitMs = Infinity): void {
+    checkWait(this.expectedMs, Math.min(600_000, waitMs));
+    this.#add(count, undefined);
+  }
+
+  probe(): void {
+    this.#add(1, { askedMs: this.nowMs, expectedMs: this.expectedMs });
+  }
+
+  #add(left: number, probe: Probe | undefined): void {
+    this.#waiting.push({ left, claimedMs: 0, probe });
+  }
+
+  pass(ms: number): void {
+    for (const untilMs = this.nowMs + ms; this.nowMs < untilMs; this.nowMs += 1) {
+      if (this.nowMs % 1000 === 0) {
+        const [waiting, taken] = [this.#waiting.length, this.#claimed.length];
+        this.#wait.update({ ended: this.#ended, waiting, taken }, this.nowMs);
+      }
+      // Long predictions give most of their capacity back.
+      const shareOf = ({ claimedMs }: QueuedPrediction) => (this.nowMs - claimedMs > 500 ? 0.2 : 2);
+      while (this.#claimed.reduce((sum, each) => sum + shareOf(each), 0) <= CREDITS - BATCH) {
+        const next = this.#waiting.shift();
+        if (next === undefined) break;
+        next.claimedMs = this.nowMs;
+        if (next.probe !== undefined) this.waits.push({ ...next.probe, realMs: this.nowMs - next.probe.askedMs });
+        this.#claimed.push(next);
+      }
+      for (this.#due += this.#perSecond / 1000; this.#due >= 1; this.#due -= 1) {
+        const first = this.#claimed.shift();
+        if (first === undefined) continue;
+        first.left -= 1;
+        if (first.left > 0) this.#claimed.push(first);
+        else this.#ended += 1;
+      }
+    }
+  }
+}
+
+/** Ratios of the expected and the real wait, of waits above two seconds. */
+function ratiosOf(waits: Server["waits"]): number[] {
+  return waits.flatMap(({ expectedMs, realMs }) => (Math.max(expectedMs, realMs) > 2000 ? expectedMs / realMs : []));
+}
+
+test.each([
+  ["one server", () => new Server(8)],
+  ["a queue", () => new Queue(1000)],
+])("%s that has just begun a large prediction of quick items refuses nobody", (_, start) => {
+  const server = start();
+  server.add(10_000 - 150);
+  for (let i = 0; i < 150; i++) {
+    server.pass(100);
+    server.add(1, 5000);
+  }
+});
+
+test.each([
+  ["one server", () => new Server(4000), 4],
+  ["a queue", () => new Queue(100), 4],
+])("%s expects the real wait within a factor of two from its first seconds on", (_, start, fromS) => {
+  const server = start();
+  for (let i = 0; i < 300; i++) server.add(server instanceof Queue ? 20 : 1);
+  for (let second = 1; second < 50; second++) {
+    server.pass(1000);
+    if (second >= fromS) server.probe();
+  }
+  server.pass(600_000);
+  const ratios = ratiosOf(server.waits);
+  expect(ratios.length).toBeGreaterThan(10);
+  expect(Math.min(...ratios)).toBeGreaterThanOrEqual(0.5);
+  expect(Math.max(...ratios)).toBeLessThanOrEqual(2);
+});
