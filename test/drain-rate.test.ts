@@ -58,3 +58,9 @@ test("of slow inputs the estimate remembers as many as are in service", () => {
   const nowMs = work(rate, 0.2, { seconds: 300 });
   expect(rate.waitMs(12, nowMs)).toBeCloseTo(60_000, -4);
 });
+
+test("before anything has begun, the wait is the busy time", () => {
+  const rate = new DrainRate(() => 0);
+  rate.busy(0);
+  expect([rate.waitMs(0, 9000), rate.waitMs(4000, 9000)]).toEqual([0, 9000]);
+});

@@ -88,10 +88,10 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await front.client.create(Array.from({ length: 10 }, () => ({ x: 1 })));
     // The wait grows by the second if no worker runs the prediction.
     const patience = { Prefer: "wait=2" };
-    while ((await front.client.post([{ x: 1 }], { ...patience, "Cancel-After": "0.1" })).status !== 429);
-    for (const headers of [patience, { "Cancel-After": "2" }]) {
+    while ((await front.client.post([{ x: 1 }], patience)).status !== 429);
+    for (const headers of [patience, { "Cancel-After": "1" }]) {
       const refused = await front.client.post([{ x: 1 }], headers);
-      expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(2);
+      expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
       expect(await refused.json()).toMatchObject({ status: 429 });
     }
     expect(await front.client.metric('sconce_requests_rejected_total{code="429",cause="time"}')).toBe(3);

@@ -41,12 +41,12 @@ export class DrainRate {
 
   /**
    * Milliseconds until one more has its first turn, behind `ahead` others; 0 for an unknown rate. Busy time counts at once, so the wait behind a
-   * device that hangs grows by the second.
+   * device that hangs grows by the second. Before anything has begun, the wait is the busy time.
    */
   waitMs(ahead: number, nowMs: number): number {
     const busyMs = this.#busyMs + this.#passedMs(nowMs);
-    const begun = Math.max(this.#begun, this.#inService());
-    return busyMs < LEAST_BUSY_MS || begun === 0 ? 0 : (ahead * busyMs) / begun;
+    const begun = Math.max(this.#begun, this.#inService()) || ahead;
+    return busyMs < LEAST_BUSY_MS || ahead === 0 ? 0 : (ahead * busyMs) / begun;
   }
 
   #passedMs(nowMs: number): number {

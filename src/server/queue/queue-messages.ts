@@ -43,7 +43,7 @@ export interface QueueFacts {
   /** Unfinished inputs, and their body bytes. */
   readonly items: number;
   readonly bytes: number;
-  /** Predictions that have ended since the queue was created. */
+  /** Predictions that workers have ended since the queue was created. */
   readonly ended: number;
   /** Unclaimed and claimed predictions. */
   readonly waiting: number;

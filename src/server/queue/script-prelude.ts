@@ -13,7 +13,7 @@
  * - `w:ID`: a sorted set of the nodes with event streams of a prediction, by the time until which they watch; a node without a name gets no notifications
  * - `soon`: a sorted set by deadline of unfinished predictions that `work` does not have in the order of deadlines
  * - `kept`: a list of batches of ended predictions: time, count, bytes, whether one is long, ids
- * - `totals`: `items` and `bytes` of unfinished predictions, number of all `ended` predictions, of `kept` ones, `keptBytes`
+ * - `totals`: `items` and `bytes` of unfinished predictions, number of predictions `ended` by their workers, of `kept` ones, `keptBytes`
  * - `hooks`: a hash of undelivered webhooks by prediction id: creation time of the prediction, webhook
  * - `due`: a sorted set of ended predictions with webhooks, by the end of the lease of the node that delivers
  * - `signs`: a sorted set of worker nodes by their last sign of life
@@ -57,7 +57,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local function textOf(number) return string.format('%.0f', number) end
 local nowText = textOf(now)
 
-local items, bytes, size, hasLong = 0, 0, 0, 0
+local items, bytes, ended, size, hasLong = 0, 0, 0, 0, 0
 local known, acked, closed, staleKeys, fields, mails, dueHooks = {}, {}, {}, {}, {}, {}, {}
 
 -- A write that frees memory. After it Redis accepts the other writes of the script even when its memory is full.
@@ -173,6 +173,7 @@ local function finish(id, status, members, inputs, logs, large, started, model)
   if place == 'redis' then staleKeys[#staleKeys + 1] = base .. 'b:' .. id end
   items = items - count
   bytes = bytes - size_
+  if isOwn then ended = ended + 1 end
   local isLong = #record > ${MAX_MAIL_BYTES}
   if isLong then hasLong = 1 end
   for node in string.gmatch(fronts, '[^,]+') do
@@ -230,7 +231,7 @@ local function settle(most)
     for i = 1, 5 do h[i] = tonumber(h[i] or 0) end
     h[4], h[5] = h[4] + #closed, h[5] + size
     if most or #closed > 0 then h[4], h[5] = evict(h[4], h[5], most or 2) end
-    redis.call('HSET', totals, 'items', textOf(h[1] + items), 'bytes', textOf(h[2] + bytes), 'ended', textOf(h[3] + #closed),
+    redis.call('HSET', totals, 'items', textOf(h[1] + items), 'bytes', textOf(h[2] + bytes), 'ended', textOf(h[3] + ended),
       'kept', textOf(h[4]), 'keptBytes', textOf(h[5]))
   end
   if #dueHooks > 0 then redis.call('ZADD', due, unpack(dueHooks)) end

@@ -264,7 +264,7 @@ return 0
 /**
  * Last notification that this node read, lease, longest time limit, whether this node is a worker: ends expired predictions, and removes ended workers
  * and read notifications.
- * @returns time, items, bytes, ended predictions, unclaimed entries, claimed entries, age of the oldest unclaimed entry, workers, retained predictions, their
+ * @returns time, items, bytes, predictions ended by workers, unclaimed entries, claimed entries, age of the oldest unclaimed entry, workers, retained predictions, their
  * bytes, whether the memory of Redis is full
  */
 export const tendScript = queueScript(`
