@@ -1,5 +1,6 @@
 /** Tries real clients on real servers: `npm run clients -- NAME…`, by default all of them. */
 import { generatedClients } from "./clients/generated.ts";
+import { openTelemetry } from "./clients/open-telemetry.ts";
 import { openaiClients } from "./clients/openai.ts";
 import { v2Clients } from "./clients/v2.ts";
 
@@ -7,6 +8,7 @@ const trials: Readonly<Record<string, () => Promise<void>>> = {
   generated: generatedClients,
   openai: openaiClients,
   v2: v2Clients,
+  "open-telemetry": openTelemetry,
 };
 
 const names = process.argv.slice(2);

@@ -52,7 +52,7 @@ const rooms: Readonly<Record<string, Room>> = {
   },
   server: {
     imports:
-      "base author machine engine package server/access server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/http",
+      "base author machine engine package server/access server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/http server/telemetry",
     doors: `
       access/key-file config engine-link flow/captured-console flow/difference flow/fetcher flow/golden flow/item-flow
       flow/item-pipeline flow/output-encoder flow/run-demo flow/set-up flow/trial flow/trial-items front-process fronts http/listener
@@ -74,18 +74,23 @@ const rooms: Readonly<Record<string, Room>> = {
     imports: "",
     doors: "counts gpus metrics prometheus-text",
   },
+  "server/telemetry": {
+    imports: "server/metrics",
+    doors: "open-telemetry settings tracing",
+  },
   "server/inputs": {
     imports: "server/memory",
     doors: "bodies expected-kinds input-decoder input-list large-bodies",
   },
   "server/flow": {
-    imports: "server server/memory server/inputs server/predictions",
+    imports: "server server/memory server/inputs server/predictions server/telemetry",
     doors: `
       drain-rate fetcher hooks item-fault item-flow item-list item-pipeline output-encoder run-demo running-hooks set-up
       quarantine`,
   },
   "server/predictions": {
-    imports: "server server/access server/memory server/metrics server/inputs server/flow server/webhooks",
+    imports:
+      "server server/access server/memory server/metrics server/inputs server/flow server/telemetry server/webhooks",
     doors: `
       admission ids large-text live live-predictions model-version observed once open-store outcome-list part-log predictions record
       sent-outputs service store waits`,
@@ -100,7 +105,7 @@ const rooms: Readonly<Record<string, Room>> = {
   },
   "server/http": {
     imports:
-      "server server/access server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/page",
+      "server server/access server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/telemetry server/page",
     doors: "app assets listener live-thread openapi/samples output-links record-json request routes/health siblings",
   },
   "server/page": {

@@ -105,7 +105,7 @@ export class FrontModel implements ModelParts {
     opened: AsyncDisposableStack,
   ): Promise<FrontModel> {
     const { packaged, config, run, openStore, metrics = shared.metrics } = options;
-    const { memory, keys, fetcher, lag } = shared;
+    const { memory, keys, fetcher, lag, tracing } = shared;
     const { owner, unfinished, others, runningHooks } = shared.options;
     const replica = opened.use(await replicaOf(options, { memory, metrics }));
     const store = replica?.claims ?? opened.adopt(await openStore(memory), (it) => it.close());
@@ -138,6 +138,7 @@ export class FrontModel implements ModelParts {
             webhooks,
             isCauseKnown: runningHooks?.isKnown ?? false,
             keys,
+            tracing,
           });
     const answersClients = config.role !== "worker";
     const queued = answersClients

@@ -12,9 +12,12 @@ import type { ListenOptions } from "./http/listener.ts";
 import { Lifecycle } from "./http/routes/health.ts";
 import { Siblings, type SiblingsOptions } from "./http/siblings.ts";
 import { MemoryAccount, type MemoryAccountOptions } from "./memory/memory-account.ts";
+import type { Family } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import type { Unfinished } from "./predictions/admission.ts";
 import { fetcherFor, maxMemoryOf } from "./serve-limits.ts";
+import { telemetrySettings } from "./telemetry/settings.ts";
+import type { Tracing } from "./telemetry/tracing.ts";
 
 export interface FrontOptions {
   /** The first model answers at the root. */
@@ -65,14 +68,16 @@ export interface FrontShared {
   readonly keys: ApiKeys | undefined;
   readonly fetcher: Fetcher;
   readonly lag: EventLoopLag;
+  /** Undefined without the variables of OpenTelemetry. */
+  readonly tracing: Tracing | undefined;
 }
 
 /**
  * Opens the port first.
  * @param opened closes the parts
- * @throws SconceError `address_in_use`, or `usage` for a file without valid keys
+ * @throws SconceError `address_in_use`, or `usage` for a file without valid keys or a variable of OpenTelemetry
  */
-export function openShared(options: FrontOptions, opened: AsyncDisposableStack): FrontShared {
+export async function openShared(options: FrontOptions, opened: AsyncDisposableStack): Promise<FrontShared> {
   const { config, metrics = new Metrics() } = options;
   const lifecycle = new Lifecycle();
   const port = opened.use(new FrontPort(options, lifecycle));
@@ -87,7 +92,22 @@ export function openShared(options: FrontOptions, opened: AsyncDisposableStack):
   if (keys !== undefined) opened.use(keys);
   const siblings = options.siblings && new Siblings(options.siblings, port.hold);
   const fetcher = opened.use(fetcherFor(config));
-  return { options, lifecycle, port, siblings, metrics, memory, keys, fetcher, lag: watchLag(metrics, opened) };
+  const lag = watchLag(metrics, opened);
+  const scraped = async () => metrics.families((await siblings?.metrics()) ?? []);
+  const tracing = await openTracing(options.countsStore === false ? undefined : scraped, opened);
+  return { options, lifecycle, port, siblings, metrics, memory, keys, fetcher, lag, tracing };
+}
+
+/** @param read the metrics of the whole server, in the process that exports them */
+async function openTracing(
+  read: (() => Promise<readonly Family[]>) | undefined,
+  opened: AsyncDisposableStack,
+): Promise<Tracing | undefined> {
+  const settings = telemetrySettings(process.env);
+  if (settings === undefined) return undefined;
+  // Dynamic, so that only servers with telemetry load OpenTelemetry.
+  const { openTelemetry } = await import("./telemetry/open-telemetry.ts");
+  return opened.use(openTelemetry(settings, read)).tracing;
 }
 
 function keysOf({ config: { apiKeys }, keyCounts }: FrontOptions): ApiKeys | undefined {

@@ -26,8 +26,8 @@ export interface Front {
 export async function openFront(options: FrontOptions): Promise<Front> {
   const { accessLog } = options.config;
   await using opened = new AsyncDisposableStack();
-  const shared = openShared(options, opened);
-  const { lifecycle, port, siblings, metrics } = shared;
+  const shared = await openShared(options, opened);
+  const { lifecycle, port, siblings, metrics, tracing } = shared;
   const [first] = options.models;
   const model = await FrontModel.open(shared, first, opened);
   metrics.watch(() => gaugesOf(model));
@@ -40,8 +40,8 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   options.onSetUp?.();
   await model.start();
   const url = port.serve(
-    withContext(app.fetch, { metrics, accessLog, peerOf: port.peerOf }),
-    withContext(app.fetch, { metrics, accessLog, isAdmin: true, peerOf: port.adminPeerOf }),
+    withContext(app.fetch, { metrics, tracing, accessLog, peerOf: port.peerOf }),
+    withContext(app.fetch, { metrics, tracing, accessLog, isAdmin: true, peerOf: port.adminPeerOf }),
   );
   lifecycle.phase = "ready";
   const resources = opened.move();

@@ -6,6 +6,7 @@ import { codedError, type SconceError } from "../../base/errors.ts";
 import type { Stage } from "../../base/labels.ts";
 import type { Engine, EngineListener, Rows } from "../../engine/engine.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
+import type { BatchSpan } from "../telemetry/tracing.ts";
 import { earlierOf } from "./client-turns.ts";
 import { DrainRate } from "./drain-rate.ts";
 import { FetchedFiles, type FetchOptions } from "./fetched-files.ts";
@@ -161,6 +162,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     const now = performance.now();
     const wasFull = !this.credits.usual.areLeft();
     let leastWaitMs = Infinity;
+    let batch: BatchSpan | undefined;
     for (const item of items) {
       const { lane, readyAtMs } = item;
       item.dispatchedAtMs = now;
@@ -171,7 +173,13 @@ export class ItemFlow implements EngineListener<ListItem> {
       }
       if (item.index === 0 && lane.isWaitedFor && !lane.isQuarantined)
         leastWaitMs = Math.min(leastWaitMs, now - lane.queuedAtMs);
-      if (this.credits.dispatched(item)) this.#observer?.took("queue", now - readyAtMs);
+      if (this.credits.dispatched(item)) this.#took(lane, item.index, "queue", readyAtMs);
+      if (lane.span !== undefined) {
+        item.batch?.ended();
+        batch ??= lane.span.batch(items.length);
+        batch.link(lane.span);
+        item.batch = batch;
+      }
       lane.dispatched();
     }
     if (leastWaitMs < Infinity) this.#turns.dispatched(leastWaitMs, now);
@@ -189,6 +197,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.quarantine.ended(lane.client, false);
     const beganMs = performance.now();
     this.#times.finished(item, beganMs);
+    endBatch(item);
     if (lane.isOver) return;
     this.credits.ended(item);
     this.#finisher.finish(item, rows, beganMs);
@@ -197,9 +206,15 @@ export class ItemFlow implements EngineListener<ListItem> {
   failed(item: ListItem, error: SconceError): void {
     const { lane } = item;
     this.quarantine.ended(lane.client, true);
+    endBatch(item);
     this.credits.ended(item);
     this.#quarantine(lane);
     this.#finisher.fail(item, error);
+  }
+
+  #took(list: ItemList, index: number, stage: Stage, beganMs: number): void {
+    this.#observer?.took(stage, performance.now() - beganMs);
+    list.span?.took(stage, beganMs, index);
   }
 
   /** Quarantines a list, as the engine does. */
@@ -324,7 +339,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     try {
       list.hold(index, await this.fetch(files, { owner: list, signal: list.signal }));
       if (list.isOver) return;
-      this.#observer?.took("fetch", performance.now() - beganMs);
+      this.#took(list, index, "fetch", beganMs);
       this.credits.holdFiles(list, this.#pipeline.fileBytesOf(list.input(index)));
       list.fetched.push(index);
     } catch (error) {
@@ -368,7 +383,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** @param beganMs start of `preprocess` */
   #submit(list: ItemList, index: number, { tensors, beganMs }: { tensors: Tensors; beganMs: number }): number {
     const readyAtMs = performance.now();
-    this.#observer?.took("preprocess", readyAtMs - beganMs);
+    this.#took(list, index, "preprocess", beganMs);
     const fileBytes = this.#pipeline.fileBytesOf(list.input(index));
     const bytes = bytesOf(tensors) + fileBytes;
     const item = new ListItem(list, index, { bytes, tensorBytes: bytes - list.fetchedBytes(index), readyAtMs });
@@ -381,6 +396,13 @@ export class ItemFlow implements EngineListener<ListItem> {
     }
     return bytes;
   }
+}
+
+/** Ends the span of an item's batch. */
+function endBatch({ batch, lane, index, dispatchedAtMs }: ListItem): void {
+  if (batch === undefined) return;
+  batch.ended();
+  if (lane.span !== undefined) batch.took(lane.span, dispatchedAtMs, index);
 }
 
 /** Whether a list may fetch the files of another input. */

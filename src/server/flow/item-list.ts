@@ -7,6 +7,7 @@ import { codedError, type SconceError } from "../../base/errors.ts";
 import type { Item } from "../../engine/engine.ts";
 import type { InputList } from "../inputs/input-list.ts";
 import { HELD_PER_TENSOR_BYTE } from "../memory/memory-account.ts";
+import type { BatchSpan, PredictionSpan } from "../telemetry/tracing.ts";
 import type { FetchedFiles } from "./fetched-files.ts";
 import type { PartsReceiver } from "./item-pipeline.ts";
 import type { Encoded } from "./output-encoder.ts";
@@ -28,6 +29,8 @@ export interface ItemListOptions {
   readonly client?: Sender | undefined;
   /** Undefined for inputs that a demo sends. */
   readonly predictionId?: string;
+  /** Undefined without tracing. */
+  readonly span?: PredictionSpan | undefined;
 }
 
 /** The form of outputs as text. */
@@ -71,6 +74,7 @@ export class ItemList implements InRing<ItemList> {
   readonly deadlineMs: number;
   isWaitedFor: boolean;
   readonly client: Sender | undefined;
+  readonly span: PredictionSpan | undefined;
   /** Quarantined items share no batch with items of other clients, and run after them. */
   isQuarantined = false;
   /** Number of its turn: the lowest number of a client's lists is next. */
@@ -113,12 +117,13 @@ export class ItemList implements InRing<ItemList> {
   constructor(
     inputs: InputList,
     receiver: OutputReceiver,
-    { deadlineMs = Infinity, isWaitedFor = false, client, predictionId }: ItemListOptions = {},
+    { deadlineMs = Infinity, isWaitedFor = false, client, predictionId, span }: ItemListOptions = {},
   ) {
     this.#predictionId = predictionId;
     this.deadlineMs = deadlineMs;
     this.isWaitedFor = isWaitedFor;
     this.client = client;
+    this.span = span;
     this.count = inputs.length;
     this.#left = inputs.length;
     this.#inputs = inputs;
@@ -303,6 +308,8 @@ export class ListItem implements Item {
   dispatchedAtMs: number;
   /** Parts that `predict` yielded in this run of the item. */
   parts: ItemParts | undefined = undefined;
+  /** Its batch; undefined without tracing. */
+  batch: BatchSpan | undefined = undefined;
 
   constructor(
     lane: ItemList,

@@ -130,6 +130,7 @@ export class RowFinisher {
         this.#finishLater({ lane, index, bytes: bytesOf(rows), beganMs }, output);
       } else {
         observer?.took("postprocess", performance.now() - beganMs);
+        lane.span?.took("postprocess", beganMs, index);
         lane.succeeded(index, output);
       }
     } catch (error) {
@@ -144,6 +145,7 @@ export class RowFinisher {
       .then(
         (value) => {
           observer?.took("postprocess", performance.now() - beganMs);
+          lane.span?.took("postprocess", beganMs, index);
           lane.succeeded(index, value);
         },
         (error: unknown) => lane.failed(index, codedError(error)),

@@ -8,20 +8,24 @@ import type { Metrics } from "../metrics/metrics.ts";
 import { newId } from "../predictions/ids.ts";
 import type { ModelVersion } from "../predictions/model-version.ts";
 import type { Origin } from "../predictions/predictions.ts";
+import type { RequestSpan, Tracing } from "../telemetry/tracing.ts";
 import type { PeerOf } from "./client.ts";
 import type { Fetch } from "./listener.ts";
 
 /** Printable ASCII. */
 const requestIdPattern = /^[\x20-\x7e]{1,128}$/;
 /** W3C Trace Context, level 1. Later versions may append fields. */
-const traceparentPattern = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.*)?$/;
+const traceparentPattern = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 
 /** Identifies a request in its answer and in the log. */
 export class RequestContext implements Origin {
   /** The header `X-Request-Id` if it is valid, else a new id. */
   readonly requestId: string;
-  readonly traceId: string | undefined;
-  readonly spanId: string | undefined;
+  /** The span of the client. With tracing, the span of this request in place of it. */
+  traceId: string | undefined;
+  spanId: string | undefined;
+  isSampled: boolean | undefined;
+  tracestate: string | undefined;
   readonly isHead: boolean;
   /** The path that the router uses. */
   path = "/";
@@ -42,15 +46,24 @@ export class RequestContext implements Origin {
     this.requestId = given !== null && requestIdPattern.test(given) ? given : newId("");
     const traceparent = headers.get("traceparent");
     if (traceparent === null) return;
-    const [, version, traceId, spanId, more] = traceparentPattern.exec(traceparent) ?? [];
+    const [, version, traceId, spanId, flags = "", more] = traceparentPattern.exec(traceparent) ?? [];
     if (version === "00" && more !== undefined) return;
     this.traceId = traceId;
     this.spanId = spanId;
+    if (traceId === undefined) return;
+    this.isSampled = (Number.parseInt(flags, 16) & 1) === 1;
+    this.tracestate = headers.get("tracestate") ?? undefined;
   }
 
   /** The id of a prediction of this client, from the id in a path. Clients of one API key do not find predictions of another. */
   ownId(id: string): string {
     return this.key?.ownId(id) ?? id;
+  }
+
+  /** The span of this request, for other processes. */
+  get traceparent(): string | undefined {
+    const { traceId, spanId, isSampled } = this;
+    return traceId && spanId ? `00-${traceId}-${spanId}-${isSampled ? "01" : "00"}` : undefined;
   }
 
   /** The path for log lines. The router decoded it, so it may have line breaks. */
@@ -125,6 +138,8 @@ export function originalOf(request: Request): Request {
 }
 
 export interface ContextOptions {
+  /** Gives each request a span, except probes. Undefined for forwarded requests. */
+  readonly tracing?: Tracing | undefined;
   /** Counts requests. Undefined for forwarded requests: the front that forwards a request counts it. */
   readonly metrics?: Metrics | undefined;
   /** Log each request at the level `info`; by default at `trace`. */
@@ -138,14 +153,15 @@ export interface ContextOptions {
 /** Gives each request a context. Sets `X-Request-Id`, counts and logs each answer. */
 export function withContext(
   answer: (request: Request, context: RequestContext) => Response | Promise<Response>,
-  { metrics, accessLog, isForwarded = false, isAdmin = false, peerOf }: ContextOptions,
+  { metrics, tracing, accessLog, isForwarded = false, isAdmin = false, peerOf }: ContextOptions,
 ): Fetch {
-  const finish = (request: Request, context: RequestContext, response: Response, beganMs: number) => {
+  const finish = (request: Request, context: RequestContext, response: Response, { beganMs, span }: Begun) => {
     if (!context.hasIdHeader) {
       response.headers.set("X-Request-Id", context.requestId);
       if (context.model !== undefined) response.headers.set("X-Model", context.model.name);
     }
     metrics?.answered(routeOf(context.path), response.status);
+    span?.ended(routeOf(context.path), response.status);
     if (beganMs > 0) {
       const level = accessLog && !probePath.test(context.path) ? "info" : "trace";
       logAccess(context, { request, response, beganMs, level, address: peerOf?.(request)?.address });
@@ -156,16 +172,33 @@ export function withContext(
     const context = new RequestContext(request);
     context.isForwarded = isForwarded;
     context.isAdmin = isAdmin;
-    const beganMs = accessLog || isLogged("trace") ? performance.now() : 0;
+    const begun = {
+      beganMs: accessLog || isLogged("trace") ? performance.now() : 0,
+      span: tracing && traced(tracing, request, context),
+    };
     const response = answer(context.isHead ? new HeadAsGet(request) : request, context);
     return response instanceof Promise
-      ? response.then((resolved) => finish(request, context, resolved, beganMs))
-      : finish(request, context, response, beganMs);
+      ? response.then((resolved) => finish(request, context, resolved, begun))
+      : finish(request, context, response, begun);
   };
 }
 
 /** Probes repeat, so the access log leaves them out. */
 const probePath = /^\/(?:health\/|v2\/health\/|v2\/models\/.+\/ready$)/;
+
+interface Begun {
+  /** 0 if the log has no line for the request. */
+  readonly beganMs: number;
+  readonly span: RequestSpan | undefined;
+}
+
+function traced(tracing: Tracing, request: Request, context: RequestContext): RequestSpan | undefined {
+  const { pathname } = new URL(urlOf(request));
+  if (probePath.test(pathname) || pathname.endsWith("/metrics")) return undefined;
+  const span = tracing.request(request, pathname, context);
+  Object.assign(context, span.ids);
+  return span;
+}
 
 interface Access {
   readonly request: Request;

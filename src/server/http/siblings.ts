@@ -45,6 +45,8 @@ export class Siblings {
     if (body !== null) headers.delete("Content-Length");
     const forwarded = new ForwardedBody(body);
     headers.set("X-Request-Id", context.requestId);
+    // The other front's spans lie below the span of this request.
+    if (context.traceparent !== undefined) headers.set("traceparent", context.traceparent);
     const release = () => this.#onHold(request, false);
     this.#onHold(request, true);
     try {

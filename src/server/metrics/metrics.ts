@@ -190,9 +190,14 @@ export class Metrics implements BatchObserver {
 
   /** @param others gauges of the other fronts */
   text(others: readonly Family[] = []): string {
+    return prometheusText(this.families(others));
+  }
+
+  /** All metrics of the server. @param others gauges of the other fronts */
+  families(others: readonly Family[] = []): Family[] {
     const read = this.#gauges?.();
     const machine = read === undefined ? [] : [...processFamilies(read.processes), ...gpuFamilies(read.gpus())];
-    return prometheusText([...familiesOf(this.#rows), ...this.gauges(), ...machine, ...others]);
+    return [...familiesOf(this.#rows), ...this.gauges(), ...machine, ...others];
   }
 
   /** Gauges of this process. The front that is scraped has the counters of all. */

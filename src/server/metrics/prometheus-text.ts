@@ -1,5 +1,5 @@
 /** Writes metrics as Prometheus text: https://prometheus.io/docs/instrumenting/exposition_formats/ */
-import type { Family } from "./counts.ts";
+import type { Family, Labels } from "./counts.ts";
 
 export const prometheusType = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -10,16 +10,34 @@ export function prometheusText(families: readonly Family[]): string {
 }
 
 function familyText(families: readonly Family[]): string {
-  const series = new Map<string, number>();
-  const [{ name = "", help = "", type = "", aggregator = "sum" } = {}] = families;
-  for (const { metricName = name, labels, value } of families.flatMap(({ values }) => values)) {
-    const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escaped(text).replaceAll('"', '\\"')}"`);
-    const key = pairs.length === 0 ? metricName : `${metricName}{${pairs.join(",")}}`;
-    const known = series.get(key);
-    series.set(key, known === undefined ? value : aggregators[aggregator](known, value));
-  }
-  const lines = [...series].map(([key, value]) => `${key} ${value}`);
+  const [{ name = "", help = "", type = "" } = {}] = families;
+  const lines = aggregated(families).map((series) => `${keyOf(series)} ${series.value}`);
   return [`# HELP ${name} ${escaped(help)}`, `# TYPE ${name} ${type}`, ...lines].join("\n");
+}
+
+/** A series of a metric. Those of a histogram have the names of their kind, such as `NAME_bucket`. */
+export interface Series {
+  readonly name: string;
+  readonly labels: Labels;
+  readonly value: number;
+}
+
+/** @param families of one name */
+export function aggregated(families: readonly Family[]): Series[] {
+  const series = new Map<string, Series>();
+  const [{ name = "", aggregator = "sum" } = {}] = families;
+  for (const { metricName = name, labels, value } of families.flatMap(({ values }) => values)) {
+    const key = keyOf({ name: metricName, labels });
+    const known = series.get(key)?.value;
+    const sum = known === undefined ? value : aggregators[aggregator](known, value);
+    series.set(key, { name: metricName, labels, value: sum });
+  }
+  return [...series.values()];
+}
+
+function keyOf({ name, labels }: Pick<Series, "name" | "labels">): string {
+  const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escaped(text).replaceAll('"', '\\"')}"`);
+  return pairs.length === 0 ? name : `${name}{${pairs.join(",")}}`;
 }
 
 const aggregators: Readonly<Record<Family["aggregator"], (a: number, b: number) => number>> = {

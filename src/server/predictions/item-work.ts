@@ -90,6 +90,7 @@ export class ItemWork implements OutputReceiver, Work {
     const beganMs = performance.now();
     const text = textOf(this.#context.encode(output, this.textForm));
     this.#context.encoded(performance.now() - beganMs);
+    this.#live.span?.took("encode", beganMs, index);
     const refusal = this.#memory.take(byteLengthOf(text));
     if (refusal !== undefined) {
       this.#live.end(refusal.message, refusal.reason);

@@ -13,6 +13,7 @@ import type { InputList } from "../inputs/input-list.ts";
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { Metrics } from "../metrics/metrics.ts";
+import type { Tracing } from "../telemetry/tracing.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
 import { Admission, type AdmissionLimits, type Unfinished } from "./admission.ts";
 import { Deadlines } from "./deadlines.ts";
@@ -64,6 +65,8 @@ export interface LivePredictionsOptions {
   readonly onLog?: (where: string, text: string, about: Logged) => void;
   /** Called at the start and at the end of each prediction, at log level `trace`. */
   readonly onTrace?: (line: string, about: Logged) => void;
+  /** Undefined without tracing. */
+  readonly tracing?: Tracing | undefined;
 }
 
 export interface Beginning {
@@ -141,6 +144,13 @@ export class LivePredictions {
     if (live.webhook !== undefined) this.#options.webhooks?.watch(live, live.webhook);
     this.admission.begun(live.count, bytes);
     live.key = this.#options.keys?.ofId(live.id);
+    live.span = this.#options.tracing?.prediction({
+      id: live.id,
+      kind: nounOf(live.kind),
+      count: live.count,
+      model: live.model?.name,
+      origin: live.origin,
+    });
     live.key?.begun();
     this.#live.set(live.id, live);
     this.#deadlines.add(live);
@@ -156,6 +166,7 @@ export class LivePredictions {
         isWaitedFor,
         client: sender,
         predictionId: live.id,
+        span: live.span,
       }).run();
     }
     return live;
@@ -249,6 +260,7 @@ export class LivePredictions {
   #ended(live: LivePrediction, record: EndedRecord): void {
     const { metrics, store, webhooks, onTrace } = this.#options;
     if (isLogged("trace")) onTrace?.(`${nounOf(live.kind)} ${live.id} ended: ${record.outcome.status}`, live);
+    live.span?.ended(live.failedFor);
     this.#live.delete(live.id);
     if (live.isStored && live.webhook === undefined) this.unread.ended(live.id);
     this.#deadlines.delete(live);

@@ -3,6 +3,7 @@ import type { InRing } from "../../base/collections/ring.ts";
 import type { FailureReason } from "../../base/labels.ts";
 import type { ApiKey } from "../access/api-key.ts";
 import type { Charge } from "../memory/charge.ts";
+import type { PredictionSpan } from "../telemetry/tracing.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
 import type { Text } from "./large-text.ts";
 import type { ModelVersion } from "./model-version.ts";
@@ -54,6 +55,8 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
   webhook: Webhook | undefined;
   /** The API key that counts this prediction. A reload of the keys makes other objects. */
   key: ApiKey | undefined;
+  /** Undefined without tracing. */
+  span: PredictionSpan | undefined;
   /** Whether the store has the request. */
   isStored = false;
   /** Whether the model's code ran for one of the inputs. */

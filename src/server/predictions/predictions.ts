@@ -4,6 +4,7 @@ import type { Sender } from "../flow/quarantine.ts";
 import type { Body } from "../inputs/bodies.ts";
 import type { InputValues } from "../inputs/input-decoder.ts";
 import type { Charge } from "../memory/charge.ts";
+import type { SpanIds } from "../telemetry/tracing.ts";
 import type { Webhook } from "../webhooks/webhook.ts";
 import type { Text } from "./large-text.ts";
 import type { Once } from "./once.ts";
@@ -23,11 +24,8 @@ export interface Client {
 }
 
 /** The HTTP request of a prediction: its ids for log lines, and the form of its outputs. */
-export interface Origin {
+export interface Origin extends SpanIds {
   readonly requestId: string;
-  /** Trace and span of the client, from W3C Trace Context. */
-  readonly traceId: string | undefined;
-  readonly spanId: string | undefined;
   /** Output fields whose arrays become data URIs of their bytes; undefined for none. */
   readonly byteFields?: readonly string[] | undefined;
 }

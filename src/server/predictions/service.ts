@@ -241,6 +241,7 @@ export class PredictionService implements Predictions {
         sender: flow.needsSender ? client.sender : undefined,
       },
     );
+    live.span?.took("decode", beganMs);
     if (watcher !== undefined) watcher.begun(this.#watched(live, watcher.changed));
     if (isLogged("trace")) onTrace?.(`${nounOf(kind)} ${live.id} was accepted with ${live.count} inputs`, live);
     return live;

@@ -95,18 +95,20 @@ const originSchema = z.object({
   requestId: z.string(),
   traceId: z.string().optional(),
   spanId: z.string().optional(),
+  isSampled: z.boolean().optional(),
+  tracestate: z.string().optional(),
   byteFields: z.array(z.string()).optional(),
 });
 
 /** An origin as JSON text; empty for an unknown origin. */
 export function originText(origin: Origin | undefined): string {
   if (origin === undefined) return "";
-  const { requestId, traceId, spanId, byteFields } = origin;
-  return JSON.stringify({ requestId, traceId, spanId, byteFields });
+  const { requestId, traceId, spanId, isSampled, tracestate, byteFields } = origin;
+  return JSON.stringify({ requestId, traceId, spanId, isSampled, tracestate, byteFields });
 }
 
 export function originOf(text: string): Origin | undefined {
   if (text === "") return undefined;
-  const { requestId, traceId, spanId, byteFields } = originSchema.parse(JSON.parse(text));
-  return { requestId, traceId, spanId, byteFields };
+  const { traceId, spanId, ...more } = originSchema.parse(JSON.parse(text));
+  return { traceId, spanId, ...more };
 }

@@ -62,8 +62,9 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): ErrorForm {
     if (typeof given === "string") charge.grow(HELD_PER_BYTE * (bytes - heldBytes));
     releasing.move();
     const asked = { inputs: given, bytes, charge, timeoutMs: request.timeoutMs };
-    const { requestId, traceId, spanId } = contextOf(c);
-    const ended = await predictions.run(c, asked, { requestId, traceId, spanId, byteFields });
+    const { requestId, traceId, spanId, isSampled, tracestate } = contextOf(c);
+    const origin = { requestId, traceId, spanId, isSampled, tracestate, byteFields };
+    const ended = await predictions.run(c, asked, origin);
     if (!ended.ok) return c.json({ error: ended.message }, 500);
     const id = request.id ?? ended.id;
     const { isWhole } = outputs;

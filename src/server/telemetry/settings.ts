@@ -1,0 +1,90 @@
+/** OpenTelemetry's standard variables that sconce reads itself. */
+import { SconceError } from "../../base/errors.ts";
+
+const protocols = ["http/protobuf", "http/json"] as const;
+export type Protocol = (typeof protocols)[number];
+
+const samplers = [
+  "parentbased_always_on",
+  "parentbased_always_off",
+  "parentbased_traceidratio",
+  "always_on",
+  "always_off",
+  "traceidratio",
+] as const;
+export type SamplerName = (typeof samplers)[number];
+
+export interface TelemetrySettings {
+  /** Undefined without spans. */
+  readonly traces: { readonly protocol: Protocol; readonly sampler: SamplerName; readonly ratio: number } | undefined;
+  /** Undefined without metrics. */
+  readonly metrics:
+    | { readonly protocol: Protocol; readonly intervalMs: number; readonly timeoutMs: number }
+    | undefined;
+  readonly batches: {
+    readonly scheduledDelayMillis: number;
+    readonly exportTimeoutMillis: number;
+    readonly maxQueueSize: number;
+    readonly maxExportBatchSize: number;
+  };
+}
+
+type Variables = Readonly<Record<string, string | undefined>>;
+
+/**
+ * @returns undefined unless a variable names an endpoint or an exporter
+ * @throws SconceError `usage` for a value that sconce does not know
+ */
+export function telemetrySettings(env: Variables): TelemetrySettings | undefined {
+  if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true") return undefined;
+  const [hasTraces, hasMetrics] = [isExported(env, "TRACES"), isExported(env, "METRICS")];
+  if (!hasTraces && !hasMetrics) return undefined;
+  const number = (name: string, fallback: number) => numberOf(env, name, fallback);
+  const ratio = number("OTEL_TRACES_SAMPLER_ARG", 1);
+  const sampler = oneOf(samplers, env, "OTEL_TRACES_SAMPLER") ?? "parentbased_always_on";
+  return {
+    traces: hasTraces ? { protocol: protocolOf(env, "TRACES"), sampler, ratio } : undefined,
+    metrics: hasMetrics
+      ? {
+          protocol: protocolOf(env, "METRICS"),
+          intervalMs: number("OTEL_METRIC_EXPORT_INTERVAL", 60_000),
+          timeoutMs: number("OTEL_METRIC_EXPORT_TIMEOUT", 30_000),
+        }
+      : undefined,
+    batches: {
+      scheduledDelayMillis: number("OTEL_BSP_SCHEDULE_DELAY", 5000),
+      exportTimeoutMillis: number("OTEL_BSP_EXPORT_TIMEOUT", 30_000),
+      maxQueueSize: number("OTEL_BSP_MAX_QUEUE_SIZE", 2048),
+      maxExportBatchSize: number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512),
+    },
+  };
+}
+
+/** An endpoint alone switches a signal on. */
+function isExported(env: Variables, signal: "TRACES" | "METRICS"): boolean {
+  const exporter = oneOf(["otlp", "none"], env, `OTEL_${signal}_EXPORTER`);
+  if (exporter !== undefined) return exporter === "otlp";
+  const endpoints = [env[`OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`], env.OTEL_EXPORTER_OTLP_ENDPOINT];
+  return endpoints.some((endpoint) => endpoint !== undefined && endpoint !== "");
+}
+
+function protocolOf(env: Variables, signal: "TRACES" | "METRICS"): Protocol {
+  const own = oneOf(protocols, env, `OTEL_EXPORTER_OTLP_${signal}_PROTOCOL`);
+  return own ?? oneOf(protocols, env, "OTEL_EXPORTER_OTLP_PROTOCOL") ?? "http/protobuf";
+}
+
+function oneOf<T extends string>(known: readonly T[], env: Variables, name: string): T | undefined {
+  const value = env[name];
+  if (value === undefined || value === "") return undefined;
+  const found = known.find((each) => each === value.toLowerCase());
+  if (found !== undefined) return found;
+  throw new SconceError("usage", `${name} must be one of ${known.join(", ")}, and is ${JSON.stringify(value)}`);
+}
+
+function numberOf(env: Variables, name: string, fallback: number): number {
+  const text = env[name];
+  if (text === undefined || text === "") return fallback;
+  const value = Number(text);
+  if (value >= 0 && Number.isFinite(value)) return value;
+  throw new SconceError("usage", `${name} must be a number from 0 on, and is ${JSON.stringify(text)}`);
+}

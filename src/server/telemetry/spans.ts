@@ -1,0 +1,144 @@
+/** Spans through the API of OpenTelemetry. */
+import {
+  type Attributes,
+  type Context,
+  createTraceState,
+  ROOT_CONTEXT,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  TraceFlags,
+  type Tracer,
+  trace,
+} from "@opentelemetry/api";
+import type { Stage } from "../../base/labels.ts";
+import type { BatchSpan, PredictionSpan, RequestSpan, SpanIds, TracedPrediction, Tracing } from "./tracing.ts";
+
+/** Inputs of a prediction that have spans of their stages. A prediction may have thousands of inputs. */
+const MAX_TRACED_INPUTS = 16;
+/** Links of a batch, which is the default limit of OpenTelemetry. */
+const MAX_LINKS = 128;
+
+export class Spans implements Tracing {
+  readonly #tracer: Tracer;
+
+  constructor(tracer: Tracer) {
+    this.#tracer = tracer;
+  }
+
+  request(request: Request, path: string, client: SpanIds): RequestSpan {
+    const { method, headers } = request;
+    const attributes: Attributes = { "http.request.method": method, "url.path": path };
+    const agent = headers.get("user-agent");
+    if (agent !== null) attributes["user_agent.original"] = agent;
+    const span = this.#tracer.startSpan(method, { kind: SpanKind.SERVER, attributes }, contextOf(client));
+    return new HttpSpan(span, method);
+  }
+
+  prediction({ id, kind, count, model, origin }: TracedPrediction): PredictionSpan | undefined {
+    const attributes = { "sconce.prediction.id": id, "sconce.inputs": count, "sconce.model": model };
+    const span = this.#tracer.startSpan(kind, { attributes }, contextOf(origin));
+    return span.isRecording() ? new Prediction(this.#tracer, span) : undefined;
+  }
+}
+
+/** The context below a span of another process. */
+function contextOf(ids: SpanIds | undefined): Context {
+  const { traceId, spanId, isSampled = false, tracestate } = ids ?? {};
+  if (traceId === undefined || spanId === undefined) return ROOT_CONTEXT;
+  return trace.setSpanContext(ROOT_CONTEXT, {
+    traceId,
+    spanId,
+    isRemote: true,
+    traceFlags: isSampled ? TraceFlags.SAMPLED : TraceFlags.NONE,
+    ...(tracestate === undefined ? {} : { traceState: createTraceState(tracestate) }),
+  });
+}
+
+class HttpSpan implements RequestSpan {
+  readonly ids: SpanIds;
+  readonly #span: Span;
+  readonly #method: string;
+
+  constructor(span: Span, method: string) {
+    const { traceId, spanId, traceFlags, traceState } = span.spanContext();
+    const isSampled = (traceFlags & TraceFlags.SAMPLED) !== 0;
+    this.ids = { traceId, spanId, isSampled, tracestate: traceState?.serialize() || undefined };
+    this.#span = span;
+    this.#method = method;
+  }
+
+  ended(route: string, status: number): void {
+    const span = this.#span;
+    span.updateName(`${this.#method} ${route}`);
+    span.setAttributes({ "http.route": route, "http.response.status_code": status });
+    if (status >= 500) {
+      span.setAttribute("error.type", String(status));
+      span.setStatus({ code: SpanStatusCode.ERROR });
+    }
+    span.end();
+  }
+}
+
+class Prediction implements PredictionSpan {
+  readonly span: Span;
+  readonly context: Context;
+  readonly #tracer: Tracer;
+
+  constructor(tracer: Tracer, span: Span) {
+    this.#tracer = tracer;
+    this.span = span;
+    this.context = trace.setSpan(ROOT_CONTEXT, span);
+  }
+
+  took(stage: Stage, beganMs: number, index?: number): void {
+    if (index !== undefined && index >= MAX_TRACED_INPUTS) return;
+    this.stage(stage, beganMs, index).end();
+  }
+
+  stage(stage: Stage, startTime: number, index: number | undefined): Span {
+    const attributes = index === undefined ? {} : { "sconce.input.index": index };
+    return this.#tracer.startSpan(stage, { startTime, attributes }, this.context);
+  }
+
+  batch(items: number): BatchSpan {
+    const attributes = { "sconce.batch.items": items };
+    return new Batch(this, this.#tracer.startSpan("batch", { attributes }, this.context));
+  }
+
+  ended(failure: string | undefined): void {
+    if (failure !== undefined) {
+      this.span.setAttribute("error.type", failure);
+      this.span.setStatus({ code: SpanStatusCode.ERROR });
+    }
+    this.span.end();
+  }
+}
+
+/** A batch lies below the prediction of its first item, and has links to the other predictions. */
+class Batch implements BatchSpan {
+  readonly #span: Span;
+  readonly #linked: Set<PredictionSpan>;
+
+  constructor(first: Prediction, span: Span) {
+    this.#span = span;
+    this.#linked = new Set([first]);
+  }
+
+  link(prediction: PredictionSpan): void {
+    if (!(prediction instanceof Prediction) || this.#linked.has(prediction) || this.#linked.size > MAX_LINKS) return;
+    this.#linked.add(prediction);
+    this.#span.addLink({ context: prediction.span.spanContext() });
+  }
+
+  took(prediction: PredictionSpan, beganMs: number, index: number): void {
+    if (!(prediction instanceof Prediction) || index >= MAX_TRACED_INPUTS) return;
+    const span = prediction.stage("forward", beganMs, index);
+    span.addLink({ context: this.#span.spanContext() });
+    span.end();
+  }
+
+  ended(): void {
+    if (this.#span.isRecording()) this.#span.end();
+  }
+}

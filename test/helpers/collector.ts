@@ -1,0 +1,123 @@
+/** A loopback collector of OpenTelemetry for OTLP as JSON. */
+import { z } from "../../src/author/z.ts";
+
+const valueSchema = z.union([
+  z.object({ stringValue: z.string() }).transform(({ stringValue }) => stringValue),
+  z.object({ intValue: z.union([z.number(), z.string()]) }).transform(({ intValue }) => Number(intValue)),
+  z.object({ doubleValue: z.number() }).transform(({ doubleValue }) => doubleValue),
+  z.unknown(),
+]);
+const attributesSchema = z
+  .array(z.object({ key: z.string(), value: valueSchema }))
+  .default([])
+  .transform((all) => Object.fromEntries(all.map(({ key, value }) => [key, value])));
+const nanoseconds = z.string().transform((text) => Number(text));
+
+const spanSchema = z.object({
+  name: z.string(),
+  kind: z.number(),
+  traceId: z.string(),
+  spanId: z.string(),
+  parentSpanId: z.string().optional(),
+  traceState: z.string().optional(),
+  startTimeUnixNano: nanoseconds,
+  endTimeUnixNano: nanoseconds,
+  attributes: attributesSchema,
+  links: z.array(z.object({ traceId: z.string(), spanId: z.string() })).default([]),
+  status: z.object({ code: z.number().default(0) }).optional(),
+});
+export type Span = z.infer<typeof spanSchema>;
+
+const pointSchema = z.object({
+  attributes: attributesSchema,
+  asDouble: z.number().optional(),
+  count: z.union([z.number(), z.string()]).transform(Number).optional(),
+  sum: z.number().optional(),
+  bucketCounts: z.array(z.union([z.number(), z.string()]).transform(Number)).optional(),
+  explicitBounds: z.array(z.number()).optional(),
+});
+const metricSchema = z.object({
+  name: z.string(),
+  unit: z.string().default(""),
+  sum: z.object({ dataPoints: z.array(pointSchema), isMonotonic: z.boolean() }).optional(),
+  gauge: z.object({ dataPoints: z.array(pointSchema) }).optional(),
+  histogram: z.object({ dataPoints: z.array(pointSchema) }).optional(),
+});
+export type Metric = z.infer<typeof metricSchema>;
+
+const resourceSchema = z.object({ attributes: attributesSchema });
+const tracesSchema = z.object({
+  resourceSpans: z.array(
+    z.object({ resource: resourceSchema, scopeSpans: z.array(z.object({ spans: z.array(spanSchema) })) }),
+  ),
+});
+const metricsSchema = z.object({
+  resourceMetrics: z.array(z.object({ scopeMetrics: z.array(z.object({ metrics: z.array(metricSchema) })) })),
+});
+
+export interface Collector extends AsyncDisposable {
+  readonly url: string;
+  readonly spans: readonly Span[];
+  readonly resource: Readonly<Record<string, unknown>>;
+  /** Headers of the latest export. */
+  readonly headers: Headers;
+  /** Resolves once the condition holds for the spans so far. */
+  until(isDone: (spans: readonly Span[]) => boolean): Promise<readonly Span[]>;
+  /** Resolves with the next metrics for which the condition holds. */
+  metrics(isDone: (metrics: readonly Metric[]) => boolean): Promise<readonly Metric[]>;
+}
+
+export function collector(): Collector {
+  const spans: Span[] = [];
+  let metrics: readonly Metric[] = [];
+  let resource: Readonly<Record<string, unknown>> = {};
+  let headers = new Headers();
+  const waiting = new Set<() => void>();
+  const once = <T>(read: () => T, isDone: (value: T) => boolean): Promise<T> =>
+    new Promise((resolve) => {
+      const look = () => {
+        if (!isDone(read())) return;
+        waiting.delete(look);
+        resolve(read());
+      };
+      waiting.add(look);
+      look();
+    });
+  const server = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    routes: {
+      "/v1/traces": async (request) => {
+        const { resourceSpans } = tracesSchema.parse(await request.json());
+        headers = request.headers;
+        for (const { resource: from, scopeSpans } of resourceSpans) {
+          resource = from.attributes;
+          for (const scope of scopeSpans) spans.push(...scope.spans);
+        }
+        for (const look of waiting) look();
+        return Response.json({});
+      },
+      "/v1/metrics": async (request) => {
+        const { resourceMetrics } = metricsSchema.parse(await request.json());
+        metrics = resourceMetrics.flatMap(({ scopeMetrics }) => scopeMetrics.flatMap((scope) => scope.metrics));
+        for (const look of waiting) look();
+        return Response.json({});
+      },
+    },
+  });
+  return {
+    url: server.url.origin,
+    spans,
+    get resource() {
+      return resource;
+    },
+    get headers() {
+      return headers;
+    },
+    until: (isDone) => once<readonly Span[]>(() => spans, isDone),
+    metrics: (isDone) => once<readonly Metric[]>(() => metrics, isDone),
+    async [Symbol.asyncDispose]() {
+      await server.stop(true);
+    },
+  };
+}

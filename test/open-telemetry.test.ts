@@ -1,0 +1,208 @@
+/** Spans and metrics by OTLP, which OpenTelemetry's standard variables switch on. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { telemetrySettings } from "../src/server/telemetry/settings.ts";
+import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import type { Client } from "./helpers/client.ts";
+import { type Collector, collector, type Span } from "./helpers/collector.ts";
+import { failure } from "./helpers/failure.ts";
+import { hold } from "./helpers/hold.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+
+let store: TestStore;
+let server: RunningCli;
+let client: Client;
+let collected: Collector;
+
+const serve = (env: Readonly<Record<string, string>>, ...args: string[]): RunningCli =>
+  startCli(["serve", "parts", "--host", "127.0.0.1", "-p", "0", "--fronts", "1", "--store", "memory", ...args], {
+    env: {
+      SCONCE_HOME: store.home,
+      OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
+      OTEL_BSP_SCHEDULE_DELAY: "20",
+      OTEL_METRIC_EXPORT_INTERVAL: "200",
+      OTEL_METRIC_EXPORT_TIMEOUT: "200",
+      ...env,
+    },
+  });
+
+beforeAll(async () => {
+  store = await storeWith("parts");
+  collected = collector();
+  server = serve(
+    { OTEL_EXPORTER_OTLP_ENDPOINT: collected.url, OTEL_EXPORTER_OTLP_HEADERS: "x-team=vision" },
+    "--access-log",
+  );
+  client = await clientOf(server);
+});
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await collected[Symbol.asyncDispose]();
+  await store[Symbol.asyncDispose]();
+});
+
+const parent = (traceId: string, flags = "01") => `00-${traceId}-00f067aa0ba902b7-${flags}`;
+const newTrace = () => crypto.randomUUID().replaceAll("-", "");
+/** Resolves with the spans of a trace once these names are among them. */
+const traceOf = async (id: string, ...names: string[]): Promise<Span[]> => {
+  const own = (spans: readonly Span[]) => spans.filter(({ traceId }) => traceId === id);
+  return own(await collected.until((spans) => names.every((name) => own(spans).some((span) => span.name === name))));
+};
+const named = (spans: readonly Span[], name: string) => {
+  const found = spans.find((span) => span.name === name);
+  if (found === undefined) throw new Error(`there is no span ${name}`);
+  return found;
+};
+
+test("a request, its prediction and the stages of its inputs are spans below the span of the client", async () => {
+  const trace = newTrace();
+  const headers = { traceparent: parent(trace), tracestate: "vendor=1" };
+  const { prediction_id: id, model } = await client.predict([{ x: 1 }, { x: 2 }], headers);
+  const spans = await traceOf(trace, "POST /predictions", "prediction", "batch", "encode");
+  const request = named(spans, "POST /predictions");
+  expect(request).toMatchObject({
+    kind: 2,
+    parentSpanId: "00f067aa0ba902b7",
+    traceState: "vendor=1",
+    attributes: { "http.request.method": "POST", "http.route": "/predictions", "http.response.status_code": 200 },
+  });
+  const prediction = named(spans, "prediction");
+  expect(prediction).toMatchObject({
+    parentSpanId: request.spanId,
+    attributes: {
+      "sconce.prediction.id": id,
+      "sconce.inputs": 2,
+      "sconce.model": `${model?.repository}:${model?.tag}`,
+    },
+  });
+  for (const stage of ["preprocess", "queue", "forward", "postprocess", "encode"]) {
+    const both = spans.filter(({ name }) => name === stage);
+    expect(both.map(({ attributes }) => attributes["sconce.input.index"]).sort()).toEqual([0, 1]);
+    for (const span of both) {
+      expect(span.parentSpanId).toBe(prediction.spanId);
+      expect(span.startTimeUnixNano).toBeLessThanOrEqual(span.endTimeUnixNano);
+      expect(span.startTimeUnixNano).toBeGreaterThanOrEqual(request.startTimeUnixNano);
+    }
+  }
+  expect(collected.resource).toMatchObject({ "service.name": "sconce", "service.version": expect.any(String) });
+  expect(collected.headers.get("x-team")).toBe("vision");
+});
+
+test("a batch with inputs of two clients has links to both, and the time of each input in it has a link to the batch", async () => {
+  await using gate = hold();
+  const waiting = { x: 1, rounds: 1, gate: gate.url("") };
+  const running = await client.create([waiting]);
+  await gate.arrived("r0");
+  // The only instance is busy, and may have its next batch already.
+  const next = await client.create([waiting]);
+  const traces = [newTrace(), newTrace()];
+  const both = await Promise.all(traces.map((trace) => client.create([{ x: 2 }], { traceparent: parent(trace) })));
+  gate.release("r0");
+  await Promise.all([running, next, ...both].map(({ prediction_id: id }) => client.end(id)));
+  const spans = (await Promise.all(traces.map((trace) => traceOf(trace, "prediction", "forward")))).flat();
+  const [first, second] = spans.filter(({ name }) => name === "forward").map(({ links }) => links);
+  expect(first).toHaveLength(1);
+  expect(second).toEqual(first);
+  const isBatch = ({ name, spanId }: Span) => name === "batch" && spanId === first?.[0]?.spanId;
+  const batch = (await collected.until((all) => all.some(isBatch))).find(isBatch);
+  expect(batch?.attributes["sconce.batch.items"]).toBeGreaterThanOrEqual(2);
+  const linked = [batch?.parentSpanId, ...(batch?.links ?? []).map(({ spanId }) => spanId)];
+  for (const { name, spanId } of spans) if (name === "prediction") expect(linked).toContain(spanId);
+});
+
+test("the log has the ids of the request's span, and a client's mistake is no error of the server", async () => {
+  const trace = newTrace();
+  await client.post("no JSON", { traceparent: parent(trace) });
+  const span = named(await traceOf(trace, "POST /predictions"), "POST /predictions");
+  expect(span.attributes["http.response.status_code"]).toBe(400);
+  expect(span.status?.code ?? 0).toBe(0);
+  expect(await server.line(trace)).toContain(span.spanId);
+});
+
+test("a failed prediction has its reason", async () => {
+  const trace = newTrace();
+  await client.predict([{ x: 1, rounds: 2, fail: "predict" }], { traceparent: parent(trace) });
+  const prediction = named(await traceOf(trace, "prediction"), "prediction");
+  expect(prediction).toMatchObject({ attributes: { "error.type": "model" }, status: { code: 2 } });
+});
+
+test("a trace that the client does not sample, and probes, have no span", async () => {
+  const [unsampled, probe, last] = [newTrace(), newTrace(), newTrace()];
+  await client.predict([{ x: 1 }], { traceparent: parent(unsampled, "00") });
+  await client.fetch("/health/ready", { headers: { traceparent: parent(probe) } });
+  await client.predict([{ x: 1 }], { traceparent: parent(last) });
+  await traceOf(last, "prediction");
+  expect(collected.spans.filter(({ traceId }) => [unsampled, probe].includes(traceId))).toEqual([]);
+});
+
+test("metrics are those of /metrics: sums, gauges and histograms", async () => {
+  const { status } = await client.predict([{ x: 1 }]);
+  expect(status).toBe("success");
+  const ended = (metrics: Awaited<ReturnType<Collector["metrics"]>>) =>
+    metrics
+      .find(({ name }) => name === "sconce_predictions_total")
+      ?.sum?.dataPoints.find(({ attributes }) => attributes.status === "success")?.asDouble ?? 0;
+  const before = ended(await collected.metrics((all) => ended(all) > 0));
+  await client.predict([{ x: 1 }]);
+  const metrics = await collected.metrics((all) => ended(all) > before);
+  const found = (name: string) => metrics.find((metric) => metric.name === name);
+  expect(found("sconce_predictions_total")?.sum?.isMonotonic).toBe(true);
+  expect(found("sconce_memory_limit_bytes")).toMatchObject({ unit: "By", gauge: { dataPoints: [{ attributes: {} }] } });
+  const [latency] = found("sconce_prediction_seconds")?.histogram?.dataPoints ?? [];
+  expect(latency?.bucketCounts).toHaveLength((latency?.explicitBounds?.length ?? 0) + 1);
+  expect(latency?.bucketCounts?.reduce((sum, count) => sum + count, 0)).toBe(latency?.count ?? -1);
+  const text = await (await client.fetch("/metrics")).text();
+  for (const [, name = ""] of text.matchAll(/^# TYPE (\S+) /gm)) expect(found(name)).toBeDefined();
+});
+
+test("a stop exports the last spans", async () => {
+  await using own = collector();
+  await using other = serve({ OTEL_EXPORTER_OTLP_ENDPOINT: own.url, OTEL_BSP_SCHEDULE_DELAY: "600000" });
+  const trace = newTrace();
+  await (await clientOf(other)).predict([{ x: 1 }], { traceparent: parent(trace) });
+  expect(own.spans).toEqual([]);
+  other.kill("SIGTERM");
+  expect(await other.exited).toBe(0);
+  expect(own.spans.map(({ name }) => name)).toContain("prediction");
+});
+
+describe("without a reachable collector", () => {
+  test("predictions run, the log names the failure, and a stop ends", async () => {
+    await using other = serve({ OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9" });
+    expect(await (await clientOf(other)).predict([{ x: 1 }])).toMatchObject({ status: "success" });
+    await other.line("OpenTelemetry: ");
+    other.kill("SIGTERM");
+    expect(await other.exited).toBe(0);
+  });
+});
+
+describe("variables", () => {
+  const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://localhost:4318" };
+  test.each([
+    ["nothing", {}, false, false],
+    ["an endpoint", endpoint, true, true],
+    [
+      "an endpoint of one signal",
+      { OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://localhost:4318/v1/traces" },
+      true,
+      false,
+    ],
+    ["exporters without an endpoint", { OTEL_METRICS_EXPORTER: "otlp" }, false, true],
+    ["an exporter that is none", { ...endpoint, OTEL_METRICS_EXPORTER: "none" }, true, false],
+    ["a disabled SDK", { ...endpoint, OTEL_SDK_DISABLED: "true" }, false, false],
+  ])("%s", (_, env, traces, metrics) => {
+    const settings = telemetrySettings(env);
+    expect([settings?.traces !== undefined, settings?.metrics !== undefined]).toEqual([traces, metrics]);
+  });
+
+  test.each([
+    [
+      { OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" },
+      'OTEL_EXPORTER_OTLP_PROTOCOL must be one of http/protobuf, http/json, and is "grpc"',
+    ],
+    [{ OTEL_TRACES_EXPORTER: "zipkin" }, 'OTEL_TRACES_EXPORTER must be one of otlp, none, and is "zipkin"'],
+    [{ OTEL_TRACES_SAMPLER_ARG: "half" }, 'OTEL_TRACES_SAMPLER_ARG must be a number from 0 on, and is "half"'],
+  ])("%p is refused", async (env, message) => {
+    expect(await failure(Promise.try(() => telemetrySettings({ ...endpoint, ...env })))).toBe(`usage: ${message}`);
+  });
+});
