@@ -15,7 +15,7 @@ export async function openTelemetry(): Promise<void> {
     hostname: "127.0.0.1",
     async fetch(request) {
       const signal = new URL(request.url).pathname.split("/").at(-1);
-      const body = Bun.gunzipSync(await request.bytes());
+      const body = Bun.gunzipSync(await request.arrayBuffer());
       await Bun.write(dir.join(`${signal}-${exports++}.bin`), body);
       return new Response(new Uint8Array(), { headers: { "Content-Type": "application/x-protobuf" } });
     },
