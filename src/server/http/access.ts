@@ -31,9 +31,9 @@ export function requireKey(keys: ApiKeys): MiddlewareHandler {
   };
 }
 
-/** GET / and GET /demo have the model's description for programs, and only a redirect and an empty page for browsers. */
+/** --cors-origin has answered preflights. GET / and GET /demo have the model's description for programs, and only a redirect and an empty page for browsers. */
 function isOpen(c: Context, path: string): boolean {
-  if (openPath.test(path) || c.req.method === "OPTIONS") return true;
+  if (openPath.test(path)) return true;
   // The same decision as the routes make: `application/json, text/html;q=0.5` gets the description.
   return (path === "/" || path === "/demo") && c.req.method === "GET" && prefersHtml(c);
 }
@@ -41,7 +41,7 @@ function isOpen(c: Context, path: string): boolean {
 function permissionFor(method: string, path: string): Permission {
   if (path === "/metrics") return "metrics";
   if (changesServer(path)) return "admin";
-  return method === "GET" || method === "HEAD" ? "read" : "predictions";
+  return ["GET", "HEAD", "OPTIONS"].includes(method) ? "read" : "predictions";
 }
 
 /** Canceling starts nothing. */

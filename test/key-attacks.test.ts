@@ -1,0 +1,301 @@
+/** Attempts to read a server with API keys without a key, or with the key of another client. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { readdirSync, statSync } from "node:fs";
+import { dirname } from "node:path";
+import { makeKey } from "../src/server/access/key-file.ts";
+import { type RunningCli, startCli } from "./helpers/cli.ts";
+import { Client, type PredictionBody } from "./helpers/client.ts";
+import { sendRaw } from "./helpers/raw-client.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+let store: TestStore;
+let dir: TempDir;
+let server: RunningCli;
+let client: Client;
+let prediction: PredictionBody;
+const owner = makeKey({ name: "owner" });
+const other = makeKey({ name: "other" });
+const bearer = (secret: string) => ({ Authorization: `Bearer ${secret}` });
+
+/** Texts that no answer without a key has: the model's name, its input field, metrics, the result. */
+const secrets = /\blab\b|"x"|sconce_predictions|"outputs"|"prediction_id"/;
+
+beforeAll(async () => {
+  [store, dir] = await Promise.all([storeWith("lab"), tempDir()]);
+  await Bun.write(dir.join("keys.toml"), `${owner.entry}\n${other.entry}`);
+  const args = ["--host", "127.0.0.1", "-p", "0", "--fronts", "2", "--base-path", "/base", "--allow-private-urls"];
+  const hooks = ["--webhook-secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"];
+  server = startCli(["serve", "lab", ...args, ...hooks, "--api-keys", dir.join("keys.toml")], {
+    env: { SCONCE_HOME: store.home, TMPDIR: dir.path },
+  });
+  client = new Client(new URL(/http:\S+/.exec(await server.line("Listening on"))?.[0] ?? ""));
+  prediction = await client.predict([{ x: 1 }], bearer(owner.secret));
+  expect(prediction.status).toBe("success");
+});
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await Promise.all([store[Symbol.asyncDispose](), dir[Symbol.asyncDispose]()]);
+});
+
+/** Sends a request line and headers as they are. */
+async function send(
+  line: string,
+  headers: readonly string[] = [],
+  body = "",
+): Promise<{ status: number; text: string }> {
+  const length = body === "" ? [] : [`Content-Length: ${body.length}`];
+  const head = [`${line} HTTP/1.1`, "Host: localhost", "Connection: close", ...headers, ...length, "", body];
+  const text = await sendRaw(client.url, head.join("\r\n"));
+  return {
+    status: Number(
+      text
+        .matchAll(/^HTTP\/1\.1 (\d+)/gm)
+        .toArray()
+        .at(-1)?.[1] ?? 0,
+    ),
+    text,
+  };
+}
+
+const methods = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "PROPFIND"];
+const paths = () => {
+  const id = prediction.prediction_id;
+  const guarded = [
+    ["/", "/examples", "/openapi.json", "/metrics", "/predictions", `/predictions/${id}`],
+    [`/predictions/${id}/events`, `/predictions/${id}/outputs/0`, `/predictions/${id}/cancel`, `/demo/${id}`],
+    ["/v2", "/v2/models/lab", "/v2/models/lab/config", "/v2/models/lab/stats", "/v2/models/stats", "/v2/models/guess"],
+    ["/v2/repository/index", "/v1/models", "/v1/models/lab", "/v1/embeddings", "/mcp", "/classify"],
+    ["/sibling/metrics", "/drain"],
+  ].flat();
+  return guarded.flatMap((path) => [path, `/base${path}`]);
+};
+
+describe("without a key", () => {
+  test("no method at any path reads anything", async () => {
+    const read: string[] = [];
+    for (const method of methods) {
+      for (const path of paths()) {
+        const { status, text } = await send(`${method} ${path}`);
+        const body = text.slice(text.indexOf("\r\n\r\n"));
+        if (status !== 401 || secrets.test(body)) read.push(`${method} ${path} ${status} ${body}`);
+      }
+    }
+    expect(read).toEqual([]);
+  });
+
+  test("no odd path leads round the check", async () => {
+    const id = prediction.prediction_id;
+    const targets = ["metrics", "openapi.json", `predictions/${id}`, "v2/models/lab", "examples"].flatMap((to) => [
+      ...[
+        "//",
+        "/./",
+        "/x/../",
+        "/%2e/",
+        "/%2E%2E/",
+        "/base//",
+        "/base/../",
+        "/base/base/",
+        "/;/",
+        "/%00/",
+        "/%0a",
+      ].map((at) => at + to),
+      ...[
+        "/health/../",
+        "/health/live/../../",
+        "/docs/assets/../../",
+        "/docs/assets/%2e%2e/%2e%2e/",
+        "/favicon.ico/../",
+      ].map((at) => at + to),
+      ...[
+        "/docs/assets/..%2f..%2f",
+        "/docs/assets/x%2f..%2f..%2f..%2f",
+        "/demo/assets/..%5c..%5c",
+        "/v2/health/live/..%2f..%2f",
+      ].map((at) => at + to),
+      ...["?", "#", "%3f", "%23", "/", ".", "%20", ";a=b", "%2f", "\t", "/.", "//"].map((end) => `/${to}${end}`),
+      ...["/health/live?/", "/health/live#/", "/docs?/../", "/health/live%3f/", "/health/live;/"].map((at) => at + to),
+      `http://localhost/${to}`,
+      `http://localhost/health/live/../../${to}`,
+      `http://user@localhost/${to}`,
+      `/${to.toUpperCase()}`,
+      `/${[...to].map((each) => `%${each.charCodeAt(0).toString(16)}`).join("")}`,
+      `/%25${to.charCodeAt(0).toString(16)}${to.slice(1)}`,
+    ]);
+    const read: string[] = [];
+    for (const target of targets) {
+      const { text } = await send(`GET ${target}`);
+      const body = text.slice(text.indexOf("\r\n\r\n")).replaceAll(/"detail":"[^"]*"/g, "");
+      if (secrets.test(body)) read.push(`${target} ${body.slice(0, 200)}`);
+    }
+    expect(read).toEqual([]);
+  });
+
+  test.each([
+    [["X-HTTP-Method-Override: OPTIONS"]],
+    [["X-Original-URL: /health/live"]],
+    [["X-Rewrite-URL: /health/live"]],
+    [["X-Forwarded-For: 127.0.0.1"]],
+    [["X-Forwarded-Prefix: /health"]],
+    [["Accept: text/html"]],
+    [["Authorization: Bearer"]],
+    [["Authorization: Bearer  "]],
+    [["Authorization: Bearer undefined"]],
+    [["Authorization: Basic b3duZXI6"]],
+    [["X-API-Key: "]],
+    [["X-API-Key: owner"]],
+    [["X-API-Key: sha256:0"]],
+    [["Cookie: sconce-api-key=owner"]],
+    [["Sec-Fetch-Site: same-origin"]],
+    [["Access-Control-Request-Method: GET"]],
+    [
+      [
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+      ],
+    ],
+    [["Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__"]],
+    [["Expect: 100-continue"]],
+  ])("no header replaces it: %p", async (headers) => {
+    for (const path of ["/openapi.json", "/metrics", `/predictions/${prediction.prediction_id}`, "/v2/models/lab"]) {
+      const { status, text } = await sendOnce(`GET ${path}`, headers);
+      expect([path, status]).toEqual([path, 401]);
+      expect(text.slice(text.indexOf("\r\n\r\n"))).not.toMatch(secrets);
+    }
+  });
+
+  test("neither the hash of a key nor a part of its secret is a key", async () => {
+    const hash = /sha256:[0-9a-f]+/.exec(owner.entry)?.[0] ?? "";
+    const guesses = [
+      hash,
+      hash.slice(7),
+      owner.secret.slice(0, -1),
+      `${owner.secret}x`,
+      owner.secret.toLowerCase(),
+      "owner",
+    ];
+    for (const guess of guesses) {
+      for (const header of [`Authorization: Bearer ${guess}`, `X-API-Key: ${guess}`])
+        expect([guess, (await send("GET /", [header])).status]).toEqual([guess, 401]);
+    }
+    for (const query of ["key", "api_key", "api-key", "token", "access_token", "authorization"])
+      expect((await send(`GET /?${query}=${owner.secret}`)).status).toBe(401);
+  });
+
+  test("MCP starts no session, lists no tools and calls none", async () => {
+    for (const method of ["initialize", "tools/list", "tools/call", "tasks/list", "ping"]) {
+      const params = { name: "lab", arguments: { x: 1 }, protocolVersion: "2025-06-18" };
+      const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method, params });
+      const headers = ["Content-Type: application/json", "Accept: application/json, text/event-stream"];
+      const { status, text } = await send("POST /mcp", headers, body);
+      expect([method, status]).toEqual([method, 401]);
+      expect(text).not.toMatch(secrets);
+    }
+  });
+
+  test("an event stream, a webhook and a demo start nothing", async () => {
+    const before = await countOf();
+    const body = JSON.stringify([{ x: 1 }]);
+    for (const path of ["/predictions", "/demo", "/v2/models/lab/infer", `/predictions/${prediction.prediction_id}`]) {
+      for (const header of [
+        "Accept: text/event-stream",
+        "Prefer: wait",
+        "Webhook-URL: http://127.0.0.1:1/",
+        "Idempotency-Key: 0123456789abcdef",
+      ]) {
+        for (const method of ["POST", "PUT", "OPTIONS"]) {
+          const { status } = await send(`${method} ${path}`, ["Content-Type: application/json", header], body);
+          expect([401, 404, 405]).toContain(status);
+        }
+      }
+    }
+    expect(await countOf()).toBe(before);
+  });
+
+  test("the sockets between the processes are closed to other users", async () => {
+    const sockets = readdirSync(dir.path, { recursive: true, encoding: "utf8" }).filter((path) =>
+      path.endsWith(".sock"),
+    );
+    expect(sockets.length).toBeGreaterThan(0);
+    for (const socket of sockets) expect(statSync(dirname(dir.join(socket))).mode & 0o077).toBe(0);
+  });
+});
+
+/** A request whose headers may replace `Connection: close`. */
+async function sendOnce(line: string, headers: readonly string[]) {
+  const isUpgrade = headers.some((each) => each.startsWith("Connection:"));
+  if (!isUpgrade) return send(line, headers);
+  const answer = await client.fetch(line.split(" ")[1] ?? "", {
+    headers: Object.fromEntries(headers.map((each) => each.split(": ") as [string, string])),
+  });
+  return { status: answer.status, text: `\r\n\r\n${await answer.text()}` };
+}
+
+/** Predictions so far, by a key that may read metrics. */
+async function countOf(): Promise<string | undefined> {
+  const text = await (await client.fetch("/metrics", { headers: bearer(owner.secret) })).text();
+  return /^sconce_predictions_total\{status="success"\} .*/m.exec(text)?.[0];
+}
+
+describe("with the key of another client", () => {
+  test("no spelling of an id reads, repeats or cancels a prediction", async () => {
+    const id = prediction.prediction_id;
+    const [stem = "", suffix = ""] = id.split(/(?=\.)/);
+    const { prediction_id: own } = await client.predict([{ x: 2 }], bearer(other.secret));
+    const [, ownSuffix = ""] = own.split(/(?=\.)/);
+    const ids = [
+      id,
+      stem,
+      stem + ownSuffix,
+      id + ownSuffix,
+      `${id}%2e`,
+      `${id}.`,
+      id.replace(".", "%2E"),
+      `${id}%00${ownSuffix}`,
+    ];
+    const spelled = [
+      ...ids,
+      stem + suffix.toUpperCase() + ownSuffix,
+      `${stem}${ownSuffix}${suffix}`,
+      `./${id}`,
+      `x/../${id}`,
+    ];
+    for (const each of spelled) {
+      for (const path of [`/predictions/${each}`, `/demo/${each}`, `/base/predictions/${each}`]) {
+        for (const [method, end] of [
+          ["GET", ""],
+          ["GET", "/events"],
+          ["GET", "/outputs/0"],
+          ["POST", "/cancel"],
+        ] as const) {
+          const { status, text } = await send(`${method} ${path}${end}`, [`Authorization: Bearer ${other.secret}`]);
+          expect([path, end, status]).toEqual([path, end, status === 400 || status === 405 ? status : 404]);
+          expect(text.slice(text.indexOf("\r\n\r\n"))).not.toContain('"outputs"');
+        }
+      }
+    }
+  });
+
+  test("an id or an Idempotency-Key of another client begins a prediction of its own", async () => {
+    const chosen = "chosen-by-two-clients";
+    const put = (secret: string, x: number) => client.put(chosen, [{ x }], bearer(secret));
+    const [first, second] = [await put(owner.secret, 3), await put(other.secret, 4)];
+    expect([first.status, second.status]).toEqual(["success", "success"]);
+    expect(first.prediction_id).not.toBe(second.prediction_id);
+    expect(first.outputs).not.toEqual(second.outputs);
+  });
+});
+
+test("preflights of --cors-origin need no key, and show nothing", async () => {
+  const page = "https://page.example";
+  await using open = await store.serve("lab", { apiKeys: dir.join("keys.toml"), corsOrigin: [page] });
+  const ask = async (headers: Readonly<Record<string, string>>) =>
+    open.client.fetch("/v2/models/guess", { method: "OPTIONS", headers });
+  const preflight = await ask({ Origin: page, "Access-Control-Request-Method": "POST" });
+  expect([preflight.status, preflight.headers.get("access-control-allow-origin")]).toEqual([204, page]);
+  const foreign = await ask({ Origin: "https://evil.example", "Access-Control-Request-Method": "POST" });
+  expect([foreign.headers.get("access-control-allow-origin"), await foreign.text()]).toEqual([null, ""]);
+});
