@@ -10,6 +10,7 @@ import {
   routeOf,
   routes,
   stages,
+  unreadyReasons,
 } from "../src/base/labels.ts";
 import { Metrics } from "../src/server/metrics/metrics.ts";
 import { hold } from "./helpers/hold.ts";
@@ -180,12 +181,48 @@ test("every status of a route is counted as itself", async () => {
   const expected = routeNames().flatMap((route) => routes[route].map((status) => [route, status] as const));
   for (const [route, status] of [...documented, ...expected]) {
     const metrics = new Metrics();
-    metrics.answered(route, status);
+    metrics.answered(route, status, 20);
     expect(await metrics.text()).toContain(`sconce_http_requests_total{route="${route}",code="${status}"} 1\n`);
   }
   const last = { headers: { "Last-Event-ID": "end" } };
   const ended = 'sconce_http_requests_total{route="/demo/{id}/events",code="204"}';
   expect(await growth(ended, () => server.client.fetch("/demo/0abc/events", last))).toBe(1);
+});
+
+test("answers are timed by route, and routes without a request have no series", async () => {
+  const metrics = new Metrics();
+  metrics.answered("/predictions", 200, 20);
+  metrics.answered("/predictions", 429, 2);
+  const lines = metrics
+    .text()
+    .split("\n")
+    .filter((line) => line.startsWith("sconce_http_request_seconds"));
+  expect(lines).toHaveLength(19);
+  for (const [le, count] of [
+    ["0.001", 0],
+    ["0.0025", 1],
+    ["0.01", 1],
+    ["0.025", 2],
+    ["+Inf", 2],
+  ])
+    expect(lines).toContain(`sconce_http_request_seconds_bucket{le="${le}",route="/predictions"} ${count}`);
+  expect(lines).toContain('sconce_http_request_seconds_sum{route="/predictions"} 0.022');
+  const timed = 'sconce_http_request_seconds_count{route="/predictions"}';
+  expect(await growth(timed, () => server.client.predict([{ x: 1 }]))).toBe(1);
+});
+
+test("the reason of a server that is not ready is a gauge", async () => {
+  await using fresh = await server.beside("lab");
+  const text = await (await fresh.client.fetch("/metrics")).text();
+  const lines = text.split("\n").filter((line) => line.startsWith("sconce_unready"));
+  expect(lines).toEqual(unreadyReasons.map((reason) => `sconce_unready{reason="${reason}"} 0`));
+  await using gate = hold();
+  await fresh.client.create([{ x: 1, before: gate.url("a") }]);
+  await gate.arrived("a");
+  const stopped = fresh.stop();
+  while ((await fresh.client.metric('sconce_unready{reason="draining"}')) === 0);
+  gate.release("a");
+  await stopped;
 });
 
 describe("an input", () => {

@@ -124,6 +124,31 @@ export const restartCauses = [
 ] as const;
 export type RestartCause = (typeof restartCauses)[number];
 
+/** Why a server is not ready. */
+export const unreadyReasons = [
+  // The model is being set up.
+  "starting",
+  // The engine process has ended and starts again.
+  "engine",
+  // The engine process gives no sign of life.
+  "silent",
+  // The replicas' queue is not reachable.
+  "queue",
+  // The memory of Redis is full.
+  "full",
+  // The decoding of pictures does not go on.
+  "pictures",
+  // The file of the store was deleted or replaced.
+  "store",
+  // The store cannot be written.
+  "disk",
+  // The server stops soon: load balancers notice first.
+  "leaving",
+  // The server only finishes accepted work.
+  "draining",
+] as const;
+export type Unready = (typeof unreadyReasons)[number];
+
 export const stages = ["decode", "fetch", "preprocess", "queue", "forward", "postprocess", "encode"] as const;
 export type Stage = (typeof stages)[number];
 

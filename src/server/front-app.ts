@@ -62,6 +62,7 @@ export function gaugesOf(front: FrontModel): Gauges {
   const retained = countsStore ? (replica ?? store).retained : { count: 0, bytes: 0 };
   const enginePid = running?.engine.pid;
   return {
+    unready: shared.lifecycle.unready,
     active: service?.live.unfinished.predictions ?? 0,
     waitingItems: flow?.credits.unsent ?? 0,
     runningItems: flow?.credits.running ?? 0,

@@ -160,9 +160,9 @@ export function withContext(
       response.headers.set("X-Request-Id", context.requestId);
       if (context.model !== undefined) response.headers.set("X-Model", context.model.name);
     }
-    metrics?.answered(routeOf(context.path), response.status);
+    metrics?.answered(routeOf(context.path), response.status, performance.now() - beganMs);
     span?.ended(routeOf(context.path), response.status);
-    if (beganMs > 0) {
+    if (accessLog || isLogged("trace")) {
       const level = accessLog && !probePath.test(context.path) ? "info" : "trace";
       logAccess(context, { request, response, beganMs, level, address: peerOf?.(request)?.address });
     }
@@ -172,10 +172,7 @@ export function withContext(
     const context = new RequestContext(request);
     context.isForwarded = isForwarded;
     context.isAdmin = isAdmin;
-    const begun = {
-      beganMs: accessLog || isLogged("trace") ? performance.now() : 0,
-      span: tracing && traced(tracing, request, context),
-    };
+    const begun = { beganMs: performance.now(), span: tracing && traced(tracing, request, context) };
     const response = answer(context.isHead ? new HeadAsGet(request) : request, context);
     return response instanceof Promise
       ? response.then((resolved) => finish(request, context, resolved, begun))

@@ -68,14 +68,20 @@ function counter(
 }
 
 /** Numbers: one for each bucket, one above all bounds, and the sum. @returns like `counter` */
-function histogram(name: string, help: string, bounds: readonly number[], labels: readonly Labels[] = [{}]): number {
+function histogram(
+  name: string,
+  help: string,
+  bounds: readonly number[],
+  labels: readonly Labels[] = [{}],
+  showsZero = (_: Labels) => true,
+): number {
   const first = slots.length;
   const series = labels.map((each) => {
     const place = slots.length;
     for (let i = 0; i < bounds.length + 2; i++) slots.push(name);
     return [place, each] as const;
   });
-  declared.push({ name, help, bounds, series, showsZero: () => true });
+  declared.push({ name, help, bounds, series, showsZero });
   return first;
 }
 
@@ -95,6 +101,13 @@ export const places = {
     routeNames().flatMap((route) => statuses.map((code) => ({ route, code: String(code) }))),
     ({ route, code }) =>
       routeNames().some((name) => name === route && routes[name].some((known) => `${known}` === code)),
+  ),
+  requestSeconds: histogram(
+    "sconce_http_request_seconds",
+    "From a request to the start of its answer, by route. Routes without a request are left out.",
+    seconds,
+    routeNames().map((route) => ({ route })),
+    () => false,
   ),
   refused: counter(
     "sconce_requests_rejected_total",
@@ -148,8 +161,8 @@ export const places = {
   ),
 };
 
-/** Distance between the stages. */
-export const STAGE_STRIDE = seconds.length + 2;
+/** Distance between the series of a histogram of seconds. */
+export const SECONDS_STRIDE = seconds.length + 2;
 
 export function observe(
   numbers: Float64Array,
@@ -178,9 +191,10 @@ export function familiesOf(rows: readonly Float64Array[]): Family[] {
     type: bounds === undefined ? "counter" : "histogram",
     aggregator: "sum",
     values: series.flatMap(([place, labels]) => {
+      const numbers = sums.subarray(place, place + (bounds === undefined ? 1 : bounds.length + 1));
+      if (!showsZero(labels) && numbers.every((number) => number === 0)) return [];
       if (bounds !== undefined) return bucketsOf(name, labels, bounds, sums.subarray(place));
-      const value = sums[place] ?? 0;
-      return value > 0 || showsZero(labels) ? [{ labels, value }] : [];
+      return [{ labels, value: sums[place] ?? 0 }];
     }),
   }));
 }

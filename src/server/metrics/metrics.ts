@@ -14,6 +14,8 @@ import {
   type Stage,
   stages,
   statuses,
+  type Unready,
+  unreadyReasons,
   type WebhookResult,
   webhookResults,
 } from "../../base/labels.ts";
@@ -26,7 +28,7 @@ import {
   type Labels,
   observe,
   places,
-  STAGE_STRIDE,
+  SECONDS_STRIDE,
   seconds,
   sizes,
   slots,
@@ -37,6 +39,8 @@ import { prometheusText } from "./prometheus-text.ts";
 
 /** Values that a scrape reads. */
 export interface Gauges {
+  /** Undefined for a ready server. */
+  readonly unready: Unready | undefined;
   readonly active: number;
   /** Inputs before their forward pass. */
   readonly waitingItems: number;
@@ -83,9 +87,9 @@ export interface Limits {
   readonly predictionSeconds: number;
 }
 
-const stagePlaces = new Map(stages.map((stage, i) => [stage, places.stages + STAGE_STRIDE * i]));
+const stagePlaces = new Map(stages.map((stage, i) => [stage, places.stages + SECONDS_STRIDE * i]));
 const refusalNames = Object.keys(refusals);
-const routePlaces = new Map(routeNames().map((route, i) => [route, places.requests + statuses.length * i]));
+const routeIndexes = new Map(routeNames().map((route, i) => [route, i]));
 const statusPlaces = new Map<number, number>(statuses.map((status, i) => [status, i]));
 const OTHER_STATUS = statuses.indexOf(500);
 const placeOfForward = stagePlaces.get("forward") ?? 0;
@@ -163,8 +167,10 @@ export class Metrics implements BatchObserver {
     observe(this.#own, places.lag, seconds, heldSeconds);
   }
 
-  answered(route: Route, status: number): void {
-    add(this.#own, (routePlaces.get(route) ?? 0) + (statusPlaces.get(status) ?? OTHER_STATUS), 1);
+  answered(route: Route, status: number, ms: number): void {
+    const i = routeIndexes.get(route) ?? 0;
+    add(this.#own, places.requests + statuses.length * i + (statusPlaces.get(status) ?? OTHER_STATUS), 1);
+    observe(this.#own, places.requestSeconds + SECONDS_STRIDE * i, seconds, ms / 1000);
   }
 
   rejected(cause: Refusal): void {
@@ -217,7 +223,9 @@ function gaugesOf(read: Gauges): Family[] {
   const max = (name: string, help: string, value: number, labels: Labels = {}) =>
     gauge(name, help, "max", [{ labels, value }]);
   const memory = Object.entries(read.memory).map(([part, value]) => ({ labels: { part }, value }));
+  const unready = unreadyReasons.map((reason) => ({ labels: { reason }, value: Number(reason === read.unready) }));
   return [
+    gauge("sconce_unready", "1 for the reason why the server is not ready; 0 for the others.", "max", unready),
     sum("sconce_predictions_active", "Predictions that have not ended.", read.active),
     sum("sconce_queued_items", "Inputs that wait for their forward pass.", read.waitingItems),
     sum("sconce_running_items", "Inputs that are in a batch.", read.runningItems),

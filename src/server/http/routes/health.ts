@@ -1,5 +1,5 @@
 import { Hono } from "hono";
-import type { Refusal } from "../../../base/labels.ts";
+import type { Refusal, Unready } from "../../../base/labels.ts";
 import type { ApiKeys } from "../../access/api-keys.ts";
 import type { ServeConfig } from "../../config.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
@@ -20,10 +20,7 @@ import type { Siblings } from "../siblings.ts";
 export type Phase = "starting" | "ready" | "leaving" | "draining";
 
 /** The broken part of a ready server: accepted predictions cannot finish. */
-export type Hindrance = "engine" | "silent" | "queue" | "full" | "pictures" | "store" | "disk";
-
-/** Why a server is not ready. */
-export type Unready = Exclude<Phase, "ready"> | Hindrance;
+export type Hindrance = Exclude<Unready, Phase>;
 
 export class Lifecycle {
   phase: Phase = "starting";
