@@ -35,6 +35,7 @@ function open(): PredictionDatabase {
     path: dir.join("predictions.db"),
     sync: "normal",
     isMain: false,
+    server: "",
     wallMs,
     ...retention,
   });
@@ -84,7 +85,7 @@ describe("an id that a client uses again", () => {
     expect(database.get(id)).toBeUndefined();
     write((queue) => create(queue, id));
     expect(database.get(id)).toMatchObject({ id, status: null });
-    expect(database.takeOver({ owners: "a", after: 0, upTo: 1 })).toMatchObject({ id, body: `["${id}"]` });
+    expect(database.takeOver({ sources: "a  ,", after: 0, upTo: 1 })).toMatchObject({ id, body: `["${id}"]` });
     expect(end(again, true).refused).toBe("");
     expect(database.get(id)?.members).toBe(String(again.outcome.members));
   });

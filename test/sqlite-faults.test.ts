@@ -24,7 +24,7 @@ describe("a process that is killed", () => {
       const created = await killedAfter(1 + Math.floor(Math.random() * 600), path, { role: "main", owner });
       const store = await open(dir);
       const left = new Map<string, UnfinishedRequest>();
-      for await (const request of store.takeOver((name) => name === owner)) left.set(request.id, request);
+      for await (const request of store.takeOver((source) => source.owner === owner)) left.set(request.id, request);
       for (const [id, { body, deaths }] of left) {
         expect(JSON.parse(Buffer.from(body).toString())[0]).toBe(id);
         // Every fifth prediction never began.
@@ -38,7 +38,7 @@ describe("a process that is killed", () => {
       }
       await store.close();
       const next = await open(dir);
-      for await (const { id } of next.takeOver((name) => name === owner)) next.finish(endOf(id));
+      for await (const { id } of next.takeOver((source) => source.owner === owner)) next.finish(endOf(id));
       await next.close();
     }
     // Only the outcome files remain.
@@ -58,7 +58,7 @@ describe("a process that is killed", () => {
     const mine = Array.from({ length: 50 }, (_, index) => `a${index}`);
     await Promise.all(mine.map((id) => store.create(requestOf(id))));
     const left = new Set<string>();
-    for await (const { id } of store.takeOver((owner) => owner !== "a")) left.add(id);
+    for await (const { id } of store.takeOver(({ owner }) => owner !== "a")) left.add(id);
     for (const created of members) {
       for (const id of created) expect(left.has(id) || (await store.get(id))?.outcome !== undefined).toBe(true);
     }

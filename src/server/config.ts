@@ -287,6 +287,13 @@ export const serveOptions = {
     isAdvanced: true,
     parse: z.string().regex(/^s3:\/\/[a-z0-9][a-z0-9.-]+(\/.*)?$/, "must be s3://bucket or s3://bucket/folder"),
   }),
+  takeOver: option({
+    description:
+      "Run predictions that another build of the model accepted, if they are unfinished when the server starts; by default that build runs them",
+    default: false,
+    isAdvanced: true,
+    parse: flag,
+  }),
   drainTimeout: openOption<number>({
     description: "Seconds that a stopping server waits for accepted predictions; the next start continues the others",
     described: "until all are finished",

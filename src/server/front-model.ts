@@ -1,6 +1,7 @@
 /** A model in a front: its code, its predictions and their store, its connection to the engine. */
 import type { Model } from "../author/define.ts";
 import { paramsOf } from "../author/params.ts";
+import { messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { loadPackaged } from "../package/code/load.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
@@ -17,12 +18,13 @@ import { Bodies } from "./inputs/bodies.ts";
 import { InputDecoder } from "./inputs/input-decoder.ts";
 import { LargeBodies } from "./inputs/large-bodies.ts";
 import type { MemoryAccount } from "./memory/memory-account.ts";
+import type { RelativesNews } from "./messages.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import { ModelVersion } from "./predictions/model-version.ts";
 import type { Predictions } from "./predictions/predictions.ts";
 import type { PredictionRecord } from "./predictions/record.ts";
 import type { PredictionService } from "./predictions/service.ts";
-import type { PredictionStore } from "./predictions/store.ts";
+import type { PredictionStore, RequestSource } from "./predictions/store.ts";
 import type { Replica } from "./queue/replica.ts";
 import { fileCapsOf } from "./serve-limits.ts";
 import { openWebhooks, type Webhooks } from "./webhooks/webhooks.ts";
@@ -59,6 +61,7 @@ interface ModelParts {
   readonly running: RunningModel | undefined;
   readonly flow: ItemFlow | undefined;
   readonly service: PredictionService | undefined;
+  readonly refusals: Refusals;
 }
 
 export class FrontModel implements ModelParts {
@@ -78,6 +81,8 @@ export class FrontModel implements ModelParts {
   readonly running: RunningModel | undefined;
   readonly flow: ItemFlow | undefined;
   readonly service: PredictionService | undefined;
+  readonly refusals: Refusals;
+  #relatives: RelativesNews = noRelatives;
 
   private constructor(shared: FrontShared, options: FrontModelOptions, parts: ModelParts) {
     this.shared = shared;
@@ -93,6 +98,7 @@ export class FrontModel implements ModelParts {
     this.running = parts.running;
     this.flow = parts.flow;
     this.service = parts.service;
+    this.refusals = parts.refusals;
   }
 
   /**
@@ -120,6 +126,8 @@ export class FrontModel implements ModelParts {
     const json = (record: PredictionRecord) => recordJson(record, familyOf(record.kind));
     const webhooks = openWebhooks(config, { store, metrics, memory, json });
     opened.defer(() => webhooks?.stop());
+    const version = ModelVersion.of(packaged.byDigest);
+    const refusals = new Refusals(version, config.takeOver);
     const { flow, service } =
       running === undefined
         ? {}
@@ -134,7 +142,8 @@ export class FrontModel implements ModelParts {
             metrics,
             memory,
             owner,
-            version: ModelVersion.of(packaged.byDigest),
+            version,
+            refusalOf: (accepted) => refusals.of(accepted),
             webhooks,
             isCauseKnown: runningHooks?.isKnown ?? false,
             keys,
@@ -145,17 +154,67 @@ export class FrontModel implements ModelParts {
       ? replica?.front({ bodies, maxInputs: maxInputsOf(model, config), webhooks })
       : undefined;
     if (webhooks !== undefined) replica?.deliver(webhooks);
-    const parts = { metrics, model, hooks, store, decoder, webhooks, replica, queued, running, flow, service };
+    const parts = {
+      metrics,
+      model,
+      hooks,
+      store,
+      decoder,
+      webhooks,
+      replica,
+      queued,
+      running,
+      flow,
+      service,
+      refusals,
+    };
     return new FrontModel(shared, options, parts);
   }
 
   /** Resumes predictions of an earlier process, and claims predictions of the queue. */
   async start(): Promise<void> {
     const { service, running, replica, shared } = this;
-    const resumed = (await service?.resume(shared.options.isOwn ?? (() => true))) ?? 0;
-    if (resumed > 0) log.info(`Resuming ${resumed} accepted predictions`);
+    const { relatives = noRelatives, onlyBuild } = shared.options;
+    this.#follow(relatives);
+    const isTaken = ({ model, isOwnServer }: RequestSource) =>
+      onlyBuild === undefined
+        ? isFree(relatives, model) && (isOwnServer || !hasServer(relatives))
+        : model?.reference === onlyBuild;
+    await this.#resume(isTaken);
     if (service !== undefined && running !== undefined) replica?.work(service, running.engine);
     await replica?.ready();
+  }
+
+  /** Whether this front runs a prediction, or its store has the outcome. */
+  has(id: string): Promise<boolean> {
+    // The replicas of a queue know all predictions.
+    return this.service === undefined || this.replica !== undefined ? Promise.resolve(true) : this.service.has(id);
+  }
+
+  /** Takes over the predictions of relatives that are no longer there. */
+  async changeRelatives(next: RelativesNews): Promise<void> {
+    const before = this.#relatives;
+    this.#follow(next);
+    const isLeft = (reference: string | undefined) =>
+      before.relatives.some(({ build }) => build !== undefined && build === reference);
+    if (hasServer(next)) return;
+    await this.#resume(({ model, isOwnServer }) => isFree(next, model) && (!isOwnServer || isLeft(model?.reference)));
+  }
+
+  #follow(next: RelativesNews): void {
+    this.#relatives = next;
+    this.refusals.unavailable = next.unavailable;
+  }
+
+  async #resume(isTaken: (source: RequestSource) => boolean): Promise<void> {
+    const { service, refusals, shared } = this;
+    const isPartly = shared.options.onlyBuild !== undefined || hasServer(this.#relatives);
+    const resumed = (await service?.resume({ isOwn: shared.options.isOwn ?? (() => true), isTaken, isPartly })) ?? 0;
+    const { count } = refusals;
+    refusals.count = 0;
+    if (resumed > count) log.info(`Resuming ${resumed - count} accepted predictions`);
+    if (count > 0)
+      log.warn(`${count} predictions that another build accepted have failed; --take-over would run them on this one`);
   }
 
   /**
@@ -163,16 +222,52 @@ export class FrontModel implements ModelParts {
    * @returns the end of the linger time
    */
   async drain(): Promise<number> {
-    const { running, replica, service, webhooks, options } = this;
+    const { running, replica, service, webhooks, options, store } = this;
     const { drainTimeout, linger } = options.config;
     const lingerMs = 1000 * linger;
     running?.engine.hurry();
     if (replica !== undefined) await replica.drain(1000 * (drainTimeout ?? Infinity));
     else if (service !== undefined) await drainService(service, drainTimeout);
+    // Relatives look in the store as soon as this process does not answer.
+    await store.flush().catch((error: unknown) => log.warn(messageOf(error)));
     const lingersUntilMs = performance.now() + lingerMs;
     if (replica !== undefined) await replica.releaseWebhooks(lingerMs);
     else await Promise.all([service?.live.unread.all(lingerMs), webhooks?.settled(lingerMs)]);
     return lingersUntilMs;
+  }
+}
+
+const noRelatives: RelativesNews = { relatives: [], unavailable: {} };
+
+/** Whether the other server of an upgrade is there. It runs all predictions that it has accepted. */
+function hasServer({ relatives }: RelativesNews): boolean {
+  return relatives.some(({ build }) => build === undefined);
+}
+
+/** Whether no relative finishes the predictions of this build. */
+function isFree({ relatives }: RelativesNews, model: ModelVersion | undefined): boolean {
+  return !relatives.some(({ build }) => build !== undefined && build === model?.reference);
+}
+
+/** Decides which predictions of other builds fail. */
+class Refusals {
+  readonly #version: ModelVersion | undefined;
+  readonly #takesOver: boolean;
+  /** Why builds do not run; follows the name of the build. */
+  unavailable: Readonly<Record<string, string>> = {};
+  count = 0;
+
+  constructor(version: ModelVersion | undefined, takesOver: boolean) {
+    this.#version = version;
+    this.#takesOver = takesOver;
+  }
+
+  /** @returns undefined if this build runs the prediction */
+  of(accepted: ModelVersion): string | undefined {
+    if (accepted === this.#version || this.#takesOver) return undefined;
+    this.count += 1;
+    const reason = this.unavailable[accepted.reference] ?? "does not run here";
+    return `This was accepted by ${accepted.name}, which ${reason}. ${this.#version?.name ?? "Another build"} has not run it`;
   }
 }
 

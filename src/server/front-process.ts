@@ -1,6 +1,7 @@
 /** A process that answers clients. Several fronts share one port and one engine process. */
 import { z } from "zod";
 import { surviveStrayErrors } from "../author/stray-errors.ts";
+import { log } from "../base/log.ts";
 import type { Role } from "../machine/processes/link.ts";
 import { yieldToEngine } from "../machine/processes/priority.ts";
 import { SharedCounters } from "../machine/processes/shared-counters.ts";
@@ -8,9 +9,9 @@ import type { ModelSource } from "../package/model-source.ts";
 import { keyNumbers } from "./access/api-keys.ts";
 import { EngineLink } from "./engine-link.ts";
 import { RunningHooks } from "./flow/running-hooks.ts";
-import { openFront } from "./front.ts";
+import { type OpenFront, openFront } from "./front.ts";
 import type { FrontModelOptions } from "./front-model.ts";
-import { allDone, counterNames, fromSupervisor, modelStart, roleStart } from "./messages.ts";
+import { allDone, counterNames, fromSupervisor, modelStart, relativesNews, roleStart } from "./messages.ts";
 import { slots } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import type { Unfinished } from "./predictions/admission.ts";
@@ -42,6 +43,9 @@ const frontStart = roleStart.extend({
       store: z.string().optional(),
     }),
   ),
+  /** The build whose predictions alone this front finishes. It then ends its work by itself. */
+  onlyBuild: z.string().optional(),
+  relatives: relativesNews,
   /** File of the running hooks, and whether one of them blocked the previous process of this front. */
   hooks: z.object({ path: z.string(), hasHeld: z.boolean() }).optional(),
 });
@@ -51,15 +55,39 @@ export type FrontStart = z.infer<typeof frontStart>;
 export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();
-    const { argv, models, config, port, adminPort, unix, index, isRestart, count, sockets, counters, keys, hooks } =
-      frontStart.parse(start);
+    const {
+      argv,
+      models,
+      config,
+      port,
+      adminPort,
+      unix,
+      index,
+      isRestart,
+      count,
+      sockets,
+      counters,
+      keys,
+      hooks,
+      ...given
+    } = frontStart.parse(start);
+    const { onlyBuild, relatives } = given;
     if (config.role !== "front") yieldToEngine();
     const linked = models.map((model) => ({ ...model, engine: new EngineLink() }));
     const closing = Promise.withResolvers<void>();
+    const opened = Promise.withResolvers<OpenFront>();
+    let changing: Promise<unknown> = Promise.resolve();
     link.onMessage((raw) => {
       const news = fromSupervisor.parse(raw);
       if ("done" in news) {
         closing.resolve();
+        return;
+      }
+      if ("relatives" in news) {
+        // One after the other: each compares with the one before.
+        changing = Promise.all([opened.promise, changing])
+          .then(([front]) => front.changeRelatives(news))
+          .catch((error) => log.error(error));
         return;
       }
       const engine = linked[news.model]?.engine;
@@ -86,7 +114,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
           config: own,
           metrics: new Metrics(rows, index),
           run: config.role === "front" ? undefined : (tools) => engine.open(packaged, tools),
-          openStore: (memory) => openStore(store, own, "member", memory),
+          openStore: (memory) => openStore(store, own, "member", { memory }),
         };
       }),
     );
@@ -99,6 +127,8 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       listening: { port, adminPort, isShared: count > 1, unix },
       drain: () => process.kill(process.ppid, "SIGTERM"),
       listensLate: isRestart,
+      onlyBuild,
+      relatives,
       owner: ownerOf(index),
       countsStore: !isStored || index === 0,
       isOwn: (owner) => frontOf(owner, count) === index,
@@ -117,7 +147,9 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       }),
       ...(hooks && { runningHooks: new RunningHooks(hooks.path, hooks.hasHeld) }),
     });
+    opened.resolve(front);
     link.ready();
+    if (onlyBuild !== undefined) void front.ended().then(() => link.send(allDone));
     await link.stopping;
     await front.stop();
   };

@@ -12,6 +12,7 @@ import type { ListenOptions } from "./http/listener.ts";
 import { Lifecycle } from "./http/routes/health.ts";
 import { Siblings, type SiblingsOptions } from "./http/siblings.ts";
 import { MemoryAccount, type MemoryAccountOptions } from "./memory/memory-account.ts";
+import type { RelativesNews } from "./messages.ts";
 import type { Family } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import type { Unfinished } from "./predictions/admission.ts";
@@ -40,6 +41,10 @@ export interface FrontOptions {
   readonly listensLate?: boolean;
   /** The other fronts of this server. */
   readonly siblings?: SiblingsOptions;
+  /** The build whose predictions alone this front takes over. */
+  readonly onlyBuild?: string | undefined;
+  /** Other servers with predictions of the same clients, when this front starts. */
+  readonly relatives?: RelativesNews;
   /** Called when this front has finished its accepted work. Resolves when the other fronts have, too. This front keeps listening until then. */
   readonly othersDone?: () => Promise<void>;
   /** Accepted, unfinished work of this front, in memory that the other fronts read, and the sums of the other fronts. */

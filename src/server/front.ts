@@ -6,10 +6,12 @@ import { type FrontOptions, openShared } from "./front-shared.ts";
 import { withContext } from "./http/request.ts";
 import type { Lifecycle } from "./http/routes/health.ts";
 import type { MemoryAccount } from "./memory/memory-account.ts";
+import type { RelativesNews } from "./messages.ts";
 
 /** Time for late requests and for the ends of answers, once no large answer is being sent. Then connections are closed. */
 const LAST_ANSWERS_MS = 2000;
 
+/** A server. */
 export interface Front {
   /** URL of the server on this machine. */
   readonly url: URL;
@@ -19,11 +21,17 @@ export interface Front {
   stop(): Promise<void>;
 }
 
+export interface OpenFront extends Front {
+  /** Refuses new predictions; resolves when all accepted ones have ended. */
+  ended(): Promise<void>;
+  changeRelatives(news: RelativesNews): Promise<void>;
+}
+
 /**
  * Opens the port, then sets the models up; resolves when the front accepts predictions.
  * @throws SconceError `address_in_use`, `predictions_unusable`, or an error of a model's set-up
  */
-export async function openFront(options: FrontOptions): Promise<Front> {
+export async function openFront(options: FrontOptions): Promise<OpenFront> {
   const { accessLog } = options.config;
   await using opened = new AsyncDisposableStack();
   const shared = await openShared(options, opened);
@@ -34,6 +42,8 @@ export async function openFront(options: FrontOptions): Promise<Front> {
   lifecycle.hindrance = () => hindranceOf(model);
   const app = await appOf(model);
   if (siblings !== undefined) {
+    siblings.has = (id) => model.has(id);
+    siblings.relatives = (options.relatives?.relatives ?? []).map(({ sockets }) => sockets);
     const fetch = withContext(app.fetch, { accessLog: false, isForwarded: true });
     opened.use(siblings.listen(fetch, metrics));
   }
@@ -54,7 +64,17 @@ export async function openFront(options: FrontOptions): Promise<Front> {
     await sendLastAnswers(port, shared.memory, lingersUntilMs);
     await resources.disposeAsync();
   };
-  return { url, adminUrl: port.adminUrl, stop: () => (stopped ??= stop()) };
+  return {
+    url,
+    adminUrl: port.adminUrl,
+    stop: () => (stopped ??= stop()),
+    ended: () => model.service?.live.drain() ?? Promise.resolve(),
+    async changeRelatives(news) {
+      // First, so that no id is unknown for a moment.
+      if (siblings !== undefined) siblings.relatives = news.relatives.map(({ sockets }) => sockets);
+      await model.changeRelatives(news);
+    },
+  };
 }
 
 /** Reports "not ready" but keeps accepting predictions, until load balancers have noticed. */

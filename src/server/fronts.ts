@@ -11,7 +11,7 @@ import type { Front } from "./front.ts";
 import { adminListening } from "./front-port.ts";
 import type { FrontStart } from "./front-process.ts";
 import { freePort, localUrl } from "./http/listener.ts";
-import { allDone, counterNames, type EngineNews } from "./messages.ts";
+import { allDone, counterNames, type EngineNews, type RelativesNews } from "./messages.ts";
 import { slots } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import type { ServedOptions } from "./model-engine.ts";
@@ -28,6 +28,7 @@ export interface FrontsOptions {
   readonly argv: readonly string[];
   readonly folder: RunFolder;
   readonly count: number;
+  readonly relatives: RelativesNews;
 }
 
 /** Creates the files that all fronts of a server share. */
@@ -71,12 +72,14 @@ export class Fronts implements Front {
   readonly adminUrl: URL | undefined;
   readonly #fronts: readonly Supervised[];
   readonly #working: Set<Supervised>;
+  #relatives: RelativesNews;
   /** The sockets of the engine processes, by model. */
   readonly #sockets: (string | undefined)[] = [];
   readonly #metrics: readonly Metrics[];
 
   /** @throws SconceError `address_in_use` */
-  constructor({ models, config, argv, folder, count }: FrontsOptions) {
+  constructor({ models, config, argv, folder, count, relatives }: FrontsOptions) {
+    this.#relatives = relatives;
     const port = freePort(config);
     const hasTls = config.tlsCert !== undefined;
     this.url = localUrl(config.host, port, hasTls);
@@ -111,6 +114,7 @@ export class Fronts implements Front {
           queueMicrotask(() => this.#sendEngines(front));
           return {
             ...shared,
+            relatives: this.#relatives,
             index,
             isRestart: starts++ > 0 && count > 1,
             hooks: path === undefined ? undefined : { path, hasHeld },
@@ -132,6 +136,11 @@ export class Fronts implements Front {
   /** Resolves when all fronts accept predictions, which needs ready engine processes. */
   async start(): Promise<void> {
     await Promise.all(this.#fronts.map((front) => front.start()));
+  }
+
+  changeRelatives(news: RelativesNews): void {
+    this.#relatives = news;
+    for (const front of this.#fronts) front.send(news);
   }
 
   /** Tells the fronts what becomes of the engine process of a model. */

@@ -30,12 +30,29 @@ const engineNews = z.union([
 ]);
 export type EngineNews = z.infer<typeof engineNews>;
 
+/** Another server with predictions of the same clients. */
+const relative = z.object({
+  /** Unix sockets of its fronts, by index. */
+  sockets: z.array(z.string()),
+  /** The earlier build whose predictions it finishes; undefined for the other server of an upgrade. */
+  build: z.string().optional(),
+});
+export type Relative = z.infer<typeof relative>;
+
+/** All relatives, and why earlier builds do not run. A front takes over the predictions of a relative that is no longer there. */
+export const relativesNews = z.object({
+  relatives: z.array(relative),
+  /** By `repository@sha256:…`; follows the name of the build. */
+  unavailable: z.record(z.string(), z.string()),
+});
+export type RelativesNews = z.infer<typeof relativesNews>;
+
 /**
  * A stopping front sends this when its accepted predictions have ended. After the last front, the supervisor sends it to
  * every front, and the fronts close the port.
  */
 export const allDone = { done: true } as const;
 
-export const fromSupervisor = z.union([engineNews, z.object({ done: z.literal(true) })]);
+export const fromSupervisor = z.union([engineNews, relativesNews, z.object({ done: z.literal(true) })]);
 
 export const counterNames = ["items", "bytes", "held", "pictures", "results", "pid"] as const;

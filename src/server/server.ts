@@ -8,6 +8,7 @@ import { makeRunFolder } from "../machine/processes/run-folder.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
 import type { ServeConfig } from "./config.ts";
+import { EarlierBuilds } from "./earlier-build.ts";
 import type { Front } from "./front.ts";
 import { Fronts, type FrontsModel } from "./fronts.ts";
 import { ModelEngine, type ServedOptions } from "./model-engine.ts";
@@ -24,7 +25,7 @@ export interface ServerOptions {
   /** The command line of this process, for its child processes. */
   readonly argv?: readonly string[];
   /** Verifies and unpacks the model and the libraries; by default they are loaded in place, unchecked. */
-  readonly source?: Pick<ModelSource, "verify" | "unpackLibraries" | "prepareLibraries">;
+  readonly source?: Pick<ModelSource, "resolve" | "verify" | "unpackLibraries" | "prepareLibraries">;
 }
 
 /**
@@ -111,7 +112,7 @@ async function openOne({ models, config, source }: ServerOptions, opened: AsyncD
                 await source?.prepareLibraries();
                 return (await import("./engine-link.ts")).runHere(packaged, config, tools);
               },
-        openStore: (memory) => openStore(storePath(packaged.repository, config), config, "main", memory),
+        openStore: (memory) => openStore(storePath(packaged.repository, config), config, "main", { memory }),
       },
     ],
   });
@@ -121,14 +122,17 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
   const { config, argv = [], source } = options;
   const folder = opened.use(await makeRunFolder());
   const models: FrontsModel[] = [];
+  const earlier = new EarlierBuilds({ argv, source });
   for (const { packaged, config: own } of options.models) {
     const path = own.queue === undefined ? storePath(packaged.repository, own) : undefined;
     // Open until the server stops, so that no other server takes the file while fronts restart.
     const store = path === undefined ? undefined : await openStore(path, own, "main");
     if (store !== undefined) opened.defer(() => store.close());
-    models.push({ packaged, config: own, store: path });
+    const model = { packaged, config: own, store: path };
+    if (store !== undefined) await earlier.find(model, store);
+    models.push(model);
   }
-  const fronts = new Fronts({ models, config, argv, folder, count });
+  const fronts = new Fronts({ models, config, argv, folder, count, relatives: earlier.news });
   for (const { packaged } of models) logSetUp(packaged);
   const engines =
     config.role === "front"
@@ -138,10 +142,12 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
             new ModelEngine({ ...model, argv, source, folder, events: fronts.engineEvents(i), name: `engine-${i}` }),
         );
   opened.defer(async () => void (await Promise.all(engines.map((engine) => engine.stop()))));
+  opened.defer(() => earlier.stop());
+  earlier.start((news) => fronts.changeRelatives(news));
   try {
     await Promise.all([fronts.start(), ...engines.map((engine) => engine.start())]);
   } catch (error) {
-    await fronts.end();
+    await Promise.all([fronts.end(), earlier.end()]);
     throw error;
   }
   return fronts;

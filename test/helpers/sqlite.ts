@@ -10,5 +10,5 @@ export function open(folder: { readonly path: string }, options: Partial<SqliteO
 
 /** Unfinished requests that an earlier process left in the database, by default of all owners. */
 export function leftOf(store: SqliteStore, isOwn = (_owner: string) => true): Promise<UnfinishedRequest[]> {
-  return Array.fromAsync(store.takeOver(isOwn));
+  return Array.fromAsync(store.takeOver(({ owner }) => isOwn(owner)));
 }

@@ -1,4 +1,7 @@
-/** The other fronts of this server, each on a Unix socket. Every front answers for the predictions of all. */
+/**
+ * The other fronts of this server, each on a Unix socket. Every front answers for the predictions of all. Relatives are fronts of another server with
+ * predictions of the same clients: of an earlier build that finishes its work, or of the two servers of an upgrade.
+ */
 import { rmSync } from "node:fs";
 import { z } from "zod";
 import { SconceError } from "../../base/errors.ts";
@@ -16,12 +19,17 @@ export interface SiblingsOptions {
   socketOf(index: number): string;
 }
 
-/** Path of a front's metrics, on the Unix socket only. */
+/** Paths on the Unix socket only: a front's metrics, and whether a front has a prediction. */
 export const metricsPath = "/sibling/metrics";
+const hasPath = "/sibling/has/";
 
 export class Siblings {
   readonly #options: SiblingsOptions;
   readonly #onHold: (request: Request, isHeld: boolean) => void;
+  /** The sockets of the fronts of each relative, by index. */
+  relatives: readonly (readonly string[])[] = [];
+  /** Whether this front runs a prediction, or its store has the outcome. */
+  has: (id: string) => Promise<boolean> = () => Promise.resolve(true);
 
   /** @param onHold called when a request begins to wait for another front, and when the wait ends */
   constructor(options: SiblingsOptions, onHold: (request: Request, isHeld: boolean) => void) {
@@ -30,14 +38,25 @@ export class Siblings {
   }
 
   /**
-   * Forwards a request for a prediction to the front that owns it.
-   * @returns undefined if this front is the owner, or if the owner has ended: the store then has the prediction
+   * Forwards a request for a prediction to the front that owns it, or to a relative that has it.
+   * @returns undefined if this front answers: it is the owner, or the owner has ended, and the store has the prediction
    * @throws SconceError `not_ready` if the owner cannot be reached, or has ended after the request's body was sent
    */
   async forward(id: string, request: Request, context: RequestContext): Promise<Response | undefined> {
     const { index, count, socketOf } = this.#options;
     const owner = frontOf(id, count);
-    if (owner === undefined || owner === index) return undefined;
+    if (owner === undefined) return undefined;
+    const answer = owner === index ? undefined : await this.#send(socketOf(owner), request, context);
+    if (answer !== undefined || this.relatives.length === 0 || (await this.has(id))) return answer;
+    for (const sockets of this.relatives) {
+      const socket = sockets[frontOf(id, sockets.length) ?? 0] ?? "";
+      if (await hasAt(socket, id)) return this.#send(socket, request, context);
+    }
+    return undefined;
+  }
+
+  /** @returns undefined if the process of the socket has ended */
+  async #send(socket: string, request: Request, context: RequestContext): Promise<Response | undefined> {
     const { pathname, search } = new URL(urlOf(request));
     const { method, signal, body } = request;
     const headers = new Headers(request.headers);
@@ -51,7 +70,7 @@ export class Siblings {
     this.#onHold(request, true);
     try {
       const answer = await fetch(`http://front${pathname}${search}`, {
-        unix: socketOf(owner),
+        unix: socket,
         // HEAD arrives here as GET, but the body of a GET would wait for a reader for ever.
         method: context.isHead ? "HEAD" : method,
         headers,
@@ -86,7 +105,10 @@ export class Siblings {
       fetch: async (request, server) => {
         // A sibling may wait as long as the sibling's client.
         server.timeout(request, 0);
-        return new URL(urlOf(request)).pathname === metricsPath ? Response.json(metrics.gauges()) : fetch(request);
+        const { pathname } = new URL(urlOf(request));
+        if (pathname === metricsPath) return Response.json(metrics.gauges());
+        if (!pathname.startsWith(hasPath)) return fetch(request);
+        return new Response(null, { status: (await this.has(pathname.slice(hasPath.length))) ? 200 : 404 });
       },
     });
     return { [Symbol.asyncDispose]: () => listener.stop(true) };
@@ -103,6 +125,16 @@ export class Siblings {
       }),
     );
     return answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
+  }
+}
+
+/** Whether the front of a socket has a prediction. A front that has ended has none. */
+async function hasAt(socket: string, id: string): Promise<boolean> {
+  try {
+    return (await fetch(`http://front${hasPath}${id}`, { unix: socket })).ok;
+  } catch (error) {
+    if (hasEnded(error)) return false;
+    throw unreachable(error);
   }
 }
 

@@ -69,6 +69,16 @@ export class Creations {
     return turn;
   }
 
+  /** Resolves when no creation with this id is in progress. */
+  async settled(id: string): Promise<void> {
+    for (let last = this.#last.get(id); last !== undefined; last = this.#last.get(id)) {
+      await last.then(
+        () => {},
+        () => {},
+      );
+    }
+  }
+
   /** @throws SconceError `prediction_differs` for an existing prediction of another body */
   async known({ id, digest }: Once): Promise<PredictionRecord | undefined> {
     const known = await this.#find(id);

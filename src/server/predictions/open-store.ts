@@ -32,14 +32,14 @@ export function storePath(
 
 /**
  * @param role `main` for the process that locks the database for the whole server
- * @param memory undefined for the supervisor of fronts, which retains nothing
+ * @param options.memory undefined for the supervisor of fronts, which retains nothing
  * @throws SconceError `predictions_unusable`
  */
 export async function openStore(
   path: string | undefined,
   config: Pick<ServeConfig, "retainCount" | "retainAge" | "retainBytes" | "storeSync">,
   role: "main" | "member",
-  memory?: MemoryAccount,
+  { memory, server }: { readonly memory?: MemoryAccount; readonly server?: string | undefined } = {},
 ): Promise<PredictionStore> {
   const retention: RetentionLimits = {
     maxCount: config.retainCount ?? Infinity,
@@ -48,5 +48,5 @@ export async function openStore(
   };
   return path === undefined
     ? new MemoryStore(retention, memory && { memory })
-    : SqliteStore.open({ path, retention, sync: config.storeSync, role, memory });
+    : SqliteStore.open({ path, retention, sync: config.storeSync, role, memory, server });
 }

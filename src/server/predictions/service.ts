@@ -12,7 +12,7 @@ import type { ModelVersion } from "./model-version.ts";
 import { Creations } from "./once.ts";
 import type { AskedPrediction, Client, NewPrediction, Predictions, Watched } from "./predictions.ts";
 import { CANCELED, hasEnded, type Kind, type PredictionRecord } from "./record.ts";
-import type { UnfinishedRequest } from "./store.ts";
+import type { RequestSource, UnfinishedRequest } from "./store.ts";
 import { Waits } from "./waits.ts";
 
 export interface ServiceOptions extends LivePredictionsOptions {
@@ -21,8 +21,19 @@ export interface ServiceOptions extends LivePredictionsOptions {
   readonly owner: string;
   /** The build that this process runs. */
   readonly version: ModelVersion | undefined;
+  /** Why predictions that another build accepted fail here; undefined if this build runs them. */
+  readonly refusalOf?: (accepted: ModelVersion) => string | undefined;
   /** Whether a known hook ended the last process. Its input then fails alone, and no prediction counts as the cause. */
   readonly isCauseKnown?: boolean;
+}
+
+export interface Resumption {
+  /** Whether this process takes over the predictions of an owner. */
+  readonly isOwn: (owner: string) => boolean;
+  /** By default all of them. */
+  readonly isTaken?: (source: RequestSource) => boolean;
+  /** Whether another process runs other predictions of the store, and delivers the webhooks of ended ones. */
+  readonly isPartly?: boolean;
 }
 
 /** A prediction that was running at this many deaths of its process may be the cause, and fails. */
@@ -90,6 +101,14 @@ export class PredictionService implements Predictions {
     return record;
   }
 
+  /** Whether this process runs a prediction, or the store has the outcome. Waits for a creation with this id. */
+  async has(id: string): Promise<boolean> {
+    await this.#creations.settled(id);
+    if (this.live.get(id) !== undefined) return true;
+    const record = await this.#options.store.get(id);
+    return record !== undefined && hasEnded(record);
+  }
+
   async cancel(kind: Kind, id: string): Promise<PredictionRecord | undefined> {
     const live = this.#liveOf(kind, id);
     live?.end(CANCELED, "canceled");
@@ -141,10 +160,10 @@ export class PredictionService implements Predictions {
   }
 
   /**
-   * Runs the unfinished predictions of earlier processes with these owners, whatever the queue limits. Resolves early on a full disk; the other
-   * predictions begin when the disk has room.
+   * Runs the unfinished predictions of ended processes, whatever the queue limits. Resolves early on a full disk; the other predictions begin when the
+   * disk has room.
    */
-  resume(owners: (owner: string) => boolean): Promise<number> {
+  resume({ isOwn, isTaken = () => true, isPartly = false }: Resumption): Promise<number> {
     const { promise, resolve, reject } = Promise.withResolvers<number>();
     let [resumed, isFull] = [0, false];
     const onFull = () => {
@@ -156,12 +175,13 @@ export class PredictionService implements Predictions {
       resolve(resumed);
     };
     const run = async () => {
-      for await (const request of this.#options.store.takeOver(owners, onFull)) {
+      const isOurs = (source: RequestSource) => isOwn(source.owner) && isTaken(source);
+      for await (const request of this.#options.store.takeOver(isOurs, onFull)) {
         await this.begin(request);
         resumed += 1;
       }
       if (isFull) log.info("The disk of the predictions has room again");
-      await this.#options.webhooks?.resume(owners, (id) => this.live.get(id));
+      await this.#options.webhooks?.resume(isOwn, (id) => this.live.get(id), { isPartly });
       resolve(resumed);
     };
     run().catch((error) => (isFull ? log.error(error) : reject(error)));
@@ -172,15 +192,22 @@ export class PredictionService implements Predictions {
   async begin({ leftMs, deaths, isWaitedFor = false, ...request }: UnfinishedRequest): Promise<void> {
     const { id, kind, body, count } = request;
     const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.length;
+    const { version, refusalOf } = this.#options;
+    const refusal = request.model && refusalOf?.(request.model);
+    const accepted = { ...request, model: refusal === undefined ? version : request.model };
     const charge = this.#options.memory.add("bodies", HELD_PER_BYTE * bytes);
+    if (refusal !== undefined) {
+      this.live.begin(accepted, { inputs: noInputs, bytes, charge, leftMs, mustFail: true }).end(refusal, "stop");
+      return;
+    }
     try {
       const { inputs } = await this.#options.bodies.decode(typeof body === "string" ? body : [body], count);
       const mustFail = deaths >= MAX_DEATHS && !this.#options.isCauseKnown;
-      const live = this.live.begin(request, { inputs, bytes, charge, leftMs, mustFail, isWaitedFor });
+      const live = this.live.begin(accepted, { inputs, bytes, charge, leftMs, mustFail, isWaitedFor });
       if (mustFail) live.end(`The server ended ${deaths} times while this ran; it is not run again`, "engine");
     } catch (error) {
       // The server was restarted with another model.
-      const live = this.live.begin(request, { inputs: noInputs, bytes, charge, leftMs, mustFail: true });
+      const live = this.live.begin(accepted, { inputs: noInputs, bytes, charge, leftMs, mustFail: true });
       const coded = codedError(error);
       live.end(`After a restart the inputs are no longer taken: ${coded.clientMessage}`, "input");
       this.#options.onFault?.(`${nounOf(kind)} ${id}`, coded, live);

@@ -45,6 +45,16 @@ export interface UnfinishedRequest extends StoredRequest {
   readonly isWaitedFor?: boolean;
 }
 
+/** Where unfinished requests come from. */
+export interface RequestSource {
+  /** First character of their ids, which names the front. */
+  readonly owner: string;
+  /** Whether a process of this server accepted them. Another server may still run its requests. */
+  readonly isOwnServer: boolean;
+  /** The build that accepted them; undefined for requests of earlier releases. */
+  readonly model: ModelVersion | undefined;
+}
+
 /** Limits of the ended predictions that clients can still read. */
 export interface RetentionLimits {
   readonly maxCount: number;
@@ -76,10 +86,12 @@ export interface PredictionStore {
    */
   written(id: string): Promise<void>;
   /**
-   * Takes over the unfinished requests of earlier processes with these owners, oldest first, and counts a death for each that was running.
+   * Takes over the unfinished requests of these sources, oldest first, and counts a death for each that was running. Their processes have ended.
    * @param onFull called while a full disk prevents that
    */
-  takeOver(owners: (owner: string) => boolean, onFull?: () => void): AsyncIterable<UnfinishedRequest>;
+  takeOver(isTaken: (source: RequestSource) => boolean, onFull?: () => void): AsyncIterable<UnfinishedRequest>;
+  /** The sources of all unfinished requests; undefined for a store that ends with the process. */
+  sources?(): Promise<readonly RequestSource[]>;
   /** Whether the database was deleted or replaced while it was open, so that nothing can be stored. */
   readonly isDetached?: boolean;
   /** Whether the last write failed, for example on a full disk. */

@@ -124,16 +124,26 @@ export class Webhooks {
     this.#options.store?.remove(key);
   }
 
-  /** Delivers the webhooks of earlier processes with these owners. */
-  async resume(owners: (owner: string) => boolean, liveOf: (id: string) => LivePrediction | undefined): Promise<void> {
+  /**
+   * Delivers the webhooks of earlier processes with these owners.
+   * @param options.isPartly whether another process delivers the webhooks of ended predictions
+   */
+  async resume(
+    owners: (owner: string) => boolean,
+    liveOf: (id: string) => LivePrediction | undefined,
+    { isPartly = false }: { readonly isPartly?: boolean } = {},
+  ): Promise<void> {
     for (const { id, webhook: text } of (await this.#options.store?.undelivered(owners)) ?? []) {
       const webhook = webhookOf(text);
       const live = liveOf(id);
-      if (live === undefined) this.ended({ id, createdAtMs: undefined }, webhook);
-      else {
+      if (live !== undefined && live.webhook === undefined) {
         live.webhook = webhook;
         this.watch(live, webhook);
       }
+      if (live !== undefined || isPartly || this.#waiting.has(id)) continue;
+      const record = await this.#options.read(id);
+      // Another process runs an unfinished prediction, and delivers its webhook.
+      if (record === undefined || hasEnded(record)) this.ended({ id, createdAtMs: undefined }, webhook);
     }
   }
 

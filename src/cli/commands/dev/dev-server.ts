@@ -259,8 +259,9 @@ export class DevServer {
         // Messages are buffered until the process reads them.
         queueMicrotask(() => engine.tell(front));
         const { start, counts } = this.#place;
+        const relatives = { relatives: [], unavailable: {} };
         const models = counts.map((path) => ({ reference, config: this.#config, counts: path }));
-        return { ...start, argv: folderArgv(this.#folder.path), models, index, unix, isRestart: false };
+        return { ...start, argv: folderArgv(this.#folder.path), models, index, unix, isRestart: false, relatives };
       },
       batchTimeoutMs: heldAfterMs(this.#config),
       // This front has no peers: the previous front serves another model.

@@ -3,15 +3,17 @@ import type { Totals } from "./prediction-database.ts";
 import type { Statements } from "./prediction-statements.ts";
 import type { CreateRow, EndRow, Pack, Row } from "./row-text.ts";
 
-interface Retention {
+interface WriteOptions {
   /** On the clock of the database. */
   readonly nowMs: number;
   readonly maxAgeMs: number;
+  /** Names the server of this process. */
+  readonly server: string;
 }
 
 export class BatchWrite implements Totals {
   readonly #sql: Statements;
-  readonly #retention: Retention;
+  readonly #options: WriteOptions;
   totalCount: number;
   totalBytes: number;
   /** Added rows of outcomes, and packs. */
@@ -22,9 +24,9 @@ export class BatchWrite implements Totals {
   readonly staleFiles: string[] = [];
 
   /** @param before totals without the batch */
-  constructor(sql: Statements, before: Totals, retention: Retention) {
+  constructor(sql: Statements, before: Totals, options: WriteOptions) {
     this.#sql = sql;
-    this.#retention = retention;
+    this.#options = options;
     this.totalCount = before.totalCount;
     this.totalBytes = before.totalBytes;
   }
@@ -37,18 +39,18 @@ export class BatchWrite implements Totals {
   }
 
   writePack(pack: Pack): void {
-    this.#sql.addPack.run({ ...pack, writtenMs: this.#retention.nowMs });
+    this.#sql.addPack.run({ ...pack, writtenMs: this.#options.nowMs });
     this.#add(pack.packCount, pack.packBytes);
   }
 
   #create(row: CreateRow): void {
-    const deadlineMs = this.#retention.nowMs - row.ageMs + row.timeoutMs;
-    const insert = () => this.#sql.create.run({ ...row, deadlineMs }).changes > 0;
+    const deadlineMs = this.#options.nowMs - row.ageMs + row.timeoutMs;
+    const insert = () => this.#sql.create.run({ ...row, deadlineMs, server: this.#options.server }).changes > 0;
     if (!insert() && !(this.#removeExpired(row.id) && insert())) this.#discard(row.file);
   }
 
   #end(row: EndRow): void {
-    const endedMs = this.#retention.nowMs - row.ageMs;
+    const endedMs = this.#options.nowMs - row.ageMs;
     const insert = () => this.#sql.end.run({ ...row, endedMs }).changes > 0;
     if (insert() || (this.#removeExpired(row.id) && insert())) {
       this.#add(1, row.bytes);
@@ -63,7 +65,7 @@ export class BatchWrite implements Totals {
    * nothing.
    */
   #removeExpired(id: string): boolean {
-    const { nowMs, maxAgeMs } = this.#retention;
+    const { nowMs, maxAgeMs } = this.#options;
     const removed = this.#sql.removeExpired.get(id, nowMs, maxAgeMs);
     if (removed === null) return false;
     this.totalCount -= 1;

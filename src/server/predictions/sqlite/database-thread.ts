@@ -5,7 +5,7 @@ import type { DatabaseOptions, PredictionDatabase, Totals } from "./prediction-d
 
 type Methods = Pick<
   PredictionDatabase,
-  "write" | "get" | "owners" | "takeOver" | "writeWebhooks" | "webhooks" | "close"
+  "write" | "get" | "sources" | "takeOver" | "writeWebhooks" | "webhooks" | "close"
 > & { open(options: DatabaseOptions): Opened };
 
 export type Opened = Totals & { readonly isLogDamaged: boolean };

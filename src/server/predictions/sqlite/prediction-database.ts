@@ -18,6 +18,8 @@ export interface DatabaseOptions extends RetentionLimits {
   readonly sync: "normal" | "full";
   /** Whether this process is the only one that writes files. It then removes files without rows. */
   readonly isMain: boolean;
+  /** Names the server of this process in the rows of its requests. */
+  readonly server: string;
   /** Milliseconds since 1970. */
   readonly wallMs: number;
 }
@@ -33,16 +35,26 @@ export type Written = Totals & {
   readonly refused: string;
 };
 
-export interface Owners {
-  /** First characters of the ids of all unfinished predictions. */
-  readonly owners: string;
+/** Where unfinished predictions come from. */
+export interface RequestSource {
+  /** First character of their ids. */
+  readonly owner: string;
+  /** The server that accepted them; empty for rows of an earlier release. */
+  readonly server: string;
+  /** `repository@sha256:…`; empty for rows of an earlier release. */
+  readonly model: string;
+}
+
+export interface Sources {
+  readonly sources: readonly RequestSource[];
   /** Row number of the newest unfinished prediction. */
   readonly upTo: number;
 }
 
-/** Selects the oldest unfinished prediction of these owners between two row numbers. */
+/** Selects the oldest unfinished prediction of these sources between two row numbers. */
 export interface Selection {
-  readonly owners: string;
+  /** Owner, server and model, separated by spaces, each with a comma behind it. */
+  readonly sources: string;
   readonly after: number;
   readonly upTo: number;
 }
@@ -149,10 +161,11 @@ export class PredictionDatabase {
     if (this.isDetached) throw new Error("its file was deleted or replaced; restart the server");
     const { refused, staleFiles } = this.#database
       .transaction(() => {
+        const { maxAgeMs, server } = this.#options;
         const before = this.#meta();
         this.#clock.follow(before.elapsedMs);
         const nowMs = this.#clock.now();
-        const batch = new BatchWrite(this.#sql, before, { nowMs, maxAgeMs: this.#options.maxAgeMs });
+        const batch = new BatchWrite(this.#sql, before, { nowMs, maxAgeMs, server });
         for (const row of decodeRows({ heads, texts })) batch.write(row);
         if (pack.packCount > 0) batch.writePack(pack);
         const { files, ...totals } = this.#sweep(batch, { nowMs, limit: 2 * batch.added + 16 });
@@ -169,22 +182,23 @@ export class PredictionDatabase {
     return this.#getEnded(id) ?? this.#sql.getUnfinished.get(id) ?? this.#getPacked(id);
   }
 
-  owners(): Owners {
-    const owners = this.#sql.owners.values().map(([owner]) => String(owner));
-    return { owners: owners.join(""), upTo: this.#sql.newest.get()?.seq ?? 0 };
+  sources(): Sources {
+    return { sources: this.#sql.sources.all(), upTo: this.#sql.newest.get()?.seq ?? 0 };
   }
 
   /** Takes over a prediction, and counts a death if it was running. @returns "full" for a disk without room for that count */
-  takeOver({ owners, after, upTo }: Selection): StoredRequest | "full" | undefined {
+  takeOver({ sources, after, upTo }: Selection): StoredRequest | "full" | undefined {
     try {
       return this.#database
         .transaction(() => {
-          const found = this.#sql.oldestUnfinished.get(after, upTo, owners);
+          const found = this.#sql.oldestUnfinished.get(after, upTo, sources);
           if (found === null) return undefined;
-          const { deadlineMs, begunAtMs, deaths, ...request } = found;
-          if (begunAtMs !== null) this.#sql.died.run(request.row);
+          const { deadlineMs, begunAtMs, server: earlier, ...request } = found;
+          const { server } = this.#options;
+          const deaths = begunAtMs === null ? found.deaths : found.deaths + 1;
+          if (begunAtMs !== null || earlier !== server) this.#sql.takenOver.run(deaths, server, request.row);
           const leftMs = deadlineMs - this.#clock.now();
-          return { ...request, leftMs, deaths: begunAtMs === null ? deaths : deaths + 1 };
+          return { ...request, leftMs, deaths };
         })
         .immediate();
     } catch (error) {

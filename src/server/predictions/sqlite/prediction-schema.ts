@@ -24,8 +24,8 @@ const tables = `
   CREATE TABLE unfinished (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, count INTEGER NOT NULL,
     created_at_ms REAL NOT NULL, timeout_ms REAL NOT NULL, deadline_ms REAL NOT NULL, begun_at_ms REAL,
-    deaths INTEGER NOT NULL DEFAULT 0, file TEXT, body TEXT NOT NULL,
-    origin TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT ''
+    deaths INTEGER NOT NULL DEFAULT 0, file TEXT, model TEXT NOT NULL DEFAULT '', server TEXT NOT NULL DEFAULT '',
+    body TEXT NOT NULL, origin TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT ''
   ) STRICT;
   CREATE TABLE ended (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL, ended_ms REAL NOT NULL, file TEXT,
@@ -40,6 +40,7 @@ const laterColumns = [
   ["ended", "digest"],
   ["unfinished", "model"],
   ["ended", "model"],
+  ["unfinished", "server"],
 ] as const;
 /**
  * Packs: rows with hundreds of small outcomes that clients have (row-text.ts). Hardly any is read again. `first_s` and `last_s` are the first and last

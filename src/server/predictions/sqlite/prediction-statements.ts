@@ -1,7 +1,7 @@
 /** The statements of a prediction database. */
 import type { Database, SQLQueryBindings } from "bun:sqlite";
 import type { StoredWebhook } from "../../webhooks/webhook.ts";
-import type { StoredRecord, StoredRequest, Totals } from "./prediction-database.ts";
+import type { RequestSource, StoredRecord, StoredRequest, Totals } from "./prediction-database.ts";
 import type { CreateRow, EndRow, Pack } from "./row-text.ts";
 
 /** Rows of outcomes, or a pack, that retention evicts together. */
@@ -14,7 +14,11 @@ export interface Oldest {
 }
 
 type Meta = Totals & { readonly elapsedMs: number; readonly wallMs: number };
-type Unfinished = Omit<StoredRequest, "leftMs"> & { readonly deadlineMs: number; readonly begunAtMs: number | null };
+type Unfinished = Omit<StoredRequest, "leftMs"> & {
+  readonly deadlineMs: number;
+  readonly begunAtMs: number | null;
+  readonly server: string;
+};
 type StoredPack = { readonly writtenMs: number; readonly heads: string; readonly texts: string };
 
 const timesOf = "created_at_ms createdAtMs, started_at_ms startedAtMs, finished_at_ms finishedAtMs";
@@ -36,24 +40,27 @@ export function statements(database: Database) {
       "SELECT file FROM unfinished WHERE file IS NOT NULL UNION ALL SELECT file FROM ended WHERE file IS NOT NULL",
     ),
 
-    create: prepare<null, [CreateRow & { readonly deadlineMs: number }]>(
-      `INSERT INTO unfinished (id, kind, count, created_at_ms, timeout_ms, deadline_ms, begun_at_ms, file, body, origin, digest, model)
-       SELECT $id, $kind, $count, $createdAtMs, $timeoutMs, $deadlineMs, $begunAtMs, $file, $body, $origin, $digest, $model
+    create: prepare<null, [CreateRow & { readonly deadlineMs: number; readonly server: string }]>(
+      `INSERT INTO unfinished (id, kind, count, created_at_ms, timeout_ms, deadline_ms, begun_at_ms, file, body, origin, digest, model, server)
+       SELECT $id, $kind, $count, $createdAtMs, $timeoutMs, $deadlineMs, $begunAtMs, $file, $body, $origin, $digest, $model, $server
        WHERE NOT EXISTS (SELECT 1 FROM ended WHERE id = $id) ON CONFLICT (id) DO NOTHING`,
     ),
     begun: prepare<null, [number | null, string]>("UPDATE unfinished SET begun_at_ms = ? WHERE id = ?"),
-    died: prepare<null, [number]>("UPDATE unfinished SET begun_at_ms = NULL, deaths = deaths + 1 WHERE seq = ?"),
+    takenOver: prepare<null, [number, string, number]>(
+      "UPDATE unfinished SET begun_at_ms = NULL, deaths = ?, server = ? WHERE seq = ?",
+    ),
     removeUnfinished: prepare<{ file: string | null }, [string]>("DELETE FROM unfinished WHERE id = ? RETURNING file"),
     getUnfinished: prepare<StoredRecord, [string]>(
       `SELECT id, kind, count, 0 itemsDone, created_at_ms createdAtMs, begun_at_ms startedAtMs, NULL finishedAtMs,
          NULL status, '' members, '' logs, digest, model, NULL file, 0 fileMembersBytes FROM unfinished WHERE id = ?`,
     ),
-    owners: prepare<{ owner: string }, []>("SELECT DISTINCT substr(id, 1, 1) FROM unfinished"),
+    sources: prepare<RequestSource, []>("SELECT DISTINCT substr(id, 1, 1) owner, server, model FROM unfinished"),
     newest: prepare<{ seq: number }, []>("SELECT seq FROM unfinished ORDER BY seq DESC LIMIT 1"),
     oldestUnfinished: prepare<Unfinished, [number, number, string]>(
       `SELECT seq row, id, kind, count, created_at_ms createdAtMs, timeout_ms timeoutMs, deadline_ms deadlineMs,
-         begun_at_ms begunAtMs, deaths, file, body, origin, digest, model
-       FROM unfinished WHERE seq > ? AND seq <= ? AND instr(?, substr(id, 1, 1)) ORDER BY seq LIMIT 1`,
+         begun_at_ms begunAtMs, deaths, file, body, origin, digest, model, server
+       FROM unfinished WHERE seq > ? AND seq <= ?
+         AND instr(?, substr(id, 1, 1) || ' ' || server || ' ' || model || ',') ORDER BY seq LIMIT 1`,
     ),
 
     end: prepare<null, [EndRow & { readonly endedMs: number }]>(

@@ -14,6 +14,7 @@ import type { EndedRecord, Kind, PredictionRecord } from "../record.ts";
 import {
   originOf,
   type PredictionStore,
+  type RequestSource,
   type RetentionLimits,
   type StoredRequest,
   type UnfinishedRequest,
@@ -39,6 +40,8 @@ export interface SqliteOptions {
   /** `main` locks the file. Members are other processes of the same server, which open it later. */
   readonly role?: "main" | "member" | undefined;
   readonly memory?: MemoryAccount | undefined;
+  /** Names the server in the rows of its requests. Two servers that use the file at once, during an upgrade, have different names. */
+  readonly server?: string | undefined;
   /** Milliseconds since 1970; measures the time without a process. */
   readonly wallClock?: (() => number) | undefined;
   /** Starts the thread of the database. */
@@ -57,6 +60,7 @@ export class SqliteStore implements PredictionStore {
   isDetached = false;
   #isClosed = false;
   readonly #path: string;
+  readonly #server: string;
   readonly #wallClock: () => number;
   readonly #thread: DatabaseThread;
   readonly #files: ValueFiles;
@@ -88,9 +92,11 @@ export class SqliteStore implements PredictionStore {
 
   private constructor(options: SqliteOptions, lock: FileLock | undefined) {
     const { path, retention, sync = "normal", role = "main", wallClock = Date.now, memory } = options;
+    const { server = "" } = options;
+    this.#server = server;
     let isMain = role === "main";
     const databaseOptions = (): DatabaseOptions => {
-      const each = { path, sync, isMain, wallMs: wallClock(), ...retention };
+      const each = { path, sync, isMain, server, wallMs: wallClock(), ...retention };
       // A second thread of this process must not remove files that are being written.
       isMain = false;
       return each;
@@ -177,13 +183,19 @@ export class SqliteStore implements PredictionStore {
     return reading;
   }
 
-  async *takeOver(owners: (owner: string) => boolean, onFull?: () => void): AsyncGenerator<UnfinishedRequest> {
-    const found = await this.#read(() => this.#thread.call("owners", undefined));
-    const chosen = [...found.owners].filter(owners).join("");
-    const { upTo } = found;
+  async sources(): Promise<readonly RequestSource[]> {
+    return (await this.#sources()).sources;
+  }
+
+  async *takeOver(isTaken: (source: RequestSource) => boolean, onFull?: () => void): AsyncGenerator<UnfinishedRequest> {
+    const { sources, upTo } = await this.#sources();
+    const chosen = sources
+      .filter(isTaken)
+      .map(({ text }) => text)
+      .join("");
     let after = 0;
     while (chosen !== "") {
-      const stored = await this.#read(() => this.#thread.call("takeOver", { owners: chosen, after, upTo }));
+      const stored = await this.#read(() => this.#thread.call("takeOver", { sources: chosen, after, upTo }));
       if (stored === undefined || this.#isClosed) return;
       if (stored === "full") {
         onFull?.();
@@ -222,6 +234,17 @@ export class SqliteStore implements PredictionStore {
     } finally {
       this.#lock?.release();
     }
+  }
+
+  async #sources() {
+    const { sources, upTo } = await this.#read(() => this.#thread.call("sources", undefined));
+    const known = sources.map(({ owner, server, model }) => ({
+      owner,
+      isOwnServer: server === this.#server,
+      model: ModelVersion.of(model),
+      text: `${owner} ${server} ${model},`,
+    }));
+    return { sources: known, upTo };
   }
 
   #setBegun(id: string, atMs: number | undefined): void {

@@ -20,7 +20,7 @@ const methods: { readonly [M in Method]: (argument: Argument<M>) => Result<M> } 
   },
   write: (batch) => opened().write(batch),
   get: (id) => opened().get(id),
-  owners: () => opened().owners(),
+  sources: () => opened().sources(),
   takeOver: (selection) => opened().takeOver(selection),
   writeWebhooks: (changes) => opened().writeWebhooks(changes),
   webhooks: () => opened().webhooks(),

@@ -1,0 +1,167 @@
+/** An earlier build of a model that finishes the predictions it accepted before its server was killed. It does not listen on the port. */
+import { codedError } from "../base/errors.ts";
+import { log } from "../base/log.ts";
+import { makeRunFolder, type RunFolder } from "../machine/processes/run-folder.ts";
+import { Supervised } from "../machine/processes/supervised.ts";
+import type { ModelSource } from "../package/model-source.ts";
+import type { FrontStart } from "./front-process.ts";
+import { FOREVER_MS, type FrontsModel, shareFiles } from "./fronts.ts";
+import { allDone, type EngineNews, type Relative, type RelativesNews } from "./messages.ts";
+import { ModelEngine } from "./model-engine.ts";
+import type { PredictionStore } from "./predictions/store.ts";
+import { heldAfterMs } from "./serve-limits.ts";
+
+export interface EarlierLaunch {
+  /** The command line of this process. */
+  readonly argv: readonly string[];
+  readonly source: Pick<ModelSource, "resolve" | "verify" | "unpackLibraries"> | undefined;
+}
+
+/** The earlier builds whose predictions are in the stores when a server starts. */
+export class EarlierBuilds {
+  readonly #launch: EarlierLaunch;
+  readonly #builds: EarlierBuild[] = [];
+  #news: RelativesNews = { relatives: [], unavailable: {} };
+  #isStopping = false;
+
+  constructor(launch: EarlierLaunch) {
+    this.#launch = launch;
+  }
+
+  /** Looks for predictions of other builds in the store of a model. */
+  async find({ packaged, config, store: path }: FrontsModel, store: PredictionStore): Promise<void> {
+    const { source } = this.#launch;
+    const references = new Set((await store.sources?.())?.map(({ model }) => model?.reference));
+    for (const reference of references) {
+      if (reference === undefined || reference === packaged.byDigest || config.takeOver) continue;
+      let { relatives, unavailable } = this.#news;
+      try {
+        const earlier = await source?.resolve(reference);
+        if (earlier === undefined) continue;
+        const build = new EarlierBuild({ packaged: earlier, config, store: path }, await makeRunFolder(), this.#launch);
+        this.#builds.push(build);
+        relatives = [...relatives, build.relative];
+      } catch (error) {
+        const { code, message } = codedError(error);
+        const reason = code === "model_not_found" ? "is not in the model store" : "cannot be read";
+        log.warn(`${reference} does not finish its predictions: ${message}`);
+        unavailable = { ...unavailable, [reference]: reason };
+      }
+      this.#news = { relatives, unavailable };
+    }
+  }
+
+  get news(): RelativesNews {
+    return this.#news;
+  }
+
+  /** Starts the builds. @param changed called for each build that has finished, or that does not start */
+  start(changed: (news: RelativesNews) => void): void {
+    for (const build of this.#builds) {
+      const ended = (unavailable: RelativesNews["unavailable"]) => {
+        const relatives = this.#news.relatives.filter((each) => each !== build.relative);
+        this.#news = { relatives, unavailable: { ...this.#news.unavailable, ...unavailable } };
+        // A stopping server leaves unfinished predictions to the next start.
+        if (!this.#isStopping) changed(this.#news);
+      };
+      build.run().then(
+        () => ended({}),
+        (error: unknown) => {
+          const { message } = codedError(error);
+          log.error(`${build.relative.build} does not start, and does not finish its predictions: ${message}`);
+          // Clients see the reason, and the message may have paths.
+          ended({ [build.relative.build]: "does not start" });
+        },
+      );
+    }
+  }
+
+  /** Ends their processes; the store keeps their predictions. */
+  async end(): Promise<void> {
+    this.#isStopping = true;
+    await Promise.all(this.#builds.map((build) => build.end()));
+  }
+
+  /** Finishes their predictions, within the limits of a stopping server. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    await Promise.all(this.#builds.map((build) => build.stop()));
+  }
+}
+
+class EarlierBuild {
+  readonly relative: Relative & { readonly build: string };
+  readonly #folder: RunFolder;
+  readonly #front: Supervised;
+  readonly #engine: ModelEngine;
+  readonly #finished = Promise.withResolvers<void>();
+  #socket: string | undefined;
+  #closing: Promise<void> | undefined;
+
+  constructor({ packaged, config: all, store }: FrontsModel, folder: RunFolder, { argv, source }: EarlierLaunch) {
+    const config = { ...all, adminPort: undefined };
+    this.#folder = folder;
+    const reference = packaged.byDigest;
+    const { start, counts } = shareFiles({ config, folder, count: 1, port: 0, models: 1 });
+    this.relative = { sockets: start.sockets, build: reference };
+    const send = (news: EngineNews) => this.#front.send(news);
+    const shared = { ...start, argv: [...argv], index: 0, isRestart: false, onlyBuild: reference };
+    this.#front = new Supervised({
+      role: "front",
+      name: `front process of ${reference}`,
+      start: (): FrontStart => {
+        // The process buffers messages until it has a handler.
+        queueMicrotask(() => this.#socket !== undefined && send({ model: 0, socket: this.#socket }));
+        const models = counts.map((path) => ({ reference, config, store, counts: path }));
+        return { ...shared, models, unix: folder.join("port.sock"), relatives: { relatives: [], unavailable: {} } };
+      },
+      batchTimeoutMs: heldAfterMs(config),
+      onMessage: () => {
+        this.#finished.resolve();
+        this.#front.send(allDone);
+      },
+    });
+    this.#engine = new ModelEngine({
+      ...{ packaged, config, argv, source, folder },
+      events: {
+        ready: (socket) => {
+          this.#socket = socket;
+          send({ model: 0, socket });
+        },
+        ended: (reason) => {
+          this.#socket = undefined;
+          send({ model: 0, ended: reason });
+        },
+        silent: (isSilent) => send({ model: 0, isSilent }),
+      },
+    });
+  }
+
+  /** Resolves when all its predictions have ended. @throws SconceError the failure of the model's set-up */
+  async run(): Promise<void> {
+    try {
+      log.info(`${this.relative.build} finishes the predictions that it accepted`);
+      await Promise.all([this.#front.start(), this.#engine.start()]);
+      await this.#finished.promise;
+    } finally {
+      await this.stop();
+    }
+  }
+
+  stop(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async end(): Promise<void> {
+    await this.#front.stop(0);
+    await this.stop();
+  }
+
+  async #close(): Promise<void> {
+    this.#finished.resolve();
+    await this.#front.stop(FOREVER_MS);
+    await this.#engine.stop();
+    await this.#folder[Symbol.asyncDispose]();
+  }
+}
