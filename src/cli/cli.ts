@@ -76,6 +76,14 @@ export const commands: Commands = {
     description: "Check an options file of serve, or show the options in force",
     load: async () => (await import("./commands/config.ts")).configCommand,
   },
+  top: {
+    description: "Watch a running server: rates, latencies, batches, memory",
+    load: async () => (await import("./commands/top.ts")).top,
+  },
+  bench: {
+    description: "Measure the latency of a running server at growing loads",
+    load: async () => (await import("./commands/bench.ts")).bench,
+  },
   doctor: {
     description: "Check whether this machine can serve models",
     load: async () => (await import("./commands/doctor.ts")).doctor,

@@ -34,6 +34,35 @@ export async function cliOnTerminal(args: readonly string[], options: CliOptions
   return { code, screen: Buffer.concat(chunks).toString().replaceAll("\r\n", "\n") };
 }
 
+/** A command on a terminal. The end of the scope kills it. */
+export interface OnTerminal extends AsyncDisposable {
+  readonly exited: Promise<number>;
+  /** Presses keys. */
+  write(keys: string): void;
+}
+
+/** Starts a command on a terminal with 80 columns. @param onText called with each piece of its output */
+export function startOnTerminal(
+  args: readonly string[],
+  onText: (text: string) => void,
+  options: CliOptions = {},
+): OnTerminal {
+  const child = Bun.spawn(commandOf(args), {
+    cwd: options.cwd ?? root,
+    env: environment(options),
+    terminal: { cols: 80, rows: 24, data: (_, data) => onText(Buffer.from(data).toString()) },
+  });
+  return {
+    exited: child.exited,
+    write: (keys) => void child.terminal?.write(keys),
+    async [Symbol.asyncDispose]() {
+      child.kill("SIGKILL");
+      await child.exited;
+      child.terminal?.close();
+    },
+  };
+}
+
 /** Runs a command with this standard input until it ends. */
 export async function cliWithInput(
   args: readonly string[],

@@ -1,0 +1,191 @@
+/** `sconce bench [URL]`: the latency of a running server at growing loads. */
+import { readFile } from "node:fs/promises";
+import { z } from "zod";
+import { log } from "../../base/log.ts";
+import { milliseconds, rounded } from "../../base/milliseconds.ts";
+import { count, duration, flag, openOption, option } from "../../base/option.ts";
+import { command, usage } from "../command-line/command.ts";
+import { formatTable } from "../command-line/table.ts";
+import { chart } from "./bench/chart.ts";
+import { type Load, offer, saturate } from "./bench/offered-load.ts";
+import { DEFAULT_URL, parsedJson, ServerClient, serverOptions } from "./remote/server-client.ts";
+
+/** Shares of the capacity that are offered without --rates. */
+const SHARES = [0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.2];
+/** A server that answers less of an offered load is saturated. */
+const SATURATED = 0.95;
+/** Loads without --rates. */
+const MAX_LOADS = 12;
+/** Seconds of the load that measures the capacity. */
+const CAPACITY_S = 3;
+/** Time for the answers that are open when a load ends. */
+const GRACE_MS = 10_000;
+/** A client that is later than this share of the median latency measures itself. */
+const MAX_LATE_SHARE = 0.25;
+
+const modelSchema = z.looseObject({ name: z.string(), tag: z.string(), batch_size: z.number() });
+
+export const bench = command({
+  details: `Sends the model's examples, one or more a request, and measures latency from outside. First, busy connections estimate the capacity of the server. Then each step offers a share of the capacity, and more until the server no longer keeps up, at random times, as many independent clients do, and does not wait for answers: latency counts from the moment at which a request was due. Requests that were refused (429, 503) or got no answer are counted by outcome and have no latency.
+
+Run it from another machine than the server's, or both share the processor.`,
+  example: `sconce bench
+sconce bench https://models.example.com/digits --rates 100,200,400 --seconds 10
+sconce bench --input pictures.json --json > bench.json`,
+  options: {
+    rates: openOption<readonly number[]>({
+      description: "Requests a second to offer",
+      valueHint: "n,…",
+      described: "10 to 120 % of the capacity",
+      parse: z
+        .string()
+        .regex(/^\d+(\.\d+)?(,\d+(\.\d+)?)*$/, "must be numbers with commas between them")
+        .transform((given) => given.split(",").map(Number))
+        .refine((given) => given.every((rate) => rate > 0), "must be numbers above 0"),
+    }),
+    seconds: option({
+      description: "Seconds of each load",
+      default: 5,
+      variable: "SCONCE_BENCH_SECONDS",
+      ...duration("seconds", 0.1, 600),
+    }),
+    inputs: option({
+      description: "Inputs of a request",
+      default: 1,
+      variable: "SCONCE_BENCH_INPUTS",
+      ...count(1, 10_000),
+    }),
+    input: openOption<string>({
+      description: "JSON file with a list of inputs",
+      valueHint: "file",
+      described: "the examples of the server",
+      variable: "SCONCE_BENCH_INPUT",
+      parse: z.string().min(1, "must be a file"),
+    }),
+    connections: openOption<number>({
+      description: "Busy connections for the capacity",
+      described: "four batches, at most 256",
+      variable: "SCONCE_BENCH_CONNECTIONS",
+      ...count(1, 4096),
+    }),
+    json: option({ description: "Print JSON", default: false, parse: flag }),
+    ...serverOptions,
+  },
+  positionals: [{ name: "url", description: `Address of the server; default: ${DEFAULT_URL}`, required: false }],
+  async run({ options, positionals: [url = DEFAULT_URL] }) {
+    const client = new ServerClient(url, options.key);
+    const model = await client.json("", modelSchema);
+    const bodies = bodiesOf(await inputsOf(client, options.input), options.inputs);
+    let turn = 0;
+    const ask = async (signal: AbortSignal) => {
+      const body = bodies[turn++ % bodies.length] ?? "[]";
+      return outcomeOf(
+        await client.fetch("predictions", {
+          method: "POST",
+          headers: { "Content-Type": "application/json", Prefer: "wait" },
+          body,
+          signal,
+        }),
+      );
+    };
+    const { connections = Math.min(256, 4 * model.batch_size) } = options;
+    log.info(`Measuring ${model.name}:${model.tag} at ${client.url} with ${bodies.length} requests in turn`);
+    // The first requests compile code, in this process and in the server.
+    await saturate(ask, { connections, seconds: Math.min(1, options.seconds), graceMs: GRACE_MS });
+    const capacity = await saturate(ask, {
+      connections,
+      seconds: Math.min(CAPACITY_S, options.seconds),
+      graceMs: GRACE_MS,
+    });
+    const rates = [...(options.rates ?? SHARES.map((share) => share * capacity.answered).filter((rate) => rate > 0))];
+    if (rates.length === 0) throw usage(`no request succeeded: ${outcomesOf(capacity)}`);
+    log.info(
+      `${connections} busy connections: ${rounded(capacity.answered)} requests a second, median ${milliseconds(capacity.p50Ms)}`,
+    );
+    const loads: Load[] = [];
+    for (let rate = rates.shift(); rate !== undefined; rate = rates.shift()) {
+      const load = await offer(ask, { rate, seconds: options.seconds, maxOpen: 4096, graceMs: GRACE_MS });
+      loads.push(load);
+      if (!options.json) log.info(`${rounded(load.offered)} offered: ${rounded(load.answered)} answered a second`);
+      // Busy connections that all wait for one batch find too small a capacity.
+      const keepsUp = load.answered > SATURATED * load.offered;
+      if (options.rates === undefined && rates.length === 0 && keepsUp && loads.length < MAX_LOADS)
+        rates.push(1.25 * rate);
+    }
+    if (options.json) {
+      const { name, tag, batch_size } = model;
+      console.log(
+        JSON.stringify({ url: client.url, model: { name, tag, batch_size }, connections, capacity, loads }, null, 2),
+      );
+    } else {
+      print(capacity, connections, loads);
+    }
+    const late = loads.find(({ lateMs, p50Ms }) => lateMs > MAX_LATE_SHARE * p50Ms && lateMs > 1);
+    if (late !== undefined) {
+      log.warn(
+        `At ${rounded(late.offered)} requests a second this client was ${milliseconds(late.lateMs)} late (99th percentile): the latencies contain it. Use another machine, or fewer requests`,
+      );
+    }
+  },
+});
+
+/** @throws SconceError `usage` */
+async function inputsOf(client: ServerClient, file: string | undefined): Promise<readonly unknown[]> {
+  if (file === undefined) {
+    const examples = await client.json("examples", z.array(z.unknown()));
+    if (examples.length > 0) return examples;
+    throw usage("the model has no example: give inputs with --input FILE");
+  }
+  const text = await readFile(file, "utf8").catch((error: Error) => {
+    throw usage(`--input ${file} cannot be read: ${error.message}`);
+  });
+  const parsed = parsedJson(text, z.array(z.unknown()).min(1));
+  if (parsed !== undefined) return parsed;
+  throw usage(`--input ${file} must be a JSON list of inputs, such as [{"x": 1}]`);
+}
+
+/** One body for each example, or for each group of examples. */
+function bodiesOf(inputs: readonly unknown[], each: number): string[] {
+  return inputs.map((_, first) =>
+    JSON.stringify(Array.from({ length: each }, (_, i) => inputs[(first * each + i) % inputs.length])),
+  );
+}
+
+async function outcomeOf(response: Response): Promise<string> {
+  const text = await response.text();
+  if (!response.ok) return String(response.status);
+  // Outputs may be large, and the status comes before them.
+  return /"status":\s*"(\w+)"/.exec(text.slice(0, 1000))?.[1] ?? "other";
+}
+
+function print(capacity: Load, connections: number, loads: readonly Load[]): void {
+  const rows = [...loads, capacity].map((load, i) => [
+    i < loads.length ? rounded(load.offered) : `${connections} busy`,
+    rounded(load.answered),
+    ...[load.p50Ms, load.p90Ms, load.p99Ms, load.maxMs].map((ms) => (Number.isNaN(ms) ? "-" : rounded(ms))),
+    outcomesOf(load),
+  ]);
+  console.log(formatTable(["OFFERED/S", "ANSWERED/S", "P50 MS", "P90 MS", "P99 MS", "MAX MS", "OUTCOMES"], rows));
+  const curve = (mark: string, name: string, of: (load: Load) => number) => ({
+    mark,
+    name,
+    points: loads.filter((load) => of(load) > 0).map((load) => [load.offered, of(load)] as const),
+  });
+  const curves = [curve("▪", "p99", (load) => load.p99Ms), curve("•", "p50", (load) => load.p50Ms)];
+  const lines = chart(curves, {
+    width: Math.max(20, Math.min(60, (process.stdout.columns ?? 80) - 20)),
+    height: 12,
+    xName: "offered a second",
+    yName: "ms",
+    formatX: rounded,
+    formatY: rounded,
+  });
+  console.log(`\n${lines.join("\n")}`);
+}
+
+function outcomesOf({ outcomes }: Load): string {
+  return Object.entries(outcomes)
+    .sort(([, a], [, b]) => b - a)
+    .map(([name, times]) => `${name} ${times}`)
+    .join(", ");
+}

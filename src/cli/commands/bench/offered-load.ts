@@ -1,0 +1,122 @@
+/** Load on a server. Clients of an open loop send at times of their own, however late the answers are. */
+
+/** The outcome of a request: `success`, the status of a prediction or of an answer, or `no answer`. */
+export type Ask = (signal: AbortSignal) => Promise<string>;
+
+export interface Offer {
+  /** Requests a second. */
+  readonly rate: number;
+  readonly seconds: number;
+  /** Requests that are open at once; others are not sent. */
+  readonly maxOpen: number;
+  /** Time for the last answers. */
+  readonly graceMs: number;
+}
+
+export interface Load {
+  /** Offered requests a second. */
+  readonly offered: number;
+  /** Successful answers a second. */
+  readonly answered: number;
+  readonly outcomes: Readonly<Record<string, number>>;
+  /** Latency of successful answers, from the moment at which the request should have been sent. NaN without answers. */
+  readonly p50Ms: number;
+  readonly p90Ms: number;
+  readonly p99Ms: number;
+  readonly maxMs: number;
+  /** 99th percentile of the delay of this client. The latencies contain it. */
+  readonly lateMs: number;
+}
+
+/** A client that is open for as long as this load is not sent in time. */
+const NOT_SENT = "not sent";
+
+/**
+ * Sends requests at random times, as many independent clients do (a Poisson process). A request that had to wait for this process counts from the
+ * time at which it was due, so that a slow server does not lower the load that measures it.
+ */
+export async function offer(ask: Ask, { rate, seconds, maxOpen, graceMs }: Offer): Promise<Load> {
+  const count = new Counter();
+  const abort = new AbortController();
+  const beganMs = performance.now();
+  const endMs = beganMs + 1000 * seconds;
+  const open = new Set<Promise<void>>();
+  let dueMs = beganMs;
+  let sent = 0;
+  for (;;) {
+    dueMs += (-1000 * Math.log(1 - Math.random())) / rate;
+    if (dueMs >= endMs) break;
+    const waitMs = dueMs - performance.now();
+    if (waitMs >= 1) await Bun.sleep(waitMs);
+    sent += 1;
+    count.late.push(Math.max(0, performance.now() - dueMs));
+    if (open.size >= maxOpen) {
+      count.ended(NOT_SENT, 0);
+      continue;
+    }
+    const request = timed(ask, dueMs, abort.signal, count).finally(() => open.delete(request));
+    open.add(request);
+  }
+  const timeout = setTimeout(() => abort.abort(), graceMs);
+  await Promise.all(open);
+  clearTimeout(timeout);
+  return count.load(sent / seconds, (performance.now() - beganMs) / 1000, seconds);
+}
+
+/** Sends from connections that each wait for their answer. @returns the load of a server without a pause */
+export async function saturate(
+  ask: Ask,
+  { connections, seconds, graceMs }: { connections: number; seconds: number; graceMs: number },
+): Promise<Load> {
+  const count = new Counter();
+  const abort = new AbortController();
+  const beganMs = performance.now();
+  const endMs = beganMs + 1000 * seconds;
+  const timeout = setTimeout(() => abort.abort(), 1000 * seconds + graceMs);
+  const connection = async () => {
+    while (performance.now() < endMs) await timed(ask, performance.now(), abort.signal, count);
+  };
+  await Promise.all(Array.from({ length: connections }, connection));
+  clearTimeout(timeout);
+  const took = (performance.now() - beganMs) / 1000;
+  return count.load(count.total / took, took, took);
+}
+
+async function timed(ask: Ask, dueMs: number, signal: AbortSignal, count: Counter): Promise<void> {
+  const outcome = await ask(signal).catch(() => "no answer");
+  count.ended(outcome, performance.now() - dueMs);
+}
+
+class Counter {
+  readonly outcomes: Record<string, number> = {};
+  readonly late: number[] = [];
+  readonly #latencies: number[] = [];
+  total = 0;
+
+  ended(outcome: string, latencyMs: number): void {
+    this.total += 1;
+    this.outcomes[outcome] = (this.outcomes[outcome] ?? 0) + 1;
+    if (outcome === "success") this.#latencies.push(latencyMs);
+  }
+
+  /** @param took seconds until the last answer @param seconds seconds of the load */
+  load(offered: number, took: number, seconds: number): Load {
+    const sorted = this.#latencies.sort((a, b) => a - b);
+    const late = this.late.sort((a, b) => a - b);
+    return {
+      offered,
+      // Answers that come after the load ends belong to it, and so does the time until they come.
+      answered: sorted.length / Math.max(took, seconds),
+      outcomes: this.outcomes,
+      p50Ms: quantile(sorted, 0.5),
+      p90Ms: quantile(sorted, 0.9),
+      p99Ms: quantile(sorted, 0.99),
+      maxMs: sorted.at(-1) ?? Number.NaN,
+      lateMs: quantile(late, 0.99) || 0,
+    };
+  }
+}
+
+function quantile(sorted: readonly number[], share: number): number {
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN;
+}

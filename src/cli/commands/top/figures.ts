@@ -1,0 +1,106 @@
+/** What `top` shows, from two scrapes of /metrics. */
+import { type Labels, quantileBetween, type Samples } from "./samples.ts";
+
+/** Rates are per second. Latencies are undefined without a prediction in the interval. */
+export interface Figures {
+  readonly model: string;
+  readonly device: string;
+  readonly version: string;
+  readonly requests: {
+    readonly perSecond: number;
+    readonly refused: number;
+    readonly byRoute: Readonly<Record<string, number>>;
+  };
+  readonly predictions: { readonly succeeded: number; readonly failed: number; readonly active: number };
+  readonly latencyMs: { readonly p50: number | undefined; readonly p99: number | undefined };
+  readonly inputs: {
+    readonly perSecond: number;
+    readonly queued: number;
+    readonly running: number;
+    readonly oldestS: number;
+  };
+  readonly batches: {
+    readonly perSecond: number;
+    readonly size: number | undefined;
+    readonly limit: number;
+    readonly ms: number | undefined;
+  };
+  readonly stagesMs: Readonly<Record<string, number>>;
+  readonly memory: { readonly bytes: number; readonly limitBytes: number };
+  /** Undefined without --queue. */
+  readonly queue: { readonly isConnected: boolean; readonly items: number; readonly workers: number } | undefined;
+  readonly engineRestarts: number;
+  readonly processes: readonly { readonly name: string; readonly cores: number; readonly bytes: number }[];
+}
+
+export function figuresOf(before: Samples, after: Samples): Figures {
+  const seconds = (after.atMs - before.atMs) / 1000;
+  const added = (name: string, labels: Labels = {}) => Math.max(0, after.sum(name, labels) - before.sum(name, labels));
+  const rate = (name: string, labels: Labels = {}) => added(name, labels) / seconds;
+  const mean = (name: string, labels: Labels = {}) => {
+    const times = added(`${name}_count`, labels);
+    return times === 0 ? undefined : added(`${name}_sum`, labels) / times;
+  };
+  const rates = (name: string, label: string) => {
+    const old = before.by(name, label);
+    const each = [...after.by(name, label)].map(
+      ([key, value]) => [key, (value - (old.get(key) ?? 0)) / seconds] as const,
+    );
+    return Object.fromEntries(each.filter(([, value]) => value > 0));
+  };
+  const quantile = (share: number) => {
+    const found = 1000 * quantileBetween("sconce_prediction_seconds", share, before, after);
+    return Number.isNaN(found) ? undefined : found;
+  };
+  const ms = (value: number | undefined) => (value === undefined ? undefined : 1000 * value);
+  const stages = [...after.by("sconce_stage_seconds_count", "stage").keys()].flatMap((stage) => {
+    const found = ms(mean("sconce_stage_seconds", { stage }));
+    return found === undefined ? [] : [[stage, found] as const];
+  });
+  const cpu = rates("process_cpu_seconds_total", "process");
+  const { repository = "?", tag = "?" } = after.labels("sconce_model_info") ?? {};
+  const { version = "?", device = "?" } = after.labels("sconce_build_info") ?? {};
+  return {
+    model: `${repository}:${tag}`,
+    device,
+    version,
+    requests: {
+      perSecond: rate("sconce_http_requests_total"),
+      refused: rate("sconce_requests_rejected_total"),
+      byRoute: rates("sconce_http_requests_total", "route"),
+    },
+    predictions: {
+      succeeded: rate("sconce_predictions_total", { status: "success" }),
+      failed: rate("sconce_predictions_total", { status: "failed" }),
+      active: after.sum("sconce_predictions_active"),
+    },
+    latencyMs: { p50: quantile(0.5), p99: quantile(0.99) },
+    inputs: {
+      perSecond: rate("sconce_items_total"),
+      queued: after.sum("sconce_queued_items"),
+      running: after.sum("sconce_running_items"),
+      oldestS: after.sum("sconce_oldest_queued_item_age_seconds"),
+    },
+    batches: {
+      perSecond: rate("sconce_batches_total"),
+      size: mean("sconce_batch_size"),
+      limit: after.sum("sconce_batch_limit_items"),
+      ms: ms(mean("sconce_batch_seconds")),
+    },
+    stagesMs: Object.fromEntries(stages),
+    memory: { bytes: after.sum("sconce_memory_bytes"), limitBytes: after.sum("sconce_memory_limit_bytes") },
+    queue: after.has("sconce_queue_connected")
+      ? {
+          isConnected: after.sum("sconce_queue_connected") > 0,
+          items: after.sum("sconce_queue_items"),
+          workers: after.sum("sconce_queue_workers"),
+        }
+      : undefined,
+    engineRestarts: after.sum("sconce_engine_restarts_total"),
+    processes: [...after.by("process_resident_memory_bytes", "process")].map(([name, bytes]) => ({
+      name,
+      cores: cpu[name] ?? 0,
+      bytes,
+    })),
+  };
+}

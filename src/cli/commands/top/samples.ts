@@ -1,0 +1,86 @@
+/** Reads Prometheus text: https://prometheus.io/docs/instrumenting/exposition_formats/ */
+
+export type Labels = Readonly<Record<string, string>>;
+
+interface Sample {
+  readonly labels: Labels;
+  readonly value: number;
+}
+
+/** One scrape. */
+export class Samples {
+  readonly atMs = performance.now();
+  readonly #byName = new Map<string, Sample[]>();
+
+  constructor(text: string) {
+    for (const [, name = "", labels = "", value = ""] of text.matchAll(/^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/gm)) {
+      const own = this.#byName.get(name) ?? [];
+      own.push({ labels: labelsOf(labels), value: Number(value.replace(/^\+Inf$/, "Infinity")) });
+      this.#byName.set(name, own);
+    }
+  }
+
+  has(name: string): boolean {
+    return this.#byName.has(name);
+  }
+
+  /** Sum of the series that have the labels; 0 without one. */
+  sum(name: string, labels: Labels = {}): number {
+    return this.#matching(name, labels).reduce((sum, { value }) => sum + value, 0);
+  }
+
+  /** Sums by the values of a label. */
+  by(name: string, label: string, labels: Labels = {}): Map<string, number> {
+    const sums = new Map<string, number>();
+    for (const { labels: own, value } of this.#matching(name, labels)) {
+      const key = own[label] ?? "";
+      sums.set(key, (sums.get(key) ?? 0) + value);
+    }
+    return sums;
+  }
+
+  labels(name: string): Labels | undefined {
+    return this.#byName.get(name)?.[0]?.labels;
+  }
+
+  /** Bounds and cumulative counts of a histogram, over all its series. */
+  buckets(name: string): [bound: number, count: number][] {
+    return [...this.by(`${name}_bucket`, "le")]
+      .map(([le, count]): [number, number] => [le === "+Inf" ? Infinity : Number(le), count])
+      .sort(([a], [b]) => a - b);
+  }
+
+  #matching(name: string, labels: Labels): Sample[] {
+    const own = this.#byName.get(name) ?? [];
+    return own.filter((sample) => Object.entries(labels).every(([label, value]) => sample.labels[label] === value));
+  }
+}
+
+const escapes: Readonly<Record<string, string>> = { "\\\\": "\\", '\\"': '"', "\\n": "\n" };
+
+function labelsOf(text: string): Labels {
+  const pairs = [...text.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)];
+  return Object.fromEntries(
+    pairs.map(([, name = "", value = ""]) => [name, value.replace(/\\./g, (at) => escapes[at] ?? at)]),
+  );
+}
+
+/**
+ * A quantile of what a histogram counted between two scrapes, linear within a bucket as Prometheus' `histogram_quantile`.
+ * @returns NaN if it counted nothing
+ */
+export function quantileBetween(name: string, share: number, before: Samples, after: Samples): number {
+  const old = new Map(before.buckets(name));
+  const buckets = after.buckets(name).map(([bound, count]) => [bound, count - (old.get(bound) ?? 0)] as const);
+  const total = buckets.at(-1)?.[1] ?? 0;
+  if (total <= 0) return Number.NaN;
+  let [lowBound, lowCount] = [0, 0];
+  for (const [bound, count] of buckets) {
+    if (count >= share * total) {
+      if (bound === Infinity) return lowBound;
+      return lowBound + (bound - lowBound) * ((share * total - lowCount) / Math.max(count - lowCount, 1));
+    }
+    [lowBound, lowCount] = [bound, count];
+  }
+  return lowBound;
+}

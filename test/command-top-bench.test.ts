@@ -1,0 +1,220 @@
+/** `sconce top` and `sconce bench` against real servers. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { z } from "zod";
+import { chart } from "../src/cli/commands/bench/chart.ts";
+import { offer, saturate } from "../src/cli/commands/bench/offered-load.ts";
+import { figuresOf } from "../src/cli/commands/top/figures.ts";
+import { quantileBetween, Samples } from "../src/cli/commands/top/samples.ts";
+import { cli } from "./helpers/cli.ts";
+import { startOnTerminal } from "./helpers/interactive-cli.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+
+let store: TestStore;
+let server: TestServer;
+beforeAll(async () => {
+  store = await storeWith("parts");
+  server = await store.serve("parts");
+});
+afterAll(async () => {
+  await server.stop();
+  await store[Symbol.asyncDispose]();
+});
+
+const loadSchema = z.object({
+  offered: z.number(),
+  answered: z.number(),
+  p50Ms: z.number(),
+  outcomes: z.record(z.string(), z.number()),
+});
+const benchSchema = z.object({
+  url: z.string(),
+  model: z.object({ name: z.string() }),
+  capacity: loadSchema,
+  loads: z.array(loadSchema),
+});
+
+describe("bench", () => {
+  const quick = ["--seconds", "0.2", "--connections", "2"];
+
+  test("offers the given rates, and prints what was answered as JSON", async () => {
+    const { code, stdout } = await cli(["bench", server.url.href, ...quick, "--rates", "50,100", "--json"]);
+    expect(code).toBe(0);
+    const { model, capacity, loads } = benchSchema.parse(JSON.parse(stdout));
+    expect(model.name).toBe("parts");
+    expect(capacity.outcomes).toEqual({ success: expect.any(Number) });
+    expect(loads).toHaveLength(2);
+    for (const { outcomes, p50Ms } of loads) {
+      expect(Object.keys(outcomes)).toEqual(["success"]);
+      expect(p50Ms).toBeGreaterThan(0);
+    }
+  });
+
+  test("prints a table and a chart", async () => {
+    const { stdout } = await cli(["bench", server.url.href, ...quick, "--rates", "50"]);
+    expect(stdout).toContain("OFFERED/S");
+    expect(stdout).toMatch(/2 busy +[\d.]+/);
+    expect(stdout).toContain("▪ p99, • p50");
+  });
+
+  test("a server that does not answer, and a server without sconce, are named", async () => {
+    await using other = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("hello") });
+    expect(await cli(["bench", "http://127.0.0.1:9"])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("http://127.0.0.1:9 does not answer"),
+    });
+    expect(await cli(["bench", other.url.href])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("is no answer of sconce"),
+    });
+    expect(await cli(["bench", "ftp://x"])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('"ftp://x" is no URL of a server'),
+    });
+  });
+});
+
+describe("an offered load", () => {
+  test("does not wait for answers: latency counts from the moment at which a request was due", async () => {
+    const gate = Promise.withResolvers<void>();
+    let asked = 0;
+    // Nobody is answered before ten requests came.
+    const ask = async () => {
+      asked += 1;
+      if (asked === 10) gate.resolve();
+      await gate.promise;
+      return "success";
+    };
+    const { outcomes, maxMs, p50Ms } = await offer(ask, { rate: 2000, seconds: 0.2, maxOpen: 1000, graceMs: 60_000 });
+    expect(outcomes.success).toBe(asked);
+    expect(asked).toBeGreaterThan(10);
+    expect(maxMs).toBeGreaterThan(p50Ms);
+  });
+
+  test("counts outcomes, and what was not sent because too many requests were open", async () => {
+    const ask = (signal: AbortSignal) =>
+      new Promise<string>((resolve) => signal.addEventListener("abort", () => resolve("429")));
+    const { outcomes, answered, p50Ms } = await offer(ask, { rate: 1000, seconds: 0.1, maxOpen: 5, graceMs: 1 });
+    expect(outcomes).toEqual({ "429": 5, "not sent": expect.any(Number) });
+    expect([answered, p50Ms]).toEqual([0, Number.NaN]);
+  });
+
+  test("requests without an answer at the end are given up", async () => {
+    const ask = (signal: AbortSignal) =>
+      new Promise<string>((_, reject) => signal.addEventListener("abort", () => reject(new Error("aborted"))));
+    const { outcomes } = await offer(ask, { rate: 500, seconds: 0.05, maxOpen: 100, graceMs: 1 });
+    expect(Object.keys(outcomes)).toEqual(["no answer"]);
+  });
+
+  test("busy connections wait for their answers", async () => {
+    let [open, most] = [0, 0];
+    const ask = async () => {
+      most = Math.max(most, ++open);
+      await Bun.sleep(1);
+      open -= 1;
+      return "success";
+    };
+    await saturate(ask, { connections: 3, seconds: 0.05, graceMs: 1000 });
+    expect(most).toBe(3);
+  });
+});
+
+test("a chart has latencies on a logarithmic axis", () => {
+  const lines = chart(
+    [
+      {
+        mark: "x",
+        name: "p50",
+        points: [
+          [1, 1],
+          [2, 10],
+          [4, 100],
+        ],
+      },
+    ],
+    {
+      width: 5,
+      height: 3,
+      xName: "rate",
+      yName: "ms",
+      formatX: String,
+      formatY: (y) => y.toFixed(0),
+    },
+  );
+  expect(lines).toEqual(["    ms: x p50", "100 ┤    x", " 10 ┤  x", "  1 ┤ x", "    └─────", "     0   4  rate"]);
+});
+
+describe("top", () => {
+  const figures = async (...args: string[]) =>
+    JSON.parse((await cli(["top", server.url.href, "--once", "--json", "--interval", "0.3", ...args])).stdout);
+
+  test("prints rates and latencies of one interval as JSON", async () => {
+    let isOver = false;
+    const load = (async () => {
+      while (!isOver) await server.client.predict([{ x: 1 }, { x: 2 }]);
+    })();
+    const read = await figures();
+    isOver = true;
+    await load;
+    const { succeeded } = read.predictions;
+    expect(succeeded).toBeGreaterThan(0);
+    expect(read.inputs.perSecond).toBeCloseTo(2 * succeeded, 0);
+    expect(read).toMatchObject({
+      model: expect.stringMatching(/^parts:\w+$/),
+      predictions: { failed: 0 },
+      latencyMs: { p50: expect.any(Number), p99: expect.any(Number) },
+    });
+  });
+
+  test("without a terminal it prints the view once", async () => {
+    const { code, stdout } = await cli(["top", server.url.href, "--interval", "0.1"]);
+    expect(code).toBe(0);
+    for (const word of ["requests", "predictions", "latency", "batches", "memory", "PROCESS"])
+      expect(stdout).toContain(word);
+    expect(stdout).not.toContain("\x1b");
+  });
+});
+
+test("top on a terminal shows the view until q is pressed", async () => {
+  let screen = "";
+  const shown = Promise.withResolvers<void>();
+  await using child = startOnTerminal(["top", server.url.href, "--interval", "0.1"], (text) => {
+    screen += text;
+    if (screen.includes("PROCESS")) shown.resolve();
+  });
+  await shown.promise;
+  child.write("q");
+  expect(await child.exited).toBe(0);
+  expect(screen.startsWith("\x1b[?25l")).toBe(true);
+  expect(screen.endsWith("\x1b[?25h")).toBe(true);
+});
+
+describe("metrics as text", () => {
+  const text = (count: number) => `# HELP a_seconds Times.
+# TYPE a_seconds histogram
+a_seconds_bucket{le="1"} ${count}
+a_seconds_bucket{le="2"} ${3 * count}
+a_seconds_bucket{le="+Inf"} ${4 * count}
+a_total{path="say \\"hi\\"\\n"} 5
+a_total{path="b"} 1e3
+`;
+
+  test("labels are unescaped, and numbers are read", () => {
+    expect([...new Samples(text(1)).by("a_total", "path")]).toEqual([
+      ['say "hi"\n', 5],
+      ["b", 1000],
+    ]);
+  });
+
+  test("a quantile counts only what came between two scrapes, linear within a bucket", () => {
+    const [before, after] = [new Samples(text(10)), new Samples(text(20))];
+    expect(quantileBetween("a_seconds", 0.5, before, after)).toBe(1.5);
+    expect(quantileBetween("a_seconds", 0.25, before, after)).toBe(1);
+    expect(quantileBetween("a_seconds", 0.99, before, after)).toBe(2);
+    expect(quantileBetween("a_seconds", 0.5, after, after)).toBeNaN();
+  });
+
+  test("a restarted server, whose counters begin anew, has no negative rate", () => {
+    const { requests } = figuresOf(new Samples('sconce_http_requests_total{route="/"} 9\n'), new Samples(""));
+    expect(requests.perSecond).toBe(0);
+  });
+});
