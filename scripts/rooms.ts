@@ -72,7 +72,7 @@ const rooms: Readonly<Record<string, Room>> = {
   },
   "server/metrics": {
     imports: "",
-    doors: "counts gpus metrics prometheus-text",
+    doors: "counts gpus metrics prometheus-text server-metrics",
   },
   "server/telemetry": {
     imports: "server/metrics",
@@ -106,7 +106,8 @@ const rooms: Readonly<Record<string, Room>> = {
   "server/http": {
     imports:
       "server server/access server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/telemetry server/page",
-    doors: "app assets listener live-thread openapi/samples output-links record-json request routes/health siblings",
+    doors:
+      "app assets listener live-thread openapi/samples output-links record-json request routes/health routes/models siblings",
   },
   "server/page": {
     imports: "server/http",

@@ -193,6 +193,8 @@ export const routes = {
   "/v2/models/{model}/stats": [200, 404],
   "/v2/models/{model}/infer": [200, 400, 403, 404, 408, 413, 415, 500, 503],
   "/v2/repository/index": [200, 403],
+  "/v2/repository/models/{model}": [200, 400, 403, 404, 503],
+  "/models": [200],
   other: [404, 405],
 } as const satisfies Record<string, readonly Status[]>;
 export type Route = keyof typeof routes;
@@ -204,6 +206,7 @@ export function routeOf(path: string): Route {
   if (match !== null) return byPath.get(`${match[1]}/{id}${match[3] === undefined ? match[2] : "/outputs"}`) ?? "other";
   const v2 = /^\/v2\/models\/.+?(?:\/versions\/[^/]+)?(\/(?:ready|config|stats|infer)|)$/.exec(path);
   if (v2 !== null) return byPath.get(`/v2/models/{model}${v2[1]}`) ?? "other";
+  if (path.startsWith("/v2/repository/models/")) return "/v2/repository/models/{model}";
   if (path.startsWith("/demo/assets/")) return "/demo";
   if (path.startsWith("/v1/models/")) return "/v1/models";
   return path.startsWith("/docs/") ? "/docs" : "other";

@@ -137,6 +137,14 @@ export const serveOptions = {
     isAdvanced: true,
     parse: z.string().min(1, "must be an address"),
   }),
+  models: openOption<string>({
+    description:
+      "Models to serve beside those of the command line: a file with a reference on each line, a TOML or JSON file with options for each model, or the folder of a model store",
+    described: "none",
+    isPath: true,
+    valueHint: "file|folder",
+    parse: z.string().min(1, "must be a file or a folder"),
+  }),
   basePath: option({
     description: "Path before all paths of this server, if a proxy adds one, e.g. /models/digits",
     default: "",

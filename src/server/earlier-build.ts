@@ -29,7 +29,7 @@ export class EarlierBuilds {
   }
 
   /** Looks for predictions of other builds in the store of a model. */
-  async find({ packaged, config, store: path }: FrontsModel, store: PredictionStore): Promise<void> {
+  async find({ name, packaged, config, store: path }: FrontsModel, store: PredictionStore): Promise<void> {
     const { source } = this.#launch;
     const references = new Set((await store.sources?.())?.map(({ model }) => model?.reference));
     for (const reference of references) {
@@ -38,7 +38,8 @@ export class EarlierBuilds {
       try {
         const earlier = await source?.resolve(reference);
         if (earlier === undefined) continue;
-        const build = new EarlierBuild({ packaged: earlier, config, store: path }, await makeRunFolder(), this.#launch);
+        const model = { name, packaged: earlier, config, store: path };
+        const build = new EarlierBuild(model, await makeRunFolder(), this.#launch);
         this.#builds.push(build);
         relatives = [...relatives, build.relative];
       } catch (error) {
@@ -98,7 +99,7 @@ class EarlierBuild {
   #socket: string | undefined;
   #closing: Promise<void> | undefined;
 
-  constructor({ packaged, config: all, store }: FrontsModel, folder: RunFolder, { argv, source }: EarlierLaunch) {
+  constructor({ name, packaged, config: all, store }: FrontsModel, folder: RunFolder, { argv, source }: EarlierLaunch) {
     const config = { ...all, adminPort: undefined };
     this.#folder = folder;
     const reference = packaged.byDigest;
@@ -112,7 +113,7 @@ class EarlierBuild {
       start: (): FrontStart => {
         // The process buffers messages until it has a handler.
         queueMicrotask(() => this.#socket !== undefined && send({ model: 0, socket: this.#socket }));
-        const models = counts.map((path) => ({ reference, config, store, counts: path }));
+        const models = counts.map((path) => ({ name, tag: packaged.tag, reference, config, store, counts: path }));
         return { ...shared, models, unix: folder.join("port.sock"), relatives: { relatives: [], unavailable: {} } };
       },
       batchTimeoutMs: heldAfterMs(config),
@@ -122,7 +123,8 @@ class EarlierBuild {
       },
     });
     this.#engine = new ModelEngine({
-      ...{ packaged, config, argv, source, folder },
+      ...{ name, packaged, config, argv, source, folder },
+      socketName: "engine",
       events: {
         ready: (socket) => {
           this.#socket = socket;
@@ -132,6 +134,8 @@ class EarlierBuild {
           this.#socket = undefined;
           send({ model: 0, ended: reason });
         },
+        // The start rejects with the same reason.
+        failed: () => {},
         silent: (isSilent) => send({ model: 0, isSilent }),
       },
     });

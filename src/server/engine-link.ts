@@ -1,5 +1,5 @@
 /** A front's connection to the engine process, through restarts of that process. */
-import { messageOf } from "../base/errors.ts";
+import { messageOf, SconceError } from "../base/errors.ts";
 import type { RestartCause } from "../base/labels.ts";
 import { log } from "../base/log.ts";
 import { RemoteEngine } from "../engine/remote/remote-engine.ts";
@@ -19,6 +19,8 @@ export interface EngineEvents {
    * @param cause undefined for a process that the server has stopped
    */
   ended(reason: string, cause?: RestartCause): void;
+  /** The engine process could not be started. */
+  failed(reason: string): void;
   /** The engine process gives no sign of life, or answers again. */
   silent(isSilent: boolean): void;
 }
@@ -37,6 +39,12 @@ export class EngineLink implements EngineEvents {
     this.#socket = undefined;
     this.silent(false);
     this.#engine?.engineEnded(`the engine process ${reason}`);
+  }
+
+  failed(reason: string): void {
+    this.#connected.reject(new SconceError("processes_unavailable", reason));
+    // The model's code may still run its set-up.
+    this.#connected.promise.catch(() => {});
   }
 
   silent(isSilent: boolean): void {

@@ -12,18 +12,33 @@ import { shortened } from "./http/openapi/samples.ts";
 import { OutputLinks } from "./http/output-links.ts";
 import { createWorkerApp, type Hindrance } from "./http/routes/health.ts";
 import { gpusFor } from "./metrics/gpus.ts";
-import type { Gauges } from "./metrics/metrics.ts";
+import type { Gauges, Metrics } from "./metrics/metrics.ts";
+
+interface ModelAppOptions {
+  readonly served: ServedModel;
+  /** Prefix of the paths of the model. */
+  readonly basePath: string;
+  readonly allMetrics: Pick<Metrics, "text">;
+  /** The page that browsers get at the root of the model. */
+  readonly home?: string | undefined;
+}
 
 /** The routes of predictions; for a worker only health and metrics. */
-export async function appOf(model: FrontModel): Promise<{ readonly fetch: Fetch }> {
-  const { options, metrics, replica, decoder, shared } = model;
-  const { memory, keys, lifecycle, port, siblings } = shared;
+export function appOf(
+  model: FrontModel,
+  { served, basePath, allMetrics, home }: ModelAppOptions,
+): { readonly fetch: Fetch } {
+  const { options, metrics, replica, decoder, shared, lifecycle } = model;
+  const { memory, keys, port, siblings } = shared;
   const { drain } = shared.options;
   const { config } = options;
   const predictions = replica === undefined ? model.service : model.queued;
-  if (predictions === undefined) return createWorkerApp({ lifecycle, metrics, siblings, config, keys, drain });
+  if (predictions === undefined)
+    return createWorkerApp({ lifecycle, metrics: allMetrics, siblings, config, keys, drain });
   return createApp({
-    model: await servedModel(model),
+    model: served,
+    allMetrics,
+    ...(home && { home }),
     predictions,
     metrics,
     siblings,
@@ -43,7 +58,7 @@ export async function appOf(model: FrontModel): Promise<{ readonly fetch: Fetch 
     docs: config.docs,
     drain,
     api: config.api,
-    basePath: config.basePath,
+    basePath,
     retainAge: config.retainAge,
     taskAfterMs: config.taskAfterMs,
     onInternalError: (error, context) =>
@@ -61,6 +76,7 @@ export function gaugesOf(front: FrontModel): Gauges {
   const { countsStore = true, processes } = shared.options;
   const retained = countsStore ? (replica ?? store).retained : { count: 0, bytes: 0 };
   const enginePid = running?.engine.pid;
+  const engineName = shared.options.models.length === 1 ? "engine" : `engine of ${options.name}`;
   return {
     unready: shared.lifecycle.unready,
     active: service?.live.unfinished.predictions ?? 0,
@@ -87,7 +103,7 @@ export function gaugesOf(front: FrontModel): Gauges {
     build: { version, torch: running?.facts.torch ?? "", device: running?.facts.devices.join(",") ?? "" },
     model: { repository: packaged.repository, tag: generatedTag(packaged.digest), digest: packaged.digest },
     gpus: () => gpusFor(running?.facts.devices ?? []),
-    processes: { ...processes(), ...(enginePid === undefined ? {} : { engine: enginePid }) },
+    processes: { ...processes(), ...(enginePid === undefined ? {} : { [engineName]: enginePid }) },
   };
 }
 
@@ -102,12 +118,13 @@ export function hindranceOf({ running, replica, store }: FrontModel): Hindrance 
   return decodings.stuckForMs < STUCK_MS ? undefined : "pictures";
 }
 
-async function servedModel(front: FrontModel): Promise<ServedModel> {
+/** The model's description for clients. */
+export async function servedModel(front: FrontModel): Promise<ServedModel> {
   const { packaged } = front.options;
   const { inputSchema, outputSchema, partSchema, demoOutputSchema = outputSchema } = packaged.config;
   const { example, examples = [] } = packaged.config;
   return {
-    name: packaged.repository,
+    name: front.options.name,
     // The tag of this build: `latest` may soon be another build.
     tag: generatedTag(packaged.digest),
     digest: packaged.digest,

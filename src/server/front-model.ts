@@ -14,6 +14,7 @@ import { type RunningModel, tearDown } from "./flow/set-up.ts";
 import { maxInputsOf, openService } from "./front-service.ts";
 import type { FrontShared } from "./front-shared.ts";
 import { familyOf, recordJson } from "./http/record-json.ts";
+import { Lifecycle } from "./http/routes/health.ts";
 import { Bodies } from "./inputs/bodies.ts";
 import { InputDecoder } from "./inputs/input-decoder.ts";
 import { LargeBodies } from "./inputs/large-bodies.ts";
@@ -39,6 +40,10 @@ export interface FrontTools {
 }
 
 export interface FrontModelOptions {
+  /** Name in paths and metrics. */
+  readonly name: string;
+  /** The tag of the reference that the server was given. Paths may name it after the name. */
+  readonly tag: string;
   readonly packaged: PackagedModel;
   /** The options of the server, with those of this model. */
   readonly config: ServeConfig;
@@ -66,6 +71,7 @@ interface ModelParts {
 
 export class FrontModel implements ModelParts {
   readonly shared: FrontShared;
+  readonly lifecycle: Lifecycle;
   readonly options: FrontModelOptions;
   readonly metrics: Metrics;
   readonly model: Model;
@@ -86,6 +92,8 @@ export class FrontModel implements ModelParts {
 
   private constructor(shared: FrontShared, options: FrontModelOptions, parts: ModelParts) {
     this.shared = shared;
+    // One model is the whole server.
+    this.lifecycle = shared.options.models.length === 1 ? shared.lifecycle : new Lifecycle(shared.lifecycle);
     this.options = options;
     this.metrics = parts.metrics;
     this.model = parts.model;

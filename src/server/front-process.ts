@@ -33,6 +33,8 @@ const frontStart = roleStart.extend({
   sockets: z.array(z.string()),
   /** File of the shared counters. */
   counters: z.string(),
+  /** File of the counters of requests that no model answers; with one model, the file of the model. */
+  counts: z.string(),
   /** File of the numbers of API keys; undefined without keys. */
   keys: z.string().optional(),
   models: z.array(
@@ -67,6 +69,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       count,
       sockets,
       counters,
+      counts,
       keys,
       hooks,
       ...given
@@ -93,6 +96,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       const engine = linked[news.model]?.engine;
       if ("socket" in news) engine?.ready(news.socket);
       else if ("isSilent" in news) engine?.silent(news.isSilent);
+      else if ("failed" in news) engine?.failed(news.failed);
       else engine?.ended(news.ended);
     });
     const shared = new SharedCounters({ path: counters, names: counterNames, rows: count });
@@ -101,28 +105,38 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       keys === undefined ? undefined : new SharedCounters({ path: keys, names: keyNumbers, rows: count });
     const pids = indices.map((row) => shared.counter("pid", row));
     pids[index]?.set(process.pid);
+    const metricsIn = (path: string) => {
+      // The supervisor has the last row.
+      const counted = new SharedCounters({ path, names: slots, rows: count + 1 });
+      return new Metrics(
+        [...indices, count].map((row) => counted.row(row)),
+        index,
+      );
+    };
+    const metrics = metricsIn(counts);
     const source = sourceOf(argv);
     const isStored = models.some(({ store }) => store !== undefined);
     const served = await Promise.all(
-      linked.map(async ({ reference, config: own, counts, store, engine }): Promise<FrontModelOptions> => {
-        const packaged = await source.resolve(reference, { weights: config.role !== "front" });
-        // The supervisor has the last row.
-        const counted = new SharedCounters({ path: counts, names: slots, rows: count + 1 });
-        const rows = [...indices, count].map((row) => counted.row(row));
-        return {
-          packaged,
-          config: own,
-          metrics: new Metrics(rows, index),
-          run: config.role === "front" ? undefined : (tools) => engine.open(packaged, tools),
-          openStore: (memory) => openStore(store, own, "member", { memory }),
-        };
-      }),
+      linked.map(
+        async ({ name, tag, reference, config: own, counts: file, store, engine }): Promise<FrontModelOptions> => {
+          const packaged = await source.resolve(reference, { weights: config.role !== "front" });
+          return {
+            name,
+            tag,
+            packaged,
+            config: own,
+            metrics: file === counts ? metrics : metricsIn(file),
+            run: config.role === "front" ? undefined : (tools) => engine.open(packaged, tools),
+            openStore: (memory) => openStore(store, own, "member", { memory }),
+          };
+        },
+      ),
     );
     const [first, ...others] = served;
     if (first === undefined) throw new RangeError("a front has a model");
     const front = await openFront({
       models: [first, ...others],
-      ...(first.metrics && { metrics: first.metrics }),
+      metrics,
       config,
       listening: { port, adminPort, isShared: count > 1, unix },
       drain: () => process.kill(process.ppid, "SIGTERM"),

@@ -67,7 +67,10 @@ export interface FrontShared {
   readonly lifecycle: Lifecycle;
   readonly port: FrontPort;
   readonly siblings: Siblings | undefined;
+  /** Counters of requests that no model answers, and of the event loop; with one model, its counters too. */
   readonly metrics: Metrics;
+  /** The metrics of all models, once they are open. */
+  readonly all: { metrics: Pick<Metrics, "families"> };
   readonly memory: MemoryAccount;
   /** Undefined without --api-keys. */
   readonly keys: ApiKeys | undefined;
@@ -98,9 +101,10 @@ export async function openShared(options: FrontOptions, opened: AsyncDisposableS
   const siblings = options.siblings && new Siblings(options.siblings, port.hold);
   const fetcher = opened.use(fetcherFor(config));
   const lag = watchLag(metrics, opened);
-  const scraped = async () => metrics.families((await siblings?.metrics()) ?? []);
+  const all: FrontShared["all"] = { metrics };
+  const scraped = async () => all.metrics.families((await siblings?.metrics()) ?? []);
   const tracing = await openTracing(options.countsStore === false ? undefined : scraped, opened);
-  return { options, lifecycle, port, siblings, metrics, memory, keys, fetcher, lag, tracing };
+  return { options, lifecycle, port, siblings, metrics, all, memory, keys, fetcher, lag, tracing };
 }
 
 /** @param read the metrics of the whole server, in the process that exports them */

@@ -1,12 +1,11 @@
 /** A front: a process that answers clients. It opens the port, sets the models up, accepts predictions, and drains. */
-import { appOf, gaugesOf, hindranceOf } from "./front-app.ts";
-import { FrontModel } from "./front-model.ts";
 import type { FrontPort } from "./front-port.ts";
 import { type FrontOptions, openShared } from "./front-shared.ts";
 import { withContext } from "./http/request.ts";
 import type { Lifecycle } from "./http/routes/health.ts";
 import type { MemoryAccount } from "./memory/memory-account.ts";
 import type { RelativesNews } from "./messages.ts";
+import { ServedModels } from "./served-models.ts";
 
 /** Time for late requests and for the ends of answers, once no large answer is being sent. Then connections are closed. */
 const LAST_ANSWERS_MS = 2000;
@@ -36,22 +35,19 @@ export async function openFront(options: FrontOptions): Promise<OpenFront> {
   await using opened = new AsyncDisposableStack();
   const shared = await openShared(options, opened);
   const { lifecycle, port, siblings, metrics, tracing } = shared;
-  const [first] = options.models;
-  const model = await FrontModel.open(shared, first, opened);
-  metrics.watch(() => gaugesOf(model));
-  lifecycle.hindrance = () => hindranceOf(model);
-  const app = await appOf(model);
+  const models = await ServedModels.open(shared, opened);
+  lifecycle.hindrance = () => models.hindrance;
   if (siblings !== undefined) {
-    siblings.has = (id) => model.has(id);
+    siblings.has = (id) => models.has(id);
     siblings.relatives = (options.relatives?.relatives ?? []).map(({ sockets }) => sockets);
-    const fetch = withContext(app.fetch, { accessLog: false, isForwarded: true });
-    opened.use(siblings.listen(fetch, metrics));
+    const fetch = withContext(models.fetch, { accessLog: false, isForwarded: true });
+    opened.use(siblings.listen(fetch, models.metrics));
   }
   options.onSetUp?.();
-  await model.start();
+  await Promise.all(models.opened.map((model) => model.start()));
   const url = port.serve(
-    withContext(app.fetch, { metrics, tracing, accessLog, peerOf: port.peerOf }),
-    withContext(app.fetch, { metrics, tracing, accessLog, isAdmin: true, peerOf: port.adminPeerOf }),
+    withContext(models.fetch, { metrics, tracing, accessLog, peerOf: port.peerOf }),
+    withContext(models.fetch, { metrics, tracing, accessLog, isAdmin: true, peerOf: port.adminPeerOf }),
   );
   lifecycle.phase = "ready";
   const resources = opened.move();
@@ -59,7 +55,8 @@ export async function openFront(options: FrontOptions): Promise<OpenFront> {
   const stop = async () => {
     await leave(lifecycle, options.config.shutdownDelay);
     lifecycle.phase = "draining";
-    const lingersUntilMs = await model.drain();
+    const drained = await Promise.all(models.opened.map((model) => model.drain()));
+    const lingersUntilMs = Math.max(0, ...drained);
     await options.othersDone?.();
     await sendLastAnswers(port, shared.memory, lingersUntilMs);
     await resources.disposeAsync();
@@ -68,11 +65,11 @@ export async function openFront(options: FrontOptions): Promise<OpenFront> {
     url,
     adminUrl: port.adminUrl,
     stop: () => (stopped ??= stop()),
-    ended: () => model.service?.live.drain() ?? Promise.resolve(),
+    ended: async () => void (await Promise.all(models.opened.map(({ service }) => service?.live.drain()))),
     async changeRelatives(news) {
       // First, so that no id is unknown for a moment.
       if (siblings !== undefined) siblings.relatives = news.relatives.map(({ sockets }) => sockets);
-      await model.changeRelatives(news);
+      await Promise.all(models.opened.map((model) => model.changeRelatives(news)));
     },
   };
 }

@@ -43,9 +43,10 @@ export function shareFiles({
   // Never cleared: the metrics include the counts of killed fronts.
   const counts = Array.from({ length: models }, (_, model) => folder.join(`counts-${model}`));
   // The last row is for the supervisor.
-  const supervisorCounts = counts.map((path) =>
-    SharedCounters.create({ path, names: slots, rows: count + 1 }).row(count),
-  );
+  const create = (path: string) => SharedCounters.create({ path, names: slots, rows: count + 1 }).row(count);
+  const supervisorCounts = counts.map(create);
+  const serverCounts = models > 1 ? folder.join("counts") : (counts[0] ?? "");
+  if (models > 1) create(serverCounts);
   const keys = config.apiKeys === undefined ? undefined : folder.join("keys");
   return {
     counters: SharedCounters.create({ path: counters, names: counterNames, rows: count }),
@@ -56,6 +57,7 @@ export function shareFiles({
       count,
       sockets: Array.from({ length: count }, (_, index) => folder.join(`front-${index}.sock`)),
       counters,
+      counts: serverCounts,
       keys,
     },
     counts,
@@ -76,6 +78,8 @@ export class Fronts implements Front {
   /** The sockets of the engine processes, by model. */
   readonly #sockets: (string | undefined)[] = [];
   readonly #metrics: readonly Metrics[];
+  /** Why an engine process could not be started, by model. */
+  readonly #failures: (string | undefined)[] = [];
 
   /** @throws SconceError `address_in_use` */
   constructor({ models, config, argv, folder, count, relatives }: FrontsOptions) {
@@ -93,7 +97,9 @@ export class Fronts implements Front {
       ...start,
       adminPort,
       argv: [...argv],
-      models: models.map(({ packaged, config: own, store }, i) => ({
+      models: models.map(({ name, packaged, config: own, store }, i) => ({
+        name,
+        tag: packaged.tag,
         reference: packaged.byDigest,
         config: own,
         store,
@@ -158,6 +164,10 @@ export class Fronts implements Front {
         if (cause !== undefined) this.#metrics[model]?.engineRestarted(cause);
         send({ model, ended: reason });
       },
+      failed: (reason) => {
+        this.#failures[model] = reason;
+        send({ model, failed: reason });
+      },
       silent: (isSilent) => send({ model, isSilent }),
     };
   }
@@ -186,6 +196,9 @@ export class Fronts implements Front {
   #sendEngines(front: Supervised): void {
     for (const [model, socket] of this.#sockets.entries()) {
       if (socket !== undefined) front.send({ model, socket } satisfies EngineNews);
+    }
+    for (const [model, failed] of this.#failures.entries()) {
+      if (failed !== undefined) front.send({ model, failed } satisfies EngineNews);
     }
   }
 }

@@ -13,6 +13,10 @@ export const roleStart = z.object({
 
 /** A model in a start message. */
 export const modelStart = z.object({
+  /** Name in paths and metrics. */
+  name: z.string(),
+  /** The tag of the reference that the server was given. */
+  tag: z.string(),
   /** `repository@sha256:…` */
   reference: z.string(),
   /** The options of the server, with those of this model. */
@@ -22,10 +26,11 @@ export const modelStart = z.object({
 /** Index of a model in the order of the server. */
 const model = z.int();
 
-/** Where the engine process of a model listens, why it ended, or whether it gives no sign of life. */
+/** Where the engine process of a model listens, why it ended, why it could not be started, or whether it gives no sign of life. */
 const engineNews = z.union([
   z.object({ model, socket: z.string() }),
   z.object({ model, ended: z.string() }),
+  z.object({ model, failed: z.string() }),
   z.object({ model, isSilent: z.boolean() }),
 ]);
 export type EngineNews = z.infer<typeof engineNews>;

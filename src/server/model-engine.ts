@@ -13,6 +13,8 @@ import { stuckAfterMs } from "./serve-limits.ts";
 
 /** A model that a server serves. */
 export interface ServedOptions {
+  /** Name in paths and metrics. */
+  readonly name: string;
   readonly packaged: PackagedModel;
   /** The options of the server, with those of this model. */
   readonly config: ServeConfig;
@@ -24,8 +26,10 @@ export interface ModelEngineOptions extends ServedOptions {
   readonly source: Pick<ModelSource, "verify" | "unpackLibraries"> | undefined;
   readonly folder: RunFolder;
   readonly events: EngineEvents;
-  /** Begins the names of its sockets. Engines of one server need different names. */
-  readonly name?: string;
+  /** Begins the names of its sockets. Engines of one server need different ones. */
+  readonly socketName: string;
+  /** Whether the server has other models: then log lines name this one. */
+  readonly isOneOfSeveral?: boolean;
 }
 
 /** Time limit for the exit of the engine process after its work is done. */
@@ -40,9 +44,10 @@ export class ModelEngine {
 
   constructor(options: ModelEngineOptions) {
     this.#options = options;
-    const { events, config } = options;
+    const { events, config, name, isOneOfSeveral = false } = options;
     this.#process = new Supervised({
       role: "engine",
+      ...(isOneOfSeveral && { name: `engine process of ${name}` }),
       start: () => this.#start(),
       env: libtorchEnv(),
       batchTimeoutMs: stuckAfterMs(config),
@@ -71,9 +76,17 @@ export class ModelEngine {
   }
 
   #start(): EngineStart {
-    const { argv, packaged, config, folder, name = "engine" } = this.#options;
+    const { argv, name, packaged, config, folder, socketName } = this.#options;
     // Each start uses a new path, so a front never reaches an old process.
-    this.#socket = folder.join(`${name}-${this.#starts++}.sock`);
-    return { argv: [...argv], reference: packaged.byDigest, config, socket: this.#socket, verified: this.#verified };
+    this.#socket = folder.join(`${socketName}-${this.#starts++}.sock`);
+    return {
+      argv: [...argv],
+      name,
+      tag: packaged.tag,
+      reference: packaged.byDigest,
+      config,
+      socket: this.#socket,
+      verified: this.#verified,
+    };
   }
 }

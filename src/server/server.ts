@@ -1,6 +1,6 @@
 /** Serves packaged models. This process supervises the fronts and the engines; with --no-isolate it does all the work. */
 import { availableParallelism } from "node:os";
-import { SconceError } from "../base/errors.ts";
+import { messageOf, SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { isLoopback } from "../machine/network/loopback.ts";
 import { LoopGuard } from "../machine/processes/loop-guard.ts";
@@ -38,6 +38,9 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   const count = frontsOf(config);
   if (count > 1 && !config.isolate) {
     throw new SconceError("usage", `--fronts ${count} needs an engine process: remove --no-isolate`);
+  }
+  if (options.models.length > 1 && !config.isolate) {
+    throw new SconceError("usage", "several models need an engine process each: remove --no-isolate");
   }
   await using opened = new AsyncDisposableStack();
   const front = config.isolate ? await openFronts(options, count, opened) : await openOne(options, opened);
@@ -91,7 +94,7 @@ export function frontsOf(
 async function openOne({ models, config, source }: ServerOptions, opened: AsyncDisposableStack): Promise<Front> {
   // Dynamic, so that the supervisor of isolated servers does not load it.
   const { openFront } = await import("./front.ts");
-  const [{ packaged }] = models;
+  const [{ name, packaged }] = models;
   return openFront({
     config,
     owner: ownerOf(0),
@@ -102,6 +105,8 @@ async function openOne({ models, config, source }: ServerOptions, opened: AsyncD
     onSetUp: () => void opened.use(new LoopGuard(heldAfterMs(config))),
     models: [
       {
+        name,
+        tag: packaged.tag,
         packaged,
         config,
         run:
@@ -123,29 +128,46 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
   const folder = opened.use(await makeRunFolder());
   const models: FrontsModel[] = [];
   const earlier = new EarlierBuilds({ argv, source });
-  for (const { packaged, config: own } of options.models) {
-    const path = own.queue === undefined ? storePath(packaged.repository, own) : undefined;
+  for (const { name, packaged, config: own } of options.models) {
+    const path = own.queue === undefined ? storePath(name, own, options.models.length > 1) : undefined;
     // Open until the server stops, so that no other server takes the file while fronts restart.
     const store = path === undefined ? undefined : await openStore(path, own, "main");
     if (store !== undefined) opened.defer(() => store.close());
-    const model = { packaged, config: own, store: path };
+    const model = { name, packaged, config: own, store: path };
     if (store !== undefined) await earlier.find(model, store);
     models.push(model);
   }
   const fronts = new Fronts({ models, config, argv, folder, count, relatives: earlier.news });
   for (const { packaged } of models) logSetUp(packaged);
+  const isSeveral = models.length > 1;
   const engines =
     config.role === "front"
       ? []
       : models.map(
           (model, i) =>
-            new ModelEngine({ ...model, argv, source, folder, events: fronts.engineEvents(i), name: `engine-${i}` }),
+            new ModelEngine({
+              ...model,
+              argv,
+              source,
+              folder,
+              events: fronts.engineEvents(i),
+              socketName: `engine-${i}`,
+              isOneOfSeveral: isSeveral,
+            }),
         );
   opened.defer(async () => void (await Promise.all(engines.map((engine) => engine.stop()))));
   opened.defer(() => earlier.stop());
   earlier.start((news) => fronts.changeRelatives(news));
   try {
-    await Promise.all([fronts.start(), ...engines.map((engine) => engine.start())]);
+    const starting = engines.map(async (engine, i) => {
+      try {
+        await engine.start();
+      } catch (error) {
+        if (!isSeveral) throw error;
+        fronts.engineEvents(i).failed(messageOf(error));
+      }
+    });
+    await Promise.all([fronts.start(), ...starting]);
   } catch (error) {
     await Promise.all([fronts.end(), earlier.end()]);
     throw error;

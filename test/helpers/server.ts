@@ -67,7 +67,9 @@ export async function storeWith(...models: readonly string[]): Promise<TestStore
       configureLog({ level: "error", format: "text" });
       const packaged = await new ModelStore(dir.path).resolve(reference);
       const all = { ...defaults(), isolate: false, linger: 0, host: "127.0.0.1", port: 0, device, ...config };
-      return testServer(await startServer({ models: [{ packaged, config: all }], config: all }));
+      return testServer(
+        await startServer({ models: [{ name: packaged.repository, packaged, config: all }], config: all }),
+      );
     },
     [Symbol.asyncDispose]: () => dir[Symbol.asyncDispose](),
   };

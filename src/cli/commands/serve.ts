@@ -6,8 +6,9 @@ import { type ModelSource, modelStore } from "../../package/model-source.ts";
 import { fixedLimits, serveGroups, serveOptions } from "../../server/config.ts";
 import { type Server, startServer } from "../../server/server.ts";
 import { type Command, command } from "../command-line/command.ts";
-import { modelOptions, modelPositional, namedModel } from "./named-model.ts";
+import { modelOptions, modelPositional } from "./named-model.ts";
 import { credentialsHelp } from "./registry/registry-options.ts";
+import { servedList } from "./served-list.ts";
 
 export const serve = serveCommand(
   modelStore,
@@ -32,7 +33,7 @@ ${ofFile}A model of a registry is pulled first, unless the store has it; a front
     groups: serveGroups,
     isServer: true,
     // An executable needs its library options before it reads the file.
-    file: { name: "sconce.toml", positionals: "models", excluded: Object.keys(source.libraryOptions) },
+    file: { name: "sconce.toml", positionals: "models", excluded: [...Object.keys(source.libraryOptions), "models"] },
     options: {
       ...source.libraryOptions,
       port,
@@ -48,14 +49,14 @@ ${ofFile}A model of a registry is pulled first, unless the store has it; a front
       tune: "sconce tune",
       "tune-seconds": "sconce tune --seconds",
     },
-    positionals: [modelPositional(source)],
-    async run({ options, positionals: [given] }) {
-      const packaged = await namedModel(source, given, { ...options, withoutWeights: options.role === "front" });
+    positionals: [{ ...modelPositional(source), isVariadic: source.reference !== undefined }],
+    async run({ options, positionals }) {
+      const config = { ...options, ...fixedLimits };
+      const models = await servedList(source, positionals, config);
       surviveStrayErrors();
       let server: Server | undefined;
       stopOnSignals(async () => server?.stop(), options.isolate);
-      const config = { ...options, ...fixedLimits };
-      server = await startServer({ models: [{ packaged, config }], config, argv: process.argv.slice(2), source });
+      server = await startServer({ models, config, argv: process.argv.slice(2), source });
     },
   });
 }

@@ -48,9 +48,19 @@ export interface ServedModel {
   readonly shortExample: unknown;
 }
 
+export type GuardOptions = Pick<
+  AppOptions,
+  "corsOrigin" | "keys" | "allowedHosts" | "host" | "adminHost" | "adminPort"
+>;
+
 export interface AppOptions extends Omit<PredictionRoutes, "large"> {
   readonly model: ServedModel;
+  /** Counters of the model. */
   readonly metrics: Metrics;
+  /** Text of GET /metrics, for all models. */
+  readonly allMetrics: Pick<Metrics, "text">;
+  /** The page that browsers get at the root, as a relative URL. */
+  readonly home?: string;
   readonly lifecycle: Lifecycle;
   readonly version: string;
   readonly corsOrigin?: readonly string[] | undefined;
@@ -90,16 +100,8 @@ const PREFLIGHT_S = 7200;
 export function createApp(options: AppOptions): OpenAPIHono {
   const { model, metrics, lifecycle, siblings, version, onInternalError } = options;
   const app = new OpenAPIHono({ getPath: pathsBelow(options.basePath) });
-  const { corsOrigin } = options;
-  if (corsOrigin !== undefined) {
-    const origin = corsOrigin.includes("*") ? "*" : [...corsOrigin];
-    const allowMethods = ["GET", "HEAD", "POST", "PUT"];
-    const allowing = cors({ origin, allowMethods, exposeHeaders, maxAge: PREFLIGHT_S });
-    app.use((c, next) => (contextOf(c).isAdmin ? next() : allowing(c, next)));
-  }
+  guard(app, options);
   const hasAdminPort = options.adminPort !== undefined;
-  app.use(refuseOtherHosts(options), refuseForeignOrigins(corsOrigin), separatePorts(hasAdminPort));
-  if (options.keys !== undefined) app.use(requireKey(options.keys));
   const schemas = modelSchemas(model);
   const hasKeys = options.keys !== undefined;
   const apis = describedApis(model, { apis: options.api, hasKeys });
@@ -118,7 +120,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
   if (options.docs) addDocsRoutes(app, options.keys === undefined ? model.name : undefined);
   // Without a key, nobody reads the name and the description of the model.
   const shown = options.keys === undefined ? model : { name: "sconce", description: "" };
-  if (options.page) addPageRoutes(app, { ...shown, isReady: true });
+  if (options.page) addPageRoutes(app, { ...shown, isReady: true, home: options.home });
   else app.get("/demo", (c) => problemResponse(c, refused(c, nothingAt("/demo"))));
   app.get("/", (c) =>
     c.json({
@@ -134,7 +136,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
     }),
   );
   app.get("/examples", (c) => c.json(model.examples));
-  addMetricsRoute(app, metrics, siblings);
+  addMetricsRoute(app, options.allMetrics, siblings);
   if (hasAdminPort) addDrainRoute(app, options);
   if (options.docs)
     app.doc31("/openapi.json", documentOf(model, { version, basePath: options.basePath, hasKeys, apis }));
@@ -158,8 +160,21 @@ export function createApp(options: AppOptions): OpenAPIHono {
   return app;
 }
 
+/** Answers pages of other origins as --cors-origin says, and refuses foreign hosts and requests without a key. */
+export function guard(app: Pick<OpenAPIHono, "use">, options: GuardOptions): void {
+  const { corsOrigin, keys, adminPort } = options;
+  if (corsOrigin !== undefined) {
+    const origin = corsOrigin.includes("*") ? "*" : [...corsOrigin];
+    const allowMethods = ["GET", "HEAD", "POST", "PUT"];
+    const allowing = cors({ origin, allowMethods, exposeHeaders, maxAge: PREFLIGHT_S });
+    app.use((c, next) => (contextOf(c).isAdmin ? next() : allowing(c, next)));
+  }
+  app.use(refuseOtherHosts(options), refuseForeignOrigins(corsOrigin), separatePorts(adminPort !== undefined));
+  if (keys !== undefined) app.use(requireKey(keys));
+}
+
 /** Overload and unavailability concern the operator, so they are warnings. Health probes repeat, so theirs are not. */
-function logRefusal(c: Context, problem: Problem): void {
+export function logRefusal(c: Context, problem: Problem): void {
   const { status, detail } = problem;
   const context = contextOf(c);
   const { path } = context;

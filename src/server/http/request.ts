@@ -27,8 +27,14 @@ export class RequestContext implements Origin {
   isSampled: boolean | undefined;
   tracestate: string | undefined;
   readonly isHead: boolean;
-  /** The path that the router uses. */
+  /** The path that the router of a model uses. */
   path = "/";
+  /** The start of the request's path that belongs to no route of a model, such as `/models/digits`; undefined before it is known. */
+  prefix: string | undefined = undefined;
+  /** The start of the path that names the model, `/models/digits`; empty for paths without a name. */
+  modelPath = "";
+  /** Counters of the model that answers; undefined for the counters of the server. */
+  metrics: Pick<Metrics, "answered"> | undefined = undefined;
   /** Whether another front of this server forwarded the request. */
   isForwarded = false;
   /** Whether the request came to --admin-port. */
@@ -68,7 +74,7 @@ export class RequestContext implements Origin {
 
   /** The path for log lines. The router decoded it, so it may have line breaks. */
   get encodedPath(): string {
-    return encodeURI(this.path);
+    return encodeURI(this.modelPath + this.path);
   }
 
   fields(more: Readonly<Record<string, string | number | undefined>> = {}): LogFields {
@@ -96,15 +102,22 @@ type GetPath = (request: Request, options?: { readonly env?: unknown }) => strin
  */
 export function pathsBelow(basePath: string): GetPath {
   return (request, options) => {
-    const url = urlOf(request);
-    const given = getPathNoStrict(url === request.url ? request : new Request(url));
-    const path = basePath === "" ? given : withoutPrefix(given, basePath);
-    if (options?.env instanceof RequestContext) options.env.path = path;
+    const given = pathOf(request);
+    const context = options?.env instanceof RequestContext ? options.env : undefined;
+    const prefix = context?.prefix ?? basePath;
+    const path = prefix === "" ? given : withoutPrefix(given, prefix);
+    if (context !== undefined) context.path = path;
     return path;
   };
 }
 
-function withoutPrefix(path: string, prefix: string): string {
+/** The path of a request, decoded, without a slash at its end. */
+export function pathOf(request: Request): string {
+  const url = urlOf(request);
+  return getPathNoStrict(url === request.url ? request : new Request(url));
+}
+
+export function withoutPrefix(path: string, prefix: string): string {
   if (path === prefix) return "/";
   return path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : path;
 }
@@ -160,7 +173,9 @@ export function withContext(
       response.headers.set("X-Request-Id", context.requestId);
       if (context.model !== undefined) response.headers.set("X-Model", context.model.name);
     }
-    metrics?.answered(routeOf(context.path), response.status, performance.now() - beganMs);
+    if (metrics !== undefined) {
+      (context.metrics ?? metrics).answered(routeOf(context.path), response.status, performance.now() - beganMs);
+    }
     span?.ended(routeOf(context.path), response.status);
     if (accessLog || isLogged("trace")) {
       const level = accessLog && !probePath.test(context.path) ? "info" : "trace";

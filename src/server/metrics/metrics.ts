@@ -201,9 +201,18 @@ export class Metrics implements BatchObserver {
 
   /** All metrics of the server. @param others gauges of the other fronts */
   families(others: readonly Family[] = []): Family[] {
-    const read = this.#gauges?.();
-    const machine = read === undefined ? [] : [...processFamilies(read.processes), ...gpuFamilies(read.gpus())];
-    return [...familiesOf(this.#rows), ...this.gauges(), ...machine, ...others];
+    return [...this.counters(), ...this.gauges(), ...machineFamilies([this]), ...others];
+  }
+
+  /** Counters of all fronts. */
+  counters(): Family[] {
+    return familiesOf(this.#rows);
+  }
+
+  /** The processes and GPUs of the machine that the gauges name. */
+  get machine(): Pick<Gauges, "processes" | "gpus"> {
+    const { processes = {}, gpus = () => [] } = this.#gauges?.() ?? {};
+    return { processes, gpus };
   }
 
   /** Gauges of this process. The front that is scraped has the counters of all. */
@@ -211,6 +220,24 @@ export class Metrics implements BatchObserver {
     return this.#gauges === undefined ? [] : gaugesOf(this.#gauges());
   }
 }
+
+/** The processes and GPUs that the metrics name. */
+export function machineFamilies(all: readonly Pick<Metrics, "machine">[]): Family[] {
+  const machines = all.map(({ machine }) => machine);
+  const processes = Object.assign({}, ...machines.map((machine) => machine.processes));
+  const gpus = new Map(machines.flatMap((machine) => machine.gpus()).map((gpu) => [gpu.index, gpu]));
+  return [...processFamilies(processes), ...gpuFamilies([...gpus.values()])];
+}
+
+/** Metrics that are equal for all models of a server. */
+export const ofServer: ReadonlySet<string> = new Set([
+  "sconce_event_loop_lag_seconds",
+  "sconce_memory_bytes",
+  "sconce_memory_limit_bytes",
+  "sconce_queue_limit_items",
+  "sconce_queue_limit_bytes",
+  "sconce_build_info",
+]);
 
 function outcome(reason: FailureReason | undefined): number {
   return reason === undefined ? 0 : 1 + failureReasons.indexOf(reason);

@@ -34,12 +34,14 @@ export interface PageModel {
   readonly description: string;
   /** Before that, only browsers get the page, and the page waits for the model. */
   readonly isReady: boolean;
+  /** The page that browsers get at the root; by default the page of the model. */
+  readonly home?: string | undefined;
 }
 
-export function addPageRoutes(app: Pick<Hono, "get">, { name, description, isReady }: PageModel): void {
+export function addPageRoutes(app: Pick<Hono, "get">, { name, description, isReady, home = "demo" }: PageModel): void {
   app.get("/", (c, next) => {
     c.header("Vary", "Accept");
-    return prefersHtml(c) ? Promise.resolve(c.redirect("demo")) : next();
+    return prefersHtml(c) ? Promise.resolve(c.redirect(below(c, home))) : next();
   });
   app.get("/demo", async (c, next) => {
     if (!isReady && !prefersHtml(c)) return next();
@@ -69,6 +71,12 @@ export function addPageRoutes(app: Pick<Hono, "get">, { name, description, isRea
     return c.html(page, isReady ? 200 : 503);
   });
   assets.addRoute(app);
+}
+
+/** A URL below the requested path, relative to it, so that proxies may add a prefix. */
+function below(c: Context, page: string): string {
+  const [, last = ""] = /([^/]*)$/.exec(new URL(c.req.url).pathname) ?? [];
+  return last === "" ? page : `${last}/${page}`;
 }
 
 /** True for browsers, false for programs that accept every type. */

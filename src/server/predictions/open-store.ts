@@ -12,15 +12,23 @@ import type { PredictionStore, RetentionLimits } from "./store.ts";
 
 /**
  * Path of the database; undefined for a store in memory. Without `--store` an unwritable default folder means a store in memory.
+ * @param isOneOfSeveral whether the server has other models: then `--store` names a folder
  */
 export function storePath(
-  repository: string,
+  name: string,
   { store, port }: Pick<ServeConfig, "store" | "port">,
+  isOneOfSeveral = false,
 ): string | undefined {
-  if (store !== undefined) return store === "memory" ? undefined : store;
+  const file = encodeURIComponent(name).replaceAll("%3A", ":");
+  if (store === "memory") return undefined;
+  if (store !== undefined) {
+    const path = isOneOfSeveral ? join(store, `${file}.sqlite`) : store;
+    if (isOneOfSeveral) prepareFolder(path);
+    return path;
+  }
   // The next process with port 0 has another port, and would not find the file.
   if (port === 0) return undefined;
-  const path = join(storeLocation(), "predictions", `${repository.replaceAll("/", "%2F")}-${port}.sqlite`);
+  const path = join(storeLocation(), "predictions", `${file}-${port}.sqlite`);
   try {
     prepareFolder(path);
     return path;

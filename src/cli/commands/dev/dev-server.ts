@@ -70,6 +70,10 @@ class DevEngine implements EngineEvents {
     for (const front of this.fronts) front.send({ model: 0, ended: reason } satisfies EngineNews);
   }
 
+  failed(reason: string): void {
+    for (const front of this.fronts) front.send({ model: 0, failed: reason } satisfies EngineNews);
+  }
+
   silent(isSilent: boolean): void {
     for (const front of this.fronts) front.send({ model: 0, isSilent } satisfies EngineNews);
   }
@@ -242,12 +246,13 @@ export class DevServer {
   #newEngine({ engineKey, reference }: DeclaredFacts): DevEngine {
     const packaged = declaredModel(this.#folder.path, reference);
     const options = {
+      name: packaged.repository,
       packaged,
       config: this.#config,
       argv: folderArgv(this.#folder.path),
       source: undefined,
       folder: this.#folder,
-      name: `engine-${this.#generations}`,
+      socketName: `engine-${this.#generations}`,
     };
     return new DevEngine(engineKey, (events) => new ModelEngine({ ...options, events }));
   }
@@ -260,7 +265,8 @@ export class DevServer {
         queueMicrotask(() => engine.tell(front));
         const { start, counts } = this.#place;
         const relatives = { relatives: [], unavailable: {} };
-        const models = counts.map((path) => ({ reference, config: this.#config, counts: path }));
+        const { repository: name, tag } = declaredModel(this.#folder.path, reference);
+        const models = counts.map((path) => ({ name, tag, reference, config: this.#config, counts: path }));
         return { ...start, argv: folderArgv(this.#folder.path), models, index, unix, isRestart: false, relatives };
       },
       batchTimeoutMs: heldAfterMs(this.#config),

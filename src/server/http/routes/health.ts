@@ -23,8 +23,22 @@ export type Phase = "starting" | "ready" | "leaving" | "draining";
 export type Hindrance = Exclude<Unready, Phase>;
 
 export class Lifecycle {
-  phase: Phase = "starting";
+  readonly #server: Lifecycle | undefined;
+  #phase: Phase = "starting";
   hindrance: () => Hindrance | undefined = () => undefined;
+
+  /** @param server for a model: the state of its server */
+  constructor(server?: Lifecycle) {
+    this.#server = server;
+  }
+
+  get phase(): Phase {
+    return this.#server?.phase ?? this.#phase;
+  }
+
+  set phase(phase: Phase) {
+    this.#phase = phase;
+  }
 
   /** Undefined if the server is ready. */
   get unready(): Unready | undefined {
@@ -41,7 +55,11 @@ export function addHealthRoutes(app: Pick<Hono, "get">, lifecycle: Lifecycle): v
   });
 }
 
-export function addMetricsRoute(app: Pick<Hono, "get">, metrics: Metrics, siblings: Siblings | undefined): void {
+export function addMetricsRoute(
+  app: Pick<Hono, "get">,
+  metrics: Pick<Metrics, "text">,
+  siblings: Siblings | undefined,
+): void {
   app.get("/metrics", async (c) => {
     const text = metrics.text((await siblings?.metrics()) ?? []);
     return c.body(text, 200, { "Content-Type": prometheusType });
@@ -92,7 +110,7 @@ function notReady(unready: Unready): ProblemError {
 }
 
 export interface WorkerAppOptions {
-  readonly metrics: Metrics;
+  readonly metrics: Pick<Metrics, "text">;
   readonly siblings: Siblings | undefined;
   readonly lifecycle: Lifecycle;
   readonly config: Pick<ServeConfig, "allowedHosts" | "host" | "adminHost" | "adminPort" | "basePath">;

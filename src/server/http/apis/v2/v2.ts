@@ -133,7 +133,7 @@ type Route = readonly [method: "GET" | "POST", answer: (c: Context) => Response 
 const statuses: Partial<Readonly<Record<Problem["status"], 400 | 503>>> = { 422: 400, 429: 503 };
 
 /** KServe's client reads the error only with exactly this media type. */
-function errorAnswer(c: Context, { status, detail, headers }: Problem): Response {
+export function errorAnswer(c: Context, { status, detail, headers }: Problem): Response {
   return c.body(JSON.stringify({ error: detail }), statuses[status] ?? status, {
     ...headers,
     "Content-Type": "application/json",

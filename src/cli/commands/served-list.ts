@@ -1,0 +1,164 @@
+/** The models of `serve`: references on the command line, or a file or a folder (`--models`), with options for single models. */
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { extname, join } from "node:path";
+import { z } from "zod";
+import { repositoryPattern } from "../../author/name.ts";
+import { closest } from "../../base/closest.ts";
+import { messageOf } from "../../base/errors.ts";
+import type { Option } from "../../base/option.ts";
+import { readModelsFrom } from "../../machine/files/location.ts";
+import type { ModelSource } from "../../package/model-source.ts";
+import type { PackagedModel } from "../../package/store/packaged-model.ts";
+import { latestTag } from "../../package/store/reference.ts";
+import { ModelStore } from "../../package/store/store.ts";
+import { type ServeConfig, serveOptions } from "../../server/config.ts";
+import type { ServedOptions } from "../../server/model-engine.ts";
+import { flagName, usage } from "../command-line/command.ts";
+import { namedModel } from "./named-model.ts";
+
+/** Options that a model of a file may have for itself. The others are of the server. */
+const ownOptions = [
+  "verify",
+  "param",
+  "batchSize",
+  "device",
+  "instances",
+  "threads",
+  "packLayers",
+  "golden",
+  "maxQueueDelay",
+  "latencyTarget",
+  "batchTimeout",
+  "retainAge",
+  "retainBytes",
+  "queueName",
+  "timeout",
+  "maxInputs",
+  "maxResultBytes",
+  "maxFileBytes",
+  "maxPixels",
+] as const satisfies readonly (keyof typeof serveOptions)[];
+
+interface Listed {
+  /** Undefined for the only model of the store. */
+  readonly reference: string | undefined;
+  readonly name: string | undefined;
+  readonly options: Partial<ServeConfig>;
+}
+
+/**
+ * @param given references of the command line
+ * @throws SconceError `usage` for two models with one name and for faults of the file; an error of a model that cannot be found
+ */
+export async function servedList(
+  source: ModelSource,
+  given: readonly string[],
+  options: ServeConfig & Pick<Parameters<typeof namedModel>[2], "input" | "plainHttp">,
+): Promise<readonly [ServedOptions, ...ServedOptions[]]> {
+  const listed = [
+    ...given.map((reference): Listed => ({ reference, name: undefined, options: {} })),
+    ...(options.models === undefined ? [] : await inFile(options.models)),
+  ];
+  if (listed.length === 0) listed.push({ reference: undefined, name: undefined, options: {} });
+  if (listed.length > 1 && (options.input ?? []).length > 0) throw usage("--input is for a single weights file");
+  const found: { packaged: PackagedModel; listed: Listed }[] = [];
+  for (const each of listed) {
+    const packaged = await namedModel(source, each.reference, { ...options, withoutWeights: options.role === "front" });
+    found.push({ packaged, listed: each });
+  }
+  const names = namesOf(found);
+  const served = found.map(
+    ({ packaged, listed: { options: own } }, i): ServedOptions => ({
+      name: names[i] ?? "",
+      packaged,
+      config: { ...options, ...own },
+    }),
+  );
+  const [first, ...others] = served;
+  if (first === undefined) throw usage("there is no model to serve");
+  return [first, ...others];
+}
+
+/** The repository; with a tag if the server has several builds of it. @throws SconceError `usage` */
+function namesOf(found: readonly { readonly packaged: PackagedModel; readonly listed: Listed }[]): string[] {
+  const counts = Map.groupBy(found, ({ packaged, listed }) => listed.name ?? packaged.repository);
+  const names = found.map(({ packaged, listed }) => {
+    const { repository, tag } = packaged;
+    const isShared = (counts.get(repository)?.length ?? 0) > 1;
+    return listed.name ?? (isShared ? `${repository}:${tag}` : repository);
+  });
+  const twice = names.find((name, i) => names.indexOf(name) < i);
+  if (twice !== undefined) {
+    throw usage(`two models have the name ${twice}; in a file of --models, each can have a name of its own`);
+  }
+  return names;
+}
+
+/** @throws SconceError `usage` */
+async function inFile(path: string): Promise<Listed[]> {
+  const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+  if (isFolder) return inStore(path);
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (error) {
+    throw usage(`the models of --models cannot be read: ${messageOf(error)}`);
+  }
+  const type = extname(path);
+  if (type !== ".toml" && type !== ".json") return inLines(text);
+  try {
+    const { model } = fileSchema.parse(type === ".toml" ? Bun.TOML.parse(text) : JSON.parse(text));
+    return model.map((entry) => listedOf(entry, path));
+  } catch (error) {
+    if (!(error instanceof z.ZodError) && !(error instanceof SyntaxError)) throw error;
+    const fault = error instanceof z.ZodError ? z.prettifyError(error) : error.message;
+    throw usage(`${path} has no valid list of models: ${fault}`);
+  }
+}
+
+/** The latest build of each repository of a model store. */
+async function inStore(folder: string): Promise<Listed[]> {
+  if (!existsSync(join(folder, "oci-layout"))) {
+    throw usage(`${folder} is no model store: --models takes a file, or the folder of a model store`);
+  }
+  readModelsFrom(folder);
+  const summaries = await new ModelStore(folder).list();
+  const latest = summaries.filter(({ tags }) => tags.includes(latestTag));
+  if (latest.length === 0) throw usage(`the model store ${folder} has no model with the tag ${latestTag}`);
+  return latest.map(({ repository }) => ({ reference: repository, name: undefined, options: {} }));
+}
+
+/** One reference a line; the rest of a line after # is a comment. */
+function inLines(text: string): Listed[] {
+  return text
+    .split("\n")
+    .map((line) => line.replace(/#.*/, "").trim())
+    .filter((line) => line !== "")
+    .map((reference) => ({ reference, name: undefined, options: {} }));
+}
+
+const entrySchema = z.looseObject({
+  model: z.string().min(1),
+  name: z.string().regex(repositoryPattern, "must be a name as those of models, e.g. digits").optional(),
+});
+const fileSchema = z.strictObject({ model: z.array(entrySchema).min(1) });
+
+function listedOf({ model, name, ...given }: z.infer<typeof entrySchema>, path: string): Listed {
+  const known = new Map<string, (typeof ownOptions)[number]>(ownOptions.map((key) => [flagName(key), key]));
+  const options = Object.entries(given).map(([flag, value]) => {
+    const key = known.get(flag);
+    if (key === undefined) {
+      const near = closest(flag, ["name", ...known.keys()]);
+      throw usage(
+        `${path}: ${model} has the unknown option ${flag}${near === undefined ? "" : `; did you mean ${near}?`}`,
+      );
+    }
+    const { parse }: Option<unknown> = serveOptions[key];
+    const text = Array.isArray(value) ? value.map(String).join("\n") : String(value);
+    const parsed = parse.safeParse(text);
+    if (!parsed.success)
+      throw usage(`${path}: ${flag} of ${model} ${parsed.error.issues[0]?.message ?? "is malformed"}`);
+    return [key, parsed.data];
+  });
+  return { reference: model, name, options: Object.fromEntries(options) };
+}

@@ -1,0 +1,175 @@
+/** The routes of a server with all its models: the list, and the lists of other APIs. */
+
+import type { Context } from "hono";
+import { Hono } from "hono";
+import { html } from "hono/html";
+import type { Metrics } from "../../metrics/metrics.ts";
+import { prefersHtml } from "../../page/page.ts";
+import { errorResponse as openaiError } from "../apis/openai/errors.ts";
+import { statisticsOf } from "../apis/v2/statistics.ts";
+import { errorAnswer as v2Error } from "../apis/v2/v2.ts";
+import { type GuardOptions, guard, logRefusal, type ServedModel } from "../app.ts";
+import { ProblemError, problemOf, problemResponse, refusalOf } from "../problem.ts";
+import { pathsBelow } from "../request.ts";
+
+/** What becomes of a model. `unloaded`: its next request loads it. */
+export type ModelState = "unloaded" | "loading" | "ready" | "failed";
+
+/** A model in the list. */
+export interface ListedModel {
+  /** Name in paths. */
+  readonly name: string;
+  readonly state: ModelState;
+  /** Why the model could not be loaded. */
+  readonly reason: string | undefined;
+  readonly metrics: Metrics;
+  /** Undefined if the model could not be opened. */
+  readonly served: ServedModel | undefined;
+  /** The reference and the digest that were found in the store. */
+  readonly tag: string;
+  readonly digest: string;
+}
+
+export interface BrokenAppOptions extends GuardOptions {
+  readonly basePath: string;
+  /** Counters of the requests that no model answers. */
+  readonly metrics: Pick<Metrics, "rejected">;
+}
+
+export interface ModelsAppOptions extends BrokenAppOptions {
+  readonly models: () => readonly ListedModel[];
+  /** Loads or unloads the engine of a model; undefined where engines live as long as the server. */
+  readonly load?: ((name: string) => Promise<void>) | undefined;
+  readonly unload?: ((name: string) => Promise<void>) | undefined;
+}
+
+/** Answers every request for a model that could not be opened. */
+export function createBrokenApp(options: BrokenAppOptions, reason: string): Hono {
+  const app = guarded(options);
+  app.notFound(() => {
+    throw new ProblemError({ status: 503, code: "not_ready", detail: `the model cannot be served: ${reason}` });
+  });
+  return app;
+}
+
+export function createModelsApp(options: ModelsAppOptions): Hono {
+  const { models, basePath } = options;
+  const app = guarded(options);
+  app.get("/models", (c) => (prefersHtml(c) ? c.html(listPage(c, models())) : c.json(listOf(models(), basePath))));
+  app.get("/v1/models", (c) =>
+    c.json({
+      object: "list",
+      data: models().flatMap(({ served }) => (served === undefined ? [] : [openaiOf(served)])),
+    }),
+  );
+  app.get("/v1/models/:id{.+}", (c) => {
+    const { served } = named(models(), c.req.param("id"));
+    if (served === undefined) throw unknown(models(), c.req.param("id"));
+    return c.json(openaiOf(served));
+  });
+  app.get("/v2/models/stats", (c) =>
+    c.json({ model_stats: models().map(({ name, metrics: own }) => statisticsOf(own, name)) }),
+  );
+  app.post("/v2/repository/index", (c) => c.json(models().map(repositoryEntry)));
+  const moves = { load: options.load, unload: options.unload };
+  app.post("/v2/repository/models/:path{.+}", async (c) => {
+    const [, name = "", move] = /^(.+)\/(load|unload)$/.exec(c.req.param("path")) ?? [];
+    if (move !== "load" && move !== "unload") throw nothingAt(c);
+    const model = named(models(), name);
+    const run = moves[move];
+    if (run !== undefined) await run(model.name);
+    else if (move === "unload") throw refused("the models of this server stay loaded as long as the server runs");
+    return c.body(null, 200);
+  });
+  app.notFound((c) => {
+    throw nothingAt(c);
+  });
+  return app;
+
+  function nothingAt(c: Context): ProblemError {
+    const [, name] = /^\/models\/(.+)$/.exec(c.req.path) ?? [];
+    return name === undefined ? missing(`there is nothing at ${c.req.path}`) : unknown(models(), name);
+  }
+}
+
+/** An app without routes. */
+function guarded({ basePath, metrics, ...options }: BrokenAppOptions): Hono {
+  const app = new Hono({ getPath: pathsBelow(basePath) });
+  guard(app, options);
+  app.onError((error, c) => {
+    const problem = problemOf(error);
+    metrics.rejected(refusalOf(problem));
+    logRefusal(c, problem);
+    if (c.req.path.startsWith("/v2/")) return v2Error(c, problem);
+    return c.req.path.startsWith("/v1/") ? openaiError(c, problem, error) : problemResponse(c, problem);
+  });
+  return app;
+}
+
+/** The answer of GET /models. */
+function listOf(models: readonly ListedModel[], basePath: string) {
+  return {
+    models: models.map(({ name, tag, digest, state, reason, served }) => ({
+      name,
+      tag,
+      digest,
+      description: served?.description ?? "",
+      state,
+      ...(reason === undefined ? {} : { reason }),
+      url: `${basePath}/models/${name}`,
+    })),
+  };
+}
+
+/** Addresses are relative, as on the page of a model. */
+function listPage(c: Context, models: readonly ListedModel[]) {
+  const folder = new URL(c.req.url).pathname.endsWith("/") ? "" : "models/";
+  const rows = models.map(
+    ({ name, state, reason, served }) =>
+      html`<tr><td><a href="${folder}${name}/demo">${name}</a></td><td>${served?.description ?? ""}</td><td>${state}${reason === undefined ? "" : `: ${reason}`}</td></tr>`,
+  );
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Models</title>
+</head>
+<body>
+<h1>Models</h1>
+<table><tr><th>Model</th><th>Description</th><th>State</th></tr>${rows}</table>
+</body>
+</html>
+`;
+}
+
+function openaiOf({ name, createdS }: ServedModel) {
+  return { id: name, object: "model", created: createdS, owned_by: "sconce" };
+}
+
+/** An entry of Triton's repository index. */
+function repositoryEntry({ name, tag, state, reason }: ListedModel) {
+  if (state === "ready") return { name, version: tag, state: "READY" };
+  return { name, version: tag, state: state === "loading" ? "LOADING" : "UNAVAILABLE", reason: reason ?? state };
+}
+
+function named(models: readonly ListedModel[], name: string): ListedModel {
+  const found = models.find((model) => model.name === name);
+  if (found === undefined) throw unknown(models, name);
+  return found;
+}
+
+function unknown(models: readonly ListedModel[], name: string): ProblemError {
+  return missing(
+    `there is no model ${JSON.stringify(name)}; this server has ${models.map((model) => model.name).join(", ")}`,
+  );
+}
+
+function missing(detail: string): ProblemError {
+  return new ProblemError({ status: 404, code: "not_found", detail });
+}
+
+function refused(detail: string): ProblemError {
+  return new ProblemError({ status: 405, code: "method_not_allowed", detail });
+}

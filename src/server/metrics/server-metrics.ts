@@ -1,0 +1,59 @@
+/** The metrics of a server with several models: those of each model get the label `model`. */
+import type { Family } from "./counts.ts";
+import { type Metrics, machineFamilies, ofServer } from "./metrics.ts";
+import { prometheusText } from "./prometheus-text.ts";
+
+export class ServerMetrics {
+  readonly #server: Metrics;
+  readonly #models: ReadonlyMap<string, Metrics>;
+
+  /**
+   * @param server counters of requests that no model answers, and of the event loop
+   * @param models the metrics of the models, by name
+   */
+  constructor(server: Metrics, models: ReadonlyMap<string, Metrics>) {
+    this.#server = server;
+    this.#models = models;
+  }
+
+  /** Gauges of this process. The front that is scraped has the counters of all. */
+  gauges(): Family[] {
+    return this.#labelled((metrics) => metrics.gauges());
+  }
+
+  /** @param others gauges of the other fronts */
+  text(others: readonly Family[] = []): string {
+    return prometheusText(this.families(others));
+  }
+
+  /** All metrics of the server. @param others gauges of the other fronts */
+  families(others: readonly Family[] = []): Family[] {
+    const counters = [
+      ...this.#server.counters().filter(hasCounted),
+      ...this.#labelled((metrics) => metrics.counters()),
+    ];
+    return [...counters, ...this.gauges(), ...machineFamilies([...this.#models.values()]), ...others];
+  }
+
+  /** Families of the whole server are equal in all models, so each appears once. */
+  #labelled(familiesOf: (metrics: Metrics) => readonly Family[]): Family[] {
+    const seen = new Set<string>();
+    return [...this.#models].flatMap(([model, metrics]) =>
+      familiesOf(metrics).flatMap((family) => {
+        if (!ofServer.has(family.name)) return [labelled(family, model)];
+        if (seen.has(family.name)) return [];
+        seen.add(family.name);
+        return [family];
+      }),
+    );
+  }
+}
+
+function labelled(family: Family, model: string): Family {
+  return { ...family, values: family.values.map((value) => ({ ...value, labels: { model, ...value.labels } })) };
+}
+
+/** Without this, each counter of a model would have a series of the server that stays at 0. */
+function hasCounted({ name, values }: Family): boolean {
+  return ofServer.has(name) || values.some(({ value }) => value > 0);
+}

@@ -1,0 +1,185 @@
+/** The models of a front, and the choice of the model that answers a request. */
+import { codedError, messageOf, type SconceError } from "../base/errors.ts";
+import { log } from "../base/log.ts";
+import { generatedTag } from "../package/store/reference.ts";
+import { appOf, gaugesOf, hindranceOf, servedModel } from "./front-app.ts";
+import { FrontModel, type FrontModelOptions } from "./front-model.ts";
+import type { FrontShared } from "./front-shared.ts";
+import type { ServedModel } from "./http/app.ts";
+import { pathOf, type RequestContext, withoutPrefix } from "./http/request.ts";
+import type { Hindrance } from "./http/routes/health.ts";
+import { type BrokenAppOptions, createBrokenApp, createModelsApp, type ListedModel } from "./http/routes/models.ts";
+import type { Metrics } from "./metrics/metrics.ts";
+import { ServerMetrics } from "./metrics/server-metrics.ts";
+
+type Answer = (request: Request, context: RequestContext) => Response | Promise<Response>;
+
+/** A model of the server. A model with broken code has no front model. */
+interface Entry {
+  readonly options: FrontModelOptions;
+  readonly metrics: Metrics;
+  readonly front: FrontModel | undefined;
+  readonly served: ServedModel | undefined;
+  readonly fault: SconceError | undefined;
+  /** The app below `/models`, made at its first request. */
+  app: Promise<Answer> | undefined;
+}
+
+export class ServedModels {
+  readonly #shared: FrontShared;
+  readonly #entries: readonly Entry[];
+  /** By each name in paths: `digits`, `digits:v1`. */
+  readonly #byName = new Map<string, Entry>();
+  /** The metrics of all models. */
+  readonly metrics: Pick<Metrics, "text" | "gauges" | "families">;
+  readonly #list: Answer;
+  /** Answers all paths that name no model. */
+  #root: Answer = () => new Response(null, { status: 503 });
+  readonly #isSeveral: boolean;
+
+  /**
+   * Opens the models, the first at the root too.
+   * @param opened closes them
+   * @throws SconceError of a server with one model. With several, a broken model answers with its error.
+   */
+  static async open(shared: FrontShared, opened: AsyncDisposableStack): Promise<ServedModels> {
+    const { models } = shared.options;
+    const entries = await Promise.all(models.map((options) => openEntry(shared, options, opened)));
+    const served = new ServedModels(shared, entries);
+    const [first] = entries;
+    if (first !== undefined) served.#root = await served.#appOf(first, shared.options.config.basePath);
+    return served;
+  }
+
+  private constructor(shared: FrontShared, entries: readonly Entry[]) {
+    this.#shared = shared;
+    this.#entries = entries;
+    this.#isSeveral = entries.length > 1;
+    for (const entry of entries) {
+      const { name, tag, packaged } = entry.options;
+      for (const each of [name, `${name}:${tag}`, `${name}:${generatedTag(packaged.digest)}`]) {
+        if (!this.#byName.has(each)) this.#byName.set(each, entry);
+      }
+    }
+    const [first] = entries;
+    this.metrics =
+      first === undefined || !this.#isSeveral
+        ? shared.metrics
+        : new ServerMetrics(shared.metrics, new Map(entries.map(({ options, metrics }) => [options.name, metrics])));
+    shared.all.metrics = this.metrics;
+    const { config } = shared.options;
+    this.#list = createModelsApp({ ...this.#guards, basePath: config.basePath, models: () => this.#listed() }).fetch;
+  }
+
+  get opened(): FrontModel[] {
+    return this.#entries.flatMap(({ front }) => front ?? []);
+  }
+
+  /** Why no model can finish its predictions. */
+  get hindrance(): Hindrance | undefined {
+    const hindrances = this.opened.map(hindranceOf);
+    return hindrances.length > 0 && hindrances.every((each) => each !== undefined) ? hindrances[0] : undefined;
+  }
+
+  /** Whether a model runs a prediction, or its store has the outcome. */
+  async has(id: string): Promise<boolean> {
+    for (const front of this.opened) if (await front.has(id)) return true;
+    return false;
+  }
+
+  /** Answers a request. A path without the name of a model costs a server with one model one search in the URL. */
+  readonly fetch: Answer = (request, context) => {
+    const { url } = request;
+    const namesModel = url.includes("/models") || (this.#isSeveral && url.includes("/v2/repository"));
+    return namesModel ? this.#named(request, context) : this.#root(request, context);
+  };
+
+  #named(request: Request, context: RequestContext): Response | Promise<Response> {
+    const { basePath } = this.#shared.options.config;
+    const given = pathOf(request);
+    const path = basePath === "" ? given : withoutPrefix(given, basePath);
+    const found = this.#below(path, "/models/");
+    if (found !== undefined) {
+      const { entry, rest } = found;
+      context.prefix = given.slice(0, given.length - rest.length);
+      context.modelPath = `/models/${entry.options.name}`;
+      context.metrics = entry.metrics;
+      return this.#own(entry).then((answer) => answer(request, context));
+    }
+    const isList = path === "/models" || path.startsWith("/models/") || path.startsWith("/v2/repository/models/");
+    const isOfAll = path.startsWith("/v1/models") || path === "/v2/models/stats" || path === "/v2/repository/index";
+    if (isList || (this.#isSeveral && isOfAll)) return this.#list(request, context);
+    const other = this.#isSeveral ? this.#below(path, "/v2/models/") : undefined;
+    if (other === undefined) return this.#root(request, context);
+    context.prefix = given.slice(0, given.length - path.length);
+    context.metrics = other.entry.metrics;
+    return this.#own(other.entry).then((answer) => answer(request, context));
+  }
+
+  /** The model that a path names after `start`: the longest name, since names have slashes. */
+  #below(path: string, start: string): { readonly entry: Entry; readonly rest: string } | undefined {
+    if (!path.startsWith(start)) return undefined;
+    for (let end = path.length; end > start.length; end = path.lastIndexOf("/", end - 1)) {
+      const entry = this.#byName.get(path.slice(start.length, end));
+      if (entry !== undefined) return { entry, rest: path.slice(end) };
+    }
+    return undefined;
+  }
+
+  #own(entry: Entry): Promise<Answer> {
+    const { name } = entry.options;
+    entry.app ??= this.#appOf(entry, `${this.#shared.options.config.basePath}/models/${name}`);
+    return entry.app;
+  }
+
+  async #appOf({ front, served, fault }: Entry, basePath: string): Promise<Answer> {
+    if (front === undefined || served === undefined) {
+      return createBrokenApp({ ...this.#guards, basePath }, fault?.message ?? "").fetch;
+    }
+    const isRoot = basePath === this.#shared.options.config.basePath;
+    const home =
+      isRoot && this.#isSeveral && this.#shared.keys === undefined && this.#shared.options.config.page
+        ? "models"
+        : undefined;
+    return appOf(front, { served, basePath, allMetrics: this.metrics, home }).fetch;
+  }
+
+  get #guards(): Omit<BrokenAppOptions, "basePath"> {
+    const { keys, metrics, options } = this.#shared;
+    const { corsOrigin, allowedHosts, host, adminHost, adminPort } = options.config;
+    return { corsOrigin, allowedHosts, host, adminHost, adminPort, keys, metrics };
+  }
+
+  #listed(): readonly ListedModel[] {
+    return this.#entries.map(({ options, metrics, front, served, fault }) => ({
+      name: options.name,
+      tag: generatedTag(options.packaged.digest),
+      digest: options.packaged.digest,
+      state: front === undefined ? "failed" : "ready",
+      reason: fault?.message,
+      metrics,
+      served,
+    }));
+  }
+}
+
+async function openEntry(
+  shared: FrontShared,
+  options: FrontModelOptions,
+  opened: AsyncDisposableStack,
+): Promise<Entry> {
+  const { metrics = shared.metrics } = options;
+  await using own = new AsyncDisposableStack();
+  try {
+    const front = await FrontModel.open(shared, options, own);
+    metrics.watch(() => gaugesOf(front));
+    front.lifecycle.hindrance = () => hindranceOf(front);
+    const served = await servedModel(front);
+    opened.use(own.move());
+    return { options, metrics, front, served, fault: undefined, app: undefined };
+  } catch (error) {
+    if (shared.options.models.length === 1) throw error;
+    log.error(`The model ${options.name} cannot be served: ${messageOf(error)}`);
+    return { options, metrics, front: undefined, served: undefined, fault: codedError(error), app: undefined };
+  }
+}

@@ -1,0 +1,231 @@
+/** Several models in one server: each below `/models`, with an engine process of its own. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import type { Client, PredictionBody } from "./helpers/client.ts";
+import { eventsOf } from "./helpers/events.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { inRole, until } from "./helpers/running.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+let dir: TempDir;
+let store: TestStore;
+
+beforeAll(async () => {
+  dir = await tempDir();
+  const ten = "({ y }) => ({ y: 10 * y.data[0] })";
+  const setup = '() => { if (process.env.BREAKS_SETUP === "1") throw new Error("no such tokenizer"); }';
+  store = await storeWith(
+    "lab",
+    "texts",
+    await writeModel(dir, modelText({ name: '"team/ten"', postprocess: ten }), "ten"),
+    await writeModel(dir, modelText({ name: '"broken"', setup }), "broken"),
+  );
+});
+
+afterAll(async () => {
+  await store[Symbol.asyncDispose]();
+  await dir[Symbol.asyncDispose]();
+});
+
+const serve = (args: readonly string[], env: Readonly<Record<string, string>> = {}): RunningCli =>
+  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0", "--linger", "0"], {
+    env: { SCONCE_HOME: store.home, ...env },
+  });
+
+const json = { "Content-Type": "application/json" };
+
+async function predictAt(client: Client, path: string, inputs: readonly unknown[]): Promise<PredictionBody> {
+  const headers = { ...json, Prefer: "wait" };
+  const answer = await client.fetch(`${path}/predictions`, { method: "POST", headers, body: JSON.stringify(inputs) });
+  return (await answer.json()) as PredictionBody;
+}
+
+async function jsonAt(client: Client, path: string, init: RequestInit = {}): Promise<unknown> {
+  return (await client.fetch(path, init)).json();
+}
+
+describe("a server with three models", () => {
+  let server: RunningCli;
+  let client: Client;
+
+  beforeAll(async () => {
+    server = serve(["lab", "team/ten", "texts", "--access-log"]);
+    client = await clientOf(server);
+  });
+
+  afterAll(() => server[Symbol.asyncDispose]());
+
+  test("answers for each model below its name, and for the first at the root, with one engine process each", async () => {
+    expect((await predictAt(client, "", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
+    expect((await predictAt(client, "/models/lab", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
+    expect((await predictAt(client, "/models/team/ten", [{ x: 1 }])).outputs).toEqual([{ y: 30 }]);
+    expect((await predictAt(client, "/models/team/ten:latest", [{ x: 2 }])).outputs).toEqual([{ y: 50 }]);
+    expect(await inRole(server.pid, "engine")).toHaveLength(3);
+    expect(await inRole(server.pid, "front")).toHaveLength(1);
+  });
+
+  test("lists the models, as JSON and as a page", async () => {
+    const list = await jsonAt(client, "/models");
+    expect(list).toMatchObject({
+      models: [
+        { name: "lab", state: "ready", url: "/models/lab", description: "Doubles a number and adds one." },
+        { name: "team/ten", state: "ready", url: "/models/team/ten" },
+        { name: "texts", state: "ready" },
+      ],
+    });
+    const page = await client.fetch("/", { headers: { Accept: "text/html" } });
+    expect(page.url).toBe(new URL("/models", client.url).href);
+    expect(await page.text()).toContain('<a href="models/team/ten/demo">team/ten</a>');
+    const own = await client.fetch("/models/team/ten", { headers: { Accept: "text/html" } });
+    expect(own.url).toBe(new URL("/models/team/ten/demo", client.url).href);
+    expect(await own.text()).toContain("<title>team/ten</title>");
+  });
+
+  test("has all routes of a model below its name, with Locations that a client can read", async () => {
+    for (const path of ["", "/docs", "/demo", "/examples", "/health/ready", "/metrics", "/v2", "/v1/models"]) {
+      expect([path, (await client.fetch(`/models/team/ten${path}`)).status]).toEqual([path, 200]);
+    }
+    const document = await jsonAt(client, "/models/team/ten/openapi.json");
+    expect(document).toMatchObject({ servers: [{ url: "/models/team/ten" }] });
+    const headers = { ...json, Accept: "text/event-stream" };
+    const events = await client.fetch("/models/team/ten/predictions", { method: "POST", headers, body: '[{"x": 3}]' });
+    const location = events.headers.get("location") ?? "";
+    expect(location).toStartWith("/models/team/ten/predictions/");
+    let last: unknown;
+    for await (const { data } of eventsOf(events)) last = data;
+    expect(last).toMatchObject({ outputs: [{ y: 70 }], model: { repository: "team/ten" } });
+    expect(await jsonAt(client, location)).toMatchObject({ status: "success" });
+    // The id is unknown to the other models.
+    expect((await client.fetch(location.replace("team/ten", "lab"))).status).toBe(404);
+  });
+
+  test("says which models there are where a path names another", async () => {
+    for (const path of ["/models/none", "/models/none/predictions", "/models/tea", "/models/"]) {
+      const answer = await client.fetch(path);
+      if (path === "/models/") expect(answer.status).toBe(200);
+      else {
+        expect([path, answer.status]).toEqual([path, 404]);
+        expect(await answer.text()).toContain("this server has lab, team/ten, texts");
+      }
+    }
+  });
+
+  test("answers the protocol v2 for each model at the root", async () => {
+    const infer = (name: string, inputs: readonly unknown[]) =>
+      jsonAt(client, `/v2/models/${name}/infer`, { method: "POST", headers: json, body: JSON.stringify({ inputs }) });
+    const x = { name: "x", datatype: "FP64", shape: [1, 1], data: [4] };
+    expect(await infer("team/ten", [x])).toMatchObject({
+      model_name: "team/ten",
+      outputs: [{ name: "y", data: [90] }],
+    });
+    expect(await jsonAt(client, "/v2/models/texts")).toMatchObject({ name: "texts" });
+    expect((await client.fetch("/v2/models/team/ten/ready")).status).toBe(200);
+    const missing = await client.fetch("/v2/models/none/ready");
+    expect(missing.status).toBe(404);
+    expect(await missing.json()).toEqual({ error: expect.any(String) });
+    const index = await jsonAt(client, "/v2/repository/index", { method: "POST" });
+    expect(index).toMatchObject([
+      { name: "lab", state: "READY" },
+      { name: "team/ten", state: "READY" },
+      { name: "texts", state: "READY" },
+    ]);
+    const stats = await jsonAt(client, "/v2/models/stats");
+    expect(stats).toMatchObject({ model_stats: [{ name: "lab" }, { name: "team/ten" }, { name: "texts" }] });
+  });
+
+  test("lists the models for OpenAI's clients", async () => {
+    const list = await jsonAt(client, "/v1/models");
+    expect(list).toMatchObject({ data: [{ id: "lab" }, { id: "team/ten" }, { id: "texts" }] });
+    expect(await jsonAt(client, "/v1/models/team/ten")).toMatchObject({ id: "team/ten" });
+    expect(await jsonAt(client, "/v1/models/none")).toMatchObject({ error: { message: expect.any(String) } });
+  });
+
+  test("counts each model under its name, and the memory of the server once", async () => {
+    const count = async () => client.metric('sconce_predictions_total{model="texts",status="success"}');
+    const before = await count();
+    await predictAt(client, "/models/texts", [{ text: "a" }]);
+    expect(await count()).toBe(before + 1);
+    const text = await (await client.fetch("/metrics")).text();
+    const ofServer = text.split("\n").filter((line) => line.startsWith("sconce_memory_limit_bytes"));
+    expect(ofServer).toEqual([expect.not.stringContaining("model=")]);
+    expect(text).toMatch(/sconce_http_requests_total\{model="texts",route="\/predictions",code="200"\} [1-9]/);
+    expect(text).toMatch(/sconce_http_requests_total\{route="\/models",code="200"\} [1-9]/);
+    expect(text).toMatch(/process_resident_memory_bytes\{process="engine of team\/ten"\} [1-9]/);
+  });
+
+  test("writes the name of the model into the access log", async () => {
+    await predictAt(client, "/models/team/ten", [{ x: 5 }]);
+    expect(await server.line("POST /models/team/ten/predictions 200")).toBeString();
+  });
+
+  test("keeps the other models when an engine process dies", async () => {
+    const [first = 0] = await inRole(server.pid, "engine");
+    process.kill(first, "SIGKILL");
+    const outputs = await Promise.all(
+      ["/models/lab", "/models/team/ten"].map((path) => predictAt(client, path, [{ x: 1 }])),
+    );
+    expect(outputs.map(({ status }) => status)).toEqual(["success", "success"]);
+    await until(async () => (await inRole(server.pid, "engine")).length === 3);
+  });
+});
+
+test("a broken model is reported by name, and the others are served", async () => {
+  await using server = serve(["broken", "lab"], { BREAKS_SETUP: "1" });
+  const client = await clientOf(server);
+  expect(await server.line("The model broken cannot be served")).toContain("no such tokenizer");
+  expect((await predictAt(client, "/models/lab", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
+  const refused = await client.fetch("/models/broken/predictions", { method: "POST", headers: json, body: "[]" });
+  expect(refused.status).toBe(503);
+  expect(await refused.text()).toContain("no such tokenizer");
+  expect(await jsonAt(client, "/models")).toMatchObject({
+    models: [
+      { name: "broken", state: "failed", reason: expect.stringContaining("no such tokenizer") },
+      { name: "lab", state: "ready" },
+    ],
+  });
+});
+
+describe("--models", () => {
+  test("takes options and a name for each model", async () => {
+    const file = dir.join("models.toml");
+    await Bun.write(
+      file,
+      `[[model]]
+model = "lab"
+batch-size = 2
+
+[[model]]
+model = "lab"
+name = "second"
+batch-size = 3
+`,
+    );
+    await using server = serve(["--models", file]);
+    const client = await clientOf(server);
+    expect(await jsonAt(client, "/models/lab")).toMatchObject({ name: "lab", batch_size: 2 });
+    expect(await jsonAt(client, "/models/second")).toMatchObject({ name: "second", batch_size: 3 });
+  });
+
+  test("takes a file with a reference on each line", async () => {
+    const file = dir.join("models.txt");
+    await Bun.write(file, "lab # the first\n\nteam/ten:latest\n");
+    await using server = serve(["--models", file]);
+    const client = await clientOf(server);
+    expect(await jsonAt(client, "/models")).toMatchObject({ models: [{ name: "lab" }, { name: "team/ten" }] });
+  });
+
+  const faults: readonly [file: string, content: string, message: string][] = [
+    ["m.toml", '[[model]]\nmodel = "lab"\nbatch-sise = 2', "unknown option batch-sise; did you mean batch-size?"],
+    ["m.toml", '[[model]]\nmodel = "lab"\nbatch-size = 0', "batch-size of lab must be a whole number from 1 to 65536"],
+    ["m.toml", '[[model]]\nname = "lab"', "m.toml has no valid list of models"],
+    ["m.json", "{", "m.json has no valid list of models"],
+    ["m.txt", "lab\nlab", "two models have the name lab"],
+  ];
+  test.each(faults)("in %p refuses %p", async (name, content, message) => {
+    await Bun.write(dir.join(name), content);
+    const { code, stderr } = await cli(["serve", "--models", dir.join(name)], { env: { SCONCE_HOME: store.home } });
+    expect(stderr).toContain(message);
+    expect(code).toBe(2);
+  });
+});
