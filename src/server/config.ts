@@ -142,6 +142,7 @@ export const serveOptions = {
       "Models to serve beside those of the command line: a file with a reference on each line, a TOML or JSON file with options for each model, or the folder of a model store",
     described: "none",
     isPath: true,
+    isAdvanced: true,
     valueHint: "file|folder",
     parse: z.string().min(1, "must be a file or a folder"),
   }),

@@ -73,7 +73,8 @@ function fileFaults(read: ReadonlyMap<string, ReadOption>): string[] {
 /** TOML with the origin of each value in a comment; options without a value are comments. */
 function shown(read: ReadonlyMap<string, ReadOption>, file: OptionsFile | undefined): string {
   const lines = Object.entries(serve.options).flatMap(([key, option]) => {
-    const found = key === "config" ? undefined : read.get(key);
+    // In the file, `models` is the list of models.
+    const found = key === "config" || key === "models" ? undefined : read.get(key);
     return found === undefined ? [] : [lineOf(flagName(key), option, found)];
   });
   const models = file?.positionals ?? [];
