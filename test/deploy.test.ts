@@ -1,8 +1,8 @@
 /**
- * Files of `deploy/`: checked with the published schemas of Compose, Kubernetes, KEDA and Grafana, and against a
- * started server.
+ * Files of `deploy/`: checked with the published schemas of Compose, Kubernetes, KEDA and Grafana, by HAProxy and promtool,
+ * and against the options, routes and metrics of the server. test/proxies.test.ts runs the proxies.
  */
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
@@ -13,6 +13,7 @@ import { routes } from "../src/base/labels.ts";
 import { variableName } from "../src/cli/command-line/command.ts";
 import { registryOptions } from "../src/cli/commands/registry/registry-options.ts";
 import { commonOptions, serveOptions } from "../src/server/config.ts";
+import { debianTool } from "./helpers/debian-tools.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 const root = resolve(import.meta.dir, "..");
@@ -31,6 +32,7 @@ const kinds: Readonly<Record<string, readonly [module: string, type: string]>> =
   "policy/v1 PodDisruptionBudget": ["kubernetes-types/policy/v1", "PodDisruptionBudget"],
   "autoscaling/v2 HorizontalPodAutoscaler": ["kubernetes-types/autoscaling/v2", "HorizontalPodAutoscaler"],
   "networking.k8s.io/v1 NetworkPolicy": ["kubernetes-types/networking/v1", "NetworkPolicy"],
+  "networking.k8s.io/v1 Ingress": ["kubernetes-types/networking/v1", "Ingress"],
   "keda.sh/v1alpha1 ScaledObject": ["@kubernetes-models/keda/keda.sh/v1alpha1/ScaledObject", "IScaledObject"],
 };
 
@@ -72,7 +74,7 @@ async function resourcesOf(overlay: string): Promise<z.infer<typeof resource>[]>
   return all.flat().filter(({ apiVersion, kind }) => `${apiVersion} ${kind}` in kinds);
 }
 
-const overlays = ["cpu", "gpu"].map((name) => join(folder, "kubernetes", "overlays", name));
+const overlays = ["cpu", "gpu", "public"].map((name) => join(folder, "kubernetes", "overlays", name));
 
 test("resources and the dashboard have only fields that their projects publish", async () => {
   const resources = (await Promise.all(overlays.map(resourcesOf))).flat();
@@ -106,20 +108,20 @@ test("resources and the dashboard have only fields that their projects publish",
   expect({ exitCode, output: stdout.toString() }).toEqual({ exitCode: 0, output: "" });
 });
 
-test("the compose file follows the Compose specification", async () => {
+test.each(["compose.yaml", "compose.login.yaml"])("%s follows the Compose specification", async (name) => {
   const schema = z
     .looseObject({ $schema: z.string() })
     .parse(JSON.parse(await read(join(root, "node_modules/dclint/schemas/compose.schema.json"))));
   const { $schema: _, ...rules } = schema;
   // Formats such as `duration` only concern programs that parse the values.
   const validate = new Ajv({ strict: false, validateFormats: false }).compile(rules);
-  validate(Bun.YAML.parse(await read(join(folder, "compose.yaml"))));
+  validate(Bun.YAML.parse(await read(join(folder, name))));
   expect(validate.errors).toBeNull();
 });
 
 test("every file in a kustomization exists", async () => {
   const paths = filesOf("kubernetes/**/kustomization.yaml");
-  expect(paths.length).toBe(6);
+  expect(paths.length).toBe(8);
   for (const path of paths) {
     const { resources, components, patches } = kustomization.parse(Bun.YAML.parse(await read(path)));
     const named = [...resources, ...components, ...patches.map((patch) => patch.path)];
@@ -159,10 +161,12 @@ test("servers have existing options, time to drain, and probes of existing route
 });
 
 test("every query is valid PromQL with metrics of the server", async () => {
-  const texts = [...filesOf("kubernetes/components/keda/scaled-object.yaml"), ...filesOf("grafana/*.json")].map(read);
+  const files = ["kubernetes/components/keda/scaled-object.yaml", "grafana/*.json", "prometheus/*.yaml"];
+  const texts = files.flatMap(filesOf).map(read);
   const queries = (await Promise.all(texts)).flatMap((text) => [
     ...text.matchAll(/^ *"expr": (".*"),?$/gm).map(([, expr = '""']) => z.string().parse(JSON.parse(expr))),
     ...text.matchAll(/^ *query: (.*)$/gm).map(([, query = ""]) => query),
+    ...text.matchAll(/^ *expr: (?:\|\n((?: {10}.*\n)+)|(.*)$)/gm).map(([, lines, line = ""]) => lines ?? line),
   ]);
   expect(queries.length).toBeGreaterThan(20);
   const sources = await Promise.all(
@@ -181,4 +185,188 @@ test("every query is valid PromQL with metrics of the server", async () => {
     return [...found, ...names.filter((name) => !has(name))];
   });
   expect([...new Set(faults)]).toEqual([]);
+});
+
+const service = z.looseObject({
+  read_only: z.literal(true),
+  cap_drop: z.tuple([z.literal("ALL")]),
+  security_opt: z.tuple([z.literal("no-new-privileges:true")]),
+  mem_limit: z.string(),
+});
+
+test("every service of Compose is hardened, and no file of the user is needed", async () => {
+  const text = await read(join(folder, "compose.yaml"));
+  const { services } = composition.parse(Bun.YAML.parse(text));
+  for (const [name, one] of Object.entries(services))
+    expect([name, service.safeParse(one).error?.issues]).toEqual([name, undefined]);
+  expect(text).not.toContain("HOME");
+});
+
+const labelsSchema = z.record(z.string(), z.string());
+const policySchema = z.looseObject({
+  spec: z.looseObject({
+    podSelector: z.looseObject({ matchLabels: labelsSchema.default({}) }),
+    policyTypes: z.array(z.string()),
+  }),
+});
+const workload = z.looseObject({
+  metadata: z.looseObject({ name: z.string() }),
+  spec: z.looseObject({
+    strategy: z
+      .looseObject({ rollingUpdate: z.looseObject({ maxSurge: z.number(), maxUnavailable: z.number() }) })
+      .optional(),
+    template: z.looseObject({
+      metadata: z.looseObject({ labels: labelsSchema }),
+      spec: z.looseObject({ topologySpreadConstraints: z.array(z.unknown()).default([]) }),
+    }),
+  }),
+});
+
+describe.skipIf(kubectl === null)("in Kubernetes", () => {
+  test("a policy limits who reaches each pod, and replicas are spread", async () => {
+    for (const overlay of overlays) {
+      const resources = await resourcesOf(overlay);
+      const policies = resources
+        .filter(({ kind }) => kind === "NetworkPolicy")
+        .map((one) => policySchema.parse(one).spec);
+      const workloads = resources.filter(({ kind }) => ["Deployment", "StatefulSet"].includes(kind));
+      expect(workloads.length).toBeGreaterThan(1);
+      for (const one of workloads) {
+        const { metadata, spec } = workload.parse(one);
+        const { labels } = spec.template.metadata;
+        const isSelected = policies.some(
+          ({ podSelector, policyTypes }) =>
+            policyTypes.includes("Ingress") &&
+            Object.entries(podSelector.matchLabels).every(([name, value]) => labels[name] === value),
+        );
+        expect([metadata.name, isSelected]).toEqual([metadata.name, true]);
+        if (one.kind === "Deployment") expect(spec.template.spec.topologySpreadConstraints.length).toBe(2);
+      }
+    }
+  });
+
+  test("an update of workers with GPUs needs no spare GPU", async () => {
+    const all = (await resourcesOf(join(folder, "kubernetes/overlays/gpu"))).filter(
+      ({ kind }) => kind === "Deployment",
+    );
+    const workers = all.map((one) => workload.parse(one)).find(({ metadata }) => metadata.name === "sconce-worker");
+    expect(workers?.spec.strategy?.rollingUpdate).toMatchObject({ maxSurge: 0, maxUnavailable: 1 });
+  });
+
+  test("the address of Redis has the password of Redis", async () => {
+    const secretSchema = z.looseObject({ metadata: z.looseObject({ name: z.string() }), data: labelsSchema });
+    const secrets = (await resourcesOf(join(folder, "kubernetes/overlays/cpu"))).filter(
+      ({ kind }) => kind === "Secret",
+    );
+    const data = secrets
+      .map((one) => secretSchema.parse(one))
+      .find(({ metadata }) => metadata.name.startsWith("sconce-queue"));
+    const [url = "", password = ""] = ["url", "password"].map((name) => atob(data?.data[name] ?? ""));
+    expect(new URL(url).password).toBe(password);
+    expect(password).not.toBe("");
+  });
+});
+
+const haproxy = debianTool("haproxy");
+
+test.skipIf(haproxy === undefined)("HAProxy accepts the configuration of the load balancer", async () => {
+  const schema = z.looseObject({ configs: z.looseObject({ balancer: z.looseObject({ content: z.string() }) }) });
+  const { configs } = schema.parse(Bun.YAML.parse(await read(join(folder, "compose.yaml"))));
+  await using dir = await tempDir();
+  await Bun.write(dir.join("haproxy.cfg"), configs.balancer.content);
+  const { command = "", env } = haproxy ?? {};
+  const checked = await Bun.$`${command} -c -f ${dir.join("haproxy.cfg")}`
+    .env({ ...process.env, ...env })
+    .nothrow()
+    .quiet();
+  const output = `${checked.stdout}${checked.stderr}`;
+  expect([checked.exitCode, output]).toEqual([0, expect.not.stringMatching(/WARNING|ALERT/)]);
+});
+
+const prometheus = debianTool("prometheus");
+
+describe.skipIf(prometheus === undefined)("promtool", () => {
+  const promtool = join(dirname(prometheus?.command ?? ""), "promtool");
+  const rules = join(folder, "prometheus/alerts.yaml");
+
+  test("accepts the alert rules", async () => {
+    const { exitCode, stdout, stderr } = await Bun.$`${promtool} check rules ${rules}`.nothrow().quiet();
+    expect([exitCode, stderr.toString()]).toEqual([0, ""]);
+    expect(stdout.toString()).toContain("rules found");
+  });
+
+  // Values of a series, one for each minute, and the alerts after half an hour.
+  test.each<[name: string, series: readonly (readonly [string, string])[], alerts: readonly string[]]>([
+    ["is down", [['up{job="sconce",instance="a"}', "0x30"]], ["SconceDown"]],
+    [
+      "has a faulty model",
+      [
+        ['sconce_predictions_total{instance="a",status="failed",reason="model"}', "0+10x30"],
+        ['sconce_predictions_total{instance="a",status="success"}', "0+90x30"],
+      ],
+      ["SconceFailures"],
+    ],
+    [
+      "has clients with faulty inputs",
+      [
+        ['sconce_predictions_total{instance="a",status="failed",reason="input"}', "0+100x30"],
+        ['sconce_predictions_total{instance="a",status="success"}', "0+10x30"],
+      ],
+      [],
+    ],
+    [
+      "is too slow",
+      [
+        ['sconce_predictions_total{instance="a",status="failed",reason="timeout"}', "0+10x30"],
+        ['sconce_predictions_total{instance="a",status="success"}', "0+90x30"],
+      ],
+      ["SconceTimeouts"],
+    ],
+    [
+      "is overloaded",
+      [['sconce_requests_rejected_total{instance="a",code="429",cause="queue"}', "0+60x30"]],
+      ["SconceRefusals"],
+    ],
+    ["limits a key", [['sconce_requests_rejected_total{instance="a",code="429",cause="key_limit"}', "0+60x30"]], []],
+    [
+      "loses its engine",
+      [['sconce_engine_restarts_total{instance="a",reason="crash"}', "0+1x30"]],
+      ["SconceEngineRestarts"],
+    ],
+    [
+      "is full",
+      [
+        ['sconce_memory_bytes{instance="a",part="bodies"}', "95x30"],
+        ['sconce_memory_limit_bytes{instance="a"}', "100x30"],
+      ],
+      ["SconceMemory"],
+    ],
+    ["lets inputs wait", [['sconce_oldest_queued_item_age_seconds{instance="a"}', "90x30"]], ["SconceWait"]],
+    ["has no worker", [['sconce_queue_age_seconds{instance="a"}', "0+60x30"]], ["SconceQueueWait"]],
+    ["lost Redis", [['sconce_queue_connected{instance="a"}', "0x30"]], ["SconceQueueAway"]],
+    [
+      "works",
+      [
+        ['sconce_queue_connected{instance="a"}', "1x30"],
+        ['up{job="sconce",instance="a"}', "1x30"],
+      ],
+      [],
+    ],
+  ])("alerts if a server %s, and else not", async (_, series, alerts) => {
+    const names = [...(await read(rules)).matchAll(/- alert: (\w+)/g)].map(([, name = ""]) => name);
+    await using dir = await tempDir();
+    const firing = names.map((name) => ({ expr: `ALERTS{alertname="${name}",alertstate="firing"} > 0`, name }));
+    const promql = firing.map(({ expr, name }) => ({
+      expr: `count(${expr}) or vector(0)`,
+      eval_time: "30m",
+      exp_samples: [{ labels: "{}", value: alerts.includes(name) ? 1 : 0 }],
+    }));
+    const input = series.map(([name, values]) => ({ series: name, values }));
+    const tests = [{ interval: "1m", input_series: input, promql_expr_test: promql }];
+    await Bun.write(dir.join("tests.yaml"), JSON.stringify({ rule_files: [rules], evaluation_interval: "1m", tests }));
+    const { exitCode, stdout, stderr } = await Bun.$`${promtool} test rules ${dir.join("tests.yaml")}`
+      .nothrow()
+      .quiet();
+    expect([exitCode, exitCode === 0 ? "" : `${stdout}${stderr}`]).toEqual([0, ""]);
+  });
 });

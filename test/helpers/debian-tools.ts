@@ -9,9 +9,20 @@ import { Failure, run } from "../../scripts/setup/command.ts";
 import { state, withLock } from "../../scripts/setup/step.ts";
 
 /** Each name is a package and its program. */
-export const debianTools = ["docker-registry", "skopeo", "redis-server", "chromium-headless-shell", "nginx"] as const;
+export const debianTools = [
+  "docker-registry",
+  "skopeo",
+  "redis-server",
+  "chromium-headless-shell",
+  "nginx",
+  "haproxy",
+  "caddy",
+  "prometheus",
+] as const;
 /** Packages to unpack beside a tool even if they are installed: the tool looks for their files beside itself. */
 const ownPackages: Readonly<Record<string, readonly string[]>> = { "chromium-headless-shell": ["chromium-common"] };
+/** Tools that work without the dependencies of their package: promtool of Prometheus needs none of its fonts and scripts. */
+const aloneTools: ReadonlySet<string> = new Set(["prometheus"]);
 export type DebianToolName = (typeof debianTools)[number];
 
 export interface DebianTool {
@@ -82,7 +93,8 @@ async function fetchAll(
     for (const part of ["lists/partial", "cache/archives/partial"]) await mkdir(join(work, part), { recursive: true });
     await run([...apt, "update"], { verbose: false });
     for (const name of missing) {
-      const packages = await packagesOf([name, ...(own[name] ?? [])], apt);
+      const all = await packagesOf([name, ...(own[name] ?? [])], apt);
+      const packages = aloneTools.has(name) ? all.filter((each) => each.startsWith(`${name}=`)) : all;
       const [archives, folder] = [join(work, "archives", name), join(work, "unpacked", name)];
       await mkdir(archives, { recursive: true });
       await mkdir(folder, { recursive: true });

@@ -1,0 +1,185 @@
+/** The proxies of `deploy/` in front of a server with API keys: nginx, Caddy, and the load balancer of Compose. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { mkdir, readFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { z } from "zod";
+import { makeKey } from "../src/server/access/key-file.ts";
+import { makeCertificates } from "./helpers/certificates.ts";
+import { Client } from "./helpers/client.ts";
+import { debianTool } from "./helpers/debian-tools.ts";
+import { eventsOf } from "./helpers/events.ts";
+import { freePort } from "./helpers/free-port.ts";
+import { hold } from "./helpers/hold.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+const folder = resolve(import.meta.dir, "../deploy");
+const read = (path: string) => readFile(join(folder, path), "utf8");
+const { secret, entry } = makeKey({ name: "client" });
+const bearer = { Authorization: `Bearer ${secret}` };
+
+let store: TestStore;
+let server: TestServer;
+let dir: TempDir;
+let ca: string;
+
+beforeAll(async () => {
+  [store, dir] = await Promise.all([storeWith("lab"), tempDir()]);
+  await Bun.write(dir.join("keys.toml"), entry);
+  server = await store.serve("lab", {
+    apiKeys: dir.join("keys.toml"),
+    allowedHosts: ["models.example.com"],
+    adminPort: 0,
+    allowPrivateUrls: true,
+  });
+  ({ ca } = await makeCertificates(dir));
+});
+
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await Promise.all([store[Symbol.asyncDispose](), dir[Symbol.asyncDispose]()]);
+});
+
+interface Proxy {
+  readonly tool: "nginx" | "caddy" | "haproxy";
+  /** Writes the configuration with other ports. @returns the arguments of the check, and of the proxy */
+  configure(port: number, to: string): Promise<{ check: readonly string[]; run: readonly string[] }>;
+  readonly scheme: "http" | "https";
+}
+
+const nginx: Proxy = {
+  tool: "nginx",
+  scheme: "https",
+  async configure(port, to) {
+    const site = (await read("proxies/nginx.conf"))
+      .replace("127.0.0.1:3000", to)
+      .replace("listen 443", `listen 127.0.0.1:${port}`)
+      .replace("/etc/nginx/models.example.com.pem", dir.join("server.pem"))
+      .replace("/etc/nginx/models.example.com.key", dir.join("server.key"))
+      .replace("/var/log/nginx/sconce.log", dir.join("nginx.log"));
+    const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map((name) => `${name}_temp_path ${name};`);
+    const config = `daemon off; master_process off; pid nginx.pid;\nevents {}\nhttp {\n${temporary.join(" ")}\n${site}\n}`;
+    await Bun.write(dir.join("nginx.conf"), config);
+    const run = ["-p", dir.path, "-c", "nginx.conf", "-e", "stderr"];
+    return { check: [...run, "-t"], run };
+  },
+};
+
+const caddy: Proxy = {
+  tool: "caddy",
+  scheme: "http",
+  async configure(port, to) {
+    const site = await read("proxies/Caddyfile");
+    const local = site.replace("127.0.0.1:3000", to).replace("models.example.com {", `http://127.0.0.1:${port} {`);
+    await Bun.write(dir.join("Caddyfile"), `{\n\tadmin off\n}\n${local}`);
+    const check = ["validate", "--adapter", "caddyfile", "--config", join(folder, "proxies/Caddyfile")];
+    return { check, run: ["run", "--adapter", "caddyfile", "--config", dir.join("Caddyfile")] };
+  },
+};
+
+const haproxy: Proxy = {
+  tool: "haproxy",
+  scheme: "http",
+  async configure(port, to) {
+    const schema = z.looseObject({ configs: z.looseObject({ balancer: z.looseObject({ content: z.string() }) }) });
+    const { configs } = schema.parse(Bun.YAML.parse(await read("compose.yaml")));
+    const config = configs.balancer.content
+      .replace("bind :3000", `bind 127.0.0.1:${port}`)
+      .replace(/server-template .*/, `server front ${to} check inter 1s`);
+    await Bun.write(dir.join("haproxy.cfg"), config);
+    return { check: ["-c", "-f", dir.join("haproxy.cfg")], run: ["-db", "-f", dir.join("haproxy.cfg")] };
+  },
+};
+
+for (const { tool, scheme, configure } of [nginx, caddy, haproxy]) {
+  const found = debianTool(tool);
+
+  describe.skipIf(found === undefined)(`behind ${tool}${found === undefined ? " (npm test fetches it)" : ""}`, () => {
+    let child: Bun.Subprocess<"ignore", "pipe", "pipe">;
+    let client: Client;
+    let logged: Promise<readonly [string, string]>;
+
+    beforeAll(async () => {
+      const port = freePort();
+      const { check, run } = await configure(port, server.url.host);
+      await mkdir(dir.join("data"), { recursive: true });
+      const { command = "", env: own } = found ?? {};
+      const env = {
+        ...process.env,
+        ...own,
+        HOME: dir.path,
+        XDG_DATA_HOME: dir.join("data"),
+        XDG_CONFIG_HOME: dir.join("data"),
+      };
+      const pipes = { env, stdin: "ignore", stdout: "pipe", stderr: "pipe" } as const;
+      const checked = Bun.spawn([command, ...check], pipes);
+      const output = await checked.stderr.text();
+      expect([await checked.exited, output]).toEqual([0, expect.not.stringMatching(/warn|alert|emerg/i)]);
+      child = Bun.spawn([command, ...run], pipes);
+      logged = Promise.all([child.stdout.text(), child.stderr.text()]);
+      client = new ProxyClient(new URL(`${scheme}://127.0.0.1:${port}`));
+      await reached(client);
+    });
+
+    afterAll(async () => {
+      child.kill("SIGKILL");
+      await child.exited;
+    });
+
+    test("a key starts a prediction, and nobody without a key reads anything", async () => {
+      expect(await client.predict([{ x: 1 }], bearer)).toMatchObject({ status: "success" });
+      expect((await client.fetch("/", { headers: { "X-API-Key": secret } })).status).toBe(200);
+      expect((await client.fetch("/")).status).toBe(401);
+      expect((await client.post([{ x: 1 }])).status).toBe(401);
+      expect((await client.fetch("/metrics", { headers: bearer })).status).toBe(404);
+    });
+
+    test("each event arrives when it is sent", async () => {
+      await using gate = hold();
+      const headers = { ...bearer, Accept: "text/event-stream" };
+      const response = await client.post([{ x: 1, before: gate.url("a") }, { x: 2 }], headers);
+      const names: string[] = [];
+      for await (const { event } of eventsOf(response)) {
+        names.push(event);
+        // The first output waits for its release.
+        if (event === "output") gate.release("a");
+      }
+      expect(names.filter((name) => name === "output").length).toBe(2);
+      expect(names.at(-1)).toBe("completed");
+    });
+
+    test("a body above the limit gets 413", async () => {
+      const body = "x".repeat(65 * 2 ** 20);
+      expect((await client.post(body, bearer)).status).toBe(413);
+    });
+
+    test("the log has no key", async () => {
+      await client.fetch("/", { headers: { ...bearer, "X-API-Key": secret } });
+      child.kill("SIGTERM");
+      await child.exited;
+      const file = Bun.file(dir.join("nginx.log"));
+      const log = [...(await logged), tool === "nginx" ? await file.text() : ""].join("\n");
+      if (tool !== "haproxy") expect(log).toContain("/predictions");
+      expect(log).not.toContain(secret);
+    });
+  });
+}
+
+/** Trusts the test's certificate authority. */
+class ProxyClient extends Client {
+  override fetch(path: string, init: RequestInit = {}): Promise<Response> {
+    return super.fetch(path, { ...init, tls: { ca } } as RequestInit);
+  }
+}
+
+/** Resolves when the proxy answers with a ready server behind it. */
+async function reached(client: Client): Promise<void> {
+  for (;;) {
+    try {
+      if ((await client.fetch("/health/ready")).status === 200) return;
+    } catch {
+      // The proxy is not listening yet.
+    }
+    await Bun.sleep(20);
+  }
+}
