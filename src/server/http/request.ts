@@ -173,10 +173,9 @@ export function withContext(
       response.headers.set("X-Request-Id", context.requestId);
       if (context.model !== undefined) response.headers.set("X-Model", context.model.name);
     }
-    if (metrics !== undefined) {
-      (context.metrics ?? metrics).answered(routeOf(context.path), response.status, performance.now() - beganMs);
-    }
-    span?.ended(routeOf(context.path), response.status);
+    const route = routeOf(context.path);
+    if (metrics !== undefined) (context.metrics ?? metrics).answered(route, response.status, performance.now() - beganMs);
+    span?.ended(route, response.status);
     if (accessLog || isLogged("trace")) {
       const level = accessLog && !probePath.test(context.path) ? "info" : "trace";
       logAccess(context, { request, response, beganMs, level, address: peerOf?.(request)?.address });
@@ -199,7 +198,6 @@ export function withContext(
 const probePath = /^\/(?:health\/|v2\/health\/|v2\/models\/.+\/ready$)/;
 
 interface Begun {
-  /** 0 if the log has no line for the request. */
   readonly beganMs: number;
   readonly span: RequestSpan | undefined;
 }
