@@ -200,6 +200,24 @@ describe("pictures", () => {
     expect(await held(server, "pictures")).toBe(0);
   });
 
+  test("wait for memory in preprocess_wait, not in preprocess", async () => {
+    await using server = await store.serve("picture", { maxMemory: 1_000_000 });
+    const decoding = Promise.withResolvers<void>();
+    const other = decodings.run(900_000, () => decoding.promise);
+    const { prediction_id: id } = await server.client.create([picture(100)]);
+    await until(() => decodings.load.waiting === 1);
+    const fromMs = performance.now();
+    await server.client.fetch("/");
+    const leastMs = performance.now() - fromMs;
+    decoding.resolve();
+    await other;
+    await server.client.end(id);
+    const stage = (series: string, name: string) =>
+      server.client.metric(`sconce_stage_seconds_${series}{stage="${name}"}`);
+    expect([await stage("count", "preprocess"), await stage("count", "preprocess_wait")]).toEqual([1, 1]);
+    expect(1000 * (await stage("sum", "preprocess_wait"))).toBeGreaterThanOrEqual(leastMs);
+  });
+
   test("that can never fit are refused", async () => {
     await using server = await store.serve("picture", { maxMemory: 1_000_000 });
     const { error_message } = await server.client.predict([picture(200)]);

@@ -232,10 +232,11 @@ describe("an input", () => {
     const counts = await Promise.all(
       stages.map((stage) => fresh.client.metric(`sconce_stage_seconds_count{stage="${stage}"}`)),
     );
-    // The input has no file to fetch.
+    // The input has no file to fetch or to decode.
     expect(Object.fromEntries(stages.map((stage, i) => [stage, counts[i]]))).toEqual({
       ...Object.fromEntries(stages.map((stage) => [stage, 1])),
       fetch: 0,
+      preprocess_wait: 0,
     });
     expect(await fresh.client.metric('sconce_batches_total{cause="idle"}')).toBe(1);
   });

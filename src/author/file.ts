@@ -45,6 +45,7 @@ export class ModelFile {
   #limits: FileLimits;
   #content: (FileContent & { readonly parameters: string }) | undefined;
   #ended: (() => AbortSignal) | undefined;
+  #waitedMs = 0;
 
   constructor(source: FileContent | RemoteFile) {
     if ("url" in source) {
@@ -116,6 +117,19 @@ export class ModelFile {
    */
   get ended(): AbortSignal | undefined {
     return this.#ended?.();
+  }
+
+  /**
+   * Milliseconds in which the decoding of the file waited: for memory, for a thread, or for the event loop.
+   * @internal
+   */
+  get waitedMs(): number {
+    return this.#waitedMs;
+  }
+
+  /** @internal */
+  waited(ms: number): void {
+    this.#waitedMs += ms;
   }
 
   /** @internal */

@@ -124,7 +124,9 @@ export class Image extends ModelFile {
     const { mean, std } = normalization === undefined ? { mean: [], std: [] } : perChannel(normalization, channels);
     // If Bun knows the final size, it decodes a JPEG at the next larger eighth of its resolution.
     const isDraft = draft && source.format === "jpeg" && (scaled.width < source.width || scaled.height < source.height);
+    const askedMs = performance.now();
     const decode = async () => {
+      this.waited(performance.now() - askedMs);
       const values = uninitialized(target.width * target.height * channels * (normalization === undefined ? 1 : 4));
       const result = normalization === undefined ? values : new Float32Array(values.buffer);
       const { toTensor } = await pixelsAddon();

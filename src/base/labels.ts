@@ -149,7 +149,16 @@ export const unreadyReasons = [
 ] as const;
 export type Unready = (typeof unreadyReasons)[number];
 
-export const stages = ["decode", "fetch", "preprocess", "queue", "forward", "postprocess", "encode"] as const;
+export const stages = [
+  "decode",
+  "fetch",
+  "preprocess_wait",
+  "preprocess",
+  "queue",
+  "forward",
+  "postprocess",
+  "encode",
+] as const;
 export type Stage = (typeof stages)[number];
 
 /** All statuses of the server. A status outside this list is a bug and counts as 500. */

@@ -5,6 +5,8 @@ const MAX_HOLD_MS = 2;
 export class Turn {
   readonly #maxMs: number;
   #beganMs = performance.now();
+  /** Milliseconds of other work in all calls of `next`. */
+  waitedMs = 0;
 
   constructor(maxMs = MAX_HOLD_MS) {
     this.#maxMs = maxMs;
@@ -16,7 +18,9 @@ export class Turn {
   }
 
   async next(): Promise<void> {
+    const endedMs = performance.now();
     await new Promise((resolve) => setImmediate(resolve));
     this.#beganMs = performance.now();
+    this.waitedMs += this.#beganMs - endedMs;
   }
 }

@@ -55,7 +55,9 @@ export class Audio extends ModelFile {
     const maxBytes = Math.min(MAX_BYTES, decodings.maxTaskBytes);
     if (bytes > maxBytes)
       throw this.#tooLarge(`takes ${bytes} bytes of memory as samples; this server has ${maxBytes}`);
+    const askedMs = performance.now();
     const decode = async () => {
+      this.waited(performance.now() - askedMs);
       const mixed = await this.#mixed(source, channels, maxLength);
       if (rate === source.rate) return mixed;
       const length = resampledLength(mixed.length, rates);
@@ -63,7 +65,7 @@ export class Audio extends ModelFile {
       for (let channel = 0; channel < channels; channel++) {
         const from = mixed.data.subarray(channel * mixed.length, (channel + 1) * mixed.length);
         decodings.progressed();
-        await resample(from, data.subarray(channel * length, (channel + 1) * length), rates);
+        this.waited(await resample(from, data.subarray(channel * length, (channel + 1) * length), rates));
       }
       return { data, rate, channels, length };
     };
@@ -129,6 +131,7 @@ export class Audio extends ModelFile {
         await turn.next();
       }
     }
+    this.waited(turn.waitedMs);
     if (length < maxLength) data = packed(data, { channels, from: maxLength, to: length });
     return { data, rate: source.rate, channels, length };
   }

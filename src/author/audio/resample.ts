@@ -23,8 +23,9 @@ export function resampledLength(length: number, { from, to }: Rates): number {
 /**
  * @param samples of one channel
  * @param target gets `resampledLength` samples
+ * @returns milliseconds of other work in between
  */
-export async function resample(samples: Float32Array, target: Float32Array, { from, to }: Rates): Promise<void> {
+export async function resample(samples: Float32Array, target: Float32Array, { from, to }: Rates): Promise<number> {
   const common = greatestDivisor(from, to);
   const filters = new Filters(from / common, to / common);
   const turn = new Turn(MAX_HOLD_MS);
@@ -32,6 +33,7 @@ export async function resample(samples: Float32Array, target: Float32Array, { fr
     filters.apply(samples, target, { first, end: Math.min(first + OUTPUTS, target.length) });
     if (turn.isOver) await turn.next();
   }
+  return turn.waitedMs;
 }
 
 interface Filter {

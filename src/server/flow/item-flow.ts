@@ -371,7 +371,8 @@ export class ItemFlow implements EngineListener<ListItem> {
     let bytes: number | undefined;
     try {
       const ready = await tensors;
-      if (!list.isOver) bytes = this.#submit(list, index, { tensors: ready, beganMs });
+      const waitedMs = this.#pipeline.waitedMsOf(list.input(index));
+      if (!list.isOver) bytes = this.#submit(list, index, { tensors: ready, beganMs, waitedMs });
     } catch (error) {
       this.#failed(list, index, error);
     } finally {
@@ -380,10 +381,13 @@ export class ItemFlow implements EngineListener<ListItem> {
     }
   }
 
-  /** @param beganMs start of `preprocess` */
-  #submit(list: ItemList, index: number, { tensors, beganMs }: { tensors: Tensors; beganMs: number }): number {
+  #submit(list: ItemList, index: number, { tensors, beganMs, waitedMs = 0 }: Prepared): number {
     const readyAtMs = performance.now();
-    this.#took(list, index, "preprocess", beganMs);
+    // Files of one input may wait at the same time.
+    const waitMs = Math.min(waitedMs, readyAtMs - beganMs);
+    this.#observer?.took("preprocess", readyAtMs - beganMs - waitMs);
+    if (waitMs > 0) this.#observer?.took("preprocess_wait", waitMs);
+    list.span?.took("preprocess", beganMs, index);
     const fileBytes = this.#pipeline.fileBytesOf(list.input(index));
     const bytes = bytesOf(tensors) + fileBytes;
     const item = new ListItem(list, index, { bytes, tensorBytes: bytes - list.fetchedBytes(index), readyAtMs });
@@ -403,6 +407,14 @@ function endBatch({ batch, lane, index, dispatchedAtMs }: ListItem): void {
   if (batch === undefined) return;
   batch.ended();
   if (lane.span !== undefined) batch.took(lane.span, dispatchedAtMs, index);
+}
+
+interface Prepared {
+  readonly tensors: Tensors;
+  /** Start of `preprocess`. */
+  readonly beganMs: number;
+  /** Wait of its files for memory, threads and the event loop. */
+  readonly waitedMs?: number;
 }
 
 /** Whether a list may fetch the files of another input. */

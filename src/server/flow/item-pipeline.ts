@@ -107,6 +107,11 @@ export class ItemPipeline {
     return bytes;
   }
 
+  /** Milliseconds in which the decoding of an input's files waited. */
+  waitedMsOf(input: unknown): number {
+    return this.#filesOf(input).reduce((sum, { waitedMs }) => sum + waitedMs, 0);
+  }
+
   /** The files of an input that must be fetched. */
   remoteFilesOf(input: unknown): readonly ModelFile[] {
     const files = this.#filesOf(input);

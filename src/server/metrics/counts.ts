@@ -121,7 +121,7 @@ export const places = {
   ),
   stages: histogram(
     "sconce_stage_seconds",
-    "Time of each stage: decode of a request, the others of an input; forward is that of its whole batch.",
+    "Time of each stage: decode of a request, the others of an input; forward is that of its whole batch; preprocess is without preprocess_wait.",
     seconds,
     stages.map((stage) => ({ stage })),
   ),

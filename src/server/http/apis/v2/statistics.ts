@@ -30,7 +30,7 @@ export function statisticsOf(metrics: Metrics, name: string) {
       },
       fail: { count: read("sconce_predictions_total", { status: "failed" }), ns: nanoseconds(failedSeconds) },
       queue: during("queue"),
-      compute_input: during("fetch", "preprocess"),
+      compute_input: during("fetch", "preprocess_wait", "preprocess"),
       compute_infer: during("forward"),
       compute_output: during("postprocess", "encode"),
       cache_hit: { count: 0, ns: 0 },
