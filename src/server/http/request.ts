@@ -174,7 +174,8 @@ export function withContext(
       if (context.model !== undefined) response.headers.set("X-Model", context.model.name);
     }
     const route = routeOf(context.path);
-    if (metrics !== undefined) (context.metrics ?? metrics).answered(route, response.status, performance.now() - beganMs);
+    if (metrics !== undefined)
+      (context.metrics ?? metrics).answered(route, response.status, performance.now() - beganMs);
     span?.ended(route, response.status);
     if (accessLog || isLogged("trace")) {
       const level = accessLog && !probePath.test(context.path) ? "info" : "trace";
