@@ -78,7 +78,7 @@ export function gaugesOf(front: FrontModel): Gauges {
   const enginePid = running?.engine.pid;
   const engineName = shared.options.models.length === 1 ? "engine" : `engine of ${options.name}`;
   return {
-    unready: shared.lifecycle.unready,
+    unready: front.lifecycle.unready,
     active: service?.live.unfinished.predictions ?? 0,
     waitingItems: flow?.credits.unsent ?? 0,
     runningItems: flow?.credits.running ?? 0,
