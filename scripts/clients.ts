@@ -1,17 +1,31 @@
-/** Tries real clients on real servers: `npm run clients -- NAME…`, by default all of them. */
+/** Tries real clients on real servers: `npm run clients -- NAME… [--seed N] [--seconds N] [--only EXAMPLE]`, by default all of them. */
+import { parseArgs } from "node:util";
 import { generatedClients } from "./clients/generated.ts";
 import { openTelemetry } from "./clients/open-telemetry.ts";
 import { openaiClients } from "./clients/openai.ts";
+import { schemathesis } from "./clients/schemathesis.ts";
 import { v2Clients } from "./clients/v2.ts";
+
+const { values, positionals: names } = parseArgs({
+  args: process.argv.slice(2),
+  allowPositionals: true,
+  options: {
+    /** Options of schemathesis. */
+    seed: { type: "string", default: String(Date.now() % 1_000_000) },
+    seconds: { type: "string", default: "60" },
+    /** An example. */
+    only: { type: "string" },
+  },
+});
 
 const trials: Readonly<Record<string, () => Promise<void>>> = {
   generated: generatedClients,
   openai: openaiClients,
+  schemathesis: () => schemathesis({ seed: Number(values.seed), seconds: Number(values.seconds), only: values.only }),
   v2: v2Clients,
   "open-telemetry": openTelemetry,
 };
 
-const names = process.argv.slice(2);
 for (const name of names.length > 0 ? names : Object.keys(trials)) {
   const trial = trials[name];
   if (trial === undefined)

@@ -55,7 +55,7 @@ const models: readonly Model[] = [digits, upscale, minilm, trees, inParts];
 /** A new document for each test. */
 const documents = models.map((model) => [model.name, () => documentFor(model)] as const);
 
-function documentFor({ name, description, input, output, part, demo }: Model) {
+function documentFor({ name, description, input, output, part, demo }: Model, { hasWebhooks = false } = {}) {
   const app = new OpenAPIHono();
   const schemas = modelSchemas({
     inputSchema: wireSchema(input, "input"),
@@ -77,7 +77,7 @@ function documentFor({ name, description, input, output, part, demo }: Model) {
     },
     { apis: ["v2", "openai"] },
   );
-  describeRoutes(app, { schemas, example: undefined, hasLinks: true, apis });
+  describeRoutes(app, { schemas, example: undefined, hasLinks: true, hasWebhooks, apis });
   return app.getOpenAPI31Document(documentOf({ name, tag: "0123456789ab", description }, { version: "1.2.3", apis }));
 }
 
@@ -160,6 +160,16 @@ test.each(documents)("webhooks of %s have no tag of a route, since generators wo
   const ofWebhooks = Object.values(document.webhooks ?? {}).flatMap((item) => ("post" in item ? item.post?.tags : []));
   expect(new Set(ofWebhooks)).toEqual(new Set(["Webhooks"]));
   expect(ofRoutes).not.toContain("Webhooks");
+});
+
+test("only a server with a secret for webhooks declares their headers, and none declares Content-Encoding, which clients do not set by hand", () => {
+  const headersOf = (document: Document) =>
+    operationsOf(document).flatMap(({ parameters = [] }) =>
+      parameters.flatMap((parameter) => ("name" in parameter ? [parameter.name] : [])),
+    );
+  const hooks = ["Webhook-URL", "Webhook-Events"];
+  expect(headersOf(documentFor(digits, { hasWebhooks: true }))).toEqual(expect.arrayContaining(hooks));
+  for (const name of [...hooks, "Content-Encoding"]) expect(headersOf(documentFor(digits))).not.toContain(name);
 });
 
 test("a prediction has the members of its status", () => {

@@ -61,6 +61,7 @@ export function appOf(
     basePath,
     retainAge: config.retainAge,
     taskAfterMs: config.taskAfterMs,
+    webhookSecret: config.webhookSecret,
     onInternalError: (error, context) =>
       logLimit.write("internal", (...more) => log.error(error, ...more, context.fields())),
     onHold: port.hold,

@@ -8,6 +8,7 @@ import { frontKills } from "./faults/front-kills.ts";
 import { killingInputs } from "./faults/killing-inputs.ts";
 import { large } from "./faults/large.ts";
 import { leaks } from "./faults/leaks.ts";
+import { malformed } from "./faults/malformed.ts";
 import { memory } from "./faults/memory.ts";
 import { orphans } from "./faults/orphans.ts";
 import { outsiders } from "./faults/outsiders.ts";
@@ -28,6 +29,7 @@ export const faults: readonly Fault[] = [
   large,
   memory,
   outsiders,
+  malformed,
   patience,
   foreignKeys,
   replicas,

@@ -130,7 +130,7 @@ class Reader {
     const name = this.#take("name");
     if (name === "True" || name === "False") return name;
     if (name === "L") return this.#input();
-    const called = functions[name];
+    const called = Object.hasOwn(functions, name) ? functions[name] : undefined;
     if (called === undefined) throw new Error(`unknown name ${name}`);
     this.#expect("(");
     const given = [this.disjunction()];

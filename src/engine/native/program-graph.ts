@@ -76,7 +76,7 @@ export function guardsOf({
     if (!("user_input" in data)) return [];
     const { name } = data.user_input.arg.as_tensor;
     if (!/^[A-Za-z]\w*$/.test(name) || name === "self") throw new Error(`${name} is no name for an input`);
-    const value = graph.tensor_values[name];
+    const value = Object.hasOwn(graph.tensor_values, name) ? graph.tensor_values[name] : undefined;
     if (value === undefined) throw new Error(`it does not say the sizes of its input ${name}`);
     return [{ name, sizes: value.sizes, ...(checksTypes ? { dtype: libtorchDType(value.dtype) } : {}) }];
   });

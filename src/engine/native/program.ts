@@ -54,7 +54,7 @@ export function readProgram(path: string): Program | undefined {
     refuse(path, trainingMistakeOfPackage(archive.text(packageSource) ?? ""));
     return undefined;
   }
-  const program = parseExactly(json);
+  const program = explained(path, () => parseExactly(json));
   requireEvalMode(path, program);
   return explained(path, () => {
     const text = programText(programSchema.parse(program));
@@ -72,7 +72,12 @@ function explained<T>(path: string, read: () => T): T {
   try {
     return read();
   } catch (error) {
-    const why = error instanceof z.ZodError ? "it is written in a schema that sconce does not know" : messageOf(error);
+    const why =
+      error instanceof z.ZodError
+        ? "it is written in a schema that sconce does not know"
+        : error instanceof SyntaxError
+          ? `a part of it is not JSON (${messageOf(error)})`
+          : messageOf(error);
     throw new SconceError("weights_invalid", `${basename(path)} can't be run uncompiled: ${why}`, { cause: error });
   }
 }
@@ -86,7 +91,7 @@ export const GUARDS_KEY = "sconce_guards";
  */
 export function readGuards(path: string): ProgramGuards | undefined {
   const text = Archive.open(path)?.text(/_metadata\.json$/);
-  const guards = metadata.safeParse(JSON.parse(text ?? "{}")).data?.[GUARDS_KEY];
+  const guards = explained(path, () => metadata.safeParse(JSON.parse(text ?? "{}")).data?.[GUARDS_KEY]);
   if (guards === undefined) return undefined;
   return explained(path, () => programGuards(guardSource.parse(parseExactly(guards))));
 }

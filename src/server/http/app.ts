@@ -78,6 +78,7 @@ export interface AppOptions extends Omit<PredictionRoutes, "large"> {
   readonly api: ServeConfig["api"];
   readonly retainAge: ServeConfig["retainAge"];
   readonly taskAfterMs: ServeConfig["taskAfterMs"];
+  readonly webhookSecret: ServeConfig["webhookSecret"];
   /** Called with errors whose answer hides their cause. */
   readonly onInternalError: (error: unknown, context: RequestContext) => void;
 }
@@ -110,6 +111,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
     example: model.shortExample,
     hasLinks: options.links !== undefined,
     hasKeys,
+    hasWebhooks: options.webhookSecret.length > 0,
     apis,
   });
   const predictionRoutes: PredictionRoutes = { ...options, large: new LargeAnswers(options.memory) };

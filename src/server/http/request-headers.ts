@@ -73,7 +73,7 @@ function isEvent(name: string): name is WebhookEvent {
 /** An id that a client chooses: long enough that two clients do not choose the same, and without characters that URLs escape. */
 export const chosenId = /^[A-Za-z0-9][A-Za-z0-9_-]{15,63}$/;
 /** `Idempotency-Key`, with or without the quotes of a structured field (RFC 8941). */
-const keyPattern = /^"?([\x21\x23-\x7e]{16,255})"?$/;
+export const idempotencyKeyPattern = /^"?([\x21\x23-\x7e]{16,255})"?$/;
 
 /** @returns the id, with the suffix of the API key. @throws ProblemError 400 */
 export function checkChosenId(id: string, { key }: Pick<RequestContext, "key">): string {
@@ -91,7 +91,7 @@ export function checkChosenId(id: string, { key }: Pick<RequestContext, "key">):
  * @throws ProblemError 400
  */
 export function idOfKey(key: string, path: string): string {
-  const [, text] = keyPattern.exec(key) ?? [];
+  const [, text] = idempotencyKeyPattern.exec(key) ?? [];
   if (text === undefined) throw badHeader("Idempotency-Key to be 16 to 255 characters of ASCII without blanks", key);
   return new Bun.CryptoHasher("sha256").update(`${path}\n${text}`).digest("base64url");
 }

@@ -108,9 +108,9 @@ function inferenceProtocol({ name, inputSchema, outputSchema, shortExample }: Mo
       data: z.array(z.unknown()).optional().openapi({ description: "The elements, flat; absent for binary data" }),
     });
   const request = z.object({
-    id: z.string().optional(),
-    inputs: z.array(tensor(listed(inputs)).openapi("InferenceInput")),
-    outputs: z.array(z.object({ name: z.string() })).optional(),
+    id: z.string().nullish(),
+    inputs: z.array(tensor(listed(inputs)).openapi("InferenceInput")).min(1),
+    outputs: z.array(z.object({ name: z.enum(outputs.fields.map((field) => field.name)) })).nullish(),
   });
   const answer = z.object({
     model_name: z.string(),

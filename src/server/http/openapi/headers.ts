@@ -1,8 +1,8 @@
 /** Headers of requests and responses in the OpenAPI document. */
 import { z } from "@hono/zod-openapi";
 import { webhookEvents } from "../../webhooks/webhook.ts";
-import { contentEncodings } from "../decoded-body.ts";
 import {
+  idempotencyKeyPattern,
   MAX_CANCEL_AFTER_S,
   MAX_WAIT_S,
   MAX_WEBHOOK_URL,
@@ -66,25 +66,26 @@ export const creation = {
       description: "Time limit of this prediction, in seconds; fractions count to the millisecond",
       examples: [30],
     }),
+};
+/** Request headers of the same routes, on a server with a secret that signs messages. */
+export const webhook = {
   "Webhook-URL": z
     .url()
     .max(MAX_WEBHOOK_URL)
     .optional()
     .openapi({
-      description: "Receives messages about the prediction, if the server has a secret to sign them with",
+      description: "Receives messages about the prediction",
       examples: ["https://example.com/webhook"],
     }),
   "Webhook-Events": text(
     `Which messages it receives: some of ${webhookEvents.join(", ")}; by default completed`,
     "start, completed",
   ).optional(),
-  "Content-Encoding": z.enum(contentEncodings).optional().openapi({ description: "Compression of the body" }),
 };
 export const idempotencyKey = {
   "Idempotency-Key": z
     .string()
-    .min(16)
-    .max(255)
+    .regex(idempotencyKeyPattern)
     .optional()
     .openapi({
       description:

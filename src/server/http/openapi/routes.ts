@@ -2,6 +2,7 @@
 import { type RouteConfig, z } from "@hono/zod-openapi";
 import { isDataUrl } from "../../../author/data-url.ts";
 import type { JsonSchema } from "../../../base/json-schema.ts";
+import { contentEncodings } from "../decoded-body.ts";
 import { END_ID } from "../event-stream.ts";
 import type { Family } from "../record-json.ts";
 import { chosenId } from "../request-headers.ts";
@@ -18,6 +19,7 @@ import {
   sampleKey,
   text,
   traced,
+  webhook,
 } from "./headers.ts";
 import { type OutputSamples, recordSamples } from "./samples.ts";
 import type { modelSchemas } from "./schemas.ts";
@@ -31,6 +33,8 @@ export interface Described {
   readonly hasLinks: boolean;
   /** Whether the server requires an API key. */
   readonly hasKeys?: boolean;
+  /** Whether the server has a secret to sign messages to webhooks with. */
+  readonly hasWebhooks?: boolean;
   readonly apis?: readonly DescribedApi[];
 }
 
@@ -50,14 +54,18 @@ const creatingProblems = [
   "predictions_unwritable",
 ] as const;
 
-export function creatingRoutes(family: Family, { schemas, example, hasLinks }: Described): RouteConfig[] {
+export function creatingRoutes(
+  family: Family,
+  { schemas, example, hasLinks, hasWebhooks = false }: Described,
+): RouteConfig[] {
   const { path, kind, idName, name, tag, noun } = family;
   const schema = schemas.records[kind];
-  const asked = { ...prefer(hasLinks), ...creation };
+  const asked = { ...prefer(hasLinks), ...creation, ...(hasWebhooks ? webhook : {}) };
   const inputs = { schema: schemas.inputs, ...(example === undefined ? {} : { example: [example] }) };
   const form = { schema: { ...referenceTo("InputForm") } };
   // JSON comes first: generators that support one media type use the first.
-  const body = { required: true, content: { "application/json": inputs, "multipart/form-data": form } };
+  const description = `A list of inputs as JSON, or one input as a form. It may be compressed, with a Content-Encoding: ${contentEncodings.join(", ")}`;
+  const body = { required: true, description, content: { "application/json": inputs, "multipart/form-data": form } };
   const made = json(
     schema,
     `The current state of the ${noun}: pending, or finished if the client asked to wait`,

@@ -1,0 +1,46 @@
+/** Readers of files and frames refuse damaged ones with an error of their own: a short form of `npm run fuzz`, and what it found. */
+import { expect, test } from "bun:test";
+import { fileURLToPath } from "node:url";
+import { Archive } from "../src/engine/native/archive.ts";
+import { programFile, readProgram } from "../src/engine/native/program.ts";
+import { programText } from "../src/engine/native/program-graph.ts";
+import { programSchema } from "../src/engine/native/program-schema.ts";
+import { targets } from "./fuzz/targets.ts";
+import { failureOf } from "./helpers/failure.ts";
+import { seeded } from "./helpers/loads.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+const INPUTS = 50;
+const program = fileURLToPath(new URL("../src/cli/commands/init/template/model.pt2", import.meta.url));
+
+test.each(Object.keys(targets))("damaged inputs of the target %s are read or refused", async (name) => {
+  const target = await targets[name]?.();
+  if (target === undefined) throw new Error(`there is no target ${name}`);
+  const seed = Date.now() % 1_000_000;
+  for (let at = 0; at < INPUTS; at++) {
+    const input = target.make(seeded(seed * 1_000_003 + at));
+    try {
+      await target.read(input);
+    } catch (error) {
+      if (!target.isRefusal(error)) throw new Error(`input ${at} of --seed ${seed}`, { cause: error });
+    }
+  }
+});
+
+test("an exported program whose graph is no JSON is refused by the name of its file", async () => {
+  await using dir = await tempDir();
+  const bytes = Buffer.from(await Bun.file(program).bytes());
+  bytes[bytes.indexOf('{"graph_module"')] = 0;
+  await Bun.write(dir.join("cut.pt2"), bytes);
+  const { code, message } = await failureOf(async () => readProgram(dir.join("cut.pt2")));
+  expect(code).toBe("weights_invalid");
+  expect(message).toMatch(/^cut\.pt2 can't be run uncompiled: a part of it is not JSON/);
+});
+
+test("an input named like a member of every object has no sizes", () => {
+  const parsed = programSchema.parse(JSON.parse(Archive.open(program)?.text(programFile) ?? ""));
+  for (const spec of parsed.graph_module.signature.input_specs) {
+    if ("user_input" in spec) Object.assign(spec, { user_input: { arg: { as_tensor: { name: "constructor" } } } });
+  }
+  expect(() => programText(parsed)).toThrow("it does not say the sizes of its input constructor");
+});

@@ -1,0 +1,117 @@
+// A target of libFuzzer for native/pixels: files and shapes of pictures, in arrays of the exact sizes that JS allocates.
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+#include "bitmap.h"
+#include "jpeg.h"
+#include "resample.h"
+#include "stored_png.h"
+#include "target.h"
+
+namespace {
+
+/** Numbers from the head of the input. */
+class Head {
+ public:
+  Head(const uint8_t* data, size_t size) : at_(data), left_(size) {}
+
+  int64_t number(int64_t from, int64_t to) {
+    uint16_t bytes = 0;
+    for (int i = 0; i < 2 && left_ > 0; ++i, --left_) bytes = static_cast<uint16_t>(bytes << 8 | *at_++);
+    return from + bytes % (to - from + 1);
+  }
+
+ private:
+  const uint8_t* at_;
+  size_t left_;
+};
+
+pixels::Target target_of(Head& head) {
+  constexpr int kChannels[] = {1, 3, 4};
+  pixels::Target target{};
+  target.width = head.number(1, 70);
+  target.height = head.number(1, 70);
+  target.x = head.number(-80, 80);
+  target.y = head.number(-80, 80);
+  target.channels = kChannels[head.number(0, 2)];
+  target.is_bgr = head.number(0, 1) == 1;
+  target.is_planar = head.number(0, 1) == 1;
+  target.background = {1, 2, 3};
+  target.mean.assign(target.channels, 0.5F);
+  target.std.assign(target.channels, 0.25F);
+  return target;
+}
+
+/** As addon.cc writes a decoded picture. */
+void write(const pixels::Raster& whole, bool is_opaque, Head& head) {
+  const auto target = target_of(head);
+  const int64_t width = head.number(1, 90);
+  const int64_t height = head.number(1, 90);
+  const auto filter = static_cast<pixels::Filter>(head.number(0, 4));
+  const bool is_scaled = whole.width != width || whole.height != height;
+  const pixels::Rows as_it_is{width, height, is_opaque, false, [whole](int64_t y) { return whole.row(y); }};
+  const auto rows = is_scaled ? pixels::resample(whole, width, height, filter, is_opaque) : as_it_is;
+  const size_t count = target.width * target.height * target.channels;
+  if (head.number(0, 1) == 0) {
+    std::vector<uint8_t> result(count);
+    pixels::write_target(rows, target, result.data());
+  } else {
+    std::vector<float> result(count);
+    pixels::write_target(rows, target, result.data());
+  }
+}
+
+void stored_png(Head& head, std::vector<uint8_t> file) {
+  try {
+    const auto raster = pixels::read_stored_png(file.data(), file.size());
+    // The server limits pixels before it decodes.
+    if (raster.width > 0 && raster.height > 0) write(raster, pixels::is_opaque(raster), head);
+  } catch (const std::runtime_error&) {
+    // Refused.
+  }
+}
+
+void jpeg(Head& head, const std::vector<uint8_t>& file) {
+  const int64_t width = head.number(1, 64);
+  const int64_t height = head.number(1, 64);
+  const auto decoded = pixels::decode_jpeg(file, width, height);
+  if (decoded.memory) write(decoded.raster, true, head);
+}
+
+void raw(Head& head, std::vector<uint8_t> rgba) {
+  const int64_t width = head.number(1, 100);
+  const int64_t height = head.number(1, 100);
+  rgba.resize(width * height * 4);
+  write({width, height, rgba.data(), static_cast<size_t>(width) * 4}, head.number(0, 1) == 1, head);
+}
+
+void bitmap(Head& head, std::vector<uint8_t> data) {
+  constexpr int kChannels[] = {1, 3, 4};
+  const int64_t width = head.number(0, 40);
+  const int64_t height = head.number(0, 40);
+  const int channels = kChannels[head.number(0, 2)];
+  data.resize(width * height * channels);
+  std::vector<uint8_t> file(pixels::kBitmapHeader + width * height * 4);
+  pixels::write_bitmap({data, width, height, channels, head.number(0, 1) == 1, head.number(0, 1) == 1}, file.data());
+}
+
+}  // namespace
+
+/** Bytes of shapes before the file. */
+constexpr size_t kHead = 40;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size < kHead) return 0;
+  Head head(data, kHead);
+  const std::vector<uint8_t> file(data + kHead, data + size);
+  switch (head.number(0, 3)) {
+    case 0: stored_png(head, file); break;
+    case 1: jpeg(head, file); break;
+    case 2: raw(head, file); break;
+    default: bitmap(head, file); break;
+  }
+  return 0;
+}

@@ -1,0 +1,197 @@
+/** Readers of files and frames, for `npm run fuzz`. */
+import { mkdtempSync, readdirSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { z } from "zod";
+import { Audio } from "../../src/author/audio/audio.ts";
+import { Image } from "../../src/author/media.ts";
+import { float32, int64 } from "../../src/author/tensor.ts";
+import { SconceError } from "../../src/base/errors.ts";
+import { listsOfNpy } from "../../src/base/npy.ts";
+import { Archive } from "../../src/engine/native/archive.ts";
+import { programFile, readGuards, readProgram } from "../../src/engine/native/program.ts";
+import { programText } from "../../src/engine/native/program-graph.ts";
+import { parseExactly } from "../../src/engine/native/program-literals.ts";
+import { programSchema } from "../../src/engine/native/program-schema.ts";
+import { describeFile } from "../../src/engine/native/weights-kind.ts";
+import { engineInfoSchema, FrameReader, failureSchema, jsonAt } from "../../src/engine/remote/frame.ts";
+import { FrameBlocks, jsonFrame, wordsFrame } from "../../src/engine/remote/frame-blocks.ts";
+import { ItemFrames } from "../../src/engine/remote/item-frame.ts";
+import { numbersWord, observationAt, RowsFrames } from "../../src/engine/remote/rows-frame.ts";
+import { damaged, damagedJson } from "./mutator.ts";
+
+export interface FuzzTarget {
+  readonly title: string;
+  /** @returns an input, to save when it is at fault */
+  make(random: () => number): Uint8Array;
+  /** Reads the input. @throws what `isRefusal` does not know, if the reader is at fault */
+  read(input: Uint8Array): unknown;
+  isRefusal(error: unknown): boolean;
+}
+
+const root = join(import.meta.dir, "../..");
+const digits = join(root, "examples/digits/digits.pt2");
+const upscale = join(root, "examples/upscale/upscale.pt2");
+const template = join(root, "src/cli/commands/init/template/model.pt2");
+
+export const targets: Readonly<Record<string, () => Promise<FuzzTarget>>> = {
+  npy: async () => ({
+    title: "NumPy files",
+    ...fromFiles(npyFiles()),
+    read: listsOfNpy,
+    // It throws no class of its own.
+    isRefusal: isPlainError,
+  }),
+  audio: async () => ({
+    title: "WAV and FLAC files",
+    ...fromFiles(await audioFiles()),
+    read: (bytes) =>
+      new Audio({ bytes: new Uint8Array(bytes), mediaType: "audio/wav" }).samples({ rate: 8000, channels: 1 }),
+    isRefusal: hasCode("file_invalid", "file_too_large", "tensor_invalid"),
+  }),
+  pictures: async () => ({
+    title: "pictures, to tensors",
+    ...fromFiles(await pictureFiles()),
+    read: (bytes) =>
+      new Image({ bytes: new Uint8Array(bytes), mediaType: "image/png" }).pixels({
+        width: 24,
+        height: 24,
+        channels: 3,
+      }),
+    isRefusal: hasCode("file_invalid", "file_too_large"),
+  }),
+  archives: async () => ({
+    title: "zip archives with exported programs",
+    ...fromFiles(await Promise.all([digits, template, upscale].map((path) => Bun.file(path).bytes()))),
+    read: inFile((path) => {
+      describeFile(path);
+      refusing(() => readProgram(path));
+      refusing(() => readGuards(path));
+    }),
+    isRefusal: () => false,
+  }),
+  graphs: async () => graphTarget(),
+  frames: async () => frameTarget(),
+};
+
+function fromFiles(seeds: readonly Uint8Array[]): Pick<FuzzTarget, "make"> {
+  return { make: (random) => damaged(seeds, random) };
+}
+
+/** A file of NumPy for each type, with zeros. */
+function npyFiles(): Uint8Array[] {
+  return ["<f2", "<f4", "<f8", "|i1", "<i8", "|b1"].map((type, i) => {
+    const header = `{'descr': '${type}', 'fortran_order': False, 'shape': (2, ${i}, 3), }`.padEnd(117);
+    const file = Buffer.alloc(128 + 6 * i * Number(type[2]));
+    file.write("\x93NUMPY\x01\x00\x76\x00", "latin1");
+    file.write(`${header}\n`, 10, "latin1");
+    return file;
+  });
+}
+
+async function audioFiles(): Promise<Uint8Array[]> {
+  const data = Float32Array.from({ length: 600 }, (_, i) => Math.sin(i / 5));
+  const wavs = (["pcm16", "float32"] as const).map(
+    (encoding) => Audio.fromSamples({ data, rate: 16_000, channels: 2 }, { encoding }).bytes,
+  );
+  const fixtures: Readonly<Record<string, { readonly file: string }>> = await Bun.file(
+    join(root, "test/audio-files.json"),
+  ).json();
+  return [...wavs, ...Object.values(fixtures).map(({ file }) => Buffer.from(file, "base64"))];
+}
+
+async function pictureFiles(): Promise<Uint8Array[]> {
+  const folders = ["media", "digits"].map((name) => join(root, "test/data", name));
+  const files = folders.flatMap((folder) => readdirSync(folder).map((name) => join(folder, name)));
+  const pictures = files.filter((path) => /\.(png|jpg|webp|gif|bmp)$/.test(path) && !path.endsWith("huge.png"));
+  return Promise.all(pictures.map((path) => Bun.file(path).bytes()));
+}
+
+async function graphTarget(): Promise<FuzzTarget> {
+  const programs = [digits, template].map((path): unknown => JSON.parse(Archive.open(path)?.text(programFile) ?? ""));
+  return {
+    title: "graphs of exported programs, to TorchScript",
+    make: (random) => {
+      const program = programs[Math.floor(random() * programs.length)];
+      return new TextEncoder().encode(JSON.stringify(damagedJson(program, random)));
+    },
+    read: (bytes) => programText(programSchema.parse(parseExactly(new TextDecoder().decode(bytes)))),
+    isRefusal: (error) => error instanceof z.ZodError || error instanceof SconceError || isPlainError(error),
+  };
+}
+
+/** Frames of both directions, in one stream. Readers of a bad stream close it, whichever error it gives. */
+function frameTarget(): FuzzTarget {
+  const items = new ItemFrames({ x: float32("length", 3), y: int64() });
+  const rows = new RowsFrames({ x: float32("length"), y: int64() });
+  const blocks = new FrameBlocks();
+  const frames = [
+    jsonFrame(blocks, 4, {
+      maxBatchSize: 1,
+      instances: 1,
+      devices: ["cpu"],
+      torch: "2",
+      pid: 1,
+      threads: 1,
+      packedLayers: 0,
+      forwardMs: [[1, 2]],
+    }),
+    jsonFrame(blocks, 7, { number: 1, code: "run_failed", message: "a" }),
+    wordsFrame(blocks, 5, [2, 1, 2]),
+    wordsFrame(blocks, 1, [1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+    wordsFrame(blocks, 6, [1, 1, 0, 0, 0, 0, 7, 1, 0, 0, 0, 0]),
+    wordsFrame(blocks, 2, [1]),
+  ];
+  const stream = frames.map(({ block, from }) => block.memory.bytes.slice(from, block.end));
+  return {
+    title: "frames of the engine's protocol",
+    make: (random) => damaged([Buffer.concat(stream), ...stream], random),
+    read: (bytes) => {
+      const reader = new FrameReader((memory, at) => {
+        const kind = (memory.words[at / 4 + 1] ?? 0) & 0xff;
+        if (kind === 1) items.read(memory, at);
+        if (kind === 4) engineInfoSchema.parse(jsonAt(memory, at));
+        if (kind === 7) failureSchema.parse(jsonAt(memory, at));
+        if (kind === 6 || kind === 11) {
+          rows.outputsAt(memory, at);
+          observationAt(memory, at);
+          memory.words.subarray(numbersWord(at), numbersWord(at) + 4);
+        }
+      });
+      for (let at = 0; at < bytes.length; at += 24) reader.push(new Uint8Array(bytes.slice(at, at + 24)));
+    },
+    isRefusal: (error) => !(error instanceof TypeError),
+  };
+}
+
+function inFile(read: (path: string) => void): (bytes: Uint8Array) => void {
+  const path = join(mkdtempSync(join(tmpdir(), "sconce-fuzz-")), "model.pt2");
+  return (bytes) => {
+    writeFileSync(path, bytes);
+    read(path);
+  };
+}
+
+function refusing(read: () => unknown): void {
+  try {
+    read();
+  } catch (error) {
+    if (!hasCode("weights_invalid")(error)) throw error;
+    const { cause } = error as Error;
+    if (
+      cause instanceof Error &&
+      !(cause instanceof z.ZodError) &&
+      !(cause instanceof SyntaxError) &&
+      !isPlainError(cause)
+    )
+      throw cause;
+  }
+}
+
+function isPlainError(error: unknown): boolean {
+  return error instanceof Error && error.constructor === Error;
+}
+
+function hasCode(...codes: readonly string[]): (error: unknown) => boolean {
+  return (error) => error instanceof SconceError && codes.includes(error.code);
+}
