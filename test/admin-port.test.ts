@@ -34,7 +34,7 @@ describe("with --admin-port", () => {
     ["HEAD", "/metrics", 404, 200],
     ["POST", "/drain/none", 404, 404],
     ["GET", "/drain", 404, 405],
-    ["POST", "/v2/repository/models/lab/load", 404, 404],
+    ["POST", "/v2/repository/models/lab/load", 404, 200],
     ["POST", "/v2/repository/index", 200, 200],
     ["GET", "/health/ready", 200, 200],
     ["GET", "/health/live", 200, 200],
@@ -74,6 +74,22 @@ describe("with --admin-port", () => {
   });
 });
 
+test("with several models, the admin port alone has the metrics and the repository of each", async () => {
+  await using two = await storeWith("lab", "parts");
+  const args = ["serve", "lab", "parts", "--host", "127.0.0.1", "-p", "0", "--admin-port", "0"];
+  await using running = startCli(args, { env: { SCONCE_HOME: two.home } });
+  const port = new Client(new URL(/http:\S+/.exec(await running.line("Admin port"))?.[0] ?? ""));
+  const client = new Client(new URL(/http:\S+/.exec(await running.line("Listening on"))?.[0] ?? ""));
+  for (const path of ["/metrics", "/models/lab/metrics", "/models/parts/metrics"])
+    expect([path, await status(client, "GET", path), await status(port, "GET", path)]).toEqual([path, 404, 200]);
+  for (const path of ["/v2/repository/models/parts/load", "/models/parts/drain", "/drain"])
+    expect([path, await status(client, "POST", path)]).toEqual([path, 404]);
+  expect(await status(port, "POST", "/v2/repository/models/parts/load")).toBe(200);
+  for (const path of ["/models", "/models/parts", "/models/parts/demo", "/models/parts/predictions/none"])
+    expect([path, await status(port, "GET", path)]).toEqual([path, 404]);
+  expect(await status(client, "GET", "/models")).toBe(200);
+});
+
 test("without --admin-port, the port has /metrics and no /drain", async () => {
   await using plain = await store.serve("lab");
   expect(await status(plain.client, "GET", "/metrics")).toBe(200);
@@ -104,7 +120,8 @@ test("API keys need the permission admin for /drain, and metrics for /metrics", 
   expect(await statuses(client)).toEqual([403, 403, 403]);
   expect(await statuses(monitor)).toEqual([200, 403, 403]);
   expect(await status(port, "GET", "/metrics", admins)).toBe(403);
-  expect(await status(port, "POST", "/v2/repository/models/lab/unload", admins)).toBe(404);
+  // The only model of a server stays loaded.
+  expect(await status(port, "POST", "/v2/repository/models/lab/unload", admins)).toBe(405);
   expect(await status(port, "GET", "/health/ready")).toBe(200);
 });
 

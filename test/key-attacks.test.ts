@@ -19,14 +19,14 @@ const other = makeKey({ name: "other" });
 const bearer = (secret: string) => ({ Authorization: `Bearer ${secret}` });
 
 /** Texts that no answer without a key has: the model's name, its input field, metrics, the result. */
-const secrets = /\blab\b|"x"|sconce_predictions|"outputs"|"prediction_id"/;
+const secrets = /\blab\b|\bparts\b|"x"|sconce_predictions|"outputs"|"prediction_id"/;
 
 beforeAll(async () => {
-  [store, dir] = await Promise.all([storeWith("lab"), tempDir()]);
+  [store, dir] = await Promise.all([storeWith("lab", "parts"), tempDir()]);
   await Bun.write(dir.join("keys.toml"), `${owner.entry}\n${other.entry}`);
   const args = ["--host", "127.0.0.1", "-p", "0", "--fronts", "2", "--base-path", "/base", "--allow-private-urls"];
   const hooks = ["--webhook-secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"];
-  server = startCli(["serve", "lab", ...args, ...hooks, "--api-keys", dir.join("keys.toml")], {
+  server = startCli(["serve", "lab", "parts", ...args, ...hooks, "--api-keys", dir.join("keys.toml")], {
     env: { SCONCE_HOME: store.home, TMPDIR: dir.path },
   });
   client = new Client(new URL(/http:\S+/.exec(await server.line("Listening on"))?.[0] ?? ""));
@@ -67,7 +67,16 @@ const paths = () => {
     [`/predictions/${id}/events`, `/predictions/${id}/outputs/0`, `/predictions/${id}/cancel`, `/demo/${id}`],
     ["/v2", "/v2/models/lab", "/v2/models/lab/config", "/v2/models/lab/stats", "/v2/models/stats", "/v2/models/guess"],
     ["/v2/repository/index", "/v1/models", "/v1/models/lab", "/v1/embeddings", "/mcp", "/classify"],
-    ["/sibling/metrics", "/drain"],
+    [
+      "/sibling/metrics",
+      "/drain",
+      "/models",
+      "/models/guess",
+      "/models/guess/predictions",
+      "/v2/repository/models/guess/load",
+    ],
+    ["/models/lab", "/models/parts", "/models/parts/examples", "/models/parts/metrics", "/models/parts/openapi.json"],
+    ["/models/lab/predictions", `/models/lab/predictions/${id}`, "/models/lab/v2/models/lab", "/models/lab/mcp"],
   ].flat();
   return guarded.flatMap((path) => [path, `/base${path}`]);
 };
@@ -87,7 +96,15 @@ describe("without a key", () => {
 
   test("no odd path leads round the check", async () => {
     const id = prediction.prediction_id;
-    const targets = ["metrics", "openapi.json", `predictions/${id}`, "v2/models/lab", "examples"].flatMap((to) => [
+    const targets = [
+      "metrics",
+      "openapi.json",
+      `predictions/${id}`,
+      "v2/models/lab",
+      "examples",
+      "models",
+      "models/parts/examples",
+    ].flatMap((to) => [
       ...[
         "//",
         "/./",

@@ -11,7 +11,7 @@ import { tempDir } from "./helpers/temp-dir.ts";
 let store: TestStore;
 
 beforeAll(async () => {
-  store = await storeWith("lab");
+  store = await storeWith("lab", "parts");
 });
 
 afterAll(async () => {
@@ -58,6 +58,20 @@ log-format = "json"
     expect(server.lines.some((each) => each.includes("Options are also read from sconce.toml"))).toBe(true);
   });
 
+  test("names several models, or a file of them beside itself", async () => {
+    const models = async (toml: string, env: Readonly<Record<string, string>> = {}) => {
+      await using dir = await folderWith(`host = "127.0.0.1"\nport = 0\n${toml}`);
+      await Bun.write(dir.join("list.txt"), "lab\nparts\n");
+      await using server = startCli(["serve"], { cwd: dir.path, env: { SCONCE_HOME: store.home, ...env } });
+      const client = new Client(new URL(/http:\S+/.exec(await server.line("Listening on"))?.[0] ?? ""));
+      const { models } = (await (await client.fetch("/models")).json()) as { models: { name: string }[] };
+      return models.map(({ name }) => name);
+    };
+    expect(await models('models = ["lab", "parts"]')).toEqual(["lab", "parts"]);
+    expect(await models('models = "list.txt"')).toEqual(["lab", "parts"]);
+    expect(await models("", { SCONCE_MODELS: "list.txt" })).toEqual(["lab", "parts"]);
+  });
+
   test("yields to a flag and to a variable, and is replaced by --config", async () => {
     expect(await refusal("port = 99999")).toMatchObject({
       code: 2,
@@ -87,7 +101,8 @@ describe("a fault of a file is refused with its line:", () => {
     ["host = ['a']", "sconce.toml:1: host must be a text in quotes, not an array"],
     ["max-memory = true", 'sconce.toml:1: max-memory must be a number, or a text such as "64m", not a boolean'],
     ["cors-origin = [1]", "sconce.toml:1: cors-origin must be an array of texts in quotes, not an array"],
-    ["models = 5", "sconce.toml:1: models must be an array of texts in quotes"],
+    ["models = 5", "sconce.toml:1: models must be a text in quotes, not a number"],
+    ["models = ['lab', 5]", "sconce.toml:1: models must be an array of texts in quotes"],
     ["port = 1\nhost = = 2\n", "sconce.toml:2: TOML Parse error: Expected a value but found '='"],
     ["port = 1\nport = 2\n\n", "sconce.toml:2: TOML Parse error: Cannot redefine key 'port'"],
     ["webhook-secret = ['secret-text']", "sconce.toml:1: webhook-secret must"],

@@ -9,7 +9,7 @@ import type { Option } from "../../base/option.ts";
 export interface FileUse {
   /** Name of the file in the working directory that is read without --config. */
   readonly name: string;
-  /** Name in the file for the arguments without an option. */
+  /** Name in the file for an array of the arguments without an option. An option may have the same name, for a text. */
   readonly positionals: string;
   /** Keys of options that a file cannot have. */
   readonly excluded: readonly string[];
@@ -37,7 +37,7 @@ export class OptionsFile {
     for (const [name, value] of Object.entries(parsed(content, path))) {
       const origin = `${path}:${lineOf(name, content)}`;
       const option = options.get(name);
-      if (name === use.positionals) {
+      if (name === use.positionals && (Array.isArray(value) || option === undefined)) {
         const given = textsOf(value);
         if (given === undefined) faults.push(`${origin}: ${name} must be an array of texts in quotes`);
         else positionals = given.map((each) => pathIn(dirname(path), each));

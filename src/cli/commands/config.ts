@@ -72,12 +72,13 @@ function fileFaults(read: ReadonlyMap<string, ReadOption>): string[] {
 
 /** TOML with the origin of each value in a comment; options without a value are comments. */
 function shown(read: ReadonlyMap<string, ReadOption>, file: OptionsFile | undefined): string {
+  const models = file?.positionals ?? [];
   const lines = Object.entries(serve.options).flatMap(([key, option]) => {
-    // In the file, `models` is the list of models.
-    const found = key === "config" || key === "models" ? undefined : read.get(key);
+    // An array of the file has the same name as --models.
+    const isListed = key === "models" && models.length > 0;
+    const found = key === "config" || isListed ? undefined : read.get(key);
     return found === undefined ? [] : [lineOf(flagName(key), option, found)];
   });
-  const models = file?.positionals ?? [];
   if (models.length > 0) lines.unshift([`models = ${JSON.stringify(models)}`, file?.path ?? ""]);
   const width = Math.min(40, Math.max(...lines.map(([assignment]) => assignment.length)));
   return lines.map(([assignment, origin]) => `${assignment.padEnd(width)}  # ${origin}`).join("\n");

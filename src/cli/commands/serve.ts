@@ -26,14 +26,14 @@ export function serveCommand(source: ModelSource, example: string): Command {
   return command({
     details: `The port opens at once; until the model is ready, the server answers 503. GET /docs shows how to call it. SIGTERM or Ctrl-C finishes accepted requests; a second signal, at least a second later, ends the server at once. Byte counts accept k, m and g for KiB, MiB and GiB.
 
-A file sconce.toml in the working folder, or --config, has options under their long names (port = 8080), and models = ["digits"]. A relative path in it begins at the folder of the file.
+A file sconce.toml in the working folder, or --config, has options under their long names (port = 8080), and models = ["digits"], or models = "FILE" for --models. A relative path in it begins at the folder of the file.
 
 ${ofFile}A model of a registry is pulled first, unless the store has it; a front (--role front) pulls no weights. If the registry is unreachable, the store's copy is served. ${credentialsHelp}`,
     example,
     groups: serveGroups,
     isServer: true,
     // An executable needs its library options before it reads the file.
-    file: { name: "sconce.toml", positionals: "models", excluded: [...Object.keys(source.libraryOptions), "models"] },
+    file: { name: "sconce.toml", positionals: "models", excluded: Object.keys(source.libraryOptions) },
     options: {
       ...source.libraryOptions,
       port,

@@ -3,7 +3,7 @@ import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 
 /** Set by `serve FOLDER` for a folder with models. Child processes inherit the variable. */
-const modelsVariable = "SCONCE_MODELS";
+const modelsVariable = "SCONCE_MODELS_FOLDER";
 
 /** Reads models from this folder, in this process and its child processes. Everything else stays in `storeLocation()`. */
 export function readModelsFrom(folder: string): void {
