@@ -14,6 +14,8 @@ import { heldAfterMs } from "./serve-limits.ts";
 export interface EarlierLaunch {
   /** The command line of this process. */
   readonly argv: readonly string[];
+  /** Names the server in its store. */
+  readonly server: string;
   readonly source: Pick<ModelSource, "resolve" | "verify" | "unpackLibraries"> | undefined;
 }
 
@@ -99,14 +101,26 @@ class EarlierBuild {
   #socket: string | undefined;
   #closing: Promise<void> | undefined;
 
-  constructor({ name, packaged, config: all, store }: FrontsModel, folder: RunFolder, { argv, source }: EarlierLaunch) {
+  constructor(
+    { name, packaged, config: all, store }: FrontsModel,
+    folder: RunFolder,
+    { argv, source, server }: EarlierLaunch,
+  ) {
     const config = { ...all, adminPort: undefined };
     this.#folder = folder;
     const reference = packaged.byDigest;
     const { start, counts } = shareFiles({ config, folder, count: 1, port: 0, models: 1 });
     this.relative = { sockets: start.sockets, build: reference };
     const send = (news: EngineNews) => this.#front.send(news);
-    const shared = { ...start, argv: [...argv], index: 0, isRestart: false, onlyBuild: reference };
+    const shared = {
+      ...start,
+      argv: [...argv],
+      index: 0,
+      isRestart: false,
+      waitsToListen: false,
+      server,
+      onlyBuild: reference,
+    };
     this.#front = new Supervised({
       role: "front",
       name: `front process of ${reference}`,

@@ -68,6 +68,25 @@ export class FrontPort implements AsyncDisposable {
   readonly peerOf = (request: Request): Peer | undefined => this.#listener?.peerOf(request);
   readonly adminPeerOf = (request: Request): Peer | undefined => this.#admin?.peerOf(request);
 
+  /** Whether each answer ends its connection. */
+  set isRetiring(isRetiring: boolean) {
+    for (const listener of this.#listeners) listener.isRetiring = isRetiring;
+  }
+
+  /** Sends new connections to some of the sockets of the ports. @returns whether the system does so */
+  steer(sockets: { readonly first: number; readonly count: number }): boolean {
+    return this.#listeners.every((listener) => listener.steer(sockets));
+  }
+
+  /** Closes the ports when they have no connections, or only idle ones. */
+  async closeWhenQuiet(): Promise<void> {
+    await Promise.all(this.#listeners.map((listener) => listener.closeWhenQuiet()));
+  }
+
+  get #listeners(): Listener[] {
+    return [this.#listener, this.#admin].filter((each) => each !== undefined);
+  }
+
   /** Accepts no more connections; resolves when all requests are answered. */
   async stop(): Promise<void> {
     await Promise.all([this.#listener?.stop(), this.#admin?.stop()]);

@@ -11,7 +11,15 @@ import { EngineLink } from "./engine-link.ts";
 import { RunningHooks } from "./flow/running-hooks.ts";
 import { type OpenFront, openFront } from "./front.ts";
 import type { FrontModelOptions } from "./front-model.ts";
-import { allDone, counterNames, fromSupervisor, modelStart, relativesNews, roleStart } from "./messages.ts";
+import {
+  allDone,
+  counterNames,
+  type FromFront,
+  fromSupervisor,
+  modelStart,
+  relativesNews,
+  roleStart,
+} from "./messages.ts";
 import { slots } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import type { Unfinished } from "./predictions/admission.ts";
@@ -45,6 +53,10 @@ const frontStart = roleStart.extend({
       store: z.string().optional(),
     }),
   ),
+  /** Names the server in its store. */
+  server: z.string(),
+  /** Whether the front opens the port only when the supervisor says so. */
+  waitsToListen: z.boolean(),
   /** The build whose predictions alone this front finishes. It then ends its work by itself. */
   onlyBuild: z.string().optional(),
   relatives: relativesNews,
@@ -74,11 +86,13 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       hooks,
       ...given
     } = frontStart.parse(start);
-    const { onlyBuild, relatives } = given;
+    const { onlyBuild, relatives, server, waitsToListen } = given;
     if (config.role !== "front") yieldToEngine();
     const linked = models.map((model) => ({ ...model, engine: new EngineLink() }));
     const closing = Promise.withResolvers<void>();
     const opened = Promise.withResolvers<OpenFront>();
+    const mayListen = Promise.withResolvers<void>();
+    const tell = (message: FromFront) => link.send(message);
     let changing: Promise<unknown> = Promise.resolve();
     link.onMessage((raw) => {
       const news = fromSupervisor.parse(raw);
@@ -91,6 +105,27 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
         changing = Promise.all([opened.promise, changing])
           .then(([front]) => front.changeRelatives(news))
           .catch((error) => log.error(error));
+        return;
+      }
+      if ("listen" in news) {
+        mayListen.resolve();
+        return;
+      }
+      if ("retire" in news) {
+        void opened.promise.then((front) => {
+          front.port.isRetiring = news.retire;
+        });
+        return;
+      }
+      if ("steer" in news) {
+        void opened.promise.then((front) => tell({ steered: front.port.steer(news.steer) }));
+        return;
+      }
+      if ("closePort" in news) {
+        void opened.promise.then(async ({ port }) => {
+          await port.closeWhenQuiet();
+          tell({ closed: true });
+        });
         return;
       }
       const engine = linked[news.model]?.engine;
@@ -127,7 +162,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
             config: own,
             metrics: file === counts ? metrics : metricsIn(file),
             run: config.role === "front" ? undefined : (tools) => engine.open(packaged, tools),
-            openStore: (memory) => openStore(store, own, "member", { memory }),
+            openStore: (memory) => openStore(store, own, "member", { memory, server }),
           };
         },
       ),
@@ -138,9 +173,15 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       models: [first, ...others],
       metrics,
       config,
-      listening: { port, adminPort, isShared: count > 1, unix },
+      listening: { port, adminPort, isShared: true, unix },
       drain: () => process.kill(process.ppid, "SIGTERM"),
-      listensLate: isRestart,
+      listensLate: isRestart || waitsToListen,
+      ...(waitsToListen && {
+        mayListen: () => {
+          tell({ prepared: true });
+          return mayListen.promise;
+        },
+      }),
       onlyBuild,
       relatives,
       owner: ownerOf(index),

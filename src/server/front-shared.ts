@@ -39,6 +39,8 @@ export interface FrontOptions {
   readonly countsStore?: boolean;
   /** Opens the port only when the front is ready: other fronts answer meanwhile. */
   readonly listensLate?: boolean;
+  /** Called when the front is ready to open the port; resolves when it may. Needs `listensLate`. */
+  readonly mayListen?: () => Promise<void>;
   /** The other fronts of this server. */
   readonly siblings?: SiblingsOptions;
   /** The build whose predictions alone this front takes over. */

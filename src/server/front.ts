@@ -24,6 +24,7 @@ export interface OpenFront extends Front {
   /** Refuses new predictions; resolves when all accepted ones have ended. */
   ended(): Promise<void>;
   changeRelatives(news: RelativesNews): Promise<void>;
+  readonly port: FrontPort;
 }
 
 /**
@@ -45,6 +46,7 @@ export async function openFront(options: FrontOptions): Promise<OpenFront> {
   }
   options.onSetUp?.();
   await Promise.all(models.opened.map((model) => model.start()));
+  await options.mayListen?.();
   const url = port.serve(
     withContext(models.fetch, { metrics, tracing, accessLog, peerOf: port.peerOf }),
     withContext(models.fetch, { metrics, tracing, accessLog, isAdmin: true, peerOf: port.adminPeerOf }),
@@ -65,6 +67,7 @@ export async function openFront(options: FrontOptions): Promise<OpenFront> {
     url,
     adminUrl: port.adminUrl,
     stop: () => (stopped ??= stop()),
+    port,
     ended: async () => void (await Promise.all(models.opened.map(({ service }) => service?.live.drain()))),
     async changeRelatives(news) {
       // First, so that no id is unknown for a moment.

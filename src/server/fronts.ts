@@ -11,11 +11,21 @@ import type { Front } from "./front.ts";
 import { adminListening } from "./front-port.ts";
 import type { FrontStart } from "./front-process.ts";
 import { freePort, localUrl } from "./http/listener.ts";
-import { allDone, counterNames, type EngineNews, type RelativesNews } from "./messages.ts";
+import {
+  allDone,
+  counterNames,
+  type EngineNews,
+  type FromFront,
+  fromFront,
+  type Relative,
+  type RelativesNews,
+  type UpgradeNews,
+} from "./messages.ts";
 import { slots } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import type { ServedOptions } from "./model-engine.ts";
 import { heldAfterMs } from "./serve-limits.ts";
+import type { UpgradedFronts } from "./upgrade.ts";
 
 export interface FrontsModel extends ServedOptions {
   /** The database of predictions; undefined for predictions in memory. */
@@ -29,6 +39,10 @@ export interface FrontsOptions {
   readonly folder: RunFolder;
   readonly count: number;
   readonly relatives: RelativesNews;
+  /** Names the server in its store. */
+  readonly server: string;
+  /** The server from which this one takes over the port. */
+  readonly older: Relative | undefined;
 }
 
 /** Creates the files that all fronts of a server share. */
@@ -69,11 +83,17 @@ export function shareFiles({
 /** Longer than any drain. A second signal ends all processes at once. */
 export const FOREVER_MS = 2 ** 31 - 1;
 
-export class Fronts implements Front {
+export class Fronts implements Front, UpgradedFronts {
   readonly url: URL;
   readonly adminUrl: URL | undefined;
   readonly #fronts: readonly Supervised[];
   readonly #working: Set<Supervised>;
+  readonly sockets: readonly string[];
+  readonly #prepared = Promise.withResolvers<void>();
+  #unprepared: number;
+  /** Waits for an answer of a front in an upgrade. */
+  readonly #answers = new Map<Supervised, (answer: FromFront | undefined) => void>();
+  #other: Relative | undefined;
   #relatives: RelativesNews;
   /** The sockets of the engine processes, by model. */
   readonly #sockets: (string | undefined)[] = [];
@@ -82,17 +102,20 @@ export class Fronts implements Front {
   readonly #failures: (string | undefined)[] = [];
 
   /** @throws SconceError `address_in_use` */
-  constructor({ models, config, argv, folder, count, relatives }: FrontsOptions) {
+  constructor({ models, config, argv, folder, count, relatives, server, older }: FrontsOptions) {
     this.#relatives = relatives;
-    const port = freePort(config);
+    this.#other = older;
+    this.#unprepared = count;
+    const port = older === undefined ? freePort(config) : config.port;
     const hasTls = config.tlsCert !== undefined;
     this.url = localUrl(config.host, port, hasTls);
     const admin = adminListening(config);
-    const adminPort = admin && freePort(admin);
+    const adminPort = admin && (older === undefined || admin.port === 0 ? freePort(admin) : admin.port);
     this.adminUrl = adminPort === undefined ? undefined : localUrl(config.adminHost, adminPort, hasTls);
     const files = shareFiles({ config, folder, count, port, models: models.length });
     const { start, counts, counters, keyCounts } = files;
     this.#metrics = files.supervisorCounts.map((row) => new Metrics([row]));
+    this.sockets = start.sockets;
     const shared = {
       ...start,
       adminPort,
@@ -120,16 +143,19 @@ export class Fronts implements Front {
           queueMicrotask(() => this.#sendEngines(front));
           return {
             ...shared,
-            relatives: this.#relatives,
+            server,
+            relatives: this.#news,
             index,
-            isRestart: starts++ > 0 && count > 1,
+            isRestart: starts > 0 && count > 1,
+            waitsToListen: starts++ === 0 && older !== undefined,
             hooks: path === undefined ? undefined : { path, hasHeld },
           };
         },
         batchTimeoutMs: heldAfterMs(config),
-        onMessage: () => this.#onDone(front),
+        onMessage: (message) => this.#onMessage(front, fromFront.parse(message)),
         onEnd: (_reason, cause) => {
           hasHeld = cause === "stuck";
+          this.#answers.get(front)?.(undefined);
           counters.clear(index);
           keyCounts?.clear(index);
         },
@@ -144,16 +170,69 @@ export class Fronts implements Front {
     await Promise.all(this.#fronts.map((front) => front.start()));
   }
 
+  /** Resolves when all fronts are ready to open the port, in an upgrade. */
+  get prepared(): Promise<void> {
+    return this.#prepared.promise;
+  }
+
+  /** Lets the prepared fronts open the port. */
+  listen(): void {
+    this.#sendAll({ listen: true });
+  }
+
   changeRelatives(news: RelativesNews): void {
     this.#relatives = news;
-    for (const front of this.#fronts) front.send(news);
+    this.#sendAll(this.#news);
+  }
+
+  setOther(other: Relative | undefined): void {
+    this.#other = other;
+    this.#sendAll(this.#news);
+  }
+
+  retire(isRetiring: boolean): void {
+    this.#sendAll({ retire: isRetiring });
+  }
+
+  async steer(sockets: { readonly first: number; readonly count: number }): Promise<boolean> {
+    const [front] = this.#fronts;
+    const answer = front && (await this.#ask(front, { steer: sockets }));
+    return answer !== undefined && "steered" in answer && answer.steered;
+  }
+
+  async closePorts(onClosed: (open: number) => Promise<void>): Promise<void> {
+    for (const [open, front] of [...this.#fronts.entries()].reverse()) {
+      await this.#ask(front, { closePort: true });
+      await onClosed(open);
+    }
+  }
+
+  get #news(): RelativesNews {
+    const { relatives, unavailable } = this.#relatives;
+    return { relatives: this.#other === undefined ? relatives : [...relatives, this.#other], unavailable };
+  }
+
+  #sendAll(message: RelativesNews | UpgradeNews | EngineNews): void {
+    for (const front of this.#fronts) front.send(message);
+  }
+
+  /** @returns undefined if the process of the front has ended */
+  #ask(front: Supervised, message: UpgradeNews): Promise<FromFront | undefined> {
+    const { promise, resolve } = Promise.withResolvers<FromFront | undefined>();
+    this.#answers.set(front, resolve);
+    front.send(message);
+    return promise.finally(() => this.#answers.delete(front));
+  }
+
+  #onMessage(front: Supervised, message: FromFront): void {
+    if ("done" in message) this.#onDone(front);
+    else if (!("prepared" in message)) this.#answers.get(front)?.(message);
+    else if (--this.#unprepared === 0) this.#prepared.resolve();
   }
 
   /** Tells the fronts what becomes of the engine process of a model. */
   engineEvents(model: number): EngineEvents {
-    const send = (news: EngineNews) => {
-      for (const front of this.#fronts) front.send(news);
-    };
+    const send = (news: EngineNews) => this.#sendAll(news);
     return {
       ready: (socket) => {
         this.#sockets[model] = socket;

@@ -52,12 +52,34 @@ export const relativesNews = z.object({
 });
 export type RelativesNews = z.infer<typeof relativesNews>;
 
+/** The steps of an upgrade in a front. */
+const upgradeNews = z.union([
+  // A prepared front opens the port.
+  z.object({ listen: z.literal(true) }),
+  // The front of the newer server sends new connections to its sockets.
+  z.object({ steer: z.object({ first: z.int(), count: z.int() }) }),
+  // The front of the older server ends each connection after its next answer, or no longer.
+  z.object({ retire: z.boolean() }),
+  // It waits for the end of its connections, and closes the port.
+  z.object({ closePort: z.literal(true) }),
+]);
+export type UpgradeNews = z.infer<typeof upgradeNews>;
+
+/** Messages of a front to its supervisor. */
+export const fromFront = z.union([
+  z.object({ prepared: z.literal(true) }),
+  z.object({ steered: z.boolean() }),
+  z.object({ closed: z.literal(true) }),
+  z.object({ done: z.literal(true) }),
+]);
+export type FromFront = z.infer<typeof fromFront>;
+
 /**
  * A stopping front sends this when its accepted predictions have ended. After the last front, the supervisor sends it to
  * every front, and the fronts close the port.
  */
 export const allDone = { done: true } as const;
 
-export const fromSupervisor = z.union([engineNews, relativesNews, z.object({ done: z.literal(true) })]);
+export const fromSupervisor = z.union([engineNews, relativesNews, upgradeNews, z.object({ done: z.literal(true) })]);
 
 export const counterNames = ["items", "bytes", "held", "pictures", "results", "pid"] as const;

@@ -1,6 +1,6 @@
 /** Serves packaged models. This process supervises the fronts and the engines; with --no-isolate it does all the work. */
 import { availableParallelism } from "node:os";
-import { messageOf, SconceError } from "../base/errors.ts";
+import { codedError, messageOf, SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { isLoopback } from "../machine/network/loopback.ts";
 import { LoopGuard } from "../machine/processes/loop-guard.ts";
@@ -11,10 +11,13 @@ import type { ServeConfig } from "./config.ts";
 import { EarlierBuilds } from "./earlier-build.ts";
 import type { Front } from "./front.ts";
 import { Fronts, type FrontsModel } from "./fronts.ts";
+import { freePort } from "./http/listener.ts";
 import { ModelEngine, type ServedOptions } from "./model-engine.ts";
 import { ownerOf } from "./predictions/ids.ts";
 import { openStore, storePath } from "./predictions/open-store.ts";
+import type { StoreRole } from "./predictions/store.ts";
 import { heldAfterMs } from "./serve-limits.ts";
+import { OlderServer, Upgradable } from "./upgrade.ts";
 
 export type Server = Front;
 
@@ -124,20 +127,50 @@ async function openOne({ models, config, source }: ServerOptions, opened: AsyncD
 }
 
 async function openFronts(options: ServerOptions, count: number, opened: AsyncDisposableStack): Promise<Front> {
+  const { config } = options;
+  const older = await olderServer(config);
+  try {
+    return await openBeside(older, options, count, opened);
+  } catch (error) {
+    older?.fail(codedError(error).message);
+    throw error;
+  }
+}
+
+/** @throws SconceError `address_in_use` */
+async function olderServer(config: ServeConfig): Promise<OlderServer | undefined> {
+  if (config.port === 0) return undefined;
+  try {
+    freePort(config);
+    return undefined;
+  } catch (error) {
+    const older = await OlderServer.find(config);
+    if (older === undefined) throw error;
+    log.info(`Port ${config.port} has a server: this one starts beside it, and takes over when it is ready`);
+    return older;
+  }
+}
+
+async function openBeside(
+  older: OlderServer | undefined,
+  options: ServerOptions,
+  count: number,
+  opened: AsyncDisposableStack,
+): Promise<Front> {
   const { config, argv = [], source } = options;
   const folder = opened.use(await makeRunFolder());
-  const models: FrontsModel[] = [];
-  const earlier = new EarlierBuilds({ argv, source });
-  for (const { name, packaged, config: own } of options.models) {
-    const path = own.queue === undefined ? storePath(name, own, options.models.length > 1) : undefined;
-    // Open until the server stops, so that no other server takes the file while fronts restart.
-    const store = path === undefined ? undefined : await openStore(path, own, "main");
-    if (store !== undefined) opened.defer(() => store.close());
-    const model = { name, packaged, config: own, store: path };
-    if (store !== undefined) await earlier.find(model, store);
-    models.push(model);
-  }
-  const fronts = new Fronts({ models, config, argv, folder, count, relatives: earlier.news });
+  const server = older?.nextServer ?? "";
+  const earlier = new EarlierBuilds({ argv, source, server });
+  const models = options.models.map(({ name, packaged, config: own }) => ({
+    name,
+    packaged,
+    config: own,
+    store: own.queue === undefined ? storePath(name, own, options.models.length > 1) : undefined,
+  }));
+  const stores = opened.use(new AsyncDisposableStack());
+  if (older === undefined) await openStores(models, earlier, { role: "main", stores });
+  const relatives = earlier.news;
+  const fronts = new Fronts({ models, config, argv, folder, count, relatives, server, older: older?.relative });
   for (const { packaged } of models) logSetUp(packaged);
   const isSeveral = models.length > 1;
   const engines =
@@ -157,22 +190,59 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
         );
   opened.defer(async () => void (await Promise.all(engines.map((engine) => engine.stop()))));
   opened.defer(() => earlier.stop());
-  earlier.start((news) => fronts.changeRelatives(news));
+  if (older === undefined) earlier.start((news) => fronts.changeRelatives(news));
   try {
-    const starting = engines.map(async (engine, i) => {
-      try {
-        await engine.start();
-      } catch (error) {
-        if (!isSeveral) throw error;
-        fronts.engineEvents(i).failed(messageOf(error));
-      }
-    });
-    await Promise.all([fronts.start(), ...starting]);
+    const starting = Promise.all([
+      fronts.start(),
+      ...engines.map(async (engine, i) => {
+        try {
+          await engine.start();
+        } catch (error) {
+          // The older server goes on if one of the models does not start.
+          if (!isSeveral || older !== undefined) throw error;
+          fronts.engineEvents(i).failed(messageOf(error));
+        }
+      }),
+    ]);
+    if (older !== undefined) {
+      await Promise.race([fronts.prepared, starting]);
+      fronts.listen();
+    }
+    await starting;
   } catch (error) {
     await Promise.all([fronts.end(), earlier.end()]);
     throw error;
   }
+  await older?.takeOver(fronts);
+  const stop = () => process.kill(process.pid, "SIGTERM");
+  const upgradable = opened.use(new Upgradable({ ...config, port: Number(fronts.url.port) }, { fronts, server, stop }));
+  await upgradable.open();
+  if (older === undefined) upgradable.allow();
+  else
+    void older.ended.then(async () => {
+      if (stores.disposed) return;
+      await openStores(models, earlier, { role: "heir", stores });
+      fronts.setOther(undefined);
+      if (earlier.news.relatives.length > 0) fronts.changeRelatives(earlier.news);
+      earlier.start((news) => fronts.changeRelatives(news));
+      log.info("The older server has ended");
+      upgradable.allow();
+    });
   return fronts;
+}
+
+/** Opens the stores until the server stops, so that no other server takes the files while fronts restart. */
+async function openStores(
+  models: readonly FrontsModel[],
+  earlier: EarlierBuilds,
+  { role, stores }: { readonly role: StoreRole; readonly stores: AsyncDisposableStack },
+): Promise<void> {
+  for (const model of models) {
+    if (model.store === undefined) continue;
+    const store = await openStore(model.store, model.config, role);
+    stores.defer(() => store.close());
+    await earlier.find(model, store);
+  }
 }
 
 function logSetUp({ reference, digest }: PackagedModel): void {

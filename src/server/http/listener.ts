@@ -3,6 +3,7 @@ import { closeSync, openSync, readFileSync, rmSync } from "node:fs";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import type { ServeConfig } from "../config.ts";
+import { connectionsAt, ListeningSocket } from "./listening-socket.ts";
 import { originalOf } from "./request.ts";
 import { TlsFiles, type TlsPaths } from "./tls-files.ts";
 
@@ -24,6 +25,8 @@ type Server = Bun.Server<undefined>;
 
 /** Interval of counting connections. */
 const COUNT_MS = 100;
+/** A port without connections for this time is quiet; the limit of the wait without an idle timeout. */
+const QUIET = { forMs: 1000, defaultS: 120 };
 /** Interval of checks for other TLS files. */
 const TLS_MS = 1000;
 /** Descriptors for files, fetches and the database. */
@@ -46,6 +49,9 @@ export class Listener {
   readonly #closed = new Set<Server>();
   readonly #timer: ReturnType<typeof setInterval>;
   #hasWarned = false;
+  #isStopped = false;
+  /** Whether each answer ends its connection: another server takes the next one. */
+  #isRetiring = false;
   /** Undefined for HTTP without TLS. */
   readonly #tls: TlsFiles | undefined;
   readonly #tlsTimer: ReturnType<typeof setInterval> | undefined;
@@ -84,6 +90,43 @@ export class Listener {
     return server?.requestIP(originalOf(request)) ?? undefined;
   }
 
+  /** Sends new connections to some of the sockets of the port. @returns whether the system does so */
+  steer(sockets: { readonly first: number; readonly count: number }): boolean {
+    using socket = ListeningSocket.find(this.port);
+    return socket?.steer(sockets) ?? false;
+  }
+
+  set isRetiring(isRetiring: boolean) {
+    this.#isRetiring = isRetiring;
+    if (isRetiring || this.#server !== undefined) return;
+    this.#isStopped = false;
+    this.#server = this.#serve(this.#options);
+  }
+
+  /** Closes the port when it has had no connections for a while, or only idle ones, if it retires then. */
+  async closeWhenQuiet(): Promise<void> {
+    await this.#quiet();
+    const server = this.#server;
+    if (!this.#isRetiring || server === undefined) return;
+    this.#isStopped = true;
+    this.#server = undefined;
+    this.#closed.add(server);
+    await server.stop();
+    this.#closed.delete(server);
+  }
+
+  async #quiet(): Promise<void> {
+    const { idleTimeout } = this.#options;
+    const limitMs = 1000 * (idleTimeout === 0 ? QUIET.defaultS : idleTimeout) + QUIET.forMs;
+    const beganMs = performance.now();
+    for (let sinceMs = beganMs; performance.now() - sinceMs < QUIET.forMs; ) {
+      await Bun.sleep(COUNT_MS);
+      const now = performance.now();
+      if (connectionsAt(this.port) !== 0) sinceMs = now;
+      if (!this.#isRetiring || now - beganMs > limitMs) return;
+    }
+  }
+
   /** @param abort closes connections that have a request, too */
   async stop(abort = false): Promise<void> {
     clearInterval(this.#timer);
@@ -112,6 +155,7 @@ export class Listener {
   }
 
   #limitConnections(): void {
+    if (this.#isStopped) return;
     const isFull = lowestFree() >= this.#maxDescriptor;
     const server = this.#server;
     if (isFull && server !== undefined) {
@@ -141,7 +185,7 @@ export class Listener {
         // The routes check the size: Bun's own answer has no problem details.
         maxRequestBodySize: Number.MAX_SAFE_INTEGER,
         development: false,
-        fetch: (request) => this.#fetch(request),
+        fetch: (request) => (this.#isRetiring ? lastAnswer(this.#fetch(request)) : this.#fetch(request)),
       });
     } catch (error) {
       if (tls !== undefined && !isOfAddress(error))
@@ -150,6 +194,13 @@ export class Listener {
       throw new SconceError("address_in_use", `port ${port} of ${host} ${found}; ${fix}`, { cause: error });
     }
   }
+}
+
+/** Ends the connection after the answer. */
+async function lastAnswer(answer: Response | Promise<Response>): Promise<Response> {
+  const response = await answer;
+  response.headers.set("Connection", "close");
+  return response;
 }
 
 /** Whether the system refused the address. */

@@ -3,9 +3,9 @@
  * It answers `GET /health/live`. When the JS thread runs again, this thread forwards all other connections to it.
  */
 
-import { dlopen, FFIType, ptr } from "bun:ffi";
-import { closeSync, readdirSync } from "node:fs";
+import { closeSync } from "node:fs";
 import type { Socket } from "bun";
+import { ListeningSocket } from "./listening-socket.ts";
 import type { LiveStart } from "./live-thread.ts";
 
 declare const self: Worker;
@@ -115,70 +115,4 @@ async function forward(socket: Socket<End>, port: number): Promise<void> {
   } catch {
     socket.terminate();
   }
-}
-
-/** Linux constants. */
-const SOL_SOCKET = 1;
-const SO_ACCEPTCONN = 30;
-const F_DUPFD_CLOEXEC = 1030;
-const SOCK_NONBLOCK = 0o4000;
-const SOCK_CLOEXEC = 0o2000000;
-/** Size of `sockaddr_storage`. */
-const ADDRESS_BYTES = 128;
-
-const { int, ptr: pointer } = FFIType;
-
-const open = () =>
-  dlopen("libc.so.6", {
-    getsockopt: { args: [int, int, int, pointer, pointer], returns: int },
-    getsockname: { args: [int, pointer, pointer], returns: int },
-    fcntl: { args: [int, int, int], returns: int },
-    accept4: { args: [int, pointer, pointer, int], returns: int },
-    close: { args: [int], returns: int },
-  }).symbols;
-
-let libc: ReturnType<typeof open> | undefined;
-
-/** This process's listening socket. Bun does not tell its descriptor, so it is searched in /proc. */
-class ListeningSocket implements Disposable {
-  readonly #descriptor: number;
-
-  private constructor(descriptor: number) {
-    this.#descriptor = descriptor;
-  }
-
-  /** Duplicates the descriptor, because the JS thread may close the port. @returns undefined if no socket listens, and on other systems than Linux */
-  static find(port: number): ListeningSocket | undefined {
-    if (process.platform !== "linux") return undefined;
-    libc ??= open();
-    const { fcntl } = libc;
-    for (const name of readdirSync("/proc/self/fd")) {
-      if (!listensAt(libc, Number(name), port)) continue;
-      const copy = fcntl(Number(name), F_DUPFD_CLOEXEC, 0);
-      if (copy >= 0) return new ListeningSocket(copy);
-    }
-    return undefined;
-  }
-
-  /** @returns the descriptor of a connection; undefined if none waits */
-  accept(): number | undefined {
-    const accepted = libc?.accept4(this.#descriptor, null, null, SOCK_NONBLOCK | SOCK_CLOEXEC) ?? -1;
-    return accepted < 0 ? undefined : accepted;
-  }
-
-  [Symbol.dispose](): void {
-    libc?.close(this.#descriptor);
-  }
-}
-
-function listensAt({ getsockopt, getsockname }: ReturnType<typeof open>, descriptor: number, port: number): boolean {
-  const value = new Int32Array(1);
-  const size = Uint32Array.of(value.byteLength);
-  if (getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, ptr(value), ptr(size)) !== 0 || value[0] !== 1) return false;
-  const address = new DataView(new ArrayBuffer(ADDRESS_BYTES));
-  const length = Uint32Array.of(ADDRESS_BYTES);
-  if (getsockname(descriptor, ptr(address), ptr(length)) !== 0) return false;
-  // In IPv4 and IPv6 addresses the port follows the family.
-  const [family, AF_INET, AF_INET6] = [address.getUint16(0, true), 2, 10];
-  return (family === AF_INET || family === AF_INET6) && address.getUint16(2) === port;
 }

@@ -8,7 +8,7 @@ import type { MemoryAccount } from "../memory/memory-account.ts";
 import { MemoryStore } from "./memory-store.ts";
 import { prepareFolder } from "./sqlite/database-lock.ts";
 import { SqliteStore } from "./sqlite/sqlite-store.ts";
-import type { PredictionStore, RetentionLimits } from "./store.ts";
+import type { PredictionStore, RetentionLimits, StoreRole } from "./store.ts";
 
 /**
  * Path of the database; undefined for a store in memory. Without `--store` an unwritable default folder means a store in memory.
@@ -46,7 +46,7 @@ export function storePath(
 export async function openStore(
   path: string | undefined,
   config: Pick<ServeConfig, "retainCount" | "retainAge" | "retainBytes" | "storeSync">,
-  role: "main" | "member",
+  role: StoreRole,
   { memory, server }: { readonly memory?: MemoryAccount; readonly server?: string | undefined } = {},
 ): Promise<PredictionStore> {
   const retention: RetentionLimits = {

@@ -64,6 +64,12 @@ export interface RetentionLimits {
   readonly maxBytes: number;
 }
 
+/**
+ * `main` locks the file of a store. Members are other processes of the same server, which open it later. `heir` locks it when the older server of an upgrade
+ * has ended, while members use it.
+ */
+export type StoreRole = "main" | "member" | "heir";
+
 export interface PredictionStore {
   /** Undefined where webhooks end with this process. */
   readonly webhooks?: WebhookStore;

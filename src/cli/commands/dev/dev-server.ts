@@ -267,7 +267,17 @@ export class DevServer {
         const relatives = { relatives: [], unavailable: {} };
         const { repository: name, tag } = declaredModel(this.#folder.path, reference);
         const models = counts.map((path) => ({ name, tag, reference, config: this.#config, counts: path }));
-        return { ...start, argv: folderArgv(this.#folder.path), models, index, unix, isRestart: false, relatives };
+        return {
+          ...start,
+          argv: folderArgv(this.#folder.path),
+          models,
+          index,
+          unix,
+          isRestart: false,
+          waitsToListen: false,
+          server: "",
+          relatives,
+        };
       },
       batchTimeoutMs: heldAfterMs(this.#config),
       // This front has no peers: the previous front serves another model.

@@ -1,18 +1,19 @@
 /** The lock of a database: two servers on one file would take over each other's predictions. */
 import { accessSync, chmodSync, constants, mkdirSync } from "node:fs";
 import { dirname } from "node:path";
-import { type FileLock, tryLock } from "../../../machine/files/lock.ts";
+import { type FileLock, lockWhenFree, tryLock } from "../../../machine/files/lock.ts";
 import { databaseFault, unusable } from "./database-fault.ts";
 
 /**
  * Locks the database for the life of this process; the kernel releases the lock at its end.
+ * @param timeoutMs how long to wait for another owner
  * @throws SconceError `predictions_unusable`
  */
-export function lockDatabase(path: string): FileLock {
+export async function lockDatabase(path: string, timeoutMs = 0): Promise<FileLock> {
   let lock: FileLock | undefined;
   try {
     prepareFolder(path);
-    lock = tryLock(`${path}-lock`);
+    lock = timeoutMs === 0 ? tryLock(`${path}-lock`) : await lockWhenFree(`${path}-lock`, { timeoutMs });
     chmodSync(`${path}-lock`, 0o600);
   } catch (error) {
     lock?.release();

@@ -17,6 +17,7 @@ import {
   type RequestSource,
   type RetentionLimits,
   type StoredRequest,
+  type StoreRole,
   type UnfinishedRequest,
 } from "../store.ts";
 import { databaseFault, unusable, unwritable } from "./database-fault.ts";
@@ -29,6 +30,8 @@ import { MAX_INLINE_LENGTH, ValueFiles } from "./value-files.ts";
 
 /** Memory for recent outcomes, which need no query. */
 const RECENT_BYTES = 32 * 1024 * 1024;
+/** Time for the end of the older server's process. */
+const HEIR_MS = 10_000;
 /** Polling interval of a full disk. */
 const FULL_MS = 1000;
 
@@ -37,8 +40,7 @@ export interface SqliteOptions {
   readonly retention: RetentionLimits;
   /** `normal` survives every end of the process; `full` also a power loss. */
   readonly sync?: "normal" | "full" | undefined;
-  /** `main` locks the file. Members are other processes of the same server, which open it later. */
-  readonly role?: "main" | "member" | undefined;
+  readonly role?: StoreRole | undefined;
   readonly memory?: MemoryAccount | undefined;
   /** Names the server in the rows of its requests. Two servers that use the file at once, during an upgrade, have different names. */
   readonly server?: string | undefined;
@@ -75,7 +77,8 @@ export class SqliteStore implements PredictionStore {
 
   /** @throws SconceError `predictions_unusable` */
   static async open(options: SqliteOptions): Promise<SqliteStore> {
-    const lock = options.role === "member" ? undefined : lockDatabase(options.path);
+    const lock =
+      options.role === "member" ? undefined : await lockDatabase(options.path, options.role === "heir" ? HEIR_MS : 0);
     try {
       const store = new SqliteStore(options, lock);
       const { isLogDamaged, ...totals } = await store.#thread.open();

@@ -1,0 +1,155 @@
+/** The socket by which a newer server finds the server of a port and takes over from it. Messages are lines of JSON. */
+import { chmodSync, lstatSync, mkdirSync, readlinkSync, rmSync } from "node:fs";
+import { createConnection, createServer, type Server, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { z } from "zod";
+import { log } from "../base/log.ts";
+
+/** Changes when older servers would misread a message. */
+export const PROTOCOL = 1;
+
+export const handoverMessage = z.union([
+  // The newer server begins.
+  z.object({ kind: z.literal("hello"), protocol: z.int(), version: z.string(), pid: z.int(), network: z.string() }),
+  // The older server agrees. `server` names it in its store, `fronts` are their Unix sockets.
+  z.object({ kind: z.literal("welcome"), server: z.string(), fronts: z.array(z.string()) }),
+  z.object({ kind: z.literal("refused"), reason: z.string() }),
+  // The newer server has opened the port. `steered`: new connections reach it alone.
+  z.object({ kind: z.literal("opened"), fronts: z.array(z.string()), steered: z.boolean() }),
+  // The older server has left the control socket to the newer one.
+  z.object({ kind: z.literal("left") }),
+  // A socket of the older server is closed, and `open` are left.
+  z.object({ kind: z.literal("closed"), open: z.int() }),
+  z.object({ kind: z.literal("steered") }),
+  // The newer server does not start.
+  z.object({ kind: z.literal("failed"), reason: z.string() }),
+]);
+export type HandoverMessage = z.infer<typeof handoverMessage>;
+
+/** A connection between the two supervisors of an upgrade. */
+export class HandoverLink {
+  readonly #socket: Socket;
+  readonly #received: HandoverMessage[] = [];
+  #wake: (() => void) | undefined;
+  #isClosed = false;
+  /** Resolves when the other server has ended, or has closed the connection. */
+  readonly closed: Promise<void>;
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+    let rest = "";
+    const closed = Promise.withResolvers<void>();
+    this.closed = closed.promise;
+    socket.setEncoding("utf8");
+    socket.on("data", (text: string) => {
+      const lines = (rest + text).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) this.#receive(line);
+    });
+    socket.on("error", (error) => log.debug(error));
+    socket.on("close", () => {
+      this.#isClosed = true;
+      this.#wake?.();
+      closed.resolve();
+    });
+  }
+
+  send(message: HandoverMessage): void {
+    if (!this.#isClosed) this.#socket.write(`${JSON.stringify(message)}\n`);
+  }
+
+  /** @returns undefined when the connection has ended */
+  async next(): Promise<HandoverMessage | undefined> {
+    for (;;) {
+      const message = this.#received.shift();
+      if (message !== undefined || this.#isClosed) return message;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  /** Closes the connection after the messages that were sent. */
+  end(): void {
+    this.#socket.end();
+  }
+
+  #receive(line: string): void {
+    try {
+      this.#received.push(handoverMessage.parse(JSON.parse(line)));
+      this.#wake?.();
+    } catch (error) {
+      log.debug(error);
+      this.#socket.destroy();
+    }
+  }
+}
+
+/** The network namespace: ports of another one are other ports. */
+export function networkOf(): string {
+  try {
+    return readlinkSync("/proc/self/ns/net");
+  } catch {
+    return "";
+  }
+}
+
+/** Path of the control socket of a port, in a folder that only this user can read. Undefined if such a folder cannot be made. */
+export function controlPath({ host, port }: { readonly host: string; readonly port: number }): string | undefined {
+  const uid = process.getuid?.() ?? 0;
+  const folder = join(tmpdir(), `sconce-control-${uid}`);
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    const { uid: owner, mode } = lstatSync(folder);
+    // Another user may have made the folder first.
+    if (owner !== uid || (mode & 0o077) !== 0) return undefined;
+    return join(folder, `${host.replaceAll(/[^\w.-]/g, "_")}-${port}.sock`);
+  } catch {
+    return undefined;
+  }
+}
+
+export async function connectTo(path: string): Promise<HandoverLink | undefined> {
+  const { promise, resolve } = Promise.withResolvers<HandoverLink | undefined>();
+  const socket = createConnection(path);
+  socket.once("connect", () => resolve(new HandoverLink(socket)));
+  socket.once("error", () => resolve(undefined));
+  return promise;
+}
+
+/** Listens for newer servers. Replaces the socket of a server that was killed, or that has left it. */
+export class ControlSocket {
+  readonly #path: string;
+  readonly #onLink: (link: HandoverLink) => void;
+  #server: Server | undefined;
+
+  constructor(path: string, onLink: (link: HandoverLink) => void) {
+    this.#path = path;
+    this.#onLink = onLink;
+  }
+
+  async open(): Promise<void> {
+    if (this.#server !== undefined) return;
+    const server = createServer((socket) => this.#onLink(new HandoverLink(socket)));
+    this.#server = server;
+    rmSync(this.#path, { force: true });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    server.once("error", (error) => {
+      log.warn(`This server cannot be upgraded in place: ${error.message}`);
+      resolve();
+    });
+    server.listen(this.#path, () => {
+      chmodSync(this.#path, 0o600);
+      resolve();
+    });
+    server.unref();
+    await promise;
+  }
+
+  /** Connections stay open. */
+  close(): void {
+    this.#server?.close();
+    this.#server = undefined;
+  }
+}

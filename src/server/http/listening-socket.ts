@@ -1,0 +1,128 @@
+/** A listening socket of this process, for system calls that Bun does not offer. Bun does not tell its descriptor, so it is searched in /proc. */
+import { dlopen, FFIType, ptr } from "bun:ffi";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+
+/** Linux constants. */
+const SOL_SOCKET = 1;
+const SO_ACCEPTCONN = 30;
+const SO_ATTACH_REUSEPORT_CBPF = 51;
+const F_DUPFD_CLOEXEC = 1030;
+const SOCK_NONBLOCK = 0o4000;
+const SOCK_CLOEXEC = 0o2000000;
+/** Size of `sockaddr_storage`. */
+const ADDRESS_BYTES = 128;
+/** Codes of classic BPF, and the address of random numbers. */
+const bpf = { load: 0x20, modulo: 0x94, add: 0x04, returnIt: 0x16, random: 0xfffff000 + 56 } as const;
+
+const { int, ptr: pointer } = FFIType;
+
+const open = () =>
+  dlopen("libc.so.6", {
+    getsockopt: { args: [int, int, int, pointer, pointer], returns: int },
+    setsockopt: { args: [int, int, int, pointer, int], returns: int },
+    getsockname: { args: [int, pointer, pointer], returns: int },
+    fcntl: { args: [int, int, int], returns: int },
+    accept4: { args: [int, pointer, pointer, int], returns: int },
+    close: { args: [int], returns: int },
+  }).symbols;
+
+let libc: ReturnType<typeof open> | undefined;
+
+export class ListeningSocket implements Disposable {
+  readonly #descriptor: number;
+
+  private constructor(descriptor: number) {
+    this.#descriptor = descriptor;
+  }
+
+  /** Duplicates the descriptor, because the JS thread may close the port. @returns undefined if no socket listens, and on other systems than Linux */
+  static find(port: number): ListeningSocket | undefined {
+    if (process.platform !== "linux") return undefined;
+    libc ??= open();
+    const { fcntl } = libc;
+    for (const name of readdirSync("/proc/self/fd")) {
+      if (!listensAt(libc, Number(name), port)) continue;
+      const copy = fcntl(Number(name), F_DUPFD_CLOEXEC, 0);
+      if (copy >= 0) return new ListeningSocket(copy);
+    }
+    return undefined;
+  }
+
+  /** @returns the descriptor of a connection; undefined if none waits */
+  accept(): number | undefined {
+    const accepted = libc?.accept4(this.#descriptor, null, null, SOCK_NONBLOCK | SOCK_CLOEXEC) ?? -1;
+    return accepted < 0 ? undefined : accepted;
+  }
+
+  /**
+   * Sends new connections of the port to some of the sockets that share it, at random. The kernel numbers these sockets in the order in which they began
+   * to listen; a closed one is replaced by the last. For a number without a socket, the kernel chooses among all.
+   * @returns whether the kernel accepts the program
+   */
+  steer({ first, count }: { readonly first: number; readonly count: number }): boolean {
+    const steps = [
+      [bpf.load, bpf.random],
+      [bpf.modulo, count],
+      [bpf.add, first],
+      [bpf.returnIt, 0],
+    ] as const;
+    const code = new DataView(new ArrayBuffer(8 * steps.length));
+    for (const [i, [step, operand]] of steps.entries()) {
+      code.setUint16(8 * i, step, true);
+      code.setUint32(8 * i + 4, operand, true);
+    }
+    const program = new DataView(new ArrayBuffer(16));
+    program.setUint16(0, steps.length, true);
+    program.setBigUint64(8, BigInt(ptr(code)), true);
+    const result = libc?.setsockopt(this.#descriptor, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, ptr(program), 16);
+    return result === 0 && code.byteLength > 0;
+  }
+
+  [Symbol.dispose](): void {
+    libc?.close(this.#descriptor);
+  }
+}
+
+function listensAt({ getsockopt, getsockname }: ReturnType<typeof open>, descriptor: number, port: number): boolean {
+  const value = new Int32Array(1);
+  const size = Uint32Array.of(value.byteLength);
+  if (getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, ptr(value), ptr(size)) !== 0 || value[0] !== 1) return false;
+  const address = new DataView(new ArrayBuffer(ADDRESS_BYTES));
+  const length = Uint32Array.of(ADDRESS_BYTES);
+  if (getsockname(descriptor, ptr(address), ptr(length)) !== 0) return false;
+  // In IPv4 and IPv6 addresses the port follows the family.
+  const [family, AF_INET, AF_INET6] = [address.getUint16(0, true), 2, 10];
+  return (family === AF_INET || family === AF_INET6) && address.getUint16(2) === port;
+}
+
+/** States in /proc/net/tcp. */
+const states = { established: "01", closeWait: "08", listening: "0A" } as const;
+
+/** Connections of this process to a port, with those that it has not accepted. Undefined where /proc does not tell. */
+export function connectionsAt(port: number): number | undefined {
+  try {
+    const own = new Set(readdirSync("/proc/self/fd").map(inodeOf));
+    const suffix = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+    let count = 0;
+    for (const table of ["tcp", "tcp6"]) {
+      for (const line of readFileSync(`/proc/self/net/${table}`, "utf8").split("\n").slice(1)) {
+        const [, local = "", , state, queues = "", , , , , inode = ""] = line.trim().split(/\s+/);
+        if (!local.endsWith(suffix) || !own.has(inode)) continue;
+        // The receive queue of a listening socket counts the connections that wait to be accepted.
+        if (state === states.listening) count += Number.parseInt(queues.split(":")[1] ?? "0", 16);
+        else if (state === states.established || state === states.closeWait) count += 1;
+      }
+    }
+    return count;
+  } catch {
+    return undefined;
+  }
+}
+
+function inodeOf(descriptor: string): string {
+  try {
+    return /^socket:\[(\d+)\]$/.exec(readlinkSync(`/proc/self/fd/${descriptor}`))?.[1] ?? "";
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,175 @@
+/** Upgrades on one host: a newer server starts beside the server of its port, and takes over the port and the store. */
+import { version } from "../../package.json";
+import { SconceError } from "../base/errors.ts";
+import { log } from "../base/log.ts";
+import { ControlSocket, connectTo, controlPath, type HandoverLink, networkOf, PROTOCOL } from "./control-socket.ts";
+import type { Relative } from "./messages.ts";
+
+/** What an upgrade changes in the fronts of a server. */
+export interface UpgradedFronts {
+  /** Their Unix sockets. */
+  readonly sockets: readonly string[];
+  /** Sends new connections of the port to the fronts of the newer server, of which there are `count`. */
+  steer(sockets: { readonly first: number; readonly count: number }): Promise<boolean>;
+  /** Ends each connection after its next answer, or no longer. */
+  retire(isRetiring: boolean): void;
+  /** Closes the port of one front after another, from the last; each when it has no connections. */
+  closePorts(onClosed: (open: number) => Promise<void>): Promise<void>;
+  /** Adds or removes the other server of the upgrade. */
+  setOther(other: Relative | undefined): void;
+}
+
+interface Place {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The server of the port, from the side of a newer server. */
+export class OlderServer {
+  readonly #link: HandoverLink;
+  readonly relative: Relative;
+  /** Names the newer server in the store. */
+  readonly nextServer: string;
+
+  private constructor(link: HandoverLink, { server, fronts }: { readonly server: string; readonly fronts: string[] }) {
+    this.#link = link;
+    this.relative = { sockets: fronts };
+    this.nextServer = String(Number(server) + 1);
+  }
+
+  /**
+   * Waits while an earlier upgrade ends.
+   * @returns undefined if no server of this user has the port
+   * @throws SconceError `address_in_use` if the server refuses
+   */
+  static async find(place: Place): Promise<OlderServer | undefined> {
+    const path = controlPath(place);
+    const link = path === undefined ? undefined : await connectTo(path);
+    if (link === undefined) return undefined;
+    link.send({ kind: "hello", protocol: PROTOCOL, version, pid: process.pid, network: networkOf() });
+    const answer = await link.next();
+    if (answer?.kind === "welcome") return new OlderServer(link, answer);
+    link.end();
+    if (answer?.kind !== "refused") return undefined;
+    throw new SconceError("address_in_use", `port ${place.port} of ${place.host} is in use: ${answer.reason}`);
+  }
+
+  /** Resolves when the process has ended. */
+  get ended(): Promise<void> {
+    return this.#link.closed;
+  }
+
+  /** The newer server does not start. */
+  fail(reason: string): void {
+    this.#link.send({ kind: "failed", reason });
+    this.#link.end();
+  }
+
+  /** Takes over the open port. Resolves when the control socket is free, or the older server has ended. */
+  async takeOver(fronts: UpgradedFronts): Promise<void> {
+    const count = fronts.sockets.length;
+    const steered = await fronts.steer({ first: this.relative.sockets.length, count });
+    if (!steered)
+      log.warn("The system does not steer connections: a few may be refused while the older server closes the port");
+    this.#link.send({ kind: "opened", fronts: [...fronts.sockets], steered });
+    for (let message = await this.#link.next(); message !== undefined; message = await this.#link.next()) {
+      if (message.kind === "left") break;
+    }
+    void this.#follow(fronts);
+  }
+
+  async #follow(fronts: UpgradedFronts): Promise<void> {
+    const count = fronts.sockets.length;
+    for (let message = await this.#link.next(); message !== undefined; message = await this.#link.next()) {
+      if (message.kind !== "closed") continue;
+      await fronts.steer({ first: message.open, count });
+      this.#link.send({ kind: "steered" });
+    }
+    await fronts.steer({ first: 0, count });
+  }
+}
+
+/** Lets newer servers take over from this one. */
+export class Upgradable implements Disposable {
+  readonly #fronts: UpgradedFronts;
+  readonly #server: string;
+  readonly #stop: () => void;
+  readonly #control: ControlSocket | undefined;
+  #isBusy = true;
+
+  /** @param options.stop finishes accepted work, and ends this server */
+  constructor(place: Place, options: { fronts: UpgradedFronts; server: string; stop: () => void }) {
+    this.#fronts = options.fronts;
+    this.#server = options.server;
+    this.#stop = options.stop;
+    const path = controlPath(place);
+    this.#control = path === undefined ? undefined : new ControlSocket(path, (link) => void this.#serve(link));
+  }
+
+  async open(): Promise<void> {
+    await this.#control?.open();
+  }
+
+  /** The older server has ended, so that another upgrade may begin. */
+  allow(): void {
+    this.#isBusy = false;
+  }
+
+  [Symbol.dispose](): void {
+    this.#isBusy = true;
+    this.#control?.close();
+  }
+
+  async #serve(link: HandoverLink): Promise<void> {
+    const hello = await link.next();
+    if (hello?.kind !== "hello") return link.end();
+    const reason =
+      hello.protocol !== PROTOCOL
+        ? `its sconce (${version}) and this one (${hello.version}) know other upgrades; stop it first`
+        : hello.network !== networkOf()
+          ? "the server that is known for it is in another network namespace"
+          : this.#isBusy
+            ? "its server is not ready for an upgrade; try again when it has finished its start, or the upgrade before"
+            : undefined;
+    if (reason !== undefined) {
+      link.send({ kind: "refused", reason });
+      return link.end();
+    }
+    this.#isBusy = true;
+    log.info(`A newer server (process ${hello.pid}) starts beside this one`);
+    link.send({ kind: "welcome", server: this.#server, fronts: [...this.#fronts.sockets] });
+    const answer = await link.next();
+    if (answer?.kind !== "opened") {
+      const why = answer?.kind === "failed" ? answer.reason : "it ended before it was ready";
+      log.error(`The newer server did not start, and this one goes on: ${why}`);
+      this.#isBusy = false;
+      return;
+    }
+    await this.#retire(link, answer);
+  }
+
+  async #retire(link: HandoverLink, { fronts, steered }: { readonly fronts: string[]; readonly steered: boolean }) {
+    log.info("The newer server takes over: this one finishes what it accepted");
+    this.#fronts.setOther({ sockets: fronts });
+    this.#fronts.retire(true);
+    this.#control?.close();
+    link.send({ kind: "left" });
+    let hasEnded = false;
+    const ended = link.closed.then(() => {
+      hasEnded = true;
+    });
+    const closing = steered
+      ? this.#fronts.closePorts(async (open) => {
+          link.send({ kind: "closed", open });
+          await Promise.race([link.next(), ended]);
+        })
+      : Promise.resolve();
+    await Promise.race([closing, ended]);
+    if (!hasEnded) return this.#stop();
+    log.error("The newer server has ended: this one goes on");
+    this.#fronts.retire(false);
+    this.#fronts.setOther(undefined);
+    await this.#control?.open();
+    this.#isBusy = false;
+  }
+}
