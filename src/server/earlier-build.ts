@@ -23,6 +23,8 @@ export interface EarlierLaunch {
 export class EarlierBuilds {
   readonly #launch: EarlierLaunch;
   readonly #builds: EarlierBuild[] = [];
+  /** Builds that are found and not started. */
+  readonly #found: EarlierBuild[] = [];
   #news: RelativesNews = { relatives: [], unavailable: {} };
   #isStopping = false;
 
@@ -37,12 +39,14 @@ export class EarlierBuilds {
     for (const reference of references) {
       if (reference === undefined || reference === packaged.byDigest || config.takeOver) continue;
       let { relatives, unavailable } = this.#news;
+      if (relatives.some(({ build }) => build === reference)) continue;
       try {
         const earlier = await source?.resolve(reference);
         if (earlier === undefined) continue;
         const model = { name, packaged: earlier, config, store: path };
         const build = new EarlierBuild(model, await makeRunFolder(), this.#launch);
         this.#builds.push(build);
+        this.#found.push(build);
         relatives = [...relatives, build.relative];
       } catch (error) {
         const { code, message } = codedError(error);
@@ -58,9 +62,9 @@ export class EarlierBuilds {
     return this.#news;
   }
 
-  /** Starts the builds. @param changed called for each build that has finished, or that does not start */
+  /** Starts the builds that were found. @param changed called for each build that has finished, or that does not start */
   start(changed: (news: RelativesNews) => void): void {
-    for (const build of this.#builds) {
+    for (const build of this.#found.splice(0)) {
       const ended = (unavailable: RelativesNews["unavailable"]) => {
         const relatives = this.#news.relatives.filter((each) => each !== build.relative);
         this.#news = { relatives, unavailable: { ...this.#news.unavailable, ...unavailable } };

@@ -15,7 +15,7 @@ import { freePort } from "./http/listener.ts";
 import { ModelEngine, type ServedOptions } from "./model-engine.ts";
 import { ownerOf } from "./predictions/ids.ts";
 import { openStore, storePath } from "./predictions/open-store.ts";
-import type { StoreRole } from "./predictions/store.ts";
+import type { PredictionStore, StoreRole } from "./predictions/store.ts";
 import { heldAfterMs } from "./serve-limits.ts";
 import { OlderServer, Upgradable } from "./upgrade.ts";
 
@@ -167,8 +167,11 @@ async function openBeside(
     config: own,
     store: own.queue === undefined ? storePath(name, own, options.models.length > 1) : undefined,
   }));
-  const stores = opened.use(new AsyncDisposableStack());
-  if (older === undefined) await openStores(models, earlier, { role: "main", stores });
+  const stores = opened.use(new ServerStores(models));
+  if (older === undefined) {
+    await stores.open("main");
+    await stores.find(earlier);
+  }
   const relatives = earlier.news;
   const fronts = new Fronts({ models, config, argv, folder, count, relatives, server, older: older?.relative });
   for (const { packaged } of models) logSetUp(packaged);
@@ -214,34 +217,56 @@ async function openBeside(
     throw error;
   }
   await older?.takeOver(fronts);
+  const goOn = async () => {
+    await stores.find(earlier);
+    fronts.changeRelatives(earlier.news);
+    fronts.setOther(undefined);
+    earlier.start((news) => fronts.changeRelatives(news));
+  };
   const stop = () => process.kill(process.pid, "SIGTERM");
-  const upgradable = opened.use(new Upgradable({ ...config, port: Number(fronts.url.port) }, { fronts, server, stop }));
+  const place = { host: config.host, port: Number(fronts.url.port) };
+  const upgradable = opened.use(new Upgradable(place, { fronts, server, stop, goOn }));
   await upgradable.open();
   if (older === undefined) upgradable.allow();
-  else
-    void older.ended.then(async () => {
-      if (stores.disposed) return;
-      await openStores(models, earlier, { role: "heir", stores });
-      fronts.setOther(undefined);
-      if (earlier.news.relatives.length > 0) fronts.changeRelatives(earlier.news);
-      earlier.start((news) => fronts.changeRelatives(news));
+  else {
+    const inherit = async () => {
+      await older.ended;
+      if (stores.isClosed) return;
+      await stores.open("heir");
+      await goOn();
       log.info("The older server has ended");
       upgradable.allow();
-    });
+    };
+    inherit().catch((error) => log.error(error));
+  }
   return fronts;
 }
 
-/** Opens the stores until the server stops, so that no other server takes the files while fronts restart. */
-async function openStores(
-  models: readonly FrontsModel[],
-  earlier: EarlierBuilds,
-  { role, stores }: { readonly role: StoreRole; readonly stores: AsyncDisposableStack },
-): Promise<void> {
-  for (const model of models) {
-    if (model.store === undefined) continue;
-    const store = await openStore(model.store, model.config, role);
-    stores.defer(() => store.close());
-    await earlier.find(model, store);
+/** The stores of the models, open until the server stops, so that no other server takes the files while fronts restart. */
+class ServerStores implements AsyncDisposable {
+  readonly #models: readonly FrontsModel[];
+  readonly #opened: { readonly model: FrontsModel; readonly store: PredictionStore }[] = [];
+  isClosed = false;
+
+  constructor(models: readonly FrontsModel[]) {
+    this.#models = models;
+  }
+
+  async open(role: StoreRole): Promise<void> {
+    for (const model of this.#models) {
+      if (model.store === undefined) continue;
+      this.#opened.push({ model, store: await openStore(model.store, model.config, role) });
+    }
+  }
+
+  /** Looks for predictions of earlier builds. */
+  async find(earlier: EarlierBuilds): Promise<void> {
+    for (const { model, store } of this.#opened) await earlier.find(model, store);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.isClosed = true;
+    for (const { store } of this.#opened) await store.close();
   }
 }
 

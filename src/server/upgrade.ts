@@ -94,14 +94,22 @@ export class Upgradable implements Disposable {
   readonly #fronts: UpgradedFronts;
   readonly #server: string;
   readonly #stop: () => void;
+  readonly #goOn: () => Promise<void>;
   readonly #control: ControlSocket | undefined;
   #isBusy = true;
 
-  /** @param options.stop finishes accepted work, and ends this server */
-  constructor(place: Place, options: { fronts: UpgradedFronts; server: string; stop: () => void }) {
+  /**
+   * @param options.stop finishes accepted work, and ends this server
+   * @param options.goOn takes over the predictions of a newer server that has ended
+   */
+  constructor(
+    place: Place,
+    options: { fronts: UpgradedFronts; server: string; stop: () => void; goOn: () => Promise<void> },
+  ) {
     this.#fronts = options.fronts;
     this.#server = options.server;
     this.#stop = options.stop;
+    this.#goOn = options.goOn;
     const path = controlPath(place);
     this.#control = path === undefined ? undefined : new ControlSocket(path, (link) => void this.#serve(link));
   }
@@ -168,7 +176,7 @@ export class Upgradable implements Disposable {
     if (!hasEnded) return this.#stop();
     log.error("The newer server has ended: this one goes on");
     this.#fronts.retire(false);
-    this.#fronts.setOther(undefined);
+    await this.#goOn();
     await this.#control?.open();
     this.#isBusy = false;
   }

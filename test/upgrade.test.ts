@@ -1,0 +1,168 @@
+/** A server that starts on the port and the store of another takes over from it; no request fails meanwhile. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { type Build, type BuildsStore, beyond, storeOfBuilds } from "./helpers/builds.ts";
+import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import type { PredictionBody } from "./helpers/client.ts";
+import { freePort } from "./helpers/free-port.ts";
+import { hold } from "./helpers/hold.ts";
+import { ConnectionLoad } from "./helpers/keep-alive.ts";
+import { descendants, isRunning, until } from "./helpers/running.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+let store: BuildsStore;
+
+beforeAll(async () => {
+  store = await storeOfBuilds();
+});
+
+afterAll(() => store[Symbol.asyncDispose]());
+
+interface Place {
+  readonly dir: TempDir;
+  readonly port: number;
+}
+
+function serve(build: Build, { dir, port }: Place, env: Readonly<Record<string, string>> = {}): RunningCli {
+  const options = ["--host", "127.0.0.1", "-p", String(port), "--store", dir.join("p.sqlite"), "--linger", "0"];
+  return startCli(["serve", `lab:${build}`, ...options], {
+    env: { SCONCE_HOME: store.home, TMPDIR: dir.path, ...env },
+  });
+}
+
+const nameOf = ({ model }: PredictionBody) => `${model?.repository}:${model?.tag}`;
+const buildOf = (body: PredictionBody) => (nameOf(body) === store.names.v1 ? "v1" : "v2");
+
+/** Answers whose output is not the one of the build that they name. */
+const wrong = ({ answers }: ConnectionLoad) =>
+  answers.filter(({ x, body }) => body.outputs?.[0]?.y !== 2 * x + 1 + beyond[buildOf(body)]);
+
+test("an upgrade and its rollback under load: no request fails, and each id stays readable", async () => {
+  await using dir = await tempDir();
+  await using gate = hold();
+  const place = { dir, port: await freePort() };
+  await using first = serve("v1", place);
+  const client = await clientOf(first);
+  const load = new ConnectionLoad({ port: place.port, keeping: 4, renewing: 3 });
+  // It lives through the start of the upgrade.
+  const held = await client.create([{ x: 7, before: gate.url("a") }], { Connection: "close" });
+  await gate.arrived("a");
+  await using second = serve("v2", place);
+  await second.line("Listening on");
+  await until(() => load.answers.some(({ body }) => buildOf(body) === "v2"));
+  const fresh = () => client.fetch(`/predictions/${held.prediction_id}`, { headers: { Connection: "close" } });
+  for (let i = 0; i < 10; i++) {
+    expect(await (await fresh()).json()).toMatchObject({ status: expect.stringMatching(/ing$/) });
+  }
+  const waited = client.fetch(`/predictions/${held.prediction_id}`, {
+    headers: { Prefer: "wait", Connection: "close" },
+  });
+  gate.release("a");
+  expect(await (await waited).json()).toMatchObject({ status: "success", outputs: [{ y: 15 }] });
+  expect(await first.exited).toBe(0);
+  await second.line("The older server has ended");
+  const before = load.sent;
+  await using third = serve("v1", place);
+  await third.line("Listening on");
+  expect(await second.exited).toBe(0);
+  await until(() => load.sent > before + 500);
+  await load.stop();
+  expect(load.failures).toEqual([]);
+  expect(wrong(load)).toEqual([]);
+  expect(new Set(load.answers.map(({ body }) => buildOf(body)))).toEqual(new Set(["v1", "v2"]));
+  for (const { body } of load.answers.filter((_, i) => i % 50 === 0)) {
+    expect(await client.end(body.prediction_id)).toEqual(body);
+  }
+  expect((await client.end(held.prediction_id)).outputs).toMatchObject([{ y: 15 }]);
+}, 120_000);
+
+test("a build that does not start leaves the server as it was, and both say why", async () => {
+  await using dir = await tempDir();
+  const place = { dir, port: await freePort() };
+  await using first = serve("v1", place);
+  const client = await clientOf(first);
+  await using second = serve("v2", place, { BROKEN_BUILD: "v2" });
+  expect(await second.exited).toBe(1);
+  expect(second.lines.at(-1)).toContain("v2 is broken");
+  expect(await first.line("The newer server did not start, and this one goes on")).toContain("v2 is broken");
+  expect((await client.predict([{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
+  // Another try may succeed.
+  await using third = serve("v2", place);
+  await third.line("Listening on");
+  await until(async () => (await client.predict([{ x: 1 }], { Connection: "close" })).outputs?.[0]?.y === 1003);
+}, 120_000);
+
+test.each([
+  ["before it is ready", "starts beside"],
+  ["after it has taken over", "takes over"],
+])(
+  "a newer server that is killed %s leaves its predictions to the older one",
+  async (_, moment) => {
+    await using dir = await tempDir();
+    await using gate = hold();
+    const place = { dir, port: await freePort() };
+    await using first = serve("v1", place);
+    const client = await clientOf(first);
+    const own = await client.create([{ x: 1, before: gate.url("a") }], { Connection: "close" });
+    // A client that waits keeps the older server from closing its port.
+    const waiting = client.fetch(`/predictions/${own.prediction_id}`, { headers: { Prefer: "wait=60" } });
+    await using second = serve("v2", place);
+    await first.line(moment);
+    const ids = new Map([[own.prediction_id, 3]]);
+    if (moment === "takes over") {
+      const accepted = await client.create([{ x: 2, before: gate.url("b") }], { Connection: "close" });
+      expect(nameOf(accepted)).toBe(store.names.v2);
+      ids.set(accepted.prediction_id, 1005);
+      await gate.arrived("b");
+    }
+    const processes = await descendants(second.pid);
+    second.kill("SIGKILL");
+    await until(() => !processes.some(isRunning));
+    await first.line(moment === "takes over" ? "this one goes on" : "it ended before it was ready");
+    gate.release("a");
+    gate.release("b");
+    for (const [id, y] of ids) {
+      let record: PredictionBody | undefined;
+      await until(async () => {
+        record = await client.end(id);
+        return record.status === "success" || record.status === "failed";
+      });
+      expect(record).toMatchObject({ status: "success", outputs: [{ y }] });
+    }
+    expect(await (await waiting).json()).toMatchObject({ status: "success" });
+    expect((await client.predict([{ x: 1 }], { Connection: "close" })).outputs).toMatchObject([{ y: 3 }]);
+  },
+  120_000,
+);
+
+test("an older server that is killed while it finishes loses nothing", async () => {
+  await using dir = await tempDir();
+  await using gate = hold();
+  const place = { dir, port: await freePort() };
+  await using first = serve("v1", place);
+  const client = await clientOf(first);
+  const { prediction_id: id } = await client.create([{ x: 1, before: gate.url("a") }], { Connection: "close" });
+  await gate.arrived("a");
+  await using second = serve("v2", place);
+  await first.line("Stopping");
+  const processes = await descendants(first.pid);
+  first.kill("SIGKILL");
+  await until(() => !processes.some(isRunning));
+  gate.release("a");
+  let record: PredictionBody | undefined;
+  await until(async () => {
+    record = await client.end(id);
+    return record.status === "success" || record.status === "failed";
+  });
+  expect(record).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
+  expect(nameOf(record as PredictionBody)).toBe(store.names.v1);
+  await second.line("The older server has ended");
+}, 120_000);
+
+test("a port of another program stays refused", async () => {
+  await using dir = await tempDir();
+  const other = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("other") });
+  await using server = serve("v1", { dir, port: Number(other.port) });
+  expect(await server.exited).toBe(1);
+  expect(server.lines.at(-1)).toContain("is in use by another program");
+  await other.stop(true);
+});
