@@ -73,6 +73,41 @@ export function addPageRoutes(app: Pick<Hono, "get">, { name, description, isRea
   assets.addRoute(app);
 }
 
+export interface PageListModel {
+  readonly name: string;
+  readonly description: string;
+  readonly state: "unloaded" | "loading" | "ready" | "failed";
+  readonly reason: string | undefined;
+}
+
+/** The page of a server with several models. It shares the style of the models' pages, and has no script. */
+export async function listPage(c: Context, models: readonly PageListModel[]): Promise<Response> {
+  const [folder, root] = new URL(c.req.url).pathname.endsWith("/") ? ["", "../"] : ["models/", ""];
+  const kinds = { ready: "good", loading: "busy", unloaded: "", failed: "bad" } as const;
+  const items = models.map(
+    ({ name, description, state, reason }) => html`<li><a class="panel" href="${folder}${name}/demo">
+<h2>${name}</h2><p>${description}</p><span class="status ${kinds[state]}">${state}${reason === undefined ? "" : `: ${reason}`}</span>
+</a></li>`,
+  );
+  c.header("Content-Security-Policy", policy);
+  c.header("Referrer-Policy", "no-referrer");
+  c.header("X-Content-Type-Options", "nosniff");
+  c.header("Cache-Control", "no-cache");
+  return c.html(html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Models</title>
+<link rel="icon" href="${root}favicon.ico">
+<link rel="stylesheet" href="${root}demo/assets/${await assets.folder()}/page.css">
+</head>
+<body><h1>Models</h1><ul class="models">${items}</ul></body>
+</html>
+`);
+}
+
 /** A URL below the requested path, relative to it, so that proxies may add a prefix. */
 function below(c: Context, page: string): string {
   const [, last = ""] = /([^/]*)$/.exec(new URL(c.req.url).pathname) ?? [];

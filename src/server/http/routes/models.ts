@@ -2,9 +2,8 @@
 
 import type { Context } from "hono";
 import { Hono } from "hono";
-import { html } from "hono/html";
 import type { Metrics } from "../../metrics/metrics.ts";
-import { prefersHtml } from "../../page/page.ts";
+import { listPage, prefersHtml } from "../../page/page.ts";
 import { errorResponse as openaiError } from "../apis/openai/errors.ts";
 import { statisticsOf } from "../apis/v2/statistics.ts";
 import { errorAnswer as v2Error } from "../apis/v2/v2.ts";
@@ -55,7 +54,18 @@ export function createBrokenApp(options: BrokenAppOptions, reason: string): Hono
 export function createModelsApp(options: ModelsAppOptions): Hono {
   const { models, basePath } = options;
   const app = guarded(options);
-  app.get("/models", (c) => (prefersHtml(c) ? c.html(listPage(c, models())) : c.json(listOf(models(), basePath))));
+  app.get("/models", async (c) => {
+    if (!prefersHtml(c)) return c.json(listOf(models(), basePath));
+    return listPage(
+      c,
+      models().map(({ name, state, reason, served }) => ({
+        name,
+        state,
+        reason,
+        description: served?.description ?? "",
+      })),
+    );
+  });
   app.get("/v1/models", (c) =>
     c.json({
       object: "list",
@@ -119,29 +129,6 @@ function listOf(models: readonly ListedModel[], basePath: string) {
       url: `${basePath}/models/${name}`,
     })),
   };
-}
-
-/** Addresses are relative, as on the page of a model. */
-function listPage(c: Context, models: readonly ListedModel[]) {
-  const folder = new URL(c.req.url).pathname.endsWith("/") ? "" : "models/";
-  const rows = models.map(
-    ({ name, state, reason, served }) =>
-      html`<tr><td><a href="${folder}${name}/demo">${name}</a></td><td>${served?.description ?? ""}</td><td>${state}${reason === undefined ? "" : `: ${reason}`}</td></tr>`,
-  );
-  return html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>Models</title>
-</head>
-<body>
-<h1>Models</h1>
-<table><tr><th>Model</th><th>Description</th><th>State</th></tr>${rows}</table>
-</body>
-</html>
-`;
 }
 
 function openaiOf({ name, createdS }: ServedModel) {
