@@ -76,7 +76,10 @@ describe("a server with three models", () => {
     });
     const page = await client.fetch("/", { headers: { Accept: "text/html" } });
     expect(page.url).toBe(new URL("/models", client.url).href);
-    expect(await page.text()).toContain('<a href="models/team/ten/demo">team/ten</a>');
+    const text = await page.text();
+    expect(text).toMatch(/href="models\/team\/ten\/demo">\s*<h2>team\/ten<\/h2>/);
+    const [, style = ""] = /href="([^"]+\.css)"/.exec(text) ?? [];
+    expect((await fetch(new URL(style, page.url))).headers.get("content-type")).toStartWith("text/css");
     const own = await client.fetch("/models/team/ten", { headers: { Accept: "text/html" } });
     expect(own.url).toBe(new URL("/models/team/ten/demo", client.url).href);
     expect(await own.text()).toContain("<title>team/ten</title>");
