@@ -51,8 +51,9 @@ const output: NodeJS.WriteStream = Object.create(process.stderr, {
   write: {
     value: (text: string) => {
       const isColoured = process.stderr.isTTY && !process.env.NO_COLOR;
-      const time = current.hasTimes ? `${new Date().toISOString()} ` : "";
-      return process.stderr.write(time + (isColoured ? text : Bun.stripANSI(text)));
+      const shown = isColoured ? text : Bun.stripANSI(text);
+      // consola puts warnings and errors between empty lines.
+      return process.stderr.write(current.hasTimes ? `${new Date().toISOString()} ${shown.trim()}\n` : shown);
     },
   },
 });
