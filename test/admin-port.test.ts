@@ -1,12 +1,15 @@
 /** What each port serves: `--admin-port`, `POST /drain`, `--no-page` and `--no-docs`. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { appendFileSync } from "node:fs";
+import { appendFileSync, statSync } from "node:fs";
+import { join } from "node:path";
 import { makeKey } from "../src/server/access/key-file.ts";
 import { startCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
+
+const sconce = join(import.meta.dir, "helpers/sconce.ts");
 
 let store: TestStore;
 let server: TestServer;
@@ -125,9 +128,12 @@ test("API keys need the permission admin for /drain, and metrics for /metrics", 
   expect(await status(port, "GET", "/health/ready")).toBe(200);
 });
 
-test("POST /drain ends a server of several fronts after its accepted work", async () => {
+test.each([
+  ["of several fronts", ["--fronts", "2"]],
+  ["without isolation", ["--no-isolate", "--fronts", "1"]],
+])("POST /drain ends a server %s after its accepted work", async (_, more) => {
   await using gate = hold();
-  const args = ["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--admin-port", "0", "--fronts", "2"];
+  const args = ["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--admin-port", "0", ...more];
   await using running = startCli([...args, "--linger", "0", "--allow-private-urls"], {
     env: { SCONCE_HOME: store.home },
   });
@@ -183,6 +189,22 @@ describe("at its start, a server", () => {
     expect(lines.some((line) => line.includes(said) && line.includes("--host 127.0.0.1 or --api-keys"))).toBe(true);
     // Warnings too, on the line of their time.
     expect(lines.filter((line) => !/^\d{4}-\d\d-\d\dT[\d:.]{12}Z \S/.test(line))).toEqual([]);
+  });
+
+  test("has no times in lines for journald, which adds them", async () => {
+    await using dir = await tempDir();
+    await Bun.write(dir.join("journal"), "");
+    const { dev, ino } = statSync(dir.join("journal"));
+    const lines = async (stream: string) => {
+      const running = Bun.spawn([process.execPath, sconce, "serve", "none"], {
+        env: { ...process.env, SCONCE_HOME: dir.path, SCONCE_LATENCY_TARGETS: "1", JOURNAL_STREAM: stream },
+        stderr: Bun.file(dir.join("journal")),
+      });
+      await running.exited;
+      return await Bun.file(dir.join("journal")).text();
+    };
+    expect(await lines(`${dev}:${ino}`)).not.toMatch(/\d{4}-\d\d-\d\dT/);
+    expect(await lines(`${dev}:1`)).toMatch(/^\d{4}-\d\d-\d\dT/m);
   });
 
   test("on a loopback address says nothing", async () => {

@@ -14,6 +14,7 @@ import { variableName } from "../src/cli/command-line/command.ts";
 import { registryOptions } from "../src/cli/commands/registry/registry-options.ts";
 import { commonOptions, serveOptions } from "../src/server/config.ts";
 import { debianTool } from "./helpers/debian-tools.ts";
+import { freePort, isFree } from "./helpers/free-port.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 const root = resolve(import.meta.dir, "..");
@@ -281,6 +282,37 @@ test.skipIf(haproxy === undefined)("HAProxy accepts the configuration of the loa
     .quiet();
   const output = `${checked.stdout}${checked.stderr}`;
   expect([checked.exitCode, output]).toEqual([0, expect.not.stringMatching(/WARNING|ALERT/)]);
+});
+
+const redis = debianTool("redis-server");
+
+test.skipIf(redis === undefined)("Redis takes the arguments of Compose, and asks for the password", async () => {
+  const schema = z.looseObject({ services: z.looseObject({ redis: z.looseObject({ command: z.array(z.string()) }) }) });
+  const { services } = schema.parse(Bun.YAML.parse(await read(join(folder, "compose.yaml"))));
+  const [, ...given] = services.redis.command.map((each) => each.replace(/^\$\{SCONCE_REDIS_PASSWORD.*/, "made"));
+  await using dir = await tempDir();
+  const { command = "", env } = redis ?? {};
+  const port = freePort();
+  const args = [...given, "--port", String(port), "--bind", "127.0.0.1", "--dir", dir.path];
+  const child = Bun.spawn([command, ...args], { env: { ...process.env, ...env }, stdout: "ignore", stderr: "inherit" });
+  try {
+    const answer = async (password: string) => {
+      const client = new Bun.RedisClient(`redis://${password}127.0.0.1:${port}`, {
+        maxRetries: 0,
+        autoReconnect: false,
+      });
+      return client
+        .ping()
+        .then(String, String)
+        .finally(() => client.close());
+    };
+    while (isFree(port)) await Bun.sleep(20);
+    expect([await answer(":made@"), await answer(":other@")]).toEqual(["PONG", expect.stringMatching(/WRONGPASS/)]);
+    expect(await answer("")).toContain("NOAUTH");
+  } finally {
+    child.kill();
+    await child.exited;
+  }
 });
 
 const prometheus = debianTool("prometheus");

@@ -4,7 +4,7 @@ import { type ArgsDef, type CommandContext, type CommandDef, parseArgs } from "c
 import { z } from "zod";
 import { closest } from "../../base/closest.ts";
 import { SconceError } from "../../base/errors.ts";
-import { configureLog, log, logTimes } from "../../base/log.ts";
+import { configureLog, log } from "../../base/log.ts";
 import { type Option, type OptionTable, type OptionValues, openOption, type Positional } from "../../base/option.ts";
 import { commonOptions } from "../../server/config.ts";
 import { type FileUse, OptionsFile } from "./options-file.ts";
@@ -40,6 +40,7 @@ export interface Command extends HelpTexts, CommandDef {
   readonly options: OptionTable;
   readonly positionals: readonly Positional[];
   readonly file?: FileUse | undefined;
+  readonly isServer?: boolean;
   run(context: CommandContext): Promise<void>;
 }
 
@@ -60,10 +61,8 @@ export function command<O extends OptionTable>(declared: CommandOptions<O>): Com
     positionals,
     file,
     args: cittyArgs(options),
-    run: async (context) => {
-      if (isServer) logTimes();
-      await run(checkArguments(context, options, { positionals, replaced, file }));
-    },
+    isServer,
+    run: async (context) => run(checkArguments(context, options, { positionals, replaced, file })),
   };
 }
 

@@ -5,7 +5,7 @@ import { messageWithLine } from "../../base/author-line.ts";
 import { closest } from "../../base/closest.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { exitProcess } from "../../base/exit.ts";
-import { configureLog, isLogJson, log } from "../../base/log.ts";
+import { configureLog, isLogJson, log, logTimes } from "../../base/log.ts";
 import { type Roles, roleOf, runRole } from "../../machine/processes/link.ts";
 import { commonOptions } from "../../server/config.ts";
 import { type Command, type Commands, type ListedCommand, peekOptions, usage, variableName } from "./command.ts";
@@ -69,6 +69,7 @@ async function run(program: Program, argv: readonly string[]): Promise<void> {
   const end = rawArgs.indexOf("--");
   if (rawArgs.slice(0, end < 0 ? undefined : end).some(isHelp)) return printHelp(program, [name, ...rawArgs]);
   const command = await found.load();
+  if (command.isServer) logTimes();
   await warnOfUnknownVariables(program, command);
   await runCommand(command, { rawArgs: [...rawArgs] });
 }
