@@ -34,7 +34,7 @@ class Server {
     const itemsMs = (items: number) => this.rate.waitMs(items, this.nowMs);
     this.turns = new Turns({
       pollShare: 0.1,
-      batchSize: BATCH,
+      batchItems: () => BATCH,
       times: { meanMs: 2 * batchMs, runMs: batchMs },
       itemsMs,
     });

@@ -29,7 +29,7 @@ class Server {
 
   constructor(pollShare = 0.1) {
     const times = { meanMs: PIPELINE_MS, runMs: 4 * TURN_MS };
-    this.turns = new Turns({ pollShare, batchSize: 4, times, itemsMs: (items) => items * TURN_MS });
+    this.turns = new Turns({ pollShare, batchItems: () => 4, times, itemsMs: (items) => items * TURN_MS });
   }
 
   add(count: number, isWaitedFor: boolean, client?: Sender): ItemList | undefined {

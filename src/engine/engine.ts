@@ -25,6 +25,8 @@ export interface EngineListener<T extends Item = Item> {
   /** @param rows views of memory that the item's neighbours share */
   finished(item: T, rows: Rows): void;
   failed(item: T, error: SconceError): void;
+  /** An engine process is ready: its batch size and instances may differ from those before. */
+  started?(): void;
 }
 
 /** How a batch ran. */

@@ -15,6 +15,25 @@ export function memoryLimit(root = "/", machineBytes = totalmem()): number {
   return least;
 }
 
+/** Free memory of this machine, or what the container's limit leaves of it. */
+export function freeMemory(root = "/"): number {
+  const [, available = "0"] = /^MemAvailable:\s+(\d+) kB$/m.exec(systemText(join(root, "proc/meminfo"))) ?? [];
+  let free = 1024 * Number(available);
+  for (const line of systemText(join(root, "proc/self/cgroup")).split("\n")) {
+    const [, controllers = "", path = "/"] = /^\d+:([^:]*):(.*)$/.exec(line) ?? [];
+    if (controllers !== "") continue;
+    const mount = join(root, "sys/fs/cgroup");
+    for (let group = join("/", path); ; group = dirname(group)) {
+      const text = (file: string) => systemText(join(mount, group, file));
+      const [limit, used] = [text("memory.max").trim(), text("memory.current").trim()];
+      const [, cached = "0"] = /^inactive_file (\d+)$/m.exec(text("memory.stat")) ?? [];
+      if (/^\d+$/.test(limit)) free = Math.min(free, Number(limit) - Number(used) + Number(cached));
+      if (group === "/") break;
+    }
+  }
+  return free;
+}
+
 /** The least limit of a group and its parents. A container may see its own group as the root. */
 function leastOf(mount: string, path: string, file: string): number {
   let least = Number.POSITIVE_INFINITY;

@@ -146,6 +146,30 @@ export const serveOptions = {
     valueHint: "file|folder",
     parse: z.string().min(1, "must be a file or a folder"),
   }),
+  preload: openOption<readonly string[]>({
+    description: "Models to load at the start: their names with commas between them, all, or none",
+    described: "all; none with --keep-alive or --max-loaded",
+    isAdvanced: true,
+    valueHint: "name,…",
+    parse: z
+      .string()
+      .min(1, "must be names of models, all or none")
+      .transform((given) => given.split(",")),
+  }),
+  keepAlive: openOption<number>({
+    description:
+      "Seconds after its last prediction after which a model is unloaded; its next prediction loads it again and waits",
+    described: "models stay loaded",
+    isAdvanced: true,
+    ...duration("seconds", 0.01),
+  }),
+  maxLoaded: openOption<number>({
+    description:
+      "Maximum models that are loaded at the same time; the least recently used one is unloaded for another, and never one that works",
+    described: "no limit but memory",
+    isAdvanced: true,
+    ...count(1),
+  }),
   basePath: option({
     description: "Path before all paths of this server, if a proxy adds one, e.g. /models/digits",
     default: "",

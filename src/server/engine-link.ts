@@ -9,7 +9,7 @@ import type { ListItem } from "./flow/item-list.ts";
 import { ItemPipeline } from "./flow/item-pipeline.ts";
 import { logFacts, type RunningModel, runSetup, settingsOf, setUp } from "./flow/set-up.ts";
 import type { FrontTools } from "./front-model.ts";
-import { maxPaddedBytesOf } from "./serve-limits.ts";
+import { maxPaddedBytesOf, RETRY_LOAD_S } from "./serve-limits.ts";
 
 export interface EngineEvents {
   /** The engine process listens at this path. */
@@ -25,10 +25,41 @@ export interface EngineEvents {
   silent(isSilent: boolean): void;
 }
 
+/** `unloaded`: the next prediction loads the model. */
+export type EngineState = "unloaded" | "loading" | "ready" | "failed";
+
+/** A move that a front asks its supervisor for. */
+export type EngineMove = "need" | "load" | "unload";
+
+/** Longest wait of a request that loads or unloads a model. */
+const MOVE_MS = 600_000;
+
 export class EngineLink implements EngineEvents {
+  state: EngineState;
+  /** Why the last load failed. */
+  reason: string | undefined;
+  /** Called when a load has failed, with the reason. */
+  onFailed: (reason: string) => void = () => {};
+  /** Milliseconds without a prediction of the model in this front. */
+  predictionsIdleMs: () => number = () => 0;
+  readonly #ask: (move: EngineMove) => void;
   #socket: string | undefined;
   #engine: RemoteEngine<ListItem> | undefined;
-  readonly #connected = Promise.withResolvers<void>();
+  #device: ((device: string) => void) | undefined;
+  #isAsked = false;
+  #readySinceMs = performance.now();
+  readonly #settled = Promise.withResolvers<void>();
+  readonly #waiting = new Set<() => void>();
+
+  /**
+   * @param isPreloaded whether the server loads the model at its start
+   * @param ask sends a move to the supervisor
+   */
+  constructor(isPreloaded = true, ask: (move: EngineMove) => void = () => {}) {
+    this.state = isPreloaded ? "loading" : "unloaded";
+    this.#ask = ask;
+    if (!isPreloaded) this.#settled.resolve();
+  }
 
   ready(socket: string): void {
     this.#socket = socket;
@@ -42,38 +73,110 @@ export class EngineLink implements EngineEvents {
   }
 
   failed(reason: string): void {
-    this.#connected.reject(new SconceError("processes_unavailable", reason));
-    // The model's code may still run its set-up.
-    this.#connected.promise.catch(() => {});
+    this.reason = reason;
+    this.changed("failed");
+    this.onFailed(reason);
+    this.#settled.resolve();
+  }
+
+  /** The supervisor loads or has unloaded the model. */
+  changed(state: EngineState): void {
+    this.state = state;
+    this.#isAsked = false;
+    for (const wake of [...this.#waiting]) wake();
+    if (state === "unloaded") this.#settled.resolve();
+    // Items came while the model was unloaded.
+    if (state === "unloaded" && this.#engine?.isNeeded) this.need();
   }
 
   silent(isSilent: boolean): void {
     if (this.#engine !== undefined) this.#engine.isSilent = isSilent;
   }
 
+  /** Asks for a load of the model, once. */
+  need(): void {
+    if (this.#isAsked || this.state === "ready" || this.state === "loading") return;
+    this.#isAsked = true;
+    this.#ask("need");
+  }
+
+  /** @throws SconceError `not_ready` with the reason of a failed load */
+  async load(): Promise<void> {
+    this.#isAsked = false;
+    if (this.state !== "ready") this.#ask("load");
+    await this.#until((state) => state === "ready" || state === "failed");
+    if (this.state === "failed") throw this.refusal ?? new SconceError("not_ready", "the model could not be loaded");
+  }
+
+  /** Waits until no prediction runs. */
+  async unload(): Promise<void> {
+    if (this.state === "unloaded") return;
+    this.#ask("unload");
+    await this.#until((state) => state === "unloaded" || state === "failed");
+  }
+
+  /** The error for new predictions after a failed load. */
+  get refusal(): SconceError | undefined {
+    if (this.state !== "failed") return undefined;
+    const message = `the model could not be loaded: ${this.reason}`;
+    return new SconceError("not_ready", message, { refusal: "engine", retryAfterS: RETRY_LOAD_S });
+  }
+
+  /** Milliseconds without a prediction since the engine was ready; 0 while one runs. */
+  get idleMs(): number {
+    return Math.min(this.predictionsIdleMs(), performance.now() - this.#readySinceMs);
+  }
+
+  /** Leaves the engine process, which may then end. @returns false while a prediction runs */
+  release(): boolean {
+    return this.predictionsIdleMs() > 0 && (this.#engine?.release() ?? true);
+  }
+
   /**
-   * Runs the model's `setup` and connects; resolves when the engine is ready.
+   * Runs the model's `setup` and connects; resolves when the engine is ready, or at once for a model that is loaded later.
    * @throws SconceError `model_invalid` if `setup` fails
    */
   async open(packaged: PackagedModel, { model, fetcher, fileCaps, metrics, hooks }: FrontTools): Promise<RunningModel> {
-    const engine = new RemoteEngine<ListItem>({ ...model.tensors, observer: metrics });
+    const engine = new RemoteEngine<ListItem>({ ...model.tensors, observer: metrics, onNeeded: () => this.need() });
     this.#engine = engine;
-    await Promise.all([runSetup(model, (name) => packaged.layer(name).path), this.#connect(), this.#connected.promise]);
-    const { info } = engine;
-    if (info === undefined) throw new RangeError("a connected engine has sent its info");
-    model.shared.device = info.devices.join(",");
-    return { engine, pipeline: new ItemPipeline(model, fetcher, fileCaps, hooks), facts: info };
+    this.#device = (device) => {
+      model.shared.device = device;
+    };
+    await Promise.all([runSetup(model, (name) => packaged.layer(name).path), this.#connect(), this.#settled.promise]);
+    return {
+      engine,
+      pipeline: new ItemPipeline(model, fetcher, fileCaps, hooks),
+      get facts() {
+        return engine.info;
+      },
+    };
   }
 
   async #connect(): Promise<void> {
     const socket = this.#socket;
     if (socket === undefined || this.#engine === undefined) return;
     try {
-      await this.#engine.connect(socket);
-      this.#connected.resolve();
+      const info = await this.#engine.connect(socket);
+      this.#device?.(info.devices.join(","));
+      if (this.state !== "ready") this.#readySinceMs = performance.now();
+      this.changed("ready");
+      this.#settled.resolve();
     } catch (error) {
       // The process has ended. The supervisor will report that and start another.
       log.debug(`The engine process cannot be reached: ${messageOf(error)}`);
+    }
+  }
+
+  /** Waits for a state. */
+  async #until(isReached: (state: EngineState) => boolean): Promise<void> {
+    const timeout = Bun.sleep(MOVE_MS).then(() => {
+      throw new SconceError("not_ready", "the model is still at work");
+    });
+    timeout.catch(() => {});
+    while (!isReached(this.state)) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#waiting.add(resolve);
+      await Promise.race([promise, timeout]).finally(() => this.#waiting.delete(resolve));
     }
   }
 }
@@ -104,6 +207,6 @@ export async function runHere(
     observer: metrics,
     onShrink: logShrink,
   });
-  logFacts(running.facts);
+  if (running.facts !== undefined) logFacts(running.facts);
   return running;
 }

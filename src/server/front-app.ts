@@ -43,6 +43,7 @@ export function appOf(
     metrics,
     siblings,
     lifecycle,
+    isLoading: options.engine && (() => options.engine?.state !== "ready"),
     links: replica?.bucket && new OutputLinks({ values: replica.bucket, retainS: config.retainAge, memory }),
     maxBodyBytes: config.maxBodyBytes,
     decoder,
@@ -101,16 +102,18 @@ export function gaugesOf(front: FrontModel): Gauges {
       readyBytes: config.maxReadyBytes,
       predictionSeconds: config.timeout,
     },
-    build: { version, torch: running?.facts.torch ?? "", device: running?.facts.devices.join(",") ?? "" },
+    build: { version, torch: running?.facts?.torch ?? "", device: running?.facts?.devices.join(",") ?? "" },
     model: { repository: packaged.repository, tag: generatedTag(packaged.digest), digest: packaged.digest },
-    gpus: () => gpusFor(running?.facts.devices ?? []),
+    gpus: () => gpusFor(running?.facts?.devices ?? []),
     processes: { ...processes(), ...(enginePid === undefined ? {} : { [engineName]: enginePid }) },
   };
 }
 
 /** The broken part that makes the front not ready. */
-export function hindranceOf({ running, replica, store }: FrontModel): Hindrance | undefined {
-  if (running?.engine.isReady === false) return "engine";
+export function hindranceOf({ running, replica, store, options: { engine } }: FrontModel): Hindrance | undefined {
+  // An unloaded model accepts predictions, and the first one loads it.
+  const isWaitingForLoad = engine !== undefined && engine.state !== "ready";
+  if (running?.engine.isReady === false && !isWaitingForLoad) return "engine";
   if (running?.engine.isSilent) return "silent";
   if (replica?.isConnected === false) return "queue";
   if (replica?.isFull) return "full";

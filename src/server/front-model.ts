@@ -1,11 +1,12 @@
 /** A model in a front: its code, its predictions and their store, its connection to the engine. */
 import type { Model } from "../author/define.ts";
 import { paramsOf } from "../author/params.ts";
-import { messageOf } from "../base/errors.ts";
+import { messageOf, type SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { loadPackaged } from "../package/code/load.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
 import type { ServeConfig } from "./config.ts";
+import type { EngineLink } from "./engine-link.ts";
 import type { Fetcher } from "./flow/fetcher.ts";
 import { Hooks } from "./flow/hooks.ts";
 import type { ItemFlow } from "./flow/item-flow.ts";
@@ -49,6 +50,8 @@ export interface FrontModelOptions {
   readonly config: ServeConfig;
   /** Counters of this model, which the fronts of a server share; by default those of the front. */
   readonly metrics?: Metrics;
+  /** The engine process of the model; undefined without one. */
+  readonly engine?: EngineLink | undefined;
   /** Opens the engine, after the port. Undefined for a replica that runs no predictions. */
   readonly run: ((tools: FrontTools) => Promise<RunningModel>) | undefined;
   readonly openStore: (memory: MemoryAccount) => Promise<PredictionStore>;
@@ -151,12 +154,17 @@ export class FrontModel implements ModelParts {
             memory,
             owner,
             version,
+            unavailable: () => engineRefusal(options.engine),
             refusalOf: (accepted) => refusals.of(accepted),
             webhooks,
             isCauseKnown: runningHooks?.isKnown ?? false,
             keys,
             tracing,
           });
+    if (options.engine !== undefined) {
+      options.engine.predictionsIdleMs = () => service?.live.idleMs ?? 0;
+      options.engine.onFailed = (reason) => service?.live.failAll(`the model could not be loaded: ${reason}`);
+    }
     const answersClients = config.role !== "worker";
     const queued = answersClients
       ? replica?.front({ bodies, maxInputs: maxInputsOf(model, config), webhooks })
@@ -243,6 +251,13 @@ export class FrontModel implements ModelParts {
     else await Promise.all([service?.live.unread.all(lingerMs), webhooks?.settled(lingerMs)]);
     return lingersUntilMs;
   }
+}
+
+/** After a failed load, a request is refused, and asks for another try. */
+function engineRefusal(engine: EngineLink | undefined): SconceError | undefined {
+  if (engine?.state !== "failed") return undefined;
+  engine.need();
+  return engine.refusal;
 }
 
 const noRelatives: RelativesNews = { relatives: [], unavailable: {} };

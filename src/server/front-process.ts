@@ -51,6 +51,8 @@ const frontStart = roleStart.extend({
       counts: z.string(),
       /** The database of predictions; by default predictions stay in memory. */
       store: z.string().optional(),
+      /** Whether the server loads the model at its start; by default it does. */
+      isPreloaded: z.boolean().optional(),
     }),
   ),
   /** Names the server in its store. */
@@ -88,7 +90,10 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
     } = frontStart.parse(start);
     const { onlyBuild, relatives, server, waitsToListen } = given;
     if (config.role !== "front") yieldToEngine();
-    const linked = models.map((model) => ({ ...model, engine: new EngineLink() }));
+    const linked = models.map((model, i) => ({
+      ...model,
+      engine: new EngineLink(model.isPreloaded, (move) => link.send({ model: i, move } satisfies FromFront)),
+    }));
     const closing = Promise.withResolvers<void>();
     const opened = Promise.withResolvers<OpenFront>();
     const mayListen = Promise.withResolvers<void>();
@@ -132,7 +137,13 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       if ("socket" in news) engine?.ready(news.socket);
       else if ("isSilent" in news) engine?.silent(news.isSilent);
       else if ("failed" in news) engine?.failed(news.failed);
-      else engine?.ended(news.ended);
+      else if ("state" in news) engine?.changed(news.state);
+      else if ("ask" in news) {
+        const { model, ask } = news;
+        const answer: FromFront =
+          ask === "idle" ? { model, idleMs: engine?.idleMs ?? 0 } : { model, isReleased: engine?.release() ?? true };
+        tell(answer);
+      } else engine?.ended(news.ended);
     });
     const shared = new SharedCounters({ path: counters, names: counterNames, rows: count });
     const indices = Array.from({ length: count }, (_, i) => i);
@@ -161,6 +172,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
             packaged,
             config: own,
             metrics: file === counts ? metrics : metricsIn(file),
+            engine: config.role === "front" ? undefined : engine,
             run: config.role === "front" ? undefined : (tools) => engine.open(packaged, tools),
             openStore: (memory) => openStore(store, own, "member", { memory, server }),
           };

@@ -5,7 +5,7 @@ import { SharedCounters } from "../machine/processes/shared-counters.ts";
 import { Supervised } from "../machine/processes/supervised.ts";
 import { keyNumbers } from "./access/api-keys.ts";
 import type { ServeConfig } from "./config.ts";
-import type { EngineEvents } from "./engine-link.ts";
+import type { EngineEvents, EngineMove } from "./engine-link.ts";
 import { RunningHooks } from "./flow/running-hooks.ts";
 import type { Front } from "./front.ts";
 import { adminListening } from "./front-port.ts";
@@ -30,6 +30,8 @@ import type { UpgradedFronts } from "./upgrade.ts";
 export interface FrontsModel extends ServedOptions {
   /** The database of predictions; undefined for predictions in memory. */
   readonly store: string | undefined;
+  /** Whether the server loads the model at its start; by default it does. */
+  readonly isPreloaded?: boolean;
 }
 
 export interface FrontsOptions {
@@ -98,8 +100,14 @@ export class Fronts implements Front, UpgradedFronts {
   /** The sockets of the engine processes, by model. */
   readonly #sockets: (string | undefined)[] = [];
   readonly #metrics: readonly Metrics[];
-  /** Why an engine process could not be started, by model. */
-  readonly #failures: (string | undefined)[] = [];
+  /** The other states of the engines, for fronts that start again, by model. */
+  readonly #states: (EngineNews | undefined)[] = [];
+  /** Fronts that a question waits for. */
+  readonly #asked = new Map<Supervised, (answer: FromFront | undefined) => void>();
+  /** One question at a time. */
+  #asking: Promise<unknown> = Promise.resolve();
+  /** Called when a front needs the engine of a model, or a client asks to load or unload it. */
+  onMove: (model: number, move: EngineMove) => void = () => {};
 
   /** @throws SconceError `address_in_use` */
   constructor({ models, config, argv, folder, count, relatives, server, older }: FrontsOptions) {
@@ -120,13 +128,14 @@ export class Fronts implements Front, UpgradedFronts {
       ...start,
       adminPort,
       argv: [...argv],
-      models: models.map(({ name, packaged, config: own, store }, i) => ({
+      models: models.map(({ name, packaged, config: own, store, isPreloaded }, i) => ({
         name,
         tag: packaged.tag,
         reference: packaged.byDigest,
         config: own,
         store,
         counts: counts[i] ?? "",
+        isPreloaded,
       })),
     };
     const isStored = models.some(({ store }) => store !== undefined);
@@ -156,6 +165,7 @@ export class Fronts implements Front, UpgradedFronts {
         onEnd: (_reason, cause) => {
           hasHeld = cause === "stuck";
           this.#answers.get(front)?.(undefined);
+          this.#answered(front, undefined);
           counters.clear(index);
           keyCounts?.clear(index);
         },
@@ -226,6 +236,8 @@ export class Fronts implements Front, UpgradedFronts {
 
   #onMessage(front: Supervised, message: FromFront): void {
     if ("done" in message) this.#onDone(front);
+    else if ("move" in message) this.onMove(message.model, message.move);
+    else if ("model" in message) this.#answered(front, message);
     else if (!("prepared" in message)) this.#answers.get(front)?.(message);
     else if (--this.#unprepared === 0) this.#prepared.resolve();
   }
@@ -236,6 +248,7 @@ export class Fronts implements Front, UpgradedFronts {
     return {
       ready: (socket) => {
         this.#sockets[model] = socket;
+        this.#states[model] = undefined;
         send({ model, socket });
       },
       ended: (reason, cause) => {
@@ -244,11 +257,57 @@ export class Fronts implements Front, UpgradedFronts {
         send({ model, ended: reason });
       },
       failed: (reason) => {
-        this.#failures[model] = reason;
+        this.#states[model] = { model, failed: reason };
         send({ model, failed: reason });
       },
       silent: (isSilent) => send({ model, isSilent }),
     };
+  }
+
+  /** Tells the fronts that a model is being loaded, or was unloaded. */
+  changed(model: number, state: "unloaded" | "loading"): void {
+    const news: EngineNews = { model, state };
+    this.#states[model] = news;
+    for (const front of this.#fronts) front.send(news);
+  }
+
+  /** Milliseconds in which no front had a prediction of the model. */
+  async idleMs(model: number): Promise<number> {
+    const answers = await this.#askAll({ model, ask: "idle" });
+    return Math.min(
+      ...answers.map((answer) => (answer !== undefined && "idleMs" in answer ? answer.idleMs : Infinity)),
+    );
+  }
+
+  /** Makes the fronts leave the engine process of a model. @returns false if one of them has a prediction; then all use it again */
+  async release(model: number): Promise<boolean> {
+    const answers = await this.#askAll({ model, ask: "release" });
+    const isReleased = answers.every(
+      (answer) => answer === undefined || !("isReleased" in answer) || answer.isReleased,
+    );
+    const socket = this.#sockets[model];
+    if (isReleased) this.#sockets[model] = undefined;
+    else if (socket !== undefined) for (const front of this.#fronts) front.send({ model, socket } satisfies EngineNews);
+    return isReleased;
+  }
+
+  /** @returns the answer of each front; undefined for a front that has ended */
+  #askAll(question: EngineNews): Promise<(FromFront | undefined)[]> {
+    const ask = (front: Supervised) => {
+      const { promise, resolve } = Promise.withResolvers<FromFront | undefined>();
+      if (!front.isRunning) return undefined;
+      this.#asked.set(front, resolve);
+      front.send(question);
+      return promise;
+    };
+    const answers = this.#asking.then(() => Promise.all(this.#fronts.map(ask)));
+    this.#asking = answers;
+    return answers;
+  }
+
+  #answered(front: Supervised, answer: FromFront | undefined): void {
+    this.#asked.get(front)?.(answer);
+    this.#asked.delete(front);
   }
 
   /** Refuses new work, finishes accepted work, and closes. */
@@ -276,8 +335,6 @@ export class Fronts implements Front, UpgradedFronts {
     for (const [model, socket] of this.#sockets.entries()) {
       if (socket !== undefined) front.send({ model, socket } satisfies EngineNews);
     }
-    for (const [model, failed] of this.#failures.entries()) {
-      if (failed !== undefined) front.send({ model, failed } satisfies EngineNews);
-    }
+    for (const news of this.#states) if (news !== undefined) front.send(news);
   }
 }

@@ -32,6 +32,11 @@ const engineNews = z.union([
   z.object({ model, ended: z.string() }),
   z.object({ model, failed: z.string() }),
   z.object({ model, isSilent: z.boolean() }),
+  z.object({ model, state: z.enum(["unloaded", "loading"]) }),
+  // The front answers how long the model has been idle.
+  z.object({ model, ask: z.literal("idle") }),
+  // The front leaves the engine process, unless it needs it.
+  z.object({ model, ask: z.literal("release") }),
 ]);
 export type EngineNews = z.infer<typeof engineNews>;
 
@@ -70,6 +75,9 @@ export const fromFront = z.union([
   z.object({ prepared: z.literal(true) }),
   z.object({ steered: z.boolean() }),
   z.object({ closed: z.literal(true) }),
+  z.object({ model, move: z.enum(["need", "load", "unload"]) }),
+  z.object({ model, idleMs: z.number() }),
+  z.object({ model, isReleased: z.boolean() }),
   z.object({ done: z.literal(true) }),
 ]);
 export type FromFront = z.infer<typeof fromFront>;

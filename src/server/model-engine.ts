@@ -37,15 +37,31 @@ const STOP_MS = 5000;
 
 export class ModelEngine {
   readonly #options: ModelEngineOptions;
-  readonly #process: Supervised;
+  #process: Supervised | undefined;
   #starts = 0;
   #socket = "";
   #verified: Stamps | undefined;
 
   constructor(options: ModelEngineOptions) {
     this.#options = options;
-    const { events, config, name, isOneOfSeveral = false } = options;
-    this.#process = new Supervised({
+  }
+
+  get name(): string {
+    return this.#options.name;
+  }
+
+  /** Bytes of the model on disk, most of which are weights. */
+  get bytes(): number {
+    return this.#options.packaged.size;
+  }
+
+  /**
+   * Starts the process. May be called again after `stop` or a failure.
+   * @throws SconceError `store_corrupt`, or the failure of the process
+   */
+  async start(): Promise<void> {
+    const { source, config, packaged, events, name, isOneOfSeveral = false } = this.#options;
+    const supervised = new Supervised({
       role: "engine",
       ...(isOneOfSeveral && { name: `engine process of ${name}` }),
       start: () => this.#start(),
@@ -58,21 +74,17 @@ export class ModelEngine {
         events.ended(reason, cause);
       },
     });
-  }
-
-  /** @throws SconceError `store_corrupt`, or the failure of the process */
-  async start(): Promise<void> {
-    const { source, config, packaged } = this.#options;
+    this.#process = supervised;
     // The supervisor does both: it removes the unpacked files after a signal, and restarts of the engine do not hash the weights.
     [this.#verified] = await Promise.all([
-      config.verify ? source?.verify(packaged) : undefined,
+      this.#verified ?? (config.verify ? source?.verify(packaged) : undefined),
       source?.unpackLibraries(),
     ]);
-    await this.#process.start();
+    await supervised.start();
   }
 
-  stop(): Promise<void> {
-    return this.#process.stop(STOP_MS);
+  async stop(): Promise<void> {
+    await this.#process?.stop(STOP_MS);
   }
 
   #start(): EngineStart {

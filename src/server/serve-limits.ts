@@ -32,6 +32,9 @@ export function fileCapsOf({ maxFileBytes, maxPixels }: ServeConfig): FileCaps {
   };
 }
 
+/** Seconds until a prediction tries to load a model again after a failure. */
+export const RETRY_LOAD_S = 10;
+
 /** How long a batch may run, and how long the engine process may be unresponsive. */
 export function stuckAfterMs({ batchTimeout, timeout }: ServeConfig): number {
   return 1000 * (batchTimeout ?? timeout);

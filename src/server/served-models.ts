@@ -68,7 +68,12 @@ export class ServedModels {
         : new ServerMetrics(shared.metrics, new Map(entries.map(({ options, metrics }) => [options.name, metrics])));
     shared.all.metrics = this.metrics;
     const { config } = shared.options;
-    this.#list = createModelsApp({ ...this.#guards, basePath: config.basePath, models: () => this.#listed() }).fetch;
+    this.#list = createModelsApp({
+      ...this.#guards,
+      basePath: config.basePath,
+      models: () => this.#listed(),
+      engineOf: (name) => this.#byName.get(name)?.options.engine,
+    }).fetch;
   }
 
   get opened(): FrontModel[] {
@@ -155,8 +160,8 @@ export class ServedModels {
       name: options.name,
       tag: generatedTag(options.packaged.digest),
       digest: options.packaged.digest,
-      state: front === undefined ? "failed" : "ready",
-      reason: fault?.message,
+      state: front === undefined ? "failed" : (options.engine?.state ?? "ready"),
+      reason: fault?.message ?? (options.engine?.state === "failed" ? options.engine.reason : undefined),
       metrics,
       served,
     }));

@@ -1,7 +1,8 @@
 /** Serves packaged models. This process supervises the fronts and the engines; with --no-isolate it does all the work. */
 import { availableParallelism } from "node:os";
-import { codedError, messageOf, SconceError } from "../base/errors.ts";
+import { codedError, SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
+import { freeMemory } from "../machine/memory-limit.ts";
 import { isLoopback } from "../machine/network/loopback.ts";
 import { LoopGuard } from "../machine/processes/loop-guard.ts";
 import { makeRunFolder } from "../machine/processes/run-folder.ts";
@@ -9,6 +10,7 @@ import type { ModelSource } from "../package/model-source.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
 import type { ServeConfig } from "./config.ts";
 import { EarlierBuilds } from "./earlier-build.ts";
+import { EngineLoads } from "./engine-loads.ts";
 import type { Front } from "./front.ts";
 import { Fronts, type FrontsModel } from "./fronts.ts";
 import { freePort } from "./http/listener.ts";
@@ -42,9 +44,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   if (count > 1 && !config.isolate) {
     throw new SconceError("usage", `--fronts ${count} needs an engine process: remove --no-isolate`);
   }
-  if (options.models.length > 1 && !config.isolate) {
-    throw new SconceError("usage", "several models need an engine process each: remove --no-isolate");
-  }
+  checkLoads(options);
   await using opened = new AsyncDisposableStack();
   const front = config.isolate ? await openFronts(options, count, opened) : await openOne(options, opened);
   log.info("Reading inputs from the input queue");
@@ -165,6 +165,7 @@ async function openBeside(
     name,
     packaged,
     config: own,
+    isPreloaded: isPreloaded(name, config),
     store: own.queue === undefined ? storePath(name, own, options.models.length > 1) : undefined,
   }));
   const stores = opened.use(new ServerStores(models));
@@ -176,37 +177,33 @@ async function openBeside(
   const fronts = new Fronts({ models, config, argv, folder, count, relatives, server, older: older?.relative });
   for (const { packaged } of models) logSetUp(packaged);
   const isSeveral = models.length > 1;
-  const engines =
-    config.role === "front"
-      ? []
-      : models.map(
-          (model, i) =>
-            new ModelEngine({
-              ...model,
-              argv,
-              source,
-              folder,
-              events: fronts.engineEvents(i),
-              socketName: `engine-${i}`,
-              isOneOfSeveral: isSeveral,
-            }),
-        );
-  opened.defer(async () => void (await Promise.all(engines.map((engine) => engine.stop()))));
+  const engines = models.map(
+    (model, i) =>
+      new ModelEngine({
+        ...model,
+        argv,
+        source,
+        folder,
+        events: fronts.engineEvents(i),
+        socketName: `engine-${i}`,
+        isOneOfSeveral: isSeveral,
+      }),
+  );
+  const loads = new EngineLoads({
+    engines: config.role === "front" ? [] : engines,
+    fronts,
+    keepAliveMs: config.keepAlive === undefined ? undefined : 1000 * config.keepAlive,
+    maxLoaded: config.maxLoaded,
+    freeBytes: freeMemory,
+  });
+  opened.defer(() => loads.stop());
   opened.defer(() => earlier.stop());
   if (older === undefined) earlier.start((news) => fronts.changeRelatives(news));
+  // A server goes on without a broken model if it has others. Beside an older server it does not start.
+  const start = (i: number) => (isSeveral && older === undefined ? loads.load(i, true, true) : loads.start(i, true));
   try {
-    const starting = Promise.all([
-      fronts.start(),
-      ...engines.map(async (engine, i) => {
-        try {
-          await engine.start();
-        } catch (error) {
-          // The older server goes on if one of the models does not start.
-          if (!isSeveral || older !== undefined) throw error;
-          fronts.engineEvents(i).failed(messageOf(error));
-        }
-      }),
-    ]);
+    const preloaded = models.flatMap(({ isPreloaded }, i) => (isPreloaded ? [i] : []));
+    const starting = Promise.all([fronts.start(), ...preloaded.map(start)]);
     if (older !== undefined) {
       await Promise.race([fronts.prepared, starting]);
       fronts.listen();
@@ -267,6 +264,30 @@ class ServerStores implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.isClosed = true;
     for (const { store } of this.#opened) await store.close();
+  }
+}
+
+/** All models, unless --keep-alive or --max-loaded says that some need not be loaded; --preload chooses. */
+function isPreloaded(name: string, { preload, keepAlive, maxLoaded, role }: ServeConfig): boolean {
+  if (role === "front") return false;
+  const names = preload ?? (keepAlive === undefined && maxLoaded === undefined ? ["all"] : []);
+  return names.includes("all") || names.includes(name);
+}
+
+/** @throws SconceError `usage` */
+function checkLoads({ models, config }: ServerOptions): void {
+  const { preload = [], keepAlive, maxLoaded, queue, isolate } = config;
+  const isOnDemand = keepAlive !== undefined || maxLoaded !== undefined;
+  if (isOnDemand && queue !== undefined) {
+    throw new SconceError("usage", "with --queue all models stay loaded: remove --keep-alive and --max-loaded");
+  }
+  if ((isOnDemand || models.length > 1) && !isolate) {
+    throw new SconceError("usage", "models are loaded in processes of their own: remove --no-isolate");
+  }
+  const names = models.map(({ name }) => name);
+  const unknown = preload.find((name) => name !== "all" && name !== "none" && !names.includes(name));
+  if (unknown !== undefined) {
+    throw new SconceError("usage", `--preload names ${unknown}, and this server has ${names.join(", ")}`);
   }
 }
 

@@ -52,6 +52,10 @@ export class PendingItems<T extends Item> {
     return [...this.#items].sort((a, b) => age(b) - age(a));
   }
 
+  get size(): number {
+    return this.#items.size;
+  }
+
   get(number: number): Pending<T> | undefined {
     return this.#items.get(number);
   }

@@ -30,6 +30,8 @@ export interface RemoteEngineOptions {
   /** Tensors that `predict` yields. Default: `outputs`. */
   readonly parts?: TensorSpecs;
   readonly observer?: BatchObserver | undefined;
+  /** Called for an item without a process. */
+  readonly onNeeded?: (() => void) | undefined;
 }
 
 /** The connection to one engine process. */
@@ -184,6 +186,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
       after: undefined,
     });
     if (this.isReady) this.#send(block, from, block.end);
+    else this.#options.onNeeded?.();
   }
 
   cancel(lane: object): void {
@@ -196,6 +199,23 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   hurry(): void {
     this.#isHurried = true;
     this.#sendWords(frameKinds.hurry);
+  }
+
+  /** Whether items wait for a result. */
+  get isNeeded(): boolean {
+    return this.#pending.size > 0;
+  }
+
+  /** Leaves the process, which may then end. Later items wait for the next process. @returns false while items wait for a result */
+  release(): boolean {
+    if (this.isNeeded) return false;
+    const connection = this.#connection;
+    if (connection === undefined) return true;
+    this.#connection = undefined;
+    connection.isReady = false;
+    connection.socket?.end();
+    this.#shared.laneEnded();
+    return true;
   }
 
   /** Closes the connection, and leaves the process to its supervisor. */
@@ -271,6 +291,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     this.#share();
     for (const { block, from, to } of this.#pending.all()) this.#send(block, from, to);
     if (this.#isHurried) this.hurry();
+    this.listener?.started?.();
     connection.ready.resolve(info);
   }
 
@@ -313,6 +334,8 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
 
   #ended(connection: Connection): void {
     connection.outbox?.drop();
+    // A released connection has no items.
+    if (this.#connection !== connection) return;
     this.#connection = undefined;
     this.#shared.laneEnded();
     connection.ready.reject(new SconceError("not_ready", "the engine process ended before it was ready"));

@@ -87,6 +87,10 @@ export class Supervised {
     return this.#first.promise;
   }
 
+  get isRunning(): boolean {
+    return this.#running !== undefined;
+  }
+
   /** Messages are dropped while no process runs. */
   send(message: unknown): void {
     this.#running?.child.send({ kind: "message", message });

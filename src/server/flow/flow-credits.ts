@@ -21,7 +21,7 @@ const LONGER_WEIGHT = 1 / 4;
 
 interface FlowCreditsOptions {
   /** The largest batch, times the runners. */
-  readonly batchItems: number;
+  readonly batchItems: () => number;
   readonly maxReadyBytes: number;
   readonly memory: MemoryAccount;
   /** Declared bytes of an item; undefined for shapes that are not fixed. */
@@ -104,7 +104,7 @@ export class FlowCredits {
 
   /** Limit for queued items. */
   get maxReady(): number {
-    const { batchItems } = this.#options;
+    const batchItems = this.#options.batchItems();
     return this.isUrgent ? batchItems : Math.max(MIN_READY, READY_BATCHES * batchItems);
   }
 

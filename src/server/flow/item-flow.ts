@@ -52,7 +52,9 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #memory: MemoryAccount;
   readonly credits: FlowCredits;
   /** Limit for the items of a list in the engine and in an asynchronous `postprocess`. */
-  readonly #maxFinishingOfOne: number;
+  #maxFinishingOfOne = 0;
+  /** The largest batch, times the runners. */
+  #batchItems = 1;
   /** Lists with inputs that can be begun, or were fetched. */
   readonly #turns: Turns;
   readonly #fetches: Gate;
@@ -77,10 +79,11 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#engine = engine;
     this.#pipeline = pipeline;
     this.#observer = limits.observer;
-    this.#maxFinishingOfOne = Math.max(MAX_SLOW_OF_ONE, 2 * engine.maxBatchSize * engine.instances);
+    this.#measure();
+    const batchItems = () => this.#batchItems;
     this.#memory = limits.memory ?? new MemoryAccount();
     this.credits = new FlowCredits({
-      batchItems: engine.maxBatchSize * engine.instances,
+      batchItems,
       maxReadyBytes: limits.maxReadyBytes,
       memory: this.#memory,
       itemBytes: pipeline.declaredBytes,
@@ -95,7 +98,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#fetches = new Gate(limits.maxFetches);
     this.#turns = new Turns({
       pollShare: limits.pollShare,
-      batchSize: engine.maxBatchSize * engine.instances,
+      batchItems,
       times: this.#times,
       itemsMs: (items, nowMs) => this.#rate.waitMs(items, nowMs),
     });
@@ -186,6 +189,16 @@ export class ItemFlow implements EngineListener<ListItem> {
     if (wasFull && !this.credits.isHeld && this.#turns.isImpatient(now)) this.#hold(items, now);
     this.#begin();
     this.#rate.begun(items.length, performance.now(), this.credits.usual.areLeft());
+  }
+
+  started(): void {
+    this.#measure();
+    this.#begin();
+  }
+
+  #measure(): void {
+    this.#batchItems = this.#engine.maxBatchSize * this.#engine.instances;
+    this.#maxFinishingOfOne = Math.max(MAX_SLOW_OF_ONE, 2 * this.#batchItems);
   }
 
   part(item: ListItem, rows: Rows): void {

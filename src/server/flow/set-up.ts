@@ -63,7 +63,8 @@ export interface WarmModel {
 export interface RunningModel {
   readonly engine: Engine<ListItem>;
   readonly pipeline: ItemPipeline;
-  readonly facts: EngineInfo;
+  /** Undefined before the first engine process is ready. */
+  readonly facts: EngineInfo | undefined;
 }
 
 const { signal: noSignal } = new AbortController();

@@ -17,7 +17,7 @@ export interface TurnsOptions {
   /** Share of the turns for lists without a waiting client while the queue is standing. */
   readonly pollShare: number;
   /** The largest batch, times the runners. */
-  readonly batchSize: number;
+  readonly batchItems: () => number;
   readonly times: Pick<ItemTimes, "meanMs" | "runMs">;
   /** Milliseconds until so many items begin; 0 for an unknown rate. */
   readonly itemsMs: (items: number, nowMs: number) => number;
@@ -175,7 +175,7 @@ export class Turns {
   /** Keeps a batch of the newest lists: impatient clients leave before older lists have their turn. */
   #displace(nowMs: number): void {
     const { first } = this.#fresh;
-    if (first !== undefined && this.#fresh.size > this.#options.batchSize) this.#refuse(first, nowMs);
+    if (first !== undefined && this.#fresh.size > this.#options.batchItems()) this.#refuse(first, nowMs);
   }
 
   #refuse(list: ItemList, nowMs: number): void {
@@ -252,7 +252,7 @@ export class Turns {
     }
     if (this.isImpatient(nowMs)) return { waitMs: 0, patienceMs: Infinity };
     // The newest list goes first. Older lists are refused later.
-    const patienceMs = Math.max(ADMITTED * TARGET_MS, itemsMs(this.#options.batchSize, nowMs));
+    const patienceMs = Math.max(ADMITTED * TARGET_MS, itemsMs(this.#options.batchItems(), nowMs));
     const share = this.#fresh.size === 0 ? 0 : this.#fresh.ahead(sender) / this.#fresh.size;
     const waitMs = itemsMs(share * this.#freshItems, nowMs);
     if (waitMs > patienceMs) this.#refusedAtMs = nowMs;
@@ -279,7 +279,7 @@ export class Turns {
   }
 
   #batchesMs(batches: number, nowMs: number): number {
-    return this.#options.itemsMs(batches * this.#options.batchSize, nowMs);
+    return this.#options.itemsMs(batches * this.#options.batchItems(), nowMs);
   }
 
   /** A begun list. The newest fresh list has every other turn if it is shorter, and every turn if no list has begun. */

@@ -22,6 +22,8 @@ export interface EventStreamOptions {
   readonly large: LargeAnswers;
   readonly memory: MemoryAccount;
   readonly keepAliveMs?: number;
+  /** Whether the model is being loaded. */
+  readonly isLoading?: (() => boolean) | undefined;
   /** Called once, when the prediction has ended. From then on the stream waits only for the client. */
   readonly onPredictionEnd: () => void;
   /** Called once, when the stream has ended. */
@@ -113,6 +115,9 @@ export class EventStream {
     const { large, memory } = this.#options;
     yield `retry: ${RETRY_MS}\n\n`;
     if (!this.#isResumed && watched.record !== undefined) yield this.#event("start", this.#startOf(watched.record));
+    if (watched.record !== undefined && !hasEnded(watched.record) && this.#options.isLoading?.()) {
+      yield this.#event("loading", JSON.stringify({ model: watched.record.model?.repository }));
+    }
     let ended: readonly (Text | undefined)[] | undefined;
     while (!this.#hasLeft) {
       this.#isChanged = false;

@@ -89,6 +89,7 @@ export class LivePredictions {
   readonly #deadlines = new Deadlines<LivePrediction>((live) => this.#expire(live));
   readonly #itemWork: ItemWorkContext;
   readonly #onEnd = (live: LivePrediction, record: EndedRecord) => this.#ended(live, record);
+  #lastEndMs = performance.now();
   #isDraining = false;
   #isAbandoned = false;
   readonly #drained = Promise.withResolvers<void>();
@@ -205,6 +206,16 @@ export class LivePredictions {
     live.end(CANCELED, "canceled");
   }
 
+  /** Milliseconds since the last prediction ended; 0 while one runs. */
+  get idleMs(): number {
+    return this.#live.size > 0 ? 0 : performance.now() - this.#lastEndMs;
+  }
+
+  /** Fails all unfinished predictions: their model cannot be loaded. */
+  failAll(message: string): void {
+    for (const live of [...this.#live]) live.end(message, "engine");
+  }
+
   /** Refuses new predictions; resolves when all accepted ones have ended. */
   drain(): Promise<void> {
     this.#isDraining = true;
@@ -262,6 +273,7 @@ export class LivePredictions {
     if (isLogged("trace")) onTrace?.(`${nounOf(live.kind)} ${live.id} ended: ${record.outcome.status}`, live);
     live.span?.ended(live.failedFor);
     this.#live.delete(live.id);
+    if (this.#live.size === 0) this.#lastEndMs = performance.now();
     if (live.isStored && live.webhook === undefined) this.unread.ended(live.id);
     this.#deadlines.delete(live);
     this.admission.ended(live.count, live.bytes);

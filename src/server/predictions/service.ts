@@ -19,6 +19,8 @@ export interface ServiceOptions extends LivePredictionsOptions {
   readonly bodies: Bodies;
   /** First character of new ids, which names the process to the other processes of the server. */
   readonly owner: string;
+  /** The error for new predictions while the model cannot run. */
+  readonly unavailable?: (() => SconceError | undefined) | undefined;
   /** The build that this process runs. */
   readonly version: ModelVersion | undefined;
   /** Why predictions that another build accepted fail here; undefined if this build runs them. */
@@ -58,6 +60,8 @@ export class PredictionService implements Predictions {
     if (this.live.isDraining) {
       throw new SconceError("not_ready", "the server is stopping and takes no new predictions", { refusal: "drain" });
     }
+    const unavailable = this.#options.unavailable?.();
+    if (unavailable !== undefined) throw unavailable;
     const { bytes, timeoutMs = Infinity, waitMs, webhook, client } = asked;
     if (webhook !== undefined) admitWebhook(this.#options.webhooks, webhook);
     const timeLimitMs = Math.min(timeoutMs, this.#options.limits.timeoutMs);

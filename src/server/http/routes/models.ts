@@ -35,11 +35,16 @@ export interface BrokenAppOptions extends GuardOptions {
   readonly metrics: Pick<Metrics, "rejected">;
 }
 
+/** Loads and unloads the engine of a model. */
+export interface ModelMoves {
+  load(): Promise<void>;
+  unload(): Promise<void>;
+}
+
 export interface ModelsAppOptions extends BrokenAppOptions {
   readonly models: () => readonly ListedModel[];
-  /** Loads or unloads the engine of a model; undefined where engines live as long as the server. */
-  readonly load?: ((name: string) => Promise<void>) | undefined;
-  readonly unload?: ((name: string) => Promise<void>) | undefined;
+  /** The engine of a model; undefined where engines live as long as the server. */
+  readonly engineOf: (name: string) => ModelMoves | undefined;
 }
 
 /** Answers every request for a model that could not be opened. */
@@ -81,13 +86,11 @@ export function createModelsApp(options: ModelsAppOptions): Hono {
     c.json({ model_stats: models().map(({ name, metrics: own }) => statisticsOf(own, name)) }),
   );
   app.post("/v2/repository/index", (c) => c.json(models().map(repositoryEntry)));
-  const moves = { load: options.load, unload: options.unload };
   app.post("/v2/repository/models/:path{.+}", async (c) => {
     const [, name = "", move] = /^(.+)\/(load|unload)$/.exec(c.req.param("path")) ?? [];
     if (move !== "load" && move !== "unload") throw nothingAt(c);
-    const model = named(models(), name);
-    const run = moves[move];
-    if (run !== undefined) await run(model.name);
+    const engine = options.engineOf(named(models(), name).name);
+    if (engine !== undefined) await engine[move]();
     else if (move === "unload") throw refused("the models of this server stay loaded as long as the server runs");
     return c.body(null, 200);
   });

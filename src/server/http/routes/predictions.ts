@@ -34,6 +34,8 @@ export interface PredictionRoutes {
   readonly decoder: Pick<InputDecoder, "expected">;
   /** Undefined without a bucket. */
   readonly links?: OutputLinks | undefined;
+  /** Whether the model is being loaded: its predictions wait. */
+  readonly isLoading?: (() => boolean) | undefined;
   readonly memory: MemoryAccount;
   readonly large: LargeAnswers;
   readonly onHold?: OnHold;
@@ -54,6 +56,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     memory,
     large,
     links,
+    isLoading,
     decoder,
     basePath,
     onHold = () => {},
@@ -93,7 +96,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       // No other client knows the id, as with `Prefer: wait`.
       if (hasLeft && !isKnown && made !== undefined) predictions.cancel(kind, made.id).catch(() => {});
     };
-    const stream = new EventStream({ family, lastEventId, large, memory, onPredictionEnd, onStreamEnd });
+    const stream = new EventStream({ family, lastEventId, large, memory, isLoading, onPredictionEnd, onStreamEnd });
     const { changed } = stream;
     const begun = (begunWatched: Watched) => {
       watched = begunWatched;
@@ -133,7 +136,13 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
         });
       }
       const record = await predictions.create(request);
-      return preferred(family, record, raw, { context: origin, location: locationOf(family, record.id), waitMs });
+      const mustWait = !hasEnded(record) && isLoading?.() === true;
+      return preferred(family, record, raw, {
+        context: origin,
+        location: locationOf(family, record.id),
+        waitMs,
+        mustWait,
+      });
     };
 
     const createOnce = async (raw: Request, origin: RequestContext, asked: Asked & { readonly chosen: string }) =>
@@ -192,6 +201,9 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
   }
 }
 
+/** Seconds after which a client may look at a prediction whose model is being loaded. */
+const LOADING_S = "1";
+
 interface Streamed {
   readonly context: RequestContext;
   readonly id?: string;
@@ -239,6 +251,8 @@ interface AnswerOptions {
   readonly waitMs?: number;
   /** Whether outputs are links. */
   readonly hasLinks?: boolean;
+  /** Whether the model is being loaded. */
+  readonly mustWait?: boolean;
 }
 
 function answer(family: Family, record: PredictionRecord | undefined, options: AnswerOptions): Response {
@@ -259,13 +273,14 @@ function answer(family: Family, record: PredictionRecord | undefined, options: A
 
 function jsonResponse(
   body: string | ReadableStream<Uint8Array>,
-  { context, location, waitMs = 0, hasLinks = false }: Omit<AnswerOptions, "large">,
+  { context, location, waitMs = 0, hasLinks = false, mustWait = false }: Omit<AnswerOptions, "large">,
 ): Response {
   // Setting the header later would cost more.
   context.hasIdHeader = true;
   const headers: Record<string, string> = { "Content-Type": "application/json", "X-Request-Id": context.requestId };
   if (context.model !== undefined) headers["X-Model"] = context.model.name;
   if (location !== undefined) headers.Location = location;
+  if (mustWait) headers["Retry-After"] = LOADING_S;
   if (waitMs > 0 || hasLinks) headers["Preference-Applied"] = appliedOf(waitMs, hasLinks);
   return new Response(body, { headers });
 }

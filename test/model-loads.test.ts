@@ -1,0 +1,157 @@
+/** Models that are loaded by their first prediction, and unloaded when they are idle or when another needs their place. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import type { Client, PredictionBody } from "./helpers/client.ts";
+import { eventsOf } from "./helpers/events.ts";
+import { hold } from "./helpers/hold.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { inRole, until } from "./helpers/running.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+let dir: TempDir;
+let store: TestStore;
+
+beforeAll(async () => {
+  dir = await tempDir();
+  const named = (name: string, factor: number) =>
+    writeModel(dir, modelText({ name: `"${name}"`, postprocess: `({ y }) => ({ y: ${factor} * y.data[0] })` }), name);
+  store = await storeWith("lab", await named("ten", 10), await named("hundred", 100));
+});
+
+afterAll(async () => {
+  await store[Symbol.asyncDispose]();
+  await dir[Symbol.asyncDispose]();
+});
+
+const serve = (...args: string[]): RunningCli =>
+  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0", "--linger", "0"], { env: { SCONCE_HOME: store.home } });
+
+const json = { "Content-Type": "application/json" };
+
+async function predictAt(client: Client, path: string, x: number): Promise<PredictionBody> {
+  const headers = { ...json, Prefer: "wait" };
+  const answer = await client.fetch(`${path}/predictions`, { method: "POST", headers, body: JSON.stringify([{ x }]) });
+  return (await answer.json()) as PredictionBody;
+}
+
+async function statesOf(client: Client): Promise<Record<string, string>> {
+  const { models } = (await (await client.fetch("/models")).json()) as { models: { name: string; state: string }[] };
+  return Object.fromEntries(models.map(({ name, state }) => [name, state]));
+}
+
+const move = (client: Client, name: string, what: "load" | "unload") =>
+  client.fetch(`/v2/repository/models/${name}/${what}`, { method: "POST" });
+
+describe("--keep-alive", () => {
+  test("loads a model once for many first predictions, and tells their clients that they wait", async () => {
+    await using server = serve("lab", "ten", "--keep-alive", "600");
+    const client = await clientOf(server);
+    expect(await statesOf(client)).toEqual({ lab: "unloaded", ten: "unloaded" });
+    expect(await inRole(server.pid, "engine")).toEqual([]);
+    // Nothing that only reads loads a model.
+    for (const path of ["", "/openapi.json", "/health/ready", "/predictions/none"])
+      await client.fetch(`/models/ten${path}`);
+    expect(await inRole(server.pid, "engine")).toEqual([]);
+    const events = client.fetch("/models/ten/predictions", {
+      method: "POST",
+      headers: { ...json, Accept: "text/event-stream" },
+      body: '[{"x": 1}]',
+    });
+    const created = await client.fetch("/models/ten/predictions", {
+      method: "POST",
+      headers: json,
+      body: '[{"x": 2}]',
+    });
+    expect(created.headers.get("retry-after")).toBe("1");
+    const outputs = await Promise.all(Array.from({ length: 20 }, (_, x) => predictAt(client, "/models/ten", x)));
+    expect(outputs.map((body) => body.outputs)).toEqual(
+      Array.from({ length: 20 }, (_, x) => [{ y: 10 * (2 * x + 1) }]),
+    );
+    const names: string[] = [];
+    for await (const { event } of eventsOf(await events)) names.push(event);
+    expect(names).toEqual(["start", "loading", "output", "completed"]);
+    expect(await inRole(server.pid, "engine")).toHaveLength(1);
+    expect(await statesOf(client)).toEqual({ lab: "unloaded", ten: "ready" });
+  });
+
+  test("unloads a model that is idle, and its next prediction loads it again", async () => {
+    await using server = serve("ten", "--keep-alive", "0.2", "--preload", "all");
+    const client = await clientOf(server);
+    expect(await inRole(server.pid, "engine")).toHaveLength(1);
+    await until(async () => (await statesOf(client)).ten === "unloaded");
+    expect(await inRole(server.pid, "engine")).toEqual([]);
+    expect((await client.fetch("/health/ready")).status).toBe(200);
+    for (let x = 0; x < 2; x++) {
+      expect((await predictAt(client, "", x)).outputs).toEqual([{ y: 10 * (2 * x + 1) }]);
+      await until(async () => (await statesOf(client)).ten === "unloaded");
+    }
+  });
+
+  test("unloads no model that works", async () => {
+    await using held = hold();
+    await using server = serve("lab", "--keep-alive", "0.05", "--preload", "lab");
+    const client = await clientOf(server);
+    const { prediction_id: id } = await client.create([{ x: 1, after: held.url("last") }]);
+    await held.arrived("last");
+    const unloading = move(client, "lab", "unload");
+    expect(await statesOf(client)).toEqual({ lab: "ready" });
+    held.release("last");
+    expect((await client.end(id)).outputs).toMatchObject([{ y: 3 }]);
+    expect((await unloading).status).toBe(200);
+  });
+});
+
+test("--max-loaded unloads the model that was used least recently", async () => {
+  await using server = serve("lab", "ten", "hundred", "--max-loaded", "2", "--preload", "lab,ten");
+  const client = await clientOf(server);
+  expect(await statesOf(client)).toEqual({ lab: "ready", ten: "ready", hundred: "unloaded" });
+  expect((await predictAt(client, "/models/ten", 1)).status).toBe("success");
+  expect((await predictAt(client, "/models/lab", 1)).status).toBe("success");
+  expect((await predictAt(client, "/models/hundred", 1)).outputs).toEqual([{ y: 300 }]);
+  expect(await statesOf(client)).toEqual({ lab: "ready", ten: "unloaded", hundred: "ready" });
+  // All at once: each waits for its turn.
+  const paths = ["ten", "hundred", "lab", "ten", "hundred", "lab"].map((name) => `/models/${name}`);
+  const ends = await Promise.all(paths.map((path) => predictAt(client, path, 2)));
+  expect(ends.map(({ status }) => status)).toEqual(paths.map(() => "success"));
+  expect((await inRole(server.pid, "engine")).length).toBeLessThanOrEqual(2);
+});
+
+test("models are loaded and unloaded by requests, as in Triton", async () => {
+  await using server = serve("lab", "ten");
+  const client = await clientOf(server);
+  const index = async () => (await client.fetch("/v2/repository/index", { method: "POST" })).json();
+  expect(await index()).toMatchObject([{ state: "READY" }, { state: "READY" }]);
+  expect((await move(client, "ten", "unload")).status).toBe(200);
+  expect(await index()).toMatchObject([{ state: "READY" }, { state: "UNAVAILABLE", reason: "unloaded" }]);
+  expect(await inRole(server.pid, "engine")).toHaveLength(1);
+  expect((await move(client, "ten", "load")).status).toBe(200);
+  expect(await index()).toMatchObject([{ state: "READY" }, { state: "READY" }]);
+  const missing = await move(client, "none", "load");
+  expect(missing.status).toBe(404);
+  expect(await missing.json()).toEqual({ error: expect.stringContaining("lab, ten") });
+});
+
+test("a load that fails is reported to the predictions that waited, and refuses later ones for a while", async () => {
+  await using server = serve("lab", "ten", "--keep-alive", "600", "--device", "cuda:7");
+  const client = await clientOf(server);
+  const waited = await predictAt(client, "/models/ten", 1);
+  expect(waited).toMatchObject({ status: "failed", error_message: expect.stringContaining("could not be loaded") });
+  const refused = await client.fetch("/models/ten/predictions", { method: "POST", headers: json, body: '[{"x": 1}]' });
+  expect(refused.status).toBe(503);
+  expect(refused.headers.get("retry-after")).toBe("10");
+  expect(await statesOf(client)).toEqual({ lab: "unloaded", ten: "failed" });
+  expect((await move(client, "ten", "load")).status).toBe(503);
+});
+
+test("two fronts share the engine process of a model, and both leave it before it is unloaded", async () => {
+  await using server = serve("lab", "ten", "--fronts", "2", "--keep-alive", "0.2");
+  const client = await clientOf(server);
+  const close = { ...json, Prefer: "wait", Connection: "close" };
+  const post = (x: number) =>
+    client.fetch("/models/ten/predictions", { method: "POST", headers: close, body: JSON.stringify([{ x }]) });
+  const answers = await Promise.all(Array.from({ length: 16 }, (_, x) => post(x)));
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+  expect(await inRole(server.pid, "engine")).toHaveLength(1);
+  await until(async () => (await inRole(server.pid, "engine")).length === 0);
+});
