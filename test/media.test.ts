@@ -373,3 +373,17 @@ describe("images from pixels", () => {
     expect(error.message).toBe("Image.fromPixels: 2 × 2 pixels of 3 channels are 12 values, received 5");
   });
 });
+
+test("a decoded picture counts its wait for the event loop as a wait", async () => {
+  const heldMs = 50;
+  for (let waitedMs = 0; waitedMs < heldMs / 2; ) {
+    const image = await open("baseline.jpg");
+    const decoding = image.pixels();
+    // The decoder has the picture after some promises.
+    for (let i = 0; i < 20; i++) await undefined;
+    for (const untilMs = performance.now() + heldMs; performance.now() < untilMs; );
+    const before = image.waitedMs;
+    await decoding;
+    waitedMs = image.waitedMs - before;
+  }
+});

@@ -3,6 +3,7 @@
 #include <napi.h>
 
 #include <array>
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -20,7 +21,10 @@ namespace {
 /** Returns whether the picture was handled. */
 using Task = std::function<bool()>;
 
-/** Runs a task on another thread and keeps its two arrays alive. The promise resolves to the task's result. */
+/**
+ * Runs a task on another thread and keeps its two arrays alive. The promise resolves to false for an unhandled picture, else to the milliseconds
+ * in which the task waited for a thread, and its result for the event loop.
+ */
 class Work {
  public:
   static Napi::Value start(const Napi::CallbackInfo& info, Task task) {
@@ -43,11 +47,13 @@ class Work {
 
   static void run(napi_env, void* data) {
     auto* work = static_cast<Work*>(data);
+    work->began_ = Clock::now();
     try {
       work->done_ = work->task_();
     } catch (const std::exception& error) {
       work->error_ = error.what();
     }
+    work->finished_ = Clock::now();
   }
 
   /** Never throws: in a terminating Worker the promise cannot be settled, and no JS code waits for it. */
@@ -56,7 +62,10 @@ class Work {
     napi_delete_async_work(env, work->work_);
     napi_value value = nullptr;
     if (work->error_.empty()) {
-      if (napi_get_boolean(env, work->done_, &value) == napi_ok) napi_resolve_deferred(env, work->promise_, value);
+      const auto waited = (work->began_ - work->queued_) + (Clock::now() - work->finished_);
+      const double waited_ms = std::chrono::duration<double, std::milli>(waited).count();
+      const auto status = work->done_ ? napi_create_double(env, waited_ms, &value) : napi_get_boolean(env, false, &value);
+      if (status == napi_ok) napi_resolve_deferred(env, work->promise_, value);
       return;
     }
     napi_value message = nullptr;
@@ -64,7 +73,12 @@ class Work {
     if (napi_create_error(env, nullptr, message, &value) == napi_ok) napi_reject_deferred(env, work->promise_, value);
   }
 
+  using Clock = std::chrono::steady_clock;
+
   Task task_;
+  Clock::time_point queued_ = Clock::now();
+  Clock::time_point began_;
+  Clock::time_point finished_;
   std::array<Napi::ObjectReference, 2> arrays_;
   napi_deferred promise_ = nullptr;
   napi_async_work work_ = nullptr;

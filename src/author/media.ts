@@ -146,10 +146,14 @@ export class Image extends ModelFile {
         mean,
         std,
       };
-      const isPlain = source.isPlain && !isDraft;
-      if (isPlain && (await toTensor(this.bytes, result, { ...wanted, isJpeg: true }))) return result;
+      const isPlain = source.isPlain === true && !isDraft;
+      const waitedMs = isPlain && (await toTensor(this.bytes, result, { ...wanted, isJpeg: true }));
+      if (waitedMs !== false) {
+        this.waited(waitedMs);
+        return result;
+      }
       const png = await this.#decode(source, isDraft ? { ...scaled, filter: draftFilters[filter] } : undefined);
-      await toTensor(png, result, { ...wanted, isJpeg: false });
+      this.waited((await toTensor(png, result, { ...wanted, isJpeg: false })) || 0);
       // Frees the memory now. The next image can use it, while garbage collection would return it to the system later.
       if (png.buffer instanceof ArrayBuffer) png.buffer.transfer(0);
       return result;

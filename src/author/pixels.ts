@@ -49,9 +49,10 @@ interface PixelsAddon {
    * @param file a JPEG, which is copied before this returns; or an uncompressed PNG of `Bun.Image`, which is
    * overwritten
    * @param result has `width * height * channels` values
-   * @returns false for a JPEG that this decoder does not support
+   * @returns milliseconds in which the work waited for a thread, and its result for the event loop; false for a JPEG that this decoder does not
+   * support
    */
-  toTensor(file: Uint8Array, result: Uint8Array | Float32Array, target: Target): Promise<boolean>;
+  toTensor(file: Uint8Array, result: Uint8Array | Float32Array, target: Target): Promise<number | false>;
   /**
    * Wraps raw pixels in a file that `Bun.Image` reads. The pixels are copied before this returns.
    * @param file has `bitmapBytes` bytes
