@@ -33,7 +33,7 @@ const rooms: Readonly<Record<string, Room>> = {
       network/content-encoding network/guarded-requests network/loopback network/name-resolver network/redirects
       processes/child processes/deadline-thread processes/event-loop-lag processes/link processes/loop-guard
       processes/priority processes/program processes/program-name processes/run-folder processes/shared-counters
-      processes/supervised processes/thread-time`,
+      processes/start-again processes/supervised processes/thread-time service-manager`,
   },
   engine: {
     imports: "base author machine",

@@ -30,6 +30,8 @@ export interface ServerOptions {
   /** The command line of this process, for its child processes. */
   readonly argv?: readonly string[];
   /** Verifies and unpacks the model and the libraries; by default they are loaded in place, unchecked. */
+  /** Called when a newer server has taken over; must stop this one. By default this process gets SIGTERM. */
+  readonly onRetire?: () => void;
   readonly source?: Pick<ModelSource, "resolve" | "verify" | "unpackLibraries" | "prepareLibraries">;
 }
 
@@ -158,6 +160,9 @@ async function openBeside(
   opened: AsyncDisposableStack,
 ): Promise<Front> {
   const { config, argv = [], source } = options;
+  let upgradable: Upgradable | undefined;
+  // Last, because the newer server then takes over what is left. The first process of a container stays alive.
+  opened.defer(() => upgradable?.end());
   const folder = opened.use(await makeRunFolder());
   const server = older?.nextServer ?? "";
   const earlier = new EarlierBuilds({ argv, source, server });
@@ -220,11 +225,12 @@ async function openBeside(
     fronts.setOther(undefined);
     earlier.start((news) => fronts.changeRelatives(news));
   };
-  const stop = () => process.kill(process.pid, "SIGTERM");
+  const { onRetire: stop = () => void process.kill(process.pid, "SIGTERM") } = options;
   const place = { host: config.host, port: Number(fronts.url.port) };
-  const upgradable = opened.use(new Upgradable(place, { fronts, server, stop, goOn }));
-  await upgradable.open();
-  if (older === undefined) upgradable.allow();
+  const upgrades = opened.use(new Upgradable(place, { fronts, server, stop, goOn }));
+  upgradable = upgrades;
+  await upgrades.open();
+  if (older === undefined) upgrades.allow();
   else {
     const inherit = async () => {
       await older.ended;
@@ -232,7 +238,7 @@ async function openBeside(
       await stores.open("heir");
       await goOn();
       log.info("The older server has ended");
-      upgradable.allow();
+      upgrades.allow();
     };
     inherit().catch((error) => log.error(error));
   }

@@ -97,6 +97,8 @@ export class Upgradable implements Disposable {
   readonly #goOn: () => Promise<void>;
   readonly #control: ControlSocket | undefined;
   #isBusy = true;
+  /** The newer server that takes over. */
+  #newer: HandoverLink | undefined;
 
   /**
    * @param options.stop finishes accepted work, and ends this server
@@ -121,6 +123,11 @@ export class Upgradable implements Disposable {
   /** The older server has ended, so that another upgrade may begin. */
   allow(): void {
     this.#isBusy = false;
+  }
+
+  /** Tells the newer server that this one has ended. */
+  end(): void {
+    this.#newer?.end();
   }
 
   [Symbol.dispose](): void {
@@ -158,6 +165,7 @@ export class Upgradable implements Disposable {
 
   async #retire(link: HandoverLink, { fronts, steered }: { readonly fronts: string[]; readonly steered: boolean }) {
     log.info("The newer server takes over: this one finishes what it accepted");
+    this.#newer = link;
     this.#fronts.setOther({ sockets: fronts });
     this.#fronts.retire(true);
     this.#control?.close();
@@ -176,6 +184,7 @@ export class Upgradable implements Disposable {
     if (!hasEnded) return this.#stop();
     log.error("The newer server has ended: this one goes on");
     this.#fronts.retire(false);
+    this.#newer = undefined;
     await this.#goOn();
     await this.#control?.open();
     this.#isBusy = false;

@@ -2,6 +2,8 @@
 import { surviveStrayErrors } from "../../author/stray-errors.ts";
 import { exitProcess } from "../../base/exit.ts";
 import { log } from "../../base/log.ts";
+import { hasTerminal, startAgain } from "../../machine/processes/start-again.ts";
+import { notifyManager } from "../../machine/service-manager.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";
 import { fixedLimits, serveGroups, serveOptions } from "../../server/config.ts";
 import { type Server, startServer } from "../../server/server.ts";
@@ -24,7 +26,7 @@ export function serveCommand(source: ModelSource, example: string): Command {
       ? ""
       : "A weights file is packaged first, as `build --no-latest` does, and named after the file. ";
   return command({
-    details: `The port opens at once; until the model is ready, the server answers 503. GET /docs shows how to call it. SIGTERM or Ctrl-C finishes accepted requests; a second signal, at least a second later, ends the server at once. Byte counts accept k, m and g for KiB, MiB and GiB.
+    details: `The port opens at once; until the model is ready, the server answers 503. GET /docs shows how to call it. SIGTERM or Ctrl-C finishes accepted requests; a second signal, at least a second later, ends the server at once. On the port of a running server of the same user, the new server takes over when it is ready; SIGHUP does that with the same command line. Byte counts accept k, m and g for KiB, MiB and GiB.
 
 A file sconce.toml in the working folder, or --config, has options under their long names (port = 8080), and models = ["digits"], or models = "FILE" for --models. A relative path in it begins at the folder of the file.
 
@@ -55,8 +57,21 @@ ${ofFile}A model of a registry is pulled first, unless the store has it; a front
       const models = await servedList(source, positionals, config);
       surviveStrayErrors();
       let server: Server | undefined;
-      stopOnSignals(async () => server?.stop(), options.isolate);
-      server = await startServer({ models, config, argv: process.argv.slice(2), source });
+      const newer = new NewerServers();
+      let isRetired = false;
+      const stop = async () => {
+        // The service manager follows the newer server.
+        if (!isRetired) notifyManager("STOPPING=1");
+        await server?.stop();
+      };
+      stopOnSignals(stop, options.isolate, newer);
+      const onRetire = () => {
+        isRetired = true;
+        process.kill(process.pid, "SIGTERM");
+      };
+      server = await startServer({ models, config, argv: process.argv.slice(2), source, onRetire });
+      if (options.isolate && options.port !== 0) newer.allow();
+      notifyManager(`MAINPID=${process.pid}`, "READY=1");
     },
   });
 }
@@ -64,10 +79,17 @@ ${ofFile}A model of a registry is pulled first, unless the store has it; a front
 /** npm forwards a signal that the process group already received. A repeat within this time is ignored. */
 const REPEAT_MS = 1000;
 
-/** The first signal drains, the second ends at once. Before the server is ready there is nothing to drain. */
-export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean): void {
+/**
+ * The first signal drains, the second ends at once. Before the server is ready there is nothing to drain. SIGHUP starts a newer server, unless the end of a
+ * terminal session may have sent it.
+ */
+export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean, newer?: NewerServers): void {
   let stoppingSince: number | undefined;
   const onSignal = async (signal: NodeJS.Signals) => {
+    if (signal === "SIGHUP" && newer?.isAllowed && !hasTerminal()) {
+      newer.start();
+      return;
+    }
     if (stoppingSince !== undefined) {
       if (performance.now() - stoppingSince <= REPEAT_MS) return;
       // An orderly exit would wait for a forward pass that may never end.
@@ -78,7 +100,48 @@ export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean): v
     log.info(`Stopping (${signal}): finishing what was accepted`);
     await stop();
     log.info("Stopped");
-    exitProcess(0);
+    exitProcess(process.pid === 1 ? ((await newer?.follow()) ?? 0) : 0);
   };
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, onSignal);
+}
+
+/** The newer servers that this process starts on SIGHUP. They take over by themselves. */
+export class NewerServers {
+  readonly #running = new Set<Bun.Subprocess>();
+  isAllowed = false;
+
+  /** Upgrades need a ready server, with processes for its parts and a port that the next server can know. */
+  allow(): void {
+    this.isAllowed = true;
+  }
+
+  start(): void {
+    notifyManager("RELOADING=1", `MONOTONIC_USEC=${process.hrtime.bigint() / 1000n}`);
+    const server = startAgain();
+    log.info(`Starting the command line again: process ${server.pid} takes over when it is ready`);
+    this.#running.add(server);
+    void server.exited.then(() => {
+      this.#running.delete(server);
+      // This server goes on.
+      if (this.#running.size === 0) notifyManager("READY=1");
+    });
+  }
+
+  /**
+   * Passes signals to the newer servers until the last one ends. The end of the first process of a container would end them.
+   * @returns the exit code of the last one; 0 without one
+   */
+  async follow(): Promise<number> {
+    for (const signal of ["SIGTERM", "SIGINT"] as const) {
+      process.removeAllListeners(signal);
+      process.on(signal, () => {
+        for (const server of this.#running) server.kill(signal);
+      });
+    }
+    process.removeAllListeners("SIGHUP");
+    process.on("SIGHUP", () => this.start());
+    let code = 0;
+    while (this.#running.size > 0) code = await Promise.race([...this.#running].map(({ exited }) => exited));
+    return code;
+  }
 }

@@ -1,0 +1,40 @@
+/** Tells systemd about the state of the server (sd_notify). Without NOTIFY_SOCKET it does nothing. */
+import { dlopen, FFIType, ptr } from "bun:ffi";
+
+/** Linux constants. */
+const AF_UNIX = 1;
+const SOCK_DGRAM_CLOEXEC = 2 | 0o2000000;
+const MSG_NOSIGNAL = 0x4000;
+/** Size of `sun_path`. */
+const PATH_BYTES = 108;
+
+const { int, ptr: pointer, u64, i64 } = FFIType;
+
+/**
+ * @param state lines such as `READY=1`
+ * @returns whether the manager was told
+ */
+export function notifyManager(...state: readonly string[]): boolean {
+  const { NOTIFY_SOCKET: path = "" } = process.env;
+  const name = Buffer.from(path.replace(/^@/, "\0"));
+  if (path === "" || process.platform !== "linux" || name.length >= PATH_BYTES) return false;
+  const libc = dlopen("libc.so.6", {
+    socket: { args: [int, int, int], returns: int },
+    sendto: { args: [int, pointer, u64, int, pointer, int], returns: i64 },
+    close: { args: [int], returns: int },
+  });
+  const { socket, sendto, close } = libc.symbols;
+  const descriptor = socket(AF_UNIX, SOCK_DGRAM_CLOEXEC, 0);
+  try {
+    const address = Buffer.alloc(2 + PATH_BYTES);
+    address.writeUInt16LE(AF_UNIX);
+    name.copy(address, 2);
+    const text = Buffer.from(state.join("\n"));
+    // An abstract name ends with the address; a path ends with a zero.
+    const length = 2 + name.length + (path.startsWith("@") ? 0 : 1);
+    return Number(sendto(descriptor, ptr(text), text.length, MSG_NOSIGNAL, ptr(address), length)) === text.length;
+  } finally {
+    if (descriptor >= 0) close(descriptor);
+    libc.close();
+  }
+}

@@ -1,0 +1,105 @@
+/** Upgrades by SIGHUP: below a service manager, and as the first process of a container. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { fileURLToPath } from "node:url";
+import { follow, type RunningCli } from "./helpers/cli.ts";
+import { Client } from "./helpers/client.ts";
+import { datagramsAt } from "./helpers/datagrams.ts";
+import { freePort } from "./helpers/free-port.ts";
+import { machineEnv } from "./helpers/machine.ts";
+import { children, isRunning, until } from "./helpers/running.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+let store: TestStore;
+
+beforeAll(async () => {
+  store = await storeWith("lab");
+});
+
+afterAll(() => store[Symbol.asyncDispose]());
+
+const script = fileURLToPath(new URL("./helpers/sconce.ts", import.meta.url));
+const { PATH = "", HOME = "" } = process.env;
+
+/** @param launcher a command that runs the server without a terminal */
+function serve(launcher: readonly string[], { dir, port }: { dir: TempDir; port: number }): RunningCli {
+  const options = ["--host", "127.0.0.1", "-p", String(port), "--store", dir.join("p.sqlite"), "--linger", "0"];
+  const command = [...launcher, process.execPath, "--no-install", script, "serve", "lab", ...options];
+  const env = { PATH, HOME, TMPDIR: dir.path, ...machineEnv, SCONCE_HOME: store.home, NOTIFY_SOCKET: dir.join("n") };
+  return follow(Bun.spawn(command, { env, stdin: "ignore", stdout: "pipe", stderr: "pipe" }));
+}
+
+test("the service manager hears of the start, of the upgrade with its new main process, and of the stop", async () => {
+  await using dir = await tempDir();
+  using datagrams = datagramsAt(dir.join("n"));
+  const heard: string[] = [];
+  const hears = (part: string) =>
+    until(() => {
+      heard.push(...datagrams.read());
+      return heard.some((each) => each.includes(part));
+    });
+  const port = freePort();
+  await using server = serve(["setsid"], { dir, port });
+  await hears("READY=1");
+  expect(heard).toEqual([`MAINPID=${server.pid}\nREADY=1`]);
+  heard.length = 0;
+  server.kill("SIGHUP");
+  await hears("MAINPID");
+  const [reloading, ready = ""] = heard;
+  expect(reloading).toMatch(/^RELOADING=1\nMONOTONIC_USEC=\d+$/);
+  const pid = Number(/^MAINPID=(\d+)\nREADY=1$/.exec(ready)?.[1]);
+  try {
+    expect(pid).not.toBe(server.pid);
+    expect(await server.exited).toBe(0);
+    const client = new Client(new URL(`http://127.0.0.1:${port}`));
+    expect((await client.predict([{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
+    heard.length = 0;
+    process.kill(pid, "SIGTERM");
+    await hears("STOPPING=1");
+    expect(heard).toEqual(["STOPPING=1"]);
+    await until(() => !isRunning(pid));
+  } finally {
+    if (isRunning(pid)) process.kill(pid, "SIGKILL");
+  }
+}, 60_000);
+
+const unshare = ["unshare", "-Urpf", "--mount-proc", "--kill-child"];
+const hasNamespaces = Bun.spawnSync([...unshare, "true"], { stderr: "ignore" }).exitCode === 0;
+
+test.skipIf(!hasNamespaces)(
+  `the first process of a container stays, and ends with its newest server (with unshare${hasNamespaces ? "" : ": not permitted here"})`,
+  async () => {
+    await using dir = await tempDir();
+    const port = freePort();
+    await using container = serve(["setsid", ...unshare], { dir, port });
+    await container.line("Listening on");
+    const [first = 0] = await children(container.pid);
+    const client = new Client(new URL(`http://127.0.0.1:${port}`));
+    for (const round of [1, 2]) {
+      const seen = container.lines.length;
+      process.kill(first, "SIGHUP");
+      await container.line("The older server has ended", seen);
+      expect(isRunning(first)).toBe(true);
+      expect((await client.predict([{ x: round }], { Connection: "close" })).outputs).toMatchObject([
+        { y: 2 * round + 1 },
+      ]);
+    }
+    process.kill(first, "SIGTERM");
+    expect(await container.exited).toBe(0);
+  },
+  90_000,
+);
+
+const analyze = Bun.which("systemd-analyze");
+
+test.skipIf(analyze === null)(
+  `systemd accepts the unit of deploy/systemd (with systemd-analyze${analyze === null ? ": not here" : ""})`,
+  async () => {
+    await using dir = await tempDir();
+    const unit = await Bun.file(new URL("../deploy/systemd/sconce.service", import.meta.url)).text();
+    // The program must exist.
+    await Bun.write(dir.join("sconce.service"), unit.replace("/usr/local/bin/sconce", "/bin/true"));
+    const { exitCode, stderr } = Bun.spawnSync([analyze ?? "", "verify", dir.join("sconce.service")]);
+    expect({ exitCode, stderr: stderr.toString() }).toEqual({ exitCode: 0, stderr: "" });
+  },
+);
