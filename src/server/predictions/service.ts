@@ -38,6 +38,8 @@ export interface Resumption {
   readonly isPartly?: boolean;
 }
 
+/** The failure of a request whose bits the disk changed. */
+const DAMAGED = "The request was damaged on the server's disk; send it again";
 /** A prediction that was running at this many deaths of its process may be the cause, and fails. */
 const MAX_DEATHS = 2;
 
@@ -193,11 +195,17 @@ export class PredictionService implements Predictions {
   }
 
   /** Runs a request that an earlier process or another replica accepted. Resolves when its inputs are queued; never throws. */
-  async begin({ leftMs, deaths, isWaitedFor = false, ...request }: UnfinishedRequest): Promise<void> {
+  async begin({
+    leftMs,
+    deaths,
+    isDamaged = false,
+    isWaitedFor = false,
+    ...request
+  }: UnfinishedRequest): Promise<void> {
     const { id, kind, body, count } = request;
     const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.length;
     const { version, refusalOf } = this.#options;
-    const refusal = request.model && refusalOf?.(request.model);
+    const refusal = isDamaged ? DAMAGED : request.model && refusalOf?.(request.model);
     const accepted = { ...request, model: refusal === undefined ? version : request.model };
     const charge = this.#options.memory.add("bodies", HELD_PER_BYTE * bytes);
     if (refusal !== undefined) {

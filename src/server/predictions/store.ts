@@ -41,6 +41,8 @@ export interface UnfinishedRequest extends StoredRequest {
   readonly leftMs: number;
   /** Processes that ended while they ran it. */
   readonly deaths: number;
+  /** Whether the disk changed the request. */
+  readonly isDamaged?: boolean;
   /** Whether a client waits for its end. */
   readonly isWaitedFor?: boolean;
 }

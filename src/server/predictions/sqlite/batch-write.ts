@@ -1,6 +1,6 @@
 /** Writes one batch of rows in a transaction, and updates the totals. */
 import type { Totals } from "./prediction-database.ts";
-import type { Statements } from "./prediction-statements.ts";
+import { type Statements, sumOfOutcome, sumOfPack, sumOfRequest } from "./prediction-statements.ts";
 import type { CreateRow, EndRow, Pack, Row } from "./row-text.ts";
 
 interface WriteOptions {
@@ -39,19 +39,22 @@ export class BatchWrite implements Totals {
   }
 
   writePack(pack: Pack): void {
-    this.#sql.addPack.run({ ...pack, writtenMs: this.#options.nowMs });
+    const sum = sumOfPack({ ids: pack.packIds, heads: pack.packHeads, texts: pack.packTexts });
+    this.#sql.addPack.run({ ...pack, sum, writtenMs: this.#options.nowMs });
     this.#add(pack.packCount, pack.packBytes);
   }
 
   #create(row: CreateRow): void {
     const deadlineMs = this.#options.nowMs - row.ageMs + row.timeoutMs;
-    const insert = () => this.#sql.create.run({ ...row, deadlineMs, server: this.#options.server }).changes > 0;
+    const sum = sumOfRequest(row);
+    const insert = () => this.#sql.create.run({ ...row, deadlineMs, sum, server: this.#options.server }).changes > 0;
     if (!insert() && !(this.#removeExpired(row.id) && insert())) this.#discard(row.file);
   }
 
   #end(row: EndRow): void {
     const endedMs = this.#options.nowMs - row.ageMs;
-    const insert = () => this.#sql.end.run({ ...row, endedMs }).changes > 0;
+    const sum = sumOfOutcome(row);
+    const insert = () => this.#sql.end.run({ ...row, endedMs, sum }).changes > 0;
     if (insert() || (this.#removeExpired(row.id) && insert())) {
       this.#add(1, row.bytes);
       return;

@@ -8,7 +8,7 @@ type Methods = Pick<
   "write" | "get" | "sources" | "takeOver" | "writeWebhooks" | "webhooks" | "close"
 > & { open(options: DatabaseOptions): Opened };
 
-export type Opened = Totals & { readonly isLogDamaged: boolean };
+export type Opened = Totals & { readonly isLogDamaged: boolean; readonly damagedRows: number };
 export type Method = keyof Methods;
 export type Argument<M extends Method> = Parameters<Methods[M]>[0];
 export type Result<M extends Method> = ReturnType<Methods[M]>;

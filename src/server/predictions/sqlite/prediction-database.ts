@@ -5,11 +5,19 @@ import type { StoredWebhook } from "../../webhooks/webhook.ts";
 import { secondOf } from "../ids.ts";
 import type { RetentionLimits } from "../store.ts";
 import { BatchWrite } from "./batch-write.ts";
+import { isIntact } from "./checksum.ts";
 import { prepareFolder } from "./database-lock.ts";
 import { ElapsedClock } from "./elapsed-clock.ts";
 import { committedFrames } from "./log-commits.ts";
 import { connect, MAX_LOG_BYTES } from "./prediction-schema.ts";
-import { type Oldest, type Statements, statements } from "./prediction-statements.ts";
+import {
+  type Oldest,
+  type Statements,
+  statements,
+  sumOfOutcome,
+  sumOfPack,
+  sumOfRequest,
+} from "./prediction-statements.ts";
 import { decodeRows, findInPack, type Pack, type RowText } from "./row-text.ts";
 import { ValueFiles } from "./value-files.ts";
 
@@ -97,6 +105,8 @@ export interface StoredRequest {
   readonly model: string;
   /** File of a large body. */
   readonly file: string | null;
+  /** Whether the disk changed the row. */
+  readonly isDamaged: boolean;
 }
 
 const PAGE_BYTES = 4096;
@@ -193,12 +203,12 @@ export class PredictionDatabase {
         .transaction(() => {
           const found = this.#sql.oldestUnfinished.get(after, upTo, sources);
           if (found === null) return undefined;
-          const { deadlineMs, begunAtMs, server: earlier, ...request } = found;
+          const { deadlineMs, begunAtMs, server: earlier, sum, ...request } = found;
           const { server } = this.#options;
           const deaths = begunAtMs === null ? found.deaths : found.deaths + 1;
           if (begunAtMs !== null || earlier !== server) this.#sql.takenOver.run(deaths, server, request.row);
           const leftMs = deadlineMs - this.#clock.now();
-          return { ...request, leftMs, deaths };
+          return { ...request, leftMs, deaths, isDamaged: !isIntact(sum, sumOfRequest(request)) };
         })
         .immediate();
     } catch (error) {
@@ -240,6 +250,14 @@ export class PredictionDatabase {
     return true;
   }
 
+  /** Counts outcomes and packs that the disk changed. Reads all of them. */
+  countDamaged(): number {
+    let count = 0;
+    for (const { sum, ...record } of this.#sql.outcomes.iterate()) if (!isIntact(sum, sumOfOutcome(record))) count += 1;
+    for (const pack of this.#sql.packs.iterate()) if (!isIntact(pack.sum, sumOfPack(pack))) count += 1;
+    return count;
+  }
+
   close(): void {
     // An open statement would keep the file open and its log in place.
     for (const statement of Object.values(this.#sql)) statement.finalize();
@@ -249,13 +267,15 @@ export class PredictionDatabase {
   #getEnded(id: string): StoredRecord | undefined {
     const ended = this.#sql.getEnded.get(id);
     if (ended === null) return undefined;
-    const { endedMs, ...record } = ended;
+    const { endedMs, sum, ...record } = ended;
+    if (!isIntact(sum, sumOfOutcome(record))) throw damaged(id);
     return this.#isExpired(endedMs) ? undefined : record;
   }
 
   /** Retention evicts whole packs, so an expired outcome may lie in one pack, and a newer one with its id in another. */
   #getPacked(id: string): StoredRecord | undefined {
     for (const pack of this.#sql.packsOf.all(secondOf(id), `${id} `)) {
+      if (!isIntact(pack.sum, sumOfPack(pack))) throw damaged(id);
       const row = findInPack(pack, id);
       if (row !== undefined && !this.#isExpired(pack.writtenMs - row.ageMs)) return row;
     }
@@ -340,6 +360,10 @@ export class PredictionDatabase {
     const [[value] = []] = this.#database.query(`PRAGMA ${name}`).values();
     return Number(value);
   }
+}
+
+function damaged(id: string): Error {
+  return new Error(`the disk changed the outcome of ${id}`);
 }
 
 /** Device and inode; empty for a missing file. */

@@ -25,13 +25,14 @@ const tables = `
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, count INTEGER NOT NULL,
     created_at_ms REAL NOT NULL, timeout_ms REAL NOT NULL, deadline_ms REAL NOT NULL, begun_at_ms REAL,
     deaths INTEGER NOT NULL DEFAULT 0, file TEXT, model TEXT NOT NULL DEFAULT '', server TEXT NOT NULL DEFAULT '',
-    body TEXT NOT NULL, origin TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT ''
+    body TEXT NOT NULL, origin TEXT NOT NULL DEFAULT '', digest TEXT NOT NULL DEFAULT '', sum TEXT NOT NULL DEFAULT ''
   ) STRICT;
   CREATE TABLE ended (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, bytes INTEGER NOT NULL, ended_ms REAL NOT NULL, file TEXT,
     file_members_bytes INTEGER NOT NULL, kind TEXT NOT NULL, count INTEGER NOT NULL, items_done INTEGER NOT NULL,
     created_at_ms REAL NOT NULL, started_at_ms REAL, finished_at_ms REAL NOT NULL, status TEXT NOT NULL,
-    members TEXT NOT NULL, logs TEXT NOT NULL, digest TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT ''
+    members TEXT NOT NULL, logs TEXT NOT NULL, digest TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '',
+    sum TEXT NOT NULL DEFAULT ''
   ) STRICT;
 `;
 const laterColumns = [
@@ -41,6 +42,9 @@ const laterColumns = [
   ["unfinished", "model"],
   ["ended", "model"],
   ["unfinished", "server"],
+  ["unfinished", "sum"],
+  ["ended", "sum"],
+  ["told", "sum"],
 ] as const;
 /**
  * Packs: rows with hundreds of small outcomes that clients have (row-text.ts). Hardly any is read again. `first_s` and `last_s` are the first and last
@@ -49,7 +53,7 @@ const laterColumns = [
 const packTable = `
   CREATE TABLE IF NOT EXISTS told (
     seq INTEGER PRIMARY KEY, first_s INTEGER NOT NULL, last_s INTEGER NOT NULL, count INTEGER NOT NULL, bytes INTEGER NOT NULL,
-    written_ms REAL NOT NULL, ids TEXT NOT NULL, heads TEXT NOT NULL, texts TEXT NOT NULL
+    written_ms REAL NOT NULL, ids TEXT NOT NULL, heads TEXT NOT NULL, texts TEXT NOT NULL, sum TEXT NOT NULL DEFAULT ''
   ) STRICT;
   CREATE INDEX IF NOT EXISTS told_by_second ON told (last_s, first_s);
 `;
@@ -77,6 +81,11 @@ export function connect({ path, sync }: Pick<DatabaseOptions, "path" | "sync">):
     database.close();
     throw error;
   }
+}
+
+/** Whether the file is small enough to be read as a whole at the start. */
+export function isChecked(path: string): boolean {
+  return statSync(path).size <= MAX_CHECKED_BYTES;
 }
 
 /** SQLite gives its log files the mode of this file. */
@@ -122,7 +131,7 @@ function prepareSchema(database: Database, path: string): void {
       }
     })
     .immediate();
-  if (statSync(path).size > MAX_CHECKED_BYTES) return;
+  if (!isChecked(path)) return;
   const fault = text(database, "quick_check(1)");
   if (fault !== "ok") throw new Error("it is damaged (SQLITE_CORRUPT); move it away to begin anew");
 }

@@ -1,6 +1,7 @@
 /** The statements of a prediction database. */
 import type { Database, SQLQueryBindings } from "bun:sqlite";
 import type { StoredWebhook } from "../../webhooks/webhook.ts";
+import { checksumOf } from "./checksum.ts";
 import type { RequestSource, StoredRecord, StoredRequest, Totals } from "./prediction-database.ts";
 import type { CreateRow, EndRow, Pack } from "./row-text.ts";
 
@@ -13,13 +14,21 @@ export interface Oldest {
   readonly file: string | null;
 }
 
+/** Checksum of a row: `checksumOf` of the fields that no statement updates. */
+type Summed = { readonly sum: string };
 type Meta = Totals & { readonly elapsedMs: number; readonly wallMs: number };
-type Unfinished = Omit<StoredRequest, "leftMs"> & {
-  readonly deadlineMs: number;
-  readonly begunAtMs: number | null;
-  readonly server: string;
+type Unfinished = Omit<StoredRequest, "leftMs" | "isDamaged"> &
+  Summed & {
+    readonly deadlineMs: number;
+    readonly begunAtMs: number | null;
+    readonly server: string;
+  };
+type StoredPack = Summed & {
+  readonly writtenMs: number;
+  readonly ids: string;
+  readonly heads: string;
+  readonly texts: string;
 };
-type StoredPack = { readonly writtenMs: number; readonly heads: string; readonly texts: string };
 
 const timesOf = "created_at_ms createdAtMs, started_at_ms startedAtMs, finished_at_ms finishedAtMs";
 
@@ -40,9 +49,9 @@ export function statements(database: Database) {
       "SELECT file FROM unfinished WHERE file IS NOT NULL UNION ALL SELECT file FROM ended WHERE file IS NOT NULL",
     ),
 
-    create: prepare<null, [CreateRow & { readonly deadlineMs: number; readonly server: string }]>(
-      `INSERT INTO unfinished (id, kind, count, created_at_ms, timeout_ms, deadline_ms, begun_at_ms, file, body, origin, digest, model, server)
-       SELECT $id, $kind, $count, $createdAtMs, $timeoutMs, $deadlineMs, $begunAtMs, $file, $body, $origin, $digest, $model, $server
+    create: prepare<null, [CreateRow & Summed & { readonly deadlineMs: number; readonly server: string }]>(
+      `INSERT INTO unfinished (id, kind, count, created_at_ms, timeout_ms, deadline_ms, begun_at_ms, file, body, origin, digest, model, server, sum)
+       SELECT $id, $kind, $count, $createdAtMs, $timeoutMs, $deadlineMs, $begunAtMs, $file, $body, $origin, $digest, $model, $server, $sum
        WHERE NOT EXISTS (SELECT 1 FROM ended WHERE id = $id) ON CONFLICT (id) DO NOTHING`,
     ),
     begun: prepare<null, [number | null, string]>("UPDATE unfinished SET begun_at_ms = ? WHERE id = ?"),
@@ -58,20 +67,20 @@ export function statements(database: Database) {
     newest: prepare<{ seq: number }, []>("SELECT seq FROM unfinished ORDER BY seq DESC LIMIT 1"),
     oldestUnfinished: prepare<Unfinished, [number, number, string]>(
       `SELECT seq row, id, kind, count, created_at_ms createdAtMs, timeout_ms timeoutMs, deadline_ms deadlineMs,
-         begun_at_ms begunAtMs, deaths, file, body, origin, digest, model, server
+         begun_at_ms begunAtMs, deaths, file, body, origin, digest, model, server, sum
        FROM unfinished WHERE seq > ? AND seq <= ?
          AND instr(?, substr(id, 1, 1) || ' ' || server || ' ' || model || ',') ORDER BY seq LIMIT 1`,
     ),
 
-    end: prepare<null, [EndRow & { readonly endedMs: number }]>(
+    end: prepare<null, [EndRow & Summed & { readonly endedMs: number }]>(
       `INSERT INTO ended (id, bytes, ended_ms, file, file_members_bytes, kind, count, items_done,
-         created_at_ms, started_at_ms, finished_at_ms, status, members, logs, digest, model)
+         created_at_ms, started_at_ms, finished_at_ms, status, members, logs, digest, model, sum)
        VALUES ($id, $bytes, $endedMs, $file, $fileMembersBytes, $kind, $count, $itemsDone,
-         $createdAtMs, $startedAtMs, $finishedAtMs, $status, $members, $logs, $digest, $model) ON CONFLICT (id) DO NOTHING`,
+         $createdAtMs, $startedAtMs, $finishedAtMs, $status, $members, $logs, $digest, $model, $sum) ON CONFLICT (id) DO NOTHING`,
     ),
-    getEnded: prepare<StoredRecord & { readonly endedMs: number }, [string]>(
+    getEnded: prepare<StoredRecord & Summed & { readonly endedMs: number }, [string]>(
       `SELECT id, kind, count, items_done itemsDone, ${timesOf}, status, members, logs, digest, model, file,
-         file_members_bytes fileMembersBytes, ended_ms endedMs FROM ended WHERE id = ?`,
+         file_members_bytes fileMembersBytes, ended_ms endedMs, sum FROM ended WHERE id = ?`,
     ),
     removeExpired: prepare<{ bytes: number; file: string | null }, [string, number, number]>(
       "DELETE FROM ended WHERE id = ? AND ? - ended_ms > ? RETURNING bytes, file",
@@ -81,16 +90,21 @@ export function statements(database: Database) {
     ),
     removeUpTo: prepare<null, [number]>("DELETE FROM ended WHERE seq <= ?"),
 
-    addPack: prepare<null, [Pack & { readonly writtenMs: number }]>(
-      `INSERT INTO told (first_s, last_s, count, bytes, written_ms, ids, heads, texts)
-       VALUES ($firstSecond, $lastSecond, $packCount, $packBytes, $writtenMs, $packIds, $packHeads, $packTexts)`,
+    addPack: prepare<null, [Pack & Summed & { readonly writtenMs: number }]>(
+      `INSERT INTO told (first_s, last_s, count, bytes, written_ms, ids, heads, texts, sum)
+       VALUES ($firstSecond, $lastSecond, $packCount, $packBytes, $writtenMs, $packIds, $packHeads, $packTexts, $sum)`,
     ),
     packsOf: prepare<StoredPack, [number, string]>(
-      `SELECT written_ms writtenMs, heads, texts FROM told
+      `SELECT written_ms writtenMs, ids, heads, texts, sum FROM told
        WHERE last_s >= ?1 AND first_s <= ?1 AND instr(ids, ?2) > 0`,
     ),
     oldestPack: prepare<Oldest, [number]>(
       "SELECT seq, count, bytes, written_ms endedMs, NULL file FROM told ORDER BY seq LIMIT ?",
+    ),
+    packs: prepare<StoredPack, []>("SELECT written_ms writtenMs, ids, heads, texts, sum FROM told"),
+    outcomes: prepare<StoredRecord & Summed, []>(
+      `SELECT id, kind, count, items_done itemsDone, ${timesOf}, status, members, logs, digest, model, file,
+         file_members_bytes fileMembersBytes, sum FROM ended`,
     ),
     removePacksUpTo: prepare<null, [number]>("DELETE FROM told WHERE seq <= ?"),
 
@@ -101,4 +115,22 @@ export function statements(database: Database) {
     removeWebhooks: prepare<null, [string]>("DELETE FROM webhooks WHERE id IN (SELECT value FROM json_each(?))"),
     webhooks: prepare<StoredWebhook, []>("SELECT id, webhook FROM webhooks ORDER BY seq"),
   };
+}
+
+export function sumOfRequest(
+  row: Pick<CreateRow, "id" | "kind" | "count" | "file" | "body" | "origin" | "digest" | "model">,
+): string {
+  const { id, kind, count, file, body, origin, digest, model } = row;
+  return checksumOf(id, kind, count, file, origin, digest, model, body);
+}
+
+export function sumOfOutcome(row: Omit<StoredRecord, "endedMs">): string {
+  const { id, kind, count, itemsDone, createdAtMs, startedAtMs, finishedAtMs, status, members, logs, ...rest } = row;
+  const { digest, model, file, fileMembersBytes } = rest;
+  const times = [createdAtMs, startedAtMs, finishedAtMs] as const;
+  return checksumOf(id, kind, count, itemsDone, ...times, status, digest, model, file, fileMembersBytes, members, logs);
+}
+
+export function sumOfPack({ ids, heads, texts }: Pick<StoredPack, "ids" | "heads" | "texts">): string {
+  return checksumOf(ids, heads, texts);
 }

@@ -20,6 +20,7 @@ import {
   type StoreRole,
   type UnfinishedRequest,
 } from "../store.ts";
+import { DamagedValue } from "./checksum.ts";
 import { databaseFault, unusable, unwritable } from "./database-fault.ts";
 import { lockDatabase } from "./database-lock.ts";
 import { DatabaseThread } from "./database-thread.ts";
@@ -32,6 +33,8 @@ import { MAX_INLINE_LENGTH, ValueFiles } from "./value-files.ts";
 const RECENT_BYTES = 32 * 1024 * 1024;
 /** Time for the end of the older server's process. */
 const HEIR_MS = 10_000;
+/** Stands for a body that the disk changed. */
+const DAMAGED = new Uint8Array();
 /** Polling interval of a full disk. */
 const FULL_MS = 1000;
 
@@ -81,10 +84,12 @@ export class SqliteStore implements PredictionStore {
       options.role === "member" ? undefined : await lockDatabase(options.path, options.role === "heir" ? HEIR_MS : 0);
     try {
       const store = new SqliteStore(options, lock);
-      const { isLogDamaged, ...totals } = await store.#thread.open();
+      const { isLogDamaged, damagedRows, ...totals } = await store.#thread.open();
       const { path } = options;
       if (isLogDamaged)
         log.error(`The log ${path}-wal was damaged: predictions that it had are lost, and their ids are not found`);
+      if (damagedRows > 0)
+        log.error(`The disk changed ${damagedRows} outcomes or packs of outcomes in ${path}: they cannot be read`);
       store.#writer.totals = totals;
       return store;
     } catch (error) {
@@ -206,9 +211,9 @@ export class SqliteStore implements PredictionStore {
         if (this.#isClosed) return;
         continue;
       }
-      const { row, file, kind, origin, digest, model, ...request } = stored;
+      const { row, file, kind, origin, digest, model, isDamaged: isRowDamaged, ...request } = stored;
       after = row;
-      const body = file === null ? request.body : await this.#read(() => this.#files.read(file));
+      const body = file === null ? request.body : await this.#read(() => this.#bodyIn(file));
       if (body === undefined) {
         log.warn(`The body of prediction ${request.id} is gone from ${this.#files.folder}: it is not begun again.`);
         this.#writer.drop(request.id);
@@ -216,7 +221,9 @@ export class SqliteStore implements PredictionStore {
       }
       this.#live.set(request.id, { begunAtMs: undefined, isQueued: true });
       const names = { digest: digest || undefined, model: ModelVersion.of(model) };
-      yield { ...request, kind: kindOf(kind), body, origin: originOf(origin), ...names };
+      const isDamaged = isRowDamaged || body === DAMAGED;
+      if (isDamaged) log.error(`The disk changed the request of prediction ${request.id} in ${this.#path}: it fails`);
+      yield { ...request, kind: kindOf(kind), body, origin: originOf(origin), ...names, isDamaged };
     }
   }
 
@@ -236,6 +243,16 @@ export class SqliteStore implements PredictionStore {
       await this.#thread.close();
     } finally {
       this.#lock?.release();
+    }
+  }
+
+  /** The body in a file; empty if the disk changed it. */
+  async #bodyIn(file: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    try {
+      return await this.#files.read(file);
+    } catch (error) {
+      if (error instanceof DamagedValue) return DAMAGED;
+      throw error;
     }
   }
 

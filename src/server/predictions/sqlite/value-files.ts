@@ -2,9 +2,13 @@
 import { chmodSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { CHECKSUM_BYTES, Checksum, DamagedValue } from "./checksum.ts";
 
 /** Longer values go to files, and never cross to the database's thread. */
 export const MAX_INLINE_LENGTH = 64 * 1024;
+
+/** Ends the names of files that end with a checksum; those of earlier releases do not. */
+const SUMMED = ".sum";
 
 export class ValueFiles {
   readonly folder: string;
@@ -24,11 +28,16 @@ export class ValueFiles {
   /** A failed write leaves no file. @returns the name of the file */
   async write(id: string, parts: readonly (string | Uint8Array)[]): Promise<string> {
     // Two processes may end one prediction, and must not share a file.
-    const name = `${id}.${crypto.randomUUID()}`;
+    const name = `${id}.${crypto.randomUUID()}${SUMMED}`;
+    const checksum = new Checksum();
     const path = join(this.folder, name);
     try {
       await using file = await open(path, "wx", 0o600);
-      for (const part of parts) await file.writeFile(part);
+      for (const part of parts) {
+        checksum.add(part);
+        await file.writeFile(part);
+      }
+      await file.writeFile(checksum.text);
       if (this.#isDurable) await file.sync();
     } catch (error) {
       await rm(path, { force: true });
@@ -41,15 +50,21 @@ export class ValueFiles {
     return name;
   }
 
-  /** @returns undefined for a missing file */
+  /** @returns undefined for a missing file @throws DamagedValue for a file that the disk changed */
   async read(name: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
     const file = Bun.file(join(this.folder, name));
+    let bytes: Uint8Array<ArrayBuffer>;
     try {
-      return await file.bytes();
+      bytes = await file.bytes();
     } catch (error) {
       if (!(await file.exists())) return undefined;
       throw error;
     }
+    if (!name.endsWith(SUMMED)) return bytes;
+    const content = bytes.subarray(0, Math.max(0, bytes.length - CHECKSUM_BYTES));
+    const sum = new TextDecoder().decode(bytes.subarray(content.length));
+    if (sum !== new Checksum().add(content).text) throw new DamagedValue(`the disk changed the file ${name}`);
+    return content;
   }
 
   /** Ignores errors: the next process sweeps files without rows. */
