@@ -21,11 +21,14 @@ export async function schemathesis({ seed, seconds, only }: SchemathesisOptions)
   console.log(`schemathesis --seed ${seed} --seconds ${seconds}`);
   const { run } = await environment("schemathesis");
   await using dir = await tempDir();
-  const folders = examples.filter((name) => name !== "minilm").map((name) => join(root, "examples", name));
-  await using store = await storeWith(...folders, (await preparedModel()).folder);
+  const names = examples.filter((name) => only === undefined || name === only);
+  const folders = names.map(async (name) =>
+    name === "minilm" ? (await preparedModel()).folder : join(root, "examples", name),
+  );
+  await using store = await storeWith(...(await Promise.all(folders)));
   await Bun.write(dir.join("schemathesis.toml"), config);
   const failed: string[] = [];
-  for (const name of examples.filter((each) => only === undefined || each === only)) {
+  for (const name of names) {
     await using server = await store.serve(name);
     const path = dir.join(`${name}.json`);
     await Bun.write(path, JSON.stringify(await documentOf(server)));

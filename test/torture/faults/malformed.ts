@@ -29,14 +29,18 @@ export const malformed: Fault = {
     await using server = await TestedServer.start({ home, store: "memory", args: ["--retain-age", "5"] });
     const requests = new MalformedRequests(random);
     const pids = server.processes();
-    using meter = new MemoryMeter(pids);
+    const meter = new MemoryMeter(pids);
+    // Samples between the rounds suffice, and each holds up the server.
+    meter[Symbol.dispose]();
     const statuses = new Map<string, number>();
     const rounds = Math.ceil((isLong ? CASES.long : CASES.short) / ROUND);
     let warm = 0;
     for (let round = 0; round < rounds; round++) {
       await tally.inject(async () => {
         await withstand(injection, server, { requests, statuses });
-        const { outputs } = await predict(server.url, [{ x: round }]);
+        const { outputs } = await predict(server.url, [{ x: round }]).catch((cause) => {
+          throw new Error(`a good request failed in round ${round}:\n${server.lastLines}`, { cause });
+        });
         if (outputs?.[0]?.y !== 3 * round)
           tally.found("wrong", `beside malformed requests: ${JSON.stringify(outputs)}`);
         tally.counts.checked += 1;
