@@ -7,7 +7,7 @@ import type { Option } from "../../base/option.ts";
 
 /** How a command uses an options file. */
 export interface FileUse {
-  /** Name of the file in the working directory that is read without --config. */
+  /** Without --config, the command reads a file of this name in the working directory. */
   readonly name: string;
   /** Name in the file for an array of the arguments without an option. An option may have the same name, for a text. */
   readonly positionals: string;
