@@ -148,6 +148,7 @@ export class FrontModel implements ModelParts {
             running,
             unfinished,
             others,
+            hasOthers: shared.options.models.length > 1,
             bodies,
             store,
             metrics,

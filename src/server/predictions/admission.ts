@@ -20,8 +20,10 @@ export interface AdmissionLimits {
 export interface AdmissionOptions {
   readonly flow: Pick<ItemFlow, "waitMs">;
   readonly limits: AdmissionLimits;
-  /** Counters of this process, which the other processes read. */
+  /** Counters of this process, for all its models, which the other processes read. */
   readonly unfinished?: Unfinished | undefined;
+  /** Whether the process has other models. The unfinished work of one model then leaves as much free for the others as it has itself. */
+  readonly hasOthers?: boolean | undefined;
   /** Unfinished predictions of the other processes of this server. The limits count them, too. */
   readonly others?: (() => Readonly<Unfinished>) | undefined;
 }
@@ -39,7 +41,10 @@ const MAX_RETRY_S = 60;
 
 export class Admission {
   readonly #options: AdmissionOptions;
+  /** All models of this process. */
   readonly #unfinished: Unfinished;
+  /** This model. */
+  readonly #own: Unfinished = { items: 0, bytes: 0 };
 
   constructor(options: AdmissionOptions) {
     this.#options = options;
@@ -47,13 +52,15 @@ export class Admission {
   }
 
   get unfinished(): Readonly<Unfinished> {
-    return this.#unfinished;
+    return this.#own;
   }
 
   /** Counts an accepted prediction, of a request or of an earlier process. */
   begun(items: number, bytes: number): void {
     this.#unfinished.items += items;
     this.#unfinished.bytes += bytes;
+    this.#own.items += items;
+    this.#own.bytes += bytes;
   }
 
   ended(items: number, bytes: number): void {
@@ -62,7 +69,7 @@ export class Admission {
 
   /** @throws SconceError `queue_full` */
   check({ items, bytes, timeLimitMs, waitMs: heldMs, client }: Asking): void {
-    const { flow, limits, others } = this.#options;
+    const { flow, limits, others, hasOthers = false } = this.#options;
     const elsewhere = others?.();
     const allItems = this.#unfinished.items + (elsewhere?.items ?? 0);
     const allBytes = this.#unfinished.bytes + (elsewhere?.bytes ?? 0);
@@ -70,8 +77,11 @@ export class Admission {
     const { waitMs, patienceMs: mostMs } = flow.waitMs(isWaitedFor, client);
     const patienceMs = Math.min(timeLimitMs, mostMs, isWaitedFor ? heldMs : Infinity);
     // A single body is always admitted: --max-body-bytes limits it.
-    const isLong = allItems + items > limits.maxQueuedItems;
-    const isFull = isLong || (allBytes > 0 && allBytes + bytes > limits.maxQueuedBytes);
+    const { maxQueuedItems, maxQueuedBytes } = limits;
+    // The threshold of a model is the free part of the queue: Choudhury and Hahne, 1998.
+    const own = hasOthers ? this.#own : { items: 0, bytes: 0 };
+    const isLong = allItems + items > maxQueuedItems - own.items;
+    const isFull = isLong || (allBytes > 0 && allBytes + bytes > maxQueuedBytes - own.bytes);
     if (isFull) throw noRoom(allItems, waitMs, isLong ? "queue" : "bytes");
     checkWait(waitMs, patienceMs);
   }

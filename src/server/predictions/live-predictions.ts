@@ -59,6 +59,7 @@ export interface LivePredictionsOptions {
   readonly webhooks?: Webhooks | undefined;
   readonly unfinished?: Unfinished | undefined;
   readonly others?: (() => Readonly<Unfinished>) | undefined;
+  readonly hasOthers?: boolean | undefined;
   /** Called for a failure, for the operator's log. */
   readonly onFault?: (where: string, error: SconceError, about: Logged) => void;
   /** Called for a line that a hook writes into the log. */

@@ -1,0 +1,36 @@
+/** The limits of the queue, over the models of a server. */
+import { expect, test } from "bun:test";
+import { Admission } from "../src/server/predictions/admission.ts";
+
+const flow = { waitMs: () => ({ waitMs: 0, patienceMs: Infinity }) };
+const limits = { maxQueuedItems: 100, maxQueuedBytes: 1000 };
+
+/** Accepts predictions of one input until one is refused. @returns the accepted ones */
+function fill(admission: Admission, bytes = 0): number {
+  for (let count = 0; ; count++) {
+    try {
+      admission.check({ items: 1, bytes, timeLimitMs: 1000, waitMs: 0 });
+    } catch {
+      return count;
+    }
+    admission.begun(1, bytes);
+  }
+}
+
+test("one model uses the whole queue", () => {
+  expect(fill(new Admission({ flow, limits }))).toBe(100);
+});
+
+test("of several models, one without limit leaves a part of the queue to the others, which shrinks with each", () => {
+  const unfinished = { items: 0, bytes: 0 };
+  const models = [1, 2, 3].map(() => new Admission({ flow, limits, unfinished, hasOthers: true }));
+  expect(models.map((admission) => fill(admission))).toEqual([50, 25, 13]);
+  expect(unfinished.items).toBe(88);
+  expect(models.map((admission) => admission.unfinished.items)).toEqual([50, 25, 13]);
+});
+
+test("the bytes of bodies have the same rule", () => {
+  const unfinished = { items: 0, bytes: 0 };
+  const models = [1, 2].map(() => new Admission({ flow, limits, unfinished, hasOthers: true }));
+  expect(models.map((admission) => fill(admission, 50))).toEqual([10, 5]);
+});
