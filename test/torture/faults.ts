@@ -13,6 +13,7 @@ import { memory } from "./faults/memory.ts";
 import { orphans } from "./faults/orphans.ts";
 import { outsiders } from "./faults/outsiders.ts";
 import { patience } from "./faults/patience.ts";
+import { powerLoss } from "./faults/power-loss.ts";
 import { replicas } from "./faults/replicas.ts";
 import { serverKills } from "./faults/server-kills.ts";
 import { stops } from "./faults/stops.ts";
@@ -25,6 +26,7 @@ export const faults: readonly Fault[] = [
   orphans,
   stops,
   disks,
+  powerLoss,
   clocks,
   large,
   memory,

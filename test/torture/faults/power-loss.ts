@@ -1,0 +1,71 @@
+/** A machine that loses power: the files of predictions are again as they were when each was last synced. */
+import { copyFile, mkdir, readdir, rm } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { tempDir } from "../../helpers/temp-dir.ts";
+import { until } from "../bounded.ts";
+import type { Fault } from "../fault.ts";
+import { isSuspect } from "../kills.ts";
+import { TestedServer } from "../tested-server.ts";
+import { Traffic } from "../traffic.ts";
+
+const compiler = Bun.which("gcc") ?? Bun.which("cc");
+
+export const powerLoss: Fault = {
+  name: "power-loss",
+  title:
+    "with --store-sync full, a machine that loses all that was not synced loses no prediction that a client was told of",
+  lacking: compiler === null ? "there is no C compiler" : undefined,
+  async inject({ tally, home, random, isLong }) {
+    await using dir = await tempDir();
+    const [folder, copies] = [dir.join("store"), dir.join("synced")];
+    await Promise.all([mkdir(folder), mkdir(copies)]);
+    const env = { LD_PRELOAD: compile(dir.join("synced-files.so")), SYNCED_BELOW: folder, SYNCED_COPIES: copies };
+    const store = join(folder, "predictions.sqlite");
+    await using server = await TestedServer.start({ home, store, env, args: ["--store-sync", "full"] });
+    const lastLines = () => server.lastLines;
+    const traffic = new Traffic({ url: server.url, tally, random, lastLines, isGivenUp: isSuspect });
+    const [total, losses] = isLong ? [3000, 20] : [150, 2];
+    const running = traffic.run(total);
+    for (let loss = 0; loss < losses; loss++) {
+      const at = ((loss + random()) * total) / (losses + 1);
+      await until(
+        () => traffic.done >= at,
+        () => `${Math.ceil(at)} of ${total} predictions\n${server.lastLines}`,
+        120_000,
+      );
+      await tally.inject(async () => {
+        await server.kill();
+        await until(() => server.processes().length === 0, "the end of the server's processes");
+        const dropped = await onlySynced(folder, copies);
+        tally.note(`a power loss at ${traffic.done} of ${total} predictions took ${dropped} bytes`);
+        await server.started();
+      });
+    }
+    await running;
+    await traffic.verify();
+  },
+};
+
+/** Puts back the synced copy of each file, and removes files without one. @returns by how many bytes the files are shorter */
+async function onlySynced(folder: string, copies: string): Promise<number> {
+  let dropped = 0;
+  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile()) continue;
+    const path = join(entry.parentPath, entry.name);
+    const copy = join(copies, path.slice(folder.length + 1).replaceAll("/", "%"));
+    dropped += Bun.file(path).size;
+    if (await Bun.file(copy).exists()) {
+      await copyFile(copy, path);
+      dropped -= Bun.file(path).size;
+    } else await rm(path);
+  }
+  return dropped;
+}
+
+function compile(library: string): string {
+  const source = join(dirname(import.meta.dir), "synced-files.c");
+  const words = ["-O1", "-shared", "-fPIC", source, "-o", library, "-ldl", "-pthread"];
+  const { success, stderr } = Bun.spawnSync([compiler ?? "", ...words]);
+  if (!success) throw new Error(`${source} cannot be compiled: ${stderr}`);
+  return library;
+}
