@@ -107,7 +107,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports:
       "server server/access server/memory server/metrics server/inputs server/flow server/predictions server/webhooks server/queue server/telemetry server/page",
     doors:
-      "app assets listener live-thread openapi/samples output-links record-json request routes/health routes/models siblings",
+      "apis/apis app assets listener live-thread openapi/samples output-links record-json request routes/health routes/models siblings",
   },
   "server/page": {
     imports: "server/http",

@@ -144,6 +144,23 @@ describe("a server with three models", () => {
     expect(await jsonAt(client, "/v1/models/none")).toMatchObject({ error: { message: expect.any(String) } });
   });
 
+  test("answers OpenAI's clients for the model that the body names", async () => {
+    const embed = (model: string | undefined) =>
+      client.fetch("/v1/embeddings", { method: "POST", headers: json, body: JSON.stringify({ model, input: "ab" }) });
+    const answer = await embed("texts");
+    expect(answer.status).toBe(200);
+    expect(await answer.json()).toMatchObject({ model: "texts", data: [{ embedding: expect.any(Array) }] });
+    const other = await embed("team/ten");
+    expect(other.status).toBe(404);
+    expect(await other.text()).toContain("the model team/ten cannot answer this");
+    // Without a name, the first model is asked.
+    expect(await (await embed(undefined)).text()).toContain("the model lab cannot answer this");
+    expect(await (await embed("none")).text()).toContain('this server has \\"lab\\", \\"team/ten\\", \\"texts\\"');
+    const rank = { model: "texts", query: "a", documents: ["b", "a"] };
+    const ranked = await jsonAt(client, "/v1/rerank", { method: "POST", headers: json, body: JSON.stringify(rank) });
+    expect(ranked).toMatchObject({ model: "texts", results: [{ index: 1 }, { index: 0 }] });
+  });
+
   test("counts each model under its name, and the memory of the server once", async () => {
     const count = async () => client.metric('sconce_predictions_total{model="texts",status="success"}');
     const before = await count();

@@ -6,6 +6,7 @@ import { log } from "../base/log.ts";
 import { logLimit } from "../base/log-limit.ts";
 import { generatedTag } from "../package/store/reference.ts";
 import type { FrontModel } from "./front-model.ts";
+import type { NamedModel } from "./http/apis/apis.ts";
 import { createApp, type ServedModel } from "./http/app.ts";
 import type { Fetch } from "./http/listener.ts";
 import { shortened } from "./http/openapi/samples.ts";
@@ -13,6 +14,7 @@ import { OutputLinks } from "./http/output-links.ts";
 import { createWorkerApp, type Hindrance } from "./http/routes/health.ts";
 import { gpusFor } from "./metrics/gpus.ts";
 import type { Gauges, Metrics } from "./metrics/metrics.ts";
+import type { Predictions } from "./predictions/predictions.ts";
 
 interface ModelAppOptions {
   readonly served: ServedModel;
@@ -21,24 +23,27 @@ interface ModelAppOptions {
   readonly allMetrics: Pick<Metrics, "text">;
   /** The page that browsers get at the root of the model. */
   readonly home?: string | undefined;
+  /** The models that requests to these routes may name; by default only this one. */
+  readonly named?: readonly NamedModel<Predictions>[] | undefined;
 }
 
 /** The routes of predictions; for a worker only health and metrics. */
 export function appOf(
   model: FrontModel,
-  { served, basePath, allMetrics, home }: ModelAppOptions,
+  { served, basePath, allMetrics, home, named }: ModelAppOptions,
 ): { readonly fetch: Fetch } {
   const { options, metrics, replica, decoder, shared, lifecycle } = model;
   const { memory, keys, port, siblings } = shared;
   const { drain } = shared.options;
   const { config } = options;
-  const predictions = replica === undefined ? model.service : model.queued;
+  const { predictions } = model;
   if (predictions === undefined)
     return createWorkerApp({ lifecycle, metrics: allMetrics, siblings, config, keys, drain });
   return createApp({
     model: served,
     allMetrics,
     ...(home && { home }),
+    named,
     predictions,
     metrics,
     siblings,

@@ -202,6 +202,11 @@ export class FrontModel implements ModelParts {
     await replica?.ready();
   }
 
+  /** The predictions for the routes; undefined for a worker. */
+  get predictions(): Predictions | undefined {
+    return this.replica === undefined ? this.service : this.queued;
+  }
+
   /** Whether this front runs a prediction, or its store has the outcome. */
   has(id: string): Promise<boolean> {
     // The replicas of a queue know all predictions.

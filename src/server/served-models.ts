@@ -5,12 +5,14 @@ import { generatedTag } from "../package/store/reference.ts";
 import { appOf, gaugesOf, hindranceOf, servedModel } from "./front-app.ts";
 import { FrontModel, type FrontModelOptions } from "./front-model.ts";
 import type { FrontShared } from "./front-shared.ts";
+import type { NamedModel } from "./http/apis/apis.ts";
 import type { ServedModel } from "./http/app.ts";
 import { pathOf, type RequestContext, withoutPrefix } from "./http/request.ts";
 import type { Hindrance } from "./http/routes/health.ts";
 import { type BrokenAppOptions, createBrokenApp, createModelsApp, type ListedModel } from "./http/routes/models.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import { ServerMetrics } from "./metrics/server-metrics.ts";
+import type { Predictions } from "./predictions/predictions.ts";
 
 type Answer = (request: Request, context: RequestContext) => Response | Promise<Response>;
 
@@ -112,7 +114,7 @@ export class ServedModels {
       return this.#own(entry).then((answer) => answer(request, context));
     }
     const isList = path === "/models" || path.startsWith("/models/") || path.startsWith("/v2/repository/models/");
-    const isOfAll = path.startsWith("/v1/models") || path === "/v2/models/stats" || path === "/v2/repository/index";
+    const isOfAll = path === "/v2/models/stats" || path === "/v2/repository/index";
     if (isList || (this.#isSeveral && isOfAll)) return this.#list(request, context);
     const other = this.#isSeveral ? this.#below(path, "/v2/models/") : undefined;
     if (other === undefined) return this.#root(request, context);
@@ -146,7 +148,21 @@ export class ServedModels {
       isRoot && this.#isSeveral && this.#shared.keys === undefined && this.#shared.options.config.page
         ? "models"
         : undefined;
-    return appOf(front, { served, basePath, allMetrics: this.metrics, home }).fetch;
+    return appOf(front, {
+      served,
+      basePath,
+      allMetrics: this.metrics,
+      home,
+      named: isRoot ? this.#predicted : undefined,
+    }).fetch;
+  }
+
+  /** The models whose predictions clients may create here. */
+  get #predicted(): readonly NamedModel<Predictions>[] {
+    return this.#entries.flatMap(({ front, served, metrics }) => {
+      const predictions = front?.predictions;
+      return served === undefined || predictions === undefined ? [] : [{ model: served, predictions, metrics }];
+    });
   }
 
   get #guards(): Omit<BrokenAppOptions, "basePath"> {

@@ -11,9 +11,10 @@ import type { ApiKeys } from "../access/api-keys.ts";
 import type { ServeConfig } from "../config.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { addPageRoutes } from "../page/page.ts";
+import type { Predictions } from "../predictions/predictions.ts";
 import { requireKey } from "./access.ts";
 import { addDrainRoute, separatePorts } from "./admin.ts";
-import { addApis } from "./apis/apis.ts";
+import { addApis, type NamedModel } from "./apis/apis.ts";
 import { refuseForeignOrigins, refuseOtherHosts } from "./browser-guards.ts";
 import { LargeAnswers } from "./large-answers.ts";
 import { describedApis } from "./openapi/api-routes.ts";
@@ -59,6 +60,8 @@ export interface AppOptions extends Omit<PredictionRoutes, "large"> {
   readonly metrics: Metrics;
   /** Text of GET /metrics, for all models. */
   readonly allMetrics: Pick<Metrics, "text">;
+  /** The models that a request to the OpenAI API may name; by default only this one. */
+  readonly named?: readonly NamedModel<Predictions>[] | undefined;
   /** The page that browsers get at the root, as a relative URL. */
   readonly home?: string;
   readonly lifecycle: Lifecycle;

@@ -3,6 +3,7 @@ import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { ApiName } from "../../config.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
+import type { Predictions } from "../../predictions/predictions.ts";
 import type { ServedModel } from "../app.ts";
 import type { Problem } from "../problem.ts";
 import type { Lifecycle } from "../routes/health.ts";
@@ -11,8 +12,17 @@ import { addOpenai } from "./openai/openai.ts";
 import { addV2 } from "./v2/v2.ts";
 import { type WaitedOptions, WaitedPredictions } from "./waited-predictions.ts";
 
+/** A model that requests to the root of a server may name. */
+export interface NamedModel<P = WaitedPredictions> {
+  readonly model: ServedModel;
+  readonly predictions: P;
+  readonly metrics: Metrics;
+}
+
 export interface ApiOptions {
   readonly model: ServedModel;
+  /** The models that a request may name: all models at the root of a server, else only this one. */
+  readonly named: readonly NamedModel[];
   readonly version: string;
   readonly lifecycle: Lifecycle;
   readonly predictions: WaitedPredictions;
@@ -52,12 +62,19 @@ export function addApis(
     maxBodyBytes,
     onHold,
     peerOf,
+    named,
     ...options
-  }: Omit<ApiOptions, "predictions"> & WaitedOptions,
+  }: Omit<ApiOptions, "predictions" | "named"> &
+    WaitedOptions & { readonly named?: readonly NamedModel<Predictions>[] | undefined },
 ): (c: Context, problem: Problem, error: unknown) => Response | undefined {
-  const waited = new WaitedPredictions({ predictions, siblings, memory, maxBodyBytes, onHold, peerOf });
+  const shared = { siblings, memory, maxBodyBytes, onHold, peerOf };
+  const waited = new WaitedPredictions({ ...shared, predictions });
+  const all = named?.map((each) => ({
+    ...each,
+    predictions: new WaitedPredictions({ ...shared, predictions: each.predictions }),
+  })) ?? [{ ...options, predictions: waited }];
   const forms = Object.entries(apis)
     .filter(([name]) => names.some((each) => each === name))
-    .map(([, add]) => add(app, { ...options, predictions: waited }));
+    .map(([, add]) => add(app, { ...options, predictions: waited, named: all }));
   return (c, problem, error) => forms.find(({ hasPath }) => hasPath(c.req.path))?.answer(c, problem, error);
 }

@@ -4,7 +4,6 @@ import type { Context } from "hono";
 import { Hono } from "hono";
 import type { Metrics } from "../../metrics/metrics.ts";
 import { listPage, prefersHtml } from "../../page/page.ts";
-import { errorResponse as openaiError } from "../apis/openai/errors.ts";
 import { statisticsOf } from "../apis/v2/statistics.ts";
 import { errorAnswer as v2Error } from "../apis/v2/v2.ts";
 import { type GuardOptions, guard, logRefusal, type ServedModel } from "../app.ts";
@@ -71,17 +70,6 @@ export function createModelsApp(options: ModelsAppOptions): Hono {
       })),
     );
   });
-  app.get("/v1/models", (c) =>
-    c.json({
-      object: "list",
-      data: models().flatMap(({ served }) => (served === undefined ? [] : [openaiOf(served)])),
-    }),
-  );
-  app.get("/v1/models/:id{.+}", (c) => {
-    const { served } = named(models(), c.req.param("id"));
-    if (served === undefined) throw unknown(models(), c.req.param("id"));
-    return c.json(openaiOf(served));
-  });
   app.get("/v2/models/stats", (c) =>
     c.json({ model_stats: models().map(({ name, metrics: own }) => statisticsOf(own, name)) }),
   );
@@ -113,8 +101,7 @@ function guarded({ basePath, metrics, ...options }: BrokenAppOptions): Hono {
     const problem = problemOf(error);
     metrics.rejected(refusalOf(problem));
     logRefusal(c, problem);
-    if (c.req.path.startsWith("/v2/")) return v2Error(c, problem);
-    return c.req.path.startsWith("/v1/") ? openaiError(c, problem, error) : problemResponse(c, problem);
+    return c.req.path.startsWith("/v2/") ? v2Error(c, problem) : problemResponse(c, problem);
   });
   return app;
 }
@@ -132,10 +119,6 @@ function listOf(models: readonly ListedModel[], basePath: string) {
       url: `${basePath}/models/${name}`,
     })),
   };
-}
-
-function openaiOf({ name, createdS }: ServedModel) {
-  return { id: name, object: "model", created: createdS, owned_by: "sconce" };
 }
 
 /** An entry of Triton's repository index. */

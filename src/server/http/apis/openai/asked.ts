@@ -4,7 +4,7 @@ import { hasCode, SconceError } from "../../../../base/errors.ts";
 import { isObject } from "../../../../base/json.ts";
 import { Turn } from "../../../../base/turn.ts";
 import type { ServedModel } from "../../app.ts";
-import { announcedBytes } from "../../body-reader.ts";
+import { announcedBytes, type ReadBody } from "../../body-reader.ts";
 import { contextOf } from "../../request.ts";
 import type { Ended, WaitedPredictions } from "../waited-predictions.ts";
 import { faultOfInputs, RequestFault } from "./errors.ts";
@@ -19,6 +19,24 @@ export type Given = Readonly<Record<string, unknown>>;
 export interface AskedOptions {
   readonly model: Pick<ServedModel, "name" | "tag" | "digest">;
   readonly predictions: WaitedPredictions;
+  readonly read: ReadRequest;
+}
+
+/** The JSON of a request, and the memory that it is charged. */
+export interface ReadRequest extends Omit<ReadBody, "body"> {
+  readonly given: Given;
+}
+
+/** @throws RequestFault; as `WaitedPredictions` */
+export async function readRequest(c: Context, read: () => Promise<ReadBody>): Promise<ReadRequest> {
+  checkSize(announcedBytes(c.req.raw.headers) ?? 0);
+  const { body, bytes, charge } = await read();
+  using releasing = new DisposableStack();
+  releasing.use(charge);
+  checkSize(bytes);
+  const given = parsed(typeof body === "string" ? body : Buffer.concat([...body]).toString());
+  releasing.move();
+  return { given, bytes, charge };
 }
 
 export interface Inputs {
@@ -34,16 +52,10 @@ export interface Inputs {
  */
 export async function predict<T extends Inputs>(
   c: Context,
-  { model, predictions }: AskedOptions,
+  { predictions, read: { given, bytes, charge } }: AskedOptions,
   inputsOf: (given: Given) => T,
 ): Promise<{ readonly asked: T; readonly ended: Ended }> {
-  const { raw } = c.req;
-  checkSize(announcedBytes(raw.headers) ?? 0);
-  const { body, bytes, charge } = await predictions.read(c);
   using _ = charge;
-  checkSize(bytes);
-  const given = parsed(typeof body === "string" ? body : Buffer.concat([...body]).toString());
-  checkModel(given.model, model);
   const asked = inputsOf(given);
   const { inputs, param } = asked;
   if (inputs.length === 0) throw new RequestFault(`${param}: must not be empty`, { param });
@@ -78,10 +90,17 @@ function parsed(text: string): Given {
   throw new RequestFault('the body must be a JSON object, as {"model": …, "input": …}');
 }
 
-/** @throws RequestFault 404 for the name of another model */
-export function checkModel(asked: unknown, { name, tag, digest }: AskedOptions["model"]): void {
-  if (asked === undefined || asked === name || asked === `${name}:${tag}` || asked === `${name}@${digest}`) return;
-  const detail = `there is no model ${JSON.stringify(asked)}; this server has "${name}" (GET /v1/models)`;
+/**
+ * The model that a request names; without a name the first one.
+ * @throws RequestFault 404 for a name that no model has
+ */
+export function modelNamed<M extends { readonly model: AskedOptions["model"] }>(asked: unknown, all: readonly M[]): M {
+  const isAsked = ({ model: { name, tag, digest } }: M) =>
+    asked === undefined || asked === name || asked === `${name}:${tag}` || asked === `${name}@${digest}`;
+  const found = all.find(isAsked);
+  if (found !== undefined) return found;
+  const names = all.map(({ model }) => `"${model.name}"`).join(", ");
+  const detail = `there is no model ${JSON.stringify(asked)}; this server has ${names} (GET /v1/models)`;
   throw new RequestFault(detail, { status: 404, param: "model", code: "model_not_found" });
 }
 

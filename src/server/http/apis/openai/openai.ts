@@ -1,9 +1,11 @@
 /** OpenAI's API for models with embeddings, and its neighbours: Cohere's for reranking, vLLM's for classification. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import { vectorSize } from "../../../../author/openai.ts";
+import { type OpenAi, vectorSize } from "../../../../author/openai.ts";
+import type { ServedModel } from "../../app.ts";
+import { contextOf } from "../../request.ts";
 import type { ApiOptions, ErrorForm } from "../apis.ts";
-import { checkModel } from "./asked.ts";
+import { type AskedOptions, modelNamed, readRequest } from "./asked.ts";
 import { classify } from "./classify.ts";
 import { embeddings } from "./embeddings.ts";
 import { errorResponse, RequestFault } from "./errors.ts";
@@ -16,34 +18,39 @@ const needs = {
   classify: "exactly one text in its input, and labels with scores in its output",
 } as const;
 
-export function addOpenai(app: OpenAPIHono, { model, predictions }: ApiOptions): ErrorForm {
-  const { openai } = model;
-  const options = { model, predictions };
-  const described = { id: model.name, object: "model", created: model.createdS, owned_by: "sconce" };
-  const lacking = (use: keyof typeof needs) => () => {
-    throw new RequestFault(
-      `the model ${model.name} cannot answer this: it needs ${needs[use]}, or openai: { ${use}: … } in defineModel`,
+export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: ApiOptions): ErrorForm {
+  const lacking = (use: keyof typeof needs, { name }: Pick<ServedModel, "name">) =>
+    new RequestFault(
+      `the model ${name} cannot answer this: it needs ${needs[use]}, or openai: { ${use}: … } in defineModel`,
       { status: 404, code: "unsupported_model" },
     );
-  };
-  const post = <F>(path: string, use: keyof typeof needs, fields: F | undefined, answer: Answer<F>) => {
-    app.post(path, fields === undefined ? lacking(use) : (c) => answer(c, fields));
+  const post = <U extends keyof typeof needs>(path: string, use: U, answer: Answer<NonNullable<OpenAi[U]>>) => {
+    app.post(path, async (c) => {
+      const isAlone = named.length === 1;
+      if (isAlone && own.openai[use] === undefined) throw lacking(use, own);
+      // Which of several queues may be full is known only after the body.
+      const read = await readRequest(c, () => (isAlone ? predictions.read(c) : predictions.readMessage(c.req.raw)));
+      using _ = read.charge;
+      const { model, predictions: asked, metrics } = modelNamed(read.given.model, named);
+      const fields = model.openai[use];
+      if (fields === undefined) throw lacking(use, model);
+      if (!isAlone) contextOf(c).metrics = metrics;
+      return await answer(c, fields, { model, predictions: asked, read });
+    });
     app.all(path, (c) => otherMethod(c, "POST"));
   };
-  post("/v1/embeddings", "embeddings", openai.embeddings, (c, fields) =>
-    embeddings(c, { ...options, fields, size: vectorSize(model, fields.output) }),
+  post("/v1/embeddings", "embeddings", (c, fields, asked) =>
+    embeddings(c, { ...asked, fields, size: vectorSize(asked.model, fields.output) }),
   );
   for (const version of ["1", "2"] as const) {
-    post(`/v${version}/rerank`, "rerank", openai.rerank, (c, fields) => rerank(c, { ...options, fields, version }));
+    post(`/v${version}/rerank`, "rerank", (c, fields, asked) => rerank(c, { ...asked, fields, version }));
   }
-  post("/classify", "classify", openai.classify, (c, fields) => classify(c, { ...options, fields }));
-  app.get("/v1/models", (c) => c.json({ object: "list", data: [described] }));
+  post("/classify", "classify", (c, fields, asked) => classify(c, { ...asked, fields }));
+  const described = named.map(({ model }) => describedModel(model));
+  app.get("/v1/models", (c) => c.json({ object: "list", data: described }));
   app.all("/v1/models", (c) => otherMethod(c, "HEAD, GET"));
   // Names of models have slashes.
-  app.get("/v1/models/:id{.+}", (c) => {
-    checkModel(c.req.param("id"), model);
-    return c.json(described);
-  });
+  app.get("/v1/models/:id{.+}", (c) => c.json(describedModel(modelNamed(c.req.param("id"), named).model)));
   app.all("/v1/*", (c) => {
     throw new RequestFault(`there is no ${c.req.method} ${c.req.path}`, { status: 404, code: "unknown_url" });
   });
@@ -51,7 +58,11 @@ export function addOpenai(app: OpenAPIHono, { model, predictions }: ApiOptions):
   return { hasPath, answer: errorResponse };
 }
 
-type Answer<F> = (c: Context, fields: F) => Promise<Response>;
+type Answer<F> = (c: Context, fields: F, asked: AskedOptions & { readonly model: ServedModel }) => Promise<Response>;
+
+function describedModel({ name, createdS }: ServedModel) {
+  return { id: name, object: "model", created: createdS, owned_by: "sconce" };
+}
 
 function otherMethod({ req: { path, method } }: Context, allow: string): never {
   const detail = `${path} takes ${allow}, not ${method}`;
