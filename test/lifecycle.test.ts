@@ -67,10 +67,11 @@ describe("a server", () => {
     expect((await (await client.fetch("/")).json()) as object).toMatchObject({ name: "lab" });
   });
 
-  test("owns its port: a second server is refused", async () => {
+  test("owns its port: a server that does not find it, as one of another user, is refused", async () => {
+    await using dir = await tempDir();
     const { port } = client.url;
     const args = ["serve", "lab", "--host", "127.0.0.1", "-p", port];
-    const { code, stderr } = await cli(args, { env: { SCONCE_HOME: store.home } });
+    const { code, stderr } = await cli(args, { env: { SCONCE_HOME: store.home, TMPDIR: dir.path } });
     expect(code).toBe(1);
     expect(stderr).toContain(`port ${port} of 127.0.0.1 is in use by another program`);
   });

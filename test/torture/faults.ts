@@ -17,6 +17,7 @@ import { powerLoss } from "./faults/power-loss.ts";
 import { replicas } from "./faults/replicas.ts";
 import { serverKills } from "./faults/server-kills.ts";
 import { stops } from "./faults/stops.ts";
+import { upgrades } from "./faults/upgrades.ts";
 
 export const kills: readonly Fault[] = [serverKills, engineKills, killingInputs, leaks];
 
@@ -25,6 +26,7 @@ export const faults: readonly Fault[] = [
   frontKills,
   orphans,
   stops,
+  upgrades,
   disks,
   powerLoss,
   clocks,
