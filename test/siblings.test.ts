@@ -80,7 +80,7 @@ test("an answer to a client that has left is no fault, but an incomplete body is
   await using _other = Bun.serve({
     unix: dir.join("1"),
     async fetch({ body, signal }) {
-      // A body of known length is complete.
+      // The stream `half` never ends. The other bodies are read to their end.
       for await (const part of body ?? []) if (String.fromCharCode(...part) === "half") break;
       arrived.resolve();
       return new Promise((resolve) => signal.addEventListener("abort", () => resolve(new Response())));

@@ -93,7 +93,7 @@ export async function compileAddon(libtorch: string, folder: string, { verbose }
     String(availableParallelism()),
     "--out",
     folder,
-    // Without links, as in the compiler's messages: CMakeLists.txt removes this prefix.
+    // The path without symbolic links, as the compiler writes it: CMakeLists.txt removes this prefix from the addon.
     `--CDLIBTORCH=${realpathSync(libtorch)}`,
   ];
   // cmake-js "compile" repeats the whole build after an error in a source file.

@@ -58,7 +58,7 @@ function folderGiven(dir: string, cause: unknown): SconceError {
 export const modelStore: ModelSource = {
   reference: {
     name: "model",
-    description: "repo[:tag] or repo@sha256:…; no tag means latest, no name the most recent build of all",
+    description: "repo[:tag] or repo@sha256:…; the default tag is latest. Without MODEL: the most recent build of all",
     required: false,
   },
   libraryOptions: {},

@@ -139,7 +139,7 @@ export const serveOptions = {
   }),
   models: openOption<string>({
     description:
-      "Models to serve beside those of the command line: a file with a reference on each line, a TOML or JSON file with options for each model, or the folder of a model store",
+      "More models to serve: a file with a reference on each line, a TOML or JSON file with options for each model, or the folder of a model store",
     described: "none",
     isPath: true,
     isAdvanced: true,
@@ -165,7 +165,7 @@ export const serveOptions = {
   }),
   maxLoaded: openOption<number>({
     description:
-      "Maximum models that are loaded at the same time; the least recently used one is unloaded for another, and never one that works",
+      "Maximum models that are loaded at the same time. For another model, the least recently used idle one is unloaded",
     described: "no limit but memory",
     isAdvanced: true,
     ...count(1),
@@ -220,7 +220,7 @@ export const serveOptions = {
     parse: flag,
   }),
   golden: option({
-    description: "Refuse to start if the outputs of the model's example differ from those of the build",
+    description: "Refuse to start if the outputs of the model's example differ from the outputs at build time",
     default: true,
     isAdvanced: true,
     parse: flag,
@@ -457,7 +457,7 @@ interface FixedLimits {
   readonly maxFetches: number;
   /** Maximum bytes of a demo prediction's logs. */
   readonly maxLogBytes: number;
-  /** Milliseconds after which the answer to an MCP client that knows tasks is a task. */
+  /** An MCP client that supports tasks gets a task as its answer after these milliseconds. */
   readonly taskAfterMs: number;
 }
 

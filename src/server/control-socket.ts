@@ -70,7 +70,7 @@ export class HandoverLink {
     }
   }
 
-  /** Closes the connection after the messages that were sent. */
+  /** Sends the remaining messages, then closes the connection. */
   end(): void {
     this.#socket.end();
   }
@@ -118,7 +118,7 @@ export async function connectTo(path: string): Promise<HandoverLink | undefined>
   return promise;
 }
 
-/** Listens for newer servers. Replaces the socket of a server that was killed, or that has left it. */
+/** Listens for newer servers. Replaces a socket file that another server left behind. */
 export class ControlSocket {
   readonly #path: string;
   readonly #onLink: (link: HandoverLink) => void;

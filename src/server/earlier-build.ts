@@ -23,7 +23,7 @@ export interface EarlierLaunch {
 export class EarlierBuilds {
   readonly #launch: EarlierLaunch;
   readonly #builds: EarlierBuild[] = [];
-  /** Builds that are found and not started. */
+  /** Builds with unfinished predictions, before their start. */
   readonly #found: EarlierBuild[] = [];
   #news: RelativesNews = { relatives: [], unavailable: {} };
   #isStopping = false;
@@ -62,7 +62,7 @@ export class EarlierBuilds {
     return this.#news;
   }
 
-  /** Starts the builds that were found. @param changed called for each build that has finished, or that does not start */
+  /** Starts the earlier builds. @param changed called when a build has finished its predictions, or could not start */
   start(changed: (news: RelativesNews) => void): void {
     for (const build of this.#found.splice(0)) {
       const ended = (unavailable: RelativesNews["unavailable"]) => {

@@ -57,7 +57,7 @@ export class EngineLoads {
   readonly #options: EngineLoadsOptions;
   readonly #clock: Clock;
   readonly #entries: readonly Entry[];
-  /** One model at a time makes room. */
+  /** Settles after the last unload: only one model at a time makes room for itself. */
   #roomy: Promise<unknown> = Promise.resolve();
   #cancelLook: () => void = () => {};
   #isStopping = false;
@@ -155,9 +155,9 @@ export class EngineLoads {
   }
 
   /**
-   * Unloads idle models, the least recently used first, until the model fits. Waits while all others work.
-   * @param isPreload a model that does not fit at the start unloads no other
-   * @returns false for such a model
+   * Unloads idle models, the least recently used first, until the model fits. Waits while all other models work.
+   * @param isPreload whether this is a load at the start, which unloads no other model
+   * @returns false if the model does not fit at the start
    */
   #makeRoom(entry: Entry, isPreload: boolean): Promise<boolean> {
     const making = this.#roomy.then(async () => {

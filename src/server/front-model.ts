@@ -46,9 +46,9 @@ export interface FrontModelOptions {
   /** The tag of the reference that the server was given. Paths may name it after the name. */
   readonly tag: string;
   readonly packaged: PackagedModel;
-  /** The options of the server, with those of this model. */
+  /** Options of this model: the options of the server, overridden by the options of the model. */
   readonly config: ServeConfig;
-  /** Counters of this model, which the fronts of a server share; by default those of the front. */
+  /** Counters of this model, shared by all fronts of the server. Default: the counters of the front. */
   readonly metrics?: Metrics;
   /** The engine process of the model; undefined without one. */
   readonly engine?: EngineLink | undefined;
@@ -95,7 +95,7 @@ export class FrontModel implements ModelParts {
 
   private constructor(shared: FrontShared, options: FrontModelOptions, parts: ModelParts) {
     this.shared = shared;
-    // One model is the whole server.
+    // A server with a single model has the same state as the model.
     this.lifecycle = shared.options.models.length === 1 ? shared.lifecycle : new Lifecycle(shared.lifecycle);
     this.options = options;
     this.metrics = parts.metrics;
@@ -113,7 +113,7 @@ export class FrontModel implements ModelParts {
   }
 
   /**
-   * @param opened closes the parts
+   * @param opened closes the parts when it is disposed
    * @throws SconceError `predictions_unusable`, or an error of the model's set-up
    */
   static async open(

@@ -59,7 +59,7 @@ const frontStart = roleStart.extend({
   server: z.string(),
   /** Whether the front opens the port only when the supervisor says so. */
   waitsToListen: z.boolean(),
-  /** The build whose predictions alone this front finishes. It then ends its work by itself. */
+  /** Set for a front that only finishes the predictions of this earlier build. The front ends after the last prediction. */
   onlyBuild: z.string().optional(),
   relatives: relativesNews,
   /** File of the running hooks, and whether one of them blocked the previous process of this front. */
@@ -106,7 +106,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
         return;
       }
       if ("relatives" in news) {
-        // One after the other: each compares with the one before.
+        // In order, because each list is compared with the previous one.
         changing = Promise.all([opened.promise, changing])
           .then(([front]) => front.changeRelatives(news))
           .catch((error) => log.error(error));

@@ -73,7 +73,7 @@ function fieldsAbout({ id, origin, model }: Logged): LogFields {
   return fieldsOf(origin, { prediction_id: id, model: model?.name });
 }
 
-/** The stack of an error of the model's code, below the line. One frame says no more than the line. */
+/** The stack of an error of the model's code, below the line. Empty for a stack of one frame, because the line names that frame. */
 function stackOf(error: SconceError): readonly string[] {
   const stack = authorStack(error);
   return stack.includes("\n") ? [`\n${stack}`] : [];

@@ -35,7 +35,7 @@ export interface FrontOptions {
   readonly metrics?: Metrics;
   /** Process ids of the server, without the engines', by their names in metrics. */
   readonly processes: () => Readonly<Record<string, number>>;
-  /** Whether this front reports the size of the store. Of several fronts with one database, only one does. */
+  /** Whether this front reports the size of the store. Only one of the fronts that share a database reports it. */
   readonly countsStore?: boolean;
   /** Opens the port only when the front is ready: other fronts answer meanwhile. */
   readonly listensLate?: boolean;
@@ -84,7 +84,7 @@ export interface FrontShared {
 
 /**
  * Opens the port first.
- * @param opened closes the parts
+ * @param opened closes the parts when it is disposed
  * @throws SconceError `address_in_use`, or `usage` for a file without valid keys or a variable of OpenTelemetry
  */
 export async function openShared(options: FrontOptions, opened: AsyncDisposableStack): Promise<FrontShared> {

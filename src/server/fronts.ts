@@ -104,7 +104,7 @@ export class Fronts implements Front, UpgradedFronts {
   readonly #states: (EngineNews | undefined)[] = [];
   /** Fronts that a question waits for. */
   readonly #asked = new Map<Supervised, (answer: FromFront | undefined) => void>();
-  /** One question at a time. */
+  /** Settles after the last question: the fronts answer one question at a time. */
   #asking: Promise<unknown> = Promise.resolve();
   /** Called when a front needs the engine of a model, or a client asks to load or unload it. */
   onMove: (model: number, move: EngineMove) => void = () => {};

@@ -19,7 +19,7 @@ export const modelStart = z.object({
   tag: z.string(),
   /** `repository@sha256:…` */
   reference: z.string(),
-  /** The options of the server, with those of this model. */
+  /** Options of this model: the options of the server, overridden by the options of the model. */
   config,
 });
 
@@ -49,10 +49,10 @@ const relative = z.object({
 });
 export type Relative = z.infer<typeof relative>;
 
-/** All relatives, and why earlier builds do not run. A front takes over the predictions of a relative that is no longer there. */
+/** The current relatives. A front takes over the predictions of a relative that is missing from the next list. */
 export const relativesNews = z.object({
   relatives: z.array(relative),
-  /** By `repository@sha256:…`; follows the name of the build. */
+  /** Reasons why earlier builds do not run, by `repository@sha256:…`. A message has the name of the build, then the reason. */
   unavailable: z.record(z.string(), z.string()),
 });
 export type RelativesNews = z.infer<typeof relativesNews>;
@@ -63,9 +63,9 @@ const upgradeNews = z.union([
   z.object({ listen: z.literal(true) }),
   // The front of the newer server sends new connections to its sockets.
   z.object({ steer: z.object({ first: z.int(), count: z.int() }) }),
-  // The front of the older server ends each connection after its next answer, or no longer.
+  // The front of the older server closes each connection after its next answer; false keeps connections open again.
   z.object({ retire: z.boolean() }),
-  // It waits for the end of its connections, and closes the port.
+  // The front of the older server closes the port after its last connection has ended.
   z.object({ closePort: z.literal(true) }),
 ]);
 export type UpgradeNews = z.infer<typeof upgradeNews>;

@@ -16,7 +16,7 @@ export interface ServedOptions {
   /** Name in paths and metrics. */
   readonly name: string;
   readonly packaged: PackagedModel;
-  /** The options of the server, with those of this model. */
+  /** Options of this model: the options of the server, overridden by the options of the model. */
   readonly config: ServeConfig;
 }
 

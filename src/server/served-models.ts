@@ -40,8 +40,8 @@ export class ServedModels {
   readonly #isSeveral: boolean;
 
   /**
-   * Opens the models, the first at the root too.
-   * @param opened closes them
+   * Opens the models. The first one also answers paths without a model name.
+   * @param opened closes the models when it is disposed
    * @throws SconceError of a server with one model. With several, a broken model answers with its error.
    */
   static async open(shared: FrontShared, opened: AsyncDisposableStack): Promise<ServedModels> {

@@ -161,7 +161,7 @@ async function openBeside(
 ): Promise<Front> {
   const { config, argv = [], source } = options;
   let upgradable: Upgradable | undefined;
-  // Last, because the newer server then takes over what is left. The first process of a container stays alive.
+  // Deferred first, so that it runs last: the newer server then takes over the unfinished predictions. The first process of a container stays alive.
   opened.defer(() => upgradable?.end());
   const folder = opened.use(await makeRunFolder());
   const server = older?.nextServer ?? "";

@@ -5,13 +5,13 @@ import { log } from "../base/log.ts";
 import { ControlSocket, connectTo, controlPath, type HandoverLink, networkOf, PROTOCOL } from "./control-socket.ts";
 import type { Relative } from "./messages.ts";
 
-/** What an upgrade changes in the fronts of a server. */
+/** Changes that an upgrade makes in the fronts of a server. */
 export interface UpgradedFronts {
-  /** Their Unix sockets. */
+  /** Unix sockets of the fronts. */
   readonly sockets: readonly string[];
   /** Sends new connections of the port to the fronts of the newer server, of which there are `count`. */
   steer(sockets: { readonly first: number; readonly count: number }): Promise<boolean>;
-  /** Ends each connection after its next answer, or no longer. */
+  /** Whether the fronts close each connection after its next answer. */
   retire(isRetiring: boolean): void;
   /** Closes the port of one front after another, from the last; each when it has no connections. */
   closePorts(onClosed: (open: number) => Promise<void>): Promise<void>;

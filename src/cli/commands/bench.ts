@@ -10,17 +10,17 @@ import { chart } from "./bench/chart.ts";
 import { type Load, offer, saturate } from "./bench/offered-load.ts";
 import { DEFAULT_URL, parsedJson, ServerClient, serverOptions } from "./remote/server-client.ts";
 
-/** Shares of the capacity that are offered without --rates. */
+/** Loads without --rates, as shares of the capacity. */
 const SHARES = [0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.2];
 /** A server that answers less of an offered load is saturated. */
 const SATURATED = 0.95;
-/** Loads without --rates. */
+/** Maximum number of loads without --rates. */
 const MAX_LOADS = 12;
 /** Seconds of the load that measures the capacity. */
 const CAPACITY_S = 3;
-/** Time for the answers that are open when a load ends. */
+/** How long to wait for outstanding answers after a load. */
 const GRACE_MS = 10_000;
-/** A client that is later than this share of the median latency measures itself. */
+/** Warn if requests are sent later than this share of the median latency: the latencies then contain delays of the client. */
 const MAX_LATE_SHARE = 0.25;
 
 const modelSchema = z.looseObject({ name: z.string(), tag: z.string(), batch_size: z.number() });

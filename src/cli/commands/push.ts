@@ -23,10 +23,10 @@ sconce push registry.example.com/team/digits:v1`,
     {
       name: "model",
       description:
-        "repo[:tag] or repo@sha256:… of the store; with TARGET alone, the model of that full name, else of its last part",
+        "repo[:tag] or repo@sha256:… of the store. With TARGET alone: the model that is named as TARGET, else as its last part (digits:v1)",
       required: true,
     },
-    { name: "target", description: "HOST[:PORT]/repo[:tag]; no tag means the model's", required: false },
+    { name: "target", description: "HOST[:PORT]/repo[:tag]; the default tag is that of MODEL", required: false },
   ],
   async run({ options: { plainHttp }, positionals }) {
     const [target = "", source] = positionals.toReversed();

@@ -105,7 +105,7 @@ export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean, ne
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, onSignal);
 }
 
-/** The newer servers that this process starts on SIGHUP. They take over by themselves. */
+/** The newer servers that this process starts on SIGHUP. Each finds this server by its port and takes over. */
 export class NewerServers {
   readonly #running = new Set<Bun.Subprocess>();
   isAllowed = false;

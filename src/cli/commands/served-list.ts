@@ -128,7 +128,7 @@ async function inStore(folder: string): Promise<Listed[]> {
   return latest.map(({ repository }) => ({ reference: repository, name: undefined, options: {} }));
 }
 
-/** One reference a line; the rest of a line after # is a comment. */
+/** Each line has a reference. Text after # is a comment. */
 function inLines(text: string): Listed[] {
   return text
     .split("\n")

@@ -73,7 +73,7 @@ export function beginFrame(block: Block, bytes: number, kind: number, bytesHere 
   return word;
 }
 
-/** A frame at the end of a block. */
+/** The last frame of a block: the bytes from `from` to the end of the block. */
 export interface Frame {
   readonly block: Block;
   readonly from: number;

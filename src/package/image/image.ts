@@ -1,4 +1,4 @@
-/** Writes a container image that serves a model into an OCI layout, without a container engine. */
+/** Writes an OCI layout with the container image of a model and its server. Needs no container engine. */
 import type { StagedBlob } from "../store/blobs.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import { type BaseImage, stageBase } from "./base-image.ts";

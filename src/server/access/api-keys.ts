@@ -48,7 +48,7 @@ export class ApiKeys implements Disposable {
     return found;
   }
 
-  /** The key of a prediction. */
+  /** The key that created a prediction: the suffix of the prediction's id names it. */
   ofId(id: string): ApiKey | undefined {
     const suffix = suffixOf(id);
     return suffix === undefined ? undefined : this.#bySuffix.get(suffix);

@@ -14,7 +14,7 @@ import {
 import type { Stage } from "../../base/labels.ts";
 import type { BatchSpan, PredictionSpan, RequestSpan, SpanIds, TracedPrediction, Tracing } from "./tracing.ts";
 
-/** Inputs of a prediction that have spans of their stages. A prediction may have thousands of inputs. */
+/** Number of inputs of a prediction whose stages get spans. A prediction may have thousands of inputs. */
 const MAX_TRACED_INPUTS = 16;
 /** Links of a batch, which is the default limit of OpenTelemetry. */
 const MAX_LINKS = 128;

@@ -7,7 +7,7 @@ export interface Offer {
   /** Requests a second. */
   readonly rate: number;
   readonly seconds: number;
-  /** Requests that are open at once; others are not sent. */
+  /** Maximum requests without an answer. Further requests are not sent. */
   readonly maxOpen: number;
   /** Time for the last answers. */
   readonly graceMs: number;
@@ -28,12 +28,12 @@ export interface Load {
   readonly lateMs: number;
 }
 
-/** A client that is open for as long as this load is not sent in time. */
+/** Outcome of a request that was due while `maxOpen` requests had no answer. */
 const NOT_SENT = "not sent";
 
 /**
- * Sends requests at random times, as many independent clients do (a Poisson process). A request that had to wait for this process counts from the
- * time at which it was due, so that a slow server does not lower the load that measures it.
+ * Sends requests at random times, as many independent clients do (a Poisson process). Latency counts from the
+ * time at which a request was due. Otherwise a slow server would delay the requests that measure it, and look faster.
  */
 export async function offer(ask: Ask, { rate, seconds, maxOpen, graceMs }: Offer): Promise<Load> {
   const count = new Counter();
@@ -105,7 +105,7 @@ class Counter {
     const late = this.late.sort((a, b) => a - b);
     return {
       offered,
-      // Answers that come after the load ends belong to it, and so does the time until they come.
+      // Includes the answers after the end of the load, and the time until the last one.
       answered: sorted.length / Math.max(took, seconds),
       outcomes: this.outcomes,
       p50Ms: quantile(sorted, 0.5),

@@ -5,7 +5,7 @@ import { log } from "../../../base/log.ts";
 
 /** A save causes several events, and an export writes for a while. */
 const QUIET_MS = 60;
-/** Not part of a model: packages, and files of editors and version control. */
+/** Paths that belong to no model: packages, and files of editors and version control. */
 const ignored = /(^|\/)(node_modules|\.[^/]+|__pycache__)(\/|$)|~$/;
 
 export class Changes implements Disposable {

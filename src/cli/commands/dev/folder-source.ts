@@ -16,7 +16,7 @@ interface Declared {
   readonly layers: readonly PackagedLayer[];
 }
 
-/** Command line for processes that load models from such a folder. */
+/** Command line of server processes that load the model from an author's folder. */
 export function folderArgv(folder: string): string[] {
   return ["dev", folder];
 }

@@ -7,7 +7,7 @@ import { mkdir, rm, symlink } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import { sourcesFolder } from "../../../package/executable/sources.ts";
 
-/** Not in node_modules, where npm removes links that no package.json names. */
+/** Outside node_modules, because npm removes links there that no package.json names. */
 const LINK = ".sconce/types";
 
 /** Links this sconce into a folder, unless the folder is inside sconce or has sconce installed. */

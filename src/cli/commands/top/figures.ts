@@ -1,4 +1,4 @@
-/** What `top` shows, from two scrapes of /metrics. */
+/** The figures of `sconce top`, from two scrapes of /metrics. */
 import { type Labels, quantileBetween, type Samples } from "./samples.ts";
 
 /** Rates are per second. Latencies are undefined without a prediction in the interval. */

@@ -66,8 +66,8 @@ function labelsOf(text: string): Labels {
 }
 
 /**
- * A quantile of what a histogram counted between two scrapes, linear within a bucket as Prometheus' `histogram_quantile`.
- * @returns NaN if it counted nothing
+ * Quantile of the values that a histogram counted between two scrapes, linear within a bucket as Prometheus' `histogram_quantile`.
+ * @returns NaN without values
  */
 export function quantileBetween(name: string, share: number, before: Samples, after: Samples): number {
   const old = new Map(before.buckets(name));

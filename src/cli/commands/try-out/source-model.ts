@@ -47,7 +47,7 @@ export interface SourceModel extends Pick<SetUpOptions, "example" | "pathOf"> {
   readonly examples: readonly unknown[];
   /** The model; each of its functions has the time limit. */
   readonly model: Model;
-  /** The declared batch size, else that of the weights. */
+  /** The declared batch size, else the batch size of the weights. */
   readonly batchSize: number;
   /** Declared files, with their media types. */
   readonly files: ReadonlyMap<string, LayerMediaType>;
@@ -99,7 +99,7 @@ export async function openSource(dir: string): Promise<Pick<SourceModel, "model"
   return { model: completed(model, { ...model.tensors, batchSize }), pathOf };
 }
 
-/** The file of a model with a single weights file; empty for others. */
+/** The weights file of a model with exactly one; empty for other models. */
 function onlyWeights({ weights }: Model): string {
   const [first = "", ...others] = Object.values(weights);
   return others.length === 0 ? first : "";

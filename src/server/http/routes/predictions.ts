@@ -247,7 +247,7 @@ interface AnswerOptions {
   readonly large: LargeAnswers;
   readonly context: RequestContext;
   readonly location?: string | undefined;
-  /** The wait that the client asked for, after the limit; 0 without one. */
+  /** The `wait` preference of the client, as applied. Default: 0. */
   readonly waitMs?: number;
   /** Whether outputs are links. */
   readonly hasLinks?: boolean;

@@ -105,7 +105,7 @@ export class SqliteStore implements PredictionStore {
     let isMain = role === "main";
     const databaseOptions = (): DatabaseOptions => {
       const each = { path, sync, isMain, server, wallMs: wallClock(), ...retention };
-      // A second thread of this process must not remove files that are being written.
+      // Only the first thread removes files of no prediction. A thread that replaces it would remove files that are being written.
       isMain = false;
       return each;
     };
