@@ -64,7 +64,8 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
   positionals: [
     {
       name: "model",
-      description: "repo[:tag] or repo@sha256:…; the default tag is latest. Without MODEL: the most recent build of all",
+      description:
+        "repo[:tag] or repo@sha256:…; the default tag is latest. Without MODEL: the most recent build of all",
       required: false,
     },
   ],
