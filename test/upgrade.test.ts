@@ -46,8 +46,19 @@ test("an upgrade and its rollback under load: no request fails, and each id stay
   // It lives through the start of the upgrade.
   const held = await client.create([{ x: 7, before: gate.url("a") }], { Connection: "close" });
   await gate.arrived("a");
+  const chosen = crypto.randomUUID();
+  const put = () =>
+    client.fetch(`/predictions/${chosen}`, {
+      method: "PUT",
+      headers: { "Content-Type": "application/json", Connection: "close" },
+      body: JSON.stringify([{ x: 9, before: gate.url("a") }]),
+    });
+  expect((await put()).status).toBe(200);
   await using second = serve("v2", place);
   await second.line("Listening on");
+  // The id that a client chose names one prediction, whichever server gets the request again.
+  const again = (await (await put()).json()) as PredictionBody;
+  expect([again.prediction_id, again.status === "success", buildOf(again)]).toEqual([chosen, false, "v1"]);
   await until(() => load.answers.some(({ body }) => buildOf(body) === "v2"));
   const fresh = () => client.fetch(`/predictions/${held.prediction_id}`, { headers: { Connection: "close" } });
   for (let i = 0; i < 10; i++) {
@@ -58,6 +69,7 @@ test("an upgrade and its rollback under load: no request fails, and each id stay
   });
   gate.release("a");
   expect(await (await waited).json()).toMatchObject({ status: "success", outputs: [{ y: 15 }] });
+  expect((await client.end(chosen)).outputs).toMatchObject([{ y: 19 }]);
   expect(await first.exited).toBe(0);
   await second.line("The older server has ended");
   const before = load.sent;

@@ -117,9 +117,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
         return;
       }
       if ("retire" in news) {
-        void opened.promise.then((front) => {
-          front.port.isRetiring = news.retire;
-        });
+        void opened.promise.then((front) => front.retire(news.retire));
         return;
       }
       if ("steer" in news) {

@@ -24,6 +24,8 @@ export interface OpenFront extends Front {
   /** Refuses new predictions; resolves when all accepted ones have ended. */
   ended(): Promise<void>;
   changeRelatives(news: RelativesNews): Promise<void>;
+  /** Leaves new work to the newer server of an upgrade, or no longer. */
+  retire(isRetiring: boolean): void;
   readonly port: FrontPort;
 }
 
@@ -68,6 +70,10 @@ export async function openFront(options: FrontOptions): Promise<OpenFront> {
     adminUrl: port.adminUrl,
     stop: () => (stopped ??= stop()),
     port,
+    retire(isRetiring) {
+      port.isRetiring = isRetiring;
+      if (siblings !== undefined) siblings.isRetiring = isRetiring;
+    },
     ended: async () => void (await Promise.all(models.opened.map(({ service }) => service?.live.drain()))),
     async changeRelatives(news) {
       // First, so that no id is unknown for a moment.

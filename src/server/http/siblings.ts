@@ -28,6 +28,8 @@ export class Siblings {
   readonly #onHold: (request: Request, isHeld: boolean) => void;
   /** The sockets of the fronts of each relative, by index. */
   relatives: readonly (readonly string[])[] = [];
+  /** Whether the relatives create the predictions whose ids clients choose: two servers must not create one twice. */
+  isRetiring = false;
   /** Whether this front runs a prediction, or its store has the outcome. */
   has: (id: string) => Promise<boolean> = () => Promise.resolve(true);
 
@@ -50,7 +52,8 @@ export class Siblings {
     if (answer !== undefined || this.relatives.length === 0 || (await this.has(id))) return answer;
     for (const sockets of this.relatives) {
       const socket = sockets[frontOf(id, sockets.length) ?? 0] ?? "";
-      if (await hasAt(socket, id)) return this.#send(socket, request, context);
+      const isCreation = this.isRetiring && request.body !== null;
+      if (isCreation || (await hasAt(socket, id))) return this.#send(socket, request, context);
     }
     return undefined;
   }
