@@ -122,7 +122,7 @@ export class Fetcher implements Disposable {
     try {
       return await Promise.race([task(controller.signal), ended.promise]);
     } catch (error) {
-      // Closes the connection of a fetch that was given up half-way.
+      // Closes the connection of an unfinished fetch.
       controller.abort(error);
       throw error;
     } finally {

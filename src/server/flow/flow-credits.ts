@@ -34,8 +34,9 @@ interface FlowCreditsOptions {
 class Credits {
   readonly #flow: FlowCredits;
   readonly #maxBytes: number;
-  /** Count of items in the engine's queue, and of lists with such an item. */
+  /** Count of items in the engine's queue. */
   ready = 0;
+  /** Count of lists with items in the engine's queue. */
   #lists = 0;
   /** Count of inputs in an asynchronous `preprocess`. */
   #preparing = 0;

@@ -44,7 +44,7 @@ export const listForm: TextForm = { byteFields: [] };
 
 /** Receives the result of each input exactly once, until it ends the list. */
 export interface OutputReceiver {
-  /** Set if outputs are for `encode` alone. They may come as text already, in this form. */
+  /** Set if only `encode` reads the outputs. An output may then be text already, in this form. */
   readonly textForm?: TextForm | undefined;
   /** The model's code is called for an input. */
   begun?(): void;
@@ -301,14 +301,14 @@ export class ListItem implements Item {
   readonly bytes: number;
   /** The same without fetched files. */
   readonly tensorBytes: number;
-  /** Whether the item waits for its first batch. A failed batch is followed by others. */
+  /** Whether the item waits for its first batch. It runs in more batches if that one fails. */
   isWaiting = true;
   /** In `performance.now()` milliseconds. */
   readonly readyAtMs: number;
   dispatchedAtMs: number;
   /** Parts that `predict` yielded in this run of the item. */
   parts: ItemParts | undefined = undefined;
-  /** Its batch; undefined without tracing. */
+  /** Batch of the item; undefined without tracing. */
   batch: BatchSpan | undefined = undefined;
 
   constructor(

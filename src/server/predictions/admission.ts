@@ -11,9 +11,9 @@ export interface Unfinished {
 }
 
 export interface AdmissionLimits {
-  /** Maximum inputs that were accepted and have not ended, over all predictions. */
+  /** Maximum unfinished inputs of all predictions. */
   readonly maxQueuedItems: number;
-  /** Maximum body bytes of the predictions that have not ended. */
+  /** Maximum body bytes of all unfinished predictions. */
   readonly maxQueuedBytes: number;
 }
 

@@ -8,7 +8,7 @@ const BYTES = 12;
 const LENGTH = 16;
 /** Ids from one call for random bytes, which costs far more than the bytes. */
 const COUNT = 256;
-/** The second takes three bytes. It keeps neighbours together in a database, and tells where to search. */
+/** The second of an id's creation takes three bytes. Ids of the same time are then near each other in a database. */
 const SECONDS = 2 ** 24;
 let pool = "";
 let used = 0;
@@ -54,8 +54,8 @@ export function secondOf(id: string): number {
 const [key0 = 0, key1 = 0] = crypto.getRandomValues(new Int32Array(2));
 
 /**
- * HalfSipHash-1-3 of an id with a random key of this process (Aumasson and Bernstein, https://github.com/veorq/SipHash). Its purpose is tables with
- * keys that others choose.
+ * HalfSipHash-1-3 of an id with a random key of this process (Aumasson and Bernstein, https://github.com/veorq/SipHash). Hash tables
+ * need it if clients choose the keys.
  */
 export function hashOf(id: string): number {
   let [v0, v1, v2, v3] = [key0, key1, 0x6c796765 ^ key0, 0x74656462 ^ key1];

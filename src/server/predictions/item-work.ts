@@ -23,7 +23,7 @@ import { PartWork } from "./part-work.ts";
 const MAX_MESSAGE = { first: 10_000, later: 500 };
 const DETAILED_FAULTS = 100;
 
-/** Functions for all predictions. They are made once, because each prediction would cost as many functions. */
+/** Functions that all predictions share: new closures for each prediction would cost time and memory. */
 export interface ItemWorkContext {
   readonly flow: Pick<ItemFlow, "run" | "notWaitedFor" | "end">;
   /** An output as JSON text; throws SconceError `output_invalid`. */

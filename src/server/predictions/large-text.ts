@@ -15,7 +15,7 @@ export class LargeText {
   readonly #cells: readonly { piece: Piece }[];
   /** Characters of string pieces, bytes of binary pieces. */
   readonly length: number;
-  /** Of a whole record: the build that ran it, for a header of the answer. */
+  /** The build that ran the prediction, for a header of the answer. Set if this text is a whole record. */
   model: ModelVersion | undefined;
 
   constructor(parts: readonly (Piece | LargeText)[]) {

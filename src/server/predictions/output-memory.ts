@@ -58,7 +58,7 @@ export class OutputMemory implements Disposable {
     this.#bytes -= bytes;
   }
 
-  /** Memory of the whole prediction. Only memory of others can become free for it. */
+  /** Memory that the prediction holds already. An output fits if no other prediction holds memory. */
   get #ownBytes(): number {
     const { charge, items, parts } = this.#live;
     return (this.#charge?.bytes ?? 0) + (parts?.charge.bytes ?? 0) + charge.bytes + (items?.heldBytes ?? 0);

@@ -159,7 +159,7 @@ export class RecordLog {
     };
   }
 
-  /** Drops a record. Its memory is freed together with that of all earlier records. */
+  /** Drops a record. The memory is freed when all earlier records are dropped too. */
   drop(place: Place): void {
     this.#large.delete(place);
     this.#slab(place).numbers[(place % SLAB_BYTES) / 8 + field.isDropped] = 1;

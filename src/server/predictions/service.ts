@@ -25,7 +25,7 @@ export interface ServiceOptions extends LivePredictionsOptions {
   readonly version: ModelVersion | undefined;
   /** Why predictions that another build accepted fail here; undefined if this build runs them. */
   readonly refusalOf?: (accepted: ModelVersion) => string | undefined;
-  /** Whether a known hook ended the last process. Its input then fails alone, and no prediction counts as the cause. */
+  /** Whether a known hook ended the last process. Then only the input of that hook fails, and no prediction counts as the cause. */
   readonly isCauseKnown?: boolean;
 }
 
@@ -40,7 +40,7 @@ export interface Resumption {
 
 /** The failure of a request whose bits the disk changed. */
 const DAMAGED = "The request was damaged on the server's disk; send it again";
-/** A prediction that was running at this many deaths of its process may be the cause, and fails. */
+/** A prediction fails when its process has died this many times while it ran, because it may be the cause. */
 const MAX_DEATHS = 2;
 
 export class PredictionService implements Predictions {
@@ -88,7 +88,7 @@ export class PredictionService implements Predictions {
     if (request.webhook !== undefined) await this.live.store(live);
     if (waitMs > 0) {
       await this.#waits.until(live, client, waitMs);
-      // A client that left has no id, so nobody can read the outcome. A webhook gets it all the same.
+      // A client that disconnected does not have the id, so nobody can read the outcome, except the receiver of a webhook.
       if (request.webhook === undefined && !live.isOver && client.signal.aborted) live.end(CANCELED, "canceled");
       if (live.isWithdrawn) throw this.live.admission.overtaken();
       live.told();

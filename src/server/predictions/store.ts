@@ -94,8 +94,9 @@ export interface PredictionStore {
    */
   written(id: string): Promise<void>;
   /**
-   * Takes over the unfinished requests of these sources, oldest first, and counts a death for each that was running. Their processes have ended.
-   * @param onFull called while a full disk prevents that
+   * Takes over the unfinished requests of these sources, oldest first. The processes of the sources have ended. Counts a death for each
+   * request that was running.
+   * @param onFull called while a full disk prevents the writes
    */
   takeOver(isTaken: (source: RequestSource) => boolean, onFull?: () => void): AsyncIterable<UnfinishedRequest>;
   /** The sources of all unfinished requests; undefined for a store that ends with the process. */

@@ -1,4 +1,4 @@
-/** Answers that wait for the end of a prediction. */
+/** Requests that wait for the end of a prediction before they are answered. */
 import { type InRing, Ring } from "../../base/collections/ring.ts";
 import type { Observed } from "./observed.ts";
 import type { Client } from "./predictions.ts";

@@ -1,6 +1,6 @@
 /** Checksums of stored values. Neither SQLite nor most file systems notice when a disk changes bits. */
 
-/** Text of a checksum: no flipped bit turns its length into that of the empty text, which marks values of earlier releases. */
+/** Length of a checksum. Values of earlier releases have an empty text instead; a flipped bit cannot turn this length into 0. */
 const CHARACTERS = 9;
 
 /** Length of the checksum at the end of a file. */

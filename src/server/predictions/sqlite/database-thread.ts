@@ -31,7 +31,7 @@ export interface Tended {
 }
 
 interface Waiting {
-  /** Accepts the result of its own call only; `number` pairs them. */
+  /** Takes the result of one call: results and calls have the same `number`. */
   resolve(result: never): void;
   reject(error: unknown): void;
 }

@@ -8,8 +8,7 @@ export interface ClockMark {
 }
 
 /**
- * Within a process this is the monotonic clock. For the time between processes it trusts a wall clock that went forward, and adds nothing for one that
- * went backward.
+ * Within a process this is the monotonic clock. The time between two processes is the difference of the wall clock, or 0 if the wall clock went backward.
  */
 export class ElapsedClock {
   #base: number;
@@ -22,7 +21,7 @@ export class ElapsedClock {
     return this.#base + performance.now();
   }
 
-  /** Processes that share a database follow the clock that is ahead. */
+  /** Advances this clock to `elapsedMs` of another process, if that is later. Processes that share a database do this. */
   follow(elapsedMs: number): void {
     this.#base = Math.max(this.#base, elapsedMs - performance.now());
   }

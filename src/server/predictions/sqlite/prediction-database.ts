@@ -24,7 +24,7 @@ import { ValueFiles } from "./value-files.ts";
 export interface DatabaseOptions extends RetentionLimits {
   readonly path: string;
   readonly sync: "normal" | "full";
-  /** Whether this process is the only one that writes files. It then removes files without rows. */
+  /** Whether nothing else writes files. The database then removes files without rows when it opens. */
   readonly isMain: boolean;
   /** Names the server of this process in the rows of its requests. */
   readonly server: string;
@@ -235,11 +235,11 @@ export class PredictionDatabase {
   checkLog(): void {
     const { log, checkpointed } = this.#checkpoint("NOOP");
     if ((log - checkpointed) * PAGE_BYTES < MAX_LOG_BYTES) return;
-    // RESTART makes other writers wait: only so can a log restart that is always in use.
+    // RESTART makes other writers wait. Without it, a log that is always in use could never restart.
     this.#checkpoint(log * PAGE_BYTES > 4 * MAX_LOG_BYTES ? "RESTART" : "PASSIVE");
   }
 
-  /** One short step of maintenance for an idle thread. @returns whether more steps remain */
+  /** Does one short step of maintenance, for an idle thread. @returns whether more steps remain */
   tend(): boolean {
     if (this.#evict()) return true;
     const { log, checkpointed } = this.#checkpoint("NOOP");
@@ -286,7 +286,7 @@ export class PredictionDatabase {
     return this.#clock.now() - endedMs > this.#options.maxAgeMs;
   }
 
-  /** One transaction of retention alone. @returns whether it evicted something */
+  /** Evicts some expired outcomes in one transaction. @returns whether it evicted something */
   #evict(): boolean {
     const [nowMs, oldest] = [this.#clock.now(), this.#oldest(1)[0]];
     if (oldest === undefined || !this.#isOver(this.#meta(), oldest, nowMs)) return false;

@@ -8,7 +8,7 @@ const BUSY_TIMEOUT_MS = 10_000;
 /** A larger write-ahead log is copied into the database at once; a smaller one when the thread is idle. */
 export const MAX_LOG_BYTES = 16 * 1024 * 1024;
 
-/** "scnc", which distinguishes the database from those of other programs. */
+/** "scnc": marks a database of sconce. */
 const APPLICATION_ID = 0x73636e63;
 const VERSION = 1;
 /** A check reads the whole file, so larger files are not checked. */

@@ -84,7 +84,7 @@ const NONE = "-";
 /** Stands for the model of the row before. */
 const SAME = "=";
 const MAX_PACK_COUNT = 500;
-/** A larger outcome has a row of its own. */
+/** A larger outcome is stored in a separate row. */
 const MAX_PACKED_BYTES = 4096;
 /** Retention evicts whole packs, so it must have room for many. */
 const MIN_PACKS = 32;

@@ -75,7 +75,7 @@ export class SqliteStore implements PredictionStore {
   readonly #live = new OpenMap<string, Live>(hashOf);
   /** Concurrent readers of a record share one query. */
   readonly #reading = new OpenMap<string, Promise<PredictionRecord | undefined>>(hashOf);
-  /** One large outcome at a time: each is in memory twice while it is read. */
+  /** Reads one large outcome at a time, because a reading needs twice its memory. */
   readonly #readings = new Gate(1);
 
   /** @throws SconceError `predictions_unusable` */

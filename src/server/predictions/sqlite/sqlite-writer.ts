@@ -23,7 +23,7 @@ const DEFER_COUNT = 250;
 const DEFER_SHARE = 0.25;
 /** The pause after a failed write; it doubles up to the second value. */
 const RETRY_MS = { first: 250, last: 10_000 };
-/** Written to a disk that has refused writes. */
+/** Test write after a failed write, to see whether the disk accepts writes again. */
 const PROBE = new Uint8Array(64 * 1024);
 /** Concurrent writes of files. */
 const MAX_FILING = 4;
@@ -54,7 +54,7 @@ export class SqliteWriter {
   #isScheduled = false;
   #isStopped = false;
   #deferTimer: ReturnType<typeof setTimeout> | undefined;
-  /** Runs after a failure. Meanwhile only creations are tried, because their clients wait. */
+  /** Runs between a failed write and the next try. Until then only new predictions are written, because their clients wait. */
   #retryTimer: ReturnType<typeof setTimeout> | undefined;
   /** 0 without a failure. */
   #retryMs = 0;
@@ -144,7 +144,7 @@ export class SqliteWriter {
   /** @throws SconceError `predictions_unwritable` after a failed write, which is tried again all the same */
   async flush(): Promise<void> {
     const { nextNumber } = this.#queue;
-    // Their failures were reported already.
+    // The failures of these attempts were reported already.
     await Promise.all(this.#attempts);
     this.#queue.hasten();
     this.#stopRetrying();

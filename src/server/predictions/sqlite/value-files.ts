@@ -7,7 +7,7 @@ import { CHECKSUM_BYTES, Checksum, DamagedValue } from "./checksum.ts";
 /** Longer values go to files, and never cross to the database's thread. */
 export const MAX_INLINE_LENGTH = 64 * 1024;
 
-/** Ends the names of files that end with a checksum; those of earlier releases do not. */
+/** Suffix of the names of files with a checksum at their end. Files of earlier releases have neither. */
 const SUMMED = ".sum";
 
 export class ValueFiles {
