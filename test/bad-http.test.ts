@@ -74,3 +74,10 @@ test("a repeated Content-Length counts once", async () => {
   const bytes = `POST /predictions HTTP/1.1\r\n${head}\r\n${length}\r\n${length}\r\n\r\n${body}`;
   expect(await sendRaw(server.url, bytes)).toMatch(/^HTTP\/1\.1 200 .*"status":"success"/s);
 });
+
+test("a Host that is no host is no server error, for the redirect to the page either", async () => {
+  for (const path of ["/", "/demo", "/docs/", "/nothing", "/openapi.json"]) {
+    const bytes = `GET ${path} HTTP/1.1\r\nHost: a\xcd;A\xfc b\r\nAccept: text/html\r\nConnection: close\r\n\r\n`;
+    expect(await sendRaw(server.url, bytes)).not.toMatch(/^HTTP\/1\.1 5/);
+  }
+});

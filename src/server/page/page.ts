@@ -5,6 +5,7 @@ import { html } from "hono/html";
 import pageStyle from "#page/page.css" with { type: "file" };
 import pageScript from "#page/page.js" with { type: "file" };
 import { ImmutableAssets } from "../http/assets.ts";
+import { urlOf } from "../http/request.ts";
 
 const assets = new ImmutableAssets({
   page: "/demo",
@@ -82,7 +83,7 @@ export interface PageListModel {
 
 /** The page of a server with several models. It shares the style of the models' pages, and has no script. */
 export async function listPage(c: Context, models: readonly PageListModel[]): Promise<Response> {
-  const [folder, root] = new URL(c.req.url).pathname.endsWith("/") ? ["", "../"] : ["models/", ""];
+  const [folder, root] = new URL(urlOf(c.req.raw)).pathname.endsWith("/") ? ["", "../"] : ["models/", ""];
   const kinds = { ready: "good", loading: "busy", unloaded: "", failed: "bad" } as const;
   const items = models.map(
     ({ name, description, state, reason }) => html`<li><a class="panel" href="${folder}${name}/demo">
@@ -110,7 +111,7 @@ export async function listPage(c: Context, models: readonly PageListModel[]): Pr
 
 /** A URL below the requested path, relative to it, so that proxies may add a prefix. */
 function below(c: Context, page: string): string {
-  const [, last = ""] = /([^/]*)$/.exec(new URL(c.req.url).pathname) ?? [];
+  const [, last = ""] = /([^/]*)$/.exec(new URL(urlOf(c.req.raw)).pathname) ?? [];
   return last === "" ? page : `${last}/${page}`;
 }
 
