@@ -349,9 +349,9 @@ std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
                                               : torch::jit::load(options.path, options.device);
   module.eval();
   check_arguments(module);
-  // Must run before freezing, which turns lists of tensors into constants, even lists that are written to.
+  // This check must run before freezing. Freezing turns lists of tensors into constants, even lists that forward writes to.
   const bool keeps_state = options.instances > 1 && writes_attributes(module, options.callable);
-  // Must also run before freezing, which may drop default values and has less clear errors.
+  // The arguments of forward are checked before freezing: freezing may drop their default values, and its errors are less clear.
   if (!options.callable) {
     if (!module.find_method("forward")) refuse_weights("the TorchScript module has no method forward");
     match_arguments(module.get_method("forward").function().getSchema(), options.inputs);
