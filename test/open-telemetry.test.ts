@@ -88,26 +88,27 @@ test("a request, its prediction and the stages of its inputs are spans below the
   expect(collected.headers.get("x-team")).toBe("vision");
 });
 
-test("a batch with inputs of two clients has links to both, and the time of each input in it has a link to the batch", async () => {
+test("a batch with inputs of several clients has links to all, and the time of each input in it has a link to the batch", async () => {
   await using gate = hold();
-  const waiting = { x: 1, rounds: 1, gate: gate.url("") };
-  const running = await client.create([waiting]);
+  const running = await client.create([{ x: 1, rounds: 1, gate: gate.url("") }]);
   await gate.arrived("r0");
-  // The only instance is busy, and may have its next batch already.
-  const next = await client.create([waiting]);
-  const traces = [newTrace(), newTrace()];
-  const both = await Promise.all(traces.map((trace) => client.create([{ x: 2 }], { traceparent: parent(trace) })));
+  // The only instance is busy. More inputs wait than one batch takes, so that some share a batch.
+  const traces = Array.from({ length: 8 }, newTrace);
+  const all = await Promise.all(traces.map((trace) => client.create([{ x: 2 }], { traceparent: parent(trace) })));
   gate.release("r0");
-  await Promise.all([running, next, ...both].map(({ prediction_id: id }) => client.end(id)));
+  await Promise.all([running, ...all].map(({ prediction_id: id }) => client.end(id)));
   const spans = (await Promise.all(traces.map((trace) => traceOf(trace, "prediction", "forward")))).flat();
-  const [first, second] = spans.filter(({ name }) => name === "forward").map(({ links }) => links);
-  expect(first).toHaveLength(1);
-  expect(second).toEqual(first);
-  const isBatch = ({ name, spanId }: Span) => name === "batch" && spanId === first?.[0]?.spanId;
-  const batch = (await collected.until((all) => all.some(isBatch))).find(isBatch);
-  expect(batch?.attributes["sconce.batch.items"]).toBeGreaterThanOrEqual(2);
-  const linked = [batch?.parentSpanId, ...(batch?.links ?? []).map(({ spanId }) => spanId)];
-  for (const { name, spanId } of spans) if (name === "prediction") expect(linked).toContain(spanId);
+  const forwards = spans.filter(({ name }) => name === "forward");
+  expect(forwards.map(({ links }) => links.length)).toEqual(traces.map(() => 1));
+  const byBatch = Map.groupBy(forwards, ({ links }) => links[0]?.spanId);
+  expect(Math.max(...[...byBatch.values()].map((own) => own.length))).toBeGreaterThan(1);
+  for (const [batchId, own] of byBatch) {
+    const isBatch = ({ name, spanId }: Span) => name === "batch" && spanId === batchId;
+    const batch = (await collected.until((each) => each.some(isBatch))).find(isBatch);
+    expect(batch?.attributes["sconce.batch.items"]).toBeGreaterThanOrEqual(own.length);
+    const linked = [batch?.parentSpanId, ...(batch?.links ?? []).map(({ spanId }) => spanId)];
+    for (const { parentSpanId } of own) expect(linked).toContain(parentSpanId);
+  }
 });
 
 test("the log has the ids of the request's span, and a client's mistake is no error of the server", async () => {
