@@ -104,7 +104,7 @@ describe("executables, with an empty environment and no user's name", () => {
     const written = files.filter((file) => file.isFile() && file.parentPath.includes("/tmp/sconce-run-"));
     const names = written.map(({ name }) => name).filter((name) => !/^lib\w+\.so(\.\d+)?$/.test(name));
     // The server's processes share the counter files.
-    expect(names.toSorted()).toEqual([".checked", ".lock", "counters", "counts", "sconce.node"]);
+    expect(names.toSorted()).toEqual([".checked", ".lock", "counters", "counts-0", "sconce.node"]);
     server.kill("SIGTERM");
     expect(await server.exited).toBe(0);
     // This user has no cache folder, and a folder shared by all users is unsafe for code. So the start unpacks into a
