@@ -2,4 +2,8 @@
 import { test } from "bun:test";
 import { runPage } from "./helpers/reader.ts";
 
-test("the commands of docs/serve.md run in order", () => runPage("docs/serve.md", { models: ["digits"] }), 300_000);
+test(
+  "the commands of docs/serve.md run in order",
+  () => runPage("docs/serve.md", { models: ["digits", "upscale"] }),
+  300_000,
+);

@@ -104,7 +104,10 @@ export async function startAndStop(
   await clientOf(server);
   server.kill("SIGTERM");
   expect(await server.exited).toBe(0);
-  return server.lines.filter((line) => /unpack/i.test(line));
+  // Lines begin with their time.
+  return server.lines
+    .filter((line) => /unpack/i.test(line))
+    .map((line) => line.replace(/^\S+Z(?= )/, "").replace(/^ (?=ℹ)/, ""));
 }
 
 /** Error line of an executable that fails to start. */

@@ -4,7 +4,7 @@ import { isObject } from "../../../base/json.ts";
 import type { ApiName } from "../../config.ts";
 import { datatypeOf, type ModelTensors, type TensorField, tensorsOf } from "../apis/v2/tensors.ts";
 import type { ServedModel } from "../app.ts";
-import { answered, text, traced } from "./headers.ts";
+import { answered, modelHeader, text, traced } from "./headers.ts";
 
 /** The part of the document about one API. */
 export interface DescribedApi {
@@ -72,7 +72,10 @@ function post({
   const failed = statuses.map((status) => {
     const more = status === 429 || status === 503 ? retry : {};
     const content = { "application/json": { schema: error } };
-    return [status, { description: faults[status], headers: z.object({ ...more, ...answered }), content }] as const;
+    return [
+      status,
+      { description: faults[status], headers: z.object({ ...more, ...modelHeader, ...answered }), content },
+    ] as const;
   });
   return {
     method: "post",
@@ -88,7 +91,7 @@ function post({
     responses: {
       200: {
         description: "The outputs",
-        headers: z.object({ ...headers, ...answered }),
+        headers: z.object({ ...headers, ...modelHeader, ...answered }),
         content: { "application/json": { schema: answer } },
       },
       ...Object.fromEntries(failed),
