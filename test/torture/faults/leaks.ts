@@ -79,7 +79,7 @@ function heldBy(server: TestedServer): Held {
     maps,
     residentBytes,
     // Each engine process has another socket name.
-    files: files.map((name) => name.replace(/^engine-\d+/, "engine")),
+    files: files.map((name) => name.replace(/^engine(?:-\d+)+/, "engine")),
     processes: childrenOf(server.pid).map(() => "of the server"),
   };
 }
