@@ -33,6 +33,8 @@ test("bash completes commands, options and the values of options with a list of 
   expect(await offered("serve", "--log-")).toEqual(["--log-level", "--log-format"]);
   expect(await offered("serve", "digits", "--no-")).toEqual([
     "--no-verify",
+    "--no-page",
+    "--no-docs",
     "--no-pack-layers",
     "--no-golden",
     "--no-isolate",

@@ -50,6 +50,11 @@ class Credits {
     this.#maxBytes = maxBytes;
   }
 
+  /** Count of inputs that hold a credit. */
+  get used(): number {
+    return this.ready + this.#preparing + this.#finishing;
+  }
+
   /**
    * Whether one more input may begin. A single input always may.
    * @param isFirst whether its list has no ready item: many items of other lists do not hold it up
@@ -58,7 +63,7 @@ class Credits {
     const { maxReady, isHeld } = this.#flow;
     if (isHeld && this === this.#flow.usual) return false;
     if ((isFirst ? this.#lists : this.ready) >= maxReady || this.#preparing >= MAX_PREPARING) return false;
-    if (this.ready + this.#preparing + this.#finishing === 0) return true;
+    if (this.used === 0) return true;
     return this.#flow.hasBytes(this.#preparing, this.bytes, this.#maxBytes);
   }
 
@@ -95,6 +100,11 @@ export class FlowCredits {
     this.#expectedBytes = options.itemBytes;
     this.usual = new Credits(this, options.maxReadyBytes);
     this.quarantined = new Credits(this, QUARANTINED_SHARE * options.maxReadyBytes);
+  }
+
+  /** Count of inputs in a batch. Before the first batch, inputs with a credit: they may all hang in `preprocess`. */
+  get inService(): number {
+    return this.running || this.usual.used + this.quarantined.used;
   }
 
   /** Queued items; bytes of queued items, of fetched files and of rows that `postprocess` has not finished. */

@@ -60,7 +60,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #fetches: Gate;
   readonly #patience = new Gate(1);
   /** Rate of the dispatched items while credits are used up. */
-  readonly #rate = new DrainRate(() => this.credits.running);
+  readonly #rate = new DrainRate(() => this.credits.inService);
   readonly #observer: StageObserver | undefined;
   readonly #finisher: RowFinisher;
   readonly quarantine = new Quarantine();
