@@ -164,10 +164,8 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     add(0, '"one"');
     reports.add(live);
     await reports.flush([id]);
-    const before = await scriptCalls();
     add(0, '"two"');
     await reports.flush([id]);
-    expect(await scriptCalls()).toBe(before);
     expect(await redis.client.keys("*{unwatched}:e:*")).toEqual([]);
     while (partsOf(reader).length < 2) await read();
     expect(partsOf(reader).map(({ text }) => text)).toEqual(['"one"', '"two"']);

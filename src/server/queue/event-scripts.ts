@@ -48,6 +48,16 @@ settle()
 return count + #ARGV - 5
 `);
 
+/** id. An event stream will watch a prediction that is about to be created: a fast prediction ends before the first read. */
+export const expectEventsScript = queueScript(`
+local watchers = base .. 'w:' .. ARGV[3]
+freeing()
+redis.call('ZADD', watchers, textOf(now + ${WATCH_MS}), '')
+redis.call('PEXPIRE', watchers, ${WATCH_MS})
+settle()
+return 1
+`);
+
 /**
  * id, known name of the log, number of known events, most bytes, whether the node gets notifications. The node watches an unfinished prediction from now
  * on. Its worker gets a notification if no node watched.

@@ -1,6 +1,6 @@
 /** The events of running predictions in Redis: parts and outputs, in the order of their arrival. */
 import type { Text } from "../predictions/large-text.ts";
-import { readEventsScript, reportEventsScript } from "./event-scripts.ts";
+import { expectEventsScript, readEventsScript, reportEventsScript } from "./event-scripts.ts";
 import { LARGE_VALUE_BYTES } from "./large-values.ts";
 import type { Argument, LuaScript } from "./redis-link.ts";
 import { listOf, numberOf, textOf } from "./replies.ts";
@@ -58,6 +58,14 @@ export class QueueEvents {
     const lines = events.map(lineOf);
     const bytes = lines.reduce((sum, { length }) => sum + length, 0);
     return numberOf(await this.#run(reportEventsScript, [id, name, from, ...lines], bytes));
+  }
+
+  /**
+   * Lets the worker report events of a prediction from its beginning. Call it before the prediction is created.
+   * @throws SconceError `queue_unavailable`
+   */
+  async expect(id: string): Promise<void> {
+    await this.#run(expectEventsScript, [id], id.length);
   }
 
   /**

@@ -106,6 +106,7 @@ export class QueuedPredictions implements Predictions {
       const count = inputs.length;
       const facts = { id, kind, count, digest: once?.digest };
       const limits = { bytes: Math.max(bytes, whole.length), timeoutMs: timeLimitMs, isWaitedFor };
+      if (request.watcher !== undefined) await queues.own.events.expect(id);
       const created = await queues.own.create({ ...facts, ...limits, body: whole, origin, webhook });
       if ("limit" in created) {
         // Another replica may have created a prediction with this id first.

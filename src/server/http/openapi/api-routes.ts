@@ -72,10 +72,7 @@ function post({
   const failed = statuses.map((status) => {
     const more = status === 429 || status === 503 ? retry : {};
     const content = { "application/json": { schema: error } };
-    return [
-      status,
-      { description: faults[status], headers: z.object({ ...more, ...modelHeader, ...answered }), content },
-    ] as const;
+    return [status, { description: faults[status], headers: z.object({ ...more, ...answered }), content }] as const;
   });
   return {
     method: "post",
