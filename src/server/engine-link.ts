@@ -8,7 +8,7 @@ import type { ServeConfig } from "./config.ts";
 import type { ListItem } from "./flow/item-list.ts";
 import { ItemPipeline } from "./flow/item-pipeline.ts";
 import { logFacts, type RunningModel, runSetup, settingsOf, setUp } from "./flow/set-up.ts";
-import type { FrontTools } from "./front-model.ts";
+import type { FrontTools } from "./front-model-parts.ts";
 import { maxPaddedBytesOf, RETRY_LOAD_S } from "./serve-limits.ts";
 
 export interface EngineEvents {

@@ -32,7 +32,8 @@ export function appOf(
   model: FrontModel,
   { served, basePath, allMetrics, home, named }: ModelAppOptions,
 ): { readonly fetch: Fetch } {
-  const { options, metrics, replica, decoder, shared, lifecycle } = model;
+  const { options, parts, shared, lifecycle } = model;
+  const { metrics, replica, decoder } = parts;
   const { memory, keys, port, siblings } = shared;
   const { drain } = shared.options;
   const { config } = options;
@@ -77,7 +78,8 @@ export function appOf(
 
 /** Current values for GET /metrics. */
 export function gaugesOf(front: FrontModel): Gauges {
-  const { options, store, flow, service, webhooks, running, replica, shared } = front;
+  const { options, parts, shared } = front;
+  const { store, flow, service, webhooks, running, replica } = parts;
   const { config, packaged } = options;
   const { memory } = shared;
   const { countsStore = true, processes } = shared.options;
@@ -115,7 +117,8 @@ export function gaugesOf(front: FrontModel): Gauges {
 }
 
 /** The broken part that makes the front not ready. */
-export function hindranceOf({ running, replica, store, options: { engine } }: FrontModel): Hindrance | undefined {
+export function hindranceOf({ parts, options: { engine } }: FrontModel): Hindrance | undefined {
+  const { running, replica, store } = parts;
   // An unloaded model accepts predictions, and the first one loads it.
   const isWaitingForLoad = engine !== undefined && engine.state !== "ready";
   if (running?.engine.isReady === false && !isWaitingForLoad) return "engine";
@@ -137,7 +140,7 @@ export async function servedModel(front: FrontModel): Promise<ServedModel> {
     // The tag of this build: `latest` may soon be another build.
     tag: generatedTag(packaged.digest),
     digest: packaged.digest,
-    description: front.model.description,
+    description: front.parts.model.description,
     createdS: Math.floor((packaged.created?.getTime() ?? 0) / 1000),
     openai: openAiOf(front),
     get batchSize() {
@@ -153,7 +156,7 @@ export async function servedModel(front: FrontModel): Promise<ServedModel> {
 }
 
 /** The fields that the author declared, else those found in the schemas. */
-function openAiOf({ model, hooks, options: { packaged } }: FrontModel): OpenAi {
+function openAiOf({ parts: { model, hooks }, options: { packaged } }: FrontModel): OpenAi {
   const { openai = foundFields(packaged.config) } = model;
   const { embeddings } = openai;
   const tokens = embeddings?.tokens;
@@ -162,6 +165,6 @@ function openAiOf({ model, hooks, options: { packaged } }: FrontModel): OpenAi {
 }
 
 /** The current batch size: the engine lowers it if the device has too little memory. */
-function batchSizeOf({ running, model, options }: FrontModel): number {
+function batchSizeOf({ parts: { running, model }, options }: FrontModel): number {
   return running?.engine.maxBatchSize ?? options.config.batchSize ?? model.settings.batchSize ?? 1;
 }

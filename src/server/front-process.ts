@@ -10,7 +10,7 @@ import { keyNumbers } from "./access/api-keys.ts";
 import { EngineLink } from "./engine-link.ts";
 import { RunningHooks } from "./flow/running-hooks.ts";
 import { type OpenFront, openFront } from "./front.ts";
-import type { FrontModelOptions } from "./front-model.ts";
+import type { FrontModelOptions } from "./front-model-parts.ts";
 import {
   allDone,
   counterNames,

@@ -6,7 +6,7 @@ import { ApiKeys, keyNumbers } from "./access/api-keys.ts";
 import type { ServeConfig } from "./config.ts";
 import type { Fetcher } from "./flow/fetcher.ts";
 import type { RunningHooks } from "./flow/running-hooks.ts";
-import type { FrontModelOptions } from "./front-model.ts";
+import type { FrontModelOptions } from "./front-model-parts.ts";
 import { FrontPort } from "./front-port.ts";
 import type { ListenOptions } from "./http/listener.ts";
 import { Lifecycle } from "./http/routes/health.ts";

@@ -74,7 +74,7 @@ export async function openFront(options: FrontOptions): Promise<OpenFront> {
       port.isRetiring = isRetiring;
       if (siblings !== undefined) siblings.isRetiring = isRetiring;
     },
-    ended: async () => void (await Promise.all(models.opened.map(({ service }) => service?.live.drain()))),
+    ended: async () => void (await Promise.all(models.opened.map(({ parts }) => parts.service?.live.drain()))),
     async changeRelatives(news) {
       // First, so that no id is unknown for a moment.
       if (siblings !== undefined) siblings.relatives = news.relatives.map(({ sockets }) => sockets);

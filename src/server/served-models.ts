@@ -3,7 +3,8 @@ import { codedError, messageOf, type SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { generatedTag } from "../package/store/reference.ts";
 import { appOf, gaugesOf, hindranceOf, servedModel } from "./front-app.ts";
-import { FrontModel, type FrontModelOptions } from "./front-model.ts";
+import { FrontModel } from "./front-model.ts";
+import { type FrontModelOptions, openModelParts } from "./front-model-parts.ts";
 import type { FrontShared } from "./front-shared.ts";
 import type { NamedModel } from "./http/apis/apis.ts";
 import type { ServedModel } from "./http/app.ts";
@@ -192,7 +193,7 @@ async function openEntry(
   const { metrics = shared.metrics } = options;
   await using own = new AsyncDisposableStack();
   try {
-    const front = await FrontModel.open(shared, options, own);
+    const front = new FrontModel(shared, options, await openModelParts(shared, options, own));
     metrics.watch(() => gaugesOf(front));
     front.lifecycle.hindrance = () => hindranceOf(front);
     const served = await servedModel(front);

@@ -1,0 +1,188 @@
+/** Opens the parts of a model in a front: its code, its store, its engine, its predictions. */
+import type { Model } from "../author/define.ts";
+import { paramsOf } from "../author/params.ts";
+import type { SconceError } from "../base/errors.ts";
+import { loadPackaged } from "../package/code/load.ts";
+import type { PackagedModel } from "../package/store/packaged-model.ts";
+import type { ServeConfig } from "./config.ts";
+import type { EngineLink } from "./engine-link.ts";
+import type { Fetcher } from "./flow/fetcher.ts";
+import { Hooks } from "./flow/hooks.ts";
+import type { ItemFlow } from "./flow/item-flow.ts";
+import type { FileCaps } from "./flow/item-pipeline.ts";
+import { type RunningModel, tearDown } from "./flow/set-up.ts";
+import { maxInputsOf, openService } from "./front-service.ts";
+import type { FrontShared } from "./front-shared.ts";
+import { familyOf, recordJson } from "./http/record-json.ts";
+import { Bodies } from "./inputs/bodies.ts";
+import { InputDecoder } from "./inputs/input-decoder.ts";
+import { LargeBodies } from "./inputs/large-bodies.ts";
+import type { MemoryAccount } from "./memory/memory-account.ts";
+import type { Metrics } from "./metrics/metrics.ts";
+import { ModelVersion } from "./predictions/model-version.ts";
+import type { Predictions } from "./predictions/predictions.ts";
+import type { PredictionRecord } from "./predictions/record.ts";
+import type { PredictionService } from "./predictions/service.ts";
+import type { PredictionStore } from "./predictions/store.ts";
+import type { Replica } from "./queue/replica.ts";
+import { fileCapsOf } from "./serve-limits.ts";
+import { openWebhooks, type Webhooks } from "./webhooks/webhooks.ts";
+
+/** Tools of a front for the function that opens an engine. */
+export interface FrontTools {
+  readonly model: Model;
+  readonly fetcher: Fetcher;
+  readonly fileCaps: FileCaps;
+  readonly metrics: Metrics;
+  readonly hooks: Hooks;
+}
+
+export interface FrontModelOptions {
+  /** Name in paths and metrics. */
+  readonly name: string;
+  /** The tag of the reference that the server was given. Paths may name it after the name. */
+  readonly tag: string;
+  readonly packaged: PackagedModel;
+  /** Options of this model: the options of the server, overridden by the options of the model. */
+  readonly config: ServeConfig;
+  /** Counters of this model, shared by all fronts of the server. Default: the counters of the front. */
+  readonly metrics?: Metrics;
+  /** The engine process of the model; undefined without one. */
+  readonly engine?: EngineLink | undefined;
+  /** Opens the engine, after the port. Undefined for a replica that runs no predictions. */
+  readonly run: ((tools: FrontTools) => Promise<RunningModel>) | undefined;
+  readonly openStore: (memory: MemoryAccount) => Promise<PredictionStore>;
+}
+
+export interface ModelParts {
+  readonly metrics: Metrics;
+  readonly model: Model;
+  readonly hooks: Hooks;
+  readonly store: PredictionStore;
+  readonly decoder: InputDecoder;
+  readonly webhooks: Webhooks | undefined;
+  /** This process as a replica; undefined without `--queue`. */
+  readonly replica: Replica | undefined;
+  /** The predictions of the queue, for the routes. Undefined without `--queue`, and with `--role worker`. */
+  readonly queued: Predictions | undefined;
+  /** The engine and the service that runs predictions; undefined for a replica that runs none. */
+  readonly running: RunningModel | undefined;
+  readonly flow: ItemFlow | undefined;
+  readonly service: PredictionService | undefined;
+  readonly refusals: Refusals;
+}
+
+/**
+ * @param opened closes the parts when it is disposed
+ * @throws SconceError `predictions_unusable`, or an error of the model's set-up
+ */
+export async function openModelParts(
+  shared: FrontShared,
+  options: FrontModelOptions,
+  opened: AsyncDisposableStack,
+): Promise<ModelParts> {
+  const { packaged, config, run, openStore, metrics = shared.metrics } = options;
+  const { memory, keys, fetcher, lag, tracing } = shared;
+  const { owner, unfinished, others, runningHooks } = shared.options;
+  const replica = opened.use(await replicaOf(options, { memory, metrics }));
+  const store = replica?.claims ?? opened.adopt(await openStore(memory), (it) => it.close());
+  const model = await loadPackaged(packaged);
+  model.shared.params = paramsOf(model.params, config.param);
+  const hooks = new Hooks({ limitMs: config.hookTimeout * 1000, lag, running: runningHooks });
+  if (run !== undefined) opened.defer(() => tearDown(model));
+  const running = await run?.({ model, fetcher, fileCaps: fileCapsOf(config), metrics, hooks });
+  opened.defer(() => running?.engine.close());
+  const decoder = new InputDecoder(model.input);
+  const bodies = opened.use(new Bodies(decoder, new LargeBodies(packaged.bundle, decoder, { memory })));
+  const json = (record: PredictionRecord) => recordJson(record, familyOf(record.kind));
+  const webhooks = openWebhooks(config, { store, metrics, memory, json });
+  opened.defer(() => webhooks?.stop());
+  const version = ModelVersion.of(packaged.byDigest);
+  const refusals = new Refusals(version, config.takeOver);
+  const { flow, service } =
+    running === undefined
+      ? {}
+      : openService({
+          config,
+          model,
+          running,
+          unfinished,
+          others,
+          hasOthers: shared.options.models.length > 1,
+          bodies,
+          store,
+          metrics,
+          memory,
+          owner,
+          version,
+          unavailable: () => engineRefusal(options.engine),
+          refusalOf: (accepted) => refusals.of(accepted),
+          webhooks,
+          isCauseKnown: runningHooks?.isKnown ?? false,
+          keys,
+          tracing,
+        });
+  if (options.engine !== undefined) {
+    options.engine.predictionsIdleMs = () => service?.live.idleMs ?? 0;
+    options.engine.onFailed = (reason) => service?.live.failAll(`the model could not be loaded: ${reason}`);
+  }
+  const answersClients = config.role !== "worker";
+  const queued = answersClients
+    ? replica?.front({ bodies, maxInputs: maxInputsOf(model, config), webhooks })
+    : undefined;
+  if (webhooks !== undefined) replica?.deliver(webhooks);
+  return {
+    metrics,
+    model,
+    hooks,
+    store,
+    decoder,
+    webhooks,
+    replica,
+    queued,
+    running,
+    flow,
+    service,
+    refusals,
+  };
+}
+
+/** After a failed load, a request is refused, and asks for another try. */
+function engineRefusal(engine: EngineLink | undefined): SconceError | undefined {
+  if (engine?.state !== "failed") return undefined;
+  engine.need();
+  return engine.refusal;
+}
+
+/** Decides which predictions of other builds fail. */
+export class Refusals {
+  readonly #version: ModelVersion | undefined;
+  readonly #takesOver: boolean;
+  /** Why builds do not run; follows the name of the build. */
+  unavailable: Readonly<Record<string, string>> = {};
+  count = 0;
+
+  constructor(version: ModelVersion | undefined, takesOver: boolean) {
+    this.#version = version;
+    this.#takesOver = takesOver;
+  }
+
+  /** @returns undefined if this build runs the prediction */
+  of(accepted: ModelVersion): string | undefined {
+    if (accepted === this.#version || this.#takesOver) return undefined;
+    this.count += 1;
+    const reason = this.unavailable[accepted.reference] ?? "does not run here";
+    return `This was accepted by ${accepted.name}, which ${reason}. ${this.#version?.name ?? "Another build"} has not run it`;
+  }
+}
+
+async function replicaOf(
+  { config, packaged }: FrontModelOptions,
+  parts: { readonly memory: MemoryAccount; readonly metrics: Metrics },
+): Promise<Replica | undefined> {
+  const { queue: url, queueName: name = `${packaged.repository}@${packaged.digest}` } = config;
+  if (url === undefined) return undefined;
+  // Loading the Redis client takes a tenth of a server's start, so only replicas load it.
+  const { Replica } = await import("./queue/replica.ts");
+  return new Replica({ ...parts, config, url, name, repository: packaged.repository });
+}
