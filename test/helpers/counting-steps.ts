@@ -1,0 +1,170 @@
+/** Engines of a model with `step` that counts. */
+import { join } from "node:path";
+import type { Steps } from "../../src/author/session.ts";
+import { float32, type Tensor, tensor } from "../../src/author/tensor.ts";
+import type { BatchEngineListener, BatchItem } from "../../src/engine/batch-engine.ts";
+import type { BatchRun, Item, Rows } from "../../src/engine/engine.ts";
+import { LocalEngine } from "../../src/engine/local-engine.ts";
+import { openRunners } from "../../src/engine/open-runners.ts";
+import type { Runner } from "../../src/engine/runner.ts";
+import { engineOver } from "../../src/engine/step-engine.ts";
+import { made } from "./made.ts";
+import { until } from "./running.ts";
+
+/** Path of the weights. The first call makes them. */
+export async function weights(): Promise<string> {
+  const script = join(import.meta.dir, "device_tensors.py");
+  return join(await made({ name: "device-tensors", script }), "device-tensors.pt");
+}
+
+/** An item that counts from `from` to `to`, one a step. */
+export interface Counting {
+  readonly from: number;
+  readonly count: number;
+  readonly to: number;
+}
+
+export interface Job extends Item {
+  readonly name: string;
+}
+
+export const where = { operators: [], devices: ["cpu"], threads: 1 };
+export const inputs = { from: float32(), to: float32() };
+export const outputs = { counted: float32() };
+export const number = (value: number) => tensor(Float32Array.of(value), []);
+export const numberOf = (given: Tensor | undefined) => Number(given?.data[0]);
+
+/** Counts by one a step, with a part for each step. `onStep` sees the states before each step. */
+export function counting(onStep: (states: readonly Counting[]) => unknown = () => {}): Steps {
+  return {
+    begin: ({ from, to }): Counting => ({ from: numberOf(from), count: numberOf(from), to: numberOf(to) }),
+    step: async (states) => {
+      const given = states as readonly Counting[];
+      await onStep(given);
+      return given.map(({ from, count, to }) => {
+        const part = { counted: number(count + 1) };
+        return count + 1 >= to ? { outputs: part, part } : { state: { from, count: count + 1, to }, part };
+      });
+    },
+  };
+}
+
+const open: { close(): Promise<void> }[] = [];
+/** Closes the engines that a test opened. */
+export async function closeEngines(): Promise<void> {
+  await Promise.all(open.splice(0).map((engine) => engine.close()));
+}
+
+export async function opened(steps: Steps, { maxBatchSize = 4, instances = 1 } = {}) {
+  const runners = await openRunners({
+    ...where,
+    weights: { model: await weights() },
+    instances,
+    predict: steps,
+    inputs,
+    outputs,
+  });
+  const runs: BatchRun[] = [];
+  const parts = new Map<string, number[]>();
+  const results = new Map<Job, PromiseWithResolvers<number>>();
+  const observer = { ran: (run: BatchRun) => runs.push(run) };
+  const engine = new LocalEngine<Job>({ runners, inputs, outputs, maxBatchSize, maxQueueDelayMs: 0, observer });
+  engine.listener = {
+    // The parts of an item start over.
+    dispatched: (jobs) => {
+      for (const { name } of jobs) parts.delete(name);
+    },
+    finished: (job, rows: Rows) => results.get(job)?.resolve(numberOf(rows.counted)),
+    failed: (job, error) => results.get(job)?.reject(error),
+    part: ({ name }, rows) => parts.set(name, [...(parts.get(name) ?? []), numberOf(rows.counted)]),
+  };
+  const count = (name: string, from: number, to: number, lane: object = {}): Promise<number> => {
+    const job = { name, lane, index: 0 };
+    const result = Promise.withResolvers<number>();
+    results.set(job, result);
+    engine.submit(job, { from: number(from), to: number(to) });
+    return result.promise;
+  };
+  open.push(engine);
+  return { engine, count, runs, parts };
+}
+
+export async function runnerOf(predict: Steps): Promise<Runner & AsyncDisposable> {
+  const [runner] = await openRunners({
+    ...where,
+    weights: { model: await weights() },
+    inputs,
+    outputs,
+    instances: 1,
+    predict,
+  });
+  if (runner === undefined) throw new Error("no runner was opened");
+  return Object.assign(runner, { [Symbol.asyncDispose]: () => runner.dispose() });
+}
+
+/** An engine with runners of 4 items. Each item counts by two. */
+export async function overRunners(
+  predict: Steps,
+  listener: Partial<BatchEngineListener<BatchItem>> = {},
+  instances = 2,
+) {
+  const runners = await openRunners({
+    ...where,
+    weights: { model: await weights() },
+    inputs,
+    outputs,
+    instances,
+    predict,
+  });
+  const ends: number[] = [];
+  const engine = engineOver<BatchItem>({
+    runners,
+    maxBatchSize: 4,
+    maxQueueDelayMs: 0,
+    listener: {
+      dispatched: () => {},
+      finished: (items, [counted]) => void ends.push(...items.map((_, i) => Number(counted?.data[i]))),
+      failed: (_, error) => {
+        throw error;
+      },
+      part: () => {},
+      isNeeded: () => true,
+      ...listener,
+    },
+  });
+  open.push(engine);
+  const submit = (from: number, { isAlone = false, lane = {} } = {}) =>
+    engine.submit({
+      lane,
+      key: "",
+      padded: new Map(),
+      length: 0,
+      tensors: [number(from), number(from + 2)],
+      isAlone,
+      readyAtMs: engine.now(),
+      dispatchedAtMs: 0,
+    });
+  return { engine, submit, ends };
+}
+
+/** Stops each step until `next`. */
+export function gated(): {
+  readonly steps: Steps;
+  readonly groups: number[][];
+  next(groups: number): Promise<void>;
+} {
+  const groups: number[][] = [];
+  let gate = Promise.withResolvers<void>();
+  return {
+    groups,
+    steps: counting(async (states) => {
+      groups.push(states.map(({ from }) => from));
+      await gate.promise;
+    }),
+    async next(count) {
+      gate.resolve();
+      gate = Promise.withResolvers();
+      await until(() => groups.length >= count);
+    },
+  };
+}

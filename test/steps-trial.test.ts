@@ -1,0 +1,93 @@
+/** The trial of a model with `step`, and what its steps may not return. */
+import { afterEach, beforeAll, describe, expect, test } from "bun:test";
+import type { Steps } from "../src/author/session.ts";
+import { type Tensor, tensor } from "../src/author/tensor.ts";
+import { StepRunner } from "../src/engine/step-runner.ts";
+import { tryOutputs } from "../src/server/flow/trial.ts";
+import {
+  closeEngines,
+  inputs,
+  number,
+  numberOf,
+  opened,
+  outputs,
+  runnerOf,
+  weights,
+} from "./helpers/counting-steps.ts";
+import { failure } from "./helpers/failure.ts";
+
+beforeAll(weights, 600_000);
+afterEach(closeEngines);
+
+describe("the trial of a batch", () => {
+  test("does not change its items, even if begin writes into its tensors", async () => {
+    await using runner = await runnerOf({
+      begin: ({ from }) => {
+        const state = numberOf(from);
+        (from as Tensor<"float32">).data.fill(7);
+        return state;
+      },
+      step: (states) => states.map((state) => ({ outputs: { counted: number(Number(state)) } })),
+    });
+    const item = [number(3), number(4)];
+    expect(await runner.run([item])).toEqual([tensor(Float32Array.of(3), [1])]);
+    expect(item).toEqual([number(3), number(4)]);
+  });
+
+  test("is no batch of zeros, which may have no last step", async () => {
+    const given: number[] = [];
+    await using runner = await runnerOf({
+      begin: ({ to }) => ({ count: 0, to: numberOf(to) }),
+      step: (states) =>
+        (states as { count: number; to: number }[]).map(({ count, to }) => {
+          given.push(to);
+          return count + 1 === to ? { outputs: { counted: number(to) } } : { state: { count: count + 1, to } };
+        }),
+    });
+    const item = [number(0), number(3)];
+    const trial = { tensors: { inputs, outputs, parts: outputs }, maxBatchSize: 3, isOnCpu: true };
+    const [tried] = await tryOutputs(runner, { ...trial, items: [item, item] });
+    expect(tried).toMatchObject({ again: 0, together: 0, fault: undefined });
+    expect(new Set(given)).toEqual(new Set([3]));
+  });
+
+  const endless: Steps = { begin: () => 0, step: (states) => states.map((state) => ({ state })) };
+
+  test("ends after 10,000 steps", async () => {
+    await using runner = await runnerOf(endless);
+    expect(await failure(runner.run([[number(0), number(0)]]))).toBe(
+      "run_failed: the example did not end in 10000 steps; return { outputs } in the last step, or declare a shorter example",
+    );
+  });
+
+  test("ends after ten minutes", async () => {
+    let nowMs = 0;
+    const now = () => (nowMs += 60_000);
+    const runner = new StepRunner({ sessions: {}, steps: endless, inputs, outputs, parts: outputs, now });
+    expect(await failure(runner.run([[number(0), number(0)]]))).toStartWith(
+      "run_failed: the example did not end in 600 s (10 steps)",
+    );
+  });
+});
+
+describe("a step fails, and names the fix, when it returns", () => {
+  const cases: [string, unknown, string][] = [
+    ["no list", {}, "step gave object for 1 states; return a list with a result for each state"],
+    ["too few results", [], "step gave a list of 0 for 1 states; return a list with a result for each state"],
+    [
+      "a result without a state",
+      [{}],
+      "step gave a result without a state; each result is { state } or { outputs }, and may have a part",
+    ],
+    [
+      "an output of another shape",
+      [{ outputs: { counted: tensor(new Float32Array(2), [2]) } }],
+      'step gave "counted" as',
+    ],
+    ["too few outputs", [{ outputs: {} }], 'step gave no tensor "counted"'],
+  ];
+  test.each(cases)("%s", async (_, result, message) => {
+    const { count } = await opened({ begin: () => 0, step: () => result });
+    expect(await failure(count("a", 1, 2))).toContain(message);
+  });
+});
