@@ -26,7 +26,7 @@ afterAll(async () => {
 });
 
 const prompts = ["Return the ", "A", "class ", "This module ", "Raise an error if ", "\n\n"];
-/** Texts of many lengths: they begin together and leave one after the other, as others join. */
+/** Texts of many lengths begin together and leave one after the other. Other texts join meanwhile. */
 const inputs = Array.from({ length: 40 }, (_, i) => ({
   prompt: prompts[i % prompts.length] ?? "",
   length: 1 + ((i * 7) % 60),

@@ -111,7 +111,7 @@ export function keepAddon(made: string, minor: string): void {
   writeFileSync(join(folder, "sources"), `${sourcesDigest()}\n`);
 }
 
-/** Replaces files by renaming. A process that has loaded a library would crash if its bytes changed. */
+/** Replaces files by renaming. Changed bytes of a library crash every process that has loaded the library. */
 function copyAddon(from: string, to: string): void {
   for (const name of names) {
     copyFileSync(join(from, name), join(to, `${name}.new`));

@@ -238,7 +238,7 @@ export const serveOptions = {
   }),
   isolate: option({
     description:
-      "Run the model in its own process, so that a crash only delays clients; --no-isolate runs everything in one process",
+      "Run the model in an engine process: a crash of the model only delays clients. --no-isolate runs everything in one process",
     default: true,
     isAdvanced: true,
     parse: flag,

@@ -133,7 +133,7 @@ export class EngineLink implements EngineEvents {
   }
 
   /**
-   * Runs the model's `setup` and connects; resolves when the engine is ready, or at once for a model that is loaded later.
+   * Runs `setup` of the model, and connects. Resolves when the engine is ready; for a model that is loaded later, at once.
    * @throws SconceError `model_invalid` if `setup` fails
    */
   async open(packaged: PackagedModel, { model, fetcher, fileCaps, metrics, hooks }: FrontTools): Promise<RunningModel> {

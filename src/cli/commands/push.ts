@@ -26,7 +26,7 @@ sconce push registry.example.com/team/digits:v1`,
         "repo[:tag] or repo@sha256:… of the store. With TARGET alone: the model that is named as TARGET, else as its last part (digits:v1)",
       required: true,
     },
-    { name: "target", description: "HOST[:PORT]/repo[:tag]; the default tag is that of MODEL", required: false },
+    { name: "target", description: "HOST[:PORT]/repo[:tag]; the tag of MODEL by default", required: false },
   ],
   async run({ options: { plainHttp }, positionals }) {
     const [target = "", source] = positionals.toReversed();

@@ -144,7 +144,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   }
 
   /**
-   * Reports why the process ended. Items are sent again when both this and the end of the connection are known, in any order.
+   * Reports why the process ended. The items are sent again once the connection has ended, too.
    * @param reason for the message of an item that ran alone: "the engine was ended by SIGSEGV"
    */
   engineEnded(reason: string): void {

@@ -138,7 +138,7 @@ function listed({ fields }: ModelTensors): string {
   return fields.map((field) => `\`${field.name}\` (${datatypeOf(field)})`).join(", ");
 }
 
-/** One row with the example of the model; undefined where a tensor of it has no short JSON. */
+/** A request with the example of the model as its only row. Undefined if a tensor has no short JSON. */
 function inferenceExample({ fields, isWhole }: ModelTensors, example: unknown): unknown {
   const valueIn = ({ name }: TensorField) => (isWhole || !isObject(example) ? example : example[name]);
   const given = fields.filter((field) => valueIn(field) !== undefined);
