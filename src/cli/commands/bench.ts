@@ -144,7 +144,7 @@ async function inputsOf(client: ServerClient, file: string | undefined): Promise
   throw usage(`--input ${file} must be a JSON list of inputs, such as [{"x": 1}]`);
 }
 
-/** One body for each example, or for each group of examples. */
+/** The bodies of requests: a body for each example, or for each group of examples. */
 function bodiesOf(inputs: readonly unknown[], each: number): string[] {
   return inputs.map((_, first) =>
     JSON.stringify(Array.from({ length: each }, (_, i) => inputs[(first * each + i) % inputs.length])),

@@ -15,7 +15,7 @@ function familyText(families: readonly Family[]): string {
   return [`# HELP ${name} ${escaped(help)}`, `# TYPE ${name} ${type}`, ...lines].join("\n");
 }
 
-/** A series of a metric. Those of a histogram have the names of their kind, such as `NAME_bucket`. */
+/** A series of a metric. The series of a histogram have names such as `NAME_bucket`. */
 export interface Series {
   readonly name: string;
   readonly labels: Labels;

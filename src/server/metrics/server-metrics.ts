@@ -1,4 +1,4 @@
-/** The metrics of a server with several models: those of each model get the label `model`. */
+/** The metrics of a server with several models: metrics of a model get the label `model`. */
 import type { Family } from "./counts.ts";
 import { type Metrics, machineFamilies, ofServer } from "./metrics.ts";
 import { prometheusText } from "./prometheus-text.ts";

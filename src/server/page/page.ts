@@ -81,7 +81,7 @@ export interface PageListModel {
   readonly reason: string | undefined;
 }
 
-/** The page of a server with several models. It shares the style of the models' pages, and has no script. */
+/** The page of a server with several models, with the style of the models' pages and no script. */
 export async function listPage(c: Context, models: readonly PageListModel[]): Promise<Response> {
   const [folder, root] = new URL(urlOf(c.req.raw)).pathname.endsWith("/") ? ["", "../"] : ["models/", ""];
   const kinds = { ready: "good", loading: "busy", unloaded: "", failed: "bad" } as const;

@@ -48,7 +48,7 @@ settle()
 return count + #ARGV - 5
 `);
 
-/** id. An event stream will watch a prediction that is about to be created: a fast prediction ends before the first read. */
+/** id. Marks the prediction as watched before its creation: a fast prediction ends before the first read. */
 export const expectEventsScript = queueScript(`
 local watchers = base .. 'w:' .. ARGV[3]
 freeing()

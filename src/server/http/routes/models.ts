@@ -10,7 +10,7 @@ import { type GuardOptions, guard, logRefusal, type ServedModel } from "../app.t
 import { ProblemError, problemOf, problemResponse, refusalOf } from "../problem.ts";
 import { pathsBelow } from "../request.ts";
 
-/** What becomes of a model. `unloaded`: its next request loads it. */
+/** The state of a model. `unloaded`: its next request loads it. */
 export type ModelState = "unloaded" | "loading" | "ready" | "failed";
 
 /** A model in the list. */
