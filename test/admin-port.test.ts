@@ -37,6 +37,8 @@ describe("with --admin-port", () => {
     ["HEAD", "/metrics", 404, 200],
     ["POST", "/drain/none", 404, 404],
     ["GET", "/drain", 404, 405],
+    ["GET", "/reload", 404, 405],
+    ["POST", "/reload", 404, 409],
     ["POST", "/v2/repository/models/lab/load", 404, 200],
     ["POST", "/v2/repository/index", 200, 200],
     ["GET", "/health/ready", 200, 200],
@@ -66,6 +68,7 @@ describe("with --admin-port", () => {
     expect(read.headers.get("access-control-allow-origin")).toBeNull();
     expect(await status(admin, "POST", "/drain", origin)).toBe(403);
     expect(await status(admin, "POST", "/drain", { "Sec-Fetch-Site": "cross-site" })).toBe(403);
+    expect(await status(admin, "POST", "/reload", origin)).toBe(403);
     expect(await status(admin, "GET", "/metrics", { Host: "rebound.example" })).toBe(403);
     expect(await status(server.client, "GET", "/", { Host: "rebound.example" })).toBe(200);
     expect(await status(admin, "GET", "/health/ready")).toBe(200);
@@ -85,7 +88,7 @@ test("with several models, the admin port alone has the metrics and the reposito
   const client = new Client(new URL(/http:\S+/.exec(await running.line("Listening on"))?.[0] ?? ""));
   for (const path of ["/metrics", "/models/lab/metrics", "/models/parts/metrics"])
     expect([path, await status(client, "GET", path), await status(port, "GET", path)]).toEqual([path, 404, 200]);
-  for (const path of ["/v2/repository/models/parts/load", "/models/parts/drain", "/drain"])
+  for (const path of ["/v2/repository/models/parts/load", "/models/parts/drain", "/drain", "/reload"])
     expect([path, await status(client, "POST", path)]).toEqual([path, 404]);
   expect(await status(port, "POST", "/v2/repository/models/parts/load")).toBe(200);
   for (const path of ["/models", "/models/parts", "/models/parts/demo", "/models/parts/predictions/none"])
@@ -93,13 +96,14 @@ test("with several models, the admin port alone has the metrics and the reposito
   expect(await status(client, "GET", "/models")).toBe(200);
 });
 
-test("without --admin-port, the port has /metrics and no /drain", async () => {
+test("without --admin-port, the port has /metrics, no /drain and no /reload", async () => {
   await using plain = await store.serve("lab");
   expect(await status(plain.client, "GET", "/metrics")).toBe(200);
+  expect(await status(plain.client, "POST", "/reload")).toBe(404);
   expect(await status(plain.client, "POST", "/drain")).toBe(404);
 });
 
-test("API keys need the permission admin for /drain, and metrics for /metrics", async () => {
+test("API keys need the permission admin for /drain and /reload, and metrics for /metrics", async () => {
   await using dir = await tempDir();
   const path = dir.join("keys.toml");
   const add = (name: string, only: Parameters<typeof makeKey>[0]["only"]) => {
@@ -115,13 +119,14 @@ test("API keys need the permission admin for /drain, and metrics for /metrics", 
   const asked = [
     ["GET", "/metrics"],
     ["POST", "/drain"],
+    ["POST", "/reload"],
     ["POST", "/v2/repository/models/lab/unload"],
   ] as const;
   const statuses = (headers: Readonly<Record<string, string>>) =>
     Promise.all(asked.map(([method, path]) => status(port, method, path, headers)));
-  expect(await statuses({})).toEqual([401, 401, 401]);
-  expect(await statuses(client)).toEqual([403, 403, 403]);
-  expect(await statuses(monitor)).toEqual([200, 403, 403]);
+  expect(await statuses({})).toEqual([401, 401, 401, 401]);
+  expect(await statuses(client)).toEqual([403, 403, 403, 403]);
+  expect(await statuses(monitor)).toEqual([200, 403, 403, 403]);
   expect(await status(port, "GET", "/metrics", admins)).toBe(403);
   // The only model of a server stays loaded.
   expect(await status(port, "POST", "/v2/repository/models/lab/unload", admins)).toBe(405);

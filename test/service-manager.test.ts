@@ -21,10 +21,17 @@ afterAll(() => store[Symbol.asyncDispose]());
 const script = fileURLToPath(new URL("./helpers/sconce.ts", import.meta.url));
 const { PATH = "", HOME = "" } = process.env;
 
+interface Place {
+  readonly dir: TempDir;
+  readonly port: number;
+  readonly adminPort?: number;
+}
+
 /** @param launcher a command that runs the server without a terminal */
-function serve(launcher: readonly string[], { dir, port }: { dir: TempDir; port: number }): RunningCli {
+function serve(launcher: readonly string[], { dir, port, adminPort }: Place): RunningCli {
   const options = ["--host", "127.0.0.1", "-p", String(port), "--store", dir.join("p.sqlite"), "--linger", "0"];
-  const command = [...launcher, process.execPath, "--no-install", script, "serve", "lab", ...options];
+  const admin = adminPort === undefined ? [] : ["--admin-port", String(adminPort)];
+  const command = [...launcher, process.execPath, "--no-install", script, "serve", "lab", ...options, ...admin];
   const env = { PATH, HOME, TMPDIR: dir.path, ...machineEnv, SCONCE_HOME: store.home, NOTIFY_SOCKET: dir.join("n") };
   return follow(Bun.spawn(command, { env, stdin: "ignore", stdout: "pipe", stderr: "pipe" }));
 }
@@ -71,13 +78,18 @@ test.skipIf(!hasNamespaces)(
   async () => {
     await using dir = await tempDir();
     const port = freePort();
-    await using container = serve(["setsid", ...unshare], { dir, port });
+    const adminPort = freePort();
+    await using container = serve(["setsid", ...unshare], { dir, port, adminPort });
     await container.line("Listening on");
     const [first = 0] = await children(container.pid);
     const client = new Client(new URL(`http://127.0.0.1:${port}`));
-    for (const round of [1, 2]) {
+    const admin = new Client(new URL(`http://127.0.0.1:${adminPort}`));
+    const headers = { Prefer: "wait", Connection: "close" };
+    const reloaded = async () => (await admin.fetch("/reload", { method: "POST", headers })).status;
+    for (const round of [1, 2, 3, 4]) {
       const seen = container.lines.length;
-      process.kill(first, "SIGHUP");
+      if (round <= 2) process.kill(first, "SIGHUP");
+      else expect(await reloaded()).toBe(200);
       await container.line("The older server has ended", seen);
       expect(isRunning(first)).toBe(true);
       expect((await client.predict([{ x: round }], { Connection: "close" })).outputs).toMatchObject([

@@ -78,6 +78,8 @@ export const refusals = {
   file: 404,
   method: 405,
   slow: 408,
+  // A newer server cannot be started now.
+  upgrade: 409,
   size: 413,
   type: 415,
   range: 416,
@@ -89,6 +91,8 @@ export const refusals = {
   time: 429,
   memory: 429,
   key_limit: 429,
+  // The newer server did not start.
+  newer_server: 500,
   internal: 500,
   drain: 503,
   engine: 503,
@@ -163,7 +167,7 @@ export type Stage = (typeof stages)[number];
 
 /** All statuses of the server. A status outside this list is a bug and counts as 500. */
 export const statuses = [
-  200, 202, 204, 206, 302, 304, 308, 400, 401, 403, 404, 405, 406, 408, 413, 415, 416, 422, 429, 500, 503,
+  200, 202, 204, 206, 302, 304, 308, 400, 401, 403, 404, 405, 406, 408, 409, 413, 415, 416, 422, 429, 500, 503,
 ] as const;
 export type Status = (typeof statuses)[number];
 
@@ -186,6 +190,7 @@ export const routes = {
   "/mcp": [200, 202, 400, 403, 404, 405, 406, 408, 413, 415, 429, 503],
   "/metrics": [200],
   "/drain": [202, 403],
+  "/reload": [200, 202, 403, 409, 500],
   "/v1/embeddings": [200, 400, 403, 404, 408, 413, 415, 429, 500, 503],
   "/v1/models": [200, 404],
   "/v1/rerank": [200, 400, 403, 404, 408, 413, 415, 429, 500, 503],

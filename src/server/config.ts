@@ -125,7 +125,7 @@ export const serveOptions = {
   }),
   adminPort: openOption<number>({
     description:
-      "Port for /metrics, /drain, changes of the model repository, and health; --port then has none of them but health",
+      "Port for /metrics, /drain, /reload, changes of the model repository, and health; --port then has none of them but health",
     described: "none; --port has /metrics",
     isAdvanced: true,
     ...count(0, 65535),

@@ -35,11 +35,11 @@ export function appOf(
   const { options, parts, shared, lifecycle } = model;
   const { metrics, replica, decoder } = parts;
   const { memory, keys, port, siblings } = shared;
-  const { drain } = shared.options;
+  const { control } = shared.options;
   const { config } = options;
   const { predictions } = model;
   if (predictions === undefined)
-    return createWorkerApp({ lifecycle, metrics: allMetrics, siblings, config, keys, drain });
+    return createWorkerApp({ lifecycle, metrics: allMetrics, siblings, config, keys, control, onHold: port.hold });
   return createApp({
     model: served,
     allMetrics,
@@ -63,7 +63,7 @@ export function appOf(
     adminPort: config.adminPort,
     page: config.page,
     docs: config.docs,
-    drain,
+    control,
     api: config.api,
     basePath,
     retainAge: config.retainAge,

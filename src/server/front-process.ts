@@ -25,6 +25,7 @@ import { Metrics } from "./metrics/metrics.ts";
 import type { Unfinished } from "./predictions/admission.ts";
 import { frontOf, ownerOf } from "./predictions/ids.ts";
 import { openStore } from "./predictions/open-store.ts";
+import type { Reload } from "./server-control.ts";
 
 const frontStart = roleStart.extend({
   /** Port of all fronts. */
@@ -98,6 +99,9 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
     const opened = Promise.withResolvers<OpenFront>();
     const mayListen = Promise.withResolvers<void>();
     const tell = (message: FromFront) => link.send(message);
+    /** Waits for the answer to a request for a newer server, by its number. */
+    const reloads = new Map<number, (answer: Reload) => void>();
+    let requests = 0;
     let changing: Promise<unknown> = Promise.resolve();
     link.onMessage((raw) => {
       const news = fromSupervisor.parse(raw);
@@ -110,6 +114,11 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
         changing = Promise.all([opened.promise, changing])
           .then(([front]) => front.changeRelatives(news))
           .catch((error) => log.error(error));
+        return;
+      }
+      if ("reload" in news) {
+        reloads.get(news.request)?.(news.reload);
+        reloads.delete(news.request);
         return;
       }
       if ("listen" in news) {
@@ -184,7 +193,15 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       metrics,
       config,
       listening: { port, adminPort, isShared: true, unix },
-      drain: () => process.kill(process.ppid, "SIGTERM"),
+      control: {
+        drain: () => process.kill(process.ppid, "SIGTERM"),
+        reload: (reloadMs) => {
+          const { promise, resolve } = Promise.withResolvers<Reload>();
+          reloads.set(++requests, resolve);
+          tell({ request: requests, reloadMs });
+          return promise;
+        },
+      },
       listensLate: isRestart || waitsToListen,
       ...(waitsToListen && {
         mayListen: () => {

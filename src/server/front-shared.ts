@@ -17,6 +17,7 @@ import type { Family } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import type { Unfinished } from "./predictions/admission.ts";
 import { fetcherFor, maxMemoryOf } from "./serve-limits.ts";
+import type { ServerControl } from "./server-control.ts";
 import { telemetrySettings } from "./telemetry/settings.ts";
 import type { Tracing } from "./telemetry/tracing.ts";
 
@@ -25,8 +26,7 @@ export interface FrontOptions {
   readonly models: readonly [FrontModelOptions, ...FrontModelOptions[]];
   readonly config: ServeConfig;
   readonly listening?: Partial<ListenOptions> & { readonly adminPort?: number | undefined };
-  /** Begins the end of the server, as SIGTERM does. */
-  readonly drain: () => void;
+  readonly control: ServerControl;
   /** Prefix of the ids of this front's predictions. */
   readonly owner: string;
   /** Whether this front resumes the predictions of an owner after a restart; by default it resumes all. */

@@ -19,12 +19,14 @@ import {
   fromFront,
   type Relative,
   type RelativesNews,
+  type ReloadNews,
   type UpgradeNews,
 } from "./messages.ts";
 import { slots } from "./metrics/counts.ts";
 import { Metrics } from "./metrics/metrics.ts";
 import type { ServedOptions } from "./model-engine.ts";
 import { heldAfterMs } from "./serve-limits.ts";
+import type { Reload } from "./server-control.ts";
 import type { UpgradedFronts } from "./upgrade.ts";
 
 export interface FrontsModel extends ServedOptions {
@@ -108,6 +110,9 @@ export class Fronts implements Front, UpgradedFronts {
   #asking: Promise<unknown> = Promise.resolve();
   /** Called when a front needs the engine of a model, or a client asks to load or unload it. */
   onMove: (model: number, move: EngineMove) => void = () => {};
+
+  /** Called when a client asks for a newer server. */
+  onReload: (waitMs: number) => Promise<Reload> = async () => ({ refused: "the server is not ready" });
 
   /** @throws SconceError `address_in_use` */
   constructor({ models, config, argv, folder, count, relatives, server, older }: FrontsOptions) {
@@ -236,10 +241,15 @@ export class Fronts implements Front, UpgradedFronts {
 
   #onMessage(front: Supervised, message: FromFront): void {
     if ("done" in message) this.#onDone(front);
+    else if ("reloadMs" in message) void this.#reload(front, message);
     else if ("move" in message) this.onMove(message.model, message.move);
     else if ("model" in message) this.#answered(front, message);
     else if (!("prepared" in message)) this.#answers.get(front)?.(message);
     else if (--this.#unprepared === 0) this.#prepared.resolve();
+  }
+
+  async #reload(front: Supervised, { request, reloadMs }: { readonly request: number; readonly reloadMs: number }) {
+    front.send({ request, reload: await this.onReload(reloadMs) } satisfies ReloadNews);
   }
 
   /** Tells the fronts what becomes of the engine process of a model. */

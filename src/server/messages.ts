@@ -1,6 +1,7 @@
 /** Messages between the supervisor and the processes of a server. */
 import { z } from "zod";
 import type { ServeConfig } from "./config.ts";
+import { reload } from "./server-control.ts";
 
 const config = z.custom<ServeConfig>((value) => typeof value === "object" && value !== null);
 
@@ -70,6 +71,10 @@ const upgradeNews = z.union([
 ]);
 export type UpgradeNews = z.infer<typeof upgradeNews>;
 
+/** The answer to a front that asked for a newer server. `request` is the number of the question. */
+const reloadNews = z.object({ request: z.int(), reload });
+export type ReloadNews = z.infer<typeof reloadNews>;
+
 /** Messages of a front to its supervisor. */
 export const fromFront = z.union([
   z.object({ prepared: z.literal(true) }),
@@ -78,6 +83,8 @@ export const fromFront = z.union([
   z.object({ model, move: z.enum(["need", "load", "unload"]) }),
   z.object({ model, idleMs: z.number() }),
   z.object({ model, isReleased: z.boolean() }),
+  // The answer may wait for the start of the newer server.
+  z.object({ request: z.int(), reloadMs: z.number() }),
   z.object({ done: z.literal(true) }),
 ]);
 export type FromFront = z.infer<typeof fromFront>;
@@ -88,6 +95,12 @@ export type FromFront = z.infer<typeof fromFront>;
  */
 export const allDone = { done: true } as const;
 
-export const fromSupervisor = z.union([engineNews, relativesNews, upgradeNews, z.object({ done: z.literal(true) })]);
+export const fromSupervisor = z.union([
+  engineNews,
+  relativesNews,
+  upgradeNews,
+  reloadNews,
+  z.object({ done: z.literal(true) }),
+]);
 
 export const counterNames = ["items", "bytes", "held", "pictures", "results", "pid"] as const;

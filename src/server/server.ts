@@ -19,6 +19,7 @@ import { ownerOf } from "./predictions/ids.ts";
 import { openStore, storePath } from "./predictions/open-store.ts";
 import type { PredictionStore, StoreRole } from "./predictions/store.ts";
 import { heldAfterMs } from "./serve-limits.ts";
+import type { StartedServer } from "./server-control.ts";
 import { OlderServer, Upgradable } from "./upgrade.ts";
 
 export type Server = Front;
@@ -29,9 +30,11 @@ export interface ServerOptions {
   readonly config: ServeConfig;
   /** The command line of this process, for its child processes. */
   readonly argv?: readonly string[];
-  /** Verifies and unpacks the model and the libraries; by default they are loaded in place, unchecked. */
+  /** Starts a newer server, unless it does so already. Undefined where a newer server could not find this one. */
+  readonly startNewer?: (() => StartedServer | undefined) | undefined;
   /** Called when a newer server has taken over; must stop this one. By default this process gets SIGTERM. */
   readonly onRetire?: () => void;
+  /** Verifies and unpacks the model and the libraries; by default they are loaded in place, unchecked. */
   readonly source?: Pick<ModelSource, "resolve" | "verify" | "unpackLibraries" | "prepareLibraries">;
 }
 
@@ -103,7 +106,10 @@ async function openOne({ models, config, source }: ServerOptions, opened: AsyncD
   return openFront({
     config,
     owner: ownerOf(0),
-    drain: () => process.kill(process.pid, "SIGTERM"),
+    control: {
+      drain: () => process.kill(process.pid, "SIGTERM"),
+      reload: async () => ({ refused: "a server with --no-isolate cannot be upgraded in place" }),
+    },
     processes: () => ({ "front-1": process.pid }),
     onListening: () => logSetUp(packaged),
     // The set-up has no time limit.
@@ -225,10 +231,11 @@ async function openBeside(
     fronts.setOther(undefined);
     earlier.start((news) => fronts.changeRelatives(news));
   };
-  const { onRetire: stop = () => void process.kill(process.pid, "SIGTERM") } = options;
+  const { onRetire: stop = () => void process.kill(process.pid, "SIGTERM"), startNewer } = options;
   const place = { host: config.host, port: Number(fronts.url.port) };
-  const upgrades = opened.use(new Upgradable(place, { fronts, server, stop, goOn }));
+  const upgrades = opened.use(new Upgradable(place, { fronts, server, stop, goOn, startNewer }));
   upgradable = upgrades;
+  fronts.onReload = (waitMs) => upgrades.reload(waitMs);
   await upgrades.open();
   if (older === undefined) upgrades.allow();
   else {

@@ -4,6 +4,7 @@ import { SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { ControlSocket, connectTo, controlPath, type HandoverLink, networkOf, PROTOCOL } from "./control-socket.ts";
 import type { Relative } from "./messages.ts";
+import type { Reload, StartedServer } from "./server-control.ts";
 
 /** Changes that an upgrade makes in the fronts of a server. */
 export interface UpgradedFronts {
@@ -89,35 +90,69 @@ export class OlderServer {
   }
 }
 
+const BUSY = "not ready for an upgrade; try again when it has finished its start, or the upgrade before";
+
 /** Lets newer servers take over from this one. */
 export class Upgradable implements Disposable {
   readonly #fronts: UpgradedFronts;
   readonly #server: string;
   readonly #stop: () => void;
   readonly #goOn: () => Promise<void>;
+  readonly #startNewer: (() => StartedServer | undefined) | undefined;
   readonly #control: ControlSocket | undefined;
   #isBusy = true;
   /** The newer server that takes over. */
   #newer: HandoverLink | undefined;
+  /** Resolves when a newer server has taken over, or did not start. */
+  #serving: Promise<unknown> = Promise.resolve();
+  #onOutcome: (outcome: Reload) => void = () => {};
 
   /**
    * @param options.stop finishes accepted work, and ends this server
    * @param options.goOn takes over the predictions of a newer server that has ended
+   * @param options.startNewer starts a newer server, unless it does so already
    */
   constructor(
     place: Place,
-    options: { fronts: UpgradedFronts; server: string; stop: () => void; goOn: () => Promise<void> },
+    options: {
+      fronts: UpgradedFronts;
+      server: string;
+      stop: () => void;
+      goOn: () => Promise<void>;
+      startNewer?: (() => StartedServer | undefined) | undefined;
+    },
   ) {
     this.#fronts = options.fronts;
     this.#server = options.server;
     this.#stop = options.stop;
     this.#goOn = options.goOn;
+    this.#startNewer = options.startNewer;
     const path = controlPath(place);
     this.#control = path === undefined ? undefined : new ControlSocket(path, (link) => void this.#serve(link));
   }
 
   async open(): Promise<void> {
     await this.#control?.open();
+  }
+
+  /** Starts a newer server. Resolves when it has taken over or has ended, and after `waitMs` at the latest. */
+  async reload(waitMs: number): Promise<Reload> {
+    if (this.#startNewer === undefined) return { refused: "a server with --port 0 cannot be upgraded in place" };
+    const newer = this.#isBusy ? undefined : this.#startNewer();
+    if (newer === undefined) return { refused: `the server is ${BUSY}` };
+    const { pid, exited } = newer;
+    const outcome = Promise.withResolvers<Reload>();
+    const failure = Promise.withResolvers<Reload>();
+    this.#onOutcome = (found) => ("failed" in found && exited !== undefined ? failure : outcome).resolve(found);
+    // Another one may start after the end of this one.
+    void exited?.then(async (code) => {
+      // Its last message may still be on the way.
+      await this.#serving;
+      failure.resolve({ failed: `it ended with ${code} before it was ready, and the log has its error` });
+      outcome.resolve(failure.promise);
+    });
+    const waited = Bun.sleep(waitMs).then((): Reload => ({ pid, isReady: false }));
+    return Promise.race([outcome.promise, waited]);
   }
 
   /** The older server has ended, so that another upgrade may begin. */
@@ -144,7 +179,7 @@ export class Upgradable implements Disposable {
         : hello.network !== networkOf()
           ? "the server that is known for it is in another network namespace"
           : this.#isBusy
-            ? "its server is not ready for an upgrade; try again when it has finished its start, or the upgrade before"
+            ? `its server is ${BUSY}`
             : undefined;
     if (reason !== undefined) {
       link.send({ kind: "refused", reason });
@@ -153,13 +188,17 @@ export class Upgradable implements Disposable {
     this.#isBusy = true;
     log.info(`A newer server (process ${hello.pid}) starts beside this one`);
     link.send({ kind: "welcome", server: this.#server, fronts: [...this.#fronts.sockets] });
-    const answer = await link.next();
+    const next = link.next();
+    this.#serving = next;
+    const answer = await next;
     if (answer?.kind !== "opened") {
       const why = answer?.kind === "failed" ? answer.reason : "it ended before it was ready";
+      this.#onOutcome({ failed: why });
       log.error(`The newer server did not start, and this one goes on: ${why}`);
       this.#isBusy = false;
       return;
     }
+    this.#onOutcome({ pid: hello.pid, isReady: true });
     await this.#retire(link, answer);
   }
 

@@ -75,7 +75,7 @@ async function run(program: Program, argv: readonly string[]): Promise<void> {
 }
 
 /** Variables without an option. */
-const otherVariables = ["SCONCE_HOME", "SCONCE_MODELS_FOLDER", "SCONCE_CACHE_DIR", "SCONCE_PROGRAM"];
+const otherVariables = ["SCONCE_HOME", "SCONCE_MODELS_FOLDER", "SCONCE_CACHE_DIR", "SCONCE_PROGRAM", "SCONCE_FOLLOWED"];
 /** Variables of other programs: Kubernetes sets some for services whose names begin with `sconce`, and tests have theirs. */
 const foreignVariable = /_(SERVICE_HOST|SERVICE_PORT|PORT)(_|$)|^SCONCE_(TEST|TRIED|SCREENSHOTS)(_|$)/;
 

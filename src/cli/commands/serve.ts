@@ -2,11 +2,12 @@
 import { surviveStrayErrors } from "../../author/stray-errors.ts";
 import { exitProcess } from "../../base/exit.ts";
 import { log } from "../../base/log.ts";
-import { hasTerminal, startAgain } from "../../machine/processes/start-again.ts";
+import { askFirstProcess, hasTerminal, startAgain } from "../../machine/processes/start-again.ts";
 import { notifyManager } from "../../machine/service-manager.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";
 import { fixedLimits, serveGroups, serveOptions } from "../../server/config.ts";
 import { type Server, startServer } from "../../server/server.ts";
+import type { StartedServer } from "../../server/server-control.ts";
 import { type Command, command } from "../command-line/command.ts";
 import { modelOptions, modelPositional } from "./named-model.ts";
 import { credentialsHelp } from "./registry/registry-options.ts";
@@ -69,8 +70,10 @@ ${ofFile}A model of a registry is pulled first, unless the store has it; a front
         isRetired = true;
         process.kill(process.pid, "SIGTERM");
       };
-      server = await startServer({ models, config, argv: process.argv.slice(2), source, onRetire });
-      if (options.isolate && options.port !== 0) newer.allow();
+      const isUpgradable = options.isolate && options.port !== 0;
+      const startNewer = isUpgradable ? () => newer.next() : undefined;
+      server = await startServer({ models, config, argv: process.argv.slice(2), source, onRetire, startNewer });
+      if (isUpgradable) newer.allow();
       notifyManager(`MAINPID=${process.pid}`, "READY=1");
     },
   });
@@ -87,7 +90,7 @@ export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean, ne
   let stoppingSince: number | undefined;
   const onSignal = async (signal: NodeJS.Signals) => {
     if (signal === "SIGHUP" && newer?.isAllowed && !hasTerminal()) {
-      newer.start();
+      newer.next();
       return;
     }
     if (stoppingSince !== undefined) {
@@ -105,7 +108,7 @@ export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean, ne
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, onSignal);
 }
 
-/** The newer servers that this process starts on SIGHUP. Each finds this server by its port and takes over. */
+/** The newer servers that this process starts on SIGHUP and `POST /reload`. Each finds this server by its port and takes over. */
 export class NewerServers {
   readonly #running = new Set<Bun.Subprocess>();
   isAllowed = false;
@@ -115,7 +118,16 @@ export class NewerServers {
     this.isAllowed = true;
   }
 
-  start(): void {
+  /** Starts a newer server, or lets the first process of a container do so. @returns undefined if an earlier one still starts */
+  next(): StartedServer | undefined {
+    if (askFirstProcess()) return {};
+    const [earlier] = this.#running;
+    if (earlier === undefined) return this.start();
+    log.warn(`No other server is started: process ${earlier.pid} already takes over`);
+    return undefined;
+  }
+
+  start(): Bun.Subprocess {
     notifyManager("RELOADING=1", `MONOTONIC_USEC=${process.hrtime.bigint() / 1000n}`);
     const server = startAgain();
     log.info(`Starting the command line again: process ${server.pid} takes over when it is ready`);
@@ -125,6 +137,7 @@ export class NewerServers {
       // This server goes on.
       if (this.#running.size === 0) notifyManager("READY=1");
     });
+    return server;
   }
 
   /**

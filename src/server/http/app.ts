@@ -12,8 +12,9 @@ import type { ServeConfig } from "../config.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { addPageRoutes } from "../page/page.ts";
 import type { Predictions } from "../predictions/predictions.ts";
+import type { ServerControl } from "../server-control.ts";
 import { requireKey } from "./access.ts";
-import { addDrainRoute, separatePorts } from "./admin.ts";
+import { addControlRoutes, separatePorts } from "./admin.ts";
 import { addApis, type NamedModel } from "./apis/apis.ts";
 import { refuseForeignOrigins, refuseOtherHosts } from "./browser-guards.ts";
 import { LargeAnswers } from "./large-answers.ts";
@@ -76,8 +77,7 @@ export interface AppOptions extends Omit<PredictionRoutes, "large"> {
   /** Whether the page and the documentation are served. */
   readonly page: boolean;
   readonly docs: boolean;
-  /** Begins the end of the server. */
-  readonly drain: () => void;
+  readonly control: ServerControl;
   readonly api: ServeConfig["api"];
   readonly retainAge: ServeConfig["retainAge"];
   readonly taskAfterMs: ServeConfig["taskAfterMs"];
@@ -142,7 +142,8 @@ export function createApp(options: AppOptions): OpenAPIHono {
   );
   app.get("/examples", (c) => c.json(model.examples));
   addMetricsRoute(app, options.allMetrics, siblings);
-  if (hasAdminPort) addDrainRoute(app, options);
+  const { onHold = () => {}, peerOf = () => undefined } = options;
+  if (hasAdminPort) addControlRoutes(app, { ...options, onHold });
   if (options.docs)
     app.doc31("/openapi.json", documentOf(model, { version, basePath: options.basePath, hasKeys, apis }));
   const refused = (c: Context, problem: Problem) => {
@@ -155,7 +156,6 @@ export function createApp(options: AppOptions): OpenAPIHono {
     if (problem.status === 500 || problem.code === "predictions_unusable") onInternalError(error, contextOf(c));
     return refused(c, problem);
   };
-  const { onHold = () => {}, peerOf = () => undefined } = options;
   const apiError = addApis(app, options.api, { ...options, onHold, peerOf, refused: refusedBy });
   app.notFound((c) => problemResponse(c, refused(c, unknownRoute(app, c))));
   app.onError((error, c) => {

@@ -39,6 +39,9 @@ interface Sample {
 
 const missing = { pointer: "/0", detail: "expected object, received string" };
 
+/** Codes of answers that no documented route has. */
+type Undocumented = "not_found" | "method_not_allowed" | "host_refused" | "upgrade_refused" | "upgrade_failed";
+
 /** A sample for each code that only some routes answer with. */
 const samples = {
   not_json: { status: 400, detail: "the body is not JSON: Unexpected EOF (line 1, column 13)" },
@@ -95,7 +98,7 @@ const samples = {
     detail: "the prediction cannot be kept now: the store says that the disk is full",
   },
   queue_unavailable: { status: 503, detail: "the queue of the replicas cannot be used now; try again later" },
-} satisfies Record<Exclude<ProblemCode, "not_found" | "method_not_allowed" | "host_refused">, Sample>;
+} satisfies Record<Exclude<ProblemCode, Undocumented>, Sample>;
 
 type SampleCode = keyof typeof samples;
 

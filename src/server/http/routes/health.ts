@@ -6,7 +6,7 @@ import type { Metrics } from "../../metrics/metrics.ts";
 import { prometheusType } from "../../metrics/prometheus-text.ts";
 import { addPageRoutes } from "../../page/page.ts";
 import { requireKey } from "../access.ts";
-import { addDrainRoute, separatePorts } from "../admin.ts";
+import { addControlRoutes, type ControlOptions, separatePorts } from "../admin.ts";
 import { addStartingV2 } from "../apis/v2/starting.ts";
 import { refuseForeignOrigins, refuseOtherHosts } from "../browser-guards.ts";
 import { ProblemError, problemOf, problemResponse } from "../problem.ts";
@@ -109,23 +109,22 @@ function notReady(unready: Unready): ProblemError {
   return new ProblemError({ status: 503, code: "not_ready", headers: { "Retry-After": "1" }, ...reasons[unready] });
 }
 
-export interface WorkerAppOptions {
+export interface WorkerAppOptions extends ControlOptions {
   readonly metrics: Pick<Metrics, "text">;
   readonly siblings: Siblings | undefined;
-  readonly lifecycle: Lifecycle;
   readonly config: Pick<ServeConfig, "allowedHosts" | "host" | "adminHost" | "adminPort" | "basePath">;
   readonly keys: ApiKeys | undefined;
-  readonly drain: () => void;
 }
 
-export function createWorkerApp({ metrics, siblings, lifecycle, config, keys, drain }: WorkerAppOptions): Hono {
+export function createWorkerApp(options: WorkerAppOptions): Hono {
+  const { metrics, siblings, lifecycle, config, keys } = options;
   const app = new Hono({ getPath: pathsBelow(config.basePath) });
   const hasAdminPort = config.adminPort !== undefined;
   app.use(refuseOtherHosts(config), refuseForeignOrigins(), separatePorts(hasAdminPort));
   if (keys !== undefined) app.use(requireKey(keys));
   addHealthRoutes(app, lifecycle);
   addMetricsRoute(app, metrics, siblings);
-  if (hasAdminPort) addDrainRoute(app, { lifecycle, drain });
+  if (hasAdminPort) addControlRoutes(app, options);
   app.notFound((c) => {
     const detail = "this replica is a worker (--role worker), which has /health and /metrics only; ask a front";
     return problemResponse(c, { status: 404, code: "not_found", detail });

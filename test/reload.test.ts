@@ -1,0 +1,96 @@
+/** POST /reload on the admin port: the answer says what becomes of the newer server. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { ModelStore } from "../src/package/store/store.ts";
+import { type BuildsStore, storeOfBuilds } from "./helpers/builds.ts";
+import { type RunningCli, startCli } from "./helpers/cli.ts";
+import { Client } from "./helpers/client.ts";
+import { freePort } from "./helpers/free-port.ts";
+import { isRunning, until } from "./helpers/running.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
+
+let store: BuildsStore;
+
+beforeAll(async () => {
+  store = await storeOfBuilds();
+});
+
+afterAll(() => store[Symbol.asyncDispose]());
+
+const urlIn = (line: string) => new URL(/http:\S+/.exec(line)?.[0] ?? "");
+const adminOf = async (server: RunningCli) => new Client(urlIn(await server.line("Admin port")));
+
+function serve(args: readonly string[], env: Readonly<Record<string, string>>): RunningCli {
+  const options = ["--host", "127.0.0.1", "--admin-port", "0", "--store", "memory", "--linger", "0"];
+  return startCli(["serve", ...args, ...options], { env: { SCONCE_HOME: store.home, ...env } });
+}
+
+async function reload(admin: Client, headers: Readonly<Record<string, string>> = {}) {
+  const answer = await admin.fetch("/reload", { method: "POST", headers });
+  return { status: answer.status, body: (await answer.json()) as Readonly<Record<string, unknown>> };
+}
+
+test("a reload answers when the newer server has taken over, and serves the build that the tag names now", async () => {
+  await using dir = await tempDir();
+  const port = freePort();
+  const models = new ModelStore(store.home);
+  models.tag("lab:v1", "lab:live");
+  await using first = serve(["lab:live", "-p", String(port), "--fronts", "2"], { TMPDIR: dir.path });
+  const client = new Client(urlIn(await first.line("Listening on")));
+  const predicted = async () => (await client.predict([{ x: 1 }], { Connection: "close" })).outputs?.[0]?.y;
+  expect(await predicted()).toBe(3);
+  models.tag("lab:v2", "lab:live");
+  const { status, body } = await reload(await adminOf(first), { Prefer: "wait=60" });
+  const pid = Number(body.pid);
+  try {
+    expect({ status, body }).toEqual({ status: 200, body: { status: "ready", pid: expect.any(Number) } });
+    expect(await predicted()).toBe(1003);
+    expect(await first.exited).toBe(0);
+  } finally {
+    if (isRunning(pid)) process.kill(pid, "SIGTERM");
+    await until(() => !isRunning(pid));
+  }
+}, 60_000);
+
+test("a newer server that does not start is answered with its reason, and the server goes on", async () => {
+  await using dir = await tempDir();
+  const config = dir.join("sconce.toml");
+  await Bun.write(config, "");
+  const models = new ModelStore(store.home);
+  models.tag("lab:v1", "lab:next");
+  const args = ["lab:next", "-p", String(freePort()), "--config", config];
+  await using server = serve(args, { TMPDIR: dir.path, BROKEN_BUILD: "v2" });
+  const client = new Client(urlIn(await server.line("Listening on")));
+  const admin = await adminOf(server);
+  const failed = async (detail: string) =>
+    expect(await reload(admin, { Prefer: "wait" })).toMatchObject({
+      status: 500,
+      body: { type: "urn:sconce:problem:upgrade_failed", detail: expect.stringContaining(detail) },
+    });
+  models.tag("lab:v2", "lab:next");
+  await failed("v2 is broken");
+  // The newer server ends before it finds this one.
+  await Bun.write(config, "prt = 1\n");
+  await failed("it ended with 2 before it was ready");
+  await server.line("prt");
+  expect(await client.predict([{ x: 1 }])).toMatchObject({ outputs: [{ y: 3 }] });
+  await Bun.write(config, "");
+  const [first, second] = await Promise.all([reload(admin), reload(admin)]);
+  expect([first.status, second.status].sort()).toEqual([202, 409]);
+  await server.line("The newer server did not start", server.lines.length);
+}, 60_000);
+
+test.each([
+  ["port 0", ["-p", "0"], "--port 0"],
+  ["--no-isolate", ["-p", "0", "--no-isolate", "--fronts", "1"], "--no-isolate"],
+])(
+  "a server with %s refuses",
+  async (_, args, reason) => {
+    await using server = serve(["lab:v1", ...args], {});
+    await server.line("Listening on");
+    expect(await reload(await adminOf(server))).toMatchObject({
+      status: 409,
+      body: { type: "urn:sconce:problem:upgrade_refused", detail: expect.stringContaining(reason) },
+    });
+  },
+  60_000,
+);
