@@ -94,9 +94,14 @@ export class Fronts implements Front, UpgradedFronts {
   readonly #working: Set<Supervised>;
   readonly sockets: readonly string[];
   readonly #prepared = Promise.withResolvers<void>();
-  #unprepared: number;
+  /** Fronts that are ready to open the port, in an upgrade. */
+  readonly #ready = new Set<Supervised>();
+  /** Whether the fronts wait for `listen` before they open the port. */
+  #waitsToListen: boolean;
   /** Waits for an answer of a front in an upgrade. */
   readonly #answers = new Map<Supervised, (answer: FromFront | undefined) => void>();
+  /** Whether `stop` was called. */
+  isStopping = false;
   #other: Relative | undefined;
   #relatives: RelativesNews;
   /** The sockets of the engine processes, by model. */
@@ -118,7 +123,7 @@ export class Fronts implements Front, UpgradedFronts {
   constructor({ models, config, argv, folder, count, relatives, server, older }: FrontsOptions) {
     this.#relatives = relatives;
     this.#other = older;
-    this.#unprepared = count;
+    this.#waitsToListen = older !== undefined;
     const port = older === undefined ? freePort(config) : config.port;
     const hasTls = config.tlsCert !== undefined;
     this.url = localUrl(config.host, port, hasTls);
@@ -160,8 +165,8 @@ export class Fronts implements Front, UpgradedFronts {
             server,
             relatives: this.#news,
             index,
-            isRestart: starts > 0 && count > 1,
-            waitsToListen: starts++ === 0 && older !== undefined,
+            isRestart: starts++ > 0 && count > 1,
+            waitsToListen: this.#waitsToListen,
             hooks: path === undefined ? undefined : { path, hasHeld },
           };
         },
@@ -169,6 +174,7 @@ export class Fronts implements Front, UpgradedFronts {
         onMessage: (message) => this.#onMessage(front, fromFront.parse(message)),
         onEnd: (_reason, cause) => {
           hasHeld = cause === "stuck";
+          this.#ready.delete(front);
           this.#answers.get(front)?.(undefined);
           this.#answered(front, undefined);
           counters.clear(index);
@@ -192,6 +198,7 @@ export class Fronts implements Front, UpgradedFronts {
 
   /** Lets the prepared fronts open the port. */
   listen(): void {
+    this.#waitsToListen = false;
     this.#sendAll({ listen: true });
   }
 
@@ -245,7 +252,7 @@ export class Fronts implements Front, UpgradedFronts {
     else if ("move" in message) this.onMove(message.model, message.move);
     else if ("model" in message) this.#answered(front, message);
     else if (!("prepared" in message)) this.#answers.get(front)?.(message);
-    else if (--this.#unprepared === 0) this.#prepared.resolve();
+    else if (this.#ready.add(front).size === this.#fronts.length) this.#prepared.resolve();
   }
 
   async #reload(front: Supervised, { request, reloadMs }: { readonly request: number; readonly reloadMs: number }) {
@@ -322,6 +329,7 @@ export class Fronts implements Front, UpgradedFronts {
 
   /** Refuses new work, finishes accepted work, and closes. */
   async stop(): Promise<void> {
+    this.isStopping = true;
     const stopped = async (front: Supervised) => {
       await front.stop(FOREVER_MS);
       this.#onDone(front);

@@ -231,7 +231,11 @@ async function openBeside(
     fronts.setOther(undefined);
     earlier.start((news) => fronts.changeRelatives(news));
   };
-  const { onRetire: stop = () => void process.kill(process.pid, "SIGTERM"), startNewer } = options;
+  const { onRetire = () => void process.kill(process.pid, "SIGTERM"), startNewer } = options;
+  const stop = () => {
+    // A second signal would end a stopping server at once.
+    if (!fronts.isStopping) onRetire();
+  };
   const place = { host: config.host, port: Number(fronts.url.port) };
   const upgrades = opened.use(new Upgradable(place, { fronts, server, stop, goOn, startNewer }));
   upgradable = upgrades;

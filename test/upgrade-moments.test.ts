@@ -1,0 +1,114 @@
+/** An upgrade at a bad moment: a process of the newer server is killed in its set-up, or the older server stops already. */
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import type { PredictionBody } from "./helpers/client.ts";
+import { freePort } from "./helpers/free-port.ts";
+import { hold } from "./helpers/hold.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { inRole, until } from "./helpers/running.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+let dir: TempDir;
+let store: TestStore;
+
+beforeAll(async () => {
+  dir = await tempDir();
+  const setup =
+    "async () => { if (process.env.SETUP_URL !== undefined) await fetch(process.env.SETUP_URL + process.pid); }";
+  store = await storeWith("lab", await writeModel(dir, modelText({ name: '"slow"', setup }), "slow"));
+});
+
+afterAll(async () => {
+  await store[Symbol.asyncDispose]();
+  await dir[Symbol.asyncDispose]();
+});
+
+interface Started {
+  readonly model: string;
+  readonly port: number;
+  /** Folder of the control socket. */
+  readonly place: TempDir;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+const serve = ({ model, port, place, env = {} }: Started): RunningCli =>
+  startCli(["serve", model, "--host", "127.0.0.1", "-p", String(port), "--store", "memory", "--linger", "5"], {
+    env: { SCONCE_HOME: store.home, TMPDIR: place.path, ...env },
+  });
+
+/** Whether a process listens at a port. */
+function listens(pid: number, port: number): boolean {
+  const suffix = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+  const inodes = readFileSync(`/proc/${pid}/net/tcp`, "utf8")
+    .split("\n")
+    .flatMap((line) => {
+      const [, local = "", , state, , , , , , inode = ""] = line.trim().split(/\s+/);
+      return state === "0A" && local.endsWith(suffix) ? [`socket:[${inode}]`] : [];
+    });
+  return readdirSync(`/proc/${pid}/fd`).some((name) => inodes.includes(linkOf(`/proc/${pid}/fd/${name}`)));
+}
+
+function linkOf(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    // The process has closed it.
+    return "";
+  }
+}
+
+test("a front of the newer server that is killed in its set-up opens no port before the server is ready", async () => {
+  await using place = await tempDir();
+  await using gate = hold();
+  const port = await freePort();
+  await using first = serve({ model: "slow", port, place });
+  const client = await clientOf(first);
+  await using second = serve({ model: "slow", port, place, env: { SETUP_URL: gate.url("") } });
+  const front = async () => (await inRole(second.pid, "front"))[0];
+  await until(async () => (await front()) !== undefined);
+  const killed = await front();
+  await gate.arrived(String(killed));
+  process.kill(Number(killed), "SIGKILL");
+  await until(async () => ![undefined, killed].includes(await front()));
+  const again = await front();
+  await gate.arrived(String(again));
+  const headers = { "Content-Type": "application/json", Connection: "close", Prefer: "wait" };
+  const statuses: number[] = [];
+  for (let i = 0; i < 20; i++) {
+    const answer = await client.fetch("/predictions", { method: "POST", headers, body: '[{"x": 1}]' });
+    statuses.push(answer.status);
+    await answer.text();
+  }
+  expect(new Set(statuses)).toEqual(new Set([200]));
+  for (const pid of [again, ...(await inRole(second.pid, "engine"))]) gate.release(String(pid));
+  await second.line("Listening on");
+  expect(await first.exited).toBe(0);
+}, 120_000);
+
+test("an older server that stops already finishes its predictions after the newer one has taken over", async () => {
+  await using place = await tempDir();
+  await using gate = hold();
+  const port = await freePort();
+  await using first = serve({ model: "lab", port, place });
+  const client = await clientOf(first);
+  const { prediction_id: id } = await client.create([{ x: 1, before: gate.url("a") }], { Connection: "close" });
+  await gate.arrived("a");
+  first.kill("SIGTERM");
+  await first.line("Stopping");
+  await using second = serve({ model: "lab", port, place });
+  await first.line("The newer server takes over");
+  await second.line("Listening on");
+  const read = async () => {
+    const answer = await client.fetch(`/predictions/${id}`, { headers: { Connection: "close" } });
+    return (await answer.json()) as PredictionBody;
+  };
+  const [front = 0] = await inRole(first.pid, "front");
+  await until(() => !listens(front, port));
+  expect(await read()).toMatchObject({ status: "pending" });
+  gate.release("a");
+  await until(async () => !["pending", "running"].includes((await read()).status));
+  expect(await read()).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
+  expect(await first.exited).toBe(0);
+}, 120_000);
