@@ -93,7 +93,7 @@ const rooms: Readonly<Record<string, Room>> = {
       "server server/access server/memory server/metrics server/inputs server/flow server/telemetry server/webhooks",
     doors: `
       admission ids large-text live live-predictions model-version observed once open-store outcome-list part-log predictions record
-      sent-outputs service store waits`,
+      sent-outputs service split store waits`,
   },
   "server/webhooks": {
     imports: "server server/memory server/metrics server/predictions",

@@ -24,6 +24,23 @@ const roles = ["front", "worker", "both"] as const;
 export const apiNames = ["v2", "openai", "mcp"] as const;
 export type ApiName = (typeof apiNames)[number];
 
+export interface VersionWeight {
+  /** A tag, or a reference with a tag. */
+  readonly reference: string;
+  readonly weight: number;
+}
+
+const versionWeight = z
+  .string()
+  .regex(
+    /^[^=\s]+=\d{1,9}(\.\d{1,9})?$/,
+    "must be tag=weight or repo:tag=weight with commas between them, e.g. v1=90,v2=10",
+  )
+  .transform((given): VersionWeight => {
+    const [reference = "", weight] = given.split("=");
+    return { reference, weight: Number(weight) };
+  });
+
 /** Options that every command has. */
 export const commonOptions = {
   logLevel: option<LogLevel>({
@@ -169,6 +186,18 @@ export const serveOptions = {
     described: "no limit but memory",
     isAdvanced: true,
     ...count(1),
+  }),
+  split: openOption<readonly VersionWeight[]>({
+    description:
+      "Versions that share the traffic of a model by weights, each as tag=weight or repo:tag=weight. A client stays with its version",
+    described: "none",
+    isAdvanced: true,
+    valueHint: "tag=weight,…",
+    fileForm: "words",
+    parse: z
+      .string()
+      .transform((given) => given.split(","))
+      .pipe(z.array(versionWeight)),
   }),
   basePath: option({
     description: "Path before all paths of this server, if a proxy adds one, e.g. /models/digits",

@@ -23,6 +23,8 @@ interface ModelAppOptions {
   readonly allMetrics: Pick<Metrics, "text">;
   /** The page that browsers get at the root of the model. */
   readonly home?: string | undefined;
+  /** The predictions of the routes; by default those of the model. */
+  readonly predictions?: Predictions | undefined;
   /** The models that requests to these routes may name; by default only this one. */
   readonly named?: readonly NamedModel<Predictions>[] | undefined;
 }
@@ -30,14 +32,13 @@ interface ModelAppOptions {
 /** The routes of predictions; for a worker only health and metrics. */
 export function appOf(
   model: FrontModel,
-  { served, basePath, allMetrics, home, named }: ModelAppOptions,
+  { served, basePath, allMetrics, home, named, predictions = model.predictions }: ModelAppOptions,
 ): { readonly fetch: Fetch } {
   const { options, parts, shared, lifecycle } = model;
   const { metrics, replica, decoder } = parts;
   const { memory, keys, port, siblings } = shared;
   const { control } = shared.options;
   const { config } = options;
-  const { predictions } = model;
   if (predictions === undefined)
     return createWorkerApp({ lifecycle, metrics: allMetrics, siblings, config, keys, control, onHold: port.hold });
   return createApp({

@@ -23,6 +23,7 @@ import { ModelVersion } from "./predictions/model-version.ts";
 import type { Predictions } from "./predictions/predictions.ts";
 import type { PredictionRecord } from "./predictions/record.ts";
 import type { PredictionService } from "./predictions/service.ts";
+import type { SplitShare } from "./predictions/split.ts";
 import type { PredictionStore } from "./predictions/store.ts";
 import type { Replica } from "./queue/replica.ts";
 import { fileCapsOf } from "./serve-limits.ts";
@@ -45,6 +46,10 @@ export interface FrontModelOptions {
   readonly packaged: PackagedModel;
   /** Options of this model: the options of the server, overridden by the options of the model. */
   readonly config: ServeConfig;
+  /** Undefined for a model that shares no traffic. */
+  readonly split?: SplitShare | undefined;
+  /** Whether the model gets copies of the predictions of other builds. */
+  readonly isShadow?: boolean | undefined;
   /** Counters of this model, shared by all fronts of the server. Default: the counters of the front. */
   readonly metrics?: Metrics;
   /** The engine process of the model; undefined without one. */

@@ -171,11 +171,10 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
     const isStored = models.some(({ store }) => store !== undefined);
     const served = await Promise.all(
       linked.map(
-        async ({ name, tag, reference, config: own, counts: file, store, engine }): Promise<FrontModelOptions> => {
+        async ({ reference, config: own, counts: file, store, engine, ...model }): Promise<FrontModelOptions> => {
           const packaged = await source.resolve(reference, { weights: config.role !== "front" });
           return {
-            name,
-            tag,
+            ...model,
             packaged,
             config: own,
             metrics: file === counts ? metrics : metricsIn(file),

@@ -138,11 +138,13 @@ export class Fronts implements Front, UpgradedFronts {
       ...start,
       adminPort,
       argv: [...argv],
-      models: models.map(({ name, packaged, config: own, store, isPreloaded }, i) => ({
+      models: models.map(({ name, packaged, config: own, split, isShadow, store, isPreloaded }, i) => ({
         name,
         tag: packaged.tag,
         reference: packaged.byDigest,
         config: own,
+        split,
+        isShadow,
         store,
         counts: counts[i] ?? "",
         isPreloaded,

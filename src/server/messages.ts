@@ -22,6 +22,8 @@ export const modelStart = z.object({
   reference: z.string(),
   /** Options of this model: the options of the server, overridden by the options of the model. */
   config,
+  split: z.object({ name: z.string(), weight: z.number() }).optional(),
+  isShadow: z.boolean().optional(),
 });
 
 /** Index of a model in the order of the server. */

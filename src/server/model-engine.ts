@@ -9,6 +9,7 @@ import type { Stamps } from "../package/store/verification.ts";
 import type { ServeConfig } from "./config.ts";
 import type { EngineEvents } from "./engine-link.ts";
 import type { EngineStart } from "./engine-process.ts";
+import type { SplitShare } from "./predictions/split.ts";
 import { stuckAfterMs } from "./serve-limits.ts";
 
 /** A model that a server serves. */
@@ -18,6 +19,10 @@ export interface ServedOptions {
   readonly packaged: PackagedModel;
   /** Options of this model: the options of the server, overridden by the options of the model. */
   readonly config: ServeConfig;
+  /** Undefined for a model that shares no traffic. */
+  readonly split?: SplitShare | undefined;
+  /** Whether the model gets copies of the predictions of other builds. */
+  readonly isShadow?: boolean | undefined;
 }
 
 export interface ModelEngineOptions extends ServedOptions {

@@ -14,6 +14,7 @@ import { type BrokenAppOptions, createBrokenApp, createModelsApp, type ListedMod
 import type { Metrics } from "./metrics/metrics.ts";
 import { ServerMetrics } from "./metrics/server-metrics.ts";
 import type { Predictions } from "./predictions/predictions.ts";
+import { clientIdOf, SplitPredictions, type SplitShare, versionOf } from "./predictions/split.ts";
 
 type Answer = (request: Request, context: RequestContext) => Response | Promise<Response>;
 
@@ -24,8 +25,18 @@ interface Entry {
   readonly front: FrontModel | undefined;
   readonly served: ServedModel | undefined;
   readonly fault: SconceError | undefined;
-  /** The app below `/models`, made at its first request. */
-  app: Promise<Answer> | undefined;
+  /** The apps of the model by the path before their routes, each made at its first request. */
+  readonly apps: Map<string, Promise<Answer>>;
+}
+
+/** The versions that share the traffic of a name. */
+interface Split {
+  readonly name: string;
+  readonly versions: readonly Version[];
+}
+
+interface Version extends SplitShare {
+  readonly entry: Entry;
 }
 
 export class ServedModels {
@@ -33,6 +44,7 @@ export class ServedModels {
   readonly #entries: readonly Entry[];
   /** By each name in paths: `digits`, `digits:v1`. */
   readonly #byName = new Map<string, Entry>();
+  readonly #splits: ReadonlyMap<string, Split>;
   /** The metrics of all models. */
   readonly metrics: Pick<Metrics, "text" | "gauges" | "families">;
   readonly #list: Answer;
@@ -50,7 +62,11 @@ export class ServedModels {
     const entries = await Promise.all(models.map((options) => openEntry(shared, options, opened)));
     const served = new ServedModels(shared, entries);
     const [first] = entries;
-    if (first !== undefined) served.#root = await served.#appOf(first, shared.options.config.basePath);
+    const split = served.#splits.get(first?.options.split?.name ?? "");
+    const { basePath } = shared.options.config;
+    if (split !== undefined) {
+      served.#root = (request, context) => served.#answer(split, "", request, context);
+    } else if (first !== undefined) served.#root = await served.#appOf(first, basePath);
     return served;
   }
 
@@ -64,6 +80,14 @@ export class ServedModels {
         if (!this.#byName.has(each)) this.#byName.set(each, entry);
       }
     }
+    const versions = entries.flatMap((entry) => {
+      const { split, name } = entry.options;
+      return split === undefined ? [] : [{ split: split.name, version: { name, weight: split.weight, entry } }];
+    });
+    const splits = Map.groupBy(versions, ({ split }) => split);
+    this.#splits = new Map(
+      [...splits].map(([name, all]) => [name, { name, versions: all.map(({ version }) => version) }]),
+    );
     const [first] = entries;
     this.metrics =
       first === undefined || !this.#isSeveral
@@ -108,11 +132,10 @@ export class ServedModels {
     const path = basePath === "" ? given : withoutPrefix(given, basePath);
     const found = this.#below(path, "/models/");
     if (found !== undefined) {
-      const { entry, rest } = found;
+      const { named, rest } = found;
       context.prefix = given.slice(0, given.length - rest.length);
-      context.modelPath = `/models/${entry.options.name}`;
-      context.metrics = entry.metrics;
-      return this.#own(entry).then((answer) => answer(request, context));
+      context.modelPath = `/models/${nameOf(named)}`;
+      return this.#answer(named, context.modelPath, request, context);
     }
     const isList = path === "/models" || path.startsWith("/models/") || path.startsWith("/v2/repository/models/");
     const isOfAll = path === "/v2/models/stats" || path === "/v2/repository/index";
@@ -120,27 +143,44 @@ export class ServedModels {
     const other = this.#isSeveral ? this.#below(path, "/v2/models/") : undefined;
     if (other === undefined) return this.#root(request, context);
     context.prefix = given.slice(0, given.length - path.length);
-    context.metrics = other.entry.metrics;
-    return this.#own(other.entry).then((answer) => answer(request, context));
+    return this.#answer(other.named, `/models/${nameOf(other.named)}`, request, context);
   }
 
   /** The model that a path names after `start`: the longest name, since names have slashes. */
-  #below(path: string, start: string): { readonly entry: Entry; readonly rest: string } | undefined {
+  #below(path: string, start: string): { readonly named: Entry | Split; readonly rest: string } | undefined {
     if (!path.startsWith(start)) return undefined;
     for (let end = path.length; end > start.length; end = path.lastIndexOf("/", end - 1)) {
-      const entry = this.#byName.get(path.slice(start.length, end));
-      if (entry !== undefined) return { entry, rest: path.slice(end) };
+      const name = path.slice(start.length, end);
+      const named = this.#splits.get(name) ?? this.#byName.get(name);
+      if (named !== undefined) return { named, rest: path.slice(end) };
     }
     return undefined;
   }
 
-  #own(entry: Entry): Promise<Answer> {
-    const { name } = entry.options;
-    entry.app ??= this.#appOf(entry, `${this.#shared.options.config.basePath}/models/${name}`);
-    return entry.app;
+  /** @param path before the routes of the model */
+  async #answer(named: Entry | Split, path: string, request: Request, context: RequestContext): Promise<Response> {
+    const [entry, split] = "versions" in named ? [this.#chosen(named, request, context), named] : [named, undefined];
+    context.metrics = entry.metrics;
+    let app = entry.apps.get(path);
+    if (app === undefined) {
+      app = this.#appOf(entry, `${this.#shared.options.config.basePath}${path}`, split);
+      entry.apps.set(path, app);
+    }
+    return (await app)(request, context);
   }
 
-  async #appOf({ front, served, fault }: Entry, basePath: string): Promise<Answer> {
+  /** The version of a client. A version that cannot be opened or loaded leaves its clients to the others. */
+  #chosen({ name, versions }: Split, request: Request, context: RequestContext): Entry {
+    const { keys, port } = this.#shared;
+    context.key ??= keys?.find(request.headers);
+    context.clientId ??= clientIdOf(request, context.key?.name, port.peerOf(request)?.address);
+    const chosen = versionOf(context.clientId, versions.filter(isUsable)) ?? versionOf(context.clientId, versions);
+    if (chosen === undefined) throw new RangeError(`no version of ${name} has a weight`);
+    return chosen.entry;
+  }
+
+  async #appOf({ front, served: own, fault }: Entry, basePath: string, split?: Split): Promise<Answer> {
+    const served = own && split ? renamed(own, split.name) : own;
     if (front === undefined || served === undefined) {
       return createBrokenApp({ ...this.#guards, basePath }, fault?.message ?? "").fetch;
     }
@@ -155,14 +195,21 @@ export class ServedModels {
       allMetrics: this.metrics,
       home,
       named: isRoot ? this.#predicted : undefined,
+      predictions: split && splitPredictions(split, front),
     }).fetch;
   }
 
   /** The models whose predictions clients may create here. */
   get #predicted(): readonly NamedModel<Predictions>[] {
-    return this.#entries.flatMap(({ front, served, metrics }) => {
+    return this.#entries.flatMap((entry) => {
+      const { front, served: model, metrics, options } = entry;
       const predictions = front?.predictions;
-      return served === undefined || predictions === undefined ? [] : [{ model: served, predictions, metrics }];
+      if (model === undefined || predictions === undefined) return [];
+      const split = this.#splits.get(options.split?.name ?? "");
+      const own = { model, predictions, metrics };
+      if (split === undefined) return [own];
+      const isFor = (request: Request, context: RequestContext) => this.#chosen(split, request, context) === entry;
+      return [{ ...own, model: renamed(model, split.name), isFor }, own];
     });
   }
 
@@ -181,8 +228,37 @@ export class ServedModels {
       reason: fault?.message ?? (options.engine?.state === "failed" ? options.engine.reason : undefined),
       metrics,
       served,
+      split: options.split,
+      isShadow: options.isShadow,
     }));
   }
+}
+
+/** The model under the name of a split. */
+function renamed(model: ServedModel, name: string): ServedModel {
+  return {
+    ...model,
+    name,
+    // The batch size may change later.
+    get batchSize() {
+      return model.batchSize;
+    },
+  };
+}
+
+function nameOf(named: Entry | Split): string {
+  return "versions" in named ? named.name : named.options.name;
+}
+
+/** Asks for another load after a failed one. */
+function isUsable({ entry: { front, options } }: Version): boolean {
+  if (options.engine?.state === "failed") options.engine.need();
+  return front !== undefined && options.engine?.state !== "failed";
+}
+
+function splitPredictions({ versions }: Split, own: FrontModel): Predictions | undefined {
+  const others = versions.flatMap(({ entry: { front } }) => (front === own ? [] : (front?.predictions ?? [])));
+  return own.predictions && new SplitPredictions(own.predictions, others);
 }
 
 async function openEntry(
@@ -198,10 +274,10 @@ async function openEntry(
     front.lifecycle.hindrance = () => hindranceOf(front);
     const served = await servedModel(front);
     opened.use(own.move());
-    return { options, metrics, front, served, fault: undefined, app: undefined };
+    return { options, metrics, front, served, fault: undefined, apps: new Map() };
   } catch (error) {
     if (shared.options.models.length === 1) throw error;
     log.error(`The model ${options.name} cannot be served: ${messageOf(error)}`);
-    return { options, metrics, front: undefined, served: undefined, fault: codedError(error), app: undefined };
+    return { options, metrics, front: undefined, served: undefined, fault: codedError(error), apps: new Map() };
   }
 }

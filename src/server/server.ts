@@ -172,12 +172,11 @@ async function openBeside(
   const folder = opened.use(await makeRunFolder());
   const server = older?.nextServer ?? "";
   const earlier = new EarlierBuilds({ argv, source, server });
-  const models = options.models.map(({ name, packaged, config: own }) => ({
-    name,
-    packaged,
-    config: own,
-    isPreloaded: isPreloaded(name, config),
-    store: own.queue === undefined ? storePath(name, own, options.models.length > 1) : undefined,
+  const models = options.models.map((model) => ({
+    ...model,
+    isPreloaded: isPreloaded(model.name, config),
+    store:
+      model.config.queue === undefined ? storePath(model.name, model.config, options.models.length > 1) : undefined,
   }));
   const stores = opened.use(new ServerStores(models));
   if (older === undefined) {

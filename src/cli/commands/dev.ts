@@ -7,10 +7,11 @@ import { DevServer } from "./dev/dev-server.ts";
 import { stopOnSignals } from "./serve.ts";
 import { externalOption } from "./try-out/trial-options.ts";
 
-/** Options of `serve` without a use for a folder: isolation, stored predictions, several servers, packaged files. */
+/** Options of `serve` without a use for a folder: isolation, stored predictions, several servers, several models, packaged files. */
 const { verify, isolate, fronts, store, storeSync, queue, queueName, queueLease, role, bucket, ...others } =
   serveOptions;
-const { shutdownDelay, adminPort, adminHost, host, port, ...shared } = others;
+const { models, preload, keepAlive, maxLoaded, split, shutdownDelay, adminPort, adminHost, host, port, ...shared } =
+  others;
 
 /** Listens on loopback by default: a model under development should not be public. */
 const options = { port, host: option({ ...host, default: "127.0.0.1" }), ...shared };
@@ -27,6 +28,11 @@ const fixed = {
   queueLease: queueLease.default,
   role: role.default,
   bucket: undefined,
+  models: undefined,
+  preload: undefined,
+  keepAlive: undefined,
+  maxLoaded: undefined,
+  split: undefined,
   shutdownDelay: 0,
   adminPort: undefined,
   adminHost: adminHost.default,

@@ -11,7 +11,7 @@ import type { ModelSource } from "../../package/model-source.ts";
 import type { PackagedModel } from "../../package/store/packaged-model.ts";
 import { latestTag } from "../../package/store/reference.ts";
 import { ModelStore } from "../../package/store/store.ts";
-import { type ServeConfig, serveOptions } from "../../server/config.ts";
+import { type ServeConfig, serveOptions, type VersionWeight } from "../../server/config.ts";
 import type { ServedOptions } from "../../server/model-engine.ts";
 import { flagName, usage } from "../command-line/command.ts";
 import { namedModel } from "./named-model.ts";
@@ -44,6 +44,8 @@ interface Listed {
   readonly reference: string | undefined;
   readonly name: string | undefined;
   readonly options: Partial<ServeConfig>;
+  /** Weight of a version that shares traffic. */
+  readonly weight?: number;
 }
 
 /**
@@ -55,11 +57,12 @@ export async function servedList(
   given: readonly string[],
   options: ServeConfig & Pick<Parameters<typeof namedModel>[2], "input" | "plainHttp">,
 ): Promise<readonly [ServedOptions, ...ServedOptions[]]> {
-  const listed = [
+  const all = [
     ...given.map((reference): Listed => ({ reference, name: undefined, options: {} })),
     ...(options.models === undefined ? [] : await inFile(options.models)),
   ];
-  if (listed.length === 0) listed.push({ reference: undefined, name: undefined, options: {} });
+  if (all.length === 0) all.push({ reference: undefined, name: undefined, options: {} });
+  const listed = withSplits(all, options.split ?? []);
   if (listed.length > 1 && (options.input ?? []).length > 0) throw usage("--input is for a single weights file");
   const found: { packaged: PackagedModel; listed: Listed }[] = [];
   for (const each of listed) {
@@ -68,10 +71,11 @@ export async function servedList(
   }
   const names = namesOf(found);
   const served = found.map(
-    ({ packaged, listed: { options: own } }, i): ServedOptions => ({
+    ({ packaged, listed: { name, options: own, weight } }, i): ServedOptions => ({
       name: names[i] ?? "",
       packaged,
       config: { ...options, ...own },
+      ...(weight !== undefined && { split: { name: name ?? packaged.repository, weight } }),
     }),
   );
   const [first, ...others] = served;
@@ -79,15 +83,50 @@ export async function servedList(
   return [first, ...others];
 }
 
+/** Puts the versions of each split in place of their model. @throws SconceError `usage` */
+function withSplits(listed: readonly Listed[], split: readonly VersionWeight[]): readonly Listed[] {
+  const repositories = new Set(listed.map(({ reference }) => repositoryOf(reference)));
+  const [only] = repositories;
+  const versions = split.map(({ reference, weight }) => {
+    if (/[:@]/.test(reference)) return { reference, weight };
+    if (only !== undefined && repositories.size === 1) return { reference: `${only}:${reference}`, weight };
+    throw usage(`--split ${reference}=${weight} needs the name of the model, as digits:${reference}=${weight}`);
+  });
+  let placed = listed;
+  for (const [repository, shares] of Map.groupBy(versions, ({ reference }) => repositoryOf(reference))) {
+    const isOfSplit = ({ reference }: Listed) =>
+      reference === repository || shares.some((share) => share.reference === reference);
+    const first = placed.find(isOfSplit);
+    if (first === undefined) throw usage(`--split names ${repository}, which is not among the models to serve`);
+    if (shares.every(({ weight }) => weight === 0)) throw usage(`--split gives no version of ${repository} a weight`);
+    const own = shares.map(({ reference, weight }) => {
+      const given = placed.find((each) => each.reference === reference);
+      return { ...(given ?? first), name: first.name, reference, weight };
+    });
+    placed = placed.flatMap((each) => (each === first ? own : isOfSplit(each) ? [] : each));
+  }
+  return placed;
+}
+
+/** The reference without a tag or a digest. */
+function repositoryOf(reference: string | undefined): string | undefined {
+  return reference?.replace(/(?:@[^@/]*|:[^:/]*)$/, "");
+}
+
 /** The repository; with a tag if the server has several builds of it. @throws SconceError `usage` */
 function namesOf(found: readonly { readonly packaged: PackagedModel; readonly listed: Listed }[]): string[] {
   const counts = Map.groupBy(found, ({ packaged, listed }) => listed.name ?? packaged.repository);
   const names = found.map(({ packaged, listed }) => {
     const { repository, tag } = packaged;
+    if (listed.weight !== undefined) return `${listed.name ?? repository}:${tag}`;
     const isShared = (counts.get(repository)?.length ?? 0) > 1;
     return listed.name ?? (isShared ? `${repository}:${tag}` : repository);
   });
-  const twice = names.find((name, i) => names.indexOf(name) < i);
+  const splits = found.flatMap(({ packaged, listed: { weight, name } }) =>
+    weight === undefined ? [] : (name ?? packaged.repository),
+  );
+  const all = [...new Set(splits), ...names];
+  const twice = all.find((name, i) => all.indexOf(name) < i);
   if (twice !== undefined) {
     throw usage(`two models have the name ${twice}; in a file of --models, each can have a name of its own`);
   }

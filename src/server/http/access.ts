@@ -14,8 +14,8 @@ export function requireKey(keys: ApiKeys): MiddlewareHandler {
   return async (c, next) => {
     const { raw } = c.req;
     const context = contextOf(c);
-    const key = keys.find(raw.headers);
-    context.key = key;
+    context.key ??= keys.find(raw.headers);
+    const { key } = context;
     if (key === undefined && !isOpen(c, context.path)) throw unauthorized(raw.headers);
     const permission = permissionFor(c.req.method, context.path);
     if (key !== undefined && !key.may(permission)) {

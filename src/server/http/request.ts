@@ -41,6 +41,8 @@ export class RequestContext implements Origin {
   isAdmin = false;
   /** The API key of the request; undefined on a server without keys. */
   key: ApiKey | undefined = undefined;
+  /** Identifies the client, where versions share traffic. */
+  clientId: string | undefined = undefined;
   /** The build that runs or ran the prediction of the answer. */
   model: ModelVersion | undefined = undefined;
   /** Whether the answer has the headers `X-Request-Id` and `X-Model` already. */

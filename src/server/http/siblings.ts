@@ -8,6 +8,7 @@ import { SconceError } from "../../base/errors.ts";
 import { type Family, familySchema } from "../metrics/counts.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { frontOf } from "../predictions/ids.ts";
+import { CLIENT_ID } from "../predictions/split.ts";
 import type { Fetch } from "./listener.ts";
 import { type RequestContext, urlOf } from "./request.ts";
 
@@ -67,6 +68,8 @@ export class Siblings {
     if (body !== null) headers.delete("Content-Length");
     const forwarded = new ForwardedBody(body);
     headers.set("X-Request-Id", context.requestId);
+    // The other front does not see the address of the client.
+    if (context.clientId !== undefined) headers.set(CLIENT_ID, context.clientId);
     // The other front's spans lie below the span of this request.
     if (context.traceparent !== undefined) headers.set("traceparent", context.traceparent);
     const release = () => this.#onHold(request, false);

@@ -6,6 +6,7 @@ import type { Metrics } from "../../metrics/metrics.ts";
 import type { Predictions } from "../../predictions/predictions.ts";
 import type { ServedModel } from "../app.ts";
 import type { Problem } from "../problem.ts";
+import type { RequestContext } from "../request.ts";
 import type { Lifecycle } from "../routes/health.ts";
 import { addMcp } from "./mcp/mcp.ts";
 import { addOpenai } from "./openai/openai.ts";
@@ -17,6 +18,8 @@ export interface NamedModel<P = WaitedPredictions> {
   readonly model: ServedModel;
   readonly predictions: P;
   readonly metrics: Metrics;
+  /** Whether a request gets this version under the name. By default each request does. */
+  readonly isFor?: (request: Request, context: RequestContext) => boolean;
 }
 
 export interface ApiOptions {

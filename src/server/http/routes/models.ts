@@ -4,6 +4,7 @@ import type { Context } from "hono";
 import { Hono } from "hono";
 import type { Metrics } from "../../metrics/metrics.ts";
 import { listPage, prefersHtml } from "../../page/page.ts";
+import type { SplitShare } from "../../predictions/split.ts";
 import { statisticsOf } from "../apis/v2/statistics.ts";
 import { errorAnswer as v2Error } from "../apis/v2/v2.ts";
 import { type GuardOptions, guard, logRefusal, type ServedModel } from "../app.ts";
@@ -26,6 +27,8 @@ export interface ListedModel {
   /** The reference and the digest that were found in the store. */
   readonly tag: string;
   readonly digest: string;
+  readonly split: SplitShare | undefined;
+  readonly isShadow: boolean | undefined;
 }
 
 export interface BrokenAppOptions extends GuardOptions {
@@ -109,13 +112,15 @@ function guarded({ basePath, metrics, ...options }: BrokenAppOptions): Hono {
 /** The answer of GET /models. */
 function listOf(models: readonly ListedModel[], basePath: string) {
   return {
-    models: models.map(({ name, tag, digest, state, reason, served }) => ({
+    models: models.map(({ name, tag, digest, state, reason, served, split, isShadow = false }) => ({
       name,
       tag,
       digest,
       description: served?.description ?? "",
       state,
       ...(reason === undefined ? {} : { reason }),
+      ...(split === undefined ? {} : { split }),
+      ...(isShadow && { shadow: true }),
       url: `${basePath}/models/${name}`,
     })),
   };

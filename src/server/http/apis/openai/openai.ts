@@ -19,6 +19,7 @@ const needs = {
 } as const;
 
 export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: ApiOptions): ErrorForm {
+  const namedFor = (c: Context) => named.filter(({ isFor }) => isFor === undefined || isFor(c.req.raw, contextOf(c)));
   const lacking = (use: keyof typeof needs, { name }: Pick<ServedModel, "name">) =>
     new RequestFault(
       `the model ${name} cannot answer this: it needs ${needs[use]}, or openai: { ${use}: … } in defineModel`,
@@ -31,7 +32,7 @@ export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: 
       // Which of several queues may be full is known only after the body.
       const read = await readRequest(c, () => (isAlone ? predictions.read(c) : predictions.readMessage(c.req.raw)));
       using _ = read.charge;
-      const { model, predictions: asked, metrics } = modelNamed(read.given.model, named);
+      const { model, predictions: asked, metrics } = modelNamed(read.given.model, namedFor(c));
       const fields = model.openai[use];
       if (fields === undefined) throw lacking(use, model);
       if (!isAlone) contextOf(c).metrics = metrics;
@@ -46,11 +47,10 @@ export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: 
     post(`/v${version}/rerank`, "rerank", (c, fields, asked) => rerank(c, { ...asked, fields, version }));
   }
   post("/classify", "classify", (c, fields, asked) => classify(c, { ...asked, fields }));
-  const described = named.map(({ model }) => describedModel(model));
-  app.get("/v1/models", (c) => c.json({ object: "list", data: described }));
+  app.get("/v1/models", (c) => c.json({ object: "list", data: namedFor(c).map(({ model }) => describedModel(model)) }));
   app.all("/v1/models", (c) => otherMethod(c, "HEAD, GET"));
   // Names of models have slashes.
-  app.get("/v1/models/:id{.+}", (c) => c.json(describedModel(modelNamed(c.req.param("id"), named).model)));
+  app.get("/v1/models/:id{.+}", (c) => c.json(describedModel(modelNamed(c.req.param("id"), namedFor(c)).model)));
   app.all("/v1/*", (c) => {
     throw new RequestFault(`there is no ${c.req.method} ${c.req.path}`, { status: 404, code: "unknown_url" });
   });

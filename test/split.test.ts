@@ -1,0 +1,243 @@
+/** Versions of a model that share its traffic by weights. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { makeKey } from "../src/server/access/key-file.ts";
+import { versionOf } from "../src/server/predictions/split.ts";
+import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import type { Client, PredictionBody } from "./helpers/client.ts";
+import { eventsOf } from "./helpers/events.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+let dir: TempDir;
+let store: TestStore;
+let env: Readonly<Record<string, string>>;
+
+beforeAll(async () => {
+  dir = await tempDir();
+  store = await storeWith("lab", "texts");
+  env = { SCONCE_HOME: store.home };
+  for (const factor of [1, 2]) {
+    const postprocess = `({ y }) => ({ y: ${factor} * y.data[0] })`;
+    const setup = `() => { if (process.env.BREAKS === "v${factor}") throw new Error("no tokenizer"); }`;
+    const folder = await writeModel(dir, modelText({ name: '"ten"', postprocess, setup }), `v${factor}`);
+    const { code, stderr } = await cli(["build", folder, "-t", `ten:v${factor}`], { env });
+    expect({ code, stderr }).toMatchObject({ code: 0 });
+  }
+});
+
+afterAll(async () => {
+  await store[Symbol.asyncDispose]();
+  await dir[Symbol.asyncDispose]();
+});
+
+const serve = (args: readonly string[], more: Readonly<Record<string, string>> = {}): RunningCli =>
+  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0", "--linger", "0"], { env: { ...env, ...more } });
+
+const json = { "Content-Type": "application/json" };
+
+interface Asked {
+  readonly id?: string;
+  readonly path?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+async function predict(client: Client, { id, path = "", headers = {} }: Asked = {}): Promise<PredictionBody> {
+  const all = { ...json, Prefer: "wait", ...(id && { "X-Client-Id": id }), ...headers };
+  const answer = await client.fetch(`${path}/predictions`, { method: "POST", headers: all, body: '[{"x": 1}]' });
+  return (await answer.json()) as PredictionBody;
+}
+
+/** The factor of the version that answered. */
+const factorOf = ({ outputs }: PredictionBody): number => Number(outputs?.[0]?.y) / 3;
+
+describe("the choice of a version", () => {
+  const versions = (...weights: number[]) => weights.map((weight, i) => ({ name: `digits:v${i + 1}`, weight }));
+  const clients = Array.from({ length: 20_000 }, (_, i) => `client ${i}`);
+  const chosen = (...weights: number[]) => clients.map((client) => versionOf(client, versions(...weights))?.name);
+  const share = (names: readonly (string | undefined)[], name: string) =>
+    names.filter((each) => each === name).length / names.length;
+
+  test("gives each version its share of the clients", () => {
+    const names = chosen(90, 10);
+    expect(share(names, "digits:v2")).toBeCloseTo(0.1, 2);
+    expect(share(chosen(1, 1, 2), "digits:v3")).toBeCloseTo(0.5, 2);
+    expect(share(chosen(100, 0), "digits:v1")).toBe(1);
+  });
+
+  test("moves no client away from a version that gets more weight", () => {
+    const [before, after] = [chosen(90, 10), chosen(70, 30)];
+    expect(before.filter((name, i) => name === "digits:v2" && after[i] !== name)).toEqual([]);
+    // A third version takes clients from the others, and moves none between them.
+    const third = chosen(90, 10, 100);
+    expect(before.filter((name, i) => third[i] !== "digits:v3" && third[i] !== name)).toEqual([]);
+  });
+
+  test("is the same in each process, of today and of later releases", () => {
+    const ids = ["", "a", "team", "203.0.113.7", "client 1", "client 2", "client 3", "client 4"];
+    expect(ids.map((id) => versionOf(id, versions(50, 50))?.name.at(-1)).join("")).toMatchInlineSnapshot(`"12212211"`);
+  });
+});
+
+describe("serve ten --split v1=50,v2=50", () => {
+  let server: RunningCli;
+  let client: Client;
+  /** Clients of v1 and of v2. */
+  let ids: readonly [one: string, two: string];
+
+  beforeAll(async () => {
+    server = serve(["ten", "--split", "v1=50,v2=50", "--fronts", "2"]);
+    client = await clientOf(server);
+    const all = await Promise.all(
+      Array.from({ length: 40 }, async (_, i) => ({
+        id: `c${i}`,
+        factor: factorOf(await predict(client, { id: `c${i}` })),
+      })),
+    );
+    const [one, two] = [1, 2].map((factor) => all.find((each) => each.factor === factor)?.id ?? "");
+    ids = [one ?? "", two ?? ""];
+  });
+
+  afterAll(() => server[Symbol.asyncDispose]());
+
+  test("has clients of both versions, who stay with their version on every path", async () => {
+    expect(ids).toEqual([expect.stringMatching(/^c/), expect.stringMatching(/^c/)]);
+    for (const [i, id] of ids.entries()) {
+      for (const path of ["", "/models/ten"]) {
+        const answers = await Promise.all(Array.from({ length: 8 }, () => predict(client, { id, path })));
+        expect(answers.map(factorOf)).toEqual(answers.map(() => i + 1));
+      }
+      const body = { inputs: [{ name: "x", datatype: "FP64", shape: [1, 1], data: [1] }] };
+      const init = { method: "POST", headers: { ...json, "X-Client-Id": id }, body: JSON.stringify(body) };
+      const infer = await client.fetch("/v2/models/ten/infer", init);
+      expect(await infer.json()).toMatchObject({ model_name: "ten", outputs: [{ data: [3 * (i + 1)] }] });
+    }
+  });
+
+  test("answers for a version by its tag, whoever the client is", async () => {
+    for (const id of ids) {
+      expect(factorOf(await predict(client, { id, path: "/models/ten:v1" }))).toBe(1);
+      expect(factorOf(await predict(client, { id, path: "/models/ten:v2" }))).toBe(2);
+    }
+  });
+
+  test("names in each record the version that answered", async () => {
+    const digests = await Promise.all(ids.map(async (id) => (await predict(client, { id })).model?.digest));
+    const { models } = (await (await client.fetch("/models")).json()) as { models: unknown };
+    expect(models).toMatchObject([
+      { name: "ten:v1", digest: digests[0], split: { name: "ten", weight: 50 } },
+      { name: "ten:v2", digest: digests[1], split: { name: "ten", weight: 50 } },
+    ]);
+  });
+
+  test("lets a client of one version read, watch and cancel predictions of the other", async () => {
+    const [one, two] = ids;
+    const made = await predict(client, { id: two });
+    const path = `/predictions/${made.prediction_id}`;
+    for (const prefix of ["", "/models/ten"]) {
+      const read = await client.fetch(`${prefix}${path}`, { headers: { "X-Client-Id": one } });
+      expect(read.headers.get("x-model")).toContain(made.model?.tag ?? "none");
+      expect(await read.json()).toEqual(made);
+    }
+    const events = await client.fetch(`${path}/events`, { headers: { "X-Client-Id": one } });
+    const names = [];
+    for await (const { event } of eventsOf(events)) names.push(event);
+    expect(names.at(-1)).toBe("completed");
+    const canceled = await client.fetch(`${path}/cancel`, { method: "POST", headers: { "X-Client-Id": one } });
+    expect(await canceled.json()).toEqual(made);
+    const missing = await client.fetch("/predictions/0AAAAnobodyhasthisid", { headers: { "X-Client-Id": one } });
+    expect(missing.status).toBe(404);
+  });
+
+  test("makes a prediction with a chosen id once, whichever client repeats it", async () => {
+    const put = async (id: string, x = 1) => {
+      const headers = { ...json, Prefer: "wait", "X-Client-Id": id };
+      const init = { method: "PUT", headers, body: JSON.stringify([{ x }]) };
+      return client.fetch("/predictions/order-1c1d1c80-7d3f", init);
+    };
+    const [one, two] = ids;
+    const first = await (await put(two)).json();
+    expect(await (await put(one)).json()).toEqual(first);
+    expect((await put(one, 2)).status).toBe(422);
+  });
+
+  test("counts the work of each version under its name", async () => {
+    const count = (version: string) =>
+      client.metric(`sconce_predictions_total{model="ten:${version}",status="success"}`);
+    for (const [i, id] of ids.entries()) {
+      const before = await Promise.all([count("v1"), count("v2")]);
+      await predict(client, { id });
+      expect(await Promise.all([count("v1"), count("v2")])).toEqual([
+        (before[0] ?? 0) + (i === 0 ? 1 : 0),
+        (before[1] ?? 0) + (i === 1 ? 1 : 0),
+      ]);
+    }
+  });
+
+  test("knows a client without a header by its address", async () => {
+    const direct = await Promise.all(Array.from({ length: 8 }, () => predict(client)));
+    expect(new Set(direct.map(factorOf)).size).toBe(1);
+    const addresses = Array.from({ length: 40 }, (_, i) => `203.0.113.${i}, 10.0.0.${i % 3}`);
+    const factors = async () =>
+      Promise.all(
+        addresses.map(async (address) => factorOf(await predict(client, { headers: { "X-Forwarded-For": address } }))),
+      );
+    const first = await factors();
+    expect(new Set(first)).toEqual(new Set([1, 2]));
+    expect(await factors()).toEqual(first);
+  });
+});
+
+test("an API key is a client, whatever headers it sends", async () => {
+  const keys = Array.from({ length: 12 }, (_, i) => makeKey({ name: `team-${i}` }));
+  const file = dir.join("keys.toml");
+  await Bun.write(file, keys.map(({ entry }) => entry).join("\n"));
+  await using server = serve(["ten", "--split", "v1=1,v2=1", "--api-keys", file]);
+  const client = await clientOf(server);
+  const factors = await Promise.all(
+    keys.map(async ({ secret }) => {
+      const asked = (id: string) => predict(client, { id, headers: { Authorization: `Bearer ${secret}` } });
+      const answers = await Promise.all(["a", "b", "c", "d"].map(asked));
+      return [...new Set(answers.map(factorOf))];
+    }),
+  );
+  expect(factors.filter(({ length }) => length !== 1)).toEqual([]);
+  expect(new Set(factors.flat())).toEqual(new Set([1, 2]));
+  expect((await client.fetch("/models/ten/predictions", { method: "POST" })).status).toBe(401);
+});
+
+test("a version that cannot be opened leaves its clients to the other", async () => {
+  await using server = serve(["ten", "--split", "v1=1,v2=99"], { BREAKS: "v2" });
+  const client = await clientOf(server);
+  const answers = await Promise.all(Array.from({ length: 20 }, (_, i) => predict(client, { id: `c${i}` })));
+  expect(answers.map(factorOf)).toEqual(answers.map(() => 1));
+  expect((await client.fetch("/models/ten:v2/predictions", { method: "POST" })).status).toBe(503);
+});
+
+describe("with other models", () => {
+  test("a split names its model, and stands where the model was", async () => {
+    await using server = serve(["lab", "ten", "texts", "--split", "ten:v1=0,ten:v2=1"]);
+    const client = await clientOf(server);
+    const { models } = (await (await client.fetch("/models")).json()) as { models: { name: string }[] };
+    expect(models.map(({ name }) => name)).toEqual(["lab", "ten:v1", "ten:v2", "texts"]);
+    expect(factorOf(await predict(client, { path: "/models/ten" }))).toBe(2);
+    const list = (await (await client.fetch("/v1/models")).json()) as { data: { id: string }[] };
+    expect(list.data.map(({ id }) => id)).toEqual(["lab", "ten:v1", "ten", "ten:v2", "texts"]);
+    const body = JSON.stringify({ model: "ten", input: "a" });
+    const embedded = await client.fetch("/v1/embeddings", { method: "POST", headers: json, body });
+    expect(await embedded.text()).toContain("the model ten cannot answer this");
+  });
+
+  const faults: readonly [args: readonly string[], message: string][] = [
+    [["lab", "ten", "--split", "v1=90,v2=10"], "--split v1=90 needs the name of the model, as digits:v1=90"],
+    [["lab", "--split", "ten:v1=90,ten:v2=10"], "--split names ten, which is not among the models to serve"],
+    [["ten", "--split", "v1=0,v2=0"], "--split gives no version of ten a weight"],
+    [["ten", "--split", "v1,v2"], "must be tag=weight or repo:tag=weight"],
+    [["ten", "--split", "v1=1,v1=2"], "two models have the name ten:v1"],
+  ];
+  test.each(faults)("%p is refused", async (args, message) => {
+    const { code, stderr } = await cli(["serve", ...args, "-p", "0"], { env });
+    expect(stderr).toContain(message);
+    expect(code).toBe(2);
+  });
+});
