@@ -1,7 +1,10 @@
 /** Host names in requests: which names the server accepts. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { makeKey } from "../src/server/access/key-file.ts";
 import { serveOptions } from "../src/server/config.ts";
+import { hasBrowser, openBrowser } from "./helpers/browser.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { tempDir } from "./helpers/temp-dir.ts";
 
 let store: TestStore;
 let local: TestServer;
@@ -21,8 +24,8 @@ afterAll(async () => {
 });
 
 /** @returns the status, and the code of a problem */
-async function ask(server: TestServer, host: string, path = "/", method = "GET") {
-  const answer = await server.client.fetch(path, { method, headers: { Host: host } });
+async function ask(server: TestServer, host: string, path = "/", method = "GET", headers = {}) {
+  const answer = await server.client.fetch(path, { method, headers: { Host: host, ...headers } });
   const { type } = answer.status < 400 ? {} : ((await answer.json()) as { type?: string });
   return type === undefined ? answer.status : `${answer.status} ${type.split(":").at(-1)}`;
 }
@@ -54,9 +57,58 @@ test("--allowed-hosts allows its names, and names below a wildcard", async () =>
   expect(await ask(listed, "other.example")).toBe("403 host_refused");
 });
 
-test("a server on all addresses allows every name by default", async () => {
+const language = { "Accept-Language": "en" };
+
+test("a server on all addresses allows every name by default, but no browser over HTTP with a public name", async () => {
   expect(await ask(open, "models.example")).toBe(200);
+  expect(await ask(open, "models.example", "/", "GET", language)).toBe("403 host_refused");
+  expect(await ask(open, "models.example", "/health/ready", "GET", language)).toBe(200);
+  const origin = { Origin: "http://models.example:3000" };
+  expect(await ask(open, "models.example:3000", "/predictions/none/cancel", "POST", origin)).toBe("403 host_refused");
+  // Browsers send it over HTTPS, which a proxy may have.
+  expect(await ask(open, "models.example", "/", "GET", { ...language, "Sec-Fetch-Mode": "navigate" })).toBe(200);
+  // An answer to a page of another origin is for --cors-origin.
+  expect(await ask(open, "models.example", "/", "GET", { ...language, Origin: "http://app.example" })).toBe(200);
 });
+
+test.each(["gpu-3:3000", "gpu.local", "gpu.lab.internal", "gpu.home.arpa", "10.0.0.3:3000", "[fd00::3]:3000"])(
+  "a browser reaches a server on all addresses as %s",
+  async (host) => {
+    expect(await ask(open, host, "/", "GET", language)).toBe(200);
+  },
+);
+
+test("with API keys or --allowed-hosts, a browser reaches the server by a public name", async () => {
+  expect(await ask(listed, "models.example", "/", "GET", language)).toBe(200);
+  await using dir = await tempDir();
+  const { entry } = makeKey({ name: "a" });
+  await Bun.write(dir.join("keys.toml"), entry);
+  await using keyed = await store.serve("lab", { host: "0.0.0.0", apiKeys: dir.join("keys.toml") });
+  expect(await ask(keyed, "models.example", "/", "GET", language)).toBe("401 key_required");
+});
+
+test("a malformed name that a browser accepts is refused, too", async () => {
+  expect(await ask(local, "a!b.rebound.example")).toBe("403 host_refused");
+  expect(await ask(open, "a!b.rebound.example", "/", "GET", language)).toBe("403 host_refused");
+});
+
+test.skipIf(!hasBrowser)(
+  "a page that gives its name the address of a server reads and starts nothing there",
+  async () => {
+    await using browser = await openBrowser(["*.example", "gpu.internal"]);
+    const port = open.client.url.port;
+    const status = (request: string) => browser.evaluate<number>(`fetch(${request}).then(({ status }) => status)`);
+    for (const host of ["rebound.example", "a!b.rebound.example"]) {
+      await browser.open(`http://${host}:${port}/health/live`);
+      const quiet = `referrerPolicy: "no-referrer", headers: { "Accept-Language": "", "Sec-Fetch-Mode": "cors" }`;
+      expect(await status(`"/", { ${quiet} }`)).toBe(403);
+      expect(await status(`"/predictions", { method: "POST", body: "[]", ${quiet} }`)).toBe(403);
+      expect(await status(`"/health/live"`)).toBe(200);
+    }
+    await browser.open(`http://gpu.internal:${port}/demo`);
+    await browser.until(`document.querySelector('button[type="submit"]') !== null`);
+  },
+);
 
 test("a refusal names the option that allows the host", async () => {
   const answer = await local.client.fetch("/", { headers: { Host: "models.example" } });

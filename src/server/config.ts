@@ -80,7 +80,8 @@ export const serveOptions = {
   allowedHosts: openOption<readonly string[]>({
     description:
       "Host names that requests may use, separated by commas; *.example allows all names below example. IP addresses and localhost are always allowed",
-    described: "only localhost if --host is a loopback address, else all names",
+    described:
+      "only localhost if --host is a loopback address; else all, without keys only private names for browsers over HTTP",
     ...hosts,
   }),
   apiKeys: openOption<string>({

@@ -58,7 +58,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   if (front.adminUrl !== undefined) log.info(`Admin port: ${front.adminUrl.origin}`);
   if (isOpenToAll(config)) {
     log.info(
-      "Everyone who reaches the port may use the server: --host 127.0.0.1 or --api-keys FILE restrict it (docs/security.md)",
+      "Everyone who reaches the port may use the server: --host 127.0.0.1 or --api-keys FILE restrict it. Browsers may not use a public name over HTTP: --allowed-hosts NAME allows it (docs/security.md)",
     );
   }
   const resources = opened.move();

@@ -28,7 +28,8 @@ export interface Browser extends AsyncDisposable {
 /** Time limit of all waits on this page; only a hang exceeds it. */
 const LIMIT_MS = 20_000;
 
-export async function openBrowser(): Promise<Browser> {
+/** @param names host names that the browser resolves to 127.0.0.1 */
+export async function openBrowser(names: readonly string[] = []): Promise<Browser> {
   const folder = await tempDir();
   const requests: string[] = [];
   const errors: string[] = [];
@@ -43,6 +44,9 @@ export async function openBrowser(): Promise<Browser> {
         "--no-sandbox",
         "--hide-scrollbars",
         "--disable-gpu",
+        // The headless browser has no languages by default.
+        "--accept-lang=en",
+        `--host-resolver-rules=${names.map((each) => `MAP ${each} 127.0.0.1`).join(",")}`,
         // Chromium's fake camera shows a clock; its fake microphone beeps.
         "--use-fake-device-for-media-stream",
         "--use-fake-ui-for-media-stream",

@@ -1,58 +1,89 @@
 /** Protects the server from web pages of other sites. */
 import { isIP } from "node:net";
+import { hostname } from "node:os";
 import type { MiddlewareHandler } from "hono";
 import { isLoopback } from "../../machine/network/loopback.ts";
+import type { ApiKeys } from "../access/api-keys.ts";
 import type { ServeConfig } from "../config.ts";
 import { ProblemError } from "./problem.ts";
 import { contextOf } from "./request.ts";
-
-/** A page's host name matches this pattern. Other clients may send malformed names. */
-const hostName = /^[a-z0-9._-]+$/;
 
 /**
  * Refuses foreign host names. Without this check a foreign page can read the server: its host name resolves to the server's address (DNS
  * rebinding).
  *
  * IP addresses and loopback names are always allowed, since no foreign page can have them. Without --allowed-hosts, a server on a
- * loopback address allows nothing else, and any other server allows all names.
+ * loopback address allows nothing else. Any other server without API keys refuses pages that may be foreign: a browser over plain
+ * HTTP, and a name of the public DNS.
  */
 export function refuseOtherHosts({
   allowedHosts,
   host,
   adminHost,
-}: Pick<ServeConfig, "allowedHosts" | "host" | "adminHost">): MiddlewareHandler {
-  const namesOf = (address: string) => allowedHosts ?? (isLoopback(address) || address === "::1" ? [] : ["*"]);
+  keys,
+}: Pick<ServeConfig, "allowedHosts" | "host" | "adminHost"> & {
+  readonly keys?: ApiKeys | undefined;
+}): MiddlewareHandler {
+  const namesOf = (address: string) => allowedHosts ?? (isLoopback(address) || address === "::1" ? [] : undefined);
   const [publicNames, adminNames] = [namesOf(host), namesOf(adminHost)];
   return async (c, next) => {
     const asked = nameOf(c.req.header("Host") ?? "");
     const { path, isForwarded, isAdmin } = contextOf(c);
+    const names = isAdmin ? adminNames : publicNames;
     const isAllowed =
-      !hostName.test(asked) ||
+      !isHostName(asked) ||
       isForwarded ||
       path.startsWith("/health/") ||
       isAddress(asked) ||
       isLoopback(asked) ||
-      isListed(asked, isAdmin ? adminNames : publicNames);
+      (names === undefined
+        ? keys !== undefined || isPrivateName(asked) || !isPlainBrowser(c.req.raw)
+        : isListed(asked, names));
     if (!isAllowed) {
+      const refused =
+        names === undefined
+          ? `a browser may use the host ${JSON.stringify(asked)} over HTTPS only, since any page can give its name this server's address`
+          : `requests to the host ${JSON.stringify(asked)} are refused here`;
       throw new ProblemError({
         status: 403,
         code: "host_refused",
-        detail: `requests to the host ${JSON.stringify(asked)} are refused here; --allowed-hosts ${asked} allows them`,
+        detail: `${refused}; --allowed-hosts ${asked} allows them`,
       });
     }
     await next();
   };
 
   function isListed(asked: string, names: readonly string[]): boolean {
-    return names.some(
-      (each) => each === "*" || each === asked || (each.startsWith("*.") && asked.endsWith(each.slice(1))),
-    );
+    return names.some((each) => each === asked || (each.startsWith("*.") && asked.endsWith(each.slice(1))));
   }
 }
 
 /** The name in a Host header, without the port. */
 function nameOf(header: string): string {
   return header.replace(/:\d*$/, "").replace(/\.$/, "").toLowerCase();
+}
+
+/** Whether a browser may have sent the name. Other clients may send malformed names. */
+function isHostName(name: string): boolean {
+  return /^[a-z0-9._-]+$/.test(name) || (name !== "" && URL.canParse(`http://${name}/`));
+}
+
+/** Names that the public DNS does not have: without a dot, reserved, or of this machine. Appendix G of RFC 6762 has most of them. */
+function isPrivateName(name: string): boolean {
+  return !name.includes(".") || privateSuffix.test(name) || name === hostname().toLowerCase();
+}
+
+const privateSuffix = /\.(?:local|internal|test|home\.arpa|intranet|private|corp|home|lan|localdomain)$/;
+
+/**
+ * Whether a browser asks over plain HTTP: it sends `Accept-Language`, `Origin` with POST, and no `Sec-Fetch-Mode`. No script of a page can remove
+ * the first two or add the third. Over HTTPS, the browser has checked a certificate for the name.
+ */
+function isPlainBrowser({ headers, url }: Request): boolean {
+  const origin = headers.get("origin");
+  // Pages of other origins are for --cors-origin.
+  const isOwn = origin === null ? headers.has("accept-language") : hostOf(origin) === headers.get("host");
+  return isOwn && !headers.has("sec-fetch-mode") && !url.startsWith("https:");
 }
 
 function isAddress(name: string): boolean {
@@ -87,6 +118,9 @@ export function refuseForeignOrigins(allowed: readonly string[] = []): Middlewar
 /** Browsers send Sec-Fetch-Site to https and localhost, and Origin elsewhere. Other clients send neither. */
 function isCrossSite(site: string | undefined, origin: string | undefined, host: string | undefined): boolean {
   if (site !== undefined) return site !== "same-origin" && site !== "none";
-  if (origin === undefined) return false;
-  return !URL.canParse(origin) || new URL(origin).host !== host;
+  return origin !== undefined && (host === undefined || hostOf(origin) !== host);
+}
+
+function hostOf(origin: string): string | undefined {
+  return URL.canParse(origin) ? new URL(origin).host : undefined;
 }

@@ -120,7 +120,7 @@ export function createWorkerApp(options: WorkerAppOptions): Hono {
   const { metrics, siblings, lifecycle, config, keys } = options;
   const app = new Hono({ getPath: pathsBelow(config.basePath) });
   const hasAdminPort = config.adminPort !== undefined;
-  app.use(refuseOtherHosts(config), refuseForeignOrigins(), separatePorts(hasAdminPort));
+  app.use(refuseOtherHosts({ ...config, keys }), refuseForeignOrigins(), separatePorts(hasAdminPort));
   if (keys !== undefined) app.use(requireKey(keys));
   addHealthRoutes(app, lifecycle);
   addMetricsRoute(app, metrics, siblings);
