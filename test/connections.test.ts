@@ -67,6 +67,19 @@ describe.concurrent("a connection that is silent is closed", () => {
   });
 });
 
+test("a busy connection stays open past --idle-timeout", async () => {
+  await using server = await store.serve("lab", { idleTimeout: 1 });
+  using busy = wire(server.url);
+  using silent = wire(server.url);
+  const request = "GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  silent.write(request);
+  const timer = setInterval(() => busy.write(request), 100);
+  await silent.closed;
+  clearInterval(timer);
+  busy.write("GET /last HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  expect(await busy.closed).toContain("HTTP/1.1 404 ");
+});
+
 test("a connection with a waiting request stays open, for GET and HEAD", async () => {
   await using gate = hold();
   await using server = await store.serve("lab", { idleTimeout: 1 });

@@ -383,10 +383,12 @@ export const serveOptions = {
     ...count(1),
   }),
   idleTimeout: option({
-    description: "Seconds that an idle connection stays open, unless it waits for a prediction; 0 means no limit",
+    description:
+      "Seconds that an idle connection stays open at least, and at most 8 more, unless it waits for a prediction; 0 means no limit",
     default: 120,
     isAdvanced: true,
-    ...count(0, 255),
+    // Bun knows timeouts up to 255.
+    ...count(0, 252),
     valueHint: "seconds",
   }),
   maxBodyBytes: option({ description: "Maximum bytes of a request's body", ...bytes("64m") }),

@@ -23,6 +23,8 @@ export type Peer = Pick<Bun.SocketAddress, "address" | "port">;
 
 type Server = Bun.Server<undefined>;
 
+/** Bun counts the silence of a connection in ticks of its clock. The current tick counts as a whole one. */
+const TICK_S = 4;
 /** Interval of counting connections. */
 const COUNT_MS = 100;
 /** A port without connections for this time is quiet; the limit of the wait without an idle timeout. */
@@ -81,7 +83,7 @@ export class Listener {
   timeout(request: Request, seconds: number): void {
     // Any server finds the connection of a request.
     const [server = this.#server] = this.#closed;
-    server?.timeout(originalOf(request), seconds);
+    server?.timeout(originalOf(request), inBun(seconds));
   }
 
   /** Works until the request is answered. */
@@ -117,7 +119,7 @@ export class Listener {
 
   async #quiet(): Promise<void> {
     const { idleTimeout } = this.#options;
-    const limitMs = 1000 * (idleTimeout === 0 ? QUIET.defaultS : idleTimeout) + QUIET.forMs;
+    const limitMs = 1000 * (idleTimeout === 0 ? QUIET.defaultS : idleTimeout + 2 * TICK_S) + QUIET.forMs;
     const beganMs = performance.now();
     for (let sinceMs = beganMs; performance.now() - sinceMs < QUIET.forMs; ) {
       await Bun.sleep(COUNT_MS);
@@ -180,7 +182,9 @@ export class Listener {
       // A killed process leaves its socket.
       if (unix !== undefined) rmSync(unix, { force: true });
       return Bun.serve({
-        ...(unix === undefined ? { port, hostname: host, reusePort: isShared, idleTimeout } : { unix }),
+        ...(unix === undefined
+          ? { port, hostname: host, reusePort: isShared, idleTimeout: inBun(idleTimeout) }
+          : { unix }),
         ...(tls && { tls }),
         // The routes check the size: Bun's own answer has no problem details.
         maxRequestBodySize: Number.MAX_SAFE_INTEGER,
@@ -194,6 +198,11 @@ export class Listener {
       throw new SconceError("address_in_use", `port ${port} of ${host} ${found}; ${fix}`, { cause: error });
     }
   }
+}
+
+/** Bun's timeout for connections that may be silent for `seconds`: one more tick than these seconds have. Bun closes them up to 8 seconds later. */
+function inBun(seconds: number): number {
+  return seconds === 0 ? 0 : Math.min(seconds + TICK_S, 255);
 }
 
 /** Ends the connection after the answer. */
