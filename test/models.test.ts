@@ -1,7 +1,7 @@
 /** Several models in one server: each below `/models`, with an engine process of its own. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
-import type { Client, PredictionBody } from "./helpers/client.ts";
+import { Client, type PredictionBody } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole, until } from "./helpers/running.ts";
@@ -191,8 +191,14 @@ describe("a server with three models", () => {
 });
 
 test("a broken model is reported by name, and the others are served", async () => {
-  await using server = serve(["broken", "lab"], { BREAKS_SETUP: "1" });
+  await using server = serve(["broken", "lab", "--admin-port", "0"], { BREAKS_SETUP: "1" });
   const client = await clientOf(server);
+  const admin = new Client(new URL(/http:\S+/.exec(await server.line("Admin port"))?.[0] ?? ""));
+  // The first model answers at the root, but these paths are of the server.
+  for (const path of ["/health/live", "/health/ready", "/metrics"])
+    expect([path, (await admin.fetch(path)).status]).toEqual([path, 200]);
+  expect((await admin.fetch("/reload", { method: "POST" })).status).toBe(409);
+  expect((await client.fetch("/health/ready")).status).toBe(200);
   expect(await server.line("The model broken cannot be served")).toContain("no such tokenizer");
   expect((await predictAt(client, "/models/lab", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
   const refused = await client.fetch("/models/broken/predictions", { method: "POST", headers: json, body: "[]" });
@@ -204,6 +210,8 @@ test("a broken model is reported by name, and the others are served", async () =
       { name: "lab", state: "ready" },
     ],
   });
+  expect((await admin.fetch("/drain", { method: "POST" })).status).toBe(202);
+  expect(await server.exited).toBe(0);
 });
 
 describe("--models", () => {

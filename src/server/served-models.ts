@@ -181,10 +181,13 @@ export class ServedModels {
 
   async #appOf({ front, served: own, fault }: Entry, basePath: string, split?: Split): Promise<Answer> {
     const served = own && split ? renamed(own, split.name) : own;
-    if (front === undefined || served === undefined) {
-      return createBrokenApp({ ...this.#guards, basePath }, fault?.message ?? "").fetch;
-    }
     const isRoot = basePath === this.#shared.options.config.basePath;
+    if (front === undefined || served === undefined) {
+      const { lifecycle, siblings, port, options } = this.#shared;
+      const { control } = options;
+      const server = { lifecycle, siblings, control, onHold: port.hold, allMetrics: this.metrics };
+      return createBrokenApp({ ...this.#guards, basePath }, fault?.message ?? "", isRoot ? server : undefined).fetch;
+    }
     const home =
       isRoot && this.#isSeveral && this.#shared.keys === undefined && this.#shared.options.config.page
         ? "models"

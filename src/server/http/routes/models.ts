@@ -5,11 +5,14 @@ import { Hono } from "hono";
 import type { Metrics } from "../../metrics/metrics.ts";
 import { listPage, prefersHtml } from "../../page/page.ts";
 import type { SplitShare } from "../../predictions/split.ts";
+import { addControlRoutes, type ControlOptions } from "../admin.ts";
 import { statisticsOf } from "../apis/v2/statistics.ts";
 import { errorAnswer as v2Error } from "../apis/v2/v2.ts";
 import { type GuardOptions, guard, logRefusal, type ServedModel } from "../app.ts";
 import { ProblemError, problemOf, problemResponse, refusalOf } from "../problem.ts";
 import { pathsBelow } from "../request.ts";
+import type { Siblings } from "../siblings.ts";
+import { addHealthRoutes, addMetricsRoute } from "./health.ts";
 
 /** The state of a model. `unloaded`: its next request loads it. */
 export type ModelState = "unloaded" | "loading" | "ready" | "failed";
@@ -49,9 +52,23 @@ export interface ModelsAppOptions extends BrokenAppOptions {
   readonly engineOf: (name: string) => ModelMoves | undefined;
 }
 
-/** Answers every request for a model that could not be opened. */
-export function createBrokenApp(options: BrokenAppOptions, reason: string): Hono {
+/** What the root of a server answers, whichever model is there. */
+export interface ServerRoutes extends ControlOptions {
+  readonly allMetrics: Pick<Metrics, "text">;
+  readonly siblings: Siblings | undefined;
+}
+
+/**
+ * Answers every request for a model that could not be opened.
+ * @param server for the root: the other models make the server live and ready
+ */
+export function createBrokenApp(options: BrokenAppOptions, reason: string, server?: ServerRoutes): Hono {
   const app = guarded(options);
+  if (server !== undefined) {
+    addHealthRoutes(app, server.lifecycle);
+    addMetricsRoute(app, server.allMetrics, server.siblings);
+    if (options.adminPort !== undefined) addControlRoutes(app, server);
+  }
   app.notFound(() => {
     throw new ProblemError({ status: 503, code: "not_ready", detail: `the model cannot be served: ${reason}` });
   });
