@@ -107,11 +107,68 @@ describe("the log", () => {
       path: "/predictions",
       status: 200,
       duration_ms: expect.any(Number),
-      bytes: 9,
+      bytes: (await response.arrayBuffer()).byteLength,
+      request_bytes: 9,
       client: "127.0.0.1",
       model: expect.stringMatching(/^lab:[0-9a-f]{12}$/),
       prediction_id: response.headers.get("location")?.slice("/predictions/".length),
     });
+  });
+
+  test("has the size of each answer, of streams at their end", async () => {
+    const args = ["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--fronts", "2", "--access-log"];
+    await using other = startCli([...args, "--log-format", "json"], { env: { SCONCE_HOME: store.home } });
+    const { url } = new Client(new URL(/http:[^"]+/.exec(await other.line("Listening on"))?.[0] ?? ""));
+    const sizes: [string, number, unknown][] = [];
+    const send = async (name: string, path: string, init: RequestInit = {}) => {
+      const headers = { ...init.headers, "X-Request-Id": name, Connection: "close" };
+      const answer = await fetch(new URL(path, url), { ...init, headers });
+      const { byteLength } = await answer.arrayBuffer();
+      const line = await other.line(`"request_id":"${name}"`);
+      sizes.push([name, byteLength, (JSON.parse(line) as { readonly bytes?: number }).bytes]);
+      return answer.headers.get("location") ?? "";
+    };
+    const inputs = (count: number) => JSON.stringify(Array.from({ length: count }, () => ({ x: 1 })));
+    const json = { Prefer: "wait", "Content-Type": "application/json" };
+    const post = (name: string, count: number, headers = {}) =>
+      send(name, "/predictions", { method: "POST", headers: { ...json, ...headers }, body: inputs(count) });
+    await post("small", 1);
+    await post("middle", 1000);
+    const large = await post("large", 5000);
+    // Some of these reach the front that does not have it.
+    for (let i = 0; i < 8; i++) await send(`read-${i}`, large);
+    await post("events", 3, { Accept: "text/event-stream" });
+    for (const path of ["/openapi.json", "/demo", "/docs", "/metrics", "/nothing", "/favicon.ico"])
+      await send(path, path);
+    await send("head", "/openapi.json", { method: "HEAD" });
+    expect(sizes.map(([name, , logged]) => [name, logged])).toEqual(sizes.map(([name, size]) => [name, size]));
+    expect(sizes.find(([name]) => name === "large")?.[1]).toBeGreaterThan(64 * 1024);
+    expect(sizes.find(([name]) => name === "middle")?.[1]).toBeGreaterThan(16 * 1024);
+    expect(sizes.find(([name]) => name === "events")?.[1]).toBeGreaterThan(100);
+  });
+
+  test("has the bytes of a stream that the client leaves, and no size of a body without a length", async () => {
+    await using gate = hold();
+    const inputs = JSON.stringify([{ x: 1, before: gate.url("a") }]);
+    const body = new ReadableStream({
+      async pull(controller) {
+        controller.enqueue(inputs);
+        controller.close();
+      },
+    });
+    const leaving = new AbortController();
+    const answer = await client.fetch("/predictions", {
+      method: "POST",
+      headers: { ...headers("left"), "Content-Type": "application/json", Accept: "text/event-stream" },
+      body,
+      signal: leaving.signal,
+    });
+    const first = await answer.body?.getReader().read();
+    await gate.arrived("a");
+    leaving.abort();
+    const line = await lineOf("left", "POST /predictions 200");
+    expect(line.bytes).toBeGreaterThanOrEqual(first?.value?.length ?? Infinity);
+    expect(line.request_bytes).toBeUndefined();
   });
 
   test("has no line that a path can split into two", async () => {

@@ -3,6 +3,7 @@ import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { LargeText } from "../predictions/large-text.ts";
 import type { ModelVersion } from "../predictions/model-version.ts";
+import type { RequestContext } from "./request.ts";
 
 /** Longer answers are streamed. Shorter ones fit into the socket's buffer. */
 export const LARGE_ANSWER_LENGTH = 64 * 1024;
@@ -14,8 +15,12 @@ const SENT_AT_ONCE = 16 * 1024 - 1024;
  * Bun makes a system call for each header of a longer answer, unless the body is a direct stream: five times the work for 20 kB. A stream
  * has no `Content-Length`.
  */
-export function bodyOf(text: string): string | ReadableStream<Uint8Array> {
+export function bodyOf(
+  text: string,
+  context: Pick<RequestContext, "answerBytes">,
+): string | ReadableStream<Uint8Array> {
   if (text.length < SENT_AT_ONCE) return text;
+  context.answerBytes = Buffer.byteLength(text);
   const source: Bun.DirectUnderlyingSource<Uint8Array> = {
     type: "direct",
     pull(controller) {

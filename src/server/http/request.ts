@@ -2,13 +2,14 @@
 import type { Context } from "hono";
 import { getPathNoStrict } from "hono/utils/url";
 import { routeOf } from "../../base/labels.ts";
-import { isLogged, LogFields, log } from "../../base/log.ts";
+import { isLogged, LogFields } from "../../base/log.ts";
 import type { ApiKey } from "../access/api-key.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { newId } from "../predictions/ids.ts";
 import type { ModelVersion } from "../predictions/model-version.ts";
 import type { Origin } from "../predictions/predictions.ts";
 import type { RequestSpan, Tracing } from "../telemetry/tracing.ts";
+import { logAccess, probePath } from "./access-log.ts";
 import type { PeerOf } from "./client.ts";
 import type { Fetch } from "./listener.ts";
 
@@ -45,6 +46,10 @@ export class RequestContext implements Origin {
   clientId: string | undefined = undefined;
   /** The build that runs or ran the prediction of the answer. */
   model: ModelVersion | undefined = undefined;
+  /** Bytes of the answer's body; undefined where the answer itself says it. */
+  answerBytes: number | undefined = undefined;
+  /** Whether the body of the answer is a stream of unknown length. */
+  isStream = false;
   /** Whether the answer has the headers `X-Request-Id` and `X-Model` already. */
   hasIdHeader = false;
 
@@ -181,7 +186,8 @@ export function withContext(
     span?.ended(route, response.status);
     if (accessLog || isLogged("trace")) {
       const level = accessLog && !probePath.test(context.path) ? "info" : "trace";
-      logAccess(context, { request, response, beganMs, level, address: peerOf?.(request)?.address });
+      const address = peerOf?.(request)?.address;
+      return logAccess(response, { context, request, path: new URL(urlOf(request)).pathname, beganMs, level, address });
     }
     return response;
   };
@@ -197,9 +203,6 @@ export function withContext(
   };
 }
 
-/** Probes repeat, so the access log leaves them out. */
-const probePath = /^\/(?:health\/|v2\/health\/|v2\/models\/.+\/ready$)/;
-
 interface Begun {
   readonly beganMs: number;
   readonly span: RequestSpan | undefined;
@@ -211,39 +214,4 @@ function traced(tracing: Tracing, request: Request, context: RequestContext): Re
   const span = tracing.request(request, pathname, context);
   Object.assign(context, span.ids);
   return span;
-}
-
-interface Access {
-  readonly request: Request;
-  readonly response: Response;
-  readonly beganMs: number;
-  readonly level: "info" | "trace";
-  readonly address: string | undefined;
-}
-
-function logAccess(context: RequestContext, { request, response, beganMs, level, address }: Access): void {
-  if (!isLogged(level)) return;
-  // The path as the client sent it, percent-encoded, with a base path. A query may have secrets.
-  const path = new URL(urlOf(request)).pathname;
-  const { method, headers } = request;
-  const { status } = response;
-  const durationMs = Math.round(1000 * (performance.now() - beganMs)) / 1000;
-  const fields = {
-    method,
-    path,
-    status,
-    duration_ms: durationMs,
-    bytes: Number(headers.get("content-length") ?? 0),
-    client: address,
-    forwarded_for: headers.get("x-forwarded-for") ?? undefined,
-    key: context.key?.name,
-    model: context.model?.name ?? response.headers.get("x-model") ?? undefined,
-    prediction_id: predictionIn(response.headers.get("location") ?? path),
-  };
-  log[level](`${method} ${path} ${status} in ${durationMs} ms`, context.fields(fields));
-}
-
-/** The id in a path of a prediction or a demo prediction. */
-function predictionIn(path: string): string | undefined {
-  return /\/(?:predictions|demo)\/([\w.-]{16,})(?:\/|$)/.exec(path)?.[1];
 }

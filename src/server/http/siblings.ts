@@ -84,6 +84,7 @@ export class Siblings {
         body: forwarded.stream,
       });
       context.hasIdHeader = true;
+      context.isStream = true;
       // The connection stays on hold until the other front ends its events.
       const events = answer.headers.get("content-type") === "text/event-stream" ? answer.body : null;
       if (events !== null) return new Response(events.pipeThrough(new TransformStream({ flush: release })), answer);

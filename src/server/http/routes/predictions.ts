@@ -260,7 +260,7 @@ function answer(family: Family, record: PredictionRecord | undefined, options: A
   if (record === undefined) throw unknownPrediction();
   options.context.model = record.model;
   if (!hasEnded(record) || record.outcome.members.length < LARGE_ANSWER_LENGTH) {
-    return jsonResponse(bodyOf(recordJson(record, family)), options);
+    return jsonResponse(bodyOf(recordJson(record, family), options.context), options);
   }
   const path = `${recordPath(family, record.id)}${hasLinks ? `?${OUTPUTS_AS_LINKS}` : ""}`;
   // The answer to a POST is never refused: the prediction released more memory than the answer needs.
@@ -275,6 +275,7 @@ function jsonResponse(
   body: string | ReadableStream<Uint8Array>,
   { context, location, waitMs = 0, hasLinks = false, mustWait = false }: Omit<AnswerOptions, "large">,
 ): Response {
+  context.isStream = typeof body !== "string";
   // Setting the header later would cost more.
   context.hasIdHeader = true;
   const headers: Record<string, string> = { "Content-Type": "application/json", "X-Request-Id": context.requestId };

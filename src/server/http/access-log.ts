@@ -1,0 +1,103 @@
+/** The access log: a line for each answered request. */
+import { isLogged, log } from "../../base/log.ts";
+import type { RequestContext } from "./request.ts";
+
+/** Probes repeat, so the access log leaves them out. */
+export const probePath = /^\/(?:health\/|v2\/health\/|v2\/models\/.+\/ready$)/;
+
+export interface Access {
+  readonly context: RequestContext;
+  readonly request: Request;
+  /** The request's path, percent-encoded, with a base path and without the query, which may have secrets. */
+  readonly path: string;
+  readonly beganMs: number;
+  readonly level: "info" | "trace";
+  readonly address: string | undefined;
+}
+
+/**
+ * Logs the request when the size of the answer is known: for a stream, at its end.
+ * @returns the answer to send
+ */
+export function logAccess(response: Response, access: Access): Response {
+  const { context, request } = access;
+  if (!isLogged(access.level)) return response;
+  const { headers } = response;
+  const write = (bytes: number) => writeLine(response, bytes, access);
+  const length = context.answerBytes ?? lengthIn(headers);
+  const isStream = context.isStream || headers.get("content-type")?.startsWith("text/event-stream") === true;
+  if (context.isHead || request.method === "HEAD") write(0);
+  else if (length !== undefined) write(length);
+  else if (isStream && response.body !== null) return new Response(counted(response.body, write), response);
+  // The clone shares the bytes.
+  else
+    void response
+      .clone()
+      .blob()
+      .then(({ size }) => write(size));
+  return response;
+}
+
+function writeLine(
+  response: Response,
+  bytes: number,
+  { context, request, path, beganMs, level, address }: Access,
+): void {
+  const { method, headers } = request;
+  const { status } = response;
+  const durationMs = Math.round(1000 * (performance.now() - beganMs)) / 1000;
+  const fields = {
+    method,
+    path,
+    status,
+    duration_ms: durationMs,
+    bytes,
+    request_bytes: lengthIn(headers),
+    client: address,
+    forwarded_for: headers.get("x-forwarded-for") ?? undefined,
+    key: context.key?.name,
+    model: context.model?.name ?? response.headers.get("x-model") ?? undefined,
+    prediction_id: predictionIn(response.headers.get("location") ?? path),
+  };
+  log[level](`${method} ${path} ${status} in ${durationMs} ms`, context.fields(fields));
+}
+
+function lengthIn(headers: Headers): number | undefined {
+  const length = headers.get("content-length");
+  return length === null ? undefined : Number(length);
+}
+
+/** @param onEnd called once, with the number of bytes that the client took */
+function counted(stream: ReadableStream<Uint8Array>, onEnd: (bytes: number) => void): ReadableStream<Uint8Array> {
+  const reader = stream.getReader();
+  let bytes = 0;
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        try {
+          const { done, value } = await reader.read();
+          if (!done) {
+            bytes += value.length;
+            controller.enqueue(value);
+            return;
+          }
+          onEnd(bytes);
+          controller.close();
+        } catch (error) {
+          onEnd(bytes);
+          controller.error(error);
+        }
+      },
+      cancel(reason) {
+        onEnd(bytes);
+        return reader.cancel(reason);
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+/** The id in a path of a prediction or a demo prediction. */
+function predictionIn(path: string): string | undefined {
+  return /\/(?:predictions|demo)\/([\w.-]{16,})(?:\/|$)/.exec(path)?.[1];
+}
