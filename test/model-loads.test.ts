@@ -1,7 +1,7 @@
 /** Models that are loaded by their first prediction, and unloaded when they are idle or when another needs their place. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
-import type { Client, PredictionBody } from "./helpers/client.ts";
+import { Client, type PredictionBody } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
@@ -16,7 +16,8 @@ beforeAll(async () => {
   dir = await tempDir();
   const named = (name: string, factor: number) =>
     writeModel(dir, modelText({ name: `"${name}"`, postprocess: `({ y }) => ({ y: ${factor} * y.data[0] })` }), name);
-  store = await storeWith("lab", await named("ten", 10), await named("hundred", 100));
+  const needy = await writeModel(dir, modelText({ name: '"needy"', setup }), "needy");
+  store = await storeWith("lab", await named("ten", 10), await named("hundred", 100), needy);
 });
 
 afterAll(async () => {
@@ -24,8 +25,22 @@ afterAll(async () => {
   await dir[Symbol.asyncDispose]();
 });
 
-const serve = (...args: string[]): RunningCli =>
-  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0", "--linger", "0"], { env: { SCONCE_HOME: store.home } });
+const serveIn = (env: Readonly<Record<string, string>>, ...args: string[]): RunningCli =>
+  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0", "--linger", "0"], {
+    env: { SCONCE_HOME: store.home, ...env },
+  });
+const serve = (...args: string[]): RunningCli => serveIn({}, ...args);
+
+/** Variables break or hold it, only in engine processes or only in fronts. */
+const setup = `async () => {
+  const { existsSync, readFileSync } = await import("node:fs");
+  const { SETUP_NEEDS, SETUP_URL, BREAKS } = process.env;
+  const role = /\\[(\\w+)\\]/.exec(readFileSync("/proc/self/cmdline", "utf8"))?.[1];
+  if (role !== undefined && role === BREAKS) throw new Error("broken in " + role);
+  if (role !== "engine") return;
+  if (SETUP_NEEDS !== undefined && !existsSync(SETUP_NEEDS)) throw new Error("no tokens");
+  if (SETUP_URL !== undefined) await fetch(SETUP_URL);
+}`;
 
 const json = { "Content-Type": "application/json" };
 
@@ -132,6 +147,27 @@ test("models are loaded and unloaded by requests, as in Triton", async () => {
   expect(await missing.json()).toEqual({ error: expect.stringContaining("lab, ten") });
 });
 
+test.each([
+  ["the port", "Listening on", []],
+  ["the admin port", "Admin port", ["--admin-port", "0"]],
+])("a request to %s that unloads a model waits for longer than the idle timeout", async (_, name, args) => {
+  await using held = hold();
+  await using server = serve("lab", "ten", "--idle-timeout", "1", ...args);
+  const client = await clientOf(server);
+  const port = new Client(new URL(/http:\S+/.exec(await server.line(name))?.[0] ?? ""));
+  const { prediction_id: id } = await client.create([{ x: 1, after: held.url("last") }]);
+  await held.arrived("last");
+  const unloading = move(port, "lab", "unload").then(({ status }) => status, String);
+  // The server ends an idle connection that is younger than the request.
+  const idle = Promise.withResolvers<void>();
+  const { hostname, port: number } = port.url;
+  await Bun.connect({ hostname, port: Number(number), socket: { data() {}, close: () => idle.resolve() } });
+  await idle.promise;
+  held.release("last");
+  expect(await unloading).toBe(200);
+  expect((await client.end(id)).outputs).toMatchObject([{ y: 3 }]);
+});
+
 test("a load that fails is reported to the predictions that waited, and refuses later ones for a while", async () => {
   await using server = serve("lab", "ten", "--keep-alive", "600", "--device", "cuda:7");
   const client = await clientOf(server);
@@ -142,6 +178,37 @@ test("a load that fails is reported to the predictions that waited, and refuses 
   expect(refused.headers.get("retry-after")).toBe("10");
   expect(await statesOf(client)).toEqual({ lab: "unloaded", ten: "failed" });
   expect((await move(client, "ten", "load")).status).toBe(503);
+});
+
+test("a load on request is another try, whatever became of the last one", async () => {
+  await using server = serveIn({ SETUP_NEEDS: dir.join("tokens") }, "lab", "needy", "--preload", "lab");
+  const client = await clientOf(server);
+  const failed = await move(client, "needy", "load");
+  expect([failed.status, await failed.text()]).toEqual([503, expect.stringContaining("no tokens")]);
+  await Bun.write(dir.join("tokens"), "");
+  expect((await move(client, "needy", "load")).status).toBe(200);
+  expect(await statesOf(client)).toMatchObject({ needy: "ready" });
+});
+
+test("a model that is being loaded is unloaded on request", async () => {
+  await using held = hold();
+  await using server = serveIn({ SETUP_URL: held.url("setup") }, "lab", "needy", "--preload", "lab");
+  const client = await clientOf(server);
+  const loading = move(client, "needy", "load");
+  await held.arrived("setup");
+  const unloading = move(client, "needy", "unload");
+  await until(async () => (await statesOf(client)).needy === "loading");
+  held.release("setup");
+  expect((await loading).status).toBe(200);
+  expect((await unloading).status).toBe(200);
+  expect(await statesOf(client)).toMatchObject({ needy: "unloaded" });
+});
+
+test("a model that only fronts cannot open leaves its place to the others", async () => {
+  await using server = serveIn({ BREAKS: "front" }, "needy", "lab", "--max-loaded", "1", "--preload", "needy");
+  const client = await clientOf(server);
+  expect(await statesOf(client)).toEqual({ needy: "failed", lab: "unloaded" });
+  expect((await predictAt(client, "/models/lab", 1)).outputs).toMatchObject([{ y: 3 }]);
 });
 
 test("two fronts share the engine process of a model, and both leave it before it is unloaded", async () => {

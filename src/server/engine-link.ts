@@ -102,8 +102,11 @@ export class EngineLink implements EngineEvents {
 
   /** @throws SconceError `not_ready` with the reason of a failed load */
   async load(): Promise<void> {
-    this.#isAsked = false;
-    if (this.state !== "ready") this.#ask("load");
+    if (this.state !== "ready") {
+      // The state of an earlier failure is no answer.
+      this.changed("loading");
+      this.#ask("load");
+    }
     await this.#until((state) => state === "ready" || state === "failed");
     if (this.state === "failed") throw this.refusal ?? new SconceError("not_ready", "the model could not be loaded");
   }

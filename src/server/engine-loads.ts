@@ -131,10 +131,11 @@ export class EngineLoads {
     }
   }
 
-  /** Stops the engine of a model as soon as no front has a prediction. */
+  /** Stops the engine of a model as soon as it is loaded and no front has a prediction. */
   async unload(model: number): Promise<void> {
     const entry = this.#entries[model];
-    while (entry?.state === "ready" && !(await this.#tryUnload(entry))) await this.#pause();
+    while (entry?.state === "loading" || (entry?.state === "ready" && !(await this.#tryUnload(entry))))
+      await this.#pause();
   }
 
   async stop(): Promise<void> {

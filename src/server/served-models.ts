@@ -100,6 +100,7 @@ export class ServedModels {
       basePath: config.basePath,
       models: () => this.#listed(),
       engineOf: (name) => this.#byName.get(name)?.options.engine,
+      onHold: shared.port.hold,
     }).fetch;
   }
 
@@ -281,6 +282,8 @@ async function openEntry(
   } catch (error) {
     if (shared.options.models.length === 1) throw error;
     log.error(`The model ${options.name} cannot be served: ${messageOf(error)}`);
+    // The engine process may run, and its memory is for the other models.
+    if (options.engine !== undefined) options.engine.predictionsIdleMs = () => Infinity;
     return { options, metrics, front: undefined, served: undefined, fault: codedError(error), apps: new Map() };
   }
 }

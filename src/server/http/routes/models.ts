@@ -9,6 +9,7 @@ import { addControlRoutes, type ControlOptions } from "../admin.ts";
 import { statisticsOf } from "../apis/v2/statistics.ts";
 import { errorAnswer as v2Error } from "../apis/v2/v2.ts";
 import { type GuardOptions, guard, logRefusal, type ServedModel } from "../app.ts";
+import type { OnHold } from "../client.ts";
 import { ProblemError, problemOf, problemResponse, refusalOf } from "../problem.ts";
 import { pathsBelow } from "../request.ts";
 import type { Siblings } from "../siblings.ts";
@@ -50,6 +51,7 @@ export interface ModelsAppOptions extends BrokenAppOptions {
   readonly models: () => readonly ListedModel[];
   /** The engine of a model; undefined where engines live as long as the server. */
   readonly engineOf: (name: string) => ModelMoves | undefined;
+  readonly onHold: OnHold;
 }
 
 /** What the root of a server answers, whichever model is there. */
@@ -98,8 +100,10 @@ export function createModelsApp(options: ModelsAppOptions): Hono {
     const [, name = "", move] = /^(.+)\/(load|unload)$/.exec(c.req.param("path")) ?? [];
     if (move !== "load" && move !== "unload") throw nothingAt(c);
     const engine = options.engineOf(named(models(), name).name);
-    if (engine !== undefined) await engine[move]();
-    else if (move === "unload") throw refused("the models of this server stay loaded as long as the server runs");
+    if (engine !== undefined) {
+      options.onHold(c.req.raw, true);
+      await engine[move]().finally(() => options.onHold(c.req.raw, false));
+    } else if (move === "unload") throw refused("the models of this server stay loaded as long as the server runs");
     return c.body(null, 200);
   });
   app.notFound((c) => {
