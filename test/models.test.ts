@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client, type PredictionBody } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
+import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole, until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
@@ -15,9 +16,12 @@ beforeAll(async () => {
   dir = await tempDir();
   const ten = "({ y }) => ({ y: 10 * y.data[0] })";
   const setup = '() => { if (process.env.BREAKS_SETUP === "1") throw new Error("no such tokenizer"); }';
+  const slow =
+    "async () => { if (process.env.SETUP_URL !== undefined) await fetch(process.env.SETUP_URL + process.pid); }";
   store = await storeWith(
     "lab",
     "texts",
+    await writeModel(dir, modelText({ name: '"slow"', setup: slow }), "slow"),
     await writeModel(dir, modelText({ name: '"team/ten"', postprocess: ten }), "ten"),
     await writeModel(dir, modelText({ name: '"broken"', setup }), "broken"),
   );
@@ -212,6 +216,29 @@ test("a broken model is reported by name, and the others are served", async () =
   });
   expect((await admin.fetch("/drain", { method: "POST" })).status).toBe(202);
   expect(await server.exited).toBe(0);
+});
+
+test("a server without a usable model is live and not ready", async () => {
+  const file = dir.join("broken.toml");
+  await Bun.write(file, '[[model]]\nmodel = "broken"\n[[model]]\nmodel = "broken"\nname = "again"\n');
+  await using server = serve(["--models", file], { BREAKS_SETUP: "1" });
+  const client = await clientOf(server);
+  expect((await client.fetch("/health/live")).status).toBe(200);
+  expect((await client.fetch("/health/ready")).status).toBe(503);
+});
+
+test("while the engine process of the first model starts again, the server is ready, and the model is not", async () => {
+  await using gate = hold();
+  await using server = serve(["slow", "lab"], { SETUP_URL: gate.url("") });
+  await until(async () => (await inRole(server.pid, "engine")).length === 2);
+  const engines = await inRole(server.pid, "engine");
+  for (const pid of [...(await inRole(server.pid, "front")), ...engines]) gate.release(String(pid));
+  const client = await clientOf(server);
+  process.kill(await Promise.race(engines.map((pid) => gate.arrived(String(pid)).then(() => pid))), "SIGKILL");
+  await until(async () => (await client.fetch("/models/slow/health/ready")).status === 503);
+  expect((await client.fetch("/health/ready")).status).toBe(200);
+  expect((await predictAt(client, "/models/lab", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
+  expect((await client.fetch("/models/slow/health/ready")).status).toBe(503);
 });
 
 describe("--models", () => {

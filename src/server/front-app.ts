@@ -11,7 +11,7 @@ import { createApp, type ServedModel } from "./http/app.ts";
 import type { Fetch } from "./http/listener.ts";
 import { shortened } from "./http/openapi/samples.ts";
 import { OutputLinks } from "./http/output-links.ts";
-import { createWorkerApp, type Hindrance } from "./http/routes/health.ts";
+import { createWorkerApp, type Hindrance, type Lifecycle } from "./http/routes/health.ts";
 import { gpusFor } from "./metrics/gpus.ts";
 import type { Gauges, Metrics } from "./metrics/metrics.ts";
 import type { Predictions } from "./predictions/predictions.ts";
@@ -21,6 +21,8 @@ interface ModelAppOptions {
   /** Prefix of the paths of the model. */
   readonly basePath: string;
   readonly allMetrics: Pick<Metrics, "text">;
+  /** The state of the model; at the root, the state of the server. */
+  readonly lifecycle: Lifecycle;
   /** The page that browsers get at the root of the model. */
   readonly home?: string | undefined;
   /** The predictions of the routes; by default those of the model. */
@@ -32,9 +34,9 @@ interface ModelAppOptions {
 /** The routes of predictions; for a worker only health and metrics. */
 export function appOf(
   model: FrontModel,
-  { served, basePath, allMetrics, home, named, predictions = model.predictions }: ModelAppOptions,
+  { served, basePath, allMetrics, lifecycle, home, named, predictions = model.predictions }: ModelAppOptions,
 ): { readonly fetch: Fetch } {
-  const { options, parts, shared, lifecycle } = model;
+  const { options, parts, shared } = model;
   const { metrics, replica, decoder } = parts;
   const { memory, keys, port, siblings } = shared;
   const { control } = shared.options;

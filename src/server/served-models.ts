@@ -111,7 +111,8 @@ export class ServedModels {
   /** Why no model can finish its predictions. */
   get hindrance(): Hindrance | undefined {
     const hindrances = this.opened.map(hindranceOf);
-    return hindrances.length > 0 && hindrances.every((each) => each !== undefined) ? hindrances[0] : undefined;
+    if (hindrances.length === 0) return "engine";
+    return hindrances.every((each) => each !== undefined) ? hindrances[0] : undefined;
   }
 
   /** Whether a model runs a prediction, or its store has the outcome. */
@@ -197,6 +198,7 @@ export class ServedModels {
       served,
       basePath,
       allMetrics: this.metrics,
+      lifecycle: isRoot ? this.#shared.lifecycle : front.lifecycle,
       home,
       named: isRoot ? this.#predicted : undefined,
       predictions: split && splitPredictions(split, front),
