@@ -1,26 +1,32 @@
 /** An upgrade at a bad moment: a process of the newer server is killed in its set-up, or the older server stops already. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { connect } from "node:net";
+import { Readable } from "node:stream";
+import { type Build, type BuildsStore, storeOfBuilds } from "./helpers/builds.ts";
 import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import type { PredictionBody } from "./helpers/client.ts";
 import { freePort } from "./helpers/free-port.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
-import { inRole, until } from "./helpers/running.ts";
+import { descendants, inRole, isRunning, until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 let dir: TempDir;
 let store: TestStore;
+let builds: BuildsStore;
 
 beforeAll(async () => {
   dir = await tempDir();
   const setup =
     "async () => { if (process.env.SETUP_URL !== undefined) await fetch(process.env.SETUP_URL + process.pid); }";
+  builds = await storeOfBuilds();
   store = await storeWith("lab", await writeModel(dir, modelText({ name: '"slow"', setup }), "slow"));
 });
 
 afterAll(async () => {
+  await builds[Symbol.asyncDispose]();
   await store[Symbol.asyncDispose]();
   await dir[Symbol.asyncDispose]();
 });
@@ -87,6 +93,42 @@ test("a front of the newer server that is killed in its set-up opens no port bef
   expect(await first.exited).toBe(0);
 }, 120_000);
 
+test("a retiring server leaves ids that clients choose to the newer server, beside an earlier build that finishes", async () => {
+  await using place = await tempDir();
+  await using gate = hold();
+  const port = await freePort();
+  const run = (build: Build) => {
+    const options = ["--host", "127.0.0.1", "-p", String(port), "--store", place.join("p.sqlite"), "--linger", "0"];
+    return startCli(["serve", `lab:${build}`, ...options], { env: { SCONCE_HOME: builds.home, TMPDIR: place.path } });
+  };
+  {
+    await using killed = run("v1");
+    const client = await clientOf(killed);
+    await client.create([{ x: 1, before: gate.url("a") }], { Connection: "close" });
+    await gate.arrived("a");
+    const processes = await descendants(killed.pid);
+    killed.kill("SIGKILL");
+    await until(() => !processes.some(isRunning));
+  }
+  await using second = run("v2");
+  await second.line("finishes the predictions that it accepted");
+  await second.line("Listening on");
+  // The kernel has connected it to the second server.
+  const kept = connect({ host: "127.0.0.1", port });
+  await new Promise((resolve) => kept.once("connect", resolve));
+  await using third = run("v2");
+  await third.line("Listening on");
+  const body = '[{"x": 2}]';
+  const answer = new Response(Readable.toWeb(kept) as ReadableStream<Uint8Array>).text();
+  kept.write(
+    `PUT /predictions/${crypto.randomUUID()} HTTP/1.1\r\nHost: 127.0.0.1\r\nPrefer: wait\r\nConnection: close\r\n` +
+      `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+  );
+  expect(await answer).toMatch(/^HTTP\/1.1 200 .*"status":"success","outputs":\[\{"y":1005/s);
+  gate.release("a");
+  expect(await second.exited).toBe(0);
+}, 120_000);
+
 test("an older server that stops already finishes its predictions after the newer one has taken over", async () => {
   await using place = await tempDir();
   await using gate = hold();
@@ -108,7 +150,11 @@ test("an older server that stops already finishes its predictions after the newe
   await until(() => !listens(front, port));
   expect(await read()).toMatchObject({ status: "pending" });
   gate.release("a");
-  await until(async () => !["pending", "running"].includes((await read()).status));
-  expect(await read()).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
+  let record = await read();
+  await until(async () => {
+    record = await read();
+    return !["pending", "running"].includes(record.status);
+  });
+  expect(record).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
   expect(await first.exited).toBe(0);
 }, 120_000);

@@ -233,7 +233,8 @@ export class Fronts implements Front, UpgradedFronts {
 
   get #news(): RelativesNews {
     const { relatives, unavailable } = this.#relatives;
-    return { relatives: this.#other === undefined ? relatives : [...relatives, this.#other], unavailable };
+    // The first one: it creates the predictions whose ids clients choose, which an earlier build cannot.
+    return { relatives: this.#other === undefined ? relatives : [this.#other, ...relatives], unavailable };
   }
 
   #sendAll(message: RelativesNews | UpgradeNews | EngineNews): void {
