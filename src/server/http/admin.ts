@@ -18,18 +18,14 @@ export function changesServer(path: string): boolean {
   return path === "/drain" || path === "/reload" || (path.startsWith("/v2/repository/") && path !== INDEX);
 }
 
-/** Answers 404 to paths of the other port. */
-export function separatePorts(hasAdminPort: boolean): MiddlewareHandler {
-  return async (c, next) => {
-    const { path, isAdmin } = contextOf(c);
-    const isServed = isAdmin
-      ? isAdminPath(path) || path === INDEX || path.startsWith("/health/")
-      : !hasAdminPort || !isAdminPath(path);
-    if (isServed) return next();
-    const detail = `there is nothing at ${path}; ${isAdmin ? "the server's other port" : "the admin port"} may have it`;
-    throw new ProblemError({ status: 404, code: "not_found", detail });
-  };
-}
+/** Answers 404 to paths of the other port. For servers with an admin port. */
+export const separatePorts: MiddlewareHandler = async (c, next) => {
+  const { path, isAdmin } = contextOf(c);
+  const isServed = isAdmin ? isAdminPath(path) || path === INDEX || path.startsWith("/health/") : !isAdminPath(path);
+  if (isServed) return next();
+  const detail = `there is nothing at ${path}; ${isAdmin ? "the server's other port" : "the admin port"} may have it`;
+  throw new ProblemError({ status: 404, code: "not_found", detail });
+};
 
 export interface ControlOptions {
   readonly lifecycle: Lifecycle;

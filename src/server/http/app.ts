@@ -174,7 +174,8 @@ export function guard(app: Pick<OpenAPIHono, "use">, options: GuardOptions): voi
     const allowing = cors({ origin, allowMethods, exposeHeaders, maxAge: PREFLIGHT_S });
     app.use((c, next) => (contextOf(c).isAdmin ? next() : allowing(c, next)));
   }
-  app.use(refuseOtherHosts(options), refuseForeignOrigins(corsOrigin), separatePorts(adminPort !== undefined));
+  app.use(refuseOtherHosts(options), refuseForeignOrigins(corsOrigin));
+  if (adminPort !== undefined) app.use(separatePorts);
   if (keys !== undefined) app.use(requireKey(keys));
 }
 

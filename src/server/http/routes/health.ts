@@ -120,7 +120,8 @@ export function createWorkerApp(options: WorkerAppOptions): Hono {
   const { metrics, siblings, lifecycle, config, keys } = options;
   const app = new Hono({ getPath: pathsBelow(config.basePath) });
   const hasAdminPort = config.adminPort !== undefined;
-  app.use(refuseOtherHosts({ ...config, keys }), refuseForeignOrigins(), separatePorts(hasAdminPort));
+  app.use(refuseOtherHosts({ ...config, keys }), refuseForeignOrigins());
+  if (hasAdminPort) app.use(separatePorts);
   if (keys !== undefined) app.use(requireKey(keys));
   addHealthRoutes(app, lifecycle);
   addMetricsRoute(app, metrics, siblings);
