@@ -24,6 +24,8 @@ interface Place {
 
 function serve(build: Build, { dir, port }: Place, env: Readonly<Record<string, string>> = {}): RunningCli {
   const options = ["--host", "127.0.0.1", "-p", String(port), "--store", dir.join("p.sqlite"), "--linger", "0"];
+  // An older server waits for idle connections, and `fetch` keeps some.
+  options.push("--idle-timeout", "5");
   return startCli(["serve", `lab:${build}`, ...options], {
     env: { SCONCE_HOME: store.home, TMPDIR: dir.path, ...env },
   });
