@@ -19,9 +19,7 @@ export const disks: Fault = {
   async inject(injection) {
     await fillDisk(injection);
     await readOnly(injection);
-    await damage(injection);
-    await damageLog(injection);
-    await deleteDatabase(injection);
+    await damageFiles(injection);
   },
 };
 
@@ -62,8 +60,10 @@ async function fillDisk({ tally, home, random, isLong }: Injection): Promise<voi
       );
     });
   }
-  await server.kill();
-  await server.started();
+  if (isLong) {
+    await server.kill();
+    await server.started();
+  }
   await traffic.verify();
 }
 
@@ -118,8 +118,15 @@ async function readOnly({ tally, home }: Injection): Promise<void> {
   });
 }
 
-async function damage({ tally, home, random, isLong }: Injection): Promise<void> {
-  await using server = await TestedServer.start({ home, args: ["--linger", "0"] });
+/** The faults of the files follow each other on one server. */
+async function damageFiles(injection: Injection): Promise<void> {
+  await using server = await TestedServer.start({ home: injection.home, args: ["--linger", "0"] });
+  await damage(server, injection);
+  await damageLog(server, injection);
+  await deleteDatabase(server, injection);
+}
+
+async function damage(server: TestedServer, { tally, random, isLong }: Injection): Promise<void> {
   const traffic = new Traffic({ url: server.url, tally, random, lastLines: () => server.lastLines });
   await traffic.run(isLong ? 500 : 60);
   server.signal("SIGTERM");
@@ -147,8 +154,7 @@ async function damage({ tally, home, random, isLong }: Injection): Promise<void>
 }
 
 /** Overwrites the beginning of the write-ahead log of a killed server: the server says that predictions are lost. */
-async function damageLog({ tally, home, isLong }: Injection): Promise<void> {
-  await using server = await TestedServer.start({ home });
+async function damageLog(server: TestedServer, { tally, isLong }: Injection): Promise<void> {
   for (let round = 0; round < (isLong ? 5 : 1); round++) {
     for (let x = 0; x < 50; x++) await create(server.url, [{ x }]);
     await server.kill();
@@ -166,8 +172,7 @@ async function damageLog({ tally, home, isLong }: Injection): Promise<void> {
 }
 
 /** Deletes the database of a running server: the server is not ready and takes nothing, until it is started again. */
-async function deleteDatabase({ tally, home }: Injection): Promise<void> {
-  await using server = await TestedServer.start({ home });
+async function deleteDatabase(server: TestedServer, { tally }: Injection): Promise<void> {
   await predict(server.url, [{ x: 1 }]);
   await tally.inject(async () => {
     rmSync(server.storePath);

@@ -9,7 +9,7 @@ const MAX_MEMORY = 512 * 2 ** 20;
 /** Memory outside the account: freed pages that allocators retain, code that first runs now, threads. */
 const ALLOWANCE = 128 * 2 ** 20;
 /** Longest time of one attack, or of one mixture. */
-const ATTACK_MS = { short: 6000, long: 15_000 };
+const ATTACK_MS = { short: 4000, long: 15_000 };
 const MIXTURES = 12;
 const OF_ONE_MIXTURE = 5;
 /** The short form has a fixed mixture. The long form draws random mixtures and finds those beyond the limit. */

@@ -24,7 +24,7 @@ export const powerLoss: Fault = {
     await using server = await TestedServer.start({ home, store, env, args: ["--store-sync", "full"] });
     const lastLines = () => server.lastLines;
     const traffic = new Traffic({ url: server.url, tally, random, lastLines, isGivenUp: isSuspect });
-    const [total, losses] = isLong ? [3000, 20] : [150, 2];
+    const [total, losses] = isLong ? [3000, 20] : [100, 1];
     const running = traffic.run(total);
     for (let loss = 0; loss < losses; loss++) {
       const at = ((loss + random()) * total) / (losses + 1);
