@@ -2,7 +2,6 @@
 import { z } from "zod";
 import type { whole } from "./program-schema.ts";
 
-const MIN_INT64 = -(2n ** 63n);
 const MAX_INT64 = 2n ** 63n - 1n;
 
 /** Whether the text is an integer above every int64. PyTorch prints such bounds; TorchScript cannot read them. */
@@ -24,9 +23,9 @@ export function requireInt64(texts: readonly string[]): void {
   if (beyond !== undefined) throw new Error(`it computes with the integer ${beyond}, which needs more than 64 bits`);
 }
 
-/** TorchScript parses the digits before the sign, so the smallest integer is written as a difference. */
+/** TorchScript reads the sign as a part of the number, so -(2^63) is no exception. */
 export function integer(value: z.infer<typeof whole>): string {
-  return BigInt(value) === MIN_INT64 ? `(${MIN_INT64 + 1n} - 1)` : String(value);
+  return String(value);
 }
 
 export function float(value: unknown): string {
