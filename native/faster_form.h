@@ -1,58 +1,56 @@
 // Measures whether a network runs faster with packed or with plain layers.
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include <torch/csrc/jit/api/module.h>
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
 
+#include "plain_form.h"
+
 namespace sconce {
 
 /**
- * Times the first runs of each input size with packed and with plain layers, then uses the faster form, which
- * depends on the network, the number of rows and the processor. Layers are not measured one by one, because one
- * layer decides the memory layout in which the next one gets its input.
+ * Times the first runs of each input size with packed and with plain layers in turn. Later runs use packed layers if
+ * these were faster. That depends on the network, the number of rows and the processor. Layers are not measured one by
+ * one, because one layer decides the memory layout in which the next one gets its input.
  */
 class FasterForm {
  public:
   /** Input sizes, and whatever else affects the time. */
   using Sizes = std::vector<int64_t>;
 
-  /** A run of the network on this thread. While this object exists, the layers use the form that it chose. */
+  /** @param layers the graph before packing, see `PlainForm` */
+  FasterForm(torch::jit::Module packed, std::shared_ptr<torch::jit::Graph> layers);
+
+  /** A run of the network on this thread. */
   class Run {
    public:
     Run(FasterForm& form, Sizes sizes);
-    ~Run();
     Run(const Run&) = delete;
     Run& operator=(const Run&) = delete;
+    /** The code of the network with plain layers; null for a run with packed layers. */
+    const torch::jit::Code* plain() const { return plain_ ? &plain_->code() : nullptr; }
     /** Records the time. A run that throws is not recorded. */
     void end();
 
    private:
     FasterForm& form_;
     Sizes sizes_;
-    bool is_plain_ = false;
+    std::shared_ptr<const PlainForm> plain_;
     /** Processor time of this thread; none if the run is not timed. */
     std::optional<double> begin_;
   };
 
-  ~FasterForm();
-
-  /** Whether the plain weights of a layer may be kept beside the packed ones. */
-  static bool can_keep(size_t bytes);
-  /**
-   * The plain weights of a layer in a plain run. A packed run gets none, nor does a plain one at the limit of memory.
-   * @param make called once, the weights are then kept
-   */
-  static std::optional<at::Tensor> plain_weight(const void* layer, size_t bytes, const std::function<at::Tensor()>& make);
-
  private:
   struct Trial {
     Trial();
+    bool is_timed() const;
     bool is_decided() const;
     bool is_plain() const;
 
@@ -62,13 +60,13 @@ class FasterForm {
     double plain;
   };
 
-  std::optional<at::Tensor> kept(const void* layer, size_t bytes, const std::function<at::Tensor()>& make);
-  void release();
-
+  torch::jit::Module packed_;
+  std::shared_ptr<torch::jit::Graph> layers_;
   /** Sessions that share the weights run in parallel. */
   std::mutex mutex_;
   std::map<Sizes, Trial> trials_;
-  std::map<const void*, at::Tensor> plain_weights_;
+  /** Null while no size needs it. */
+  std::shared_ptr<const PlainForm> plain_;
 };
 
 /** Whether `packed` takes clearly longer than `plain`. */

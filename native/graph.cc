@@ -3,6 +3,7 @@
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace sconce {
 
@@ -25,6 +26,20 @@ bool writes(const torch::jit::Node* node) {
 }
 
 bool is_any_of(const Kinds& kinds, const torch::jit::Node* node) { return kinds.count(node->kind().toQualString()) != 0; }
+
+Copies copies_of(torch::jit::Graph& graph, torch::jit::Graph& copy) {
+  std::vector<torch::jit::Node*> nodes;
+  any_node(copy.block(), [&](torch::jit::Node* node) {
+    nodes.push_back(node);
+    return false;
+  });
+  Copies copies;
+  any_node(graph.block(), [&](const torch::jit::Node* node) {
+    copies.emplace(node, nodes.at(copies.size()));
+    return false;
+  });
+  return copies;
+}
 
 std::optional<c10::IValue> constant_argument(const torch::jit::Node* node, const char* name) {
   const auto place = node->schema().argumentIndexWithName(name);

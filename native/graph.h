@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace sconce {
@@ -15,6 +16,12 @@ bool any_node(torch::jit::Block* block, const std::function<bool(torch::jit::Nod
 
 /** Whether a node writes to a tensor argument. */
 bool writes(const torch::jit::Node* node);
+
+/** Nodes of a graph, each with its copy. */
+using Copies = std::unordered_map<const torch::jit::Node*, torch::jit::Node*>;
+
+/** @param copy an unchanged copy of the graph */
+Copies copies_of(torch::jit::Graph& graph, torch::jit::Graph& copy);
 
 /** Names of operators, such as "aten::relu". */
 using Kinds = std::unordered_set<std::string_view>;

@@ -184,7 +184,7 @@ class Place {
 template <class Layer>
 class Packer {
  public:
-  explicit Packer(torch::jit::Module& module) : module_(module) {}
+  Packer(torch::jit::Module& module, const Copies& copies) : module_(module), copies_(copies) {}
 
   size_t count() const { return known_.size(); }
 
@@ -200,6 +200,7 @@ class Packer {
     packed->copyMetadata(node);
     node->output()->replaceAllUsesWith(packed->output());
     auto* const weight = node->namedInput(found.weight);
+    take_weight(copies_.at(node), found.weight, name);
     node->destroy();
     if (weight->hasUses()) return;
     // Frees the plain weights before packing the next layer, so that memory never holds all weights twice.
@@ -220,6 +221,15 @@ class Packer {
     std::optional<Place> bias;
     std::string name;
   };
+
+  /** Puts the packed layer in place of the weight. */
+  static void take_weight(Node* node, const char* argument, const std::string& name) {
+    auto* const graph = node->owningGraph();
+    auto* const weight = node->namedInput(argument);
+    const torch::jit::WithInsertPoint before(node);
+    node->replaceInput(*node->schema().argumentIndexWithName(argument), graph->insertGetAttr(graph->inputs()[0], name));
+    if (!weight->hasUses()) weight->node()->destroy();
+  }
 
   static bool are_same(const Known& known, const Found<Layer>& found) {
     const auto& [weight, bias] = found.constants;
@@ -243,6 +253,7 @@ class Packer {
   }
 
   torch::jit::Module& module_;
+  const Copies& copies_;
   std::vector<Known> known_;
   size_t freed_bytes_ = 0;
 };
@@ -258,8 +269,8 @@ std::vector<Node*> all(Graph& graph, const std::function<bool(Node*)>& test) {
 
 /** Packs all matching layers of the graph, except those that oneDNN refuses. */
 template <class Layer>
-size_t pack_all(torch::jit::Module& module, std::optional<Found<Layer>> (*find)(const Node*)) {
-  Packer<Layer> packer(module);
+size_t pack_all(torch::jit::Module& module, const Copies& copies, std::optional<Found<Layer>> (*find)(const Node*)) {
+  Packer<Layer> packer(module, copies);
   for (auto* node : all(*module.get_method("forward").graph(), [&](const Node* each) { return find(each).has_value(); })) {
     try {
       packer.replace(node, *find(node));
@@ -322,22 +333,26 @@ void remove_writes(const std::shared_ptr<Graph>& graph) {
   }
 }
 
-size_t pack_convolutions(torch::jit::Module& module) {
+size_t pack_convolutions(torch::jit::Module& module, const Copies& copies) {
   const auto graph = module.get_method("forward").graph();
   if (!any_node(graph->block(), [](const Node* node) { return convolution_of(node).has_value(); })) return 0;
   remove_writes(graph);
   // Changing the layout copies the tensor, so in-place writes to it or to its views would be lost.
   if (any_node(graph->block(), writes)) return 0;
-  const size_t count = pack_all<PackedConvolution>(module, convolution_of);
+  const size_t count = pack_all<PackedConvolution>(module, copies, convolution_of);
   free_layout(module);
   return count;
 }
 
 }  // namespace
 
-size_t pack_layers(torch::jit::Module& frozen) {
-  if (!can_pack()) return 0;
-  return pack_all<PackedLinear>(frozen, linear_of) + pack_convolutions(frozen);
+PackedLayers pack_layers(torch::jit::Module& frozen) {
+  if (!can_pack()) return {};
+  const auto graph = frozen.get_method("forward").graph();
+  auto plain = graph->copy();
+  const auto copies = copies_of(*graph, *plain);
+  const size_t linear = pack_all<PackedLinear>(frozen, copies, linear_of);
+  return {linear + pack_convolutions(frozen, copies), plain};
 }
 
 }  // namespace sconce

@@ -3,7 +3,15 @@
 
 #include <torch/csrc/jit/api/module.h>
 
+#include <memory>
+
 namespace sconce {
+
+struct PackedLayers {
+  size_t count = 0;
+  /** The graph before packing, for `PlainForm`: packed layers stand in place of the weights, whose memory is freed. */
+  std::shared_ptr<torch::jit::Graph> plain;
+};
 
 /**
  * Packs the large linear layers and the 2D convolutions on the CPU in `forward` of a frozen module. libtorch passes
@@ -12,8 +20,7 @@ namespace sconce {
  * weights packed in advance for both, and keeps images in its own layout between layers. Nodes known to accept that
  * layout (layout_keeper.cc) pass it on; all others get the usual layout. Results are the same except for the order of
  * additions.
- * @returns the number of packed layers
  */
-size_t pack_layers(torch::jit::Module& frozen);
+PackedLayers pack_layers(torch::jit::Module& frozen);
 
 }  // namespace sconce

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "faster_form.h"
+#include "plain_form.h"
 
 namespace sconce {
 namespace {
@@ -99,6 +100,7 @@ bool can_pack() {
 PackedLinear::PackedLinear(const at::Tensor& weight, const std::optional<at::Tensor>& bias, Product product)
     : product_(product),
       columns_(weight.size(1)),
+      is_transposed_(!weight.is_contiguous() && weight.t().is_contiguous()),
       weight_(call(find(PACK_LINEAR), {weight.contiguous(), PACKED_FOR_ROWS})),
       bias_(contiguous(bias)) {}
 
@@ -125,14 +127,17 @@ at::Tensor PackedLinear::run_packed(const at::Tensor& input) const {
 }
 
 at::Tensor PackedLinear::run(const at::Tensor& input) {
-  if (!fits(input)) return run_plain(input, weight_.to_dense());
-  const auto plain = FasterForm::plain_weight(this, weight_.numel() * weight_.element_size(), [this] { return weight_.to_dense(); });
-  return plain ? run_plain(input, *plain) : run_packed(input);
+  return fits(input) ? run_packed(input) : run_plain(input, weight_.to_dense());
+}
+
+at::Tensor PackedLinear::plain_weight() const {
+  const auto weight = weight_.to_dense();
+  return is_transposed_ ? weight.t().contiguous().t() : weight;
 }
 
 /** A single row gains least: its time is that of reading the weights. */
 bool PackedLinear::is_worth(const at::Tensor& weight) const {
-  if (FasterForm::can_keep(weight.nbytes())) return true;
+  if (PlainForm::can_keep(weight.nbytes())) return true;
   const auto row = at::zeros({1, columns_}, weight.options());
   return !is_slower([&] { run_packed(row); }, [&] { run_plain(row, weight); });
 }
@@ -155,6 +160,8 @@ at::Tensor PackedConvolution::unpacked() const {
   const auto format = is_channels_last_ ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
   return packed_.front().to_dense().reshape(sizes_).contiguous(format);
 }
+
+size_t PackedConvolution::bytes() const { return c10::multiply_integers(sizes_) * c10::elementSize(type_); }
 
 at::Tensor PackedConvolution::plain_weight() {
   const std::lock_guard lock(mutex_);
@@ -211,9 +218,6 @@ at::Tensor PackedConvolution::run_packed(const at::Tensor& input, const std::vec
 at::Tensor PackedConvolution::run(const at::Tensor& input, bool is_free) {
   if (form_.takes_single_pictures && input.dim() == 3) return run(input.unsqueeze(0), is_free).squeeze(0);
   if (!fits(input)) return run_plain(input, plain_weight());
-  const size_t bytes = c10::multiply_integers(sizes_) * c10::elementSize(type_);
-  const auto plain = FasterForm::plain_weight(this, bytes, [this] { return plain_weight(); });
-  if (plain) return run_plain(input, *plain);
   auto sizes = input.sizes().vec();
   sizes.push_back(at::get_num_threads());
   return run_packed(input, sizes, is_free);

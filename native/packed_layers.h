@@ -30,6 +30,9 @@ class PackedLinear final : public torch::CustomClassHolder {
   at::Tensor run(const at::Tensor& input);
   /** Whether the layer is never slower than with this plain weight, which may be too large to be kept for slow sizes. */
   bool is_worth(const at::Tensor& weight) const;
+  /** A copy of the given weight. */
+  at::Tensor plain_weight() const;
+  size_t bytes() const { return weight_.numel() * weight_.element_size(); }
 
  private:
   bool fits(const at::Tensor& input) const;
@@ -38,6 +41,8 @@ class PackedLinear final : public torch::CustomClassHolder {
 
   Product product_;
   int64_t columns_;
+  /** Whether the memory of the plain weight has the columns as rows. */
+  bool is_transposed_;
   at::Tensor weight_;
   std::optional<at::Tensor> bias_;
 };
@@ -74,6 +79,9 @@ class PackedConvolution final : public torch::CustomClassHolder {
   /** Whether libtorch's result is also channels-last for any input. */
   bool is_channels_last() const { return is_channels_last_; }
   bool is_worth(const at::Tensor&) const { return true; }
+  /** A copy of the given weight. */
+  at::Tensor plain_weight();
+  size_t bytes() const;
 
  private:
   bool fits(const at::Tensor& input) const;
@@ -81,7 +89,6 @@ class PackedConvolution final : public torch::CustomClassHolder {
   at::Tensor run_plain(const at::Tensor& input, const at::Tensor& weight) const;
   at::Tensor pack(const at::Tensor& weight, std::optional<at::IntArrayRef> input_sizes) const;
   at::Tensor weight_for(const at::Tensor& input, const std::vector<int64_t>& sizes);
-  at::Tensor plain_weight();
   at::Tensor unpacked() const;
 
   std::vector<int64_t> sizes_;

@@ -133,19 +133,19 @@ InputRanks ranks_of(const c10::FunctionSchema& schema, const WeightsOptions& opt
 struct Loaded {
   torch::jit::Module module;
   bool is_frozen = false;
-  size_t packed_layers = 0;
+  PackedLayers packed;
   InputRanks ranks;
 };
 
 /** Applies the optimizations of `forward` that do not change its results. */
 Loaded prepare(torch::jit::Module module, const WeightsOptions& options, const std::optional<c10::FunctionSchema>& schema) {
-  if (options.callable && !is_all_constant(module)) return Loaded{std::move(module), false, 0, {}};
+  if (options.callable && !is_all_constant(module)) return Loaded{std::move(module), false, {}, {}};
   auto frozen = freeze_weights(module);
-  if (!frozen) return Loaded{std::move(module), false, 0, {}};
-  Loaded loaded{std::move(*frozen), true, 0, ranks_of(*schema, options)};
+  if (!frozen) return Loaded{std::move(module), false, {}, {}};
+  Loaded loaded{std::move(*frozen), true, {}, ranks_of(*schema, options)};
   module = torch::jit::Module();
   fold_batch_norms(loaded.module.get_method("forward").graph(), loaded.ranks);
-  if (options.pack && options.device.is_cpu()) loaded.packed_layers = pack_layers(loaded.module);
+  if (options.pack && options.device.is_cpu()) loaded.packed = pack_layers(loaded.module);
   return loaded;
 }
 
@@ -154,7 +154,7 @@ class TorchScript final : public Weights {
   TorchScript(const WeightsOptions& options, Loaded loaded, bool keeps_state, std::optional<c10::FunctionSchema> schema)
       : module_(std::move(loaded.module)),
         keeps_state_(keeps_state),
-        packed_layers_(loaded.packed_layers),
+        packed_layers_(loaded.packed.count),
         forward_(module_.find_method("forward")),
         schema_(std::move(schema)),
         device_(options.device),
@@ -165,6 +165,7 @@ class TorchScript final : public Weights {
     // of different shapes, treat -0.0 as 0.0, and turn zero-dimensional tensors into numbers. On GPUs TorchScript files
     // still use the executor, which fuses small kernels.
     if (options.program || (loaded.is_frozen && options.device.is_cpu())) code_.emplace(forward_->graph(), "forward");
+    if (packed_layers_ > 0) faster_.emplace(module_, std::move(loaded.packed.plain));
   }
 
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) override {
@@ -214,9 +215,13 @@ class TorchScript final : public Weights {
 
  private:
   void run_forward(torch::jit::Stack& stack) {
-    if (packed_layers_ == 0) return interpret(stack);
-    FasterForm::Run run(faster_, sizes_of(stack));
-    interpret(stack);
+    if (!faster_) return interpret(stack);
+    FasterForm::Run run(*faster_, sizes_of(stack));
+    if (const auto* plain = run.plain()) {
+      torch::jit::InterpreterState(*plain).run(stack);
+    } else {
+      interpret(stack);
+    }
     run.end();
   }
 
@@ -328,7 +333,8 @@ class TorchScript final : public Weights {
   torch::jit::Module module_;
   bool keeps_state_;
   size_t packed_layers_;
-  FasterForm faster_;
+  /** None without packed layers. */
+  std::optional<FasterForm> faster_;
   std::optional<torch::jit::Method> forward_;
   /** Schema of `forward` before freezing. */
   std::optional<c10::FunctionSchema> schema_;

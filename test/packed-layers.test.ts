@@ -93,6 +93,27 @@ function items(network: string) {
   ]);
 }
 
+test("plain layers beyond the limit of kept weights stay packed, and give PyTorch's outputs", async () => {
+  await using vast = new AsyncDisposableStack();
+  const specs = { inputs: { x: float32(4096) }, outputs: { y: float32(4096) } };
+  const row = [tensor(new Float32Array(4096), [4096])];
+  // Four times 64 MiB are the limit, if no earlier test keeps plain weights.
+  for (let i = 0; i < 4; i++) {
+    const session = await openSession({ path: join(folder, "Vast.pt"), device: "cpu", threads: 1, ...specs });
+    vast.defer(() => session.dispose());
+    for (let pass = 0; pass < 5; pass++) await session.run([row]);
+  }
+  for (const { file, network, packed, most = 1e-4 } of files) {
+    const session = await open(file, network);
+    expect(session.packedLayers).toBe(packed);
+    const { x: _, ...outputs } = known[network] ?? {};
+    for (let pass = 0; pass < 6; pass++) {
+      const given = await session.run(items(network));
+      for (const [at, { data }] of Object.values(outputs).entries()) expect(apart(data, given[at])).toBeLessThan(most);
+    }
+  }
+}, 60_000);
+
 describe.each(files)("$file", ({ file, network, packed, most = 1e-4 }) => {
   test("gives PyTorch's outputs, packed and plain, with either variant of small layers", async () => {
     const sessions = [await open(file, network), await open(file, network, false)];
@@ -155,16 +176,29 @@ test("packed weights are freed with their session, and the memory is returned", 
   expect(disposed).toBeLessThan(opened / 2);
 }, 60_000);
 
-test("weights are not rearranged again for known batch sizes", async () => {
+/** The operations of oneDNN in each pass of runs with two batch sizes. */
+async function passesOf(count: number): Promise<string[][]> {
   const script = require.resolve("./helpers/packed-reorders-child.ts");
-  const child = Bun.spawn([process.execPath, "--no-install", script, join(folder, "Scales.pt")], {
+  const child = Bun.spawn([process.execPath, "--no-install", script, join(folder, "Scales.pt"), String(count)], {
     // oneDNN then logs every operation.
     env: { ...process.env, ONEDNN_VERBOSE: "profile_exec" },
     stdout: "pipe",
     stderr: "inherit",
   });
-  const [, again = ""] = (await child.stdout.text()).split("again\n");
-  const done = again.split("\n").map((line) => /,exec,cpu,(\w+)/.exec(line)?.[1]);
+  const [, ...passes] = (await child.stdout.text()).split("pass\n");
+  return passes.map((text) => [...text.matchAll(/,exec,cpu,(\w+)/g)].map(([, operation = ""]) => operation));
+}
+
+test("weights are not rearranged again for known batch sizes", async () => {
+  const [, done = []] = await passesOf(2);
   expect(done.filter((each) => each === "convolution").length).toBe(6);
   expect(done).not.toContain("reorder");
+}, 60_000);
+
+test("packed and plain layers take turns before the faster form is chosen", async () => {
+  // The first pass makes the layouts.
+  const [, ...passes] = await passesOf(16);
+  const arePacked = passes.map((done) => Bun.deepEquals(done, passes[0]));
+  const [packed, plain] = [Array(4).fill(true), Array(4).fill(false)];
+  expect(arePacked).toEqual([...packed.slice(1), ...plain, ...packed, ...plain]);
 }, 60_000);

@@ -13,8 +13,8 @@ const LONG_FORWARD_MS = 50;
 const WARM_UP_BUDGET_MS = 1500;
 /** On a GPU, TorchScript profiles its first runs and compiles in the second and third. */
 const RUNS = 3;
-/** The native addon times the two forms of small layers in the first runs: see native/faster_form.h. */
-const SHORT_RUNS = 13;
+/** The native addon times packed and plain layers in the first runs: see native/faster_form.h. */
+const SHORT_RUNS = 33;
 /** Time limit for runs beyond RUNS. */
 const SHORT_RUNS_MS = 40;
 /** Once all is compiled, runs of this length together say enough. */

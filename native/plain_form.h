@@ -1,0 +1,33 @@
+// The plain form of a network with packed layers.
+#pragma once
+
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/runtime/interpreter.h>
+
+#include <memory>
+#include <optional>
+
+namespace sconce {
+
+/** A network as it was before its layers were packed, with copies of their plain weights. */
+class PlainForm {
+ public:
+  /** @param layers the graph before packing; packed layers stand in place of the weights (see `pack_layers`) */
+  PlainForm(const torch::jit::Module& packed, torch::jit::Graph& layers);
+  ~PlainForm();
+  PlainForm(const PlainForm&) = delete;
+  PlainForm& operator=(const PlainForm&) = delete;
+
+  const torch::jit::Code& code() const { return *code_; }
+
+  /** Whether the plain weights of a layer can be kept beside the packed ones. Layers beyond the limit stay packed. */
+  static bool can_keep(size_t bytes);
+
+ private:
+  bool reserve(size_t bytes);
+
+  size_t bytes_ = 0;
+  std::optional<torch::jit::Code> code_;
+};
+
+}  // namespace sconce
