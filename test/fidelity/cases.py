@@ -125,12 +125,12 @@ def copied(values):
     return [value.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format) for value in values]
 
 
-def outcome(module, inputs, seed=0):
+def outcome(module, inputs, seed=0, optimized=False):
     """What the module gives for copies of the inputs: a list of leaves without None, or the exception."""
     torch.manual_seed(seed)
     try:
         # The executor of TorchScript takes 0-dimensional constants for numbers, and so gives other dtypes than the module that was traced.
-        with torch.no_grad(), torch.jit.optimized_execution(False):
+        with torch.no_grad(), torch.jit.optimized_execution(optimized):
             result = module(*copied(inputs))
     except TooSlow:
         raise

@@ -1,7 +1,7 @@
 """
 Random programs with inputs inside and outside their guards. The oracle is PyTorch's own run of the same file.
 
-Usage: programs.py OUT SEED PART PARTS COUNT [--after NAME] [--only NAME]
+Usage: programs.py OUT SEED PART PARTS COUNT [--after NAME] [--only NAME] [--forms FORM,…]
 """
 
 import argparse
@@ -18,6 +18,7 @@ from cases import Cases, alike, draws, outcome, say, skip, time_limit
 from generator import Module, sample
 
 RUNS = 6
+FORMS = ["plain"] * 8 + ["decomposed"] * 8 + ["traced"] * 3 + ["scripted"]
 # Compiling takes a quarter of a minute.
 PLACES_PER_COMPILED = 40
 
@@ -73,14 +74,10 @@ def other_inputs(program):
         yield f"{shapes}", [sample(shape, example.dtype, chance) for shape, example in zip(shapes, program.examples)]
 
 
-def form_of(program, is_compiled):
-    """How the program reaches sconce."""
-    return "compiled" if is_compiled else program.chance.choice(["plain"] * 8 + ["decomposed"] * 8 + ["traced"] * 3 + ["scripted"])
-
-
-def write(cases, seed, name, is_compiled):
+def write(cases, seed, name, forms):
     program = Module(seed)
-    form = form_of(program, is_compiled)
+    # How the program reaches sconce.
+    form = forms[0] if len(forms) == 1 else program.chance.choice(forms)
     style = program.chance.choice(["auto", "auto", "named", "mixed", "static"])
     with time_limit(60):
         module = module_of(program.source, name)
@@ -105,20 +102,23 @@ def write(cases, seed, name, is_compiled):
                     torch.export.save(made, file)
 
         runs = [(title, inputs, outcome(runnable, inputs)) for title, inputs in other_inputs(program)]
+        if form in ("traced", "scripted"):
+            # The executor of TorchScript removes operators without a use, so an input that only these refuse has a result.
+            runs = [(title, inputs, outcome(runnable, inputs, optimized=True) if isinstance(result, BaseException) else result) for title, inputs, result in runs]
         is_random = form not in ("traced", "scripted") and draws(made) or not alike(runs[0][2], outcome(runnable, runs[0][1], seed=1))
         text = program.source
         if form not in ("traced", "scripted"):
             guards = "\n".join(f"# guard: {guard}" for guard in made._guards_code)
             text += f"\n# {form}, {style}; inputs {program.symbols} of {program.sizes}\n# {made.range_constraints}\n{guards}\n{made.graph}"
-        cases.add(name, save, runs, group=form, source=text, compare="shapes" if is_random else "values", compile=is_compiled)
+        cases.add(name, save, runs, group=form, source=text, compare="shapes" if is_random else "values", compile=form == "compiled")
 
 
-def attempt(cases, name, is_compiled=False):
+def attempt(cases, name, forms=FORMS):
     """Writes the program of this name. Some have no form that PyTorch can save: another takes the place."""
     seed = random.Random(name).randrange(2**31)
     for place in range(8):
         try:
-            write(cases, seed + place, name, is_compiled)
+            write(cases, seed + place, name, forms)
             return
         except Exception as error:  # noqa: BLE001
             skip(name, error)
@@ -131,6 +131,7 @@ def main():
         parser.add_argument(number, type=int)
     parser.add_argument("--after")
     parser.add_argument("--only")
+    parser.add_argument("--forms")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -141,7 +142,8 @@ def main():
         if place < first or (options.only and options.only != name):
             continue
         say(at=name)
-        attempt(cases, name, is_compiled=place % PLACES_PER_COMPILED == 0)
+        usual = ["compiled"] if place % PLACES_PER_COMPILED == 0 else FORMS
+        attempt(cases, name, options.forms.split(",") if options.forms else usual)
     cases.close()
 
 
