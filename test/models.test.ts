@@ -1,5 +1,6 @@
 /** Several models in one server: each below `/models`, with an engine process of its own. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { ApiDocument } from "./helpers/api-document.ts";
 import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client, type PredictionBody } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
@@ -105,6 +106,19 @@ describe("a server with three models", () => {
     expect(await jsonAt(client, location)).toMatchObject({ status: "success" });
     // The id is unknown to the other models.
     expect((await client.fetch(location.replace("team/ten", "lab"))).status).toBe(404);
+  });
+
+  test("documents the list, loads and unloads at its root", async () => {
+    const pathsOf = async (base: string) =>
+      Object.keys(((await jsonAt(client, `${base}/openapi.json`)) as { paths: object }).paths);
+    const own = ["/models", "/v2/repository/models/{model}/load", "/v2/repository/models/{model}/unload"];
+    expect(await pathsOf("")).toEqual(expect.arrayContaining(own));
+    for (const path of await pathsOf("/models/lab")) expect(own).not.toContain(path);
+    const document = new ApiDocument(client, await jsonAt(client, "/openapi.json"));
+    const asked = document.requests.filter(({ path }) => own.includes(path));
+    // The last one unloads the model, and the next prediction loads it again.
+    for (const each of asked) expect([each.path, await document.faultsOf(each)]).toEqual([each.path, []]);
+    expect((await predictAt(client, "/models/texts", [{ text: "a" }])).status).toBe("success");
   });
 
   test("says which models there are where a path names another", async () => {

@@ -13,6 +13,7 @@ import { wireSchema } from "../src/author/wire-schema.ts";
 import { defineModel, float32, z } from "../src/index.ts";
 import { describedApis } from "../src/server/http/openapi/api-routes.ts";
 import { describeRoutes, documentOf } from "../src/server/http/openapi/document.ts";
+import { describedModels } from "../src/server/http/openapi/model-routes.ts";
 import { modelSchemas } from "../src/server/http/openapi/schemas.ts";
 
 const node = z.object({
@@ -53,9 +54,15 @@ const inParts = defineModel({
 
 const models: readonly Model[] = [digits, upscale, minilm, trees, inParts];
 /** A new document for each test. */
-const documents = models.map((model) => [model.name, () => documentFor(model)] as const);
+const documents = [
+  ...models.map((model) => [model.name, () => documentFor(model)] as const),
+  ["several models", () => documentFor(minilm, { modelNames: ["minilm", "team/digits:v2"] })] as const,
+];
 
-function documentFor({ name, description, input, output, part, demo }: Model, { hasWebhooks = false } = {}) {
+function documentFor(
+  { name, description, input, output, part, demo }: Model,
+  { hasWebhooks = false, modelNames = [] }: { hasWebhooks?: boolean; modelNames?: readonly string[] } = {},
+) {
   const app = new OpenAPIHono();
   const schemas = modelSchemas({
     inputSchema: wireSchema(input, "input"),
@@ -63,7 +70,9 @@ function documentFor({ name, description, input, output, part, demo }: Model, { 
     partSchema: part && wireSchema(part, "part"),
     demoOutputSchema: wireSchema(demo?.output ?? output, "demo.output"),
   });
-  const apis = describedApis(
+  const ofModels =
+    modelNames.length === 0 ? [] : [describedModels({ names: modelNames, hasKeys: false, hasAdminPort: false })];
+  const ofApis = describedApis(
     {
       name,
       inputSchema: wireSchema(input, "input"),
@@ -77,6 +86,7 @@ function documentFor({ name, description, input, output, part, demo }: Model, { 
     },
     { apis: ["v2", "openai"] },
   );
+  const apis = [...ofModels, ...ofApis];
   describeRoutes(app, { schemas, example: undefined, hasLinks: true, hasWebhooks, apis });
   return app.getOpenAPI31Document(documentOf({ name, tag: "0123456789ab", description }, { version: "1.2.3", apis }));
 }

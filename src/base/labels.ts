@@ -113,6 +113,14 @@ export type QueueFault = (typeof queueFaults)[number];
 export const webhookResults = ["told", "failed", "given_up"] as const;
 export type WebhookResult = (typeof webhookResults)[number];
 
+/** States of a model in a server that has several. `unloaded`: the next prediction loads it. */
+export const modelStates = ["unloaded", "loading", "ready", "failed"] as const;
+export type ModelState = (typeof modelStates)[number];
+
+/** Results of copies for a shadow: outputs equal but for rounding, other outputs, no output, or no run for lack of room. */
+export const shadowResults = ["equal", "different", "failed", "dropped"] as const;
+export type ShadowResult = (typeof shadowResults)[number];
+
 /** Why a process of the server ended and is started again. */
 export const restartCauses = [
   // The watchdog killed it: no answer, or a batch beyond its time limit.

@@ -1,6 +1,6 @@
 /** A front's connection to the engine process, through restarts of that process. */
 import { messageOf, SconceError } from "../base/errors.ts";
-import type { RestartCause } from "../base/labels.ts";
+import type { ModelState, RestartCause } from "../base/labels.ts";
 import { log } from "../base/log.ts";
 import { RemoteEngine } from "../engine/remote/remote-engine.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
@@ -25,8 +25,7 @@ export interface EngineEvents {
   silent(isSilent: boolean): void;
 }
 
-/** `unloaded`: the next prediction loads the model. */
-export type EngineState = "unloaded" | "loading" | "ready" | "failed";
+export type EngineState = ModelState;
 
 /** A move that a front asks its supervisor for. */
 export type EngineMove = "need" | "load" | "unload";

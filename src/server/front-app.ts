@@ -27,6 +27,8 @@ interface ModelAppOptions {
   readonly home?: string | undefined;
   /** The predictions of the routes; by default those of the model. */
   readonly predictions?: Predictions | undefined;
+  /** All models of a server that has several, for the document of its root. */
+  readonly modelNames?: readonly string[] | undefined;
   /** The models that requests to these routes may name; by default only this one. */
   readonly named?: readonly NamedModel<Predictions>[] | undefined;
 }
@@ -34,7 +36,16 @@ interface ModelAppOptions {
 /** The routes of predictions; for a worker only health and metrics. */
 export function appOf(
   model: FrontModel,
-  { served, basePath, allMetrics, lifecycle, home, named, predictions = model.predictions }: ModelAppOptions,
+  {
+    served,
+    basePath,
+    allMetrics,
+    lifecycle,
+    home,
+    named,
+    modelNames,
+    predictions = model.predictions,
+  }: ModelAppOptions,
 ): { readonly fetch: Fetch } {
   const { options, parts, shared } = model;
   const { metrics, replica, decoder } = parts;
@@ -48,6 +59,7 @@ export function appOf(
     allMetrics,
     ...(home && { home }),
     named,
+    modelNames,
     predictions,
     metrics,
     siblings,

@@ -201,6 +201,7 @@ export class ServedModels {
       lifecycle: isRoot ? this.#shared.lifecycle : front.lifecycle,
       home,
       named: isRoot ? this.#predicted : undefined,
+      modelNames: isRoot && this.#isSeveral ? this.#entries.map((entry) => entry.options.name) : undefined,
       predictions: split && splitPredictions(split, front),
     }).fetch;
   }

@@ -20,6 +20,7 @@ import { refuseForeignOrigins, refuseOtherHosts } from "./browser-guards.ts";
 import { LargeAnswers } from "./large-answers.ts";
 import { describedApis } from "./openapi/api-routes.ts";
 import { describeRoutes, documentOf } from "./openapi/document.ts";
+import { describedModels } from "./openapi/model-routes.ts";
 import { modelSchemas } from "./openapi/schemas.ts";
 import { type Problem, problemOf, problemResponse, refusalOf } from "./problem.ts";
 import { contextOf, pathsBelow, type RequestContext } from "./request.ts";
@@ -63,6 +64,8 @@ export interface AppOptions extends Omit<PredictionRoutes, "large"> {
   readonly allMetrics: Pick<Metrics, "text">;
   /** The models that a request to the OpenAI API may name; by default only this one. */
   readonly named?: readonly NamedModel<Predictions>[] | undefined;
+  /** All models of a server that has several, for the document of its root. */
+  readonly modelNames?: readonly string[] | undefined;
   /** The page that browsers get at the root, as a relative URL. */
   readonly home?: string;
   readonly lifecycle: Lifecycle;
@@ -108,7 +111,11 @@ export function createApp(options: AppOptions): OpenAPIHono {
   const hasAdminPort = options.adminPort !== undefined;
   const schemas = modelSchemas(model);
   const hasKeys = options.keys !== undefined;
-  const apis = describedApis(model, { apis: options.api, hasKeys });
+  const { modelNames: names } = options;
+  const apis = [
+    ...(names === undefined ? [] : [describedModels({ names, hasKeys, hasAdminPort })]),
+    ...describedApis(model, { apis: options.api, hasKeys }),
+  ];
   describeRoutes(app, {
     schemas,
     example: model.shortExample,

@@ -2,6 +2,7 @@
 
 import type { Context } from "hono";
 import { Hono } from "hono";
+import type { ModelState } from "../../../base/labels.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
 import { listPage, prefersHtml } from "../../page/page.ts";
 import type { SplitShare } from "../../predictions/split.ts";
@@ -14,9 +15,6 @@ import { ProblemError, problemOf, problemResponse, refusalOf } from "../problem.
 import { pathsBelow } from "../request.ts";
 import type { Siblings } from "../siblings.ts";
 import { addHealthRoutes, addMetricsRoute } from "./health.ts";
-
-/** The state of a model. `unloaded`: its next request loads it. */
-export type ModelState = "unloaded" | "loading" | "ready" | "failed";
 
 /** A model in the list. */
 export interface ListedModel {

@@ -1,0 +1,94 @@
+/** The routes of a server with several models as OpenAPI paths: the list, loads and unloads. */
+import { type RouteConfig, z } from "@hono/zod-openapi";
+import { modelStates } from "../../../base/labels.ts";
+import { fails, json } from "./answers.ts";
+import type { DescribedApi } from "./api-routes.ts";
+import { answered, traced } from "./headers.ts";
+
+interface ModelRoutesOptions {
+  readonly names: readonly string[];
+  readonly hasKeys: boolean;
+  /** Whether loads and unloads are on the admin port alone. */
+  readonly hasAdminPort: boolean;
+}
+
+const listSchema = z
+  .object({
+    models: z.array(
+      z
+        .object({
+          name: z.string(),
+          tag: z.string(),
+          digest: z.string(),
+          description: z.string(),
+          state: z.enum(modelStates),
+          reason: z.string().optional().openapi({ description: "Why the model could not be opened or loaded" }),
+          split: z
+            .object({ name: z.string(), weight: z.number() })
+            .optional()
+            .openapi({ description: "The name whose traffic this version shares, and its weight" }),
+          shadow: z.literal(true).optional().openapi({ description: "The model gets copies of predictions" }),
+          url: z.string().openapi({ description: "The path before the routes of the model" }),
+        })
+        .openapi("ListedModel"),
+    ),
+  })
+  .openapi("ModelList");
+
+const errorSchema = z.object({ error: z.string() }).openapi("RepositoryError");
+const moveFaults = {
+  400: "The request is malformed",
+  401: "The request has no API key, or an unknown one",
+  403: "A page of another origin may not change the server, or the API key does not permit it",
+  404: "The server has no model of this name",
+  500: "The server failed to answer",
+  503: "The model could not be loaded",
+} as const;
+
+export function describedModels({ names, hasKeys, hasAdminPort }: ModelRoutesOptions): DescribedApi {
+  const tag = { name: "Models", description: "The models of this server" };
+  const request = { headers: z.object(traced) };
+  const list: RouteConfig = {
+    method: "get",
+    path: "/models",
+    operationId: "listModels",
+    tags: [tag.name],
+    summary: "The models of this server",
+    description: "Each model has all routes below its `url`. Browsers (`Accept: text/html`) get a page.",
+    request,
+    responses: {
+      200: json(listSchema, "The models, the first of which answers paths without a name"),
+      ...fails("not_ready", ...(hasKeys ? (["key_required", "key_unknown", "key_refused"] as const) : [])),
+    },
+  };
+  if (hasAdminPort) return { tag, routes: [list] };
+  return { tag, routes: [list, moveRoute("load", names, hasKeys), moveRoute("unload", names, hasKeys)] };
+}
+
+function moveRoute(move: "load" | "unload", names: readonly string[], hasKeys: boolean): RouteConfig {
+  const statuses = ([400, 401, 403, 404, 500, 503] as const).filter((status) => hasKeys || status !== 401);
+  const retry = { "Retry-After": z.int().min(0).openapi({ description: "Seconds to wait before the next try" }) };
+  const failed = statuses.map((status) => {
+    const headers = z.object({ ...(status === 503 ? retry : {}), ...answered });
+    const content = { "application/json": { schema: errorSchema } };
+    return [status, { description: moveFaults[status], headers, content }] as const;
+  });
+  return {
+    method: "post",
+    path: `/v2/repository/models/{model}/${move}`,
+    operationId: `${move}Model`,
+    tags: ["Models"],
+    summary: move === "load" ? "Load a model" : "Unload a model",
+    description:
+      move === "load"
+        ? "Answers when the model is ready, as Triton does. A loaded model stays loaded."
+        : "Answers when the predictions of the model have ended and its memory is free, as Triton does. The next prediction loads the model again.",
+    request: {
+      params: z.object({
+        model: z.enum(names).openapi({ description: "Slashes may be percent-encoded", example: names.at(-1) }),
+      }),
+      headers: z.object(traced),
+    },
+    responses: { 200: { description: "Done", headers: z.object(answered) }, ...Object.fromEntries(failed) },
+  };
+}
