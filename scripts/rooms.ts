@@ -85,15 +85,15 @@ const rooms: Readonly<Record<string, Room>> = {
   "server/flow": {
     imports: "server server/memory server/inputs server/predictions server/telemetry",
     doors: `
-      drain-rate fetcher hooks item-fault item-flow item-list item-pipeline output-encoder run-demo running-hooks set-up
-      quarantine`,
+      difference drain-rate fetcher hooks item-fault item-flow item-list item-pipeline output-encoder predict-all run-demo
+      running-hooks set-up quarantine`,
   },
   "server/predictions": {
     imports:
       "server server/access server/memory server/metrics server/inputs server/flow server/telemetry server/webhooks",
     doors: `
       admission ids large-text live live-predictions model-version observed once open-store outcome-list part-log predictions record
-      sent-outputs service split store waits`,
+      sent-outputs service shadow split store waits`,
   },
   "server/webhooks": {
     imports: "server server/memory server/metrics server/predictions",

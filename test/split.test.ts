@@ -229,7 +229,7 @@ describe("with other models", () => {
   });
 
   const faults: readonly [args: readonly string[], message: string][] = [
-    [["lab", "ten", "--split", "v1=90,v2=10"], "--split v1=90 needs the name of the model, as digits:v1=90"],
+    [["lab", "ten", "--split", "v1=90,v2=10"], "v1 needs the name of its model, as digits:v1"],
     [["lab", "--split", "ten:v1=90,ten:v2=10"], "--split names ten, which is not among the models to serve"],
     [["ten", "--split", "v1=0,v2=0"], "--split gives no version of ten a weight"],
     [["ten", "--split", "v1,v2"], "must be tag=weight or repo:tag=weight"],

@@ -200,6 +200,18 @@ export const serveOptions = {
       .transform((given) => given.split(","))
       .pipe(z.array(versionWeight)),
   }),
+  shadow: openOption<readonly string[]>({
+    description:
+      "Builds that get copies of the predictions of a model, each as tag or repo:tag. Their outputs are compared and thrown away",
+    described: "none",
+    isAdvanced: true,
+    valueHint: "tag,…",
+    fileForm: "words",
+    parse: z
+      .string()
+      .regex(/^[^,=\s]+(,[^,=\s]+)*$/, "must be a tag or repo:tag, or several with commas between them")
+      .transform((given) => given.split(",")),
+  }),
   basePath: option({
     description: "Path before all paths of this server, if a proxy adds one, e.g. /models/digits",
     default: "",

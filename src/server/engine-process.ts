@@ -4,6 +4,7 @@ import { paramsOf } from "../author/params.ts";
 import { surviveStrayErrors } from "../author/stray-errors.ts";
 import { EngineServer } from "../engine/remote/engine-server.ts";
 import type { Role } from "../machine/processes/link.ts";
+import { IDLE_NICENESS, yieldToEngine } from "../machine/processes/priority.ts";
 import { loadPackaged } from "../package/code/load.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import { stampsSchema } from "../package/store/verification.ts";
@@ -25,7 +26,9 @@ export type EngineStart = z.infer<typeof engineStart>;
 export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();
-    const { argv, reference, config, socket, verified } = engineStart.parse(start);
+    const { argv, reference, config, split, isShadow, socket, verified } = engineStart.parse(start);
+    // No client waits for a shadow that shares no traffic.
+    if (isShadow && split === undefined) yieldToEngine(IDLE_NICENESS);
     const source = sourceOf(argv);
     await source.prepareLibraries();
     const packaged = await source.resolve(reference);

@@ -65,6 +65,7 @@ export interface ModelParts {
   readonly hooks: Hooks;
   readonly store: PredictionStore;
   readonly decoder: InputDecoder;
+  readonly bodies: Bodies;
   readonly webhooks: Webhooks | undefined;
   /** This process as a replica; undefined without `--queue`. */
   readonly replica: Replica | undefined;
@@ -142,6 +143,7 @@ export async function openModelParts(
     hooks,
     store,
     decoder,
+    bodies,
     webhooks,
     replica,
     queued,

@@ -2,12 +2,14 @@
 import { messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import type { FrontModelOptions, ModelParts } from "./front-model-parts.ts";
+import { maxInputsOf } from "./front-service.ts";
 import type { FrontShared } from "./front-shared.ts";
 import { Lifecycle } from "./http/routes/health.ts";
 import type { RelativesNews } from "./messages.ts";
 import type { ModelVersion } from "./predictions/model-version.ts";
 import type { Predictions } from "./predictions/predictions.ts";
 import type { PredictionService } from "./predictions/service.ts";
+import { Shadow } from "./predictions/shadow.ts";
 import type { RequestSource } from "./predictions/store.ts";
 
 export class FrontModel {
@@ -44,6 +46,25 @@ export class FrontModel {
   get predictions(): Predictions | undefined {
     const { replica, service, queued } = this.parts;
     return replica === undefined ? service : queued;
+  }
+
+  /** Makes this model run copies of the predictions of other builds. Undefined where this front runs no predictions. */
+  openShadow(): Shadow | undefined {
+    const { parts, options, shared } = this;
+    const { running, flow, bodies, metrics, model } = parts;
+    if (running === undefined || flow === undefined) return undefined;
+    return new Shadow({
+      name: options.name,
+      engine: running.engine,
+      pipeline: running.pipeline,
+      flow,
+      bodies,
+      metrics,
+      memory: shared.memory,
+      isLoaded: () => options.engine?.state === "ready",
+      maxInputs: maxInputsOf(model, options.config).prediction,
+      timeoutMs: 1000 * options.config.timeout,
+    });
   }
 
   /** Whether this front runs a prediction, or its store has the outcome. */

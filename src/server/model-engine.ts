@@ -93,7 +93,7 @@ export class ModelEngine {
   }
 
   #start(): EngineStart {
-    const { argv, name, packaged, config, folder, socketName } = this.#options;
+    const { argv, name, packaged, config, split, isShadow, folder, socketName } = this.#options;
     // Each start uses a new path, so a front never reaches an old process.
     this.#socket = folder.join(`${socketName}-${this.#starts++}.sock`);
     return {
@@ -102,6 +102,8 @@ export class ModelEngine {
       tag: packaged.tag,
       reference: packaged.byDigest,
       config,
+      split,
+      isShadow,
       socket: this.#socket,
       verified: this.#verified,
     };

@@ -61,6 +61,16 @@ export class ServedModels {
     const { models } = shared.options;
     const entries = await Promise.all(models.map((options) => openEntry(shared, options, opened)));
     const served = new ServedModels(shared, entries);
+    for (const { front, options } of entries) {
+      const shadow = options.isShadow ? front?.openShadow() : undefined;
+      if (shadow === undefined) continue;
+      opened.use(shadow);
+      const { repository } = options.packaged;
+      const others = entries.filter(
+        (each) => !each.options.isShadow && each.options.packaged.repository === repository,
+      );
+      for (const other of others) other.front?.parts.service?.live.shadows.push(shadow);
+    }
     const [first] = entries;
     const split = served.#splits.get(first?.options.split?.name ?? "");
     const { basePath } = shared.options.config;

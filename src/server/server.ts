@@ -292,10 +292,13 @@ function isPreloaded(name: string, { preload, keepAlive, maxLoaded, role }: Serv
 
 /** @throws SconceError `usage` */
 function checkLoads({ models, config }: ServerOptions): void {
-  const { preload = [], keepAlive, maxLoaded, queue, isolate } = config;
+  const { preload = [], keepAlive, maxLoaded, queue, isolate, shadow } = config;
   const isOnDemand = keepAlive !== undefined || maxLoaded !== undefined;
   if (isOnDemand && queue !== undefined) {
     throw new SconceError("usage", "with --queue all models stay loaded: remove --keep-alive and --max-loaded");
+  }
+  if (isOnDemand && shadow !== undefined) {
+    throw new SconceError("usage", "with --shadow all models stay loaded: remove --keep-alive and --max-loaded");
   }
   if ((isOnDemand || models.length > 1) && !isolate) {
     throw new SconceError("usage", "models are loaded in processes of their own: remove --no-isolate");

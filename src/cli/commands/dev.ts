@@ -10,8 +10,20 @@ import { externalOption } from "./try-out/trial-options.ts";
 /** Options of `serve` without a use for a folder: isolation, stored predictions, several servers, several models, packaged files. */
 const { verify, isolate, fronts, store, storeSync, queue, queueName, queueLease, role, bucket, ...others } =
   serveOptions;
-const { models, preload, keepAlive, maxLoaded, split, shutdownDelay, adminPort, adminHost, host, port, ...shared } =
-  others;
+const {
+  models,
+  preload,
+  keepAlive,
+  maxLoaded,
+  split,
+  shadow,
+  shutdownDelay,
+  adminPort,
+  adminHost,
+  host,
+  port,
+  ...shared
+} = others;
 
 /** Listens on loopback by default: a model under development should not be public. */
 const options = { port, host: option({ ...host, default: "127.0.0.1" }), ...shared };
@@ -33,6 +45,7 @@ const fixed = {
   keepAlive: undefined,
   maxLoaded: undefined,
   split: undefined,
+  shadow: undefined,
   shutdownDelay: 0,
   adminPort: undefined,
   adminHost: adminHost.default,

@@ -46,6 +46,7 @@ interface Listed {
   readonly options: Partial<ServeConfig>;
   /** Weight of a version that shares traffic. */
   readonly weight?: number;
+  readonly isShadow?: boolean;
 }
 
 /**
@@ -62,7 +63,7 @@ export async function servedList(
     ...(options.models === undefined ? [] : await inFile(options.models)),
   ];
   if (all.length === 0) all.push({ reference: undefined, name: undefined, options: {} });
-  const listed = withSplits(all, options.split ?? []);
+  const listed = withShadows(withSplits(all, options.split ?? []), options.shadow ?? []);
   if (listed.length > 1 && (options.input ?? []).length > 0) throw usage("--input is for a single weights file");
   const found: { packaged: PackagedModel; listed: Listed }[] = [];
   for (const each of listed) {
@@ -71,11 +72,12 @@ export async function servedList(
   }
   const names = namesOf(found);
   const served = found.map(
-    ({ packaged, listed: { name, options: own, weight } }, i): ServedOptions => ({
+    ({ packaged, listed: { name, options: own, weight, isShadow } }, i): ServedOptions => ({
       name: names[i] ?? "",
       packaged,
       config: { ...options, ...own },
       ...(weight !== undefined && { split: { name: name ?? packaged.repository, weight } }),
+      isShadow,
     }),
   );
   const [first, ...others] = served;
@@ -85,13 +87,7 @@ export async function servedList(
 
 /** Puts the versions of each split in place of their model. @throws SconceError `usage` */
 function withSplits(listed: readonly Listed[], split: readonly VersionWeight[]): readonly Listed[] {
-  const repositories = new Set(listed.map(({ reference }) => repositoryOf(reference)));
-  const [only] = repositories;
-  const versions = split.map(({ reference, weight }) => {
-    if (/[:@]/.test(reference)) return { reference, weight };
-    if (only !== undefined && repositories.size === 1) return { reference: `${only}:${reference}`, weight };
-    throw usage(`--split ${reference}=${weight} needs the name of the model, as digits:${reference}=${weight}`);
-  });
+  const versions = split.map(({ reference, weight }) => ({ reference: wholeReference(reference, listed), weight }));
   let placed = listed;
   for (const [repository, shares] of Map.groupBy(versions, ({ reference }) => repositoryOf(reference))) {
     const isOfSplit = ({ reference }: Listed) =>
@@ -108,6 +104,33 @@ function withSplits(listed: readonly Listed[], split: readonly VersionWeight[]):
   return placed;
 }
 
+/** Adds the shadows. @throws SconceError `usage` */
+function withShadows(listed: readonly Listed[], shadows: readonly string[]): readonly Listed[] {
+  let placed = listed;
+  for (const given of shadows) {
+    const reference = wholeReference(given, listed);
+    const repository = repositoryOf(reference);
+    const other = placed.find(
+      (each) => each.reference !== reference && repositoryOf(each.reference) === repository && !each.isShadow,
+    );
+    if (other === undefined)
+      throw usage(`--shadow ${given} needs another build of ${repository} among the models to serve`);
+    const isGiven = placed.some((each) => each.reference === reference);
+    placed = isGiven
+      ? placed.map((each) => (each.reference === reference ? { ...each, isShadow: true } : each))
+      : [...placed, { reference, name: other.name, options: other.options, isShadow: true }];
+  }
+  return placed;
+}
+
+/** The reference of a tag that names no model: of the only model. @throws SconceError `usage` */
+function wholeReference(given: string, listed: readonly Listed[]): string {
+  if (/[:@]/.test(given)) return given;
+  const [only, ...others] = new Set(listed.map(({ reference }) => repositoryOf(reference)));
+  if (only !== undefined && others.length === 0) return `${only}:${given}`;
+  throw usage(`${given} needs the name of its model, as digits:${given}`);
+}
+
 /** The reference without a tag or a digest. */
 function repositoryOf(reference: string | undefined): string | undefined {
   return reference?.replace(/(?:@[^@/]*|:[^:/]*)$/, "");
@@ -115,10 +138,11 @@ function repositoryOf(reference: string | undefined): string | undefined {
 
 /** The repository; with a tag if the server has several builds of it. @throws SconceError `usage` */
 function namesOf(found: readonly { readonly packaged: PackagedModel; readonly listed: Listed }[]): string[] {
-  const counts = Map.groupBy(found, ({ packaged, listed }) => listed.name ?? packaged.repository);
+  const own = found.filter(({ listed }) => !listed.isShadow);
+  const counts = Map.groupBy(own, ({ packaged, listed }) => listed.name ?? packaged.repository);
   const names = found.map(({ packaged, listed }) => {
     const { repository, tag } = packaged;
-    if (listed.weight !== undefined) return `${listed.name ?? repository}:${tag}`;
+    if (listed.weight !== undefined || listed.isShadow) return `${listed.name ?? repository}:${tag}`;
     const isShared = (counts.get(repository)?.length ?? 0) > 1;
     return listed.name ?? (isShared ? `${repository}:${tag}` : repository);
   });

@@ -54,6 +54,11 @@ function beyond(expected: Tensor | undefined, shares: typeof tolerances): (diffe
   return (difference) => difference > Math.max(LEAST_DIFFERENCE, shares[expected.dtype] * largest);
 }
 
+/** Whether rounding may make a difference of JSON numbers, the largest of which is given. */
+export function isRounding(difference: number, largest: number): boolean {
+  return difference <= Math.max(LEAST_DIFFERENCE, tolerances.float64 * largest);
+}
+
 export function text(difference: number): string {
   return difference === Infinity ? "more than a number can say" : String(Number(difference.toPrecision(2)));
 }

@@ -135,7 +135,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   /** Queues the inputs of a list. */
   run(list: ItemList): void {
-    if (this.quarantine.isWatching) list.isQuarantined = this.quarantine.holds(list.client);
+    if (this.quarantine.isWatching) list.isQuarantined ||= this.quarantine.holds(list.client);
     this.#unfinished += 1;
     this.credits.add(list);
     this.#goOn(list);

@@ -95,6 +95,11 @@ export class ItemPipeline {
     this.declaredBytes = declaredBytes(model.tensors.inputs);
   }
 
+  /** As `OutputEncoder.withLists`. */
+  withLists(wire: unknown): unknown {
+    return this.#encoder.withLists(wire);
+  }
+
   /** Whether outputs come in parts. */
   get hasParts(): boolean {
     return this.#model.part !== undefined;

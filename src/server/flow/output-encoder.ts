@@ -32,12 +32,14 @@ class OutputText {
 }
 
 export class OutputEncoder {
+  readonly #output: z.ZodType;
   readonly #wireOfOutput: Wire;
   readonly #wireOfPart: Wire | undefined;
   readonly #wireOfDemoOutput: Wire | undefined;
   readonly #largeJson = new LargeJson();
 
   constructor({ output, part, demo }: Pick<Model, "output" | "part" | "demo">) {
+    this.#output = output;
     this.#wireOfOutput = wireOf(output, "output");
     this.#wireOfPart = part && wireOf(part, "part");
     this.#wireOfDemoOutput = demo && wireOf(demo.output, "demo output");
@@ -57,6 +59,12 @@ export class OutputEncoder {
   /** @throws SconceError `output_invalid` when the output does not fit the declared output */
   encode(output: unknown, form: TextForm): Encoded {
     return output instanceof OutputText ? output.text : JSON.stringify(this.#wireIn(form, output));
+  }
+
+  /** The JSON value of an output, with lists of numbers in place of bytes. An output that does not fit the declared output stays as it is. */
+  withLists(wire: unknown): unknown {
+    const decoded = z.safeDecode(this.#output, wire);
+    return decoded.success ? this.#wireOfOutput(decoded.data) : wire;
   }
 
   /** @throws SconceError `output_invalid` when the part does not fit the declared part */

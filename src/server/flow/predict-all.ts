@@ -20,6 +20,8 @@ export interface PredictAllOptions {
   readonly parts?: PartsReceiver | undefined;
   /** The inputs of a request, whose errors tell their index there; a demo also sends others that it made itself. */
   readonly requested?: readonly unknown[];
+  /** Whether the inputs run after the inputs of all others. */
+  readonly isDeprioritised?: boolean;
 }
 
 /**
@@ -29,7 +31,15 @@ export interface PredictAllOptions {
 export async function predictAll(
   flow: ItemFlow,
   inputs: readonly unknown[],
-  { signal, scope = (task) => task(), take, onOutput, parts, requested = [] }: PredictAllOptions,
+  {
+    signal,
+    scope = (task) => task(),
+    take,
+    onOutput,
+    parts,
+    requested = [],
+    isDeprioritised = false,
+  }: PredictAllOptions,
 ): Promise<unknown[]> {
   if (inputs.length === 0) return [];
   const { promise, resolve, reject } = Promise.withResolvers<unknown[]>();
@@ -51,6 +61,7 @@ export async function predictAll(
       reject(at < 0 ? error : atInput(at, error));
     },
   });
+  list.isQuarantined = isDeprioritised;
   const onAbort = () => reject(new SconceError("canceled", "the prediction has ended"));
   signal.addEventListener("abort", onAbort);
   if (signal.aborted) onAbort();

@@ -11,7 +11,9 @@ import {
   refusals,
   restartCauses,
   routeNames,
+  type ShadowResult,
   type Stage,
+  shadowResults,
   stages,
   statuses,
   type Unready,
@@ -161,6 +163,10 @@ export class Metrics implements BatchObserver {
 
   webhook(result: WebhookResult): void {
     add(this.#own, places.webhooks + webhookResults.indexOf(result), 1);
+  }
+
+  shadowed(result: ShadowResult): void {
+    add(this.#own, places.shadows + shadowResults.indexOf(result), 1);
   }
 
   loopHeld(heldSeconds: number): void {

@@ -26,6 +26,7 @@ import { OutputMemory } from "./output-memory.ts";
 import { PartLog } from "./part-log.ts";
 import type { Origin } from "./predictions.ts";
 import { CANCELED, type EndedRecord, type Kind } from "./record.ts";
+import type { Shadow } from "./shadow.ts";
 import { type AcceptedRequest, type PredictionStore, storedBody } from "./store.ts";
 
 export interface ServiceLimits extends AdmissionLimits {
@@ -85,6 +86,8 @@ export interface Beginning {
 export class LivePredictions {
   readonly admission: Admission;
   readonly unread = new UnreadOutcomes();
+  /** The builds that get copies of predictions. */
+  readonly shadows: Shadow[] = [];
   readonly #options: LivePredictionsOptions;
   readonly #live = new OpenMap<string, LivePrediction>(hashOf);
   readonly #deadlines = new Deadlines<LivePrediction>((live) => this.#expire(live));
@@ -143,6 +146,7 @@ export class LivePredictions {
       onEnd: this.#onEnd,
     });
     live.isStored = beginning.leftMs !== undefined;
+    if (this.shadows.length > 0 && live.kind === "prediction") live.copied = request.body;
     if (live.webhook !== undefined) this.#options.webhooks?.watch(live, live.webhook);
     this.admission.begun(live.count, bytes);
     live.key = this.#options.keys?.ofId(live.id);
@@ -292,6 +296,9 @@ export class LivePredictions {
       if (live.webhook !== undefined) webhooks?.ended(record, live.webhook);
     }
     metrics.predictionEnded(live, (performance.now() - live.createdAtMs) / 1000);
+    if (live.copied !== undefined && record.outcome.status === "success")
+      for (const shadow of this.shadows) shadow.ended(live, record, live.copied);
+    live.copied = undefined;
   }
 }
 

@@ -53,6 +53,8 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
   /** The request to store before the client gets the id; undefined once it is stored, and after the end. */
   request: AcceptedRequest | undefined;
   webhook: Webhook | undefined;
+  /** The body of the request until the end, for shadows; undefined without a shadow. */
+  copied: AcceptedRequest["body"] | undefined;
   /** The API key that counts this prediction. A reload of the keys makes other objects. */
   key: ApiKey | undefined;
   /** Undefined without tracing. */
