@@ -1,17 +1,17 @@
 /** Refuses requests without a valid API key. */
-import type { Context, MiddlewareHandler } from "hono";
+import type { Context } from "hono";
 import type { ApiKeys } from "../access/api-keys.ts";
 import type { Permission } from "../access/key-file.ts";
 import { prefersHtml } from "../page/page.ts";
 import { changesServer } from "./admin.ts";
 import { ProblemError } from "./problem.ts";
-import { contextOf } from "./request.ts";
+import { type Check, contextOf } from "./request.ts";
 
 /** Probes, the icon, and the files of the page and of /docs, which have nothing of the model. */
 const openPath = /^\/(?:health\/\w+|v2\/health\/\w+|favicon\.ico|docs|docs\/assets\/.*|demo\/assets\/.*)$/;
 
-export function requireKey(keys: ApiKeys): MiddlewareHandler {
-  return async (c, next) => {
+export function requireKey(keys: ApiKeys): Check {
+  return (c) => {
     const { raw } = c.req;
     const context = contextOf(c);
     context.key ??= keys.find(raw.headers);
@@ -27,7 +27,6 @@ export function requireKey(keys: ApiKeys): MiddlewareHandler {
     }
     // The front that forwards a request has counted it.
     if (permission === "predictions" && !context.isForwarded && startsPrediction(context.path)) key?.admit();
-    await next();
   };
 }
 

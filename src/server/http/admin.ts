@@ -1,8 +1,8 @@
 /** The admin port: metrics, the end and the upgrade of the server, changes of the model repository. With it, the public port has none of them. */
-import type { Hono, MiddlewareHandler } from "hono";
+import type { Hono } from "hono";
 import type { ServerControl } from "../server-control.ts";
 import { ProblemError } from "./problem.ts";
-import { contextOf } from "./request.ts";
+import { type Check, contextOf } from "./request.ts";
 import { waitMsOf } from "./request-headers.ts";
 import type { Lifecycle } from "./routes/health.ts";
 
@@ -19,10 +19,10 @@ export function changesServer(path: string): boolean {
 }
 
 /** Answers 404 to paths of the other port. For servers with an admin port. */
-export const separatePorts: MiddlewareHandler = async (c, next) => {
+export const separatePorts: Check = (c) => {
   const { path, isAdmin } = contextOf(c);
   const isServed = isAdmin ? isAdminPath(path) || path === INDEX || path.startsWith("/health/") : !isAdminPath(path);
-  if (isServed) return next();
+  if (isServed) return;
   const detail = `there is nothing at ${path}; ${isAdmin ? "the server's other port" : "the admin port"} may have it`;
   throw new ProblemError({ status: 404, code: "not_found", detail });
 };

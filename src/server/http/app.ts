@@ -13,10 +13,9 @@ import type { Metrics } from "../metrics/metrics.ts";
 import { addPageRoutes } from "../page/page.ts";
 import type { Predictions } from "../predictions/predictions.ts";
 import type { ServerControl } from "../server-control.ts";
-import { requireKey } from "./access.ts";
-import { addControlRoutes, separatePorts } from "./admin.ts";
+import { addControlRoutes } from "./admin.ts";
 import { addApis, type NamedModel } from "./apis/apis.ts";
-import { refuseForeignOrigins, refuseOtherHosts } from "./browser-guards.ts";
+import { type CheckOptions, checksOf } from "./checks.ts";
 import { LargeAnswers } from "./large-answers.ts";
 import { describedApis } from "./openapi/api-routes.ts";
 import { describeRoutes, documentOf } from "./openapi/document.ts";
@@ -50,11 +49,6 @@ export interface ServedModel {
   /** An example for the OpenAPI document, with small files. */
   readonly shortExample: unknown;
 }
-
-export type GuardOptions = Pick<
-  AppOptions,
-  "corsOrigin" | "keys" | "allowedHosts" | "host" | "adminHost" | "adminPort"
->;
 
 export interface AppOptions extends Omit<PredictionRoutes, "large"> {
   readonly model: ServedModel;
@@ -173,17 +167,15 @@ export function createApp(options: AppOptions): OpenAPIHono {
 }
 
 /** Answers pages of other origins as --cors-origin says, and refuses foreign hosts and requests without a key. */
-export function guard(app: Pick<OpenAPIHono, "use">, options: GuardOptions): void {
-  const { corsOrigin, keys, adminPort } = options;
+export function guard(app: Pick<OpenAPIHono, "use">, options: CheckOptions): void {
+  const { corsOrigin } = options;
   if (corsOrigin !== undefined) {
     const origin = corsOrigin.includes("*") ? "*" : [...corsOrigin];
     const allowMethods = ["GET", "HEAD", "POST", "PUT"];
     const allowing = cors({ origin, allowMethods, exposeHeaders, maxAge: PREFLIGHT_S });
     app.use((c, next) => (contextOf(c).isAdmin ? next() : allowing(c, next)));
   }
-  app.use(refuseOtherHosts(options), refuseForeignOrigins(corsOrigin));
-  if (adminPort !== undefined) app.use(separatePorts);
-  if (keys !== undefined) app.use(requireKey(keys));
+  app.use(checksOf(options));
 }
 
 /** Overload and unavailability concern the operator, so they are warnings. Health probes repeat, so theirs are not. */

@@ -1,12 +1,11 @@
 /** Protects the server from web pages of other sites. */
 import { isIP } from "node:net";
 import { hostname } from "node:os";
-import type { MiddlewareHandler } from "hono";
 import { isLoopback } from "../../machine/network/loopback.ts";
 import type { ApiKeys } from "../access/api-keys.ts";
 import type { ServeConfig } from "../config.ts";
 import { ProblemError } from "./problem.ts";
-import { contextOf } from "./request.ts";
+import { type Check, contextOf } from "./request.ts";
 
 /**
  * Refuses foreign host names. Without this check a foreign page can read the server: its host name resolves to the server's address (DNS
@@ -23,11 +22,15 @@ export function refuseOtherHosts({
   keys,
 }: Pick<ServeConfig, "allowedHosts" | "host" | "adminHost"> & {
   readonly keys?: ApiKeys | undefined;
-}): MiddlewareHandler {
+}): Check {
   const namesOf = (address: string) => allowedHosts ?? (isLoopback(address) || address === "::1" ? [] : undefined);
   const [publicNames, adminNames] = [namesOf(host), namesOf(adminHost)];
-  return async (c, next) => {
-    const asked = nameOf(c.req.header("Host") ?? "");
+  // Nearly all requests have the same header.
+  let last = { header: "", name: "" };
+  return (c) => {
+    const header = c.req.raw.headers.get("host") ?? "";
+    if (header !== last.header) last = { header, name: nameOf(header) };
+    const asked = last.name;
     const { path, isForwarded, isAdmin } = contextOf(c);
     const names = isAdmin ? adminNames : publicNames;
     const isAllowed =
@@ -50,7 +53,6 @@ export function refuseOtherHosts({
         detail: `${refused}; --allowed-hosts ${asked} allows them`,
       });
     }
-    await next();
   };
 
   function isListed(asked: string, names: readonly string[]): boolean {
@@ -97,28 +99,29 @@ const safeMethods = new Set(["GET", "HEAD", "OPTIONS"]);
  * for permission.
  * @param allowed the origins of --cors-origin; `*` allows all
  */
-export function refuseForeignOrigins(allowed: readonly string[] = []): MiddlewareHandler {
-  return async (c, next) => {
-    const origin = c.req.header("Origin");
-    const isForeign =
-      !safeMethods.has(c.req.method) && isCrossSite(c.req.header("Sec-Fetch-Site"), origin, c.req.header("Host"));
+export function refuseForeignOrigins(allowed: readonly string[] = []): Check {
+  return (c) => {
+    if (safeMethods.has(c.req.method)) return;
+    const { headers } = c.req.raw;
+    const origin = headers.get("origin");
+    if (!isCrossSite(headers, origin)) return;
     // --cors-origin is for the public port.
     const isAllowed = !contextOf(c).isAdmin && (allowed.includes("*") || allowed.includes(origin ?? ""));
-    if (isForeign && !isAllowed) {
+    if (!isAllowed) {
       throw new ProblemError({
         status: 403,
         code: "origin_refused",
         detail: `pages of ${origin ?? "another origin"} may not start or cancel work here; --cors-origin allows them`,
       });
     }
-    await next();
   };
 }
 
 /** Browsers send Sec-Fetch-Site to https and localhost, and Origin elsewhere. Other clients send neither. */
-function isCrossSite(site: string | undefined, origin: string | undefined, host: string | undefined): boolean {
-  if (site !== undefined) return site !== "same-origin" && site !== "none";
-  return origin !== undefined && (host === undefined || hostOf(origin) !== host);
+function isCrossSite(headers: Headers, origin: string | null): boolean {
+  const site = headers.get("sec-fetch-site");
+  if (site !== null) return site !== "same-origin" && site !== "none";
+  return origin !== null && hostOf(origin) !== headers.get("host");
 }
 
 function hostOf(origin: string): string | undefined {

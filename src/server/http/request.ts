@@ -89,6 +89,9 @@ export class RequestContext implements Origin {
   }
 }
 
+/** Throws a ProblemError to refuse a request. */
+export type Check = (c: Context) => void;
+
 export function contextOf({ env }: Context): RequestContext {
   if (env instanceof RequestContext) return env;
   throw new RangeError("the request has no context: the app was called without withContext()");
@@ -129,12 +132,19 @@ export function withoutPrefix(path: string, prefix: string): string {
   return path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : path;
 }
 
+/** The last URL that was parsed: requests in a row often have the same. */
+let parsedUrl = "";
+
 /**
  * The absolute URL of a request. Bun's `request.url` is a mere path if an HTTP/1.0 client sends no Host header, and cannot be parsed if
  * the header is malformed.
  */
 export function urlOf({ url }: Pick<Request, "url">): string {
-  if (URL.canParse(url)) return url;
+  if (url === parsedUrl) return url;
+  if (URL.canParse(url)) {
+    parsedUrl = url;
+    return url;
+  }
   const path = url.replace(/^https?:\/\/[^/]*/, "");
   return `http://localhost${path.startsWith("/") ? "" : "/"}${path}`;
 }

@@ -9,7 +9,8 @@ import type { SplitShare } from "../../predictions/split.ts";
 import { addControlRoutes, type ControlOptions } from "../admin.ts";
 import { statisticsOf } from "../apis/v2/statistics.ts";
 import { errorAnswer as v2Error } from "../apis/v2/v2.ts";
-import { type GuardOptions, guard, logRefusal, type ServedModel } from "../app.ts";
+import { guard, logRefusal, type ServedModel } from "../app.ts";
+import type { CheckOptions } from "../checks.ts";
 import type { OnHold } from "../client.ts";
 import { ProblemError, problemOf, problemResponse, refusalOf } from "../problem.ts";
 import { pathsBelow } from "../request.ts";
@@ -33,7 +34,7 @@ export interface ListedModel {
   readonly isShadow: boolean | undefined;
 }
 
-export interface BrokenAppOptions extends GuardOptions {
+export interface BrokenAppOptions extends CheckOptions {
   readonly basePath: string;
   /** Counters of the requests that no model answers. */
   readonly metrics: Pick<Metrics, "rejected">;

@@ -1,0 +1,25 @@
+/** Checks of each request before its route: host, origin, port and API key. */
+import type { MiddlewareHandler } from "hono";
+import type { ApiKeys } from "../access/api-keys.ts";
+import type { ServeConfig } from "../config.ts";
+import { requireKey } from "./access.ts";
+import { separatePorts } from "./admin.ts";
+import { refuseForeignOrigins, refuseOtherHosts } from "./browser-guards.ts";
+
+export interface CheckOptions extends Pick<ServeConfig, "allowedHosts" | "host" | "adminHost" | "adminPort"> {
+  readonly corsOrigin?: readonly string[] | undefined;
+  /** Undefined for a server that answers everybody. */
+  readonly keys?: ApiKeys | undefined;
+}
+
+/** One middleware for all checks: each middleware costs every request some promises. */
+export function checksOf(options: CheckOptions): MiddlewareHandler {
+  const { corsOrigin, keys, adminPort } = options;
+  const checks = [refuseOtherHosts(options), refuseForeignOrigins(corsOrigin)];
+  if (adminPort !== undefined) checks.push(separatePorts);
+  if (keys !== undefined) checks.push(requireKey(keys));
+  return (c, next) => {
+    for (const check of checks) check(c);
+    return next();
+  };
+}
