@@ -105,7 +105,9 @@ export async function openShared(options: FrontOptions, opened: AsyncDisposableS
   const lag = watchLag(metrics, opened);
   const all: FrontShared["all"] = { metrics };
   const scraped = async () => all.metrics.families((await siblings?.metrics()) ?? []);
-  const tracing = await openTracing(options.countsStore === false ? undefined : scraped, opened);
+  // An earlier build that finishes its predictions is no part of the server's metrics.
+  const exportsMetrics = options.countsStore !== false && options.onlyBuild === undefined;
+  const tracing = await openTracing(exportsMetrics ? scraped : undefined, opened);
   return { options, lifecycle, port, siblings, metrics, all, memory, keys, fetcher, lag, tracing };
 }
 
