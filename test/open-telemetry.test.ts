@@ -251,6 +251,8 @@ describe("variables", () => {
     ],
     [{ OTEL_TRACES_EXPORTER: "zipkin" }, 'OTEL_TRACES_EXPORTER must be one of otlp, none, and is "zipkin"'],
     [{ OTEL_TRACES_SAMPLER_ARG: "half" }, 'OTEL_TRACES_SAMPLER_ARG must be a number from 0 on, and is "half"'],
+    [{ OTEL_METRIC_EXPORT_INTERVAL: "0" }, 'OTEL_METRIC_EXPORT_INTERVAL must be a number from 1 on, and is "0"'],
+    [{ OTEL_METRIC_EXPORT_TIMEOUT: "0" }, 'OTEL_METRIC_EXPORT_TIMEOUT must be a number from 1 on, and is "0"'],
   ])("%p is refused", async (env, message) => {
     expect(await failure(Promise.try(() => telemetrySettings({ ...endpoint, ...env })))).toBe(`usage: ${message}`);
   });

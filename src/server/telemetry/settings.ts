@@ -39,7 +39,7 @@ export function telemetrySettings(env: Variables): TelemetrySettings | undefined
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true") return undefined;
   const [hasTraces, hasMetrics] = [isExported(env, "TRACES"), isExported(env, "METRICS")];
   if (!hasTraces && !hasMetrics) return undefined;
-  const number = (name: string, fallback: number) => numberOf(env, name, fallback);
+  const number = (name: string, fallback: number, least = 0) => numberOf(env, name, { fallback, least });
   const ratio = number("OTEL_TRACES_SAMPLER_ARG", 1);
   const sampler = oneOf(samplers, env, "OTEL_TRACES_SAMPLER") ?? "parentbased_always_on";
   return {
@@ -47,8 +47,8 @@ export function telemetrySettings(env: Variables): TelemetrySettings | undefined
     metrics: hasMetrics
       ? {
           protocol: protocolOf(env, "METRICS"),
-          intervalMs: number("OTEL_METRIC_EXPORT_INTERVAL", 60_000),
-          timeoutMs: number("OTEL_METRIC_EXPORT_TIMEOUT", 30_000),
+          intervalMs: number("OTEL_METRIC_EXPORT_INTERVAL", 60_000, 1),
+          timeoutMs: number("OTEL_METRIC_EXPORT_TIMEOUT", 30_000, 1),
         }
       : undefined,
     batches: {
@@ -81,10 +81,10 @@ function oneOf<T extends string>(known: readonly T[], env: Variables, name: stri
   throw new SconceError("usage", `${name} must be one of ${known.join(", ")}, and is ${JSON.stringify(value)}`);
 }
 
-function numberOf(env: Variables, name: string, fallback: number): number {
+function numberOf(env: Variables, name: string, { fallback, least }: { fallback: number; least: number }): number {
   const text = env[name];
   if (text === undefined || text === "") return fallback;
   const value = Number(text);
-  if (value >= 0 && Number.isFinite(value)) return value;
-  throw new SconceError("usage", `${name} must be a number from 0 on, and is ${JSON.stringify(text)}`);
+  if (value >= least && Number.isFinite(value)) return value;
+  throw new SconceError("usage", `${name} must be a number from ${least} on, and is ${JSON.stringify(text)}`);
 }
