@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { connect } from "node:net";
 import { Readable } from "node:stream";
+import { ownerOf } from "../src/server/predictions/ids.ts";
 import { type Build, type BuildsStore, storeOfBuilds } from "./helpers/builds.ts";
 import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import type { PredictionBody } from "./helpers/client.ts";
@@ -36,13 +37,14 @@ interface Started {
   readonly port: number;
   /** Folder of the control socket. */
   readonly place: TempDir;
+  readonly more?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
 }
 
-const serve = ({ model, port, place, env = {} }: Started): RunningCli =>
-  startCli(["serve", model, "--host", "127.0.0.1", "-p", String(port), "--store", "memory", "--linger", "5"], {
-    env: { SCONCE_HOME: store.home, TMPDIR: place.path, ...env },
-  });
+const serve = ({ model, port, place, more = [], env = {} }: Started): RunningCli => {
+  const options = ["--host", "127.0.0.1", "-p", String(port), "--store", "memory", "--linger", "5", ...more];
+  return startCli(["serve", model, ...options], { env: { SCONCE_HOME: store.home, TMPDIR: place.path, ...env } });
+};
 
 /** Whether a process listens at a port. */
 function listens(pid: number, port: number): boolean {
@@ -127,6 +129,41 @@ test("a retiring server leaves ids that clients choose to the newer server, besi
   expect(await answer).toMatch(/^HTTP\/1.1 200 .*"status":"success","outputs":\[\{"y":1005/s);
   gate.release("a");
   expect(await second.exited).toBe(0);
+}, 120_000);
+
+test("after the death of the newer server, new connections reach all fronts of the older one again", async () => {
+  await using place = await tempDir();
+  await using gate = hold();
+  const port = await freePort();
+  await using first = serve({ model: "lab", port, place, more: ["--fronts", "2"] });
+  const client = await clientOf(first);
+  const post = async (headers: Readonly<Record<string, string>>, body: unknown) => {
+    const init = { method: "POST", headers: { "Content-Type": "application/json", ...headers } };
+    const answer = await client.fetch("/predictions", { ...init, body: JSON.stringify([body]) });
+    return { answer, front: answer.headers.get("location")?.split("/").at(-1)?.[0] ?? "" };
+  };
+  // An event stream holds the port of the first front open.
+  const held: Response[] = [];
+  for (let front = ""; front !== ownerOf(0); ) {
+    const stream = await post({ Accept: "text/event-stream" }, { x: 1, before: gate.url("a") });
+    ({ front } = stream);
+    if (front === ownerOf(0)) held.push(stream.answer);
+    else await stream.answer.body?.cancel();
+  }
+  const [, other = 0] = await inRole(first.pid, "front");
+  await using second = serve({ model: "lab", port, place, more: ["--fronts", "1"] });
+  await first.line("The newer server takes over");
+  await until(() => !listens(other, port));
+  const processes = await descendants(second.pid);
+  second.kill("SIGKILL");
+  await until(() => !processes.some(isRunning));
+  await first.line("this one goes on");
+  await until(() => listens(other, port));
+  const fronts = new Set<string>();
+  for (let i = 0; i < 40; i++) fronts.add((await post({ Connection: "close" }, { x: i })).front);
+  expect(fronts).toEqual(new Set([ownerOf(0), ownerOf(1)]));
+  gate.release("a");
+  expect(await held[0]?.text()).toContain("event: completed");
 }, 120_000);
 
 test("an older server that stops already finishes its predictions after the newer one has taken over", async () => {

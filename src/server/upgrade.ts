@@ -223,6 +223,8 @@ export class Upgradable implements Disposable {
     if (!hasEnded) return this.#stop();
     log.error("The newer server has ended: this one goes on");
     this.#fronts.retire(false);
+    // A front may have opened the port again.
+    await this.#fronts.steer({ first: 0, count: this.#fronts.sockets.length });
     this.#newer = undefined;
     await this.#goOn();
     await this.#control?.open();
