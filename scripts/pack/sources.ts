@@ -32,7 +32,10 @@ export async function packSources(path: string): Promise<SourceArchive> {
   return { path, digest: await sha256(archive) };
 }
 
-/** The files that Bun reads to compile an executable of a model. */
+/**
+ * The files that Bun reads to compile an executable of a model. Without `sideEffects` of packages: Bun would leave out
+ * re-exported files without a use, but still looks for them when it compiles.
+ */
 async function compiledFiles(): Promise<string[]> {
   using folder = temporaryFolder();
   const modules = entryModules({ torch: "", libraries: "beside", model: "beside" }, root);
@@ -41,6 +44,7 @@ async function compiledFiles(): Promise<string[]> {
     entrypoints: Object.keys(modules).map((name) => join(folder.path, name)),
     target: "bun",
     metafile: true,
+    ignoreDCEAnnotations: true,
   });
   const own = realpathSync(folder.path);
   return Object.keys(metafile?.inputs ?? {})
