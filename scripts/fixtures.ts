@@ -1,10 +1,12 @@
 /**
  * Makes the files that tests need, once. `fixtures.ts libtorch` makes weights with PyTorch and libraries that use it, and
- * fetches programs of Debian. `fixtures.ts addon` compresses the libraries of executables and images.
+ * fetches programs of Debian. `fixtures.ts addon FILE` compresses the libraries of executables and images, and compiles the
+ * command line that tests run.
  */
 
 import { preparedModel } from "../examples/minilm/prepared.ts";
 import { fetchBucketServer } from "../test/helpers/bucket.ts";
+import { compiledProgram } from "../test/helpers/compiled-program.ts";
 import { fetchDebianTools } from "../test/helpers/debian-tools.ts";
 import { packedLibraries } from "../test/helpers/executable.ts";
 import { exactPrograms, frozenNetworks, mistakes, uncheckedModules } from "../test/helpers/exports.ts";
@@ -35,7 +37,7 @@ if (process.argv[2] === "libtorch") {
     fetchBucketServer().then(noteProblem("a bucket")),
   ]);
 } else {
-  await Promise.all([packedLibraries(), preparedImages()]);
+  await Promise.all([compiledProgram(process.argv[3] ?? ""), packedLibraries(), preparedImages()]);
 }
 
 function noteProblem(what: string) {

@@ -21,6 +21,9 @@ const MAX_FILES_AGAIN = 4;
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
+/** The command line as one file, which tests start. */
+const program = join(root, ".sconce", "program", "sconce");
+
 /** Maximum length of a failure in the summary, in characters. */
 const MAX_MESSAGE = 3000;
 
@@ -43,7 +46,7 @@ await setup({
   },
 });
 const step = new StepLine("fixtures", "compiling weights takes a few minutes, once");
-if ((await Promise.all([meanwhile.fixtures, child("fixtures.ts", "addon")])).some((code) => code !== 0))
+if ((await Promise.all([meanwhile.fixtures, child("fixtures.ts", "addon", program)])).some((code) => code !== 0))
   process.exit(1);
 step.done("weights made by PyTorch, packed libraries, tools of Debian");
 const failedChecks = Math.min((await meanwhile.checks) ?? CHECKS, CHECKS);
@@ -119,7 +122,7 @@ async function bunTest(options: string[], folder: string): Promise<Run> {
     ],
     {
       cwd: root,
-      env: { ...process.env, SCONCE_TEST_SHARED: join(folder, "shared") },
+      env: { ...process.env, SCONCE_TEST_SHARED: join(folder, "shared"), SCONCE_TEST_PROGRAM: program },
       stdin: "ignore",
       stdout: "inherit",
       stderr: "inherit",

@@ -4,7 +4,7 @@ import { cp, mkdir, readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { checkTypes } from "../src/cli/commands/check/type-check.ts";
 import { setSources } from "../src/package/executable/sources.ts";
-import { cli } from "./helpers/cli.ts";
+import { type CliOptions, cli as run } from "./helpers/cli.ts";
 import { storeWith } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { fixtures } from "./helpers/weights.ts";
@@ -13,6 +13,8 @@ const root = resolve(import.meta.dir, "..");
 const files = [".gitignore", ".sconce", "README.md", "export.py", "model.pt2", "model.ts", "tsconfig.json"];
 
 let dir: TempDir;
+/** Only the sources have a compiler for types, and hints about a checkout. */
+const cli = (args: readonly string[], options: CliOptions = {}) => run(args, { ...options, isSource: true });
 let written: Awaited<ReturnType<typeof cli>>;
 
 beforeAll(async () => {

@@ -17,12 +17,13 @@ beforeAll(async () => {
   dir = await tempDir();
   const env = { SCONCE_HOME: dir.join("store") };
   const images = dir.join("images");
+  // The sources compile the program of the prepared layers.
   await copyPreparedImages(images);
   for (const command of [
     ["build", digits, "-t", "digits:v1"],
     ["image", "digits:v1", "-o", images],
   ]) {
-    const { code, stderr, stdout } = await cli(command, { env });
+    const { code, stderr, stdout } = await cli(command, { env, isSource: true });
     if (code !== 0) throw new Error(`${command.join(" ")} failed: ${stderr}`);
     if (command[0] === "image") expect(stdout).toBe(`oci:${images}:digits:v1\n`);
   }

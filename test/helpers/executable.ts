@@ -56,10 +56,12 @@ export async function executable(
 ): Promise<Executable> {
   const dir = await tempDir();
   const env = { SCONCE_HOME: dir.join("home"), SCONCE_CACHE_DIR: cacheFolder, ...further };
-  const built = await cli(["build", folder, ...building], { env });
+  // The sources compile: tests compare bytes of executables.
+  const ofSources = { env, isSource: true };
+  const built = await cli(["build", folder, ...building], ofSources);
   if (built.code !== 0) throw new Error(built.stderr);
   const path = dir.join("server");
-  const compiling = await cli(["compile", "-o", path, ...options], { env });
+  const compiling = await cli(["compile", "-o", path, ...options], ofSources);
   if (compiling.code !== 0) throw new Error(compiling.stderr);
   return {
     path,

@@ -4,7 +4,7 @@ import { chmod, mkdir, readFile, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { pythonVariables, readLibtorch } from "../../scripts/setup/libtorch.ts";
-import { clientOf, follow, type RunningCli } from "./cli.ts";
+import { clientOf, follow, program, type RunningCli, sources } from "./cli.ts";
 import { cacheFolder } from "./executable.ts";
 import { freePort } from "./free-port.ts";
 import { machineEnv } from "./machine.ts";
@@ -48,12 +48,15 @@ export interface ReaderOptions {
    * would look for torch again.
    */
   readonly python: boolean;
+  /** Runs the sources also under `npm test`. */
+  readonly isSource?: boolean;
 }
 
-export async function startReader({ folder, python }: ReaderOptions): Promise<Reader> {
+export async function startReader({ folder, python, isSource = false }: ReaderOptions): Promise<Reader> {
   const own = await tempDir();
   await mkdir(own.join("bin"));
-  await writeCommand(own.join("bin/sconce"), `exec ${process.execPath} --no-install ${root}/test/helpers/sconce.ts`);
+  const { command: sconce, env } = isSource ? sources : program;
+  await writeCommand(own.join("bin/sconce"), `${assigned(env)} exec ${sconce.join(" ")}`);
   if (python) await writeCommand(own.join("bin/python3"), pythonCommand());
   let server: RunningCli | undefined;
   let address = "localhost:3000";
@@ -116,9 +119,11 @@ export async function runPage(path: string, { models = [], onServer }: PageOptio
   const uses = (text: string) => blocks.some((block) => isRun(block) && block.content.includes(text));
   await using folder = await tempDir();
   await using registry = hasRegistry && uses(shownRegistry) ? await startRegistry() : undefined;
-  await using reader = await startReader({ folder: folder.path, python: uses("python3") });
+  // The sources compile the program of the prepared layers.
+  const isSource = uses("sconce image");
+  await using reader = await startReader({ folder: folder.path, python: uses("python3"), isSource });
   await symlink(join(root, "examples"), folder.join("examples"));
-  if (uses("sconce image")) await copyPreparedImages(folder.join("images"));
+  if (isSource) await copyPreparedImages(folder.join("images"));
   for (const model of models) await reader.run(`sconce build examples/${model}`);
   for (const [i, block] of blocks.entries()) {
     if (block.path !== undefined) {
@@ -166,9 +171,14 @@ function pythonCommand(): string {
   if (!python) throw new Error("the set-up found no Python that has torch");
   const paths = [python.path, process.env.PYTHONPATH].filter(Boolean).join(":");
   const variables = { ...pythonVariables(python), PYTHONPATH: paths };
-  return `${Object.entries(variables)
+  return `${assigned(variables)} exec ${python.command}`;
+}
+
+/** Assignments of a shell command. */
+function assigned(variables: Readonly<Record<string, string>>): string {
+  return Object.entries(variables)
     .map(([name, value]) => `${name}='${value}'`)
-    .join(" ")} exec ${python.command}`;
+    .join(" ");
 }
 
 const pendingSchema = z.looseObject({ status: z.literal("pending") });
