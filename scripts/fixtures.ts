@@ -14,6 +14,7 @@ import { fakeCuda } from "../test/helpers/fake-cuda.ts";
 import { fidelityCases } from "../test/helpers/fidelity-cases.ts";
 import { compiledOperators } from "../test/helpers/operators.ts";
 import { preparedImages } from "../test/helpers/prepared-images.ts";
+import { writeSounds } from "../test/helpers/sounds.ts";
 import { fixtures } from "../test/helpers/weights.ts";
 import { line } from "./setup/report.ts";
 
@@ -35,6 +36,7 @@ if (process.argv[2] === "libtorch") {
     inTurn(tasks),
     fetchDebianTools().then(noteProblem("Debian's tools")),
     fetchBucketServer().then(noteProblem("a bucket")),
+    writeSounds().then(noteProblem("libsndfile")),
   ]);
 } else {
   await Promise.all([compiledProgram(process.argv[3] ?? ""), packedLibraries(), preparedImages()]);

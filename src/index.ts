@@ -1,6 +1,7 @@
 /** The module `sconce`, for model authors. */
 
 export { Audio, type SampleOptions, type Samples } from "./author/audio/audio.ts";
+export type { AudioDecoder, AudioDecoders, DecodedAudio } from "./author/audio/decoder.ts";
 export {
   type DemoContext,
   defineModel,

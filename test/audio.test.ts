@@ -133,13 +133,13 @@ describe("a file", () => {
   test.each([
     [
       "of another format",
-      new TextEncoder().encode("OggS something"),
-      "file_invalid: https://example.com/a.wav is not audio that can be read; send WAV or FLAC",
+      new TextEncoder().encode("MThd something"),
+      "file_invalid: https://example.com/a.wav is not audio that can be read; send WAV, FLAC or Ogg Opus",
     ],
     [
       "without bytes",
       new Uint8Array(),
-      "file_invalid: https://example.com/a.wav is empty and not audio that can be read; send WAV or FLAC",
+      "file_invalid: https://example.com/a.wav is empty and not audio that can be read; send WAV, FLAC or Ogg Opus",
     ],
     [
       "that is cut off (WAV)",

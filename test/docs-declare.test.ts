@@ -48,6 +48,15 @@ testPageModels("docs/declare.md", {
       expect([rate, length]).toEqual([16_000, Math.ceil((300 * 16_000) / 22_050)]);
     },
   },
+  "guide/denoise-any.ts": {
+    // test/compressed-audio-model.test.ts sends MP3 and Ogg.
+    input: { speech: `data:audio/flac;base64,${files["flac 16 mono"].file}` },
+    async check(output) {
+      const { clean } = z.object({ clean: z.string() }).parse(output);
+      const { rate } = await new Audio({ bytes: bytesOf(clean), mediaType: "audio/wav" }).samples();
+      expect(rate).toBe(16_000);
+    },
+  },
   "guide/stars.ts": {
     input: { light },
     check: (output) => expect(output).toMatchObject({ planets: [0, expect.closeTo(0.02), expect.closeTo(0.04)] }),

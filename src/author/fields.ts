@@ -3,6 +3,7 @@ import { isMainThread } from "node:worker_threads";
 import * as z from "zod";
 import { FILE_KEYWORD, type FileMark } from "../base/json-schema.ts";
 import { Audio } from "./audio/audio.ts";
+import type { AudioDecoders } from "./audio/decoder.ts";
 import { dataUrlFault } from "./data-url.ts";
 import { defaultLimits, ModelFile } from "./file.ts";
 import { audioDescription, fileDescription, imageDescription } from "./file-description.ts";
@@ -22,6 +23,8 @@ export interface AudioOptions {
   maxBytes?: number;
   /** Maximum seconds, checked from the header before decoding where the header tells. Default: 600. */
   maxSeconds?: number;
+  /** Decoders for MP3 and Ogg Vorbis, of packages that the author installs. */
+  decoders?: AudioDecoders;
 }
 
 export interface FileOptions {
@@ -49,18 +52,19 @@ export function image(options: ImageOptions = {}) {
 }
 
 /**
- * A field for a sound: WAV or FLAC. Requests carry a URL (http, https or data), responses a data URI. `preprocess` gets an
+ * A field for a sound: WAV, FLAC or Ogg Opus, and with decoders MP3 and Ogg Vorbis. Requests carry a URL (http, https or data), responses a data URI. `preprocess` gets an
  * `Audio`, and `postprocess` returns one (`Audio.fromSamples`, or a sound of the input).
  */
-export function audio(options: AudioOptions = {}) {
+export function audio({ decoders = {}, ...options }: AudioOptions = {}) {
   const limits = { ...defaultLimits, ...options };
-  const wire = urlOf("a sound", { mediaTypes: ["audio/*"] }, audioDescription);
+  const description = audioDescription(decoders);
+  const wire = urlOf("a sound", { mediaTypes: ["audio/*"] }, description);
   const field = z.codec(wire, z.instanceof(Audio, { error: "Expected an Audio; make one with Audio.fromSamples" }), {
-    decode: (url) => new Audio({ url, limits }),
+    decode: (url) => new Audio({ url, limits }, { decoders }),
     encode: toWire,
   });
   return field.register(wireDescriptions, {
-    input: audioDescription,
+    input: description,
     output: `Data URI of a sound (data:audio/wav;base64,…)${unread}`,
   });
 }

@@ -18,6 +18,8 @@ import { engineInfoSchema, FrameReader, failureSchema, jsonAt } from "../../src/
 import { FrameBlocks, jsonFrame, wordsFrame } from "../../src/engine/remote/frame-blocks.ts";
 import { ItemFrames } from "../../src/engine/remote/item-frame.ts";
 import { numbersWord, observationAt, RowsFrames } from "../../src/engine/remote/rows-frame.ts";
+import { repaired } from "../helpers/ogg-pages.ts";
+import { decoders, sounds } from "../helpers/sounds.ts";
 import { damaged, damagedJson } from "./mutator.ts";
 
 export interface FuzzTarget {
@@ -43,10 +45,10 @@ export const targets: Readonly<Record<string, () => Promise<FuzzTarget>>> = {
     isRefusal: isPlainError,
   }),
   audio: async () => ({
-    title: "WAV and FLAC files",
+    title: "WAV, FLAC, MP3 and Ogg files",
     ...fromFiles(await audioFiles()),
     read: (bytes) =>
-      new Audio({ bytes: new Uint8Array(bytes), mediaType: "audio/wav" }).samples({ rate: 8000, channels: 1 }),
+      new Audio({ bytes: repaired(bytes), mediaType: "audio/wav" }, { decoders }).samples({ rate: 8000, channels: 1 }),
     isRefusal: hasCode("file_invalid", "file_too_large", "tensor_invalid"),
   }),
   pictures: async () => ({
@@ -97,7 +99,8 @@ async function audioFiles(): Promise<Uint8Array[]> {
   const fixtures: Readonly<Record<string, { readonly file: string }>> = await Bun.file(
     join(root, "test/audio-files.json"),
   ).json();
-  return [...wavs, ...Object.values(fixtures).map(({ file }) => Buffer.from(file, "base64"))];
+  const compressed = [...sounds().values()].map(({ bytes }) => bytes).filter(({ length }) => length < 8000);
+  return [...wavs, ...Object.values(fixtures).map(({ file }) => Buffer.from(file, "base64")), ...compressed];
 }
 
 async function pictureFiles(): Promise<Uint8Array[]> {

@@ -1,6 +1,6 @@
 /** Builds and serves the models of a documentation page, with small networks in place of the author's. */
 import { expect, test } from "bun:test";
-import { copyFile, readFile } from "node:fs/promises";
+import { copyFile, readFile, symlink } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { z } from "zod";
 import { made } from "./made.ts";
@@ -37,6 +37,8 @@ export function testPageModels(page: string, models: Readonly<Record<string, Pag
       const weights = await made({ name: "guide", script: join(import.meta.dir, "guide.py") });
       for (const [, file = ""] of text.matchAll(/"([\w-]+\.pt2?)"/g))
         await copyFile(join(weights, file), dir.join(file));
+      // The npm packages of the page are packages of this checkout.
+      await symlink(join(root, "node_modules"), dir.join("node_modules"));
       for (const [name, content] of Object.entries(files)) await Bun.write(dir.join(name), content);
       await using store = await storeWith(dir.path);
       const name = /\bname: "([\w-]+)"/.exec(text)?.[1] ?? basename(path);

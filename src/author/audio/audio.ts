@@ -2,11 +2,13 @@
 import { SconceError } from "../../base/errors.ts";
 import { Turn } from "../../base/turn.ts";
 import { decodings } from "../decoding-gate.ts";
-import { ModelFile } from "../file.ts";
-import { readFlac } from "./flac.ts";
+import { type FileContent, ModelFile, type RemoteFile } from "../file.ts";
+import { audioFormats } from "../file-description.ts";
+import { type AudioDecoders, NoDecoder } from "./decoder.ts";
+import { readAudio } from "./formats.ts";
 import { DamagedAudio, type PcmSource } from "./pcm.ts";
 import { resample, resampledLength } from "./resample.ts";
-import { readWav, writeWav } from "./wav.ts";
+import { writeWav } from "./wav.ts";
 
 export interface SampleOptions {
   /** Samples per second, as torchaudio's `transforms.Resample` computes them. Default: the file's rate. */
@@ -36,8 +38,15 @@ const MAX_RATE = 768_000;
 const MAX_BYTES = 512 * 2 ** 20;
 const MAX_HOLD_MS = 5;
 
-/** An audio file: WAV or FLAC, detected by content, not media type. */
+/** An audio file: WAV, FLAC or Ogg Opus, and with decoders MP3 and Ogg Vorbis, detected by content, not media type. */
 export class Audio extends ModelFile {
+  readonly #decoders: AudioDecoders;
+
+  constructor(source: FileContent | RemoteFile, { decoders = {} }: { readonly decoders?: AudioDecoders } = {}) {
+    super(source);
+    this.#decoders = decoders;
+  }
+
   /**
    * Decodes, mixes and resamples. The work shares the event loop with other requests. Throws `file_too_large` above the
    * field's `maxSeconds`, and `file_invalid` for a file that is no such audio, or is damaged.
@@ -51,7 +60,10 @@ export class Audio extends ModelFile {
     }
     const maxLength = this.#maxLength(source);
     const rates = { from: source.rate, to: rate };
-    const bytes = 4 * channels * (maxLength + (rate === source.rate ? 0 : resampledLength(maxLength, rates)));
+    // Samples of an unknown length are copied at the end.
+    const copies = maxLength === source.minLength ? 1 : 2;
+    const resampled = rate === source.rate ? 0 : resampledLength(maxLength, rates);
+    const bytes = 4 * channels * (copies * maxLength + resampled) + (source.decoderBytes ?? 0);
     const maxBytes = Math.min(MAX_BYTES, decodings.maxTaskBytes);
     if (bytes > maxBytes)
       throw this.#tooLarge(`takes ${bytes} bytes of memory as samples; this server has ${maxBytes}`);
@@ -88,10 +100,11 @@ export class Audio extends ModelFile {
   }
 
   #source(): PcmSource {
-    const source = this.#reading(() => readWav(this.bytes) ?? readFlac(this.bytes));
+    const source = this.#read();
     if (source === undefined) {
       const fault = this.bytes.length === 0 ? "is empty and" : "is";
-      throw new SconceError("file_invalid", `${this.label} ${fault} not audio that can be read; send WAV or FLAC`);
+      const formats = audioFormats(this.#decoders);
+      throw new SconceError("file_invalid", `${this.label} ${fault} not audio that can be read; send ${formats}`);
     }
     const { rate, channels } = source;
     if (isCount(rate, MAX_RATE) && isCount(channels, MAX_CHANNELS)) return source;
@@ -99,56 +112,62 @@ export class Audio extends ModelFile {
   }
 
   /** The longest length that the file can have. @throws SconceError `file_too_large` */
-  #maxLength({ rate, length }: PcmSource): number {
+  #maxLength({ rate, minLength, maxLength = Number.POSITIVE_INFINITY }: PcmSource): number {
     const { maxSeconds } = this.limits;
     const most = Math.floor(maxSeconds * rate);
-    if (length === undefined || length <= most) return length ?? most;
-    throw this.#tooLarge(`has ${(length / rate).toFixed(1)} seconds; this field takes at most ${maxSeconds}`);
+    if (minLength <= most) return Math.min(most, maxLength);
+    throw this.#tooLarge(`has ${(minLength / rate).toFixed(1)} seconds; this field takes at most ${maxSeconds}`);
   }
 
   async #mixed(source: PcmSource, channels: number, maxLength: number): Promise<Samples> {
     const turn = new Turn(MAX_HOLD_MS);
-    const blocks = source.blocks();
     let data = new Float32Array(channels * maxLength);
     let length = 0;
-    for (;;) {
-      const { done, value: block = [] } = this.#reading(() => blocks.next());
-      if (done) break;
-      const count = block[0]?.length ?? 0;
-      if (length + count > maxLength) {
-        if (source.length === undefined) throw this.#tooLarge(`has more than ${this.limits.maxSeconds} seconds`);
-        throw this.#damaged("it has more samples than its header says");
+    try {
+      for await (const block of source.blocks()) {
+        const count = block[0]?.length ?? 0;
+        if (length + count > maxLength) {
+          const isLimit = (source.maxLength ?? Number.POSITIVE_INFINITY) > maxLength;
+          if (isLimit) throw this.#tooLarge(`has more than ${this.limits.maxSeconds} seconds`);
+          throw new DamagedAudio("it has more samples than its header says");
+        }
+        for (let channel = 0; channel < channels; channel++) {
+          const target = data.subarray(channel * maxLength + length, channel * maxLength + length + count);
+          const own = block[channel] ?? block[0];
+          if (channels === 1 && block.length > 1) mix(block, target);
+          else if (own !== undefined) target.set(own);
+        }
+        length += count;
+        if (turn.isOver) {
+          decodings.progressed();
+          await turn.next();
+        }
       }
-      for (let channel = 0; channel < channels; channel++) {
-        const target = data.subarray(channel * maxLength + length, channel * maxLength + length + count);
-        const own = block[channel] ?? block[0];
-        if (channels === 1 && block.length > 1) mix(block, target);
-        else if (own !== undefined) target.set(own);
-      }
-      length += count;
-      if (turn.isOver) {
-        decodings.progressed();
-        await turn.next();
-      }
+      if (length < source.minLength) throw new DamagedAudio("it has fewer samples than its header says");
+    } catch (error) {
+      throw this.#refusal(error);
     }
     this.waited(turn.waitedMs);
     if (length < maxLength) data = packed(data, { channels, from: maxLength, to: length });
     return { data, rate: source.rate, channels, length };
   }
 
-  #reading<T>(read: () => T): T {
+  #read(): PcmSource | undefined {
     try {
-      return read();
+      return readAudio(this.bytes, this.#decoders);
     } catch (error) {
-      if (error instanceof DamagedAudio) throw this.#damaged(error.message, error);
-      throw error;
+      throw this.#refusal(error);
     }
   }
 
-  #damaged(why: string, cause?: Error): SconceError {
-    return new SconceError("file_invalid", `${this.label} is audio that is damaged or cannot be read: ${why}`, {
-      cause,
-    });
+  /** The error for clients. */
+  #refusal(error: unknown): unknown {
+    if (error instanceof NoDecoder) {
+      return new SconceError("file_invalid", `${this.label} is ${error.message}`, { cause: error });
+    }
+    if (!(error instanceof DamagedAudio)) return error;
+    const message = `${this.label} is audio that is damaged or cannot be read: ${error.message}`;
+    return new SconceError("file_invalid", message, { cause: error });
   }
 
   #tooLarge(fault: string): SconceError {

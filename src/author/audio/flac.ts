@@ -1,6 +1,7 @@
 /** Decodes FLAC (RFC 9639), the native format without Ogg. */
 import { BitReader } from "./bit-reader.ts";
-import { DamagedAudio, type PcmSource } from "./pcm.ts";
+import { afterId3 } from "./id3.ts";
+import { DamagedAudio, type PcmSource, textAt } from "./pcm.ts";
 
 interface StreamInfo {
   readonly rate: number;
@@ -21,8 +22,8 @@ const assignments = { leftSide: 8, sideRight: 9, midSide: 10 } as const;
 
 /** @returns undefined for another format. @throws DamagedAudio */
 export function readFlac(bytes: Uint8Array): PcmSource | undefined {
-  const from = afterTags(bytes);
-  if (String.fromCharCode(...bytes.subarray(from, from + 4)) !== "fLaC") return undefined;
+  const from = afterId3(bytes);
+  if (textAt(bytes, from, 4) !== "fLaC") return undefined;
   const reader = new BitReader(bytes);
   reader.byte = from + 4;
   const info = readMetadata(reader);
@@ -30,7 +31,8 @@ export function readFlac(bytes: Uint8Array): PcmSource | undefined {
   return {
     rate: info.rate,
     channels: info.channels,
-    length: info.length,
+    minLength: info.length ?? 0,
+    maxLength: info.length,
     *blocks() {
       reader.byte = begin;
       let left = info.length ?? Number.POSITIVE_INFINITY;
@@ -41,13 +43,6 @@ export function readFlac(bytes: Uint8Array): PcmSource | undefined {
       }
     },
   };
-}
-
-/** Some programs write an ID3v2 tag before the file. */
-function afterTags(bytes: Uint8Array): number {
-  if (String.fromCharCode(...bytes.subarray(0, 3)) !== "ID3") return 0;
-  const [a = 0, b = 0, c = 0, d = 0] = bytes.subarray(6, 10);
-  return 10 + ((a << 21) | (b << 14) | (c << 7) | d);
 }
 
 function readMetadata(reader: BitReader): StreamInfo {

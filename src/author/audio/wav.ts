@@ -59,7 +59,8 @@ function sourceOf(
   return {
     rate,
     channels,
-    length,
+    minLength: length,
+    maxLength: length,
     *blocks() {
       const block = Array.from({ length: channels }, () => new Float32Array(BLOCK));
       for (let first = 0; first < length; first += BLOCK) {

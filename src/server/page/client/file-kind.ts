@@ -1,6 +1,6 @@
 /** Words for the files that a field accepts. */
 
-import { audioDescription, fileDescription, imageDescription } from "../../../author/file-description.ts";
+import { audioDescriptions, fileDescription, imageDescription } from "../../../author/file-description.ts";
 import type { FileMark } from "../../../base/json-schema.ts";
 
 const nouns: Readonly<Record<string, string>> = { image: "an image", audio: "a sound", video: "a video" };
@@ -18,7 +18,7 @@ export function nounOf(file: FileMark): string {
 
 /** The author's description of a field; undefined for the default text, which is for programs. */
 export function authorsWords(description: string | undefined, file: FileMark): string | undefined {
-  return [imageDescription, audioDescription, fileDescription(file)].includes(description ?? "")
+  return [imageDescription, ...audioDescriptions, fileDescription(file)].includes(description ?? "")
     ? undefined
     : description;
 }

@@ -1,0 +1,106 @@
+/** The model of docs/declare.md that reads MP3 and Ogg, in a server and as an executable. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { copyFile, readFile, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { Audio } from "../src/index.ts";
+import { clientOf, follow } from "./helpers/cli.ts";
+import { cacheFolder, executable } from "./helpers/executable.ts";
+import { made } from "./helpers/made.ts";
+import { blocksOf } from "./helpers/readme.ts";
+import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
+import { hasSounds, type Sound, sounds } from "./helpers/sounds.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+const root = join(import.meta.dir, "..");
+const all = sounds();
+const names = ["16000-1.mp3", "22050-2.mp3", "44100-2.ogg", "48000-2.opus"];
+const soundOf = (name: string): Sound => {
+  const sound = all.get(name);
+  if (sound === undefined) throw new Error(`there is no ${name}`);
+  return sound;
+};
+const dataUri = ({ bytes }: Pick<Sound, "bytes">) => `data:audio/mpeg;base64,${bytes.toBase64()}`;
+const answer = z.looseObject({ status: z.literal("success"), outputs: z.array(z.object({ clean: z.string() })) });
+
+/** Checks that an answer has half of each sample that libsndfile reads, mixed and resampled. */
+async function check(body: unknown, ...expected: readonly Sound[]): Promise<void> {
+  const { outputs } = answer.parse(body);
+  expect(outputs.length).toBe(expected.length);
+  for (const [i, { samples, rate, channels }] of expected.entries()) {
+    const wav = Audio.fromSamples({ data: samples, rate, channels }, { encoding: "float32" });
+    const right = await wav.samples({ rate: 16_000, channels: 1 });
+    const bytes = Uint8Array.fromBase64(outputs[i]?.clean.split(",")[1] ?? "");
+    const { data, ...form } = await new Audio({ bytes, mediaType: "audio/wav" }).samples();
+    expect(form).toEqual({ rate: 16_000, channels: 1, length: right.length });
+    const largest = data.reduce((most, value, at) => Math.max(most, Math.abs(value - (right.data[at] ?? 9) / 2)), 0);
+    expect(largest).toBeLessThan(1e-4);
+  }
+}
+
+describe.skipIf(!hasSounds)(`the model of the docs (with libsndfile${hasSounds ? "" : ": not here"})`, () => {
+  let folder: TempDir;
+  let store: TestStore;
+  let server: TestServer;
+
+  beforeAll(async () => {
+    folder = await tempDir();
+    const page = await readFile(join(root, "docs/declare.md"), "utf8");
+    const block = blocksOf(page).find(({ path }) => path === "guide/denoise-any.ts");
+    await Bun.write(folder.join("model.ts"), block?.content ?? "");
+    const weights = await made({ name: "guide", script: join(import.meta.dir, "helpers/guide.py") });
+    await copyFile(join(weights, "denoise.pt2"), folder.join("denoise.pt2"));
+    await symlink(join(root, "node_modules"), folder.join("node_modules"));
+    store = await storeWith(folder.path);
+    server = await store.serve("denoise-any", { allowPrivateUrls: true });
+  }, 120_000);
+
+  afterAll(async () => {
+    await server?.stop();
+    await store?.[Symbol.asyncDispose]();
+    await folder?.[Symbol.asyncDispose]();
+  });
+
+  test.each(names)("reads %s from a data URI, an uploaded form and a URL", async (name) => {
+    const sound = soundOf(name);
+    await check(await server.client.predict([{ speech: dataUri(sound) }]), sound);
+    const body = new FormData();
+    body.append("speech", new Blob([sound.bytes], { type: "audio/mpeg" }), name);
+    const headers = { Prefer: "wait" };
+    const uploaded = await server.client.fetch("/predictions", { method: "POST", headers, body });
+    await check(await uploaded.json(), sound);
+    await using files = Bun.serve({ hostname: "127.0.0.1", port: 0, fetch: () => new Response(sound.bytes) });
+    await check(await server.client.predict([{ speech: new URL(name, files.url).href }]), sound);
+  });
+
+  test("reads sounds of a large body, which a thread checks", async () => {
+    const large = ["long.mp3", "long.ogg", "long.opus"].map(soundOf);
+    await check(await server.client.predict(large.map((sound) => ({ speech: dataUri(sound) }))), ...large);
+  });
+
+  test("refuses a file that is cut off by its item's message", async () => {
+    const sound = soundOf("44100-2.mp3");
+    const cut = { speech: dataUri({ bytes: sound.bytes.slice(0, -100) }) };
+    const message = "The file is audio that is damaged or cannot be read: it is cut off";
+    const { outputs, errors } = await server.client.predict([{ speech: dataUri(sound) }, cut]);
+    expect(errors).toEqual([{ index: 1, message }]);
+    await check({ status: "success", outputs: outputs?.slice(0, 1) }, sound);
+  });
+
+  test("says in its schema which formats it reads", async () => {
+    expect(JSON.stringify(await (await server.client.fetch("/")).json())).toContain(
+      "URL of a sound (WAV, FLAC, MP3, Ogg Vorbis or Ogg Opus): http, https or data",
+    );
+  });
+
+  test("reads all formats as an executable", async () => {
+    await using program = await executable(folder.path);
+    await using home = await tempDir();
+    const env = { HOME: home.path, SCONCE_CACHE_DIR: cacheFolder, SCONCE_STORE: "memory" };
+    const command = [program.path, "serve", "--port=0", "--host=127.0.0.1"];
+    await using running = follow(Bun.spawn(command, { env, stdin: "ignore", stdout: "pipe", stderr: "pipe" }));
+    const client = await clientOf(running);
+    const expected = names.map(soundOf);
+    await check(await client.predict(expected.map((sound) => ({ speech: dataUri(sound) }))), ...expected);
+  }, 300_000);
+});

@@ -1,0 +1,24 @@
+/** Ogg files with changed pages, whose checksums are right. */
+import { checksum, pagesOf } from "../../src/author/audio/ogg.ts";
+
+/** @param change changes a page of the copy */
+export function withPages(bytes: Uint8Array, change: (page: DataView, index: number) => void): Uint8Array<ArrayBuffer> {
+  const copy = Uint8Array.from(bytes);
+  let at = 0;
+  for (const [index, { bytes: page }] of [...pagesOf(bytes)].entries()) {
+    const view = new DataView(copy.buffer, at, page.length);
+    change(view, index);
+    view.setUint32(22, checksum(copy.subarray(at, at + page.length)), true);
+    at += page.length;
+  }
+  return copy;
+}
+
+/** A damaged file with right checksums: the damage reaches the decoder. */
+export function repaired(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  try {
+    return withPages(bytes, () => {});
+  } catch {
+    return Uint8Array.from(bytes);
+  }
+}

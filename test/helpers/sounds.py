@@ -1,0 +1,45 @@
+"""MP3 and Ogg files that libsndfile writes, and the samples that it reads from them.
+
+    python3 sounds.py FOLDER
+
+Each NAME has a file NAME.f32 with the samples of each channel, one channel after the other; sounds.json describes all.
+"""
+
+import json
+import os
+import sys
+
+import numpy as np
+import soundfile
+
+folder = sys.argv[1]
+noise = np.random.default_rng(34)
+written = {}
+
+
+def write(name, kind, rate, channels, seconds=0.6, **options):
+    time = np.arange(int(rate * seconds)) / rate
+    tones = [np.sin(2 * np.pi * 220 * (channel + 1) * time * (1 + time)) for channel in range(channels)]
+    samples = 0.4 * np.stack(tones, 1) + 0.05 * noise.standard_normal((len(time), channels))
+    path = os.path.join(folder, name)
+    soundfile.write(path, samples, rate, format=kind[0], subtype=kind[1], **options)
+    read, _ = soundfile.read(path, dtype="float32", always_2d=True)
+    read.T.copy().tofile(path + ".f32")
+    written[name] = {"rate": rate, "channels": read.shape[1], "length": len(read)}
+
+
+mp3, vorbis, opus = ("MP3", "MPEG_LAYER_III"), ("OGG", "VORBIS"), ("OGG", "OPUS")
+# MPEG-2.5, MPEG-2 and MPEG-1 have three rates each.
+for rate in (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000):
+    for channels in (1, 2):
+        write(f"{rate}-{channels}.mp3", mp3, rate, channels)
+        write(f"{rate}-{channels}.ogg", vorbis, rate, channels)
+for mode in ("CONSTANT", "VARIABLE", "AVERAGE"):
+    write(f"{mode.lower()}.mp3", mp3, 44100, 2, bitrate_mode=mode, compression_level=0.4)
+for channels in (1, 2, 6):
+    write(f"48000-{channels}.opus", opus, 48000, channels)
+write("48000-6.ogg", vorbis, 48000, 6)
+for name, kind in (("long.mp3", mp3), ("long.ogg", vorbis), ("long.opus", opus)):
+    write(name, kind, 48000, 2, 8)
+with open(os.path.join(folder, "sounds.json"), "w") as file:
+    json.dump(written, file)

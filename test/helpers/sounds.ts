@@ -1,0 +1,71 @@
+/** MP3 and Ogg files that libsndfile wrote, with the samples that it reads from them. */
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { OggVorbisDecoder } from "@wasm-audio-decoders/ogg-vorbis";
+import { MPEGDecoder } from "mpg123-decoder";
+import { z } from "zod";
+import { installPackages, made } from "../../examples/minilm/prepared.ts";
+import { state } from "../../scripts/setup/step.ts";
+import { messageOf } from "../../src/base/errors.ts";
+import type { AudioDecoders } from "../../src/index.ts";
+
+/** No fixed version where a package is compiled for each version of Python. */
+const packages = ["soundfile==0.14.0", "cffi", "numpy"];
+const script = join(import.meta.dir, "sounds.py");
+const key = createHash("sha256").update(packages.join(" ")).update(readFileSync(script)).digest("hex").slice(0, 16);
+const folder = join(state, "fixtures", `sounds-${key}`);
+
+export interface Sound {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly rate: number;
+  readonly channels: number;
+  /** Samples of one channel. */
+  readonly length: number;
+  /** The samples of each channel, one channel after the other. */
+  readonly samples: Float32Array;
+}
+
+/** Whether the files are there. Names of skipped tests mention it. */
+export const hasSounds = existsSync(folder);
+
+/** Installs libsndfile (6 MB) and writes the files, if they are missing. @returns a reason in words if that fails */
+export async function writeSounds(): Promise<string | undefined> {
+  try {
+    const installed = await made(join(state, "soundfile-0.14.0"), (unfinished) =>
+      installPackages(packages, "python3", unfinished),
+    );
+    await made(folder, async (unfinished) => {
+      const env = { ...process.env, PYTHONPATH: installed };
+      const child = Bun.spawn(["python3", script, unfinished], {
+        env,
+        stdin: "ignore",
+        stdout: "ignore",
+        stderr: "pipe",
+      });
+      const errors = await child.stderr.text();
+      if ((await child.exited) !== 0) throw new Error(errors);
+    });
+    return undefined;
+  } catch (error) {
+    return messageOf(error).trim().split("\n").at(-1);
+  }
+}
+
+const description = z.object({ rate: z.int(), channels: z.int(), length: z.int() });
+
+/** All files by name; none if they are missing. */
+export function sounds(): ReadonlyMap<string, Sound> {
+  if (!hasSounds) return new Map();
+  const all = z.record(z.string(), description).parse(JSON.parse(readFileSync(join(folder, "sounds.json"), "utf8")));
+  const bytesOf = (name: string) => new Uint8Array(readFileSync(join(folder, name)));
+  return new Map(
+    Object.entries(all).map(([name, form]) => [
+      name,
+      { ...form, bytes: bytesOf(name), samples: new Float32Array(bytesOf(`${name}.f32`).buffer) },
+    ]),
+  );
+}
+
+/** The decoders of docs/declare.md. */
+export const decoders: AudioDecoders = { mp3: () => new MPEGDecoder(), vorbis: () => new OggVorbisDecoder() };
