@@ -64,9 +64,9 @@ function headOf(header: Uint8Array): Head {
 }
 
 async function* decode(bytes: Uint8Array, head: Head, last: number): AsyncGenerator<readonly Float32Array[]> {
-  const { OpusDecoder } = await import("opus-decoder");
+  const { libopus } = await import("./libopus.ts");
   const { channels, streams: streamCount, pairs: coupledStreamCount, skipped, gain } = head;
-  const decoder = new OpusDecoder({
+  const decoder = new libopus.OpusDecoder({
     channels,
     streamCount,
     coupledStreamCount,
