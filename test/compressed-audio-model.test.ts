@@ -82,9 +82,8 @@ describe.skipIf(!hasSounds)(`the model of the docs (with libsndfile${hasSounds ?
     const sound = soundOf("44100-2.mp3");
     const cut = { speech: dataUri({ bytes: sound.bytes.slice(0, -100) }) };
     const message = "The file is audio that is damaged or cannot be read: it is cut off";
-    const { outputs, errors } = await server.client.predict([{ speech: dataUri(sound) }, cut]);
-    expect(errors).toEqual([{ index: 1, message }]);
-    await check({ status: "success", outputs: outputs?.slice(0, 1) }, sound);
+    const { status, errors } = await server.client.predict([{ speech: dataUri(sound) }, cut]);
+    expect({ status, errors }).toEqual({ status: "failed", errors: [{ index: 1, message }] });
   });
 
   test("says in its schema which formats it reads", async () => {
