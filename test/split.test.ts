@@ -177,6 +177,10 @@ describe("serve ten --split v1=50,v2=50", () => {
   test("knows a client without a header by its address", async () => {
     const direct = await Promise.all(Array.from({ length: 8 }, () => predict(client)));
     expect(new Set(direct.map(factorOf)).size).toBe(1);
+    // Another front, which owns the id, does not see the address.
+    const ids = Array.from({ length: 12 }, (_, i) => `${"0123456789AB"[i]}-chosen-by-a-client`);
+    const put = ids.map((id) => client.put(id, [{ x: 1 }]));
+    expect((await Promise.all(put)).map(factorOf)).toEqual(ids.map(() => factorOf(direct[0] as PredictionBody)));
     const addresses = Array.from({ length: 40 }, (_, i) => `203.0.113.${i}, 10.0.0.${i % 3}`);
     const factors = async () =>
       Promise.all(

@@ -17,10 +17,14 @@ const clientCapabilities = { extensions: { "io.modelcontextprotocol/tasks": {} }
 export const knowsTasks = { "io.modelcontextprotocol/clientCapabilities": clientCapabilities };
 
 /** A connected client; the end of the scope closes it. */
-export async function mcpClient(url: URL, era: Era): Promise<{ readonly client: Client } & AsyncDisposable> {
+export async function mcpClient(
+  url: URL,
+  era: Era,
+  path = "/mcp",
+): Promise<{ readonly client: Client } & AsyncDisposable> {
   const mode = era === "legacy" ? "legacy" : "auto";
   const client = new Client(clientInfo, { versionNegotiation: { mode } });
-  await client.connect(new StreamableHTTPClientTransport(new URL("/mcp", url)));
+  await client.connect(new StreamableHTTPClientTransport(new URL(path, url)));
   if (client.getProtocolEra() !== era) throw new Error(`negotiated ${client.getProtocolEra()}, expected ${era}`);
   return { client, [Symbol.asyncDispose]: () => client.close() };
 }

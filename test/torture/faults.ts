@@ -10,6 +10,7 @@ import { large } from "./faults/large.ts";
 import { leaks } from "./faults/leaks.ts";
 import { malformed } from "./faults/malformed.ts";
 import { memory } from "./faults/memory.ts";
+import { models } from "./faults/models.ts";
 import { orphans } from "./faults/orphans.ts";
 import { outsiders } from "./faults/outsiders.ts";
 import { patience } from "./faults/patience.ts";
@@ -35,6 +36,7 @@ export const faults: readonly Fault[] = [
   outsiders,
   malformed,
   patience,
+  models,
   foreignKeys,
   replicas,
 ];

@@ -1,12 +1,13 @@
 /** A client that sends one small request after the other, each again while the server has no room for it; on a thread that attacks do not hold. */
 import { comesTrue } from "./bounded.ts";
+import type { GoodRequest } from "./good-client.ts";
 
 declare const self: Worker;
 
 let isOver = false;
 
-/** The first message is the server's address and starts the client. The second stops it; the answer is the durations in milliseconds, ascending. */
-self.onmessage = async ({ data }: MessageEvent<string | undefined>) => {
+/** The first message is the request and starts the client. The second stops it; the answer is the durations in milliseconds, ascending. */
+self.onmessage = async ({ data }: MessageEvent<GoodRequest | undefined>) => {
   if (data === undefined) {
     isOver = true;
     return;
@@ -22,11 +23,11 @@ self.onmessage = async ({ data }: MessageEvent<string | undefined>) => {
   self.postMessage(times.sort((a, b) => a - b));
 };
 
-async function isAnswered(url: string): Promise<boolean> {
-  const response = await fetch(new URL("/predictions", url), {
+async function isAnswered({ url, body }: GoodRequest): Promise<boolean> {
+  const response = await fetch(url, {
     method: "POST",
     headers: { "Content-Type": "application/json", Prefer: "wait=60" },
-    body: "[{}]",
+    body,
   });
   const text = await response.text();
   if (response.status === 429) return false;

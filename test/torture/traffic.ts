@@ -30,6 +30,8 @@ interface Acknowledged {
 export interface TrafficOptions {
   /** Read for each request: tests with several replicas return another address each time. */
   readonly url: URL;
+  /** Path before the routes of the model; by default the first model. */
+  readonly base?: string;
   readonly tally: Tally;
   readonly random: () => number;
   /** Number of concurrent clients. */
@@ -109,8 +111,8 @@ export class Traffic {
 
   /** Sends a prediction or demo. Half of the requests wait for the end, the others only for the id. */
   async #one(): Promise<void> {
-    const { random, tally, lastLines, isReadAgain = false } = this.#options;
-    const path = random() < 0.3 ? "/demo" : "/predictions";
+    const { random, tally, lastLines, isReadAgain = false, base = "" } = this.#options;
+    const path = `${base}${random() < 0.3 ? "/demo" : "/predictions"}`;
     const isWaiting = random() < 0.5;
     const count = 1 + Math.floor(random() * MAX_INPUTS);
     const sleepMs = random() < 0.1 ? 20 : 0;

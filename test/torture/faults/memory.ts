@@ -1,7 +1,7 @@
 /** Random mixtures of all that takes a server's memory, and how much of it the server takes. */
 import { type Attack, attackerFiles, attacks } from "../attacks.ts";
-import { within } from "../bounded.ts";
 import type { Fault, Injection } from "../fault.ts";
+import { timesOfGoodClient } from "../good-client.ts";
 import { MemoryMeter } from "../memory-meter.ts";
 import { TestedServer } from "../tested-server.ts";
 
@@ -55,7 +55,8 @@ async function withstand(
   const limits = ["--max-memory", String(MAX_MEMORY), "--allow-private-urls", "--fetch-timeout", "5"];
   await using server = await TestedServer.start({ home, model: "greedy", args: [...limits, ...args] });
   // Code that runs for the first time takes memory that is not for clients.
-  await goodBeside(server.url, Bun.sleep(500));
+  const good = { url: new URL("/predictions", server.url).href, body: "[{}]" };
+  await timesOfGoodClient(good, Bun.sleep(500));
   using meter = new MemoryMeter(server.processes());
   const idle = meter.takePeak();
   for (const mixture of mixtures) {
@@ -64,7 +65,7 @@ async function withstand(
       const ending = AbortSignal.timeout(isLong ? ATTACK_MS.long : ATTACK_MS.short);
       const target = { url: server.url, files, signal: ending };
       const attacking = Promise.all(mixture.map((attack) => attack.run(target)));
-      const times = await goodBeside(server.url, attacking);
+      const times = await timesOfGoodClient(good, attacking);
       const answered = times.length;
       const slowestMs = times[Math.floor(0.95 * answered)] ?? 0;
       const over = meter.takePeak() - idle - MAX_MEMORY;
@@ -79,24 +80,4 @@ async function withstand(
 
 function megabytes(bytes: number): string {
   return (bytes / 2 ** 20).toFixed(0);
-}
-
-/**
- * Runs a good client on another thread, beside the attacks of this thread.
- * @returns the durations of its requests in milliseconds, ascending; the last request may end after the attacks
- */
-async function goodBeside(url: URL, others: Promise<unknown>): Promise<number[]> {
-  const worker = new Worker(new URL("../good-client-worker.ts", import.meta.url));
-  const { promise, resolve, reject } = Promise.withResolvers<number[]>();
-  worker.onmessage = ({ data }: MessageEvent<number[]>) => resolve(data);
-  worker.onerror = ({ message }) => reject(new Error(message));
-  promise.catch(() => {});
-  try {
-    worker.postMessage(url.href);
-    await within(others, "the end of the attacks");
-    worker.postMessage(undefined);
-    return await within(promise, "the end of a good client");
-  } finally {
-    worker.terminate();
-  }
 }

@@ -1,0 +1,205 @@
+/** Several models in one server, together with keys, queues, webhooks, MCP, upgrades and lists of models. */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { makeKey } from "../src/server/access/key-file.ts";
+import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import type { Client, PredictionBody } from "./helpers/client.ts";
+import { freePort } from "./helpers/free-port.ts";
+import { hold } from "./helpers/hold.ts";
+import { mcpClient } from "./helpers/mcp.ts";
+import { modelText, writeModel } from "./helpers/model-text.ts";
+import { receiver, secret } from "./helpers/receiver.ts";
+import { hasRedis, startRedis } from "./helpers/redis.ts";
+import { until } from "./helpers/running.ts";
+import { storeWith, type TestStore } from "./helpers/server.ts";
+import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+
+let dir: TempDir;
+let store: TestStore;
+
+beforeAll(async () => {
+  dir = await tempDir();
+  const postprocess = "({ y }) => ({ y: 10 * y.data[0] })";
+  // The example runs in the engine process, which then does not start.
+  const preprocess = `async ({ x }) => {
+    if (x === 1 && await Bun.file(process.env.BREAK ?? "/none").exists()) throw new Error("no weights today");
+    return { x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) };
+  }`;
+  const text = modelText({ name: '"ten"', postprocess, preprocess });
+  store = await storeWith("lab", await writeModel(dir, text, "ten"));
+});
+
+afterAll(async () => {
+  await store[Symbol.asyncDispose]();
+  await dir[Symbol.asyncDispose]();
+});
+
+interface Started {
+  readonly port?: number;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+const serve = (args: readonly string[], { port = 0, env = {} }: Started = {}): RunningCli =>
+  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", String(port), "--linger", "0"], {
+    env: { SCONCE_HOME: store.home, ...env },
+  });
+
+const json = { "Content-Type": "application/json", Prefer: "wait" };
+
+async function post(
+  client: Client,
+  name: string,
+  input: object = { x: 1 },
+  headers: Readonly<Record<string, string>> = {},
+): Promise<Response> {
+  const init = { method: "POST", headers: { ...json, ...headers }, body: JSON.stringify([input]) };
+  return client.fetch(`/models/${name}/predictions`, init);
+}
+
+const predict = async (...asked: Parameters<typeof post>) => (await (await post(...asked)).json()) as PredictionBody;
+
+async function namesOf(client: Client): Promise<string[]> {
+  const { models } = (await (await client.fetch("/models")).json()) as { models: { name: string }[] };
+  return models.map(({ name }) => name);
+}
+
+test("an API key counts for all models, and reads only its predictions", async () => {
+  const [one, two, reader] = [
+    makeKey({ name: "one", rate: "3/h" }),
+    makeKey({ name: "two" }),
+    makeKey({ name: "reader", only: ["read"] }),
+  ];
+  const file = dir.join("keys.toml");
+  await Bun.write(file, [one, two, reader].map(({ entry }) => entry).join("\n"));
+  await using server = serve(["lab", "ten", "--api-keys", file]);
+  const client = await clientOf(server);
+  const by = (key: typeof one) => ({ Authorization: `Bearer ${key.secret}` });
+  for (const path of [
+    "/models",
+    "/models/ten",
+    "/models/ten/predictions/none",
+    "/v2/models/ten",
+    "/v2/repository/index",
+  ]) {
+    const method = path.endsWith("index") ? "POST" : "GET";
+    expect([path, (await client.fetch(path, { method })).status]).toEqual([path, 401]);
+  }
+  expect((await post(client, "ten", { x: 1 })).status).toBe(401);
+  const made = await predict(client, "ten", { x: 1 }, by(one));
+  expect(made.outputs).toEqual([{ y: 30 }]);
+  const path = `/models/ten/predictions/${made.prediction_id}`;
+  expect((await client.fetch(path, { headers: by(one) })).status).toBe(200);
+  expect((await client.fetch(path, { headers: by(two) })).status).toBe(404);
+  // The rate counts the predictions of all models.
+  const statuses = [];
+  for (const name of ["lab", "ten", "lab"]) statuses.push((await post(client, name, { x: 1 }, by(one))).status);
+  expect(statuses).toEqual([200, 200, 429]);
+  expect((await post(client, "lab", { x: 1 }, by(two))).status).toBe(200);
+  const unload = { method: "POST", headers: by(reader) };
+  expect((await client.fetch("/v2/repository/models/ten/unload", unload)).status).toBe(403);
+  expect((await client.fetch("/models", { headers: by(reader) })).status).toBe(200);
+});
+
+test("each model is a tool at its path", async () => {
+  await using server = serve(["lab", "ten"]);
+  const client = await clientOf(server);
+  await using mcp = await mcpClient(client.url, "modern", "/models/ten/mcp");
+  const { tools } = await mcp.client.listTools();
+  expect(tools.map(({ name }) => name)).toEqual(["ten"]);
+  expect(await mcp.client.callTool({ name: "ten", arguments: { x: 2 } })).toMatchObject({
+    structuredContent: { y: 50 },
+  });
+});
+
+test("a webhook names the build of each model", async () => {
+  await using hooks = receiver();
+  await using server = serve(["lab", "ten", "--webhook-secret", secret, "--allow-private-urls"]);
+  const client = await clientOf(server);
+  const made = [];
+  for (const name of ["lab", "ten"]) made.push(await predict(client, name, { x: 1 }, { "Webhook-URL": hooks.url() }));
+  const received = await hooks.until(2);
+  const sent = received
+    .map(({ data }) => data)
+    .toSorted((a, b) => (String(a.prediction_id) < String(b.prediction_id) ? -1 : 1));
+  const expected = made.toSorted((a, b) => (a.prediction_id < b.prediction_id ? -1 : 1));
+  expect(sent).toMatchObject(expected.map(({ prediction_id, model }) => ({ prediction_id, model })));
+  expect(new Set(sent.map(({ model }) => JSON.stringify(model))).size).toBe(2);
+});
+
+test("a newer server takes over all models, and reads the predictions of each", async () => {
+  await using gate = hold();
+  const port = freePort();
+  const args = ["lab", "ten", "--store", dir.join("upgraded"), "--allow-private-urls"];
+  await using first = serve(args, { port });
+  const client = await clientOf(first);
+  const ended = await predict(client, "ten", { x: 3 });
+  const held = await client.create([{ x: 7, before: gate.url("a") }], { Connection: "close" });
+  await gate.arrived("a");
+  await using second = serve(args, { port });
+  await second.line("Listening on");
+  const fresh = async (path: string) =>
+    (await client.fetch(path, { headers: { Connection: "close" } })).json() as Promise<PredictionBody>;
+  expect(await fresh(`/models/ten/predictions/${ended.prediction_id}`)).toEqual(ended);
+  // Its input waits for a file.
+  expect((await fresh(`/models/lab/predictions/${held.prediction_id}`)).status).toBe("pending");
+  gate.release("a");
+  expect(await first.exited).toBe(0);
+  await second.line("The older server has ended");
+  expect(await fresh(`/models/lab/predictions/${held.prediction_id}`)).toMatchObject({ outputs: [{ y: 15 }] });
+  expect(await fresh(`/models/ten/predictions/${ended.prediction_id}`)).toEqual(ended);
+  expect((await predict(client, "ten", { x: 1 }, { Connection: "close" })).outputs).toEqual([{ y: 30 }]);
+});
+
+test.skipIf(!hasRedis)(
+  `with --queue, the replicas that have a model take its work${hasRedis ? "" : ": no redis-server here"}`,
+  async () => {
+    await using redis = await startRedis();
+    const queue = ["--queue", redis.url];
+    await using front = serve(["lab", "ten", ...queue, "--role", "front"]);
+    await using worker = serve(["ten", ...queue, "--role", "worker"]);
+    const client = await clientOf(front);
+    await worker.line("Listening on");
+    expect((await predict(client, "ten", { x: 1 })).outputs).toEqual([{ y: 30 }]);
+    const waiting = (await (await post(client, "lab", { x: 1 }, { Prefer: "wait=0" })).json()) as PredictionBody;
+    expect(waiting.status).toBe("pending");
+    await using both = serve(["ten", "lab", ...queue, "--role", "worker"]);
+    await both.line("Listening on");
+    const end = await client.fetch(`/models/lab/predictions/${waiting.prediction_id}`, { headers: { Prefer: "wait" } });
+    expect(await end.json()).toMatchObject({ outputs: [{ y: 3 }], model: { repository: "lab" } });
+  },
+);
+
+test("a model whose load has failed is loaded again by a request, and then by its predictions", async () => {
+  const file = dir.join("break");
+  await Bun.write(file, "");
+  await using server = serve(["lab", "ten"], { env: { BREAK: file } });
+  const client = await clientOf(server);
+  expect(await server.line("The model ten could not be loaded")).toContain("no weights today");
+  expect((await predict(client, "lab", { x: 1 })).outputs).toMatchObject([{ y: 3 }]);
+  expect((await post(client, "ten", { x: 2 })).status).toBe(503);
+  await Bun.file(file).delete();
+  expect((await client.fetch("/v2/repository/models/ten/load", { method: "POST" })).status).toBe(200);
+  expect((await predict(client, "ten", { x: 2 })).outputs).toEqual([{ y: 50 }]);
+});
+
+describe("--models", () => {
+  test("takes the folder of a model store, and serves each repository", async () => {
+    await using empty = await tempDir();
+    await using server = serve(["--models", store.home], { env: { SCONCE_HOME: empty.path } });
+    const client = await clientOf(server);
+    expect((await namesOf(client)).toSorted()).toEqual(["lab", "ten"]);
+    expect((await predict(client, "ten", { x: 1 })).outputs).toEqual([{ y: 30 }]);
+  });
+
+  test("takes a JSON file with a name and options for each model", async () => {
+    const file = dir.join("models.json");
+    const model = [{ model: "ten", name: "first", "max-inputs": 1 }, { model: "lab" }];
+    await Bun.write(file, JSON.stringify({ model }));
+    await using server = serve(["--models", file]);
+    const client = await clientOf(server);
+    expect(await namesOf(client)).toEqual(["first", "lab"]);
+    const two = { method: "POST", headers: json, body: '[{"x": 1}, {"x": 2}]' };
+    expect((await client.fetch("/models/first/predictions", two)).status).toBe(422);
+    expect((await client.fetch("/models/lab/predictions", two)).status).toBe(200);
+    await until(async () => (await client.metric('sconce_predictions_total{model="lab",status="success"}')) === 1);
+  });
+});
