@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { Archive } from "../src/engine/native/archive.ts";
 import { programFile, readProgram } from "../src/engine/native/program.ts";
 import { programText } from "../src/engine/native/program-graph.ts";
+import { parseExactly } from "../src/engine/native/program-literals.ts";
 import { programSchema } from "../src/engine/native/program-schema.ts";
 import { targets } from "./fuzz/targets.ts";
 import { failureOf } from "./helpers/failure.ts";
@@ -43,4 +44,13 @@ test("an input named like a member of every object has no sizes", () => {
     if ("user_input" in spec) Object.assign(spec, { user_input: { arg: { as_tensor: { name: "constructor" } } } });
   }
   expect(() => programText(parsed)).toThrow("it does not say the sizes of its input constructor");
+});
+
+test("an exported program whose tree of outputs is no JSON is refused", () => {
+  for (const outSpec of ["TRAINING", '[1, {"type": "dict", "context": "[x", "children_spec": []}]']) {
+    const parsed = programSchema.parse(parseExactly(Archive.open(program)?.text(programFile) ?? ""));
+    for (const { signature } of parsed.graph_module.module_call_graph)
+      Object.assign(signature ?? {}, { out_spec: outSpec });
+    expect(() => programText(parsed)).toThrow("the tree of its outputs is not JSON");
+  }
 });

@@ -356,15 +356,23 @@ const treeSchema = z.looseObject({ context: z.unknown(), children_spec: z.array(
 const specSchema = z.tuple([z.number(), treeSchema]);
 const leafSchema = z.looseObject({ children_spec: z.array(z.never()) });
 
+function jsonIn(spec: string): unknown {
+  try {
+    return JSON.parse(spec);
+  } catch (error) {
+    throw new Error("the tree of its outputs is not JSON", { cause: error });
+  }
+}
+
 /**
  * Return value of the method: a single tensor, a dict if the program returns one, else a tuple. Drops outputs that are
  * None.
  */
 function returned(outputs: readonly (string | undefined)[], spec: string | undefined): string {
-  const { context, children_spec: children = [] } = specSchema.safeParse(JSON.parse(spec ?? "0")).data?.[1] ?? {};
+  const { context, children_spec: children = [] } = specSchema.safeParse(jsonIn(spec ?? "0")).data?.[1] ?? {};
   const keys =
     typeof context === "string" && context.startsWith("[")
-      ? z.array(z.string()).safeParse(JSON.parse(context)).data
+      ? z.array(z.string()).safeParse(jsonIn(context)).data
       : undefined;
   const isFlat = children.every((child) => leafSchema.safeParse(child).success);
   const isDict = keys !== undefined && isFlat && keys.length === outputs.length;
