@@ -17,10 +17,13 @@ constexpr size_t MOST_PLAIN_BYTES = 256 << 20;
 
 std::atomic<size_t> plain_bytes{0};
 
-/** A packed layer in place of a weight. */
+/** A packed layer that is an argument where the original graph has a weight. */
 struct PlacedLayer {
+  /** Reads the packed layer from the module. */
   torch::jit::Node* attribute;
+  /** Calls the layer's operator. */
   torch::jit::Node* node;
+  /** Index of the packed layer in the inputs of `node`. */
   size_t place;
 };
 

@@ -5,8 +5,9 @@ import { EngineLoads, type LoadedFronts } from "../src/server/engine-loads.ts";
 import { SimulatedClock } from "./helpers/simulation.ts";
 
 const MEGABYTE = 2 ** 20;
-/** With the memory of its process, a model takes 400 MiB. */
+/** Memory of a model, without its process. */
 const MODEL_BYTES = 100 * MEGABYTE;
+/** Memory of a model and its process, which takes 300 MiB. */
 const NEEDED = 400 * MEGABYTE;
 
 /** A server with three models, of which memory holds two. */

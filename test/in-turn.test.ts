@@ -1,4 +1,4 @@
-/** Taking turns: tasks of several owners, and outputs of several lists. */
+/** `RoundRobin` serves owners in turn. `OutputTurns` makes the outputs of several input lists in turn. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { RoundRobin } from "../src/base/collections/round-robin.ts";

@@ -1,4 +1,4 @@
-/** Text in pieces equals the whole text for every reader, however often it is read. */
+/** `LargeText` stores a text as pieces. Every reader gets the whole text, also when several read at the same time. */
 import { expect, test } from "bun:test";
 import { LargeAnswers } from "../src/server/http/large-answers.ts";
 import { families, largeRecord, recordPath } from "../src/server/http/record-json.ts";

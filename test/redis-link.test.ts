@@ -16,7 +16,7 @@ describe.skipIf(!hasRedis)(`a failed command (with redis-server${hasRedis ? "" :
     redis.pause();
     expect(isAnswerLost(await failureOf(link, "incr", "x"))).toBe(true);
     await redis.stop();
-    // Repeats until the connection is closed.
+    // The loop ends when the connection is closed, because then the command is not sent.
     while (isAnswerLost(await failureOf(link, "incr", "x")));
   });
 });

@@ -37,7 +37,7 @@ export type Trick =
 export interface RegistryProxy extends AsyncDisposable {
   readonly host: string;
   readonly requests: readonly SeenRequest[];
-  /** Requests with a matching path, as lines `METHOD range`. */
+  /** Requests with this method and a matching path, in order. */
   of(method: string, path: RegExp): readonly SeenRequest[];
 }
 

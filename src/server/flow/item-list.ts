@@ -283,7 +283,7 @@ export class Arrival implements InRing<Arrival> {
   }
 }
 
-/** Rows that `predict` yielded for an item, which become parts one after the other. */
+/** Progress of an item for which `predict` yields rows. Each row becomes a part of the output, in order. */
 export interface ItemParts {
   /** Number of parts so far. */
   sequence: number;

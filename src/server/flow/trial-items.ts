@@ -77,7 +77,7 @@ function mapped(tensor: Tensor<(typeof floats)[number]>, make: (value: number, l
   const values = Array.from(tensor.data, (each) => Number(write(each) ?? 0));
   const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
   const data = new arrayTypes[tensor.dtype](values.length);
-  // A number beyond the dtype stays as it is.
+  // `read` refuses a changed number that the dtype cannot hold. Then the original number stays.
   for (const [i, value] of values.entries()) data[i] = Number(read(make(value, largest)) ?? tensor.data[i]);
   return { ...tensor, data };
 }
