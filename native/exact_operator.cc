@@ -41,7 +41,7 @@ at::Tensor wrapped_number(const c10::Scalar& number) {
   return tensor;
 }
 
-/** Arguments that the operator must convert itself: bools for numbers, and numbers for tensors. */
+/** Arguments whose type differs from the schema, so that the operator converts them: a bool instead of a number, or a number instead of a tensor. */
 struct Loose {
   std::vector<bool> arguments;
   bool any_number_for_tensor = false;

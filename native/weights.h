@@ -37,7 +37,7 @@ struct WeightsOptions {
   bool pack = true;
 };
 
-/** Shared by several sessions; `run` may be called from several threads at once. */
+/** Loaded weights with their forward pass. Several sessions share them and may call `run` on several threads at once. */
 class Weights {
  public:
   virtual ~Weights() = default;

@@ -16,7 +16,7 @@ afterAll(() => store[Symbol.asyncDispose]());
 test("once a client has left a full queue, others are told to retry, and new clients go first", async () => {
   await using gate = hold();
   await using hooks = receiver();
-  // Memory for two inputs in preparation.
+  // An input has tensors of 12 bytes, so at most two inputs are in `preprocess` at once.
   const config = { maxReadyBytes: 20, webhookSecret: [secret], allowPrivateUrls: true };
   await using server = await store.serve("lab", config);
   const { client } = server;

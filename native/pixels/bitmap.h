@@ -14,7 +14,7 @@ struct Picture {
   /** 1 (grey), 3 or 4. */
   int channels;
   bool is_planar;
-  /** Blends over white, for formats without transparency. */
+  /** Whether `write_bitmap` blends transparent pixels over white. JPEG has no transparency. */
   bool is_opaque;
 };
 

@@ -61,7 +61,7 @@ export interface Engine<T extends Item = Item> {
    * @throws SconceError `tensor_invalid` when the tensors are not the declared ones
    */
   submit(item: T, tensors: Readonly<Record<string, Tensor>>): void;
-  /** Removes the queued items of a lane. Running items continue with their batch. */
+  /** Removes the queued items of a prediction, by its lane. Running items continue with their batch. */
   cancel(lane: object): void;
   /** Ends all waiting for fuller batches. */
   hurry(): void;

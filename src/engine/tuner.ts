@@ -46,7 +46,7 @@ const AS_GOOD = 0.95;
 
 export interface SettingLimits {
   readonly cores: number;
-  /** Threads matter on a CPU only. */
+  /** Whether the model runs on a CPU. Only then several thread counts are tried. */
   readonly isCpu: boolean;
   readonly maxBatchSize: number;
   /** Fixed settings. */

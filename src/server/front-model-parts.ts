@@ -29,7 +29,7 @@ import type { Replica } from "./queue/replica.ts";
 import { fileCapsOf } from "./serve-limits.ts";
 import { openWebhooks, type Webhooks } from "./webhooks/webhooks.ts";
 
-/** Tools of a front for the function that opens an engine. */
+/** Objects of a front that `run` opens the engine with. */
 export interface FrontTools {
   readonly model: Model;
   readonly fetcher: Fetcher;
@@ -54,7 +54,7 @@ export interface FrontModelOptions {
   readonly metrics?: Metrics;
   /** The engine process of the model; undefined without one. */
   readonly engine?: EngineLink | undefined;
-  /** Opens the engine, after the port. Undefined for a replica that runs no predictions. */
+  /** Opens the engine. The port opens first. Undefined for a replica that runs no predictions. */
   readonly run: ((tools: FrontTools) => Promise<RunningModel>) | undefined;
   readonly openStore: (memory: MemoryAccount) => Promise<PredictionStore>;
 }

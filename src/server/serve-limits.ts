@@ -32,7 +32,7 @@ export function fileCapsOf({ maxFileBytes, maxPixels }: ServeConfig): FileCaps {
   };
 }
 
-/** Seconds until a prediction tries to load a model again after a failure. */
+/** Seconds from a failed load of a model to its next load for a prediction. */
 export const RETRY_LOAD_S = 10;
 
 /** How long a batch may run, and how long the engine process may be unresponsive. */

@@ -56,7 +56,7 @@ async function deaf(_start: unknown, link: Link): Promise<void> {
   await new Promise(() => {});
 }
 
-/** Uses a run folder. */
+/** Creates a run folder in the given place, and reports its path. */
 async function folder(start: unknown, link: Link): Promise<void> {
   await using folder = await makeRunFolder([z.object({ place: z.string() }).parse(start).place]);
   link.ready({ folder: folder.path });

@@ -31,7 +31,7 @@ export interface ProgramText {
   readonly guards: ProgramGuards;
 }
 
-/** @throws Error naming the unsupported part of the program */
+/** The program as TorchScript source. @throws Error naming the unsupported part of the program */
 export function programText(program: ExportedProgram): ProgramText {
   const { graph, signature, module_call_graph: calls } = program.graph_module;
   const values = new Values();

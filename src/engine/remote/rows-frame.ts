@@ -38,7 +38,7 @@ export interface RowsOfFront {
 
 export class RowsFrames {
   readonly #plans: readonly Plan[];
-  /** Count of sizes of all outputs, without the batch dimension. */
+  /** Count of dimensions of all outputs, without the batch dimension. */
   readonly #sizes: number;
   readonly #kind: number;
 

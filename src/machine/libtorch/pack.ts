@@ -20,11 +20,13 @@ export interface PackedFile {
 
 /** A part of a file, compressed separately with zstd, so that parts are packed, unpacked and checked in parallel. */
 export interface PackedChunk {
-  /** Position in the pack, and compressed bytes. */
+  /** Position in the pack. */
   readonly offset: number;
+  /** Compressed size in bytes. */
   readonly packedSize: number;
-  /** Unpacked bytes, and their SHA-256 in hex. */
+  /** Unpacked size in bytes. */
   readonly size: number;
+  /** SHA-256 of the unpacked bytes, in hex. */
   readonly sha256: string;
   /**
    * Fast checksum of the unpacked bytes: detects a damaged copy of the executable in a hundredth of the time of

@@ -396,7 +396,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   #submit(list: ItemList, index: number, { tensors, beganMs, waitedMs = 0 }: Prepared): number {
     const readyAtMs = performance.now();
-    // Files of one input may wait at the same time.
+    // `waitedMs` is a sum over files, and files may wait at the same time.
     const waitMs = Math.min(waitedMs, readyAtMs - beganMs);
     this.#observer?.took("preprocess", readyAtMs - beganMs - waitMs);
     if (waitMs > 0) this.#observer?.took("preprocess_wait", waitMs);

@@ -1,6 +1,9 @@
 /** Ids of predictions: the owner, the second of the creation, and 96 random bits. Short, and impossible to guess. */
 
-/** Characters for owners. A server has at most 60 fronts; a client-chosen id may begin with any of these. */
+/**
+ * The first character of an id stands for the front that owns the prediction. New ids begin with one of the first 60, because a server has at most 60
+ * fronts. A client-chosen id may begin with any.
+ */
 const owners = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 /** 96 random bits. */
 const BYTES = 12;

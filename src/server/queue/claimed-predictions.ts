@@ -17,7 +17,7 @@ import { type RetryEntry, RetryQueue } from "./retry-queue.ts";
  */
 const LONG_MS = 500;
 const LONG_SHARE = 0.1;
-/** Other replicas give a prediction up this long after its deadline; its outcome is then worthless. */
+/** Outcomes are dropped this long after the deadline of their prediction: other replicas have then given the prediction up. */
 const EXPIRY_MS = 60_000;
 
 export interface ClaimProgress extends Progress {

@@ -141,7 +141,7 @@ export class Queue {
     return this.#whole(id, await this.#reads.ask({ id, isAwaited }));
   }
 
-  /** The digest of a prediction whose id its client chose. */
+  /** Digest of the kind and body of a prediction with a client-chosen id. */
   async digestOf(id: string): Promise<string> {
     return textOf(await this.#mending([id], () => this.#link.call("get", `${this.#base}d:${id}`)));
   }

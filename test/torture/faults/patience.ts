@@ -5,7 +5,7 @@ import { predict } from "../traffic.ts";
 
 const BATCH_ITEMS = 16;
 const OFFERED = 10;
-/** The first part of the time, in which the server learns how long clients wait, is not counted. */
+/** Duration of a load. Answers count in its second half only: in the first half the server learns how long clients wait. */
 const SECONDS = { short: 4, long: 20 };
 /** Other programs slow a short run down, so it only needs answers: test/short-patience.test.ts has a simulated clock. */
 const LEAST_GOODPUT = { short: 0.01, long: 0.8 };

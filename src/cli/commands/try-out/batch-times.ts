@@ -16,8 +16,9 @@ export interface BatchTimes {
   readonly peakBytes: number | undefined;
 }
 
-/** Limits of the measured batches. */
+/** The largest size to measure, besides the given sizes. */
 const MOST_PROPOSED = 64;
+/** Larger sizes are not measured if their batch would take longer, at the best throughput so far. */
 const PROPOSED_MS = 1000;
 /**
  * The smallest batch size with this fraction of the best throughput is proposed: larger batches add latency for little

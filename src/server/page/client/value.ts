@@ -25,7 +25,7 @@ export function withMember(object: JsonObject, name: string, value: Value): Json
 
 /**
  * The value after another part: texts grow; files and all other values replace the earlier value.
- * @param schema the part's
+ * @param schema schema of the part
  */
 export function grownBy(schema: SchemaNode | undefined, before: Value, part: Json): Json {
   if (typeof part === "string" && typeof before === "string") {

@@ -155,7 +155,7 @@ export class PredictionDatabase {
     if (options.isMain) files.sweep(new Set(this.#sql.files.values().map(([file]) => String(file))));
   }
 
-  /** Totals of all processes. */
+  /** Count and bytes of retained predictions, including the writes of other processes. */
   get totals(): Totals {
     const { totalCount, totalBytes } = this.#meta();
     return { totalCount, totalBytes };
