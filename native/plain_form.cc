@@ -68,7 +68,8 @@ void make_plain(const PlacedLayer& placed, const at::Tensor& weight) {
 
 }  // namespace
 
-PlainForm::PlainForm(const torch::jit::Module& packed, torch::jit::Graph& layers) {
+// The delegation makes the destructor release the reservation if this throws.
+PlainForm::PlainForm(const torch::jit::Module& packed, torch::jit::Graph& layers) : PlainForm() {
   const auto graph = layers.copy();
   std::map<std::string, at::Tensor> weights;
   for (const auto& placed : placed_layers(*graph)) {

@@ -24,6 +24,7 @@ class PlainForm {
   static bool can_keep(size_t bytes);
 
  private:
+  PlainForm() = default;
   bool reserve(size_t bytes);
 
   size_t bytes_ = 0;

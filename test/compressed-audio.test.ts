@@ -144,6 +144,15 @@ describe.skipIf(!hasSounds)("a compressed file", () => {
     expect(await faultOf(Buffer.concat([...pages, ...pages]))).toBe(damaged("it has several streams"));
   });
 
+  test("with a page without packets is refused at once: millions of them would hold the thread", async () => {
+    const pages = [...pagesOf(soundOf("long.ogg").bytes)].map(({ bytes }) => bytes);
+    const empty = Buffer.from(pages[2]?.subarray(0, 27) ?? []);
+    empty.writeUInt8(0, 5);
+    empty.writeUInt32LE(3, 18);
+    empty.writeUInt8(0, 26);
+    expect(await faultOf(Buffer.concat([...pages.slice(0, 3), empty]))).toBe(damaged("a page is empty"));
+  });
+
   test("with bytes between frames is refused", async () => {
     const { bytes } = soundOf("constant.mp3");
     const second = bytes.indexOf(0xff, 400);

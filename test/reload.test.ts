@@ -1,10 +1,12 @@
 /** POST /reload on the admin port: the answer says what becomes of the newer server. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
+import { copyFile, rm } from "node:fs/promises";
 import { ModelStore } from "../src/package/store/store.ts";
 import { type BuildsStore, storeOfBuilds } from "./helpers/builds.ts";
-import { type RunningCli, startCli } from "./helpers/cli.ts";
+import { follow, type RunningCli, sources, startCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { freePort } from "./helpers/free-port.ts";
+import { machineEnv } from "./helpers/machine.ts";
 import { isRunning, until } from "./helpers/running.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
@@ -77,6 +79,39 @@ test("a newer server that does not start is answered with its reason, and the se
   const [first, second] = await Promise.all([reload(admin), reload(admin)]);
   expect([first.status, second.status].sort()).toEqual([202, 409]);
   await server.line("The newer server did not start", server.lines.length);
+}, 60_000);
+
+test("a server whose program was removed says that it starts no other, and goes on", async () => {
+  await using dir = await tempDir();
+  const bun = dir.join("bun");
+  await copyFile(process.execPath, bun);
+  const args = [
+    "serve",
+    "lab:v1",
+    "--host",
+    "127.0.0.1",
+    "-p",
+    String(freePort()),
+    "--admin-port",
+    "0",
+    "--store",
+    "memory",
+  ];
+  const command = [bun, ...sources.command.slice(1), ...args];
+  const { PATH = "" } = process.env;
+  const env = { PATH, HOME: dir.path, ...machineEnv, SCONCE_HOME: store.home, TMPDIR: dir.path };
+  await using server = follow(
+    Bun.spawn(command, { env, stdin: "ignore", stdout: "pipe", stderr: "pipe", detached: true }),
+  );
+  const client = new Client(urlIn(await server.line("Listening on")));
+  await rm(bun);
+  expect(await reload(await adminOf(server))).toMatchObject({
+    status: 500,
+    body: { detail: expect.stringContaining("it cannot be started: ") },
+  });
+  server.kill("SIGHUP");
+  await server.line("No newer server is started, and this one goes on: ");
+  expect(await client.predict([{ x: 1 }])).toMatchObject({ outputs: [{ y: 3 }] });
 }, 60_000);
 
 test.each([

@@ -169,6 +169,11 @@ describe("the log", () => {
     const line = await lineOf("left", "POST /predictions 200");
     expect(line.bytes).toBeGreaterThanOrEqual(first?.value?.length ?? Infinity);
     expect(line.request_bytes).toBeUndefined();
+    // The answer to a later request follows all lines of the stream.
+    await client.fetch("/", { headers: headers("later") });
+    await lineOf("later", "GET / 200");
+    const lines = server.lines.filter((each) => each.includes('"request_id":"left"') && each.includes("200 in"));
+    expect(lines).toHaveLength(1);
   });
 
   test("has no line that a path can split into two", async () => {

@@ -161,6 +161,21 @@ describe("serve ten --split v1=50,v2=50", () => {
     expect((await put(one, 2)).status).toBe(422);
   });
 
+  test("makes a prediction with a chosen id once, also for two clients at the same time", async () => {
+    const put = async (id: string, asking: string) => {
+      const headers = { ...json, Prefer: "wait", "X-Client-Id": asking };
+      const answer = await client.fetch(`/predictions/${id}`, {
+        method: "PUT",
+        headers,
+        body: JSON.stringify([{ x: 1 }]),
+      });
+      return (await answer.json()) as PredictionBody;
+    };
+    const chosen = Array.from({ length: 20 }, (_, i) => `twice-at-once-${i}-5f0c`);
+    const made = await Promise.all(chosen.map((id) => Promise.all(ids.map((each) => put(id, each)))));
+    for (const [one, two] of made) expect(two).toEqual(one as PredictionBody);
+  });
+
   test("counts the work of each version under its name", async () => {
     const count = (version: string) =>
       client.metric(`sconce_predictions_total{model="ten:${version}",status="success"}`);

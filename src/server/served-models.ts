@@ -32,6 +32,7 @@ interface Entry {
 /** The versions that share the traffic of a name. */
 interface Split {
   readonly name: string;
+  readonly creating: Map<string, Predictions>;
   readonly versions: readonly Version[];
 }
 
@@ -96,7 +97,10 @@ export class ServedModels {
     });
     const splits = Map.groupBy(versions, ({ split }) => split);
     this.#splits = new Map(
-      [...splits].map(([name, all]) => [name, { name, versions: all.map(({ version }) => version) }]),
+      [...splits].map(([name, all]) => [
+        name,
+        { name, creating: new Map(), versions: all.map(({ version }) => version) },
+      ]),
     );
     const [first] = entries;
     this.metrics =
@@ -273,9 +277,9 @@ function isUsable({ entry: { front, options } }: Version): boolean {
   return front !== undefined && options.engine?.state !== "failed";
 }
 
-function splitPredictions({ versions }: Split, own: FrontModel): Predictions | undefined {
+function splitPredictions({ versions, creating }: Split, own: FrontModel): Predictions | undefined {
   const others = versions.flatMap(({ entry: { front } }) => (front === own ? [] : (front?.predictions ?? [])));
-  return own.predictions && new SplitPredictions(own.predictions, others);
+  return own.predictions && new SplitPredictions(own.predictions, others, creating);
 }
 
 async function openEntry(

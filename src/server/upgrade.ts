@@ -1,6 +1,6 @@
 /** Upgrades on one host: a newer server starts beside the server of its port, and takes over the port and the store. */
 import { version } from "../../package.json";
-import { SconceError } from "../base/errors.ts";
+import { messageOf, SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { ControlSocket, connectTo, controlPath, type HandoverLink, networkOf, PROTOCOL } from "./control-socket.ts";
 import type { Relative } from "./messages.ts";
@@ -138,7 +138,12 @@ export class Upgradable implements Disposable {
   /** Starts a newer server. Resolves when it has taken over or has ended, and after `waitMs` at the latest. */
   async reload(waitMs: number): Promise<Reload> {
     if (this.#startNewer === undefined) return { refused: "a server with --port 0 cannot be upgraded in place" };
-    const newer = this.#isBusy ? undefined : this.#startNewer();
+    let newer: StartedServer | undefined;
+    try {
+      newer = this.#isBusy ? undefined : this.#startNewer();
+    } catch (error) {
+      return { failed: `it cannot be started: ${messageOf(error)}` };
+    }
     if (newer === undefined) return { refused: `the server is ${BUSY}` };
     const { pid, exited } = newer;
     const outcome = Promise.withResolvers<Reload>();

@@ -1,5 +1,5 @@
 /** The command line as one file for tests: its start takes two thirds of the processor time of a start from sources. */
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync } from "node:fs";
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { compileCommandLine } from "../../scripts/pack/one-file.ts";
 import { readLibtorch } from "../../scripts/setup/libtorch.ts";
@@ -10,10 +10,10 @@ import { addonName } from "../../src/machine/libtorch/pack.ts";
 /** Compiles the sources of this checkout, with the addon beside the file. @param path of the file; a running file is replaced, not changed */
 export async function compiledProgram(path: string): Promise<void> {
   const addon = join(dirname(path), "addons", minorOf(readLibtorch()?.build ?? ""), addonName);
-  if (!existsSync(addon)) {
-    mkdirSync(dirname(addon), { recursive: true });
-    symlinkSync(join(root, "build/Release", addonName), addon);
-  }
+  mkdirSync(dirname(addon), { recursive: true });
+  // A checkout that was moved or copied has a link to another place.
+  rmSync(addon, { force: true });
+  symlinkSync(join(root, "build/Release", addonName), addon);
   const temporary = mkdtempSync(join(dirname(path), ".unfinished-"));
   try {
     const outfile = join(temporary, basename(path));

@@ -73,6 +73,8 @@ export function* pagesOf(bytes: Uint8Array): Generator<OggPage> {
     if (end > bytes.length) break;
     const page = new OggPage(view, at, end);
     isComplete = page.isLast;
+    // Millions of empty pages would hold the thread for seconds.
+    if (segments === 0 && !isComplete) throw new DamagedAudio("a page is empty");
     yield page;
     at = end;
   }

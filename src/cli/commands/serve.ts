@@ -1,5 +1,6 @@
 /** `sconce serve [[HOST/]repo[:tag]]`, also the default command of compiled executables. */
 import { surviveStrayErrors } from "../../author/stray-errors.ts";
+import { messageOf } from "../../base/errors.ts";
 import { exitProcess } from "../../base/exit.ts";
 import { log } from "../../base/log.ts";
 import { askFirstProcess, hasTerminal, startAgain } from "../../machine/processes/start-again.ts";
@@ -90,7 +91,7 @@ export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean, ne
   let stoppingSince: number | undefined;
   const onSignal = async (signal: NodeJS.Signals) => {
     if (signal === "SIGHUP" && newer?.isAllowed && !hasTerminal()) {
-      newer.next();
+      newer.onHangup(() => newer.next());
       return;
     }
     if (stoppingSince !== undefined) {
@@ -127,9 +128,19 @@ export class NewerServers {
     return undefined;
   }
 
+  /** Starts a newer server for SIGHUP, to which nobody can answer: the log has the error. */
+  onHangup(start: () => unknown): void {
+    try {
+      start();
+    } catch (error) {
+      log.error(`No newer server is started, and this one goes on: ${messageOf(error)}`);
+    }
+  }
+
+  /** @throws Error of the system, such as for a program that was removed */
   start(): Bun.Subprocess {
-    notifyManager("RELOADING=1", `MONOTONIC_USEC=${process.hrtime.bigint() / 1000n}`);
     const server = startAgain();
+    notifyManager("RELOADING=1", `MONOTONIC_USEC=${process.hrtime.bigint() / 1000n}`);
     log.info(`Starting the command line again: process ${server.pid} takes over when it is ready`);
     this.#running.add(server);
     void server.exited.then(() => {
@@ -152,7 +163,7 @@ export class NewerServers {
       });
     }
     process.removeAllListeners("SIGHUP");
-    process.on("SIGHUP", () => this.start());
+    process.on("SIGHUP", () => this.onHangup(() => this.start()));
     let code = 0;
     while (this.#running.size > 0) code = await Promise.race([...this.#running].map(({ exited }) => exited));
     return code;

@@ -71,6 +71,12 @@ function lengthIn(headers: Headers): number | undefined {
 function counted(stream: ReadableStream<Uint8Array>, onEnd: (bytes: number) => void): ReadableStream<Uint8Array> {
   const reader = stream.getReader();
   let bytes = 0;
+  let isOver = false;
+  // A canceled stream also ends the read under way.
+  const end = () => {
+    if (!isOver) onEnd(bytes);
+    isOver = true;
+  };
   return new ReadableStream(
     {
       async pull(controller) {
@@ -81,15 +87,16 @@ function counted(stream: ReadableStream<Uint8Array>, onEnd: (bytes: number) => v
             controller.enqueue(value);
             return;
           }
-          onEnd(bytes);
+          if (isOver) return;
+          end();
           controller.close();
         } catch (error) {
-          onEnd(bytes);
+          end();
           controller.error(error);
         }
       },
       cancel(reason) {
-        onEnd(bytes);
+        end();
         return reader.cancel(reason);
       },
     },

@@ -45,8 +45,9 @@ export function addControlRoutes(app: Pick<Hono, "post">, { lifecycle, control, 
   app.post("/reload", async (c) => {
     if (lifecycle.phase !== "ready") throw notUpgraded("the server is stopping");
     onHold(c.req.raw, true);
-    const answer = await control.reload(waitMsOf(c.req.header("Prefer") ?? null));
-    onHold(c.req.raw, false);
+    const answer = await control
+      .reload(waitMsOf(c.req.header("Prefer") ?? null))
+      .finally(() => onHold(c.req.raw, false));
     if ("refused" in answer) throw notUpgraded(answer.refused);
     if ("failed" in answer) {
       const detail = `the newer server did not start, and this one goes on: ${answer.failed}`;

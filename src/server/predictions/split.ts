@@ -46,8 +46,11 @@ export function versionOf<V extends { readonly name: string; readonly weight: nu
 export class SplitPredictions implements Predictions {
   readonly #own: Predictions;
   readonly #all: readonly Predictions[];
+  readonly #creating: Map<string, Predictions>;
 
-  constructor(own: Predictions, others: readonly Predictions[]) {
+  /** @param creating the versions that create predictions with client-chosen ids now, for all versions of a split */
+  constructor(own: Predictions, others: readonly Predictions[], creating: Map<string, Predictions>) {
+    this.#creating = creating;
     this.#own = own;
     this.#all = [own, ...others];
   }
@@ -64,9 +67,16 @@ export class SplitPredictions implements Predictions {
   async #createOnce(request: NewPrediction, id: string): ReturnType<Predictions["create"]> {
     using unused = new DisposableStack();
     unused.use(request.charge);
-    const creator = await this.#first(async (each) => (await each.get(request.kind, id)) && each);
+    const found = await this.#first(async (each) => (await each.get(request.kind, id)) && each);
     unused.move();
-    return (creator ?? this.#own).create(request);
+    // Each version creates a prediction once. So a repeated request goes to the same version.
+    const creator = this.#creating.get(id) ?? found ?? this.#own;
+    this.#creating.set(id, creator);
+    try {
+      return await creator.create(request);
+    } finally {
+      this.#creating.delete(id);
+    }
   }
 
   get(kind: Kind, id: string): ReturnType<Predictions["get"]> {
