@@ -5,7 +5,7 @@
 import { fileURLToPath } from "node:url";
 import { readLibtorch } from "../../scripts/setup/libtorch.ts";
 import { Client } from "./client.ts";
-import { machineEnv } from "./machine.ts";
+import { cacheFolder, machineEnv } from "./machine.ts";
 
 const script = fileURLToPath(new URL("./sconce.ts", import.meta.url));
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -22,7 +22,10 @@ export const sources: Program = { command: [process.execPath, "--no-install", sc
 export const program: Program =
   compiled === undefined
     ? sources
-    : { command: [compiled], env: { LIBTORCH: readLibtorch()?.root ?? "", SCONCE_PROGRAM: "sconce" } };
+    : {
+        command: [compiled],
+        env: { LIBTORCH: readLibtorch()?.root ?? "", SCONCE_PROGRAM: "sconce", SCONCE_CACHE_DIR: cacheFolder },
+      };
 
 export interface CliOptions {
   /** Added to a clean environment. Most commands need `SCONCE_HOME`. */

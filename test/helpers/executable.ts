@@ -3,15 +3,12 @@ import { expect } from "bun:test";
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { state } from "../../scripts/setup/step.ts";
 import { libraryFiles } from "../../src/package/executable/library-files.ts";
 import { packLibraries } from "../../src/package/executable/library-pack.ts";
 import { type CliResult, cli, clientOf, follow, type RunningCli } from "./cli.ts";
+import { cacheFolder } from "./machine.ts";
 import { shared } from "./shared.ts";
 import { tempDir } from "./temp-dir.ts";
-
-/** Cache of packed libraries, shared by runs of the tests. */
-export const cacheFolder = join(state, "cache", "executables");
 
 /** Packs libraries at a low compression level, in a fifth of the time. No test measures the compression. */
 export async function packedLibraries(): Promise<void> {
