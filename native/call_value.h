@@ -39,7 +39,7 @@ c10::IValue value_to_ivalue(const Value& value, const c10::TypePtr& type, c10::D
  * types without a JS form.
  */
 Value value_from_ivalue(const c10::IValue& value, const std::string& where);
-/** Converts a result that is one tensor, under the rules of `value_from_ivalue`. */
+/** Converts a single tensor, under the rules of `value_from_ivalue`. */
 Value value_from_tensor(const at::Tensor& tensor, const std::string& where);
 
 /** Copies all tensors of a result that share memory: the next call may overwrite it. */

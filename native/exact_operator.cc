@@ -112,7 +112,7 @@ class ExactOperator final : public torch::jit::SugaredValue {
     if (!exact) throw torch::jit::ErrorReport(location) << "libtorch has no operator " << name_;
     Call call{location, *function.graph(), given.vec(), keywords.vec()};
     Loose loose = adapt(call, exact->schema());
-    // `add.Scalar` wraps the number as `wrapped_number` does. It keeps its name, so layer packing recognizes it.
+    // `add.Scalar` wraps the number as `wrapped_number` does. The operator keeps the name `add`, so layer packing recognizes `add`.
     if (loose.any_number_for_tensor && has_scalar_form(symbol, overload)) {
       if (const auto scalar = find_operator(symbol, overload == "Tensor" ? "Scalar" : "Scalar_mode")) {
         const Loose of_scalar = adapt(call, scalar->schema());

@@ -17,7 +17,7 @@ namespace sconce {
 
 /**
  * Times the first runs of each input size with packed and with plain layers in turn. Later runs use packed layers if
- * these were faster. That depends on the network, the number of rows and the processor. Layers are not measured one by
+ * these were faster. The faster form depends on the network, the number of rows and the processor. Layers are not measured one by
  * one, because one layer decides the memory layout in which the next one gets its input.
  */
 class FasterForm {

@@ -333,7 +333,7 @@ class TorchScript final : public Weights {
   torch::jit::Module module_;
   bool keeps_state_;
   size_t packed_layers_;
-  /** None without packed layers. */
+  /** Null without packed layers. */
   std::optional<FasterForm> faster_;
   std::optional<torch::jit::Method> forward_;
   /** Schema of `forward` before freezing. */

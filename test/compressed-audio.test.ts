@@ -1,4 +1,4 @@
-/** MP3, Ogg Vorbis and Ogg Opus: samples equal those of libsndfile, and damaged files are refused. */
+/** MP3, Ogg Vorbis and Ogg Opus: samples equal libsndfile's, and damaged files are refused. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { AudioDecoder } from "../src/author/audio/decoder.ts";
@@ -16,7 +16,7 @@ const soundOf = (name: string): Sound => {
 };
 const audioOf = (bytes: Uint8Array, own = decoders) => new Audio({ bytes, mediaType: "audio/mpeg" }, { decoders: own });
 
-/** The message for clients, or undefined for a file that is read. */
+/** The message for clients; undefined for a readable file. */
 async function faultOf(bytes: Uint8Array, field = audio({ decoders })): Promise<string | undefined> {
   const decoded = z.decode(field, "https://example.com/a");
   decoded.fill({ bytes, mediaType: "audio/mpeg" });

@@ -1,4 +1,4 @@
-/** Which models a server loads and unloads, with a simulated clock and simulated memory. */
+/** Loads and unloads of models, with a simulated clock and simulated memory. */
 import { describe, expect, test } from "bun:test";
 import { SconceError } from "../src/base/errors.ts";
 import { EngineLoads, type LoadedFronts } from "../src/server/engine-loads.ts";

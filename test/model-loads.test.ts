@@ -158,7 +158,7 @@ test.each([
   const { prediction_id: id } = await client.create([{ x: 1, after: held.url("last") }]);
   await held.arrived("last");
   const unloading = move(port, "lab", "unload").then(({ status }) => status, String);
-  // The server ends an idle connection that is younger than the request.
+  // The server closes an idle connection which began after the request.
   const idle = Promise.withResolvers<void>();
   const { hostname, port: number } = port.url;
   await Bun.connect({ hostname, port: Number(number), socket: { data() {}, close: () => idle.resolve() } });

@@ -139,7 +139,7 @@ test("a newer server takes over all models, and reads the predictions of each", 
   const fresh = async (path: string) =>
     (await client.fetch(path, { headers: { Connection: "close" } })).json() as Promise<PredictionBody>;
   expect(await fresh(`/models/ten/predictions/${ended.prediction_id}`)).toEqual(ended);
-  // Its input waits for a file.
+  // The input waits for a file.
   expect((await fresh(`/models/lab/predictions/${held.prediction_id}`)).status).toBe("pending");
   gate.release("a");
   expect(await first.exited).toBe(0);

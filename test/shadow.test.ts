@@ -1,13 +1,14 @@
 /** A build that gets copies of the predictions of another build. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { differenceAt } from "../src/server/predictions/shadow.ts";
-import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { cli, clientOf, type RunningCli } from "./helpers/cli.ts";
 import type { Client, PredictionBody } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
-import { modelText, writeModel } from "./helpers/model-text.ts";
+import { modelText } from "./helpers/model-text.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { buildVersion, serveOnLoopback } from "./helpers/versions.ts";
 
 let dir: TempDir;
 let store: TestStore;
@@ -40,8 +41,7 @@ beforeAll(async () => {
   env = { SCONCE_HOME: store.home };
   for (const [tag, change] of Object.entries(builds)) {
     const text = modelText({ name: '"ten"', output, ...change }).replace("image, pad", "image, ndarray, pad");
-    const { code, stderr } = await cli(["build", await writeModel(dir, text, tag), "-t", `ten:${tag}`], { env });
-    expect({ code, stderr }).toMatchObject({ code: 0 });
+    await buildVersion(dir, text, tag, env);
   }
 });
 
@@ -51,7 +51,7 @@ afterAll(async () => {
 });
 
 const serve = (args: readonly string[], more: Readonly<Record<string, string>> = {}): RunningCli =>
-  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0", "--linger", "0"], { env: { ...env, ...more } });
+  serveOnLoopback(args, { ...env, ...more });
 
 const countsOf = async (client: Client) => {
   const of = (result: string) => client.metric(`sconce_shadow_predictions_total{model="ten:v2",result="${result}"}`);

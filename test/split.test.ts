@@ -2,12 +2,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { makeKey } from "../src/server/access/key-file.ts";
 import { versionOf } from "../src/server/predictions/split.ts";
-import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
+import { cli, clientOf, type RunningCli } from "./helpers/cli.ts";
 import type { Client, PredictionBody } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
-import { modelText, writeModel } from "./helpers/model-text.ts";
+import { modelText } from "./helpers/model-text.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
+import { buildVersion, serveOnLoopback } from "./helpers/versions.ts";
 
 let dir: TempDir;
 let store: TestStore;
@@ -20,9 +21,7 @@ beforeAll(async () => {
   for (const factor of [1, 2]) {
     const postprocess = `({ y }) => ({ y: ${factor} * y.data[0] })`;
     const setup = `() => { if (process.env.BREAKS === "v${factor}") throw new Error("no tokenizer"); }`;
-    const folder = await writeModel(dir, modelText({ name: '"ten"', postprocess, setup }), `v${factor}`);
-    const { code, stderr } = await cli(["build", folder, "-t", `ten:v${factor}`], { env });
-    expect({ code, stderr }).toMatchObject({ code: 0 });
+    await buildVersion(dir, modelText({ name: '"ten"', postprocess, setup }), `v${factor}`, env);
   }
 });
 
@@ -32,7 +31,7 @@ afterAll(async () => {
 });
 
 const serve = (args: readonly string[], more: Readonly<Record<string, string>> = {}): RunningCli =>
-  startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0", "--linger", "0"], { env: { ...env, ...more } });
+  serveOnLoopback(args, { ...env, ...more });
 
 const json = { "Content-Type": "application/json" };
 

@@ -117,7 +117,7 @@ test.each([
     await using first = serve("v1", place);
     const client = await clientOf(first);
     const own = await client.create([{ x: 1, before: gate.url("a") }], { Connection: "close" });
-    // A client that waits keeps the older server from closing its port.
+    // A waiting client keeps the port of the older server open.
     const waiting = client.fetch(`/predictions/${own.prediction_id}`, { headers: { Prefer: "wait=60" } });
     await using second = serve("v2", place);
     await first.line(moment);

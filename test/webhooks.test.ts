@@ -24,7 +24,7 @@ const signing: Partial<ServeConfig> = { webhookSecret: [secret], allowPrivateUrl
 
 beforeAll(async () => {
   dir = await tempDir();
-  store = await storeWith("stage", "lab");
+  store = await storeWith("stage", "lab", "parts");
   server = await store.serve("lab", signing);
   ({ client } = server);
 });
@@ -58,6 +58,16 @@ describe("the end of a prediction", () => {
     });
     expect(record.outputs).toEqual([{ y: 3, together: 1 }]);
     await quiet();
+  });
+
+  test("is sent once, with whole outputs, for a model whose outputs come in parts", async () => {
+    await using to = receiver();
+    await using parts = await store.serve("parts", signing);
+    await parts.client.create([{ x: 1, words: ["one", "two"] }], told(to.url("/parts")));
+    const messages = await to.until(1);
+    expect(messages).toMatchObject([{ type: "prediction.completed", data: { outputs: [{ y: 3, text: "one two" }] } }]);
+    await until(async () => (await parts.client.metric("sconce_waiting_webhooks")) === 0);
+    expect(await to.until(1)).toHaveLength(1);
   });
 
   test("is sent to a waiting client as well, also for a failed prediction", async () => {

@@ -113,7 +113,7 @@ export type QueueFault = (typeof queueFaults)[number];
 export const webhookResults = ["told", "failed", "given_up"] as const;
 export type WebhookResult = (typeof webhookResults)[number];
 
-/** States of a model in a server that has several. `unloaded`: the next prediction loads it. */
+/** States of a model in a server with several models. `unloaded`: the next prediction loads it. */
 export const modelStates = ["unloaded", "loading", "ready", "failed"] as const;
 export type ModelState = (typeof modelStates)[number];
 

@@ -163,7 +163,7 @@ async function tryOnce(
   const first = now();
   await Promise.all(used.map((runner) => runner.run(batch)));
   const firstMs = now() - first;
-  // One long batch is enough. The first short batch does not count: it starts threads and compiles weights for this size.
+  // A single long batch is enough. The first short batch does not count: it starts threads and compiles weights for this size.
   if (firstMs >= sliceMs) return { throughput: (1000 * instances * batchSize) / firstMs, batchMs: firstMs };
   const begun = now();
   let batches = 0;

@@ -182,8 +182,7 @@ export const serveOptions = {
     ...duration("seconds", 0.01),
   }),
   maxLoaded: openOption<number>({
-    description:
-      "Maximum models that are loaded at the same time. For another model, the least recently used idle one is unloaded",
+    description: "Maximum loaded models. Another model replaces the least recently used idle model",
     described: "no limit but memory",
     isAdvanced: true,
     ...count(1),
@@ -202,7 +201,7 @@ export const serveOptions = {
   }),
   shadow: openOption<readonly string[]>({
     description:
-      "Builds that get copies of the predictions of a model, each as tag or repo:tag. Their outputs are compared and thrown away",
+      "Builds that get copies of the predictions of a model, each as tag or repo:tag. The server compares and discards the outputs of the copies",
     described: "none",
     isAdvanced: true,
     valueHint: "tag,…",

@@ -171,14 +171,16 @@ export class EngineLink implements EngineEvents {
 
   /** Waits for a state. */
   async #until(isReached: (state: EngineState) => boolean): Promise<void> {
-    const timeout = Bun.sleep(MOVE_MS).then(() => {
-      throw new SconceError("not_ready", "the model is still at work");
-    });
-    timeout.catch(() => {});
-    while (!isReached(this.state)) {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      this.#waiting.add(resolve);
-      await Promise.race([promise, timeout]).finally(() => this.#waiting.delete(resolve));
+    const late = Promise.withResolvers<never>();
+    const timer = setTimeout(() => late.reject(new SconceError("not_ready", "the model is still at work")), MOVE_MS);
+    try {
+      while (!isReached(this.state)) {
+        const { promise, resolve } = Promise.withResolvers<void>();
+        this.#waiting.add(resolve);
+        await Promise.race([promise, late.promise]).finally(() => this.#waiting.delete(resolve));
+      }
+    } finally {
+      clearTimeout(timer);
     }
   }
 }

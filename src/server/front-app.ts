@@ -25,9 +25,9 @@ interface ModelAppOptions {
   readonly lifecycle: Lifecycle;
   /** The page that browsers get at the root of the model. */
   readonly home?: string | undefined;
-  /** The predictions of the routes; by default those of the model. */
+  /** Default: the predictions of the model. */
   readonly predictions?: Predictions | undefined;
-  /** All models of a server that has several, for the document of its root. */
+  /** All models, for the OpenAPI document of a server with several models. */
   readonly modelNames?: readonly string[] | undefined;
   /** The models that requests to these routes may name; by default only this one. */
   readonly named?: readonly NamedModel<Predictions>[] | undefined;

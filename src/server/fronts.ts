@@ -94,7 +94,7 @@ export class Fronts implements Front, UpgradedFronts {
   readonly #working: Set<Supervised>;
   readonly sockets: readonly string[];
   readonly #prepared = Promise.withResolvers<void>();
-  /** Fronts that are ready to open the port, in an upgrade. */
+  /** Fronts ready to open the port, in an upgrade. */
   readonly #ready = new Set<Supervised>();
   /** Whether the fronts wait for `listen` before they open the port. */
   #waitsToListen: boolean;

@@ -190,7 +190,9 @@ export class ServedModels {
     const { keys, port } = this.#shared;
     context.key ??= keys?.find(request.headers);
     context.clientId ??= clientIdOf(request, context.key?.name, port.peerOf(request)?.address);
-    const chosen = versionOf(context.clientId, versions.filter(isUsable)) ?? versionOf(context.clientId, versions);
+    const [client, opened] = [context.clientId, versions.filter(({ entry }) => entry.front !== undefined)];
+    const chosen =
+      versionOf(client, versions.filter(isUsable)) ?? versionOf(client, opened) ?? versionOf(client, versions);
     if (chosen === undefined) throw new RangeError(`no version of ${name} has a weight`);
     return chosen.entry;
   }

@@ -1,9 +1,9 @@
 /** The end and the upgrade of a whole server, as an operator asks a front for them. */
 import { z } from "zod";
 
-/** What came of a request to start a newer server. */
+/** Result of a request to start a newer server. */
 export const reload = z.union([
-  // It has taken over, or still starts.
+  // The newer server has taken over, or still starts.
   z.object({ pid: z.int().optional(), isReady: z.boolean() }),
   z.object({ refused: z.string() }),
   z.object({ failed: z.string() }),

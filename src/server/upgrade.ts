@@ -151,7 +151,7 @@ export class Upgradable implements Disposable {
     this.#onOutcome = (found) => ("failed" in found && exited !== undefined ? failure : outcome).resolve(found);
     // Another one may start after the end of this one.
     void exited?.then(async (code) => {
-      // Its last message may still be on the way.
+      // The last message of the newer server may still be on the way.
       await this.#serving;
       failure.resolve({ failed: `it ended with ${code} before it was ready, and the log has its error` });
       outcome.resolve(failure.promise);

@@ -129,7 +129,7 @@ def outcome(module, inputs, seed=0, optimized=False):
     """What the module gives for copies of the inputs: a list of leaves without None, or the exception."""
     torch.manual_seed(seed)
     try:
-        # The executor of TorchScript takes 0-dimensional constants for numbers, and so gives other dtypes than the module that was traced.
+        # TorchScript's executor treats 0-dimensional constants as numbers. The dtypes then differ from the traced module's.
         with torch.no_grad(), torch.jit.optimized_execution(optimized):
             result = module(*copied(inputs))
     except TooSlow:

@@ -11,7 +11,7 @@ import { addonName } from "../../src/machine/libtorch/pack.ts";
 export async function compiledProgram(path: string): Promise<void> {
   const addon = join(dirname(path), "addons", minorOf(readLibtorch()?.build ?? ""), addonName);
   mkdirSync(dirname(addon), { recursive: true });
-  // A checkout that was moved or copied has a link to another place.
+  // In a moved or copied checkout, the link names another place.
   rmSync(addon, { force: true });
   symlinkSync(join(root, "build/Release", addonName), addon);
   const temporary = mkdtempSync(join(dirname(path), ".unfinished-"));

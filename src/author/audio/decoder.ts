@@ -53,7 +53,7 @@ export function decoderOf(decoders: AudioDecoders, format: keyof AudioDecoders):
 }
 
 /**
- * Decodes a file part by part, so that a small file whose samples are many stops at the limit.
+ * Decodes a file part by part. A small file with too many samples stops at the limit.
  * @throws DamagedAudio if the decoder fails; errors of `make` and `ready` are the model's
  */
 export async function* decodeParts(

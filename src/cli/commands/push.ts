@@ -23,7 +23,7 @@ sconce push registry.example.com/team/digits:v1`,
     {
       name: "model",
       description:
-        "repo[:tag] or repo@sha256:… of the store. With TARGET alone: the model that is named as TARGET, else as its last part (digits:v1)",
+        "repo[:tag] or repo@sha256:… of the store. With TARGET alone: the model with the name TARGET, else with its last part (digits:v1)",
       required: true,
     },
     { name: "target", description: "HOST[:PORT]/repo[:tag]; the tag of MODEL by default", required: false },

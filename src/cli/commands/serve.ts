@@ -137,7 +137,7 @@ export class NewerServers {
     }
   }
 
-  /** @throws Error of the system, such as for a program that was removed */
+  /** @throws Error of the system, for example after the removal of the program file */
   start(): Bun.Subprocess {
     const server = startAgain();
     notifyManager("RELOADING=1", `MONOTONIC_USEC=${process.hrtime.bigint() / 1000n}`);

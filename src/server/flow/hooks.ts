@@ -21,8 +21,8 @@ type Hook = Parameters<EventLoopLag["ran"]>[0];
 const SLOW_MS = 100;
 
 /**
- * The engine interrupts only scripts, and a script reaches a function only through a global name. A plain name costs half of what a symbol costs: the
- * interpreter runs the script anew for each call.
+ * The engine interrupts only scripts, and a script reaches a function only through a global name. A plain name costs half as much as a symbol: the
+ * interpreter runs the script again for each call.
  */
 const GLOBAL_NAME = "__sconceHook";
 let called: () => unknown = () => undefined;

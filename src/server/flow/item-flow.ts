@@ -147,7 +147,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     if (this.#turns.delete(list)) this.#queue(list);
   }
 
-  /** Ends a list. Its inputs without a result are canceled. */
+  /** Ends a list. Cancels the inputs without a result. */
   end(list: ItemList): void {
     if (!list.isOver) this.#unfinished -= 1;
     list.end();

@@ -58,7 +58,7 @@ export interface AppOptions extends Omit<PredictionRoutes, "large"> {
   readonly allMetrics: Pick<Metrics, "text">;
   /** The models that a request to the OpenAI API may name; by default only this one. */
   readonly named?: readonly NamedModel<Predictions>[] | undefined;
-  /** All models of a server that has several, for the document of its root. */
+  /** All models, for the OpenAPI document of a server with several models. */
   readonly modelNames?: readonly string[] | undefined;
   /** The page that browsers get at the root, as a relative URL. */
   readonly home?: string;

@@ -12,7 +12,7 @@ export interface CheckOptions extends Pick<ServeConfig, "allowedHosts" | "host" 
   readonly keys?: ApiKeys | undefined;
 }
 
-/** One middleware for all checks: each middleware costs every request some promises. */
+/** All checks share a middleware: each middleware costs every request some promises. */
 export function checksOf(options: CheckOptions): MiddlewareHandler {
   const { corsOrigin, keys, adminPort } = options;
   const checks = [refuseOtherHosts(options), refuseForeignOrigins(corsOrigin)];

@@ -132,7 +132,7 @@ export function withoutPrefix(path: string, prefix: string): string {
   return path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : path;
 }
 
-/** The last URL that was parsed: requests in a row often have the same. */
+/** The last valid URL. Consecutive requests often have the same URL. */
 let parsedUrl = "";
 
 /**

@@ -1,4 +1,4 @@
-/** A build that gets copies of the predictions of other builds. The outputs are compared with theirs, and thrown away. */
+/** A build that gets copies of the predictions of other builds. The shadow's outputs are compared with the outputs of the predictions, and discarded. */
 import { codedError, oneLine } from "../../base/errors.ts";
 import type { ShadowResult } from "../../base/labels.ts";
 import { LogFields, log } from "../../base/log.ts";

@@ -68,7 +68,7 @@ interface RunOptions {
   readonly answerBytes?: number;
 }
 
-/** Least retention: clients that wait may have to fetch an outcome after its notification. */
+/** Least retention: a waiting client may fetch an outcome after the notification. */
 const MIN_RETENTION_MS = 10_000;
 /** Larger bodies have keys of their own, because scripts read whole entries. */
 const MAX_ENTRY_BYTES = 65_536;

@@ -27,7 +27,7 @@ export interface ListedModel {
   readonly metrics: Metrics;
   /** Undefined if the model could not be opened. */
   readonly served: ServedModel | undefined;
-  /** The reference and the digest that were found in the store. */
+  /** Reference and digest from the store. */
   readonly tag: string;
   readonly digest: string;
   readonly split: SplitShare | undefined;
@@ -53,7 +53,7 @@ export interface ModelsAppOptions extends BrokenAppOptions {
   readonly onHold: OnHold;
 }
 
-/** What the root of a server answers, whichever model is there. */
+/** Routes of the root, for all models. */
 export interface ServerRoutes extends ControlOptions {
   readonly allMetrics: Pick<Metrics, "text">;
   readonly siblings: Siblings | undefined;

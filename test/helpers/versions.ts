@@ -1,0 +1,17 @@
+/** Versions of the model `ten`, and servers for them. */
+import { expect } from "bun:test";
+import { cli, type RunningCli, startCli } from "./cli.ts";
+import { writeModel } from "./model-text.ts";
+import type { TempDir } from "./temp-dir.ts";
+
+type Env = Readonly<Record<string, string>>;
+
+/** Builds `ten:TAG` from the text of its model. */
+export async function buildVersion(dir: TempDir, text: string, tag: string, env: Env): Promise<void> {
+  const { code, stderr } = await cli(["build", await writeModel(dir, text, tag), "-t", `ten:${tag}`], { env });
+  expect({ code, stderr }).toMatchObject({ code: 0 });
+}
+
+export function serveOnLoopback(args: readonly string[], env: Env): RunningCli {
+  return startCli(["serve", ...args, "--host", "127.0.0.1", "-p", "0", "--linger", "0"], { env });
+}
