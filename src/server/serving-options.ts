@@ -1,0 +1,199 @@
+/** Options of `serve` about the port, the clients and the models. */
+import { z } from "zod";
+import { count, duration, flag, hosts, listOption, openOption, option, origins } from "../base/option.ts";
+
+const apiNames = ["v2", "openai", "mcp"] as const;
+export type ApiName = (typeof apiNames)[number];
+
+export interface VersionWeight {
+  /** A tag, or a reference with a tag. */
+  readonly reference: string;
+  readonly weight: number;
+}
+
+const versionWeight = z
+  .string()
+  .regex(
+    /^[^=\s]+=\d{1,9}(\.\d{1,9})?$/,
+    "must be tag=weight or repo:tag=weight with commas between them, e.g. v1=90,v2=10",
+  )
+  .transform((given): VersionWeight => {
+    const [reference = "", weight] = given.split("=");
+    return { reference, weight: Number(weight) };
+  });
+/** In the order of the help. */
+export const servingOptions = {
+  port: option({
+    description: "Port to listen on; 0 picks a free port",
+    alias: "p",
+    default: 3000,
+    // Hosting platforms set it.
+    otherVariable: "PORT",
+    ...count(0, 65535),
+  }),
+  host: option({
+    description: "Address to listen on",
+    valueHint: "address",
+    default: "0.0.0.0",
+    parse: z.string().min(1, "must be an address"),
+  }),
+  corsOrigin: openOption<readonly string[]>({
+    description: "Origins of web pages that may read answers, separated by commas; * allows all",
+    described: "none",
+    ...origins,
+  }),
+  allowedHosts: openOption<readonly string[]>({
+    description:
+      "Host names that requests may use, separated by commas; *.example allows all names below example. IP addresses and localhost are always allowed",
+    described:
+      "only localhost if --host is a loopback address; else all, without keys only private names for browsers over HTTP",
+    ...hosts,
+  }),
+  apiKeys: openOption<string>({
+    description: "File of API keys: requests without one of them are refused. `sconce key new` makes a key",
+    described: "no keys, all requests are answered",
+    valueHint: "file",
+    isPath: true,
+    parse: z.string().min(1, "must be a file"),
+  }),
+  tlsCert: openOption<string>({
+    description:
+      "File of the TLS certificate and its chain (PEM): the server then speaks HTTPS only. A changed file is read again",
+    described: "no TLS",
+    isAdvanced: true,
+    valueHint: "file",
+    isPath: true,
+    parse: z.string().min(1, "must be a file"),
+  }),
+  tlsKey: openOption<string>({
+    description: "File of the certificate's private key (PEM)",
+    described: "none",
+    isAdvanced: true,
+    valueHint: "file",
+    isPath: true,
+    parse: z.string().min(1, "must be a file"),
+  }),
+  tlsClientCa: openOption<string>({
+    description: "File of certificate authorities (PEM): only clients with a certificate of one of them are answered",
+    described: "clients need no certificate",
+    isAdvanced: true,
+    valueHint: "file",
+    isPath: true,
+    parse: z.string().min(1, "must be a file"),
+  }),
+  api: option<readonly ApiName[]>({
+    description:
+      "APIs of other servers, beside /predictions: v2 (KServe, Triton), openai, mcp; separated by commas, or none",
+    default: apiNames,
+    described: "all",
+    isAdvanced: true,
+    valueHint: "name,…",
+    fileForm: "words",
+    parse: z
+      .string()
+      .transform((given) => (given === "none" ? [] : given.split(",")))
+      .pipe(z.array(z.enum(apiNames, `must be none, or some of ${apiNames.join(", ")} with commas between them`))),
+  }),
+  page: option({
+    description: "Serve the page on which people try the model (/demo); --no-page answers 404",
+    default: true,
+    isAdvanced: true,
+    parse: flag,
+  }),
+  docs: option({
+    description: "Serve /docs and /openapi.json; --no-docs answers 404",
+    default: true,
+    isAdvanced: true,
+    parse: flag,
+  }),
+  adminPort: openOption<number>({
+    description:
+      "Port for /metrics, /drain, /reload, changes of the model repository, and health; --port then has none of them but health",
+    described: "none; --port has /metrics",
+    isAdvanced: true,
+    ...count(0, 65535),
+  }),
+  adminHost: option({
+    description: "Address of --admin-port",
+    valueHint: "address",
+    default: "127.0.0.1",
+    isAdvanced: true,
+    parse: z.string().min(1, "must be an address"),
+  }),
+  models: openOption<string>({
+    description:
+      "More models to serve: a file with a reference on each line, a TOML or JSON file with options for each model, or the folder of a model store",
+    described: "none",
+    isPath: true,
+    isAdvanced: true,
+    valueHint: "file|folder",
+    parse: z.string().min(1, "must be a file or a folder"),
+  }),
+  preload: openOption<readonly string[]>({
+    description: "Models to load at the start: their names with commas between them, all, or none",
+    described: "all; none with --keep-alive or --max-loaded",
+    isAdvanced: true,
+    valueHint: "name,…",
+    parse: z
+      .string()
+      .min(1, "must be names of models, all or none")
+      .transform((given) => given.split(",")),
+  }),
+  keepAlive: openOption<number>({
+    description:
+      "Seconds after its last prediction after which a model is unloaded; its next prediction loads it again and waits",
+    described: "models stay loaded",
+    isAdvanced: true,
+    ...duration("seconds", 0.01),
+  }),
+  maxLoaded: openOption<number>({
+    description: "Maximum loaded models. Another model replaces the least recently used idle model",
+    described: "no limit but memory",
+    isAdvanced: true,
+    ...count(1),
+  }),
+  split: openOption<readonly VersionWeight[]>({
+    description:
+      "Versions that share the traffic of a model by weights, each as tag=weight or repo:tag=weight. A client stays with its version",
+    described: "none",
+    isAdvanced: true,
+    valueHint: "tag=weight,…",
+    fileForm: "words",
+    parse: z
+      .string()
+      .transform((given) => given.split(","))
+      .pipe(z.array(versionWeight)),
+  }),
+  shadow: openOption<readonly string[]>({
+    description:
+      "Builds that get copies of the predictions of a model, each as tag or repo:tag. The server compares and discards the outputs of the copies",
+    described: "none",
+    isAdvanced: true,
+    valueHint: "tag,…",
+    fileForm: "words",
+    parse: z
+      .string()
+      .regex(/^[^,=\s]+(,[^,=\s]+)*$/, "must be a tag or repo:tag, or several with commas between them")
+      .transform((given) => given.split(",")),
+  }),
+  basePath: option({
+    description: "Path before all paths of this server, if a proxy adds one, e.g. /models/digits",
+    default: "",
+    described: "none",
+    isAdvanced: true,
+    valueHint: "/path",
+    parse: z.string().regex(/^(\/[\w.~-]+)*$/, "must begin with / and must not end with it, e.g. /models/digits"),
+  }),
+  verify: option({
+    description: "Check all files of the model against their digests; --no-verify checks only the code",
+    default: true,
+    isAdvanced: true,
+    parse: flag,
+  }),
+  param: listOption<string>({
+    description: "Parameter that the model declares; inspect lists them. A value that is no text is JSON",
+    valueHint: "name=value",
+    described: "the model's",
+    parse: z.string().regex(/^\w+=/, "must be name=value"),
+  }),
+} as const;

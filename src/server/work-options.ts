@@ -1,0 +1,253 @@
+/** Options of `serve` about batches, processes, stored predictions, limits, input files, webhooks and the access log. */
+import { z } from "zod";
+import { deviceText } from "../author/device.ts";
+import {
+  anyBytes,
+  bytes,
+  choice,
+  count,
+  duration,
+  flag,
+  listOption,
+  openOption,
+  option,
+  someBytes,
+} from "../base/option.ts";
+import { webhookSecret } from "./webhooks/webhook.ts";
+
+const storeSyncs = ["normal", "full"] as const;
+const roles = ["front", "worker", "both"] as const;
+
+/** In the order of the help. */
+export const workOptions = {
+  batchSize: openOption<number>({
+    description: "Maximum inputs in one batch",
+    described: "the model's",
+    ...count(1, 65536),
+  }),
+  device: openOption<string>({
+    description:
+      "Device of the model: cpu, cuda:N, several as cuda:0,cuda:1, cuda:all, or auto, which picks a GPU if there is one",
+    valueHint: "device",
+    described: "the model's, else auto",
+    parse: deviceText,
+  }),
+  instances: openOption<number>({
+    description:
+      "Copies of the model that run at the same time on each device; they share the weights, unless a run changes the weights",
+    described: "the model's, else 1",
+    ...count(1, 256),
+  }),
+  threads: openOption<number>({
+    description: "CPU threads of each instance",
+    described: "the model's, else measured during warm-up",
+    ...count(1, 1024),
+  }),
+  packLayers: option({
+    description: "Rearrange weights for this processor at the start; --no-pack-layers is slower and uses only libtorch",
+    default: true,
+    isAdvanced: true,
+    parse: flag,
+  }),
+  golden: option({
+    description: "Refuse to start if the outputs of the model's example differ from the outputs at build time",
+    default: true,
+    isAdvanced: true,
+    parse: flag,
+  }),
+  maxQueueDelay: openOption<number>({
+    description: "Milliseconds that a ready input may wait for a larger batch",
+    described: "the model's, else 0",
+    ...duration("ms", 0),
+  }),
+  latencyTarget: openOption<number>({
+    description:
+      "Milliseconds from a ready input to the end of its batch; the server sizes and times batches to meet it",
+    described: "the model's, else none",
+    ...duration("ms", 0.1),
+  }),
+  isolate: option({
+    description:
+      "Run the model in an engine process: a crash of the model only delays clients. --no-isolate runs everything in one process",
+    default: true,
+    isAdvanced: true,
+    parse: flag,
+  }),
+  fronts: openOption<number>({
+    description: "Processes that answer clients and prepare inputs, on one port",
+    described: "1; with 8 or more cores half as many, up to 8",
+    isAdvanced: true,
+    ...count(1, 60),
+  }),
+  hookTimeout: option({
+    description:
+      "Seconds that one call of preprocess or postprocess may block its process; then the input fails, and after twice this time the process restarts",
+    default: 10,
+    isAdvanced: true,
+    ...duration("seconds", 0.1),
+  }),
+  batchTimeout: openOption<number>({
+    description: "Seconds that a batch may run before its process is killed",
+    described: "--timeout",
+    isAdvanced: true,
+    ...duration("seconds", 0.1),
+  }),
+  store: openOption<string>({
+    description: "File that keeps predictions across restarts; memory keeps them until the server stops",
+    valueHint: "file|memory",
+    described: "one for each model and port in your data directory; memory with --port 0",
+    isPath: true,
+    parse: z.string().min(1, "must be a file, or memory"),
+  }),
+  storeSync: option<(typeof storeSyncs)[number]>({
+    description: "What accepted predictions survive: a killed server (normal), or also a power failure (full)",
+    default: "normal",
+    isAdvanced: true,
+    ...choice(storeSyncs),
+  }),
+  retainAge: option({
+    description: "Seconds that a finished prediction stays readable",
+    default: 3600,
+    isAdvanced: true,
+    // No timer is set for it.
+    ...duration("seconds", 0, Infinity),
+  }),
+  retainBytes: option({
+    description: "Maximum bytes of finished predictions that stay readable; each counts its results and 704 bytes",
+    isAdvanced: true,
+    ...bytes("256m", anyBytes),
+  }),
+  queue: openOption<string>({
+    description:
+      "Redis or Valkey that several servers share: redis://host; with -sentinel or -cluster and a list of hosts, rediss for TLS",
+    valueHint: "url",
+    described: "none; this server works alone",
+    parse: z.string().regex(/^rediss?(-sentinel|-cluster)?:\/\/./, "must begin with redis:// or rediss://"),
+  }),
+  queueName: openOption<string>({
+    description: "Servers with the same name share predictions; two builds need two names",
+    valueHint: "name",
+    described: "the model's digest",
+    isAdvanced: true,
+    parse: z.string().regex(/^[\w.:@/-]{1,200}$/, "must be letters, digits and . : @ / - _"),
+  }),
+  queueLease: option({
+    description: "Seconds without a sign of life from a server before others take over its predictions",
+    default: 15,
+    isAdvanced: true,
+    ...duration("seconds", 1),
+  }),
+  role: option<(typeof roles)[number]>({
+    description:
+      "Part of this server: front answers clients and needs no libtorch, worker runs the model, both does everything",
+    default: "both",
+    ...choice(roles),
+  }),
+  bucket: openOption<string>({
+    description: "S3 bucket for bodies and outputs larger than 1 MB; endpoint and keys come from the usual variables",
+    valueHint: "s3://bucket/folder",
+    described: "none; the queue stores them",
+    isAdvanced: true,
+    parse: z.string().regex(/^s3:\/\/[a-z0-9][a-z0-9.-]+(\/.*)?$/, "must be s3://bucket or s3://bucket/folder"),
+  }),
+  takeOver: option({
+    description:
+      "Run predictions that another build of the model accepted, if they are unfinished when the server starts; by default that build runs them",
+    default: false,
+    isAdvanced: true,
+    parse: flag,
+  }),
+  drainTimeout: openOption<number>({
+    description: "Seconds that a stopping server waits for accepted predictions; the next start continues the others",
+    described: "until all are finished",
+    ...duration("seconds", 0),
+  }),
+  shutdownDelay: option({
+    description:
+      "Seconds after SIGTERM during which new requests are still accepted, until load balancers see that the server is not ready",
+    default: 0,
+    isAdvanced: true,
+    ...duration("seconds", 0),
+  }),
+  linger: option({
+    description: "Seconds that a stopping server keeps finished predictions readable, unless all were read",
+    default: 5,
+    isAdvanced: true,
+    ...duration("seconds", 0),
+  }),
+  timeout: option({ description: "Seconds that a prediction may take", default: 600, ...duration("seconds", 0.001) }),
+  maxInputs: openOption<number>({
+    description: "Maximum inputs of one prediction",
+    described: "the model's, else 10000",
+    isAdvanced: true,
+    ...count(1),
+  }),
+  idleTimeout: option({
+    description:
+      "Seconds that an idle connection stays open at least, and at most 8 more, unless it waits for a prediction; 0 means no limit",
+    default: 120,
+    isAdvanced: true,
+    // Bun knows timeouts up to 255.
+    ...count(0, 252),
+    valueHint: "seconds",
+  }),
+  maxBodyBytes: option({ description: "Maximum bytes of a request's body", ...bytes("64m") }),
+  maxMemory: openOption<number>({
+    description:
+      "Maximum bytes held for clients: bodies, files, tensors and results; requests beyond it wait or are refused",
+    described: "half of the container's or machine's memory",
+    ...someBytes,
+  }),
+  maxQueuedItems: option({
+    description: "Maximum accepted inputs that are not finished",
+    default: 100_000,
+    isAdvanced: true,
+    ...count(1),
+  }),
+  maxQueuedBytes: option({
+    description: "Maximum body bytes of predictions that are not finished",
+    isAdvanced: true,
+    ...bytes("512m"),
+  }),
+  maxResultBytes: option({
+    description: "Maximum bytes of the outputs of one prediction",
+    isAdvanced: true,
+    ...bytes("256m"),
+  }),
+  fetchTimeout: option({
+    description: "Seconds that the download of one input file may take",
+    default: 30,
+    isAdvanced: true,
+    ...duration("seconds", 0.001),
+  }),
+  maxFileBytes: openOption<number>({
+    description: "Maximum bytes of one input file, if less than the field allows",
+    described: "the field's",
+    isAdvanced: true,
+    ...someBytes,
+  }),
+  maxPixels: openOption<number>({
+    description: "Maximum pixels of one image, if less than the field allows",
+    described: "the field's",
+    isAdvanced: true,
+    ...count(1),
+  }),
+  allowPrivateUrls: option({
+    description: "Allow loopback, private and other non-public addresses for downloads of files and for webhooks",
+    default: false,
+    isAdvanced: true,
+    parse: flag,
+  }),
+  webhookSecret: listOption<string>({
+    description: "Secret that signs webhooks: whsec_ and 24 to 64 bytes in base64; during a change the old and the new",
+    valueHint: "secret",
+    isSecret: true,
+    described: "none; webhooks are refused",
+    parse: webhookSecret,
+  }),
+  accessLog: option({
+    description: "Log each request with its status, duration and X-Request-Id",
+    default: false,
+    parse: flag,
+  }),
+} as const;
