@@ -1,30 +1,32 @@
 /** Learns the gaps between arrivals of items. */
 
-/** Two bins to an octave, from 1/32 ms to 8 s: shorter gaps are as good as none, longer ones are not waited for. */
+/**
+ * Two histogram bins to an octave, from 1/32 ms to 8 s. Shorter gaps count as 1/32 ms; no batch waits for longer ones.
+ */
 const STEPS_PER_OCTAVE = 2;
 const SHORTEST_MS = 1 / 32;
 const BINS = 18 * STEPS_PER_OCTAVE;
-/** Each gap counts so much more than the one before: about the last hundred matter. */
+/** Each gap counts this much more than the gap before, so about the last hundred matter. */
 const GROWTH = 1.01;
-/** Keys whose last item is remembered. */
+/** Count of shape keys whose last arrival is remembered. */
 const MAX_KEYS = 1024;
-/** Shortest wait: timers are no finer. */
+/** Shortest wait in milliseconds: timers are no finer. */
 const FINEST_MS = 1;
 
 export interface WaitQuestion {
   /** Count of waiting items. */
   readonly items: number;
-  /** Time since the newest arrival. */
+  /** Milliseconds since the newest arrival. */
   readonly silentMs: number;
   /** Expected arrivals during a batch that starts now. */
   readonly followers: number;
-  /** Saved time of the next item in the same batch. */
+  /** Milliseconds saved if the next item joins this batch instead of a later one. */
   readonly savedMs: number;
-  /** Added time of a batch with the next item. */
+  /** Milliseconds that the next item adds to this batch. */
   readonly addedMs: number;
 }
 
-/** A histogram of the gaps between items that could share a batch; old ones fade. */
+/** A histogram of the gaps between items that could share a batch. Old gaps count less. */
 export class Arrivals {
   readonly #counts = new Float64Array(BINS);
   #newest = 1;
@@ -33,12 +35,12 @@ export class Arrivals {
   #perMs = 0;
   #perMsAtMs = 0;
 
-  /** @param memoryMs over which the rate is taken, with older items fading */
+  /** @param memoryMs time constant of the arrival rate in milliseconds: older items count less */
   constructor(memoryMs: number) {
     this.#memoryMs = memoryMs;
   }
 
-  /** An item with this key became ready. */
+  /** Notes that an item with this shape key became ready. */
   observe(key: string, atMs: number): void {
     this.#perMs = this.perMs(atMs) + 1 / this.#memoryMs;
     this.#perMsAtMs = atMs;
@@ -48,17 +50,20 @@ export class Arrivals {
     if (lastAtMs !== undefined) this.#count(binOf(atMs - lastAtMs));
   }
 
-  /** Items a millisecond lately, of all keys. */
+  /** Recent arrival rate in items per millisecond, of all keys together. */
   perMs(nowMs: number): number {
     return this.#perMs * Math.exp((this.#perMsAtMs - nowMs) / this.#memoryMs);
   }
 
-  /** How long before `nowMs` the last item with this key became ready. */
+  /** Milliseconds since the last item with this key became ready; Infinity without one. */
   silentMs(key: string, nowMs: number): number {
     return nowMs - (this.#lastAtMs.get(key) ?? -Infinity);
   }
 
-  /** How many items are expected within `withinMs` when the last came `silentMs` ago: the next, and those that follow it as closely. */
+  /**
+   * Expected count of items within `withinMs`, if the last item came `silentMs` ago: the next item, and more that
+   * follow at usual gaps.
+   */
   followers(silentMs: number, withinMs: number): number {
     const next = this.#gaps(binOf(silentMs), silentMs + withinMs);
     const { share, meanMs } = this.#gaps(0, withinMs);
@@ -67,8 +72,8 @@ export class Arrivals {
   }
 
   /**
-   * The wait for the next item with the greatest expected gain. The gain is the saved time of the next item, less the added time of all waiting items.
-   * Waiting items lose time even if no item arrives.
+   * The wait for the next item with the greatest expected gain. The gain is the time that the next item saves, less the
+   * time that the waiting items lose. They lose time even if no item arrives.
    * @returns milliseconds since the newest arrival; 0 without an expected gain
    */
   waitMs({ items, silentMs, followers, savedMs, addedMs }: WaitQuestion): number {
@@ -103,7 +108,7 @@ export class Arrivals {
     return sum;
   }
 
-  /** Share and mean of the gaps up to `mostMs`, among all gaps from bin `first` on. */
+  /** Share and mean of the gaps up to `mostMs`, among the gaps in bin `first` and later bins. */
   #gaps(first: number, mostMs: number): { share: number; meanMs: number } {
     let [count, ms] = [0, 0];
     for (let bin = first; bin < BINS && middleOf(bin) <= mostMs; bin++) {
@@ -119,7 +124,7 @@ function binOf(gapMs: number): number {
   return Math.min(BINS - 1, bin);
 }
 
-/** The longest gap of a bin. */
+/** The longest gap in a bin, in milliseconds. */
 function endOf(bin: number): number {
   return SHORTEST_MS * 2 ** (bin / STEPS_PER_OCTAVE);
 }

@@ -1,10 +1,10 @@
-/** Base of the runners that call the model's own code: owns the sessions for the code. */
+/** Base class of the runners that call the model's own code: owns the sessions that the code uses. */
 import { AuthorSessions } from "./author-sessions.ts";
 import type { NativeSession } from "./native/binding.ts";
 
 export interface AuthorRunnerOptions {
   readonly sessions: Readonly<Record<string, NativeSession>>;
-  /** Of the sessions. */
+  /** Device of the sessions, such as `cpu` or `cuda:0`. */
   readonly device?: string;
 }
 

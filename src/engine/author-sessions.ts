@@ -1,4 +1,4 @@
-/** The sessions of one runner, as the model's own code gets them. */
+/** The sessions of one runner, in the form that the model's own code gets. */
 import type { HookCaller } from "../author/hook-context.ts";
 import type { CallArgument, CallResult, DeviceTensor, ModelSession } from "../author/session.ts";
 import { SconceError } from "../base/errors.ts";
@@ -8,7 +8,7 @@ import { TensorScope } from "./tensor-scope.ts";
 
 export class AuthorSessions {
   readonly byName: Readonly<Record<string, ModelSession>>;
-  /** Results of their calls. */
+  /** Tensors on the device that calls of the sessions returned. */
   readonly tensors = new TensorScope();
   readonly #native: readonly NativeSession[];
   readonly caller: HookCaller;
@@ -30,14 +30,14 @@ export class AuthorSessions {
     return this.#native.reduce((sum, session) => sum + session.packedLayers, 0);
   }
 
-  /** @throws SconceError `session_closed` */
+  /** @throws SconceError `session_closed` after `dispose` */
   requireOpen(): void {
     if (this.#closed.signal.aborted)
       throw new SconceError("session_closed", "the model was closed before this batch ran");
   }
 
   settle(): void {
-    // All sessions of a process settle together.
+    // One call settles all sessions of this process.
     this.#native[0]?.settle();
   }
 
@@ -53,7 +53,7 @@ export class AuthorSessions {
   #callable(session: NativeSession): ModelSession {
     return {
       call: <R extends CallResult = DeviceTensor>(method: string, ...args: readonly CallArgument[]) =>
-        // The author knows the result type of a method.
+        // Only the author knows the result type of a method.
         session.call(method, args, (tensor) => this.tensors.add(tensor)) as Promise<R>,
     };
   }

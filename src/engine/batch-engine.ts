@@ -1,4 +1,4 @@
-/** Batches checked items of all lanes, and runs the batches on the runners of this process. */
+/** Runs checked items of all predictions in batches, on the runners of this process. */
 
 import type { Tensor } from "../author/tensor.ts";
 import { type Clock, systemClock } from "../base/clock.ts";
@@ -12,13 +12,13 @@ import type { CheckedItem } from "./item-check.ts";
 import type { LatencyTarget } from "./latency-target.ts";
 import type { Runner } from "./runner.ts";
 
-/** An item in the queue. */
+/** An item of the batcher, with its tensors. */
 export interface BatchItem extends CheckedItem, Queued {
   readonly tensors: CheckedItem["tensors"];
   readonly padded: CheckedItem["padded"];
   readonly length: number;
   dispatchedAtMs: number;
-  /** Cause of its batch. */
+  /** Why the batcher started the item's batch. */
   cause?: BatchCause;
 }
 
@@ -28,24 +28,24 @@ export interface BatchEngineListener<T extends BatchItem> {
   /** @param outputs one tensor for each declared output, with a row for each item, in order */
   finished(items: readonly T[], outputs: readonly Tensor[]): void;
   failed(item: T, error: SconceError): void;
-  /** @param rows one tensor for each declared part tensor, with a row for each item, in order */
+  /** @param rows one tensor for each tensor that the model yields, with a row for each item, in order */
   part(items: readonly T[], rows: readonly Tensor[]): void;
-  /** Whether a client needs the output of one of the items. */
+  /** Whether a client needs the output of at least one of the items. */
   isNeeded(items: readonly T[]): boolean;
 }
 
 export interface BatchEngineOptions<T extends BatchItem> {
   readonly runners: readonly Runner[];
   readonly maxBatchSize: number;
-  /** As the batcher's. */
+  /** Limit in bytes for the padded inputs of a batch. A single item may have more. */
   readonly maxPaddedBytes?: number | undefined;
   readonly maxQueueDelayMs: number;
   readonly latencyTarget?: LatencyTarget | undefined;
   readonly listener: BatchEngineListener<T>;
-  /** As the batcher's. */
+  /** Whether all results have left this process. After `false`, the owner calls `pump` once they have. */
   readonly isHeard?: (() => boolean) | undefined;
   readonly observer?: BatchObserver | undefined;
-  /** Called when too little device memory limits the batches of a shape for a time. */
+  /** Called when a lack of device memory limits the batches of a shape for a time. */
   readonly onShrink?: ((maxBatchSize: number) => void) | undefined;
   readonly clock?: Clock | undefined;
 }
@@ -55,7 +55,7 @@ export class BatchEngine<T extends BatchItem> {
   readonly #options: BatchEngineOptions<T>;
   readonly #batcher: Batcher<T, readonly Tensor[]>;
   readonly #clock: Clock;
-  /** Opened for the first express batch; undefined if opening fails. */
+  /** The express runner. Opened for the first express batch; resolves to undefined if opening fails. */
   #express: Promise<Runner | undefined> | undefined;
   #isPumpScheduled = false;
 
@@ -88,7 +88,7 @@ export class BatchEngine<T extends BatchItem> {
     return this.#options.maxBatchSize;
   }
 
-  /** Milliseconds since the start of the oldest running batch, or since its newest part; 0 without a batch. */
+  /** Milliseconds since a running batch began or last yielded a part, the most of all runners; 0 without a batch. */
   get runningForMs(): number {
     return this.#batcher.runningForMs;
   }
@@ -101,25 +101,25 @@ export class BatchEngine<T extends BatchItem> {
   submit(item: T): void {
     this.#batcher.add(item);
     if (this.#batcher.length >= this.maxBatchSize) {
-      // A full batch starts at once: reading more items may take longer than the running batch.
+      // A full batch starts at once: reading more items first may take longer than the running batch.
       if (this.#batcher.isSaturated) for (const runner of this.#options.runners) runner.settle();
       else this.#batcher.pump();
     }
     if (this.#isPumpScheduled) return;
     this.#isPumpScheduled = true;
-    // At the end of this turn of the event loop, so that items of one turn share a batch.
+    // Dispatch at the end of this turn of the event loop, so that items of one turn share a batch.
     setImmediate(() => {
       this.#isPumpScheduled = false;
       this.#batcher.pump();
     });
   }
 
-  /** Removes the queued items of a lane. Running items continue. */
+  /** Removes the queued items of a prediction. Its running items continue. */
   cancel(lane: object): T[] {
     return this.#batcher.remove(lane);
   }
 
-  /** Dispatches again, when all results have left this process after `isHeard` was false. */
+  /** Dispatches waiting items. Call it when all results have left this process, after `isHeard` returned false. */
   pump(): void {
     this.#batcher.pump();
   }
@@ -190,7 +190,7 @@ function tensorsOf(items: readonly BatchItem[]): (readonly Tensor[])[] {
   return items.map(({ tensors }) => tensors);
 }
 
-/** The error of an item, for an error of a runner. */
+/** Converts an error of a runner to the error of an item. */
 export function runError(cause: unknown): SconceError {
   if (cause instanceof SconceError) return cause;
   return new SconceError("run_failed", messageOf(cause), { cause, clientMessage: MODEL_FAILED });

@@ -1,13 +1,13 @@
-/** Learns the fixed cost of a batch from batch times. Padding is worth it if it costs less than another batch. */
+/** Learns the fixed cost of a batch from batch times. Padding is worthwhile if it costs less than another batch. */
 import { type Lengths, paddedElements } from "./length-steps.ts";
 
-/** Count of batches in the weighted means. */
+/** Count of batches that the weighted means cover. */
 const MEMORY = 100;
-/** Least count of batches for a fit. */
+/** Least count of batches for an estimate. */
 const LEAST_BATCHES = 8;
-/** Least relative variance of sizes for a fit. */
+/** Least relative variance of sizes for an estimate. */
 const LEAST_SPREAD = 0.01;
-/** Limit of remembered keys: clients choose free dimensions. */
+/** Limit of remembered shape keys: clients choose the sizes of free dimensions. */
 const MAX_KEYS = 100;
 
 /**
@@ -16,7 +16,7 @@ const MAX_KEYS = 100;
  */
 class Fit {
   #batches = 0;
-  /** Means of 1 / elements, of ms / elements, of the square of the first and of the product of both. */
+  /** Means of x = 1 / elements, of y = ms / elements, of x² and of x·y. */
   #inverse = 0;
   #cost = 0;
   #square = 0;
@@ -45,7 +45,7 @@ class Fit {
 export class BatchOverheads {
   readonly #fits = new Map<string, Fit>();
 
-  /** A batch of items with this key took `ms`. */
+  /** Notes that a batch of items with this shape key took `ms` milliseconds. */
   observe(key: string, batch: readonly Lengths[], ms: number): void {
     const elements = paddedElements(batch);
     if (elements === 0) return;
@@ -58,7 +58,10 @@ export class BatchOverheads {
     fit.observe(elements, ms);
   }
 
-  /** The fixed cost of a batch in elements, at least 1. Infinity if it is unknown, or if elements cost nothing. */
+  /**
+   * The fixed cost of a batch, as the number of elements that take the same time; at least 1. Infinity if it is
+   * unknown, or if elements cost nothing.
+   */
   of(key: string): number {
     return this.#fits.get(key)?.overhead ?? Infinity;
   }

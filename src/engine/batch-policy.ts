@@ -1,28 +1,31 @@
-/** A batching policy decides the size of the next batch, and how long its items may wait for more. */
+/** A batching policy decides how many items the next batch has, and how long a partial batch waits for more. */
 
 /** Queued items that may share a batch. */
 export interface Waiting {
   readonly key: string;
-  /** How many items, up to the largest batch. */
+  /** Count of items, at most the largest batch. */
   readonly ready: number;
-  /** When the oldest item became ready. */
+  /** When the oldest item became ready, in milliseconds of the batcher's clock. */
   readonly oldestAtMs: number;
 }
 
 export interface BatchPolicy {
-  /** An item with this key became ready. */
+  /** Notes that an item with this key became ready. */
   arrived(key: string, atMs: number): void;
-  /** A batch of `size` items took `ms`. */
+  /** Notes that a batch of `size` items took `ms` milliseconds. */
   ran(size: number, ms: number): void;
-  /** The size of the next batch, which starts at `beginMs`. */
+  /** The size of the next batch, which starts at the time `beginMs`. */
   sizeOf(waiting: Waiting, nowMs: number, beginMs: number): number;
   /** Time at which a free runner starts a partial batch. A time in the past starts the batch at once. */
   dueAtMs(waiting: Waiting, nowMs: number): number;
-  /** How long a batch of `size` items is expected to take; 0 when nothing is known. */
+  /** Expected milliseconds of a batch of `size` items; 0 when nothing is known. */
   runMs(size: number): number;
 }
 
-/** The policy of a fixed delay: batches are as large as possible, and a partial batch waits for the delay of its oldest item. */
+/**
+ * The policy of a fixed delay: batches are as large as possible. A partial batch starts once its oldest item has waited
+ * for the delay.
+ */
 export class QueueDelay implements BatchPolicy {
   readonly ms: number;
 

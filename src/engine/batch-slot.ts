@@ -1,23 +1,23 @@
-/** The unfinished batches of one runner, for the batcher. */
+/** The running batch of one runner, and its committed batch: the next batch, handed over ahead of time. */
 
-/** Runs a batch. A second batch starts as soon as the running batch ends. */
+/** Runs a batch. While a batch runs, a second one may be passed: it starts when the first ends. */
 export type Run<T, R> = (items: readonly T[]) => Promise<R>;
 
-/** A runner has at most a running batch and a committed batch. */
+/** A runner has at most a running batch and a committed batch, which runs next. */
 const MAX_IN_FLIGHT = 2;
-/** Shorter batches need no express runner. */
+/** Batches shorter than this many milliseconds delay nobody, so the express runner is not used. */
 const LONG_MS = 2;
-/** A prediction with this many items in a batch is a large prediction. */
+/** A prediction with at least this many items in a batch is a large prediction. */
 const MANY = 4;
 
-/** Shortest lead: timers have whole milliseconds. */
+/** Shortest lead time: timers have whole milliseconds. */
 const LEAST_LEAD_MS = 2;
-/** Longest lead. A committed batch takes no later items, so a longer lead costs more than an idle device. */
+/** Longest lead time. Items cannot join a committed batch, so a longer lead costs more than an idle device. */
 const MOST_LEAD_MS = 20;
-/** Lifetime of a maximum. */
+/** Values older than this many milliseconds do not count. */
 const RECENT_MS = 2000;
 
-/** The largest recent value; 0 without a positive value. */
+/** The largest value of recent time; 0 without a positive value. */
 class RecentMaximum {
   #value = 0;
   #atMs = -Infinity;
@@ -34,25 +34,26 @@ class RecentMaximum {
 }
 
 /**
- * How long before a batch ends the next one is given to its runner, so that the device does not wait for the event loop. The lead covers the recent
- * delays of timers and the recent differences between expected and actual batch times. An idle event loop needs 2 ms, a busy one 20 ms.
+ * Lead time: how long before the end of the running batch its runner gets the next one, so that the device does not
+ * wait for the event loop. The lead covers recent delays of timers, and recent batches that ended earlier than
+ * expected. It is 2 ms with an idle event loop, and up to 20 ms with a busy one.
  */
 export class LeadTime {
   readonly #timerDelay = new RecentMaximum();
   readonly #earliness = new RecentMaximum();
-  /** Time of the newest batch on any runner: the estimate for a runner without a batch so far. */
+  /** Milliseconds of the newest batch on any runner: the estimate for a runner that has run no batch. */
   lastMs = 0;
 
   ms(nowMs: number): number {
     return Math.min(MOST_LEAD_MS, LEAST_LEAD_MS + this.#timerDelay.at(nowMs) + this.#earliness.at(nowMs));
   }
 
-  /** A timer for `atMs` fired now. */
+  /** Notes that a timer for `atMs` fired at `nowMs`. */
   woke(atMs: number, nowMs: number): void {
     this.#timerDelay.observe(nowMs - atMs, nowMs);
   }
 
-  /** A batch took `ms` instead of the expected `expectedMs`. */
+  /** Notes that a batch took `ms` instead of the expected `expectedMs`. */
   ran(ms: number, expectedMs: number, nowMs: number): void {
     this.#earliness.observe(expectedMs - ms, nowMs);
   }
@@ -60,17 +61,17 @@ export class LeadTime {
 
 interface Given<T> {
   readonly batch: readonly T[];
-  /** Computed on demand. */
+  /** Whether large predictions have at least half of the batch; computed on demand. */
   isBulk?: boolean;
 }
 
 export class BatchSlot<T extends { readonly lane: object }, R> {
   readonly run: Run<T, R>;
   readonly #lead: LeadTime;
-  /** The running batch, then the committed batch. */
+  /** The running batch, then the committed batch, which runs next. */
   readonly #given: Given<T>[] = [];
   #beganAtMs = 0;
-  /** When the running batch last yielded. */
+  /** When the running batch last yielded a part of its outputs. */
   #yieldedAtMs = 0;
   /** The newest finished batch. */
   #last = { size: 0, ms: 0, isBulk: false };
@@ -84,7 +85,10 @@ export class BatchSlot<T extends { readonly lane: object }, R> {
     return this.#given.length === 0;
   }
 
-  /** Whether the running or newest batch is long and mostly of large predictions, so that new small predictions must not wait for it. */
+  /**
+   * Whether the running batch, or else the newest one, is long and mostly of large predictions. New small predictions
+   * should not wait for it.
+   */
   isLongBulk(nowMs: number): boolean {
     if (Math.max(this.#last.ms, this.runningForMs(nowMs)) < LONG_MS) return false;
     const [given] = this.#given;
@@ -93,15 +97,15 @@ export class BatchSlot<T extends { readonly lane: object }, R> {
     return given.isBulk;
   }
 
-  /** Expected end of the running batch, from the time of the batch before. */
+  /** Expected end of the running batch, if it takes as long as the batch before. */
   get freeAtMs(): number {
     return this.#beganAtMs + (this.#last.size === 0 ? this.#lead.lastMs : this.#last.ms);
   }
 
-  /** When to commit the next batch; Infinity once it is committed. */
+  /** When to hand over the next batch ahead of time; Infinity once it is handed over. */
   commitAtMs(nowMs: number): number {
     if (this.#given.length >= MAX_IN_FLIGHT) return Infinity;
-    // The last batch says nothing about a batch of another size.
+    // The time of the last batch says nothing about a batch of another size.
     const leadMs = this.#given[0]?.batch.length === this.#last.size ? this.#lead.ms(nowMs) : MOST_LEAD_MS;
     return this.freeAtMs - leadMs;
   }
@@ -116,12 +120,12 @@ export class BatchSlot<T extends { readonly lane: object }, R> {
     return this.isIdle ? 0 : nowMs - this.#beganAtMs;
   }
 
-  /** Milliseconds since the running batch began, or yielded; 0 without a batch. */
+  /** Milliseconds since the running batch began, or last yielded a part; 0 without a batch. */
   silentForMs(nowMs: number): number {
     return this.isIdle ? 0 : nowMs - Math.max(this.#beganAtMs, this.#yieldedAtMs);
   }
 
-  /** @returns whether the batch runs here */
+  /** Notes that a batch yielded a part. @returns whether the batch runs on this runner */
   yielded(batch: readonly T[], nowMs: number): boolean {
     const isHere = this.#given[0]?.batch === batch;
     if (isHere) this.#yieldedAtMs = nowMs;
@@ -138,11 +142,11 @@ export class BatchSlot<T extends { readonly lane: object }, R> {
     const ms = nowMs - this.#beganAtMs;
     const isBulk = this.isLongBulk(nowMs);
     const size = this.#given.shift()?.batch.length ?? 0;
-    // Only full batches are committed, so batches of another size do not count.
+    // Only full batches are committed ahead, so only batches of the same size say how early a batch may end.
     if (size === this.#last.size) this.#lead.ran(ms, this.#last.ms, nowMs);
     this.#last = { size, ms, isBulk };
     this.#lead.lastMs = ms;
-    // The committed batch starts now.
+    // The committed batch, if there is one, starts now.
     this.#beganAtMs = nowMs;
     return ms;
   }

@@ -1,46 +1,50 @@
-/** Learns the time of a batch by its size. */
+/** Learns how long a batch takes, by its size. */
 
-/** Least weight of the newest batch in the estimate of its size. */
+/** Least weight of the newest batch in the estimate for its size. */
 const NEWEST_SHARE = 0.1;
-/** Weight of the newest batch in the speed of the device. */
+/** Weight of the newest batch in the estimate of the device's speed. */
 const SPEED_SHARE = 0.05;
-/** After this many batches of a size, a surprise is a change of the device's speed. */
+/** After this many batches of a size, an unexpected time counts as a change of the device's speed. */
 const FAMILIAR = 8;
-/** Limit of a surprise: twice or half of the expected time. Other programs disturb single batches. */
+/**
+ * Largest deviation that counts, as a logarithm: twice or half of the expected time. Other programs disturb single
+ * batches.
+ */
 const MAX_SURPRISE = Math.LN2;
-/** Mean deviations above the mean for nearly every batch: two standard deviations of normal noise. */
+/** Nearly every batch ends within this many mean deviations above the mean: two standard deviations of normal noise. */
 const SURE_DEVIATIONS = 2.5;
 
-/** The estimate of one size. */
+/** The estimate for one size. */
 interface Known {
   readonly size: number;
-  /** Count of batches, up to the memory of the mean. */
+  /** Count of batches, at most `1 / NEWEST_SHARE`. */
   weight: number;
-  /** Milliseconds at the device's usual speed. */
+  /** Estimated milliseconds at the device's usual speed. */
   ms: number;
-  /** The monotone estimate, and the weight of its pool of sizes. */
+  /** The estimate after pooling with neighbours, and the total weight of the pool. */
   monotoneMs: number;
   poolWeight: number;
 }
 
 /**
- * An exponentially weighted estimate for each size. Pooling contradicting neighbours makes the estimates monotone: isotonic regression by
- * pool-adjacent-violators, Ayer et al. 1955. Lines between sizes complete the curve, so the steps of GPUs are learned. The speed of the device is a
- * separate estimate, so that sizes without recent batches follow it.
+ * An exponentially weighted estimate for each size. Estimates are monotone: sizes that contradict their neighbours are
+ * pooled (isotonic regression by pool-adjacent-violators, Ayer et al. 1955). Lines between sizes complete the curve, so
+ * the steps in the batch times of GPUs are learned. The speed of the device is a separate estimate, so that sizes
+ * without recent batches follow it.
  */
 export class BatchTimes {
-  /** By size. */
+  /** Sorted by size. */
   #known: Known[] = [];
   #speed = 1;
   /** Mean deviation of the logarithm of a time from its expectation. */
   #deviation = 0.05;
 
-  /** Sizes with reliable estimates, in order. */
+  /** Sizes with reliable estimates, in ascending order. */
   *sizes(): Generator<number> {
     for (const { size, poolWeight } of this.#known) if (poolWeight >= FAMILIAR) yield size;
   }
 
-  /** A batch of `size` items took `ms`. */
+  /** Notes that a batch of `size` items took `ms` milliseconds. */
   observe(size: number, ms: number): void {
     const taken = Math.max(ms, 1e-3);
     const rounded = roundUp(size);

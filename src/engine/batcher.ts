@@ -8,15 +8,18 @@ import type { Queued } from "./fair-queue.ts";
 import { FittingSizes } from "./fitting-sizes.ts";
 import { type NextBatch, WaitingItems } from "./waiting-items.ts";
 
-/** Receives exactly one result of each item, except for removed items. */
+/** Receives exactly one result for each queued item; removed items get none. */
 export interface BatchListener<T, R> {
-  /** The batch was dispatched, or its items were deprioritised: their queue slots are free. An item may be dispatched again. */
+  /**
+   * The items left the queue: their batch starts, or they were deprioritised. Items of a failed batch are dispatched
+   * again.
+   */
   dispatched(items: readonly T[], cause: BatchCause): void;
   /** The batch ran: `result` holds a row for each item, in order. */
   finished(items: readonly T[], result: R): void;
   /** The item failed alone in its batch, or for a reason that would fail any batch. */
   failed(item: T, cause: unknown): void;
-  /** The new batch limit of a shape, for a time: a larger batch did not fit into the device's memory. */
+  /** A batch did not fit into the device's memory. For a time, batches of its shape have at most this many items. */
   shrunk(maxBatchSize: number): void;
 }
 
@@ -31,7 +34,8 @@ export interface BatcherOptions<T, R> {
   readonly clock: Clock;
   readonly listener: BatchListener<T, R>;
   /**
-   * Whether all results have left this process, which an item that runs alone may kill. After `false` the listener calls `pump` when they have.
+   * Whether all results have left this process. An item with `isAlone` may kill the process, so it waits until then.
+   * After `false`, the owner calls `pump` once all results are sent.
    */
   readonly isHeard?: (() => boolean) | undefined;
   /** Whether a batch that failed for `cause` runs again in parts. */
@@ -41,15 +45,16 @@ export interface BatcherOptions<T, R> {
 }
 
 /**
- * A free runner gets up to `maxBatchSize` ready items at once, in turn over the lanes. Items wait for more items only if the policy says so. A busy
- * runner gets its next batch ahead of time only when that batch is full, and as late as possible, so that new lanes have their turn. An idle server
- * adds no wait, and a busy server never lets the device idle.
+ * A free runner gets up to `maxBatchSize` ready items at once. The lanes (one for each prediction) take turns. Items
+ * wait for more items only if the policy says so. A busy runner gets its next batch ahead of time (commits it) only
+ * when that batch is full, and as late as possible, so that new predictions get their turn. An idle server adds no
+ * wait, and a busy server never lets the device idle.
  *
- * A failed batch runs again in parts, until the bad item fails alone. Lanes with bad items go after all other lanes. An item with `isAlone` has all
- * runners to itself.
+ * A failed batch runs again in parts, until the bad item fails alone. Predictions with a bad item go after all others.
+ * An item with `isAlone` may have killed an engine process; it has all runners to itself.
  *
- * While all runners run long batches of large predictions, a few new items go to the express runner. Otherwise they would wait for the running batch,
- * for the committed batch, and for their own large batch.
+ * The express runner is an extra runner. While all other runners run long batches of large predictions, it takes a few
+ * new items. Otherwise they would wait for the running batch, for the committed batch, and for their own large batch.
  */
 export class Batcher<T extends Queued, R> {
   readonly #options: BatcherOptions<T, R>;
@@ -59,9 +64,9 @@ export class Batcher<T extends Queued, R> {
   readonly #lead = new LeadTime();
   readonly #slots: readonly BatchSlot<T, R>[];
   readonly #express: BatchSlot<T, R> | undefined;
-  /** False after the device ran out of memory. */
+  /** Whether the express runner may be used; false after the device ran out of memory. */
   #mayExpress = true;
-  /** When the timer fires; Infinity without a timer. */
+  /** Time at which the timer fires; Infinity without a timer. */
   #timerAtMs = Infinity;
   readonly #sizes: FittingSizes;
 
@@ -74,7 +79,7 @@ export class Batcher<T extends Queued, R> {
     this.#express = options.express && new BatchSlot(options.express, new LeadTime());
   }
 
-  /** Count of items without a batch. */
+  /** Count of items that wait for a batch. */
   get length(): number {
     return this.#waiting.length + this.#alone.length;
   }
@@ -85,13 +90,13 @@ export class Batcher<T extends Queued, R> {
     return this.#isReserved || this.#slots.every((slot) => !slot.isIdle && slot.commitAtMs(now) > now);
   }
 
-  /** Milliseconds since the start of the oldest running batch, or since its newest part; 0 without a batch. */
+  /** Milliseconds since a running batch began or last yielded a part, the most of all runners; 0 without a batch. */
   get runningForMs(): number {
     const now = this.#options.clock.now();
     return Math.max(...this.#allSlots.map((slot) => slot.silentForMs(now)));
   }
 
-  /** A running batch yielded a part. */
+  /** Notes that a running batch yielded a part of its outputs. */
   yielded(batch: readonly T[]): void {
     const now = this.#options.clock.now();
     this.#allSlots.some((slot) => slot.yielded(batch, now));
@@ -101,22 +106,25 @@ export class Batcher<T extends Queued, R> {
     return this.#express === undefined ? this.#slots : [...this.#slots, this.#express];
   }
 
-  /** Queues a ready item. `pump()` dispatches, so that items of one turn of the loop share a batch. */
+  /**
+   * Queues a ready item without dispatching it. `pump()` dispatches, so that items of one turn of the event loop share
+   * a batch.
+   */
   add(item: T): void {
     if (item.isAlone) this.#alone.add([item]);
     else this.#waiting.add(item);
   }
 
-  /** Removes the queued items of a lane. Running items continue. */
+  /** Removes the queued items of a prediction. Its running items continue. */
   remove(lane: object): T[] {
     const alone = this.#alone.remove(lane);
     const items = [...alone, ...this.#waiting.remove(lane)];
-    // The runners reserved for these items are free again.
+    // An item with `isAlone` reserved all runners; they are free again.
     if (alone.length > 0) this.pump();
     return items;
   }
 
-  /** Ends all waiting for fuller batches: no more items will come. */
+  /** Starts partial batches without a wait from now on, because no more items will come. */
   hurry(): void {
     this.#waiting.isHurried = true;
     this.pump();
@@ -146,7 +154,7 @@ export class Batcher<T extends Queued, R> {
       this.#dispatch(this.#express, waiting.forExpress());
     }
     if (!waiting.mayCommit) return;
-    // The first free runner starts the batch earliest.
+    // The runner that becomes free first can start the batch earliest.
     for (const slot of this.#slots.toSorted((a, b) => a.freeAtMs - b.freeAtMs)) {
       const atMs = slot.commitAtMs(now);
       if (atMs === Infinity) continue;
@@ -160,12 +168,12 @@ export class Batcher<T extends Queued, R> {
     }
   }
 
-  /** Whether an item with `isAlone` runs, or waits for idle runners. */
+  /** Whether an item with `isAlone` runs, or waits until all runners are idle. No other batch starts meanwhile. */
   get #isReserved(): boolean {
     return this.#isAloneRunning || this.#alone.length > 0;
   }
 
-  /** During long batches of large predictions, reserves new items for the express runner, which is free before the next batch ends. */
+  /** While all runners run long batches of large predictions, reserves new items for the express runner. */
   #reserveExpress(now: number): void {
     if (this.#express === undefined || !this.#mayExpress) return;
     if (!this.#slots.every((slot) => slot.isLongBulk(now))) return;
@@ -174,7 +182,7 @@ export class Batcher<T extends Queued, R> {
   }
 
   #pumpAt(atMs: number, now: number): void {
-    // A later timer stays; an early wake-up finds nothing to do.
+    // Timers are not cancelled: a timer that fires too early finds nothing to dispatch.
     if (atMs >= this.#timerAtMs || atMs <= now) return;
     this.#timerAtMs = atMs;
     this.#options.clock.after(atMs - now, () => {
@@ -213,8 +221,8 @@ export class Batcher<T extends Queued, R> {
   }
 
   /**
-   * The device goes first: the listener hears after the runner has its next batch. An item that runs alone may kill this process, so earlier results
-   * are reported before it starts.
+   * The device goes first: the runner gets its next batch before the listener gets the results. An item that runs alone
+   * may kill this process, so results are reported before it starts.
    */
   #pumpAnd(report: () => void, isReportedFirst: boolean): void {
     if (isReportedFirst) report();
@@ -226,7 +234,7 @@ export class Batcher<T extends Queued, R> {
     const { listener, isWorthHalving, isOutOfMemory } = this.#options;
     const hadNoMemory = isOutOfMemory(cause);
     if (hadNoMemory) this.#mayExpress = false;
-    // The batch did not fit beside others; it may fit without them.
+    // The express batch did not fit beside other batches. It may fit on a normal runner.
     const wasBeside = hadNoMemory && slot === this.#express;
     const isFinal = !wasBeside && (batch.length === 1 || !isWorthHalving(cause));
     if (wasBeside) {
@@ -243,12 +251,12 @@ export class Batcher<T extends Queued, R> {
     }, wasReserved);
   }
 
-  /** Deprioritises a lane whose batch failed without items of other lanes, with all its items. */
+  /** Deprioritises a prediction and all its queued items, if a batch with items of this prediction only has failed. */
   #blame(batch: readonly T[]): void {
     const [first] = batch;
     if (first === undefined || batch.some(({ lane }) => lane !== first.lane)) return;
     const waiting = this.#waiting.blame(first.lane);
-    // Deprioritised items use no queue slots of new items.
+    // Deprioritised items take no queue places from new items.
     if (waiting.length > 0) this.#options.listener.dispatched(waiting, "late");
   }
 
@@ -259,7 +267,10 @@ export class Batcher<T extends Queued, R> {
   }
 }
 
-/** Splits between predictions while there are several, so that a bad item soon affects its own prediction only; then within one. */
+/**
+ * Splits a failed batch in two: between predictions if it has several, so that a bad item soon affects its own
+ * prediction only.
+ */
 function partsOf<T extends Queued>(batch: readonly T[]): T[][] {
   const lanes = [...Map.groupBy(batch, ({ lane }) => lane).values()];
   return lanes.length === 1 ? halves(batch) : halves(lanes).map((part) => part.flat());

@@ -1,4 +1,4 @@
-/** Checks the tensors that a model's own code gives in place of the forward pass. */
+/** Checks the tensors that a model's own `predict` or `step` returns. */
 import {
   arrayTypes,
   countOf,
@@ -14,17 +14,17 @@ import { copied } from "./item-check.ts";
 import { NativeTensor } from "./native/native-tensor.ts";
 
 interface Given {
-  /** Function of the model that gave the tensors, for messages. */
+  /** Name of the model's function, for error messages. */
   readonly hook: string;
-  /** Count of stacked items; undefined for the tensors of one item, without the batch dimension. */
+  /** Count of stacked items; undefined for the tensors of one item, which have no batch dimension. */
   readonly rows: number | undefined;
-  /** Whether the function has ended, so that its tensors on the device are not needed any more. */
+  /** Whether the function has ended, so that its tensors on the device may be handed over instead of copied. */
   readonly isLast: boolean;
 }
 
 /**
- * The declared tensors in their order. Other code has no access to their memory: the model's code may use its buffers
- * again.
+ * Checks the given tensors, and returns them in the declared order. The result is in separate memory, because the
+ * model's code may reuse its buffers.
  * @throws SconceError `run_failed` with the name, the declared and the given tensor
  */
 export async function checkedOutputs(
@@ -59,7 +59,7 @@ export async function checkedOutputs(
   return Promise.all(outputs.map((output) => owned(output, isLast && isOnce)));
 }
 
-/** The output in memory that the model's code does not have. */
+/** The output in memory that the model's code cannot reach. */
 async function owned(output: Tensor, mayTake: boolean): Promise<Tensor> {
   if (output instanceof NativeTensor) return mayTake && output.isTemporary ? output.take() : output.copy();
   return copied([output])[0] ?? output;

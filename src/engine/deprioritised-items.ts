@@ -1,10 +1,16 @@
-/** Items of lanes with a failed item. Deprioritised items run after the items of other lanes, because finding the bad items takes many batches. */
+/**
+ * Items of predictions with a failed item. They run after the items of other predictions, because finding the bad items
+ * takes many batches.
+ */
 import { BatchQueue } from "./batch-queue.ts";
 import { FairQueue, type Queued } from "./fair-queue.ts";
 
-/** Batches of other lanes between two batches of deprioritised items. */
+/** Count of batches of other predictions between two batches of deprioritised items. */
 const OTHERS_BETWEEN = 8;
-/** Deprioritised items start after this time without another batch, so that returning clients need not wait for them. */
+/**
+ * Deprioritised items start after this time without another batch, so that clients that soon send again need not wait
+ * for them.
+ */
 const IDLE_MS = 20;
 
 export class DeprioritisedItems<T extends Queued> {
@@ -12,7 +18,7 @@ export class DeprioritisedItems<T extends Queued> {
   readonly #queue = new FairQueue<T>();
   /** Parts of failed batches. */
   readonly #parts = new BatchQueue<T>();
-  /** Batches of other lanes since the last batch, and the time of the newest. */
+  /** Count of batches of other predictions since the last deprioritised batch, and the time of the newest. */
   #others = 0;
   #otherAtMs = -Infinity;
 
@@ -20,23 +26,23 @@ export class DeprioritisedItems<T extends Queued> {
     return this.#queue.length + this.#parts.length;
   }
 
-  /** Whether enough batches of other lanes were dispatched. */
+  /** Whether a deprioritised batch is next: enough batches of other predictions were dispatched since the last. */
   get isDue(): boolean {
     return this.length > 0 && this.#others >= OTHERS_BETWEEN;
   }
 
-  /** When the runners count as idle. */
+  /** When deprioritised items may start because no other batch did for a time. */
   get idleAtMs(): number {
     return this.#otherAtMs + IDLE_MS;
   }
 
-  /** Deprioritises a lane. Its failed batch does not count as a batch of another lane. */
+  /** Deprioritises a prediction. Its failed batch does not count as a batch of another prediction. */
   blame(lane: object): void {
     this.#lanes.add(lane);
     this.#otherAtMs = -Infinity;
   }
 
-  /** Adds an item of a deprioritised lane. @returns false for another lane */
+  /** Adds an item of a deprioritised prediction. @returns false, without adding it, for another prediction */
   add(item: T): boolean {
     if (item.isDeprioritised) this.#lanes.add(item.lane);
     if (!this.#lanes.has(item.lane)) return false;
@@ -44,7 +50,9 @@ export class DeprioritisedItems<T extends Queued> {
     return true;
   }
 
-  /** Adds the parts of a failed batch. @returns false if the batch has items of other lanes */
+  /**
+   * Adds the parts of a failed batch. @returns false, without adding them, if the batch has items of other predictions
+   */
   addParts(parts: readonly T[][]): boolean {
     if (!this.#includes(parts.flat())) return false;
     this.#parts.add(...parts);
@@ -62,7 +70,7 @@ export class DeprioritisedItems<T extends Queued> {
     return [...this.#parts.remove(lane), ...this.#queue.remove(lane)];
   }
 
-  /** Any batch was dispatched. */
+  /** Counts a batch that was dispatched, deprioritised or not. */
   dispatched(batch: readonly T[], nowMs: number): void {
     if (this.#includes(batch)) {
       this.#others = 0;

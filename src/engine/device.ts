@@ -1,14 +1,14 @@
-/** Resolves the devices of a model. */
+/** Chooses the devices that a model runs on. */
 
 import { devicesIn } from "../author/device.ts";
 import { SconceError } from "../base/errors.ts";
 import { compiledDevice, cudaDeviceCount } from "./native/binding.ts";
 
-/** The device setting of the operator, else of the author, else `auto`. */
+/** The requested device: the setting of the operator, else of the author, else `auto`. */
 export interface AskedDevice {
   readonly operator?: string | undefined;
   readonly author?: string | undefined;
-  /** Paths of the weights, of which some may have been compiled for one kind of device. */
+  /** Paths of the weights. Some may be compiled for one kind of device. */
   readonly weights?: readonly string[];
 }
 
@@ -39,12 +39,12 @@ export async function resolveDevices(
 }
 
 async function anyForCpu(weights: readonly string[]): Promise<boolean> {
-  // In turn: those inside an executable are copied out to be read.
+  // Read one after the other: weights inside an executable are copied out first.
   for (const path of weights) if ((await compiledDevice(path)) === "cpu") return true;
   return false;
 }
 
-/** Whether all devices that a text names can be used on this machine. */
+/** Whether this machine has all devices that a text names. */
 export function areThere(asked: string): boolean {
   return asked === "cpu" || asked === "auto" || missingOf(asked, gpusOf(cudaDeviceCount())).length === 0;
 }

@@ -1,4 +1,7 @@
-/** The engine turns the tensors of an item into rows. The interface passes names and plain bytes only, so the engine may be another process. */
+/**
+ * Interface of the engine, which runs inputs through the model in batches. Arguments are names and plain bytes, so the
+ * engine may be another process.
+ */
 
 import type { Tensor } from "../author/tensor.ts";
 import type { SconceError } from "../base/errors.ts";
@@ -7,25 +10,25 @@ import type { Rows } from "./rows.ts";
 
 export type { Rows } from "./rows.ts";
 
-/** An input inside the engine. */
+/** One input of a prediction, from its submission to its result. */
 export interface Item {
-  /** Lane of the item: all items of one prediction share one object. The queue serves lanes in turn. */
+  /** Object that all items of one prediction share. The queue serves predictions in turn. */
   readonly lane: object;
-  /** Deprioritised: runs after the items of other lanes. */
+  /** Whether the item runs after the items of other predictions. */
   readonly isDeprioritised?: boolean;
   readonly index: number;
 }
 
-/** Receives the result of each submitted item exactly once, and no result of a cancelled lane. */
+/** Receives the result of each submitted item exactly once, and no result of a cancelled prediction. */
 export interface EngineListener<T extends Item = Item> {
-  /** The batch was dispatched; its queue slots are free. */
+  /** The items left the queue: their batch starts, or they were deprioritised. */
   dispatched(items: readonly T[]): void;
-  /** Rows of a part of the item's output, before its result. After another `dispatched` the parts start over. */
+  /** The item yielded a part of its outputs. If a failed batch runs again, the parts come again from the first. */
   part?(item: T, rows: Rows): void;
-  /** @param rows views of memory that the item's neighbours share */
+  /** @param rows the item's outputs, in memory that no other item shares */
   finished(item: T, rows: Rows): void;
   failed(item: T, error: SconceError): void;
-  /** An engine process is ready: its batch size and instances may differ from those before. */
+  /** An engine process is ready. Its batch size and instances may differ from the previous process. */
   started?(): void;
 }
 
@@ -45,25 +48,26 @@ export interface BatchObserver {
 }
 
 export interface Engine<T extends Item = Item> {
-  /** Halved when a batch does not fit into the device's memory. */
+  /** Most items in a batch. Warm-up halves the requested size until a batch fits into the device's memory. */
   readonly maxBatchSize: number;
   readonly instances: number;
   /** Process id of the engine; undefined for this process. */
   readonly pid: number | undefined;
-  /** Whether items run now. An engine process may be restarting. */
+  /** Whether items can run now; false while an engine process starts. */
   readonly isReady: boolean;
-  /** Whether the engine process is stopped, or hangs. */
+  /** Whether the engine process gives no answer: a signal stopped it, or it hangs in the kernel. */
   readonly isSilent: boolean;
-  /** Set once, before the first item. */
+  /** Receives the results. Set once, before the first item. */
   listener: EngineListener<T> | undefined;
   /**
-   * Queues an item for a batch. Copies its tensors before it returns. Items of one lane and shape key keep their order.
+   * Queues an item for a batch, and copies its tensors before the call returns. Items of one prediction and one shape
+   * key keep their order.
    * @throws SconceError `tensor_invalid` when the tensors are not the declared ones
    */
   submit(item: T, tensors: Readonly<Record<string, Tensor>>): void;
   /** Removes the queued items of a prediction, by its lane. Running items continue with their batch. */
   cancel(lane: object): void;
-  /** Ends all waiting for fuller batches. */
+  /** Starts partial batches without a wait from now on. */
   hurry(): void;
   /** Closes the runners. Unfinished items fail with `session_closed`. */
   close(): Promise<void>;

@@ -10,7 +10,10 @@ export interface ExportMistake {
   python(inputs: readonly string[]): string;
 }
 
-/** The batch stays free, so that a pasted line never makes a fixed batch. */
+/**
+ * The line of Python that exports the network. Its batch dimension is dynamic, so a pasted line never makes a fixed
+ * batch.
+ */
 function exporting(inputs: readonly string[]): string {
   const free = inputs.map((name) => `"${name}": {0: torch.export.Dim.DYNAMIC}`).join(", ");
   const shapes = inputs.length === 0 ? "({0: torch.export.Dim.DYNAMIC},)" : `{${free}}`;
@@ -99,7 +102,7 @@ export const exportMistakes = {
   },
 } as const satisfies Readonly<Record<string, ExportMistake>>;
 
-/** The mistake that a message tells of; of several the first. */
+/** The first mistake whose pattern matches a message; undefined without a match. */
 export function mistakeIn(message: string): ExportMistake | undefined {
   return Object.values<ExportMistake>(exportMistakes).find(({ seen }) => seen?.test(message));
 }

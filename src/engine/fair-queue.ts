@@ -1,4 +1,7 @@
-/** The queue of ready items: lanes take turns, items of a lane keep their order, and items of a batch have similar lengths. */
+/**
+ * The queue of ready items. Lanes (one for each prediction) take turns, items of a lane keep their order, and items of
+ * a batch have similar lengths.
+ */
 
 import { BatchOverheads } from "./batch-overheads.ts";
 import { type Bucket, type Group, Lanes, type Line, type Queued } from "./lanes.ts";
@@ -7,10 +10,13 @@ import { PaddedBytes } from "./padded-bytes.ts";
 
 export type { Group, Queued } from "./lanes.ts";
 
-/** Default limit for the padded inputs of a batch. */
+/** Default limit in bytes for the padded inputs of a batch. */
 export const MAX_PADDED_BYTES = 256 * 2 ** 20;
 
-/** A function that adds the first item of a line to a batch, if it fits. The first item of a batch always fits. */
+/**
+ * @returns a function that adds the first item of a line to the bytes of a batch, and says whether it fits. The first
+ * item of a batch always fits.
+ */
 function roomOf(maxBytes: number): (line: Line<Queued>) => boolean {
   const padded = new PaddedBytes();
   return ({ items: { first } }) =>
@@ -18,12 +24,14 @@ function roomOf(maxBytes: number): (line: Line<Queued>) => boolean {
 }
 
 /**
- * Where dimensions are padded, items of near lengths go together: length bucketing, the common practice for sequences
- * (`bucket_by_sequence_length` of tf.data, length-grouped samplers for PyTorch). The oldest item of the next lane leads the batch, whatever its
- * length, so no item waits for near lengths. The items nearest in length follow; lanes with equally near items take turns. An item does not
- * join if the batch would then compute fewer useful elements a second, as measured batch times of this key show. The consequences:
+ * Items of similar lengths go together, so that padding is small: length bucketing, the common practice for sequences
+ * (`bucket_by_sequence_length` of tf.data, length-grouped samplers for PyTorch). The oldest item of the next lane leads
+ * the batch, whatever its length, so no item waits for similar lengths. The items nearest in length follow; lanes with
+ * equally near items take turns. An item does not join if the batch would then compute fewer useful elements per
+ * second, according to measured batch times of this key. The consequences:
  *
- * - In each padded dimension, the longest item of a batch is less than √2 times the shortest plus 7. Padding stays below 0.3 of long items.
+ * - In each padded dimension, the longest item of a batch is less than √2 times the shortest plus 7. Padding stays
+ *   below 0.3 of long items.
  * - The padded batch has at most `maxBytes`. A single item may have more.
  * - A batch may have fewer than `max` items while more items of its group wait. Another batch follows.
  * - A new lane goes before the lanes of the last batch.
@@ -41,7 +49,10 @@ export class FairQueue<T extends Queued> {
     this.#lanes.add(item);
   }
 
-  /** The groups in the order of the lanes, and within a lane by the age of their first item. */
+  /**
+   * The groups (all items with one shape key each), in the order of the lanes; within a lane by the age of their first
+   * item.
+   */
   *groups(): Generator<Group<T>> {
     const seen = new Set<Group<T>>();
     for (const lane of this.#lanes.inTurn()) {
@@ -56,7 +67,8 @@ export class FairQueue<T extends Queued> {
   }
 
   /**
-   * Takes up to `max` items of `group`: the oldest item of the next lane, then the items nearest in length, from the lanes in turn.
+   * Takes up to `max` items of `group`: the oldest item of the next lane, then the items nearest in length; lanes take
+   * turns.
    * @param maxBytes limit for the padded inputs; a single item may have more
    */
   take(group: Group<T>, max: number, maxBytes = MAX_PADDED_BYTES): T[] {
@@ -88,8 +100,9 @@ export class FairQueue<T extends Queued> {
   }
 
   /**
-   * Takes up to `max` items that share a batch from new lanes, whole lanes only.
-   * @param isDue whether `count` items, of which `first` is given, need not wait for more
+   * Takes up to `max` items of lanes that no batch has served yet. All items have one shape key and similar lengths. A
+   * lane with more items is skipped.
+   * @param isDue whether a batch of `count` items, the first of them `first`, need not wait for more
    */
   takeSmall(max: number, isDue: (first: T, count: number) => boolean, maxBytes = MAX_PADDED_BYTES): T[] {
     const batch: T[] = [];
@@ -108,17 +121,19 @@ export class FairQueue<T extends Queued> {
     return batch;
   }
 
-  /** A batch took `ms`, which tells what padding costs. */
+  /** Notes that a batch took `ms` milliseconds, which shows how much padding costs. */
   ran(batch: readonly T[], ms: number): void {
     this.#overheads.observe(batch[0]?.key ?? "", batch, ms);
   }
 
-  /** Removes the items of a lane. */
+  /** Removes the items of a prediction, and returns them. */
   remove(lane: object): T[] {
     return this.#lanes.remove(lane);
   }
 
-  /** The line of `group` whose first item leads the next batch. */
+  /**
+   * The line of `group` whose first item leads the next batch. A line has the items of one lane with similar lengths.
+   */
   #leader(group: Group<T>): Line<T> | undefined {
     for (const lane of this.#lanes.inTurn()) {
       const line = lane.inOrder().find(({ bucket }) => bucket.group === group);

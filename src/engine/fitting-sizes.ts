@@ -1,16 +1,16 @@
-/** The batch limit of each shape: lower after a lack of device memory, and higher again after a time. */
+/** The batch limit of each shape key: lower after a lack of device memory, and higher again after a time. */
 
 interface Size {
   most: number;
   /** Time of the last change. */
   sinceMs: number;
-  /** The lowest reported limit. */
+  /** The lowest limit that the caller got, so that each is reported once. */
   reported: number;
 }
 
-/** Other programs may free memory in this time. If not, one batch fails again. */
+/** The limit doubles after this time: other programs may have freed memory. If not, one batch fails again. */
 const RETRY_MS = 60_000;
-/** Limit of remembered shapes: clients choose free dimensions. */
+/** Limit of remembered shape keys: clients choose the sizes of free dimensions. */
 const MAX_KEYS = 1000;
 
 export class FittingSizes {
@@ -21,7 +21,7 @@ export class FittingSizes {
     this.#maxBatchSize = maxBatchSize;
   }
 
-  /** The batch limit of a key. The limit doubles after each time without a lack of memory. */
+  /** The batch limit of a shape key. A lowered limit doubles after each minute without a lack of memory. */
   of(key: string, nowMs: number): number {
     const size = this.#sizes.get(key);
     if (size === undefined) return this.#maxBatchSize;
@@ -33,7 +33,8 @@ export class FittingSizes {
   }
 
   /**
-   * A batch of so many items did not fit. Batches that were committed before do not count.
+   * Notes that a batch of `items` items did not fit. A batch above the limit was committed before the limit fell, and
+   * does not count.
    * @returns the new limit, if it is the lowest limit of this key so far
    */
   tooLarge(key: string, items: number, nowMs: number): number | undefined {

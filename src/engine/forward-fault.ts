@@ -1,11 +1,11 @@
-/** Messages for the author about a failed forward pass during start: the attempt and the usual cause. */
+/** Messages for the author when a forward pass fails during start: what was tried, and the usual cause. */
 import { codedError, oneLine, SconceError } from "../base/errors.ts";
 import { mistakeIn } from "./export-mistakes.ts";
 
-/** Limit for quotes of libtorch, which may list every backend. */
+/** Limit in characters for quotes of libtorch, which may list every backend. */
 const MAX_SHOWN = 300;
 
-/** @param worked the largest batch that did not fail */
+/** @param worked the largest batch size that ran without an error; 0 if none did */
 export function forwardFault(error: unknown, { size, worked }: { size: number; worked: number }): SconceError {
   const fault = codedError(error);
   if (fault.code !== "run_failed" && fault.code !== "weights_invalid") return fault;
@@ -19,8 +19,8 @@ export function forwardFault(error: unknown, { size, worked }: { size: number; w
 }
 
 /**
- * The cause of a failed reshape: tracing replaced `x.shape[0]` by a number.
- * @param rows of the failed batch
+ * The cause of a failed reshape, if tracing replaced `x.shape[0]` by a number.
+ * @param rows count of rows in the failed batch
  * @returns undefined if the message names no reshape, or if no number of rows fits
  */
 export function fixedRowsCause(message: string, rows: number): string | undefined {
@@ -31,7 +31,7 @@ export function fixedRowsCause(message: string, rows: number): string | undefine
   return `the network was traced or exported for a fixed batch of ${wanted}; in forward write x.shape[0], not a number, and export with the batch left free`;
 }
 
-/** The fault of weights that run a batch of this size, but no single item. */
+/** The error for weights that run a batch of this size, but no single item. */
 export function fixedBatchFault(error: unknown, size: number): SconceError {
   const { code, message } = codedError(error);
   const cause = fixedRowsCause(message, 1) ?? "it was traced or exported with a fixed batch";
@@ -39,7 +39,7 @@ export function fixedBatchFault(error: unknown, size: number): SconceError {
   return new SconceError(code, `${tried} ${oneLine(message, MAX_SHOWN)}`, { cause: error });
 }
 
-/** Weights that cannot be loaded, with the usual cause. */
+/** The error for weights that cannot be loaded, with the usual cause. */
 export function loadFault(error: unknown): SconceError {
   const { code, message, cause: from } = codedError(error);
   const cause = mistakeIn(message)?.cause;

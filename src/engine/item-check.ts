@@ -1,4 +1,4 @@
-/** Checks an item's tensors against the declared ones, and finds the key of the items it may share a batch with. */
+/** Checks an item's tensors against the declared ones, and computes the key of items that may share a batch. */
 
 import {
   arrayTypes,
@@ -12,16 +12,16 @@ import {
 import { setAt } from "../author/tensor-memory.ts";
 import { SconceError } from "../base/errors.ts";
 
-/** An item's tensors in the order of their declarations, not copied. */
+/** An item's tensors, not copied, in the order of the declared names. */
 export interface CheckedItem extends ShapeKey {
   readonly tensors: readonly Tensor[];
 }
 
-/** Sizes of an item for the batcher. */
+/** Sizes of an item, by which the batcher groups items. */
 export interface ShapeKey {
   /** The **shape key**: the sizes of the free dimensions. Items with the same key share a batch; padded dimensions are not part of it. */
   readonly key: string;
-  /** The padded sizes by name. Items of near sizes share a batch. */
+  /** The padded sizes by the name of the dimension. Items of similar sizes share a batch. */
   readonly padded: ReadonlyMap<string, number>;
   /** The product of the padded sizes; 0 where nothing is padded. */
   readonly length: number;
@@ -33,7 +33,7 @@ export interface Sizes {
   readonly padded: Map<string, number>;
 }
 
-/** The key of items without free or padded dimensions. */
+/** The key of items whose dimensions all have fixed sizes. */
 export const fixedKey: ShapeKey = { key: "", padded: new Map(), length: 0 };
 
 export function shapeKey({ free, padded }: Sizes): ShapeKey {
@@ -42,13 +42,16 @@ export function shapeKey({ free, padded }: Sizes): ShapeKey {
   return { key, padded, length };
 }
 
-/** Limit for the product of the other sizes of an empty tensor, which cost the client nothing. */
+/**
+ * Limit for the product of the other sizes of an empty tensor: they cost a client nothing, but may cost the server
+ * memory.
+ */
 const MAX_EMPTY_SIZES = 2 ** 20;
 
-/** Copies tensors: the author's code may reuse its buffers while the item waits. */
+/** Copies tensors, because the author's code may reuse its buffers while the item waits. */
 export function copied(tensors: readonly Tensor[]): Tensor[] {
   return tensors.map(({ dtype, shape, data }) => {
-    // `slice` of a Buffer would be a view.
+    // A copy by `slice` would be a view if the data is a Buffer.
     const own = new arrayTypes[dtype](data.length);
     setAt(own, data, 0);
     return { dtype, shape, data: own };
@@ -112,7 +115,7 @@ function checkTensor(name: string, spec: TensorSpecs[string], tensor: Tensor, si
       named.set(label, size);
     }
   }
-  // Padding an empty tensor, or computing with it, may allocate its other sizes.
+  // Padding or computing with an empty tensor may allocate memory for its other sizes.
   if (count === 0 && shape.reduce((product, size) => product * Math.max(1, size), 1) > MAX_EMPTY_SIZES)
     throw fail(`an empty tensor of the shape [${shape}]; the other sizes of one come to at most ${MAX_EMPTY_SIZES}`);
   if (count !== data.length) throw fail(`${data.length} elements for the shape [${shape}]`);

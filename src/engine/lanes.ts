@@ -1,26 +1,29 @@
-/** The queued items of the fair queue. Each item is in a line: the items of one lane and one bucket of similar lengths. */
+/**
+ * The queued items of the fair queue. Each item is in a line: the items of one lane (prediction) in one bucket of
+ * similar lengths.
+ */
 
 import { Fifo } from "../base/collections/fifo.ts";
 import { type InRing, Ring } from "../base/collections/ring.ts";
 import { type Lengths, placeOf, type Steps, stepsOf } from "./length-steps.ts";
 import type { SizedTensor } from "./padded-bytes.ts";
 
-/** Facts of an item that the queue uses. */
+/** Properties of an item that the queue reads. */
 export interface Queued extends Lengths {
-  /** The prediction of the item. */
+  /** Object that all items of one prediction share. */
   readonly lane: object;
   /** Only items with the same key share a batch. */
   readonly key: string;
-  /** Tensors whose sizes limit the padded bytes of a batch. Undefined without padded dimensions. */
+  /** Tensors that count toward the limit of padded bytes. Undefined without padded dimensions. */
   readonly tensors?: readonly SizedTensor[];
   /** When the item became ready, in milliseconds of the batcher's clock. */
   readonly readyAtMs: number;
   /**
-   * The item was running when an engine process died, and may be the cause. Suspects run alone in their batch, before other items, while all other
-   * runners are idle.
+   * The item was running when an engine process died, and may be the cause. It runs alone in its batch, before other
+   * items, while all other runners are idle.
    */
   readonly isAlone?: boolean;
-  /** The lane is deprioritised. */
+  /** Whether the items of other predictions run first. */
   readonly isDeprioritised?: boolean | undefined;
 }
 
@@ -39,7 +42,7 @@ export class Line<T extends Queued> implements InRing<Line<T>> {
   }
 }
 
-/** The lines of one prediction: nearly always a single line, or a line for each length. */
+/** The lines of one prediction: nearly always one, or one for each length. */
 export class Lane<T extends Queued> implements InRing<Lane<T>> {
   readonly key: object;
   /** Whether a batch has taken some of its items while others still wait. */
@@ -53,7 +56,7 @@ export class Lane<T extends Queued> implements InRing<Lane<T>> {
     this.key = key;
   }
 
-  /** The lines, oldest first item first. */
+  /** The lines, sorted by the age of their first items, oldest first. */
   inOrder(): readonly Line<T>[] {
     if (this.lines.length < 2) return this.lines;
     return this.lines.toSorted(
@@ -96,12 +99,14 @@ export class Group<T extends Queued> {
   }
 }
 
-/** Lanes in turn. Adding and taking an item cost the same with any number of items. */
+/** All lanes in the order of their turns. Adding or taking an item costs the same with any number of items. */
 export class Lanes<T extends Queued> {
   readonly #byKey = new WeakMap<object, Lane<T>>();
-  /** Lanes without an item in the last batch, in turn. */
+  /** Lanes without an item in the last batch, in the order of their turns. */
   readonly unserved = new Ring<Lane<T>>();
-  /** Lanes of the last batch. Their turn is after all other lanes, and after lanes that arrive before the next batch. */
+  /**
+   * Lanes of the last batch. Their turn comes after all other lanes, and after lanes that arrive before the next batch.
+   */
   readonly #served = new Ring<Lane<T>>();
   readonly groups = new Map<string, Group<T>>();
   #length = 0;
@@ -125,7 +130,7 @@ export class Lanes<T extends Queued> {
     yield* this.#served;
   }
 
-  /** A batch begins: the lanes of the last batch have their turn after the other lanes. */
+  /** Begins a batch: the lanes of the last batch now have their turn after the other lanes. */
   beginBatch(): void {
     for (let lane = this.#served.first; lane !== undefined; lane = this.#served.first) {
       this.#served.delete(lane);
@@ -133,7 +138,7 @@ export class Lanes<T extends Queued> {
     }
   }
 
-  /** Removes the items of a lane. */
+  /** Removes the items of a prediction, and returns them. */
   remove(lane: object): T[] {
     const known = this.#byKey.get(lane);
     if (known === undefined) return [];

@@ -1,24 +1,27 @@
-/** The policy of a latency target: how large the next batch is, and how long it may wait for more items. */
+/** The policy of a latency target: decides how large the next batch is, and how long it may wait for more items. */
 import { Arrivals } from "./arrivals.ts";
 import type { BatchPolicy, Waiting } from "./batch-policy.ts";
 import { BatchTimes } from "./batch-times.ts";
 
-/** A batch is split when a part of it has this multiple of the whole's throughput. Batch times of some devices rise in steps. */
+/**
+ * A part of the waiting items forms a batch if its throughput is this multiple of the whole's. Batch times of some
+ * devices rise in steps.
+ */
 const STEP = 1.25;
-/** Half a batch is preferred when it has this share of the whole's throughput. */
+/** Half a batch is preferred if its throughput is at least this share of the whole batch's. */
 const AS_GOOD = 0.95;
-/** Least throughput of a smaller batch, in multiples of the arrival rate. */
+/** Least throughput of a smaller batch, as a multiple of the arrival rate. */
 const KEEPS_UP = 1.1;
 /** Longest wait of the oldest item, as a share of the time that waiting can save. */
 const OLDEST_SHARE = 0.3;
 
-/** Arrival-rate window, in multiples of the latency target. */
+/** Time constant of the arrival rate, as a multiple of the latency target. */
 const MEMORY = 2;
 
 /**
- * A batch has the size of the highest throughput, limited so that its oldest item meets the target. If such small batches are slower than the
- * arrivals, they would only lengthen the queue. Then batches have the best size until the queue is short again. (Servers that may drop items drop late
- * items here: "early drop" of Nexus, SOSP 2019.)
+ * A batch has the size with the highest throughput, limited so that its oldest item meets the target. If such small
+ * batches are slower than the arrivals, they would only lengthen the queue. Then batches have the best size until the
+ * queue is short again. (Servers that may drop items would drop late items instead: "early drop" of Nexus, SOSP 2019.)
  */
 export class LatencyTarget implements BatchPolicy {
   /** Target in milliseconds, from ready to the end of the batch. */
@@ -77,7 +80,10 @@ export class LatencyTarget implements BatchPolicy {
     return best;
   }
 
-  /** Whether a batch of `size` and a batch of the rest with new arrivals take longer than one batch of all and one of the arrivals. */
+  /**
+   * Whether two batches take longer than one batch of all items and one of the new arrivals. The two are one of `size`
+   * items, and one of the rest with the new arrivals.
+   */
   #isRestCostly(size: number, ready: number, silentMs: number): boolean {
     const { times } = this;
     const coming = this.#arrivals.followers(silentMs, times.ms(size));
@@ -90,7 +96,7 @@ export class LatencyTarget implements BatchPolicy {
     return this.#rate(size) >= KEEPS_UP * this.#arrivals.perMs(nowMs);
   }
 
-  /** Items a millisecond. */
+  /** Throughput of batches of `size`, in items per millisecond. */
   #rate(size: number): number {
     return size / Math.max(this.times.ms(size), 1e-3);
   }

@@ -1,40 +1,43 @@
-/** Lengths in steps: items of near lengths, in each padded dimension, go together. */
+/** Lengths on a logarithmic scale of steps. Items whose steps are near, in each padded dimension, share a batch. */
 
-/** Steps between a length and its double: lengths in one step differ by less than a sixteenth. */
+/** Steps from a length to its double. Lengths in one step differ by less than a sixteenth. */
 const STEPS_PER_OCTAVE = 12;
-/** Steps side by side that may share a batch: half an octave, so that no length is beyond √2 times another. */
+/** Count of adjacent steps that may share a batch: half an octave, so that no length is beyond √2 times another. */
 const MAX_SPAN = 6;
-/** Added to each length: the fixed cost of an item in elements. Differences between shorter lengths matter little. */
+/** Added to each length: the fixed cost of an item, in elements. So differences between short lengths matter little. */
 const BASE_LENGTH = 16;
-/** Distance of the search in steps, by the number of padded dimensions: 121 places with two dimensions, 81 with four. */
+/**
+ * How many steps away the search looks, by the number of padded dimensions: 121 places with two dimensions, 81 with
+ * four.
+ */
 const REACH = [0, MAX_SPAN - 1, MAX_SPAN - 1, 1, 1];
 
 /** Padded sizes of an item. */
 export interface Lengths {
-  /** The padded sizes by name. */
+  /** The padded sizes by the name of the dimension. */
   readonly padded?: ReadonlyMap<string, number> | undefined;
-  /** The product of the padded sizes, in place of `padded`; 0 or undefined without padding. */
+  /** The product of the padded sizes, used if `padded` is undefined; 0 or undefined without padding. */
   readonly length?: number;
 }
 
-/** A step for each padded dimension, or for the product. */
+/** One step for each padded dimension, or one step for the product of the sizes. */
 export type Steps = readonly number[];
 
 export function stepsOf(item: Lengths): Steps {
   return sizesOf(item).map(stepOf);
 }
 
-/** Sizes of the padded dimensions, or their product. */
+/** Sizes of the padded dimensions, or their product alone. */
 function sizesOf({ padded, length = 0 }: Lengths): readonly number[] {
   return padded === undefined || padded.size < 2 ? [length] : [...padded.values()];
 }
 
-/** Expected elements of an item of these steps. */
+/** Expected count of elements in an item with these steps. */
 export function elementsOf(steps: Steps): number {
   return steps.reduce((product, step) => product * (2 ** ((step + 0.5) / STEPS_PER_OCTAVE) - BASE_LENGTH), 1);
 }
 
-/** Elements of a batch with padding; 0 without padded dimensions. */
+/** Count of elements in a padded batch; 0 without padded dimensions. */
 export function paddedElements(batch: readonly Lengths[]): number {
   const longest: number[] = [];
   for (const item of batch) {
@@ -47,14 +50,15 @@ function stepOf(length: number): number {
   return Math.floor(STEPS_PER_OCTAVE * Math.log2(length + BASE_LENGTH));
 }
 
-/** A key of a map. */
+/** The steps as a key of a map. */
 export function placeOf(steps: Steps): string | number {
   return steps.length === 1 ? (steps[0] ?? 0) : steps.join();
 }
 
 /**
  * Finds the values near `middle` that may share a batch, nearest first.
- * @param joins whether a value joins the batch, given the longest steps before and after
+ * @param joins whether a value joins the batch; `before` and `after` are the longest steps of the batch without and
+ * with it
  */
 export function* near<T>(
   middle: Steps,
@@ -79,7 +83,10 @@ export function* near<T>(
 
 const offsetsByDims: Steps[][] = [];
 
-/** Offsets by distance. Shorter steps go first, because longer steps lengthen the whole batch. */
+/**
+ * Offsets from one position to its neighbours, nearest first. At equal distance, shorter steps go first, because longer
+ * steps lengthen the whole batch.
+ */
 function offsetsOf(dims: number): readonly Steps[] {
   const known = offsetsByDims[dims];
   if (known !== undefined) return known;

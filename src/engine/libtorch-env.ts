@@ -1,8 +1,9 @@
-/** The environment of a process that runs libtorch. Variables of the operator have priority. */
+/** Environment variables of a process that runs libtorch. They are defaults: variables of the operator win. */
 
 /**
- * glibc keeps freed memory for the next forward pass. By default glibc unmaps large blocks at once, and page faults of the next pass take a fifth of
- * the time of a convolutional network. The variable must be set before the process starts: other arenas of its first threads keep no block of 64 MiB.
+ * Makes glibc keep freed memory for the next forward pass. By default glibc returns large blocks to the kernel at once,
+ * and page faults of the next pass take a fifth of the time of a convolutional network. Only the main arena can keep
+ * blocks of 64 MiB, hence one arena. glibc reads the variable when the process starts.
  */
 export const keptMemory: Readonly<Record<string, string>> = {
   GLIBC_TUNABLES: [`mmap_threshold=${2 ** 30}`, `trim_threshold=${2 ** 40}`, "arena_max=1"]
@@ -11,8 +12,9 @@ export const keptMemory: Readonly<Record<string, string>> = {
 };
 
 /**
- * A finished thread of a forward pass spins for about 10 ms before it sleeps, and blocks a core that the fronts need. With 20,000 turns it spins for
- * half a millisecond. ResNet-18 on two threads is as fast, and 6 % faster than with 1000 turns, the default of libgomp for more threads than cores.
+ * A thread of libgomp that has finished its part of a forward pass spins for about 10 ms before it sleeps. It blocks a
+ * core that the HTTP processes need. With 20,000 turns it spins for half a millisecond. ResNet-18 on two threads is as
+ * fast, and 6 % faster than with 1000 turns, the default of libgomp for more threads than cores.
  */
 function openMp(): Record<string, string> {
   return process.env.OMP_WAIT_POLICY === undefined ? { GOMP_SPINCOUNT: "20000" } : {};

@@ -1,4 +1,4 @@
-/** The engine in this process. */
+/** The engine that runs batches in this process, without a separate engine process. */
 
 import type { Tensor, TensorSpecs } from "../author/tensor.ts";
 import type { SconceError } from "../base/errors.ts";

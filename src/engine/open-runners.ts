@@ -1,4 +1,7 @@
-/** Opens the runners of a model: on its forward pass, or through its own `predict`, on one device or several. */
+/**
+ * Opens the runners of a model, on one device or several. A runner calls the forward pass, or the model's own `predict`
+ * or `step`.
+ */
 
 import type { Predict, Steps } from "../author/session.ts";
 import type { TensorSpecs } from "../author/tensor.ts";
@@ -9,11 +12,11 @@ import type { Runner } from "./runner.ts";
 import { StepRunner } from "./step-runner.ts";
 
 export interface OpenOptions {
-  /** Paths of the weights, by the names of their sessions; of whichever format, told apart by content. */
+  /** Paths of the weights, by session name. The format of a file is detected by its content. */
   readonly weights: Readonly<Record<string, string>>;
   /** Paths of libraries with operators that the weights call. */
   readonly operators: readonly string[];
-  /** Undefined: batches go through the forward pass of the only weights. */
+  /** The model's own function. Undefined: batches go through the forward pass of the only weights. */
   readonly predict: Predict | Steps | undefined;
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
@@ -22,14 +25,14 @@ export interface OpenOptions {
   /** `cpu`, or one or more `cuda:N`. */
   readonly devices: readonly string[];
   readonly threads: number;
-  /** Runners on each device. Runners of stateless weights share them. */
+  /** Runners on each device. They share the weights, unless a run changes them. */
   readonly instances: number;
-  /** As a session's. */
+  /** Whether layers may rearrange their weights for the processor (default true). */
   readonly pack?: boolean | undefined;
 }
 
 /**
- * Checks the batch size.
+ * Checks the requested batch size, and returns it.
  * @throws SconceError `weights_invalid` if the weights take smaller batches only
  */
 export function batchSizeFor([runner]: readonly Runner[], asked: number): number {
@@ -54,7 +57,7 @@ export async function openRunners(options: OpenOptions): Promise<Runner[]> {
     return session;
   };
   const opening = options.devices.map((device) => openOn(device, options, open));
-  // After a failure, other runners may still be opening.
+  // Wait for all devices: after a failure, runners of other devices may still be opening.
   await Promise.allSettled(opening);
   const byDevice = await Promise.all(opening);
   opened.move();
@@ -67,11 +70,12 @@ async function openOn(device: string, options: OpenOptions, open: Open): Promise
   const { weights, predict, inputs, outputs, parts = outputs, threads, instances, pack } = options;
   if (predict === undefined) {
     const [path, another] = Object.values(weights);
-    // defineModel has refused it.
+    // `defineModel` has refused several weights without `predict`.
     if (path === undefined || another !== undefined) {
       throw new SconceError("model_invalid", "several weights need `predict`");
     }
-    // A further session is for the express runner. Operators of an author who wants one instance may not be safe for concurrent runs.
+    // One session more is for the express runner. Custom operators may not be safe for concurrent runs, so with them a
+    // single instance gets no express runner.
     const most = instances === 1 && options.operators.length > 0 ? 1 : instances + 1;
     return sharing({ path, inputs, outputs, device, threads, pack, instances: most }, instances, open);
   }
@@ -87,7 +91,7 @@ async function openOn(device: string, options: OpenOptions, open: Open): Promise
   return sessions.map((byName) => new StepRunner({ ...shared, sessions: byName, steps: predict }));
 }
 
-/** Opens sessions that share weights, unless a run writes into the weights. */
+/** Opens `count` sessions that share weights, unless a run changes the weights. */
 async function sharing(options: SessionOptions, count: number, open: Open): Promise<NativeSession[]> {
   const first = await open(options);
   const sessions = [first];

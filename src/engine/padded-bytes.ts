@@ -1,4 +1,4 @@
-/** Bytes of the inputs of a batch, padded to its longest item. */
+/** Counts the bytes of a batch's inputs, with each dimension padded to the largest size in the batch. */
 
 /** Size of an item's tensor. */
 export interface SizedTensor {

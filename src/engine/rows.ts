@@ -2,7 +2,7 @@
 import { stack } from "../author/stack.ts";
 import { countOf, ModelTensor, type Tensor, type TensorData, type TensorSpecs } from "../author/tensor.ts";
 
-/** A row of each output tensor, by name, without the batch dimension. */
+/** The outputs of one item by name, without the batch dimension. */
 export type Rows = Readonly<Record<string, ModelTensor>>;
 
 export type RowParting = (outputs: readonly Tensor[], i: number, padded: ReadonlyMap<string, number>) => Rows;
@@ -10,10 +10,11 @@ export type RowParting = (outputs: readonly Tensor[], i: number, padded: Readonl
 /**
  * Creates the function that splits a model's declared outputs.
  *
- * A padded dimension of an output has the name of an input's padded dimension. It is cut to the item's size, so the length of neighbours has no effect.
+ * A padded dimension of an output has the name of an input's padded dimension. It is cut to the item's size, so other
+ * items of the batch do not change an item's shape.
  *
- * @returns a function for row `i` of a batch and the item's padded sizes. Each row has separate memory without data of other clients, and the
- *   author's code may transfer it. The function may be called once for each row.
+ * @returns a function for row `i` of a batch and the item's padded sizes. Each row has separate memory without data of
+ * other clients, and the author's code may transfer it. Call the function once for each row: it moves data in place.
  */
 export function rowParting(specs: TensorSpecs): RowParting {
   const plans = Object.entries(specs).map(([name, { dims }]) => ({
@@ -48,7 +49,7 @@ export function stackedRows(items: readonly (readonly Tensor[])[]): readonly Ten
   });
 }
 
-/** Equal texts for tensors of equal sizes. */
+/** A text that is equal for tensors of equal sizes. */
 export function sizesOf(tensors: readonly Tensor[]): string {
   return tensors.map(({ shape }) => shape.join()).join(";");
 }

@@ -1,11 +1,14 @@
-/** Runs batches of plain bytes. A native session is a runner for its forward pass. */
+/**
+ * Interface of an object that runs batches of tensors: a session of the native addon, or a model's own `predict` or
+ * `step`.
+ */
 import type { Tensor } from "../author/tensor.ts";
 
 /** Receives the rows that a model's `predict` yields for a batch. */
 export interface PartSink {
-  /** Whether nobody needs the outputs of the batch: then `predict` stops at its next `yield`. */
+  /** Whether nobody needs the outputs of the batch any more. `predict` then stops at its next `yield`. */
   readonly isOver: boolean;
-  /** @param rows one tensor for each declared part tensor, with the items as first dimension */
+  /** @param rows one tensor for each tensor that the model yields, with the items as first dimension */
   part(rows: readonly Tensor[]): void;
 }
 
@@ -16,17 +19,17 @@ export interface Stepped {
   readonly state?: unknown;
 }
 
-/** Advances items step by step, with one call at a time. */
+/** Calls a model's `begin` and `step` functions, one call at a time. */
 export interface Stepper {
   /** @returns the state of an item before its first step */
   begin(tensors: readonly Tensor[]): Promise<unknown>;
   /** @returns a result for each state. After an error the states are as before. */
   step(states: readonly unknown[]): Promise<readonly Stepped[]>;
-  /** Frees the tensors of all states except these. */
+  /** Frees all tensors on the device except those in `states`. */
   free(states: readonly unknown[]): void;
 }
 
-/** Runs one batch at a time, in order. A second batch may be given while one runs. */
+/** Runs batches one after the other. Callers may hand over the next batch while one runs. */
 export interface Runner {
   /**
    * @param items the input tensors of each item, in the order of the declared names
@@ -35,19 +38,19 @@ export interface Runner {
    * @throws SconceError `canceled` if `parts.isOver`
    */
   run(items: readonly (readonly Tensor[])[], parts?: PartSink): Promise<readonly Tensor[]>;
-  /** The largest batch of the weights, if known. */
+  /** Most rows in a batch that the weights accept; undefined if unknown. */
   readonly mostRows?: number;
-  /** Count of packed layers, if known. */
+  /** Count of layers with weights rearranged for the processor; undefined if unknown. */
   readonly packedLayers?: number;
   /** Opens another runner on the same weights, with as many threads; undefined if the two must not run at the same time. */
   readonly another?: (() => Promise<Runner>) | undefined;
-  /** For a model with `step`. */
+  /** Set only for a model with a `step` function. */
   readonly stepper?: Stepper;
-  /** Runs a short first part of a batch, for warm-up; undefined if batches are short. */
+  /** Runs only the first step of a batch, for warm-up. Undefined for a model without `step`. */
   rehearse?(items: readonly (readonly Tensor[])[]): Promise<unknown>;
-  /** Reports ended batches at once, without a turn of the event loop. */
+  /** Resolves the promises of ended batches now, not in a later turn of the event loop. */
   settle(): void;
-  /** Takes effect between two batches. */
+  /** Sets the count of CPU threads, from the next batch on. */
   setThreads(threads: number): Promise<void>;
   /** May be called twice. Waiting batches fail with `session_closed`. Resolves when the weights are freed. */
   dispose(): Promise<void>;

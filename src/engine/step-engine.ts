@@ -10,7 +10,7 @@ import { sizesOf, stackedRows } from "./rows.ts";
 import type { Stepped, Stepper } from "./runner.ts";
 import { type Joining, StepQueue } from "./step-queue.ts";
 
-/** The engine for these runners: steps if the model has `step`, otherwise batches. */
+/** Creates the engine for these runners: a step engine if the model has `step`, otherwise a batch engine. */
 export function engineOver<T extends BatchItem>(options: BatchEngineOptions<T>): BatchEngine<T> | StepEngine<T> {
   const steppers = options.runners.flatMap(({ stepper }) => stepper ?? []);
   return steppers.length === 0 ? new BatchEngine(options) : new StepEngine(options, steppers);
@@ -19,7 +19,7 @@ export function engineOver<T extends BatchItem>(options: BatchEngineOptions<T>):
 /** An item between its first and its last step. */
 interface Running<T> extends Joining<T> {
   state: unknown;
-  /** Whether no step had the item so far. */
+  /** Whether the item has not taken part in a step yet. */
   isNew: boolean;
 }
 
@@ -28,14 +28,15 @@ interface Slot<T> {
   readonly turn: Turn;
   running: Running<T>[];
   isBusy: boolean;
-  /** Start of the call of the author's code that runs. */
+  /** When the running call of the author's code began. */
   sinceMs: number;
 }
 
 /**
- * A runner has at most `maxBatchSize` items. Before each step, waiting items take the free places, in turn over the lanes. Items with `isAlone` have
- * all runners to themselves, from their first step to the last. A step that fails runs again in halves, until the bad item fails alone. An item that
- * lacks memory beside others begins again beside half as many, and fails only without neighbours.
+ * A runner has at most `maxBatchSize` items. Before each step, waiting items take the free places; predictions take
+ * turns. An item with `isAlone` has all runners to itself, from its first step to the last. A step that fails runs
+ * again in halves, until the bad item fails alone. An item that lacks memory beside others begins again beside half as
+ * many, and fails only without neighbours.
  */
 export class StepEngine<T extends BatchItem> {
   readonly instances: number;
@@ -64,7 +65,7 @@ export class StepEngine<T extends BatchItem> {
     return this.#options.maxBatchSize;
   }
 
-  /** Milliseconds since the start of the oldest running step; 0 without one. */
+  /** Milliseconds since the oldest running call of `begin` or `step` started; 0 without one. */
   get runningForMs(): number {
     const now = this.now();
     return Math.max(...this.#slots.map(({ isBusy, sinceMs }) => (isBusy ? now - sinceMs : 0)));
@@ -74,13 +75,18 @@ export class StepEngine<T extends BatchItem> {
     return this.#clock.now();
   }
 
-  /** Queues an item. An idle runner starts at the end of this turn of the event loop; a busy one has free places before its next step. */
+  /**
+   * Queues an item. An idle runner takes it at the end of this turn of the event loop, a busy runner before its next
+   * step.
+   */
   submit(item: T): void {
     this.#waiting.add(item);
     this.#pumpSoon();
   }
 
-  /** Removes the queued items of a lane. Running items that are not needed leave before the next step, and fail with `canceled`. */
+  /**
+   * Removes the queued items of a prediction. Its running items leave before the next step, and fail with `canceled`.
+   */
   cancel(lane: object): T[] {
     const items = this.#waiting.remove(lane);
     // Other items may have waited behind an item with `isAlone`.
@@ -88,7 +94,7 @@ export class StepEngine<T extends BatchItem> {
     return items;
   }
 
-  /** Starts idle runners, if items wait for them. */
+  /** Starts idle runners if items wait. */
   pump(): void {
     if (this.#waiting.length === 0) return;
     const idle = this.#slots.filter(({ isBusy }) => !isBusy);
@@ -98,7 +104,7 @@ export class StepEngine<T extends BatchItem> {
     }
   }
 
-  /** Steps never wait for more items. */
+  /** Does nothing: steps never wait for more items. */
   hurry(): void {}
 
   /** Closes the runners. Unfinished items fail with `session_closed`. */
@@ -125,7 +131,7 @@ export class StepEngine<T extends BatchItem> {
       } catch (error) {
         for (const each of slot.running) this.#failed(slot, each, error);
       }
-      // Idle runners come first. Without an item, this runner is one of them.
+      // Idle runners take waiting items first. If this runner has no item left, it becomes idle below.
       if (slot.running.length > 0) this.pump();
       joining = slot.running.length > 0 ? this.#joiners(slot) : [];
     } while (slot.running.length > 0);
@@ -197,7 +203,7 @@ export class StepEngine<T extends BatchItem> {
     for (const { items, rows } of inFrames(tensorsOf("outputs"))) listener.finished(items, rows);
   }
 
-  /** Steps again in halves. The states are those before the failed step. */
+  /** Runs a failed step again in halves, with the states before the step. */
   async #stepFailed(slot: Slot<T>, group: readonly Running<T>[], cause: unknown): Promise<void> {
     // The failed step may have filled the memory.
     free(slot);
@@ -222,7 +228,7 @@ export class StepEngine<T extends BatchItem> {
       return;
     }
     if (!hasCode(cause, "session_closed")) {
-      // Deprioritised items use no queue slots of new items.
+      // Deprioritised items take no queue places from new items.
       const waiting = this.#waiting.blame(item.lane);
       if (waiting.length > 0) listener.dispatched(waiting);
     }
@@ -245,7 +251,7 @@ export class StepEngine<T extends BatchItem> {
     return this.#options.listener.isNeeded([item]);
   }
 
-  /** The items of all runners. */
+  /** The running items of all runners. */
   #all(): readonly Running<T>[] {
     return this.#slots.flatMap(({ running }) => running);
   }
@@ -269,12 +275,12 @@ function leave<T>(slot: Slot<T>, each: Running<T>): void {
   slot.running = slot.running.filter((other) => other !== each);
 }
 
-/** Keeps only the tensors of running items on the device. */
+/** Frees all tensors on the device except those in the states of running items. */
 function free<T>({ stepper, running }: Slot<T>): void {
   stepper.free(running.map(({ state }) => state));
 }
 
-/** Tensors of equal sizes go together: the frames of a step are few. */
+/** Stacks the tensors of items with equal sizes, so that each step sends few frames. */
 function inFrames<T>(given: readonly { readonly item: T; readonly tensors: readonly Tensor[] }[]) {
   return [...Map.groupBy(given, ({ tensors }) => sizesOf(tensors)).values()].map((alike) => ({
     items: alike.map(({ item }) => item),

@@ -1,4 +1,7 @@
-/** The queue of items for the free places of runners with steps. Lanes take turns; lengths and shapes do not matter. */
+/**
+ * Items that wait for free places in runners with steps. Predictions take turns; lengths and shapes of items do not
+ * matter.
+ */
 
 import { DeprioritisedItems } from "./deprioritised-items.ts";
 import { FairQueue, type Queued } from "./fair-queue.ts";
@@ -7,7 +10,7 @@ interface Waiting<T> extends Queued {
   readonly item: T;
 }
 
-/** An item that joins a runner. */
+/** A waiting item, with the limit of its neighbours. */
 export interface Joining<T> {
   readonly item: T;
   /** Maximum count of other items on all runners while the item runs. */
@@ -18,16 +21,16 @@ const noLengths: Pick<Queued, "key" | "padded" | "length"> = { key: "", padded: 
 
 export class StepQueue<T extends Queued> {
   readonly #queue = new FairQueue<Waiting<T>>();
-  /** Items with a limit of neighbours. Other items join after them. */
+  /** Items with a limit of neighbours. They join before all other items. */
   #limited: Joining<T>[] = [];
-  /** Items of lanes with a failed item. Items of other lanes join first. */
+  /** Items of predictions with a failed item. They join after other items. */
   readonly #deprioritised = new DeprioritisedItems<Waiting<T>>();
 
   get length(): number {
     return this.#queue.length + this.#deprioritised.length + this.#limited.length;
   }
 
-  /** The next item with a limit of neighbours. */
+  /** The next item with a limit of neighbours; undefined without one. */
   get nextLimited(): Joining<T> | undefined {
     return this.#limited[0];
   }
@@ -60,7 +63,7 @@ export class StepQueue<T extends Queued> {
     return waiting.map(({ item }) => ({ item, maxNeighbours: Infinity }));
   }
 
-  /** Deprioritises a lane. @returns its queued items */
+  /** Deprioritises a prediction. @returns its queued items */
   blame(lane: object): T[] {
     this.#deprioritised.blame(lane);
     const waiting = this.#queue.remove(lane);
@@ -68,7 +71,7 @@ export class StepQueue<T extends Queued> {
     return waiting.map(({ item }) => item);
   }
 
-  /** Removes the items of a lane. */
+  /** Removes the items of a prediction, and returns them. */
   remove(lane: object): T[] {
     const waiting = [...this.#queue.remove(lane), ...this.#deprioritised.remove(lane)];
     const limited = this.#limited.filter(({ item }) => item.lane === lane);

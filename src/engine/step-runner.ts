@@ -1,4 +1,4 @@
-/** Calls a model's `begin` and `step`, with the tensors that the states of the items hold. */
+/** Calls a model's `begin` and `step` functions. A tensor on the device lives as long as the state that holds it. */
 
 import { hookError } from "../author/hook-fault.ts";
 import type { Steps } from "../author/session.ts";
@@ -19,7 +19,7 @@ interface StepRunnerOptions extends AuthorRunnerOptions {
   readonly now?: () => number;
 }
 
-/** Limits of `run`: an item may never end. */
+/** Limits of `run`, in steps and in milliseconds: an item may never end. */
 const MAX_STEPS = 10_000;
 const MAX_RUN_MS = 600_000;
 
@@ -40,7 +40,7 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
     this.sessions.requireOpen();
     const { steps, inputs } = this.#options;
     const names = Object.keys(inputs);
-    // Tensors of a front are in shared memory, which other items use later.
+    // Copies the tensors: they may lie in shared memory, which other items use later.
     const own = copied(tensors).map(({ dtype, shape, data }, i) => [names[i], new ModelTensor(dtype, shape, data)]);
     try {
       const state = await steps.begin(Object.fromEntries(own), this.sessions.byName, this.sessions.caller);
@@ -72,7 +72,7 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
 
   /**
    * Runs a batch of items from their first to their last step, for trials. Outputs of all items must have equal sizes.
-   * @param parts for a batch of one item
+   * @param parts receives the yielded parts of a batch of one item; other batches drop them
    * @throws SconceError `run_failed` if an item does not end within the limits
    */
   run(items: readonly (readonly Tensor[])[], parts?: PartSink): Promise<readonly Tensor[]> {
@@ -101,7 +101,7 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
     });
   }
 
-  /** Runs the first step of a batch. */
+  /** Runs only the first step of a batch. */
   rehearse(items: readonly (readonly Tensor[])[]): Promise<unknown> {
     return this.#inTurn(async () => this.step((await this.#begun(items)).map(({ state }) => state)));
   }
@@ -132,7 +132,7 @@ export class StepRunner extends AuthorRunner implements Runner, Stepper {
   }
 }
 
-/** The tensors of one item. */
+/** Checks the tensors that `step` returned for one item. */
 function checked(specs: TensorSpecs, given: unknown): Promise<readonly Tensor[]> {
   return checkedOutputs(specs, given, { hook: "step", rows: undefined, isLast: false });
 }

@@ -1,22 +1,25 @@
-/** Tensors that the calls of a runner make. The end of a batch frees them: a garbage collector does not know how full a device is. */
+/**
+ * Tensors on the device that a runner's calls returned. The end of a batch frees them: a garbage collector does not
+ * know how full a device is.
+ */
 import { NativeTensor } from "./native/native-tensor.ts";
 
 export class TensorScope {
-  /** Weak, so that a long batch does not hold the tensors that its code has dropped. */
+  /** Weak references, so that tensors that the code has dropped can be collected during a long batch. */
   readonly #tensors = new Set<WeakRef<NativeTensor>>();
-  /** The tensors in each state, as the last search found them. */
+  /** The tensors in each state of an item, as the last search found them. */
   readonly #found = new WeakMap<object, readonly NativeTensor[]>();
 
   add(tensor: NativeTensor): void {
     this.#tensors.add(new WeakRef(tensor));
   }
 
-  /** Finds the tensors in a state. Only a step changes a state, so `free` needs no search. */
+  /** Finds the tensors in a state. Only a step changes a state, so `free` needs no new search. */
   search(state: unknown): void {
     if (isObject(state)) this.#found.set(state, tensorsIn(state));
   }
 
-  /** Frees all tensors except those in the states, which stay in the scope, and those with `keep()`. */
+  /** Frees all tensors except those in `states`, and those on which the code called `keep()`. */
   free(states: readonly unknown[] = []): void {
     const kept = new Set(states.flatMap((state) => (isObject(state) ? (this.#found.get(state) ?? []) : [])));
     for (const reference of this.#tensors) {
@@ -32,7 +35,7 @@ export class TensorScope {
 function tensorsIn(root: object): readonly NativeTensor[] {
   const tensors: NativeTensor[] = [];
   const seen = new Set([root]);
-  // The loop visits objects that it adds.
+  // The loop also visits the objects that it adds to the set.
   for (const value of seen) {
     if (value instanceof NativeTensor) tensors.push(value);
     else if (!ArrayBuffer.isView(value)) for (const each of membersOf(value)) if (isObject(each)) seen.add(each);

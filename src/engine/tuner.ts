@@ -1,4 +1,4 @@
-/** Measures what batch size, instances and threads are worth on this machine, and chooses among them. */
+/** Measures batch sizes, instances and threads on this machine, and chooses the best setting. */
 
 import type { Tensor } from "../author/tensor.ts";
 import { hasCode } from "../base/errors.ts";
@@ -20,28 +20,28 @@ export interface Tuned extends TunedSetting {
 }
 
 export interface TunerOptions {
-  /** One for each instance of the largest setting. */
+  /** At least as many as the largest count of instances in `settings`. */
   readonly runners: readonly Runner[];
   readonly item: readonly Tensor[];
   readonly settings: readonly TunedSetting[];
   /** Time for all trials. A running batch may exceed it. */
   readonly budgetMs: number;
-  /** Called for a setting that fails for another reason than memory. */
+  /** Called for a setting that fails for another reason than lack of memory. */
   readonly onLeftOut?: (setting: TunedSetting, error: unknown) => void;
   /** Called after each round. */
   readonly onRound?: (round: number, best: Tuned) => void;
   readonly now?: () => number;
 }
 
-/** Runs of one item before the trials, in which first use compiles code. */
+/** Runs of one item on each runner before its trials, because first runs compile code. */
 const COLD_RUNS = 2;
-/** Rounds that share the budget. Short batches leave time for more. */
+/** Count of rounds that share the budget. Short trials leave time for more rounds. */
 const ROUNDS = 5;
-/** Time limit for a setting in a round. Disturbances come and go, so longer trials measure nothing better. */
+/** Time limit for a setting in one round. Disturbances come and go, so longer trials are not more exact. */
 const MAX_SLICE_MS = 250;
-/** A batch runs and the next is committed, as when serving. */
+/** Count of batches on a runner at a time: one runs and the next waits, as when serving. */
 const IN_FLIGHT = 2;
-/** Share of the best throughput that counts as equal: smaller differences are noise. */
+/** A setting with this share of the best throughput counts as equal: smaller differences are noise. */
 const AS_GOOD = 0.95;
 
 export interface SettingLimits {
@@ -49,11 +49,11 @@ export interface SettingLimits {
   /** Whether the model runs on a CPU. Only then several thread counts are tried. */
   readonly isCpu: boolean;
   readonly maxBatchSize: number;
-  /** Fixed settings. */
+  /** Values that are given, and not tuned. */
   readonly fixed: { readonly [K in keyof TunedSetting]?: number | undefined };
 }
 
-/** Every combination that this machine may be good for, small batches first. */
+/** Every combination that is worth a trial on this machine, small batches first. */
 export function settingsToTry({ cores, isCpu, maxBatchSize, fixed }: SettingLimits): TunedSetting[] {
   const instanceCounts = fixed.instances === undefined ? doublings(isCpu ? Math.min(8, cores) : 2) : [fixed.instances];
   const sizes = fixed.batchSize === undefined ? doublings(maxBatchSize) : [fixed.batchSize];

@@ -5,7 +5,7 @@ import { BatchQueue } from "./batch-queue.ts";
 import { DeprioritisedItems } from "./deprioritised-items.ts";
 import { FairQueue, type Group, type Queued } from "./fair-queue.ts";
 
-/** With more parts of failed batches than this, in largest batches, no new batch starts. */
+/** When parts of failed batches have this many times the items of a largest batch, no new batch starts. */
 const MAX_PART_BATCHES = 2;
 /** Largest express batch, as a share of the largest batch. */
 const EXPRESS_SHARE = 1 / 4;
@@ -19,19 +19,19 @@ interface WaitingItemsOptions {
   readonly maxBatchSize: number;
   readonly maxPaddedBytes?: number | undefined;
   readonly policy: BatchPolicy;
-  /** The batch limit of a key. */
+  /** Most items in a batch with this shape key. */
   readonly mostOf: (key: string) => number;
 }
 
 export class WaitingItems<T extends Queued> {
   readonly #options: WaitingItemsOptions;
   readonly #queue = new FairQueue<T>();
-  /** Parts of failed batches. Other items do not join them, so log2 runs find a bad item. */
+  /** Parts of failed batches. Other items do not join them, so log2(n) runs find one bad item among n. */
   readonly #parts = new BatchQueue<T>();
   #wasPart = false;
   readonly #deprioritised = new DeprioritisedItems<T>();
   readonly #express = new BatchQueue<T>();
-  /** When a batch is due, as far as `forFreeRunner` last saw; Infinity for no time. */
+  /** When a partial batch must start, as of the last `forFreeRunner`; Infinity if none waits for a time. */
   dueAtMs = Infinity;
   isHurried = false;
 
@@ -43,7 +43,10 @@ export class WaitingItems<T extends Queued> {
     return this.#queue.length + this.#parts.length + this.#deprioritised.length + this.#express.length;
   }
 
-  /** Whether a batch may be committed ahead. Parts need a free runner, and with batches committed ahead no runner becomes free. */
+  /**
+   * Whether a busy runner may get its next batch ahead of time. Parts of failed batches need a free runner, and no
+   * runner becomes free if each gets its next batch ahead of time.
+   */
   get mayCommit(): boolean {
     return this.#parts.length === 0 && this.#queue.length > 0;
   }
@@ -58,12 +61,12 @@ export class WaitingItems<T extends Queued> {
     if (!this.#deprioritised.addParts(parts)) this.#parts.add(...parts);
   }
 
-  /** Removes the items of a lane. */
+  /** Removes the items of a prediction, and returns them. */
   remove(lane: object): T[] {
     return [this.#parts, this.#deprioritised, this.#express, this.#queue].flatMap((items) => items.remove(lane));
   }
 
-  /** Deprioritises a lane. @returns its queued items */
+  /** Deprioritises a prediction. @returns its queued items */
   blame(lane: object): T[] {
     this.#deprioritised.blame(lane);
     const items = this.#queue.remove(lane);
@@ -80,7 +83,10 @@ export class WaitingItems<T extends Queued> {
     this.#queue.ran(batch, ms);
   }
 
-  /** New batches and parts of failed batches in turn. Deprioritised lanes follow when they are due, or when there is nothing else. */
+  /**
+   * The next batch of a free runner: new items and parts of failed batches take turns. Deprioritised predictions follow
+   * when they are due, or when nothing else waits.
+   */
   forFreeRunner(nowMs: number): NextBatch<T> | undefined {
     this.dueAtMs = Infinity;
     if (this.#deprioritised.isDue) return this.#deprioritisedBatch();
@@ -97,7 +103,10 @@ export class WaitingItems<T extends Queued> {
     return undefined;
   }
 
-  /** A full batch for a runner that is free at `freeAtMs`. When a partial batch has its turn, the runner must become free first. */
+  /**
+   * A full batch for a runner that is free at `freeAtMs`. Undefined if a partial batch comes first: it starts only on a
+   * free runner.
+   */
   forBusyRunner(nowMs: number, freeAtMs: number): NextBatch<T> | undefined {
     if (this.#deprioritised.isDue) return this.#deprioritisedBatch();
     for (const group of this.#queue.groups()) {
@@ -113,7 +122,10 @@ export class WaitingItems<T extends Queued> {
     return items && { items, cause: "express" };
   }
 
-  /** Reserves new small lanes for the express runner. With a free runner, a full batch must remain for it. */
+  /**
+   * Reserves items of new small predictions for the express runner. If another runner is free, a full batch must remain
+   * for it.
+   */
   reserveExpress(nowMs: number, isRunnerFree: boolean): void {
     const { maxBatchSize, maxPaddedBytes, policy } = this.#options;
     const most = EXPRESS_SHARE * maxBatchSize;
@@ -125,8 +137,9 @@ export class WaitingItems<T extends Queued> {
   }
 
   /**
-   * Whether a new batch goes before the next part of a failed batch. With many new lanes, batches can fail faster than parts find their bad items.
-   * Then parts go first; otherwise they would pile up, and none of their items would finish.
+   * Whether a new batch goes before the next part of a failed batch. With many new predictions, batches can fail faster
+   * than parts find their bad items. Then parts go first; otherwise they would pile up, and none of their items would
+   * finish.
    */
   get #isNewNext(): boolean {
     if (this.#parts.length === 0) return true;
@@ -153,7 +166,10 @@ export class WaitingItems<T extends Queued> {
     return this.#queue.take(group, size, this.#options.maxPaddedBytes);
   }
 
-  /** The size of a batch of `group` that starts at `beginMs`, and its dispatch time: at once, unless it is partial and may wait. */
+  /**
+   * The size of a batch of `group` that starts at `beginMs`, and when to dispatch it: at once, unless it is partial and
+   * may wait.
+   */
   #plan(group: Group<T>, nowMs: number, beginMs: number): { size: number; isFull: boolean; dueAtMs: number } {
     const { policy, mostOf } = this.#options;
     const most = mostOf(group.key);
@@ -166,7 +182,7 @@ export class WaitingItems<T extends Queued> {
       },
     };
     const size = policy.sizeOf(waiting, nowMs, beginMs);
-    // Waiting would not enlarge it.
+    // A full batch would not grow by waiting.
     const isFull = group.length > size || group.length >= most;
     return { size, isFull, dueAtMs: isFull || this.isHurried ? -Infinity : policy.dueAtMs(waiting, nowMs) };
   }

@@ -1,4 +1,4 @@
-/** Runs before the server is ready: first runs compile code, and give the time of a forward pass. */
+/** Runs the model before the server is ready. First runs compile code, and show how long a forward pass takes. */
 import { availableParallelism } from "node:os";
 import { arrayTypes, countOf, fixedShape, type Tensor, type TensorSpecs } from "../author/tensor.ts";
 import { hasCode } from "../base/errors.ts";
@@ -7,33 +7,38 @@ import { fixedBatchFault, forwardFault } from "./forward-fault.ts";
 import { copied, itemCheck } from "./item-check.ts";
 import type { Runner } from "./runner.ts";
 
-/** A forward pass of this length leaves the JS thread little to do beside it, so it may use every core. */
+/**
+ * During a forward pass of at least this length the JavaScript thread has little to do, so the pass may use every core.
+ */
 const LONG_FORWARD_MS = 50;
 /** Time limit for warm-up batches of more than one item. */
 const WARM_UP_BUDGET_MS = 1500;
-/** On a GPU, TorchScript profiles its first runs and compiles in the second and third. */
+/** Runs of each batch size. On a GPU, TorchScript profiles its first runs and compiles in the second and third. */
 const RUNS = 3;
-/** The native addon times packed and plain layers in the first runs: see native/faster_form.h. */
+/**
+ * Most runs of a short batch: the native addon compares packed and plain layers in its first runs, see
+ * native/faster_form.h.
+ */
 const SHORT_RUNS = 33;
-/** Time limit for runs beyond RUNS. */
+/** Time limit in milliseconds for runs beyond RUNS. */
 const SHORT_RUNS_MS = 40;
-/** Once all is compiled, runs of this length together say enough. */
+/** Once all code is compiled, runs that take this long together are enough. */
 const ENOUGH_MS = 200;
-/** Twice the threads are worth having when a forward pass takes less than this part of the time. */
+/** Twice the threads are used if a forward pass then takes less than this share of the time. */
 const WORTH_MORE_THREADS = 0.9;
 
 export interface WarmUpOptions {
-  /** Opened with `threads`, or with one. */
+  /** The runners were opened with `threads` threads, or with one. */
   readonly runners: readonly Runner[];
   readonly inputs: TensorSpecs;
-  /** Tensors of one item; without them zeros are made where the declared sizes allow it. */
+  /** Tensors of one item. Undefined: zeros, if all declared sizes are fixed. */
   readonly item: Readonly<Record<string, Tensor>> | undefined;
   readonly maxBatchSize: number;
   /** The operator's or author's setting; undefined for the fastest count. */
   readonly threads: number | undefined;
-  /** Warms with the powers of two up to a full batch too. */
+  /** Whether batches of all powers of two run too, besides one item and a full batch. */
   readonly everySize?: boolean;
-  /** Default: those that this process may use. */
+  /** Count of CPU cores. Default: the cores that this process may use. */
   readonly cores?: number;
   /** A clock in milliseconds. */
   readonly now?: () => number;
@@ -43,7 +48,7 @@ export interface WarmUpOptions {
 interface Measured {
   /** The requested size, halved until a batch fitted into the device's memory. */
   readonly maxBatchSize: number;
-  /** Milliseconds of one forward pass, by batch size; empty when nothing could be run. */
+  /** Milliseconds of one forward pass, by batch size; empty if nothing was run. */
   readonly forwardMs: ReadonlyMap<number, number>;
 }
 
@@ -85,13 +90,13 @@ async function tryAll(
   return { threads: decided, ...measured };
 }
 
-/** Runs of one runner with one item, once or many times in a batch. */
+/** Times runs of one runner, with batches that repeat one item. */
 class Trials {
   readonly #runner: Runner;
   readonly #one: readonly Tensor[];
   readonly #now: () => number;
   readonly #everySize: boolean;
-  /** The largest batch so far. */
+  /** The largest batch size that ran without an error. */
   #worked = 0;
 
   constructor(
@@ -105,7 +110,7 @@ class Trials {
     this.#everySize = everySize;
   }
 
-  /** Times one item, and the largest batch that fits into memory, if that does not take too long. */
+  /** Times one item, and the largest batch that fits into the device's memory, unless that takes too long. */
   async measure(asked: number, enoughMs = Infinity): Promise<Measured> {
     let itemMs = await this.#time(1, enoughMs).catch((error: unknown) => this.#failedAlone(error, asked));
     const forwardMs = new Map([[1, itemMs]]);
@@ -123,7 +128,7 @@ class Trials {
       } catch (error) {
         if (!hasCode(error, "out_of_memory")) throw error;
         maxBatchSize = size >> 1;
-        // The half runs next. After a GPU ran the half already, this size was the last.
+        // The half runs next, unless it already ran.
         if (!forwardMs.has(maxBatchSize)) i -= 1;
         else break;
       }
@@ -131,7 +136,10 @@ class Trials {
     return { maxBatchSize, forwardMs };
   }
 
-  /** Whether a batch would have run says more of an export than the words of libtorch. */
+  /**
+   * Finds out whether a full batch works where one item fails. Then the cause is a fixed batch, which libtorch's
+   * message does not say.
+   */
   async #failedAlone(error: unknown, asked: number): Promise<never> {
     if (asked === 1 || hasCode(error, "out_of_memory")) throw error;
     const batch = Array<readonly Tensor[]>(asked).fill(this.#one);
@@ -142,7 +150,7 @@ class Trials {
     throw works ? fixedBatchFault(error, asked) : error;
   }
 
-  /** Doubles the threads while the largest measured batch becomes clearly faster. */
+  /** Doubles the threads while that makes the largest measured batch clearly faster. */
   async fastestThreads({ forwardMs }: Measured, cores: number, instances: number): Promise<number> {
     const size = Math.max(...forwardMs.keys());
     let [best, bestMs] = [1, forwardMs.get(size) ?? 0];
@@ -178,7 +186,6 @@ class Trials {
   }
 }
 
-/** 1, 2, 4, … and at last `max`. */
 export function doublings(max: number): number[] {
   const powers = Array.from({ length: 17 }, (_, i) => 2 ** i).filter((power) => power < max);
   return [...powers, max];
@@ -192,7 +199,7 @@ function mostThreads({ cores, instances, forwardMs }: { cores: number; instances
 
 /**
  * The tensors of the example, in the order of their declarations. Without an example the tensors are zeros.
- * @returns undefined without an example when a size is free
+ * @returns undefined if there is no example and a dimension has no fixed size
  */
 export function exampleOrZeros(
   inputs: TensorSpecs,

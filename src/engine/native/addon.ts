@@ -29,7 +29,7 @@ export interface HeldTensor {
   readonly [heldTensor]: true;
 }
 
-/** As the author's, with held tensors. */
+/** An argument of `call`. Tensors on a device are held tensors. */
 export type NativeArgument =
   | HeldTensor
   | Tensor
@@ -40,7 +40,7 @@ export type NativeArgument =
   | null
   | readonly NativeArgument[];
 
-/** A tensor of a result. */
+/** A tensor in a result of `call`, still on its device. */
 export interface ResultTensor<D extends DType = DType> {
   readonly dtype: D;
   readonly shape: readonly number[];
@@ -48,7 +48,7 @@ export interface ResultTensor<D extends DType = DType> {
   readonly held: HeldTensor;
 }
 
-/** As the author's, with held tensors. */
+/** A result of `call`. Its tensors stay on the device. */
 export type NativeResult =
   | ResultTensor
   | number
@@ -85,30 +85,25 @@ export interface Addon {
     pack: boolean;
   }): Promise<Handle>;
   run(session: Handle, rows: number, batch: NativeBatch): Promise<NativeTensors>;
-  /** Stacks and pads a batch into new arrays. `run` does the same into its session's memory. */
+  /** Stacks and pads a batch into new arrays. (`run` stacks into the memory of its session.) */
   stack(inputs: readonly NativeSpec[], rows: number, batch: NativeBatch): NativeTensors;
-  /** Held tensors are not copied, if they are on the session's device. */
+  /** Runs a method of the weights. Held tensors on the session's device are not copied. */
   call(session: Handle, method: string, args: readonly NativeArgument[]): Promise<NativeResult>;
   /** Copies the elements after all earlier work of the session. */
   readTensor<D extends DType>(session: Handle, tensor: HeldTensor): Promise<ArrayOf<D>>;
-  /**
-   * Copies the elements now, and frees the tensor.
-   * @param isOutput hands over the memory of a large CPU tensor instead; it cannot be transferred to a Worker
-   */
+  /** Copies the elements of a tensor, after all earlier work of the session. */
   takeTensor<D extends DType>(tensor: HeldTensor, isOutput: boolean): ArrayOf<D>;
-  /** May be called again. */
+  /** Frees a tensor. May be called again. */
   freeTensor(tensor: HeldTensor): void;
   loadOperators(path: string): void;
   processorNeeds(path: string): string;
   compiledDevice(path: string): string;
   setThreads(session: Handle, threads: number): Promise<void>;
-  /**
-   * Whether a run may modify state that the next run reads. Only known for weights of several instances.
-   */
+  /** Whether a run may modify state that the next run reads. Only known for weights opened with several instances. */
   keepsState(session: Handle): boolean;
   /** Largest batch that the weights accept, in rows; Infinity when the weights state no limit. */
   mostRows(session: Handle): number;
-  /** Number of layers with packed weights. */
+  /** Number of layers with weights rearranged for the processor. */
   packedLayers(session: Handle): number;
   /** Settles the promises of finished work now, without waiting for the event loop. */
   settle(): void;
@@ -141,7 +136,6 @@ export function setNativeLocation(elsewhere: NativeLocation): void {
   location = elsewhere;
 }
 
-/** The location of the addon; undefined before it is set or found. */
 export function nativeLocation(): NativeLocation | undefined {
   return location;
 }
@@ -153,7 +147,7 @@ export function loadNative(): Addon {
   return loaded;
 }
 
-/** The error for an addon that does not match its types. */
+/** The error for an addon of another version, whose exports or results do not fit the types in this file. */
 export function otherVersion(): SconceError {
   return new SconceError(
     "native_unavailable",
@@ -185,7 +179,7 @@ function load({ path, fix }: NativeLocation): Addon {
   }
   const addon = module.exports;
   if (!isAddon(addon)) throw otherVersion();
-  // No thread may run inside libtorch while the process unloads its libraries.
+  // Closes all sessions at exit: no thread may run inside libtorch while the process unloads its libraries.
   process.once("exit", () => addon.closeAll());
   return addon;
 }

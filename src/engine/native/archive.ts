@@ -35,7 +35,7 @@ export class Archive {
     return entries && new Archive(path, entries);
   }
 
-  /** Whether an entry's name matches. */
+  /** Whether the archive has an entry whose name matches. */
   has(pattern: RegExp): boolean {
     return this.#named(pattern) !== undefined;
   }
@@ -57,14 +57,14 @@ export class Archive {
 
 type Read = (from: number, length: number) => Buffer;
 
-/** @returns undefined when the file is truncated or unreadable */
+/** Opens a file for a task. @returns undefined when the file is truncated or unreadable */
 function reading<T>(path: string, task: (read: Read, size: number) => T): T | undefined {
   try {
     const file = openSync(path, "r");
     try {
       const { size } = fstatSync(file);
       const read: Read = (from, length) => {
-        // Checked before allocating: a hostile file may state a size larger than the memory.
+        // Checked before memory is allocated: a hostile file may state a size larger than the memory.
         if (from + length > size) throw new Error("the file is cut off");
         const part = Buffer.alloc(length);
         readSync(file, part, 0, length, from);

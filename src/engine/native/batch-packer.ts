@@ -7,7 +7,7 @@ import { aligned, setAt, type TensorMemory, tensorMemory } from "../../author/te
 import { SconceError } from "../../base/errors.ts";
 import type { NativeBatch } from "./addon.ts";
 
-/** Up to this size, copying is cheaper than passing an array. */
+/** Up to this many bytes, copying a tensor is cheaper than passing its array. */
 const SMALL_BYTES = 4096;
 
 /** Reuses its memory, since most batches have similar sizes. */
@@ -19,7 +19,7 @@ export class BatchPacker {
 
   /**
    * @param dtypes names of the dtypes; the index of a name is the dtype's code
-   * @param names of the tensors of an item
+   * @param names of an item's tensors, for error messages
    */
   constructor(dtypes: readonly string[], names: readonly string[]) {
     this.#codes = new Map(dtypes.map((name, code) => [name, code]));
@@ -56,7 +56,7 @@ export class BatchPacker {
     return new SconceError("tensor_invalid", `item ${item} has ${tensors} tensors, the model declares ${declared}`);
   }
 
-  /** @returns the offset of the next tensor */
+  /** Copies elements to the packed bytes. @returns the offset of the next tensor */
   #append(dtype: DType, elements: TensorData, at: number): number {
     const end = at + aligned(elements.byteLength);
     if (end > this.#memory.bytes.length) this.#growMemory(end);
@@ -77,12 +77,15 @@ export class BatchPacker {
   }
 }
 
-/** An empty array may have lost its buffer by a transfer. The addon reports that. */
+/**
+ * Whether copying is cheaper. Empty arrays are not copied: one may have lost its buffer by a transfer, and the addon
+ * reports that.
+ */
 function isSmall({ length, byteLength }: TensorData): boolean {
   return length > 0 && byteLength <= SMALL_BYTES;
 }
 
-/** Arrays of the wrong type are passed on, and the addon reports them. */
+/** Whether the array fits the dtype. Wrong arrays are passed on, and the addon reports them. */
 function isOf(dtype: DType, elements: TensorData): boolean {
   return elements instanceof arrayTypes[dtype];
 }

@@ -72,7 +72,7 @@ export class NativeSession {
     const { path, device, threads, inputs, outputs, instances = 1, share, keepMs = KEEP_MS, pack = true } = options;
     const addon = loadNative();
     return withCodedErrors(async () => {
-      // Stays open until the weights are loaded. Shared weights are not read again.
+      // The file stays open until the weights are loaded. For shared weights no file is read.
       await using file = await openNativeFile(share === undefined ? path : "");
       const program = share === undefined ? readProgram(file.path) : undefined;
       const opening = addon.open({
@@ -166,7 +166,7 @@ export class NativeSession {
     return () => NativeSession.open({ ...this.#options, threads: this.#threads, share: this });
   }
 
-  /** Number of layers with packed weights. */
+  /** Number of layers with weights rearranged for the processor. */
   get packedLayers(): number {
     return this.#addon.packedLayers(this.#handle);
   }

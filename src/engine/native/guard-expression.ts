@@ -37,7 +37,7 @@ const functions: Readonly<Record<string, string>> = {
 };
 
 const comparisons = ["==", "!=", "<", "<=", ">", ">="];
-/** Powers of sizes have no larger exponents. */
+/** Exponents that sizes may have: the power becomes a product. */
 const PRODUCT = /^[1-4]$/;
 const FLOAT = /^(\d+\.\d*|\(-\d+\.\d*\))$/;
 
@@ -141,7 +141,7 @@ class Reader {
     return `${called}(${given.join(", ")})`;
   }
 
-  /** `L['x'].size()[1]`, `L['x']['part'][0].stride()[0]`, `L['x'].storage_offset()`. */
+  /** Parses a property of an input: `L['x'].size()[1]`, `L['x']['part'][0].stride()[0]`, `L['x'].storage_offset()`. */
   #input(): string {
     const path: string[] = [];
     while (this.#accept(["["])) {

@@ -1,7 +1,7 @@
 /** Errors of the native addon, which carry a `code`. */
 import { type ErrorCode, messageOf, SconceError } from "../../base/errors.ts";
 
-/** Runs a task and converts the addon's errors. */
+/** Runs a task, and converts errors of the addon to SconceErrors. */
 export async function withCodedErrors<T>(task: () => Promise<T>): Promise<T> {
   try {
     return await task();

@@ -7,7 +7,7 @@ import { copied } from "../item-check.ts";
 import type { Addon, Handle, HeldTensor, NativeArgument, NativeResult, ResultTensor } from "./addon.ts";
 import { coded, withCodedErrors } from "./native-error.ts";
 
-/** Deeper lists are left to the addon, which refuses them. */
+/** Lists deeper than this are passed on as they are: the addon refuses them. */
 const MAX_DEPTH = 64;
 
 export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
@@ -44,7 +44,7 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
     return this.#data === undefined ? this.#device : "cpu";
   }
 
-  /** Whether the end of `predict` frees it. */
+  /** Whether the end of the batch frees the tensor: it is not read, freed or kept. */
   get isTemporary(): boolean {
     return this.#held !== undefined && !this.#isKept;
   }
@@ -77,7 +77,7 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
     this.#free();
   }
 
-  /** The elements in memory of their own. The tensor stays as it is. */
+  /** Copies the elements to separate memory. The tensor stays as it is. */
   async copy(): Promise<Tensor> {
     const { dtype, shape } = this;
     const held = this.#held;
@@ -85,7 +85,7 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
     return { dtype, shape, data: await withCodedErrors(() => this.#addon.readTensor<D>(this.#session, held)) };
   }
 
-  /** As `copy`, and frees the tensor. Large tensors on the CPU are not copied. */
+  /** Returns the elements and frees the tensor. Large tensors on the CPU are handed over without a copy. */
   async take(): Promise<Tensor> {
     const { dtype, shape } = this;
     const held = this.#held;
@@ -98,7 +98,7 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
     return { dtype, shape, data: this.#take(held, true) };
   }
 
-  /** The argument for the addon: the tensor itself, or its elements once JavaScript has them. */
+  /** The tensor as an argument for the addon: held on the device, or as elements once JavaScript has them. */
   get argument(): NativeArgument {
     return this.#held ?? { dtype: this.dtype, shape: this.shape, data: this.#elements };
   }
@@ -125,14 +125,14 @@ export class NativeTensor<D extends DType = DType> implements DeviceTensor<D> {
   }
 }
 
-/** @throws SconceError `tensor_invalid` for a freed tensor */
+/** Converts an argument for the addon. @throws SconceError `tensor_invalid` for a freed tensor */
 export function nativeArgument(given: CallArgument, depth = 0): NativeArgument {
   if (given instanceof NativeTensor) return given.argument;
   if (!Array.isArray(given) || depth > MAX_DEPTH) return given as NativeArgument;
   return given.map((each: CallArgument) => nativeArgument(each, depth + 1));
 }
 
-/** @param make called with each tensor of the result */
+/** Converts a result of the addon. @param make called with each tensor of the result */
 export function callResult(given: NativeResult, make: (tensor: ResultTensor) => NativeTensor): CallResult {
   if (typeof given !== "object" || given === null) return given;
   if (isList(given)) return given.map((each) => callResult(each, make));
@@ -144,7 +144,10 @@ function isList(given: object): given is readonly NativeResult[] {
   return Array.isArray(given);
 }
 
-/** Values of a dict are no externals, so a dict with a key `held` is no tensor. */
+/**
+ * Whether the addon made this tensor. A dict with a key `held` is no tensor: values of a dict are no opaque objects of
+ * the addon.
+ */
 function isTensor(given: object): given is ResultTensor {
   return "held" in given && isExternal(given.held);
 }

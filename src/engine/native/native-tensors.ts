@@ -1,4 +1,4 @@
-/** Conversion between declared tensors and the addon's arrays. */
+/** Converts between declared tensors and the addon's arrays. */
 import { type DType, ModelTensor, type TensorSpecs } from "../../author/tensor.ts";
 import { type Addon, type NativeSpec, type NativeTensors, otherVersion } from "./addon.ts";
 

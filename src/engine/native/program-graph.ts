@@ -24,7 +24,7 @@ import { symbolicCall } from "./symbolic-call.ts";
 
 export interface ProgramText {
   readonly source: string;
-  /** Names of the weights `self.w0`, `self.w1` and so on. */
+  /** Archive names of the weights that `source` calls `self.w0`, `self.w1` and so on. */
   readonly weights: readonly string[];
   /** Operators that `source` calls as `_op0`, `_op1` and so on, e.g. `aten::add.Tensor`. */
   readonly operators: readonly string[];
@@ -116,14 +116,20 @@ const renamed: Readonly<Record<string, string>> = {
 
 /** Operators that make a number of a tensor's only element. */
 const ELEMENT = /^torch\.ops\.aten\.(item|_local_scalar_dense)\.default$/;
-/** Operators in TorchScript by the type of the number: TorchScript's own `item` returns a number of unknown type. */
+/**
+ * Operators in TorchScript by the type of the number, because TorchScript's own `item` returns a number of unknown
+ * type.
+ */
 const elementKinds: Readonly<Record<string, string>> = {
   as_sym_int: "_ops_aten.Int",
   as_sym_float: "_ops_aten.Float",
   as_sym_bool: "_ops_aten.Bool",
 };
 
-/** Orders operators with side effects. Arguments: a token, the operator and its arguments. Results: a token and the operator's. */
+/**
+ * Target of a node that orders an operator with side effects. Arguments: a token, the operator and its arguments.
+ * Results: a token and the operator's results.
+ */
 const WITH_EFFECTS = "torch.ops.higher_order.with_effects";
 
 const symbolName = z.object({ as_name: z.string() }).transform(({ as_name: name }) => name);
@@ -152,7 +158,10 @@ class Values {
       .flatMap((node) => [...this.#lines(node), ...this.#unused(node, used)]);
   }
 
-  /** libtorch removes nodes without a use. PyTorch runs them, so they can refuse an input: an assertion uses them. */
+  /**
+   * Asserts on the results of a node that no other node uses. PyTorch runs such a node, so it can refuse an input;
+   * libtorch would remove it.
+   */
   #unused({ outputs }: Node, used: ReadonlySet<string>): string[] {
     const tensors = valueNames(outputs.map(({ as_tensor: one, as_tensors: several }) => [one, several]));
     const [first] = tensors;
@@ -164,7 +173,7 @@ class Values {
     if (isInlined(node)) return this.#inlined(node);
     if (node.target === "torch.ops.higher_order.cond") return this.#branches(node);
     if (node.target === "torch.ops.aten._assert_scalar.default") return this.#assertion(node);
-    // Lines run in the order of the program, so tokens have no use here.
+    // Lines run in the order of the program, so tokens, which only order nodes, are dropped.
     if (node.target === WITH_EFFECTS) return this.#line(withoutToken(node));
     if (ELEMENT.test(node.target)) return this.#element(node);
     return this.#line(node);
@@ -189,7 +198,10 @@ class Values {
     return lines;
   }
 
-  /** `torch.cond`: a condition, two graphs with the same arguments and results, and the arguments. */
+  /**
+   * Translates `torch.cond`. Its inputs are a condition, two graphs with the same arguments and results, and the
+   * arguments.
+   */
   #branches({ target, inputs: [condition, yes, no, operands], outputs }: Node): string[] {
     const given = names.parse(operands?.arg.as_tensors).map(({ name }) => this.#named(name));
     const text = this.#literal(condition?.arg ?? {}, target);
@@ -204,7 +216,7 @@ class Values {
     return lines;
   }
 
-  /** An inner graph is a separate scope: it only reads its arguments. */
+  /** Translates an inner graph, which is a separate scope: it only reads its arguments. */
   #inner(arg: Argument | undefined, target: string, given: readonly string[]) {
     const { graph } = innerGraph.parse(arg?.as_graph);
     const outer = this.#texts;
@@ -309,7 +321,10 @@ class Values {
   }
 }
 
-/** Wrapped graphs without effect here: gradients are always off, and disabled autocast casts nothing. */
+/**
+ * Whether the node only wraps a graph, without effect here: gradients are always off, and disabled autocast casts
+ * nothing.
+ */
 function isInlined({ target, inputs }: Node): boolean {
   if (target === "torch.ops.higher_order.wrap_with_set_grad_enabled") return true;
   return target === "torch.ops.higher_order.wrap_with_autocast" && inputs[2]?.arg.as_bool === false;
@@ -320,7 +335,7 @@ function withoutToken({ inputs: [, operator, ...inputs], outputs: [, ...outputs]
   return { target, inputs, outputs: outputs.filter((output) => !("as_none" in output)) };
 }
 
-/** Names of the tensors in a list output. */
+/** Names of the tensors, if the only output of a node is a list; otherwise undefined. */
 function listOf({ outputs }: Pick<Node, "outputs">): string[] | undefined {
   const [first] = outputs;
   if (first?.as_tensors === undefined || outputs.length > 1) return undefined;

@@ -90,7 +90,10 @@ interface Condition {
   readonly message: string;
 }
 
-/** Checks multiples of the same symbol, e.g. sizes `2 * s` and `3 * s` when no input has the size `s`. */
+/**
+ * Checks that sizes which are multiples of one symbol fit each other, e.g. `2 * s` and `3 * s` when no input has the
+ * size `s`.
+ */
 function multiples(
   sizes: readonly { symbol: string; factor: number; offset: number; text: string; where: string }[],
 ): Condition[] {
@@ -116,7 +119,7 @@ function condition(guard: string, names: readonly string[]): Condition {
 function inputText(path: readonly string[], names: readonly string[]): string | undefined {
   const [first, second] = path;
   const isFlat = first === "flat_args" && path.length === 2;
-  // PyTorch's naming of placeholders.
+  // PyTorch names placeholders in this way.
   const name = path.join("_").replaceAll(/[^A-Za-z0-9]/g, "_");
   const same = (each: string) => each === name || each.toLowerCase() === name.toLowerCase();
   const place = isFlat ? Number(second) : names.findIndex(same);

@@ -4,12 +4,14 @@ import type { whole } from "./program-schema.ts";
 
 const MAX_INT64 = 2n ** 63n - 1n;
 
-/** Whether the text is an integer above every int64. PyTorch prints such bounds; TorchScript cannot read them. */
+/**
+ * Whether the text is an integer above every int64. PyTorch prints such bounds of sizes; TorchScript cannot read them.
+ */
 function isBeyondInt64(text: string): boolean {
   return /^\d+$/.test(text) && BigInt(text) > MAX_INT64;
 }
 
-/** Compares sizes. A bound beyond int64 decides the comparison without the other side. */
+/** A comparison of sizes in TorchScript. A bound beyond int64 decides it without the other side. */
 export function comparison(left: string, sign: string, right: string): string {
   if (isBeyondInt64(left) && isBeyondInt64(right)) throw new Error("it compares integers beyond 64 bits");
   if (isBeyondInt64(right)) return ["<", "<=", "!="].includes(sign) ? "True" : "False";
@@ -23,7 +25,7 @@ export function requireInt64(texts: readonly string[]): void {
   if (beyond !== undefined) throw new Error(`it computes with the integer ${beyond}, which needs more than 64 bits`);
 }
 
-/** TorchScript reads the sign as a part of the number, so -(2^63) is no exception. */
+/** Needs no exception for -(2^63): TorchScript reads the sign as a part of the number. */
 export function integer(value: z.infer<typeof whole>): string {
   return String(value);
 }

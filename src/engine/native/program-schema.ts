@@ -35,7 +35,7 @@ export const inputSpec = z.union([
   z.object({ token: z.looseObject({ arg: named }) }),
 ]);
 
-/** Any input; arguments of the call have one of these keys. */
+/** Any input; an argument of the Python call has one of these two keys. */
 export const callInput = z.looseObject({
   user_input: z.looseObject({ arg: argument }).optional(),
   constant_input: named.optional(),
@@ -78,7 +78,7 @@ export const programSchema = z.looseObject({
     module_call_graph: z.array(z.looseObject({ signature: z.looseObject({ out_spec: z.string() }).nullish() })),
   }),
   range_constraints: rangeConstraints,
-  /** Older releases write no guards. */
+  /** Older releases of PyTorch write no guards. */
   guards_code: z.array(z.string()).default([]),
   schema_version: z.looseObject({ major: z.literal(8) }),
 });

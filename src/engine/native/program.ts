@@ -12,10 +12,10 @@ import { parseExactly } from "./program-literals.ts";
 import { libtorchDType, payloadSchema, programSchema } from "./program-schema.ts";
 import { trainingMistake, trainingMistakeOfPackage } from "./program-training.ts";
 
-/** Position of a weight in the archive, and its view of the record. */
+/** Where the archive has a weight, and how the weight views the bytes there. */
 export interface ProgramWeight {
   readonly record: string;
-  /** libtorch's number. */
+  /** dtype as libtorch's number. */
   readonly dtype: number;
   readonly sizes: readonly number[];
   readonly strides: readonly number[];

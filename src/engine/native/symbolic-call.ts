@@ -51,7 +51,7 @@ export function symbolicCall(target: string, operands: readonly string[]): strin
     case "torch.sym_ite":
       return `${second} if ${first} else ${third}`;
     case "_operator.pow":
-      // Zero has no negative powers, and Python says so.
+      // Only positive exponents: Python refuses a negative power of zero.
       if (/^\d+\.\d+$/.test(second)) return `_ops_aten.pow(_ops_aten.Float(${first}), ${second})`;
       // TorchScript's integer power returns a float, so only small powers are supported, as products.
       return /^[1-4]$/.test(second) ? Array(Number(second)).fill(first).join(" * ") : undefined;

@@ -1,7 +1,10 @@
-/** Recognizes common files that are not weights, by their first and last bytes, and suggests a fix. */
+/** Recognizes common files that are not weights by their first and last bytes, and suggests a fix. */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 
-/** Bytes read at each end. A PyTorch archive starts with its uncompressed pickle and ends with its list of files. */
+/**
+ * Bytes that are read at each end. A PyTorch archive starts with its uncompressed pickle and ends with its list of
+ * files.
+ */
 const END_BYTES = 256 * 1024;
 
 const exporting = `torch.export.save(torch.export.export(net.eval(), (example,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},)), PATH)`;

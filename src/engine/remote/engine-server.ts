@@ -1,4 +1,7 @@
-/** The server side of the engine process: batches have items of all fronts, and each front gets the rows of its items. */
+/**
+ * The engine process's side of its socket. Batches have items of all fronts (HTTP processes), and each front gets the
+ * outputs of its items.
+ */
 import type { Socket, UnixSocketListener } from "bun";
 import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
 import { authorStack } from "../../base/author-line.ts";
@@ -29,7 +32,7 @@ export interface EngineServerOptions extends Omit<BatchEngineOptions<RemoteItem>
   readonly outputs: TensorSpecs;
   /** Tensors that `predict` yields. Default: `outputs`. */
   readonly parts?: TensorSpecs;
-  /** Sent to each front, together with batch size and instances. */
+  /** Properties of the engine that each front gets, together with batch size and instances. */
   readonly info: Omit<EngineInfo, "maxBatchSize" | "instances">;
 }
 
@@ -43,7 +46,7 @@ interface RemoteItem extends BatchItem {
 interface Lane {
   readonly front: Front;
   readonly number: number;
-  /** Items without a result. */
+  /** Count of submitted items that have no result yet. */
   count: number;
   isCanceled: boolean;
 }
@@ -52,7 +55,7 @@ interface Front {
   readonly outbox: Outbox;
   readonly reader: FrameReader;
   readonly lanes: OpenMap<number, Lane>;
-  /** Memory of large tensors. */
+  /** Shared memory for the front's large tensors; undefined without it. */
   shared: ArrayBuffer | undefined;
   isHurried: boolean;
   isClosed: boolean;
@@ -67,7 +70,7 @@ export class EngineServer {
   readonly #rowsFrames: RowsFrames;
   readonly #partFrames: RowsFrames;
   #listener: UnixSocketListener<undefined> | undefined;
-  /** Times of the batch whose results are sent next. */
+  /** Times of the last batch, until they are sent with its results. */
   #observation: BatchRun | undefined;
 
   constructor(options: EngineServerOptions) {
@@ -90,7 +93,7 @@ export class EngineServer {
           this.#observation = observation;
         },
       },
-      // An item that ends the process must not be confused with items whose results are unsent.
+      // An item that runs alone may end the process. All other results leave first, so that no other item is blamed.
       isHeard: () => {
         for (const { outbox } of this.#fronts.values()) outbox.flush();
         return [...this.#fronts.values()].every(({ outbox }) => outbox.isEmpty);
@@ -98,7 +101,7 @@ export class EngineServer {
     });
   }
 
-  /** Accepts fronts. Call this after warm-up. */
+  /** Accepts connections of fronts. Call this after warm-up. */
   listen(path: string): void {
     this.#listener = Bun.listen({
       unix: path,
@@ -114,7 +117,7 @@ export class EngineServer {
     });
   }
 
-  /** As `BatchEngine.runningForMs`. */
+  /** Milliseconds since a running batch began or last yielded a part, the most of all runners; 0 without a batch. */
   get runningForMs(): number {
     return this.#engine.runningForMs;
   }
@@ -142,7 +145,7 @@ export class EngineServer {
     front.outbox.flush();
   }
 
-  /** Removes the waiting items of a front, and drops the results of running ones. */
+  /** Removes the waiting items of a front, and drops the results of its running items. */
   #disconnected(socket: Socket): void {
     const front = this.#fronts.get(socket);
     if (front === undefined) return;
@@ -224,12 +227,12 @@ export class EngineServer {
     send(front, wordsFrame(this.#blocks, frameKinds.canceled, [number]));
   }
 
-  /** While one front still submits items, batches may wait for them. */
+  /** Ends all waiting for fuller batches, once no front will submit more items. */
   #hurryIfAll(): void {
     if (this.#fronts.size > 0 && [...this.#fronts.values()].every(({ isHurried }) => isHurried)) this.#engine.hurry();
   }
 
-  /** Flushes at once: if the batch ends this process, the fronts must know its items. */
+  /** Tells the fronts which items now run, and writes at once: the batch may end this process. */
   #dispatched(items: readonly RemoteItem[]): void {
     const isAlone = items.length === 1 && items[0]?.isAlone === true;
     const kind = isAlone ? frameKinds.dispatched | IS_ALONE : frameKinds.dispatched;
@@ -252,7 +255,7 @@ export class EngineServer {
     }
   }
 
-  /** Sends the times of a step that ended no item, to any front. */
+  /** Sends the times of a step in which no item ended, to any front. */
   #observed(): void {
     const observation = this.#observation;
     const [front] = this.#fronts.values();
@@ -292,12 +295,12 @@ function send({ outbox }: Front, { block, from }: Frame): void {
   outbox.flushSoon();
 }
 
-/** Numbers of the items at these places; undefined means all items. */
+/** Numbers of the batch's items at the indexes `places`; of all items if `places` is undefined. */
 function numbersOf(items: readonly RemoteItem[], places: readonly number[] | undefined): number[] {
   return places?.map((place) => items[place]?.number ?? 0) ?? items.map(({ number }) => number);
 }
 
-/** The connected fronts of a batch, with the places of their items; undefined means all items. */
+/** The connected fronts of a batch, each with the indexes of its items; undefined means all items. */
 function byFront(items: readonly RemoteItem[]): Iterable<readonly [Front, readonly number[] | undefined]> {
   const first = items[0]?.lane.front;
   if (first === undefined) return [];

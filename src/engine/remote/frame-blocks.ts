@@ -1,16 +1,16 @@
-/** Reusable memory for outgoing frames. */
+/** Reusable memory for frames that a socket will send. */
 import { ALIGNMENT, aligned, type TensorMemory, tensorMemory } from "../../author/tensor-memory.ts";
 
-/** Size of a shared block. */
+/** Size in bytes of a block that several frames share. */
 export const BLOCK_BYTES = 2 ** 16;
 /** A larger frame gets a block for itself, which may be larger than a shared block. */
 const MAX_SHARED_BYTES = BLOCK_BYTES / 4;
-/** Maximum memory of unused blocks. */
+/** Most bytes that unused blocks may keep. */
 const MAX_FREE_BYTES = 32 * 2 ** 20;
 
 export interface Block {
   readonly memory: TensorMemory;
-  /** Start of the next frame. */
+  /** Byte offset at which the next frame starts. */
   end: number;
   /** Reference count: frames, writes, and one for the block that new frames go to. */
   holders: number;
@@ -61,8 +61,9 @@ export class FrameBlocks {
 
 /**
  * Writes the header of a frame at the end of a block.
- * @param bytesHere bytes of the frame in this block
- * @returns index of the first word
+ * @param bytes length of the whole frame
+ * @param bytesHere how many of the bytes are in this block; the others follow from other memory
+ * @returns index of the frame's first 32-bit word
  */
 export function beginFrame(block: Block, bytes: number, kind: number, bytesHere = bytes): number {
   const { words } = block.memory;
@@ -73,7 +74,7 @@ export function beginFrame(block: Block, bytes: number, kind: number, bytesHere 
   return word;
 }
 
-/** The last frame of a block: the bytes from `from` to the end of the block. */
+/** The newest frame of a block: the bytes from `from` to the end of the block. */
 export interface Frame {
   readonly block: Block;
   readonly from: number;

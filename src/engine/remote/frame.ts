@@ -45,7 +45,7 @@ export const IS_DEPRIORITISED = 0x200;
 /** Flag of `submit`: the tensors lie in shared memory, and the frame has their offset. */
 export const IS_SHARED = 0x400;
 
-/** Memory with frames, which views keep alive. */
+/** Memory that contains frames. Views keep it alive. */
 export interface FrameMemory {
   readonly buffer: ArrayBuffer;
   /** Start in `buffer`; a multiple of 8. */
@@ -61,10 +61,10 @@ export function doubleAt({ buffer, byteOffset }: FrameMemory, at: number): numbe
   return new Float64Array(buffer, byteOffset + at, 1)[0] ?? 0;
 }
 
-/** Properties of the engine after warm-up, which a front gets when it connects. */
+/** Properties of the engine after warm-up. A front gets them when it connects. */
 export const engineInfoSchema = z.object({
   maxBatchSize: z.int(),
-  /** Instances on all devices. */
+  /** Count of instances on all devices together. */
   instances: z.int(),
   /** `cpu`, or one or more `cuda:N`. */
   devices: z.array(z.string()).readonly(),
@@ -72,7 +72,7 @@ export const engineInfoSchema = z.object({
   torch: z.string(),
   pid: z.int(),
   threads: z.int(),
-  /** Layers of one instance with rearranged weights. */
+  /** Count of layers of one instance with weights rearranged for the processor. */
   packedLayers: z.int(),
   /** Milliseconds of a forward pass by batch size, measured at warm-up. */
   forwardMs: z.array(z.tuple([z.int(), z.number()]).readonly()).readonly(),
@@ -96,13 +96,13 @@ export function jsonAt({ buffer, byteOffset, words }: FrameMemory, at: number): 
   return JSON.parse(new TextDecoder().decode(bytes));
 }
 
-/** @param at byte offset of a frame in the memory, which the handler may keep */
+/** @param at byte offset of the frame in `memory`, which the handler may keep */
 export type FrameHandler = (memory: FrameMemory, at: number) => void;
 
 /** Extracts frames from the chunks of a socket. */
 export class FrameReader {
   readonly #handle: FrameHandler;
-  /** A partial frame: its header, then memory for the whole frame. */
+  /** A frame that has arrived in part: its header, then memory for the whole frame. */
   #partial: Uint8Array<ArrayBuffer> | undefined;
   #filled = 0;
 
@@ -131,7 +131,7 @@ export class FrameReader {
     while (copied < rest.length) copied += this.#fill(this.#partial, rest, copied);
   }
 
-  /** @returns bytes used */
+  /** @returns count of used bytes */
   #fill(partial: Uint8Array<ArrayBuffer>, from: Uint8Array, begin: number): number {
     const end = Math.min(from.length, begin + partial.length - this.#filled);
     partial.set(from.subarray(begin, end), this.#filled);
@@ -144,7 +144,7 @@ export class FrameReader {
     const memory = frameMemory(partial.buffer, 0, partial.length);
     const bytes = lengthOf(memory.words[0]);
     if (partial.length < bytes) {
-      // Every byte is written before the frame is read.
+      // Memory without zeros is enough: every byte is written before the frame is read.
       const whole = new Uint8Array(Buffer.allocUnsafeSlow(bytes).buffer);
       whole.set(partial);
       this.#partial = whole;
@@ -155,7 +155,10 @@ export class FrameReader {
   }
 }
 
-/** The aligned bytes from `begin` on. Chunks rarely need a copy for that: writers send whole units. */
+/**
+ * The bytes from `begin` on, aligned to 8 bytes. Chunks rarely need a copy for that: writers send whole units of 8
+ * bytes.
+ */
 function placed(chunk: Uint8Array, begin: number): Uint8Array<ArrayBuffer> {
   const { buffer, byteOffset, length } = chunk;
   if (buffer instanceof ArrayBuffer && (byteOffset + begin) % ALIGNMENT === 0) {

@@ -1,4 +1,4 @@
-/** The frame of an item: a front writes it, the engine process reads it. */
+/** The frame that brings one item from a front to the engine process. */
 import { arrayTypes, countOf, type Dim, type DType, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { ALIGNMENT, aligned, setAt } from "../../author/tensor-memory.ts";
 import { type CheckedItem, fixedKey, type Sizes, shapeKey } from "../item-check.ts";
@@ -6,7 +6,7 @@ import { type FrameMemory, frameKinds, IS_ALONE, IS_DEPRIORITISED, IS_SHARED } f
 import { type Block, beginFrame } from "./frame-blocks.ts";
 import type { SharedPlace } from "./shared-tensors.ts";
 
-/** Properties of an item beside its tensors. */
+/** Properties of an item without its tensors. */
 export interface ItemHead {
   readonly number: number;
   readonly lane: number;
@@ -17,20 +17,20 @@ export interface ItemHead {
 interface Plan {
   readonly dtype: DType;
   readonly dims: readonly Dim[];
-  /** Count of free dimensions. */
+  /** Count of dimensions without a fixed size. */
   readonly open: number;
-  /** Undefined with free dimensions. */
+  /** The shape if all sizes are fixed; otherwise undefined. */
   readonly shape: readonly number[] | undefined;
   /** Product of the fixed sizes. */
   readonly count: number;
 }
 
-/** Bytes before the sizes. */
+/** Bytes of a frame before the sizes. */
 const HEAD_BYTES = 16;
 
 export class ItemFrames {
   readonly #plans: readonly Plan[];
-  /** Bytes before the tensors. */
+  /** Bytes of a frame before the tensors. */
   readonly #headBytes: number;
   readonly #isFixed: boolean;
 
@@ -53,14 +53,14 @@ export class ItemFrames {
     return bytes;
   }
 
-  /** Size of a frame with tensors in shared memory. */
+  /** Bytes of a frame whose tensors are in shared memory. */
   get sharedBytes(): number {
     return this.#headBytes + ALIGNMENT;
   }
 
   /**
    * Copies an item to the end of a block, as a frame of `bytesOf(tensors)` or `sharedBytes` bytes.
-   * @param shared destination of the tensors instead of the frame
+   * @param shared place in shared memory that gets the tensors; undefined to put them into the frame
    */
   write(block: Block, bytes: number, head: ItemHead, tensors: readonly Tensor[], shared?: SharedPlace): void {
     const { words } = block.memory;
@@ -94,7 +94,7 @@ export class ItemFrames {
     }
   }
 
-  /** Tensors of an item, as views of the frame or of shared memory. */
+  /** Reads an item. Its tensors are views of the frame or of shared memory. */
   read(memory: FrameMemory, at: number, shared?: ArrayBuffer): CheckedItem {
     const inFrame = at + this.#headBytes;
     const isShared = ((memory.words[at / 4 + 1] ?? 0) & IS_SHARED) !== 0;
@@ -122,7 +122,7 @@ export class ItemFrames {
   }
 }
 
-/** Shape of a tensor: fixed sizes, and free sizes from the frame, which also go to `sizes` by name. */
+/** Shape of a tensor. Sizes that are not fixed are read from the frame, and added to `sizes` by name. */
 function readShape(dims: readonly Dim[], words: Uint32Array, begin: number, sizes: Sizes | undefined): number[] {
   let word = begin;
   return dims.map((dim) => {

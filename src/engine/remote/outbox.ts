@@ -1,9 +1,12 @@
-/** Unwritten bytes of a socket. A single write has all frames of a turn of the event loop, and the bytes that a full socket refused. */
+/**
+ * Bytes that wait to be written to a socket. One write has all frames of a turn of the event loop, and the bytes that a
+ * full socket refused before.
+ */
 import { Fifo } from "../../base/collections/fifo.ts";
 import { BLOCK_BYTES, type Block, type FrameBlocks } from "./frame-blocks.ts";
 
 export interface Writable {
-  /** @returns accepted bytes: fewer for a full socket, negative for a closed one */
+  /** @returns count of accepted bytes: less than `byteLength` for a full socket, negative for a closed one */
   write(bytes: Uint8Array, byteOffset: number, byteLength: number): number;
 }
 
@@ -12,7 +15,7 @@ interface Range {
   readonly bytes: Uint8Array;
   from: number;
   to: number;
-  /** The holder count includes this range. */
+  /** The block with the bytes, which counts this range as a holder; undefined for other memory. */
   readonly block: Block | undefined;
 }
 
@@ -39,7 +42,7 @@ export class Outbox {
     return this.#ranges.length === 0;
   }
 
-  /** Adds bytes of a block. `flush` and `flushSoon` write them; many bytes are written at once. */
+  /** Adds bytes of a block. `flush` and `flushSoon` write them; from 64 KiB on they are written at once. */
   add(block: Block, from: number, to: number): void {
     const { bytes } = block.memory;
     if (this.#last?.bytes === bytes && this.#last.to === from) {
@@ -52,7 +55,7 @@ export class Outbox {
     if (this.#waitingBytes >= BLOCK_BYTES) this.flush();
   }
 
-  /** Adds bytes that no longer change. */
+  /** Adds bytes that the caller no longer changes. */
   addBytes(bytes: Uint8Array): void {
     if (bytes.length > 0) this.#push({ bytes, from: 0, to: bytes.length, block: undefined });
   }
@@ -83,7 +86,7 @@ export class Outbox {
     setImmediate(this.#scheduled);
   }
 
-  /** The socket accepts bytes again. */
+  /** Continues after the socket reported that it accepts bytes again. */
   drained(): void {
     this.#isFull = false;
     this.flush();

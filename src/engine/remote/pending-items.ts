@@ -1,4 +1,4 @@
-/** Submitted items without a result, with their frames for a restart of the engine process. */
+/** Submitted items that have no result yet, with their frames to send again after a restart of the engine process. */
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
 import { type InRing, Ring } from "../../base/collections/ring.ts";
 import type { Item } from "../engine.ts";
@@ -11,15 +11,15 @@ export interface Pending<T extends Item> extends InRing<Pending<T>> {
   readonly number: number;
   readonly ownLane: Lane<T>;
   readonly padded: ReadonlyMap<string, number>;
-  /** Location of the frame. */
+  /** The frame: bytes `from` to `to` of `block`. */
   readonly block: Block;
   readonly from: number;
   readonly to: number;
-  /** Location of the tensors in shared memory. */
+  /** Place of the tensors in shared memory; undefined if they are in the frame. */
   readonly place: SharedPlace | undefined;
-  /** `alone`: dispatched in a batch of one item. */
+  /** `waiting` in a queue, `dispatched` in a batch, or `alone` in a batch of one item. */
   state: "waiting" | "dispatched" | "alone";
-  /** Engine processes that ended before the item. */
+  /** Count of engine processes that ended while the item had no result. */
   losses: number;
 }
 
@@ -28,9 +28,9 @@ interface Lane<T extends Item> {
   readonly items: Ring<Pending<T>>;
 }
 
-/** After this many losses an item is a suspect even without a `dispatched` frame, which may be lost too. */
+/** After this many lost processes an item runs alone even without a `dispatched` frame, which may be lost too. */
 const MAX_LOSSES = 2;
-/** Numbers wrap around here, far above the count of pending items. */
+/** Item and prediction numbers wrap around here, far above the count of pending items. */
 const NUMBERS = 2 ** 30;
 
 export class PendingItems<T extends Item> {
@@ -46,7 +46,7 @@ export class PendingItems<T extends Item> {
     this.#shared = shared;
   }
 
-  /** In order of submission. */
+  /** All items in the order of submission. */
   all(): Pending<T>[] {
     const age = ({ number }: Pending<T>) => (this.#lastItem - number + NUMBERS) % NUMBERS;
     return [...this.#items].sort((a, b) => age(b) - age(a));
@@ -84,7 +84,7 @@ export class PendingItems<T extends Item> {
     pending.state = isAlone ? "alone" : "dispatched";
   }
 
-  /** Removes an ended item. */
+  /** Removes an item that has its result. */
   remove(pending: Pending<T>): void {
     this.#removeFrame(pending);
     if (pending.place !== undefined) this.#shared.release(pending.place);
@@ -99,8 +99,8 @@ export class PendingItems<T extends Item> {
   }
 
   /**
-   * Removes the items of a lane. The engine process may still read their shared memory, which is freed later.
-   * @returns number of the lane; undefined for a lane without items
+   * Removes the items of a prediction. The engine process may still read their shared memory, which is freed later.
+   * @returns number of the prediction's lane; undefined without items
    */
   removeLane(lane: object): number | undefined {
     const known = this.#lanes.get(lane);
@@ -113,8 +113,8 @@ export class PendingItems<T extends Item> {
   }
 
   /**
-   * The engine process ended. All items wait again; dispatched ones will run alone.
-   * @returns items that ran alone, which are removed
+   * Handles the end of the engine process. All items wait again; items that were in a batch will run alone.
+   * @returns the items that ran alone; they are removed
    */
   lost(): Pending<T>[] {
     const culprits: Pending<T>[] = [];

@@ -1,4 +1,7 @@
-/** The engine of another process. Sends items as frames, receives rows, and sends unfinished items again after a restart of the process. */
+/**
+ * The engine in another process. Sends items as frames, receives their outputs, and sends unfinished items again after
+ * a restart of the process.
+ */
 import type { Socket } from "bun";
 import type { Tensor, TensorSpecs } from "../../author/tensor.ts";
 import { SconceError } from "../../base/errors.ts";
@@ -30,7 +33,7 @@ export interface RemoteEngineOptions {
   /** Tensors that `predict` yields. Default: `outputs`. */
   readonly parts?: TensorSpecs;
   readonly observer?: BatchObserver | undefined;
-  /** Called for an item without a process. */
+  /** Called when an item is submitted while no process is connected. */
   readonly onNeeded?: (() => void) | undefined;
 }
 
@@ -38,7 +41,7 @@ export interface RemoteEngineOptions {
 interface Connection {
   socket: Socket | undefined;
   outbox: Outbox | undefined;
-  /** Whether the process has sent `hello`. Nothing is sent before. */
+  /** Whether the process has sent `hello`. No frame is sent to it before. */
   isReady: boolean;
   /** Rejects if the connection ends before `hello`. */
   readonly ready: PromiseWithResolvers<EngineInfo>;
@@ -61,7 +64,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   readonly #shared = new SharedTensors();
   readonly #pending = new PendingItems<T>(this.#blocks, this.#shared);
   #connection: Connection | undefined;
-  /** Stays after the end of the process. */
+  /** Properties of the newest engine process, also after its end. */
   #info: EngineInfo | undefined;
   #isHurried = false;
   #isClosed = false;
@@ -80,7 +83,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     this.#partFrames = new RowsFrames(parts, frameKinds.part);
   }
 
-  /** Undefined before the first process is ready. */
+  /** Properties of the engine; undefined before the first process is ready. */
   get info(): EngineInfo | undefined {
     return this.#info;
   }
@@ -144,8 +147,8 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
   }
 
   /**
-   * Reports why the process ended. The items are sent again once the connection has ended, too.
-   * @param reason for the message of an item that ran alone: "the engine was ended by SIGSEGV"
+   * Reports why the process ended. After this call and the end of the connection, a next process can be connected.
+   * @param reason beginning of the error message of an item that ran alone, such as "the engine was ended by SIGSEGV"
    */
   engineEnded(reason: string): void {
     if (this.#connection === undefined && this.#lost === undefined) return;
@@ -201,12 +204,15 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     this.#sendWords(frameKinds.hurry);
   }
 
-  /** Whether items wait for a result. */
+  /** Whether items wait for a result, so that a process is needed. */
   get isNeeded(): boolean {
     return this.#pending.size > 0;
   }
 
-  /** Leaves the process, which may then end. Later items wait for the next process. @returns false while items wait for a result */
+  /**
+   * Disconnects from the process, which may then end. Later items wait for the next process. @returns false, without
+   * effect, while items wait for a result
+   */
   release(): boolean {
     if (this.isNeeded) return false;
     const connection = this.#connection;
@@ -218,7 +224,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     return true;
   }
 
-  /** Closes the connection, and leaves the process to its supervisor. */
+  /** Closes the connection. The supervisor of the engine process ends the process. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -230,7 +236,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     for (const { item } of unfinished) this.listener?.failed(item, closed());
   }
 
-  /** The first large item creates the shared memory, for later items. */
+  /** A place in shared memory for a large item. The first large item creates the memory, for later items. */
   #sharedPlace(bytes: number): SharedPlace | undefined {
     if (this.isReady && this.#shared.make()) this.#share();
     return this.#shared.take(bytes);
@@ -300,7 +306,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
     const items: T[] = [];
     for (let i = 0, word = at / 4 + 3; i < count; i++) {
       const pending = this.#pending.get(words[word + i] ?? 0);
-      // The lane may be cancelled.
+      // The prediction may have been cancelled.
       if (pending === undefined) continue;
       this.#pending.dispatched(pending, isAlone);
       items.push(pending.item);

@@ -1,4 +1,7 @@
-/** Frames with the rows of a batch, or of a part of its outputs: the engine process writes them, a front reads them. */
+/**
+ * Frames with the outputs of a batch, or with parts that it yielded. The engine process writes them, a front reads
+ * them.
+ */
 
 import { arrayTypes, type DType, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { aligned, setAt } from "../../author/tensor-memory.ts";
@@ -8,41 +11,41 @@ import { doubleAt, type FrameMemory, frameKinds } from "./frame.ts";
 import { BLOCK_BYTES, type Block, beginFrame, type FrameBlocks } from "./frame-blocks.ts";
 import type { Outbox } from "./outbox.ts";
 
-/** Factor of the cause's index in the word of the batch size. */
+/** One word holds the batch size, plus this factor times the index of the batch's cause. */
 const CAUSE_UNIT = 2 ** 24;
 
 interface Plan {
   readonly dtype: DType;
-  /** Dimensions without the batch dimension. */
+  /** Count of dimensions, without the batch dimension. */
   readonly rank: number;
 }
 
-/** Bytes before the item numbers. */
+/** Bytes of a frame before the item numbers. */
 const HEAD_BYTES = 32;
-/** Larger outputs are written without a copy. */
+/** Larger outputs are written to the socket without a copy. */
 const MAX_COPIED_BYTES = BLOCK_BYTES / 4;
 
 const padding = new Uint8Array(8);
 
-/** Rows of one batch for one front. */
+/** Outputs of one batch for the items of one front. */
 export interface RowsOfFront {
   /** Item numbers, in the order of the rows. */
   readonly numbers: readonly number[];
-  /** Indexes of the rows in the batch; undefined for all rows. */
+  /** Indexes of the front's rows in the batch; undefined for all rows. */
   readonly places: readonly number[] | undefined;
   /** Outputs of the whole batch. */
   readonly outputs: readonly Tensor[];
-  /** Times of the batch, for one of its fronts. */
+  /** Times of the batch. Only one of its fronts gets them. */
   readonly observation: BatchRun | undefined;
 }
 
 export class RowsFrames {
   readonly #plans: readonly Plan[];
-  /** Count of dimensions of all outputs, without the batch dimension. */
+  /** Count of dimensions of all outputs together, without the batch dimensions. */
   readonly #sizes: number;
   readonly #kind: number;
 
-  /** @param outputs declared by the model: its outputs or, for the kind `part`, its part tensors */
+  /** @param outputs declared by the model: its outputs or, for the kind `part`, the tensors that it yields */
   constructor(outputs: TensorSpecs, kind: number = frameKinds.finished) {
     this.#kind = kind;
     this.#plans = Object.values(outputs).map(({ dtype, dims }) => ({ dtype, rank: dims.length }));
@@ -70,7 +73,7 @@ export class RowsFrames {
     }
   }
 
-  /** Outputs as views of the frame; row i belongs to the i-th item number. */
+  /** Reads the outputs as views of the frame. Row i belongs to the i-th item number. */
   outputsAt({ buffer, byteOffset, words }: FrameMemory, at: number): Tensor[] {
     const count = words[at / 4 + 2] ?? 0;
     let word = (at + HEAD_BYTES) / 4 + count;
@@ -103,7 +106,7 @@ export class RowsFrames {
   }
 }
 
-/** Index of the first item number. */
+/** Index of the 32-bit word with the first item number, for a frame at byte `at`. */
 export function numbersWord(at: number): number {
   return (at + HEAD_BYTES) / 4;
 }
@@ -126,7 +129,7 @@ function copyRows({ memory }: Block, at: number, { outputs, numbers, places }: R
     const to = offset / data.BYTES_PER_ELEMENT;
     const size = data.length / (shape[0] ?? 1);
     if (places === undefined) setAt(memory[dtype], data, to);
-    // Copies adjacent rows at once.
+    // Adjacent rows are copied in one call.
     else
       for (let i = 0, end = 0; i < places.length; i = end) {
         const first = places[i] ?? 0;

@@ -1,4 +1,7 @@
-/** Shared memory of a front and the engine process. Large tensors need one copy into it, instead of the socket. */
+/**
+ * Memory that a front shares with the engine process. A large tensor is copied into it once, and does not pass through
+ * the socket.
+ */
 import { dlopen, FFIType } from "bun:ffi";
 import { closeSync, ftruncateSync } from "node:fs";
 import { memoryOver, type TensorMemory } from "../../author/tensor-memory.ts";
@@ -6,11 +9,11 @@ import { messageOf } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { BLOCK_BYTES } from "./frame-blocks.ts";
 
-/** Only written pages use memory. Tensors that do not fit go through the socket. */
+/** Size of the shared memory; only written pages use memory. Tensors that do not fit go through the socket. */
 const SHARED_BYTES = 32 * 2 ** 20;
 const MFD_CLOEXEC = 1;
 
-/** Location of the tensors of an item. */
+/** Place of an item's tensors in the shared memory. */
 export interface SharedPlace {
   readonly memory: TensorMemory;
   readonly at: number;
@@ -23,18 +26,18 @@ export class SharedTensors implements Disposable {
   #wasMade = false;
   /** Whether the engine process has mapped the memory. */
   isOpen = false;
-  /** Free places by size, a power of two. */
+  /** Free places by their size in bytes, a power of two. */
   readonly #free = new Map<number, SharedPlace[]>();
   #end = 0;
-  /** Places of cancelled items, by lane number. The engine process may still read them. */
+  /** Places of cancelled items, by the number of their prediction. The engine process may still read them. */
   readonly #retired = new Map<number, SharedPlace[]>();
 
-  /** File descriptor in this process; undefined before `make`. */
+  /** File descriptor of the memory in this process; undefined before `make`. */
   get descriptor(): number | undefined {
     return this.#descriptor;
   }
 
-  /** @returns whether the engine process must map new memory */
+  /** Creates the memory at the first call. @returns whether the engine process must map new memory */
   make(): boolean {
     if (this.#wasMade || process.platform !== "linux") return false;
     this.#wasMade = true;
@@ -54,7 +57,7 @@ export class SharedTensors implements Disposable {
     }
   }
 
-  /** @returns undefined if no place is free */
+  /** Takes a free place for at least `bytes` bytes. @returns undefined if no place is free */
   take(bytes: number): SharedPlace | undefined {
     const memory = this.#memory;
     if (!this.isOpen || memory === undefined) return undefined;
@@ -71,14 +74,14 @@ export class SharedTensors implements Disposable {
     else free.push(place);
   }
 
-  /** Frees a place when the engine process has finished its lane. */
+  /** Frees a place once the engine process has ended the cancelled prediction. */
   retire(lane: number, place: SharedPlace): void {
     const retired = this.#retired.get(lane);
     if (retired === undefined) this.#retired.set(lane, [place]);
     else retired.push(place);
   }
 
-  /** Frees the retired places of a lane; without a number, of all lanes. */
+  /** Frees the retired places of a prediction; without a number, of all predictions. */
   laneEnded(lane?: number): void {
     for (const number of lane === undefined ? [...this.#retired.keys()] : [lane]) {
       for (const place of this.#retired.get(number) ?? []) this.release(place);
@@ -93,7 +96,7 @@ export class SharedTensors implements Disposable {
   }
 }
 
-/** Maps the memory of a running process. */
+/** Maps the shared memory of a running process, by its process id and file descriptor. */
 export function openShared(pid: number, descriptor: number): ArrayBuffer {
   const bytes = Bun.mmap(`/proc/${pid}/fd/${descriptor}`, { shared: true });
   if (bytes.byteOffset !== 0) throw new RangeError("a file is not mapped from its beginning");
