@@ -1,4 +1,4 @@
-/** Measures how much of the machine is free: two loops, one per core, that only count. */
+/** Measures how much of the machine other programs leave free: one loop per core counts as fast as it can. */
 import { Child } from "./child.ts";
 
 const CORES = 2;
@@ -9,7 +9,7 @@ spin(20);
 spin(200);
 console.log(counted);`;
 
-/** Counts of the slower core; only counts of the same run are comparable. */
+/** A series of counts of the slower core. Counts of different runs of the benchmark are not comparable. */
 export class Canary {
   readonly #counts: number[] = [];
   #since = 0;
@@ -19,7 +19,7 @@ export class Canary {
     this.#counts.push(Math.min(...(await Promise.all(spins)).map(Number)));
   }
 
-  /** Counts since the last call, as shares of the highest count of this run. */
+  /** Lowest and highest count since the last call of `shares`, divided by the highest count of this run. */
   shares(): { min: number; max: number } {
     const best = Math.max(...this.#counts);
     const shares = this.#counts.slice(this.#since).map((count) => count / best);

@@ -1,4 +1,6 @@
-/** The cases of the benchmark: the measured program, what it is compared with, and the goal. */
+/**
+ * The cases of the benchmark. A case has a measured program, a baseline to compare it with, and a goal for the ratio.
+ */
 import { type CaseOptions, type Comparison, compare } from "./comparison.ts";
 import { besideLarge, type Large } from "./large.ts";
 import { connectedNetwork, large, mlpInBytes, photo } from "./networks.ts";
@@ -15,7 +17,7 @@ import { echo, executable, type SconceOptions, sconce } from "./targets.ts";
 type Measure = (options: CaseOptions) => Promise<Measurement | readonly Measurement[]>;
 type Cases = Readonly<Record<string, Measure>>;
 
-/** Settings of a row of the table: network, load and wording. */
+/** Settings of a row of the printed table: the network, the load, and the words of the row. */
 type Asked = Omit<Comparison, "measured" | "beside" | "goal">;
 function row(asked: Asked, measured: Start, beside: Comparison["beside"], goal?: Goal): Measure {
   return (options) => compare({ ...asked, measured, beside, ...(goal && { goal }) }, options);
@@ -25,21 +27,21 @@ function largeRow(asked: Large): Measure {
 }
 
 const [tiny, mlp] = [() => connectedNetwork("tiny"), () => connectedNetwork("mlp")];
-/** A network of 4-16-3 units: the server takes all the time. */
+/** The network has 4-16-3 units. Its forward pass takes microseconds, so the case measures the server. */
 const quick = { network: tiny, connections: 64 };
 const quick256 = { ...quick, connections: 256 };
 const thenRead = { ...quick, subject: "tiny, 64 connections, create then read" };
 /**
- * A network of 784-2048-2048-10 units: the forward pass takes most of the time. The clients fill two batches of 64, and
- * two more wait.
+ * The network has 784-2048-2048-10 units, and its forward pass takes most of the time. 256 clients fill four batches
+ * of 64: two run and two wait.
  */
 const busy = { network: mlp, connections: 256 };
 const bySlope = { ...busy, slow: 1 };
 const sentences = { network: minilm, connections: 64, slow: 10 };
-/** A single client; the result is its additional median latency. */
+/** A single client. The result is the median latency that the server adds to its baselines. */
 const single = { connections: 1, quantity: "median" } as const;
 const overForward = { ...single, compared: "median latency minus the echo and the forward pass" };
-/** Enough clients for four batches: one runs, one is next, and the images of two are fetched and decoded. */
+/** 64 clients fill four batches of 16. One batch runs and one is next; the images of two are fetched and decoded. */
 const images = (threads: number) => ({
   network: resnetByUrl,
   subject: `images by URL, ${threads} thread${threads === 1 ? "" : "s"}, 64 connections`,
@@ -63,7 +65,7 @@ const queued = { compared: "replica with Redis, of one alone" };
 const fronts = { compared: "two fronts, of one" };
 const inOneFile = { compared: "one executable file, of `serve`" };
 
-/** Cases by name, in the order of the table. */
+/** Cases by name, in the order of the printed table. */
 const own: Cases = {
   raw: row({ ...busy, subject: "mlp, raw loop" }, raw(64), rawInPython(64)),
   "raw-packed": row({ ...busy, subject: "mlp, raw loop, layers packed" }, raw(64, { isPacked: true }), raw(64)),
@@ -79,8 +81,8 @@ const own: Cases = {
     raw(64),
     atLeast(0.98),
   ),
-  // 64 clients run as two batches of 32: while one batch runs, the clients of the other get answers and send new
-  // requests. A batch takes 3 ms, and 0.15 ms for each row, so batches of 32 reach 0.8 of the rate of batches of 64.
+  // 64 clients form two batches of 32: while one batch runs, the clients of the other read answers and send requests.
+  // A batch takes 3 ms plus 0.15 ms per row, so batches of 32 reach 0.8 of the rate of batches of 64.
   "mlp-64": row({ ...busy, connections: 64 }, sconce(), raw(64), atLeast(0.8)),
   "mlp-1": row({ ...busy, ...overForward }, sconce(), [echo, rawInPython(1)], atMost(0.3)),
   "tiny-64": row(quick, two(), echo, atLeast(0.85)),
@@ -162,12 +164,13 @@ const own: Cases = {
 };
 
 /**
- * Cases on the first GPU. Batches of 64 pictures fill the GPU, and clients for four batches wait. Networks with
- * pictures measure whether CPUs prepare inputs fast enough; networks with ready tensors measure copies.
+ * Cases on the first GPU. Batches of 64 pictures fill the GPU, and three more batches wait. Networks with pictures
+ * measure whether CPUs prepare inputs fast enough; networks with ready tensors measure copies to the GPU.
  */
 const device = "cuda";
 const onGpu = (...flags: string[]) => sconce({ device, flags: ["--batch-size", "64", ...flags] });
-// GPUs run convolutions in TF32, which has 10 bits after the point; the samples come from a CPU.
+// The expected outputs come from a CPU. GPUs run convolutions in TF32, which has a mantissa of 10 bits, so the
+// tolerance is wider.
 const inTf32 = (network: typeof resnetByUrl) => async () => ({ ...(await network()), tolerance: 1e-2 });
 const photographs = { network: inTf32(resnetByData), connections: 256, slow: 2 };
 const gpu: Cases = {
@@ -193,8 +196,8 @@ const gpu: Cases = {
 };
 
 /**
- * Rates of sconce divided by rates of other servers. sconce runs with one front and with two: the better choice depends
- * on the machine.
+ * Cases that divide the rate of sconce by the rate of another server. The names with `-fronts` run sconce with two
+ * HTTP processes, which is faster on some machines.
  */
 const inTwo = (asked: Asked) => ({ ...asked, subject: `tiny, ${asked.connections} connections, two fronts` });
 const onNetworks = {
@@ -215,7 +218,7 @@ const beside: Cases = Object.fromEntries(
   ),
 );
 
-/** Groups of cases; a run without names measures the first group. */
+/** Groups of cases by name. The benchmark runs the group `sconce` if the command line names none. */
 export const groups = {
   sconce: { cases: own, title: "beside the raw loop and the echo" },
   gpu: { cases: gpu, title: "on a GPU, beside the raw loop" },
@@ -224,7 +227,7 @@ export const groups = {
 
 export const cases: Cases = { ...own, ...gpu, ...beside };
 
-/** Names of the cases of a group, or the name of one case. */
+/** Names of all cases of the group `name`; if `name` is a case, only that name. */
 export function casesNamed(name: string): string[] {
   const group = Object.entries(groups).find(([each]) => each === name)?.[1];
   if (group !== undefined) return Object.keys(group.cases);

@@ -1,6 +1,6 @@
 /**
- * A child process of the benchmark: lines on standard input and output are messages. Stopping it stops all its
- * descendants.
+ * A child process of the benchmark. Each line of its standard input and output is a message. Stopping the child stops
+ * all its descendants.
  */
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { constants } from "node:os";
@@ -10,7 +10,7 @@ import { root } from "../scripts/setup/step.ts";
 export interface ChildOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** Time between SIGTERM and SIGKILL. */
+  /** Milliseconds between SIGTERM and SIGKILL. */
   readonly stopMs?: number;
 }
 
@@ -24,7 +24,7 @@ export class Child implements AsyncDisposable {
   /** Resolves once the process has ended and all its output was read. */
   readonly #ended = Promise.withResolvers<void>();
   #isOver = false;
-  /** Called with each line, and with undefined at the end. */
+  /** Each listener is called with every line of output, and with undefined when the process has ended. */
   readonly #listeners = new Set<(line: string | undefined) => void>();
   /** Last lines of standard output and of standard error, for error messages. */
   readonly #lines: Readonly<Record<"stdout" | "stderr", string[]>> = { stdout: [], stderr: [] };
@@ -33,12 +33,13 @@ export class Child implements AsyncDisposable {
     const [program = "", ...args] = command;
     this.#command = command;
     this.#stopMs = stopMs;
-    // A process group of its own. Signals reach all its processes: pytriton, stopped alone, leaves its server running.
+    // `detached` makes a new process group, so signals reach the descendants too. A SIGTERM for pytriton alone would
+    // leave its server running.
     this.#process = spawn(program, args, { cwd, env: { ...process.env, ...env }, detached: true });
     running.add(this);
     const outputs = (["stdout", "stderr"] as const).map((name) => this.#read(name));
     this.#process.on("error", ({ message }) => this.#lines.stderr.push(message));
-    // The process can end before its last lines arrive.
+    // The exit of the process may come before its last lines of output.
     const closed = new Promise((resolve) => this.#process.on("close", resolve));
     void Promise.all([closed, ...outputs]).then(() => {
       running.delete(this);
@@ -51,7 +52,7 @@ export class Child implements AsyncDisposable {
   async #read(name: "stdout" | "stderr"): Promise<void> {
     const stream = this.#process[name];
     const lines = createInterface(stream);
-    // After a failed start the streams close without an end event.
+    // If the process did not start, its output closes without an `end` event.
     stream.on("close", () => lines.close());
     const kept = this.#lines[name];
     for await (const line of lines) {
@@ -60,7 +61,7 @@ export class Child implements AsyncDisposable {
     }
   }
 
-  /** Runs a command until it ends. @returns its last line */
+  /** Runs a command until it ends. @returns the last line of its output; throws if the exit code is not 0 */
   static async run(command: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<string> {
     const child = new Child(command, { env });
     await child.#ended.promise;
@@ -76,7 +77,7 @@ export class Child implements AsyncDisposable {
     return this.#process.exitCode !== null || this.#process.signalCode !== null;
   }
 
-  /** Resolves with the next line that matches; rejects if the process ends first. */
+  /** Resolves with the next line of output that matches; rejects if the process ends first. */
   line(pattern: RegExp): Promise<RegExpExecArray> {
     const { promise, resolve, reject } = Promise.withResolvers<RegExpExecArray>();
     const listener = (line: string | undefined) => {
@@ -89,14 +90,14 @@ export class Child implements AsyncDisposable {
     return promise.finally(() => this.#listeners.delete(listener));
   }
 
-  /** Sends a line of JSON. @returns the next line of JSON */
+  /** Sends a request as a line of JSON. @returns the next line of JSON that the process prints */
   async ask(request: unknown): Promise<unknown> {
     const answer = this.line(/^\{.*\}$/);
     this.#process.stdin.write(`${JSON.stringify(request)}\n`);
     return JSON.parse((await answer)[0]);
   }
 
-  /** An error with the state of the process and its last output. */
+  /** An error that says how the process ended, and has its last lines of output. */
   failure(what = "goes on"): Error {
     const { exitCode, signalCode } = this.#process;
     const how = this.hasEnded ? `ended with ${signalCode ?? `code ${exitCode}`}` : what;
@@ -112,7 +113,7 @@ export class Child implements AsyncDisposable {
     await this.#ended.promise;
   }
 
-  /** @returns whether the group still has a process */
+  /** Sends a signal to the process group. @returns false if the group has no process */
   signal(signal: NodeJS.Signals | 0): boolean {
     try {
       return process.kill(-this.pid, signal);
@@ -122,7 +123,7 @@ export class Child implements AsyncDisposable {
   }
 }
 
-// Children are in other process groups, so signals for this program do not reach them.
+// Signals for this program do not reach the children, which have process groups of their own.
 for (const name of ["SIGHUP", "SIGINT", "SIGTERM"] as const) {
   process.on(name, () => {
     for (const child of running) child.signal("SIGKILL");

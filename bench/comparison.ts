@@ -1,45 +1,45 @@
-/** Measures a row of the table: a server under load and its comparison take turns. */
+/** Measures one row of the printed table: a server and its baselines are measured in turns. */
 import type { Canary } from "./canary.ts";
 import type { Network } from "./networks.ts";
 import { median, sum } from "./numbers.ts";
 import { type Goal, type Measurement, rounded } from "./report.ts";
 import type { Sample, Start, Target } from "./target.ts";
 
-/** Options of all cases. */
+/** Options that all cases of a run share. */
 export interface CaseOptions {
-  /** Duration of one turn; an integer. */
+  /** Whole seconds of one turn, in which one program is measured. */
   readonly seconds: number;
   readonly repeats: number;
   readonly canary: Canary;
 }
 
 export interface Comparison {
-  /** The network that all compared programs serve. */
+  /** The network that the measured program and the baselines run. */
   readonly network: () => Promise<Network>;
   readonly measured: Start;
   readonly beside: Start | readonly Start[];
-  /** Concurrent connections with one request at a time each. */
+  /** Number of concurrent connections; each has one request at a time. */
   readonly connections: number;
   /**
-   * `rate`: the ratio of the rates (default). `median`: the median latency, minus the sum of the medians of the
-   * comparisons.
+   * `rate` (default): the rate of the measured program divided by the baseline's. `median`: its median latency minus
+   * the sum of the baselines' medians.
    */
   readonly quantity?: "rate" | "median";
   readonly goal?: Goal;
-  /** Default: e.g. "mlp, 256 connections". */
+  /** First words of the row. Default: network and connections, e.g. "mlp, 256 connections". */
   readonly subject?: string;
-  /** Default: "of" and the title of the first comparison. */
+  /** What the row is compared with, in words. Default: "of" and the title of the first baseline. */
   readonly compared?: string;
   /**
-   * Batches take a good part of a second, see `LoadOptions`. Turns are longer by this factor, so that they contain
-   * enough batches for a mean.
+   * Set if a batch takes a good part of a second (`hasSlowBatches` in load.ts). Turns last this many times longer, so
+   * that they contain enough batches for a mean.
    */
   readonly slow?: number;
 }
 
 /**
- * Long enough for the JIT compilers of server and load, and for TorchScript to see every batch size. Trials with
- * shorter turns warm up for less time.
+ * Seconds of load before the first turn: enough for the JIT compilers of server and load, and for TorchScript to see
+ * every batch size. Runs with short turns warm up for less time.
  */
 const WARM_UP_S = 15;
 export const warmUpSeconds = (seconds: number) => Math.min(WARM_UP_S, Math.ceil(7.5 * seconds));
@@ -58,7 +58,7 @@ export async function compare(what: Comparison, { seconds, repeats, canary }: Ca
     return sample;
   };
   for (const target of [measured, ...baselines]) {
-    // Only servers warm up under load.
+    // Only servers have `check`, and only servers need load to warm up.
     if (target.check === undefined) continue;
     await target.check();
     await turnOf(target, warmUpSeconds(seconds));
@@ -74,7 +74,7 @@ export async function compare(what: Comparison, { seconds, repeats, canary }: Ca
     }
     return samples;
   };
-  // Alternating turns: a machine that slows down affects both sides.
+  // The measured program and the baselines take turns, so a machine that slows down affects both.
   const samples: Sample[] = [];
   const baselineSamples = [await measureBaselines()];
   for (let i = 0; i < repeats; i++) {
@@ -99,7 +99,7 @@ export async function compare(what: Comparison, { seconds, repeats, canary }: Ca
 
 const medianOf = ({ p50Ms = Number.NaN }: Sample) => p50Ms;
 
-/** Medians of all turns: of the measured program, then of each comparison. */
+/** The medians of each figure over all turns, in words: first of the measured program, then of each baseline. */
 function detailsOf(all: readonly (readonly Sample[])[]): string {
   const flat = all.map((samples) =>
     samples.map(({ perSecond, p50Ms = Number.NaN, p99Ms = Number.NaN, details }) => {

@@ -1,6 +1,6 @@
 /**
- * echo.ts FOLDER NETWORK: an upper bound for Hono on Bun with the same requests: same route, same validation, same
- * answer shape, no record and no model. Prints its address.
+ * echo.ts FOLDER NETWORK: Hono on Bun with the route, validation and answers of `POST /predictions`, but without
+ * records and model: an upper bound for sconce. Prints its address.
  */
 import { Hono } from "hono";
 import { readBody, Uploads } from "../src/server/http/body-reader.ts";

@@ -1,4 +1,4 @@
-/** Measures how one client with large requests or answers slows down other clients. */
+/** Measures how much one client with large requests or answers slows down other clients of the server. */
 import { type CaseOptions, warmUpSeconds } from "./comparison.ts";
 import { load } from "./load.ts";
 import type { Input, Network } from "./networks.ts";
@@ -9,16 +9,16 @@ import { sconce } from "./targets.ts";
 export interface Large {
   readonly network: () => Promise<Network>;
   readonly subject: string;
-  /** Inputs of the large request. */
+  /** Makes the inputs of the large request from the inputs of small requests. */
   readonly inputs: (requests: readonly Input[]) => readonly Input[];
   readonly flags?: readonly string[];
-  /** Goal for the 99th percentile of the other clients' latency. */
+  /** Goal: at most this many milliseconds for the 99th percentile of the other clients' latency. */
   readonly mostMs: number;
 }
 
-/** Clients that send one small prediction at a time, with pauses between. */
+/** The other clients send one small prediction at a time, with pauses of 2 ms. */
 const others = { connections: 4, thinkingMs: 2 };
-/** Turns last this many times longer: a large request may take a second, and a turn needs several. */
+/** Factor for the length of a turn. A large request may take a second, and a turn needs several. */
 const LONG_TURNS = 4;
 
 export async function besideLarge(
@@ -53,7 +53,10 @@ export async function besideLarge(
   };
 }
 
-/** Waits for the last answer: an abandoned request would slow down the next turn. */
+/**
+ * Sends large requests one after another for `seconds`, and waits for the last answer: a request that still runs
+ * would slow down the next turn.
+ */
 async function sendInSequence(url: string, body: string, seconds: number) {
   const beganMs = performance.now();
   let [answered, failed] = [0, 0];

@@ -1,4 +1,4 @@
-/** Load on a server, made with wrk: each connection sends its next request after an answer. */
+/** Load on a server by wrk: each connection sends its next request when it has the answer to the last. */
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { missingTool } from "../scripts/setup/command.ts";
@@ -7,45 +7,45 @@ import { Child } from "./child.ts";
 import { sum } from "./numbers.ts";
 
 /**
- * Requests of a prediction: one POST that waits for the end (`Prefer: wait`), or a POST that creates it and a GET that
- * waits for its end.
+ * HTTP requests for one prediction. `wait`: one POST with `Prefer: wait`. `create-get`: a POST that creates the
+ * prediction, and a GET that waits for its end.
  */
 export type RequestPattern = "wait" | "create-get";
 
 export interface LoadOptions {
   readonly connections: number;
-  /** An integer. */
+  /** Whole seconds of load. */
   readonly seconds: number;
   /**
-   * Answers arrive a batch at a time, and a batch takes a good part of the load. A plain count would be wrong by up to
-   * a batch. The rate is then the slope of answers over time.
+   * Set if a batch takes a good part of the load's duration. Answers arrive batch by batch, so a plain count could be
+   * wrong by a batch. The rate is then the slope of answers over time.
    */
   readonly hasSlowBatches?: boolean;
-  /** Time between an answer and the next request of its connection. */
+  /** Milliseconds between an answer and the next request of the same connection; default 0. */
   readonly thinkingMs?: number;
 }
 
-/** One thread of wrk makes more requests than two cores answer. */
+/** One thread of wrk sends more requests than two cores can answer, so a quarter of the cores is enough. */
 const THREADS = Math.max(1, Math.floor(availableParallelism() / 4));
 
 const answerSchema = z.object({
-  /** Predictions with outputs. */
+  /** Number of predictions with outputs. */
   answered: z.number(),
-  /** Requests with an error or without an answer. */
+  /** Number of requests with an error or without an answer. */
   failed: z.number(),
   seconds: z.number(),
-  /** Latency of a request. With `wait`, a request is a prediction. */
+  /** Percentiles of the latency of a request, in milliseconds. */
   p50Ms: z.number(),
   p99Ms: z.number(),
   arrivals: z.array(z.number()),
 });
 
-/** How to install wrk, as one line; undefined if it is installed. */
+/** One line that says how to install wrk; undefined if wrk is installed. */
 export function missingWrk(): string | undefined {
   return Bun.which("wrk") ? undefined : missingTool("wrk, which makes the load", { apt: "wrk" });
 }
 
-/** Sends load. @param to.url URL of the POST requests; @param to.bodies a file with one request body a line */
+/** Runs wrk. @param to.url URL of the POST requests; @param to.bodies path of a file with one request body a line */
 export async function load(
   { url, bodies, requests = "wait" }: { url: string; bodies: string; requests?: RequestPattern },
   { connections, seconds, hasSlowBatches = false, thinkingMs }: LoadOptions,
@@ -70,12 +70,12 @@ export async function load(
     },
   );
   const { arrivals, seconds: took, ...done } = answerSchema.parse(JSON.parse(line));
-  // wrk lists times thread by thread.
+  // wrk lists the arrival times of one thread after another.
   arrivals.sort((a, b) => a - b);
   return { ...done, perSecond: hasSlowBatches ? 1000 * slope(arrivals) : done.answered / took };
 }
 
-/** Slope of a count that grows by one at each of the times, by least squares. Exact for evenly spaced times. */
+/** Answers per millisecond: the least-squares slope of the number of answers over their arrival times. */
 function slope(times: readonly number[]): number {
   const [middleTime, middleCount] = [sum(times) / times.length, (times.length - 1) / 2];
   const [first = 0, last = 0] = [times[0], times.at(-1)];

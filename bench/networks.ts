@@ -1,4 +1,7 @@
-/** The benchmark's models, built in .sconce/bench, with their inputs; here the fully connected networks. */
+/**
+ * The models that the benchmark builds in .sconce/bench, with their inputs and expected outputs. This file has the
+ * fully connected networks.
+ */
 import { copyFileSync, existsSync, mkdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { readLibtorch } from "../scripts/setup/libtorch.ts";
@@ -14,15 +17,15 @@ export type Input = Readonly<Record<string, unknown>>;
 export interface Network {
   readonly name: string;
   readonly folder: string;
-  /** Inputs as clients send them. */
+  /** Inputs as clients send them in JSON. */
   readonly requests: readonly Input[];
-  /** The same inputs for the raw loop: files are data URIs. */
+  /** The same inputs for the raw loop, which fetches no URL: files are data URIs. */
   readonly inputs: readonly Input[];
-  /** Inputs with their correct outputs. */
+  /** A few inputs with their correct outputs. */
   readonly samples: readonly { readonly input: Input; readonly output: Output }[];
   /**
-   * Allowed error of an output, as a share of the output plus one. The default covers float32 rounding in batches of
-   * other sizes.
+   * Allowed error e: |given - expected| <= e * (1 + |given|). The default covers the rounding of float32 in batches
+   * of different sizes.
    */
   readonly tolerance?: number;
 }
@@ -34,15 +37,15 @@ export const connected = { tiny, mlp } as const;
 export type ConnectedName = keyof typeof connected;
 
 export const folderOfAll = join(state, "bench");
-/** A separate store; the user's store is unchanged. */
+/** Environment of commands: the benchmark has its own model store, so the user's store stays unchanged. */
 export const storeEnv = { SCONCE_HOME: join(folderOfAll, "store") } as const;
-/** The command line without the set-up: it is done before a benchmark. */
+/** The command line from the sources. `npm run bench` has run the set-up. */
 export const sconceCommand = [process.execPath, join(root, "src", "main.ts")] as const;
 
 const CHECKED = 8;
 const samplesSchema = z.object({ inputs: z.array(z.array(z.number())), outputs: z.array(z.array(z.number())) });
 
-/** The set-up's Python: its command and environment variables. */
+/** The Python with torch that the set-up found, as a command and its environment variables. */
 export function python(): { command: string; env: Record<string, string> } {
   const { python: found } = readLibtorch() ?? { python: null };
   if (found === null)
@@ -51,7 +54,10 @@ export function python(): { command: string; env: Record<string, string> } {
   return { command: found.command, env: path === "" ? {} : { PYTHONPATH: path } };
 }
 
-/** Exports the weights if necessary, and builds the model into the benchmark's store. */
+/**
+ * Builds a fully connected network into the benchmark's store, after exporting its weights if they are old or
+ * missing.
+ */
 export async function connectedNetwork(name: ConnectedName): Promise<Network> {
   const folder = await buildOwnModel(name);
   const { inputs, outputs } = await readSamples(folder);
@@ -60,12 +66,14 @@ export async function connectedNetwork(name: ConnectedName): Promise<Network> {
   return { name, folder, requests, inputs: requests, samples };
 }
 
-/** Inputs of a fully connected network, with outputs computed by PyTorch. */
+/** Inputs of a fully connected network, and the outputs that PyTorch computed for them. */
 export async function readSamples(folder: string): Promise<z.infer<typeof samplesSchema>> {
   return samplesSchema.parse(await Bun.file(join(folder, "samples.json")).json());
 }
 
-/** Builds a model of models/, and exports its weights if necessary. @returns its folder */
+/**
+ * Builds a model of bench/models/, after exporting its weights if they are old or missing. @returns the model folder
+ */
 export async function buildOwnModel(name: string, weights = name): Promise<string> {
   const folder = join(folderOfAll, name);
   const [file, script] = [join(folder, "weights.pt"), join(import.meta.dir, "weights.py")];
@@ -79,12 +87,12 @@ export async function buildOwnModel(name: string, weights = name): Promise<strin
   return folder;
 }
 
-/** @param folder model folder */
+/** Builds a model folder into the benchmark's store. */
 export async function buildModel(folder: string): Promise<void> {
   await Child.run([...sconceCommand, "build", "--allow-random", folder], storeEnv);
 }
 
-/** The same network with inputs as bytes instead of lists of numbers: parsing numbers is then not measured. */
+/** `mlp` with each input as bytes instead of a list of numbers, so parsing numbers costs nothing. */
 export async function mlpInBytes(): Promise<Network> {
   const network = await connectedNetwork("mlp");
   const { inputs } = await readSamples(network.folder);
@@ -100,9 +108,7 @@ export async function large(): Promise<Network> {
   return { ...(await connectedNetwork("tiny")), name: "large", folder: await buildOwnModel("large", "tiny") };
 }
 
-/**
- * The same with pictures as outputs. No samples: each picture is random, and its bytes depend on the encoder.
- */
+/** `tiny` with pictures as outputs. No samples: each picture is random, so there is no expected output. */
 export async function photo(): Promise<Network> {
   return {
     ...(await connectedNetwork("tiny")),

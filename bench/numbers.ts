@@ -1,4 +1,4 @@
-/** Median of numbers. */
+/** Median of a list of numbers. */
 
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);

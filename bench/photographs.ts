@@ -1,4 +1,7 @@
-/** Photographs and their models. The photographs are JPEGs of 320 × 240 made from pictures of an example. */
+/**
+ * Photographs for the benchmark, and the models that read them. They are JPEGs of 320 × 240 pixels, made from
+ * pictures of an example.
+ */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "../scripts/setup/step.ts";
@@ -9,22 +12,22 @@ import type { Start } from "./target.ts";
 
 const samples = join(root, "examples/upscale/samples");
 const SIZE = { width: 320, height: 240, fit: "cover" } as const;
-/** JPEG qualities: each photograph exists in several encodings. */
+/** JPEG qualities. Each picture is encoded once per quality. */
 const QUALITIES = [86, 88, 90, 92, 94];
-/** Size that the models pass to `pixels()`. */
+/** Width and height that the models pass to `pixels()`. */
 const PIXELS = [224, 224] as const;
 
-/** The mean of each channel, a model without cost, for pictures as data URIs. */
+/** A model without cost (the mean of each channel) with pictures as data URIs. */
 export const meanOfPictures = () => network("mean", (image) => image.toDataUri());
 
-/** The same model for pictures by URL. */
+/** A model without cost (the mean of each channel) with pictures by URL. */
 export const meanByUrl = () => network("mean", served);
 
-/** ResNet-18 for pictures by URL, and as data URIs. */
+/** ResNet-18 with pictures by URL, and ResNet-18 with pictures as data URIs. */
 export const resnetByUrl = () => network("resnet18", served);
 export const resnetByData = () => network("resnet18", (image) => image.toDataUri());
 
-/** Starts a server for one picture, which runs until the program ends. @returns its URL */
+/** Starts an HTTP server for one picture, which runs until the program ends. @returns the picture's URL */
 function served({ bytes }: Image): string {
   const response = new Response(bytes, { headers: { "Content-Type": "image/jpeg" } });
   const server = Bun.serve({ port: 0, hostname: "127.0.0.1", routes: { "/picture.jpg": response } });
@@ -43,14 +46,14 @@ async function network(name: string, request: (image: Image) => string): Promise
     inputs: shown.map((image) => ({ image: image.toDataUri() })),
     samples: [],
   };
-  // Other decoders give other pixels, so the expected outputs come from the addon itself.
+  // The addon computes the expected outputs: PyTorch's JPEG decoder would give other pixels.
   const outputs = await rawOutputs(unchecked);
   return { ...unchecked, samples: outputs.map((output, i) => ({ input: requests[i] ?? {}, output })) };
 }
 
 /**
- * `Bun.Image` on the same pictures in this process. Two passes: in a single pass it decodes JPEGs at a lower
- * resolution.
+ * Baseline without a server: `Bun.Image` resizes the same pictures in this process. Two passes, because a single pass
+ * decodes JPEGs at a lower resolution.
  */
 export const bunImage: Start = async () => {
   const shown = await pictures();

@@ -1,7 +1,7 @@
 /**
- * raw-loop.ts MODEL INPUTS THREADS DEVICE LAYERS: runs batches on a session of the addon, without a server. The model's
- * `preprocess` makes the tensors beforehand from inputs in a file. LAYERS is "packed" (rearranged weights, as in the
- * server) or "plain" (libtorch's own layout). Answers the requests of raw.ts.
+ * raw-loop.ts MODEL INPUTS THREADS DEVICE LAYERS: runs batches on a session of the addon, without a server. INPUTS is
+ * a JSON file; the model's `preprocess` makes its tensors beforehand. LAYERS is "packed" (weights rearranged for the
+ * processor, as in the server) or "plain" (libtorch's layout). Answers the requests of raw.ts.
  */
 
 import { decodeDataUrl } from "../src/author/data-url.ts";
@@ -41,7 +41,10 @@ const session = await openSession({
   ...model.tensors,
 });
 
-/** Two batches in flight, so the device never waits: an upper bound for a server. */
+/**
+ * Runs batches for `ms`, always two in flight so that the device never waits. @returns rows per second, an upper
+ * bound for a server
+ */
 async function perSecond(rows: number, ms: number): Promise<number> {
   const sorted = inFull(rows);
   const begin = performance.now();
@@ -59,7 +62,10 @@ async function perSecond(rows: number, ms: number): Promise<number> {
   return (1000 * passes * sorted.length) / (performance.now() - begin);
 }
 
-/** Sorted by size, so that padded batches have the least padding. Some inputs repeat, so that each batch is full. */
+/**
+ * The tensors of all inputs, sorted by size so that padded batches have little padding. The first inputs repeat to
+ * fill the last batch.
+ */
 function inFull(rows: number): (readonly Tensor[])[] {
   const count = rows * Math.ceil(items.length / rows);
   return Array.from({ length: count }, (_, i) => items[i % items.length]?.tensors ?? []).sort(

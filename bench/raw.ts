@@ -1,4 +1,4 @@
-/** The raw loop: libtorch on batches of ready tensors, in a separate process. */
+/** The raw loop, a baseline without a server: libtorch runs batches of ready tensors in a separate process. */
 import { join } from "node:path";
 import { z } from "../src/author/z.ts";
 import { keptMemory } from "../src/engine/libtorch-env.ts";
@@ -7,14 +7,14 @@ import { type Network, type Output, outputSchema, python, storeEnv } from "./net
 import { rounded } from "./report.ts";
 import type { Start, Target } from "./target.ts";
 
-/** Requests to a loop: run batches of `rows` for `ms`, or return the outputs of each input. */
+/** Requests to the process of the raw loop: run batches of `rows` rows for `ms`, or return the output of each input. */
 export const rawRequestSchema = z.union([
   z.object({ rows: z.int(), ms: z.number() }),
   z.object({ outputs: z.literal("all") }),
 ]);
 const rateSchema = z.object({
   perSecond: z.number(),
-  /** Median time of a batch; only for loops with one batch at a time. */
+  /** Median time of a batch. Only the loop in Python, which runs one batch at a time, reports it. */
   medianMs: z.number().default(Number.NaN),
 });
 const outputsSchema = z.object({ outputs: z.array(outputSchema) });
@@ -22,19 +22,19 @@ const outputsSchema = z.object({ outputs: z.array(outputSchema) });
 interface RawOptions {
   readonly threads?: number;
   readonly device?: string;
-  /** Rearranges the weights of layers as the server does; else keeps libtorch's layout. */
+  /** Rearranges the weights for the processor, as the server does. Default: libtorch's layout. */
   readonly isPacked?: boolean;
 }
 
 /**
- * Runs batches with `rows` rows in sconce's addon; of several sizes, the fastest. The inputs are sorted by size and
- * repeated for the whole time, with two batches in flight.
+ * Baseline on the addon: runs batches of `rows` rows, or of the fastest of several sizes. The inputs are sorted by
+ * size and repeated for the whole turn, with two batches in flight.
  */
 export function raw(rows: number | readonly number[], options: RawOptions = {}): Start {
   return async (network) => {
     const loop = await addonLoop(network, options);
     const tried: { rows: number; rate: number }[] = [];
-    // The likely fastest size runs last, when one-time work is done.
+    // `rows` ends with the size that is likely the fastest: by then, one-time work is done.
     for (const each of [rows].flat()) tried.push({ rows: each, rate: (await run(loop, each, 0)).perSecond });
     const best = tried.reduce((a, b) => (b.rate > a.rate ? b : a));
     if (tried.length === 1) return target(`the raw loop, batch ${best.rows}`, loop, best.rows);
@@ -43,7 +43,9 @@ export function raw(rows: number | readonly number[], options: RawOptions = {}):
   };
 }
 
-/** The same in PyTorch for Python on random numbers, one batch at a time. Also gives the time of a batch. */
+/**
+ * Baseline in Python: PyTorch runs one batch of random numbers at a time. It also reports the median time of a batch.
+ */
 export function rawInPython(rows: number, device = "cpu"): Start {
   return async ({ folder }) => {
     const { command, env } = python();
@@ -52,7 +54,7 @@ export function rawInPython(rows: number, device = "cpu"): Start {
   };
 }
 
-/** Outputs of the addon for each input in a batch of one. */
+/** The addon's output for each input, computed in a batch of one. */
 export async function rawOutputs(network: Network): Promise<Output[]> {
   await using loop = await addonLoop(network);
   return outputsSchema.parse(await loop.ask({ outputs: "all" })).outputs;

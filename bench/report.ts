@@ -1,4 +1,4 @@
-/** The report: results of the cases as a Markdown table for docs/how-fast.md, and the raw numbers. */
+/** The report of the benchmark: a Markdown table for docs/how-fast.md, and a JSON file with every value. */
 import { availableParallelism, cpus } from "node:os";
 import { readLibtorch } from "../scripts/setup/libtorch.ts";
 import { formatTable } from "../src/cli/command-line/table.ts";
@@ -12,31 +12,31 @@ export const atLeast = (value: number): Goal => ({ is: "at least", value });
 export const atMost = (value: number): Goal => ({ is: "at most", value });
 
 export interface Measurement {
-  /** e.g. "mlp, 256 connections" */
+  /** First words of the row, e.g. "mlp, 256 connections". */
   readonly subject: string;
-  /** e.g. "of the raw loop" */
+  /** What the value is compared with, e.g. "of the raw loop". */
   readonly compared: string;
-  /** Unit of the value; ratios have none. */
+  /** Unit of the values; undefined for ratios. */
   readonly unit?: "ms" | "s";
   readonly goal?: Goal;
-  /** The values of all repeats. */
+  /** One value for each repeat. */
   readonly values: readonly number[];
-  /** Absolute numbers behind the ratio, in words; valid only for this machine and run. */
+  /** Absolute numbers behind the ratio, in words, e.g. rates. They are valid only for this machine and run. */
   readonly details?: string;
-  /** Requests without a succeeded prediction. */
+  /** Number of requests without a succeeded prediction. */
   readonly failed?: number;
 }
 
 export interface Result extends Measurement {
   readonly case: string;
-  /** Speed of the slower core during the measurement, as a share of its best speed in this run. */
+  /** Lowest and highest speed of the slower core during the measurement, divided by its best speed in this run. */
   readonly cores: { readonly min: number; readonly max: number };
 }
 
-/** Rounds to three digits. */
+/** The number with three significant digits, as text. */
 export const rounded = (value: number) => Number(value.toPrecision(3)).toLocaleString("en");
 
-/** A row for each result. Results with several repeats show median, minimum and maximum. */
+/** The Markdown table: one row per result, with median, minimum and maximum of its repeats. */
 export function formatReport(results: readonly Result[]): string {
   const rows = results.map(({ subject, compared, unit, goal, values }) => {
     const number = (value: number) => `${rounded(value)}${unit === undefined ? "" : ` ${unit}`}`;

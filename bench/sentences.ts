@@ -1,4 +1,4 @@
-/** Sentences for an embedding model, the same in every run: a real model with inputs of different lengths. */
+/** Sentences for an embedding model, the same in every run: inputs whose lengths differ. */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { preparedModel } from "../examples/minilm/prepared.ts";
@@ -8,8 +8,8 @@ import { buildModel, folderOfAll, type Network } from "./networks.ts";
 const COUNT = 1000;
 const LENGTHS = { least: 5, most: 120 } as const;
 /**
- * Coprime to the number of lengths and near its golden section: neighbours differ, and every stretch has the same
- * mixture of lengths.
+ * Step through the lengths. It is coprime to their number and near its golden section, so neighbours differ and every
+ * stretch of sentences has the same mixture of lengths.
  */
 const STEP = 71;
 
@@ -24,7 +24,7 @@ export async function minilm(): Promise<Network> {
   return { name: "minilm", folder, requests, inputs: requests, samples };
 }
 
-/** Sentences of 5 to 120 words, equally often, cut from texts. */
+/** Sentences cut from texts: 5 to 120 words, each length equally often. */
 function sentences(texts: readonly string[]): string[] {
   const words = texts.flatMap((text) => text.split(/\s+/)).filter((word) => word !== "");
   const random = seeded(20);

@@ -1,4 +1,4 @@
-/** Start-up time of the example `digits` until it is ready: with `serve`, and as an executable file. */
+/** Measures how long the example `digits` needs until it is ready: with `serve`, and as one executable file. */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { root } from "../scripts/setup/step.ts";
@@ -10,7 +10,10 @@ import { compiled, listening } from "./targets.ts";
 
 const MODEL = "digits";
 
-/** Measures `serve`, the first start of the executable file, which unpacks libtorch, and a later start. */
+/**
+ * Measures three starts: of `serve`, the first of the executable file, which unpacks libtorch, and a later one of the
+ * file.
+ */
 export async function startUp({ repeats, canary }: CaseOptions): Promise<Measurement[]> {
   await buildModel(join(root, "examples", MODEL));
   const file = [await compiled(MODEL), "--cache-dir", join(folderOfAll, "executables", "cache")];

@@ -1,6 +1,6 @@
 /**
- * Continuous batching: 16 clients of the example `writer` at once, compared with a single client. Each client sends its requests one after the
- * other.
+ * Measures continuous batching: 16 concurrent clients of the example `writer`, compared with a single client. Each
+ * client sends its requests one after another.
  */
 import { join } from "node:path";
 import { root } from "../scripts/setup/step.ts";
@@ -12,7 +12,7 @@ import { atLeast, type Measurement, rounded } from "./report.ts";
 import { listening } from "./targets.ts";
 
 const CLIENTS = 16;
-/** Characters of a text. Texts start at different times, so items join and leave the running batch all the time. */
+/** Characters of a text. Clients start at different times, so items join and leave the running batch all the time. */
 const LENGTH = 100;
 
 export async function writer({ seconds, repeats, canary }: CaseOptions): Promise<Measurement[]> {
@@ -42,7 +42,7 @@ export async function writer({ seconds, repeats, canary }: CaseOptions): Promise
       values: ratios((one, many) => many.perSecond / one.perSecond),
       details: measured("perSecond", "characters/s"),
     },
-    // Unlike speed, processor time hardly depends on other programs of the machine.
+    // A busy machine changes the speed, but hardly the processor time.
     {
       subject,
       compared: "characters a second of processor time",
@@ -53,15 +53,15 @@ export async function writer({ seconds, repeats, canary }: CaseOptions): Promise
   ];
 }
 
-/** Measurements of one run of the clients. */
+/** What one turn of clients measures. */
 interface Turn {
-  /** Generated characters per second. */
+  /** Characters that the server generates per second. */
   readonly perSecond: number;
-  /** Processor time of the server for one character. */
+  /** Processor time of the server for one character, in milliseconds. */
   readonly cpuMs: number;
 }
 
-/** Measures clients that each wait for a text before they request the next. */
+/** Measures a number of clients for `seconds`. Each waits for its text before it requests the next. */
 async function texts(url: string, { clients, seconds }: { clients: number; seconds: number }): Promise<Turn> {
   const cpuBefore = await cpuSeconds(url);
   const beganMs = performance.now();
@@ -88,7 +88,7 @@ async function texts(url: string, { clients, seconds }: { clients: number; secon
   };
 }
 
-/** Processor time of all processes of the server. */
+/** Processor time of all processes of the server so far, in seconds. */
 async function cpuSeconds(url: string): Promise<number> {
   const text = await (await fetch(`${url}/metrics`)).text();
   return sum([...text.matchAll(/^process_cpu_seconds_total\{.*\} (\S+)$/gm)].map(([, seconds]) => Number(seconds)));

@@ -1,4 +1,4 @@
-/** A measured program. Servers must give right answers before they are measured. */
+/** A program that the benchmark measures. A server must give right answers before it is measured. */
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "../src/author/z.ts";
@@ -8,46 +8,46 @@ import { type LoadOptions, load, type RequestPattern } from "./load.ts";
 import { type Input, type Network, type Output, outputSchema } from "./networks.ts";
 import { sum } from "./numbers.ts";
 
-/** Result of one turn. */
+/** Figures of one turn. */
 export interface Sample {
   readonly perSecond: number;
   readonly failed?: number;
   readonly p50Ms?: number;
   readonly p99Ms?: number;
-  /** Further figures for the table, by name and unit; NaN if unknown. */
+  /** Further figures for the table, by their name and unit; NaN if unknown. */
   readonly details?: Readonly<Record<string, number>>;
 }
 
 export interface Target extends AsyncDisposable {
-  /** e.g. "mosec 0.9.8" */
+  /** Name of the program, e.g. "mosec 0.9.8". */
   readonly title: string;
   measure(options: LoadOptions): Promise<Sample>;
   /**
-   * Throws if answers are wrong. Queues behind the requests of the previous load, so that the next turn starts on an
-   * idle server.
+   * Throws if an answer is wrong. The check waits behind requests of the previous load, so the next turn starts on an
+   * idle server. Undefined for programs without a server.
    */
   check?(): Promise<void>;
 }
 
 export type Start = (network: Network) => Promise<Target>;
 
-/** The HTTP API of a server. */
+/** How to ask a server for a prediction over HTTP. */
 export interface Api {
   readonly path: string;
   readonly requests?: RequestPattern;
-  /** The JSON body of a request. */
+  /** The JSON body of a request with one input. */
   readonly body: (input: Input) => unknown;
-  /** Reads an answer's JSON as its first output. */
+  /** Schema that reads the first output from an answer's JSON. */
   readonly answer: z.ZodType<Output>;
 }
 
 export interface ServerOptions {
   readonly title: string;
   readonly child: Child;
-  /** Base URL of the server. */
+  /** Base URL of the server, without a path. */
   readonly url: string;
   readonly api: Api;
-  /** Resources disposed with the server, including its process. */
+  /** Resources that end with the server, among them its process. */
   readonly owned: AsyncDisposable;
 }
 
@@ -55,14 +55,14 @@ const ANSWER_MS = 60_000;
 const TOLERANCE = 1e-4;
 const successSchema = z.looseObject({ status: z.literal("success"), outputs: z.tuple([outputSchema]) });
 
-/** The API of sconce. */
+/** `POST /predictions` of sconce. */
 export const sconceApi: Api = {
   path: "/predictions",
   body: (input) => [input],
   answer: successSchema.transform(({ outputs: [output] }) => output),
 };
 
-/** The API of OpenAI for the example minilm. Like OpenAI's clients, it asks for base64. */
+/** OpenAI's embeddings API for the example minilm. Like OpenAI's clients, it requests base64. */
 export const openaiApi: Api = {
   path: "/v1/embeddings",
   body: ({ text }) => ({ model: "minilm", input: text, encoding_format: "base64" }),
@@ -78,7 +78,7 @@ export class Server implements Target {
   readonly url: string;
   readonly #network: Network;
   readonly #options: ServerOptions;
-  /** Path of a file with one request body per line. */
+  /** Path of a file with one request body per line, for wrk. */
   readonly bodies: string;
 
   constructor(network: Network, options: ServerOptions) {
@@ -105,7 +105,7 @@ export class Server implements Target {
     );
   }
 
-  /** @throws Error if the server does not answer */
+  /** Sends one request. @throws Error if the server does not answer with a success */
   async askSample(): Promise<void> {
     await this.#ask(this.#network.samples[0]?.input ?? {});
   }
@@ -129,7 +129,8 @@ export class Server implements Target {
     const after = await this.#work();
     const added = (of: keyof typeof after) => after[of] - before[of];
     const perItem = (of: keyof typeof after) => (1e6 * added(of)) / done.answered;
-    // At the end of a load, wrk closes its connections, which cancels their predictions.
+    // At the end of a load wrk closes its connections, which cancels their running predictions: up to one per
+    // connection is no failure.
     const lost = Math.max(0, (added("failed") || 0) - options.connections);
     return {
       perSecond: done.perSecond,
@@ -150,7 +151,7 @@ export class Server implements Target {
     rmSync(this.bodies, { force: true });
   }
 
-  /** Counters of the server so far; NaN for servers without such metrics. */
+  /** Counters of the server since its start; NaN for servers without such metrics. */
   async #work() {
     const response = await fetch(new URL("/metrics", this.url)).catch(() => undefined);
     const text = response?.ok ? await response.text() : "";
@@ -162,7 +163,7 @@ export class Server implements Target {
       batches: read("sconce_batch_size_count"),
       items: read("sconce_batch_size_sum"),
       failed: read('sconce_predictions_total{status="failed".*}'),
-      /** Total time of all batches, from dispatch to rows. */
+      /** Seconds of all batches, each from its dispatch to its outputs. */
       batchSeconds: read("sconce_batch_seconds_sum"),
       ...(await processorSeconds(this.child.pid)),
     };
@@ -176,8 +177,8 @@ function areClose(given: readonly number[], expected: readonly number[], toleran
 }
 
 /**
- * Processor seconds so far: of the main threads of the fronts, which run JS, and of all threads of the engine process.
- * NaN without such processes, and on systems other than Linux.
+ * Processor seconds so far: of the main threads of the HTTP processes, which run JavaScript, and of all threads of
+ * the engine process. NaN for other servers, and on systems other than Linux.
  */
 async function processorSeconds(pid: number): Promise<{ jsSeconds: number; engineSeconds: number }> {
   const seconds = (thread: string) => Number(readFileSync(`/proc/${thread}/schedstat`, "utf8").split(" ")[0]) / 1e9;

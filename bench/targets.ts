@@ -1,4 +1,4 @@
-/** Starts sconce and the echo. raw.ts has the raw loop, peers/ has other servers. */
+/** Starts sconce in its various forms, and the echo server. raw.ts has the raw loop, peers/ has other servers. */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { compileExecutable } from "../src/package/executable/executable.ts";
@@ -11,23 +11,23 @@ import { folderOfAll, sconceCommand, storeEnv } from "./networks.ts";
 import { type Api, Server, type Start, sconceApi } from "./target.ts";
 
 export interface SconceOptions {
-  /** Threads of one forward pass. */
+  /** Threads of one forward pass; default 1. */
   readonly threads?: number;
   readonly device?: string;
   readonly flags?: readonly string[];
   readonly requests?: RequestPattern;
   readonly api?: Api;
-  /** Stores predictions in an SQLite file. */
+  /** Stores predictions in an SQLite file; default: what the flags say. */
   readonly inFile?: boolean;
-  /** Roles of replicas with one Redis; the first replica gets the requests. */
+  /** Starts one replica per role, all with one Redis. The first replica gets the requests. */
   readonly roles?: readonly ("front" | "worker" | "both")[];
-  /** Command of the server; default: `sconce serve`. */
+  /** Command that serves the model; default: `sconce serve`. */
   readonly command?: (name: string) => Promise<readonly string[]> | readonly string[];
 }
 
 const onLoopback = ["--port", "0", "--host", "127.0.0.1"] as const;
 
-/** `sconce serve`, by default with one inference thread on the CPU. */
+/** Starts `sconce serve`, by default with one inference thread on the CPU. */
 export function sconce(options: SconceOptions = {}) {
   const {
     threads = 1,
@@ -57,7 +57,7 @@ export function sconce(options: SconceOptions = {}) {
 
 const serve = (name: string) => [...sconceCommand, "serve", name];
 
-/** sconce as one executable file with the model and libtorch. */
+/** Starts sconce as one executable file that contains the model and libtorch. */
 export const executable = sconce({ command: async (name) => [await compiled(name)] });
 
 export async function compiled(name: string): Promise<string> {
@@ -68,14 +68,14 @@ export async function compiled(name: string): Promise<string> {
   return join(folder, name);
 }
 
-/** An upper bound: the same route without record and model. */
+/** An upper bound for sconce: echo.ts answers the same route, without record and model. */
 export const echo: Start = async (network) => {
   const child = new Child([process.execPath, join(import.meta.dir, "echo.ts"), network.folder, network.name]);
   const options = { title: "the echo", child, url: await listening(child), api: sconceApi, owned: child };
   return new Server({ ...network, samples: [] }, options);
 };
 
-/** Resolves with the address that a sconce process prints. */
+/** Resolves with the URL that a starting sconce process prints. */
 export async function listening(child: Child): Promise<string> {
   const [, url = ""] = await child.line(/Listening on (http\S+)/);
   return url;

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { AddressGuard, isGlobalAddress } from "../src/machine/network/address-guard.ts";
 import { failureOf } from "./helpers/failure.ts";
 
-/** First and last address of every special range in IANA's registries that is not globally reachable, by purpose. */
+/** Edges of every special range in IANA's registries that is not globally reachable, grouped by the range's purpose. */
 const special: Record<string, string[]> = {
   "this network": ["0.0.0.0", "0.0.0.1", "0.255.255.255"],
   private: ["10.0.0.0", "10.255.255.255", "172.16.0.0", "172.31.255.255", "192.168.0.0", "192.168.255.255"],
@@ -119,7 +119,10 @@ describe("the guard", () => {
   });
 
   test("refuses hundreds of spellings of private addresses without a look-up", async () => {
-    /** A number as C libraries and browsers parse it: decimal, octal or hexadecimal, with leading zeros. */
+    /**
+     * One part of an IPv4 address as C libraries and browsers read it: decimal, octal or hexadecimal, with leading
+     * zeros.
+     */
     const part = (value: number) =>
       fc.tuple(fc.constantFrom(10, 8, 16), fc.nat(3), fc.boolean()).map(([base, zeros, isUpper]) => {
         const digits = "0".repeat(base === 10 ? 0 : zeros) + value.toString(base);

@@ -1,4 +1,7 @@
-/** What each port serves: `--admin-port`, `POST /drain`, `--no-page` and `--no-docs`. */
+/**
+ * Which routes the public port and the admin port serve, with `--admin-port`, `POST /drain`, `--no-page` and
+ * `--no-docs`.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { appendFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -80,7 +83,7 @@ describe("with --admin-port", () => {
   });
 });
 
-test("with several models, the admin port alone has the metrics and the repository of each", async () => {
+test("with several models, only the admin port has the metrics and the repository routes of each model", async () => {
   await using two = await storeWith("lab", "parts");
   const args = ["serve", "lab", "parts", "--host", "127.0.0.1", "-p", "0", "--admin-port", "0"];
   await using running = startCli(args, { env: { SCONCE_HOME: two.home } });
@@ -128,7 +131,7 @@ test("API keys need the permission admin for /drain and /reload, and metrics for
   expect(await statuses(client)).toEqual([403, 403, 403, 403]);
   expect(await statuses(monitor)).toEqual([200, 403, 403, 403]);
   expect(await status(port, "GET", "/metrics", admins)).toBe(403);
-  // The only model of a server stays loaded.
+  // A server with a single model does not unload it.
   expect(await status(port, "POST", "/v2/repository/models/lab/unload", admins)).toBe(405);
   expect(await status(port, "GET", "/health/ready")).toBe(200);
 });
@@ -192,7 +195,7 @@ describe("at its start, a server", () => {
   test("without keys on all addresses says how to restrict it, in lines with times", async () => {
     const lines = await linesOf();
     expect(lines.some((line) => line.includes(said) && line.includes("--host 127.0.0.1 or --api-keys"))).toBe(true);
-    // Warnings too, on the line of their time.
+    // The time begins the line of a warning, too.
     expect(lines.filter((line) => !/^\d{4}-\d\d-\d\dT[\d:.]{12}Z \S/.test(line))).toEqual([]);
   });
 

@@ -1,11 +1,11 @@
-/** The limits of the queue, over the models of a server. */
+/** The limits of the input queue, which the models of a server share. */
 import { expect, test } from "bun:test";
 import { Admission } from "../src/server/predictions/admission.ts";
 
 const flow = { waitMs: () => ({ waitMs: 0, patienceMs: Infinity }) };
 const limits = { maxQueuedItems: 100, maxQueuedBytes: 1000 };
 
-/** Accepts predictions of one input until one is refused. @returns the accepted ones */
+/** Admits predictions of one input until one is refused. @returns the number of admitted predictions */
 function fill(admission: Admission, bytes = 0): number {
   for (let count = 0; ; count++) {
     try {
@@ -21,7 +21,7 @@ test("one model uses the whole queue", () => {
   expect(fill(new Admission({ flow, limits }))).toBe(100);
 });
 
-test("of several models, one without limit leaves a part of the queue to the others, which shrinks with each", () => {
+test("of several models, each leaves a part of the queue to the others; each further model shrinks its share", () => {
   const unfinished = { items: 0, bytes: 0 };
   const models = [1, 2, 3].map(() => new Admission({ flow, limits, unfinished, hasOthers: true }));
   expect(models.map((admission) => fill(admission))).toEqual([50, 25, 13]);
@@ -29,7 +29,7 @@ test("of several models, one without limit leaves a part of the queue to the oth
   expect(models.map((admission) => admission.unfinished.items)).toEqual([50, 25, 13]);
 });
 
-test("the bytes of bodies have the same rule", () => {
+test("the limit for the bytes of bodies is shared by the same rule", () => {
   const unfinished = { items: 0, bytes: 0 };
   const models = [1, 2].map(() => new Admission({ flow, limits, unfinished, hasOthers: true }));
   expect(models.map((admission) => fill(admission, 50))).toEqual([10, 5]);

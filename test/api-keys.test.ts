@@ -1,4 +1,7 @@
-/** API keys of a server: who is answered, which results a key reads, limits of a key, changes of the file. */
+/**
+ * API keys of a server: requests without a key, results that a key may read, limits of a key, changes of the file of
+ * keys.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { appendFileSync, rmSync, writeFileSync } from "node:fs";
 import { z } from "../src/index.ts";
@@ -51,7 +54,7 @@ const documentSchema = z.looseObject({
   paths: z.record(z.string(), z.looseObject({ get: operation, post: operation })),
 });
 
-/** A client that sends a key with each request. */
+/** A client that sends an API key with each request. */
 class KeyClient extends Client {
   readonly #secret: string;
 
@@ -154,7 +157,7 @@ describe("predictions of another key", () => {
   });
 });
 
-test("a key does what its `only` permits, and gets 403 for the rest", async () => {
+test("a key may do what its field `only` permits, and gets 403 for the rest", async () => {
   const reader = new KeyClient("reader");
   expect((await reader.fetch("/")).status).toBe(200);
   expect(await reader.refused([{ x: 1 }])).toMatchObject({ status: 403, type: "urn:sconce:problem:key_refused" });
@@ -170,7 +173,7 @@ test("above its rate a key gets 429, with the seconds until the next window", as
   const seconds = Number(response.headers.get("retry-after"));
   expect([seconds >= 1, seconds <= 3600]).toEqual([true, true]);
   expect(await problemOf(response)).toMatchObject({ status: 429, detail: expect.stringContaining("slow") });
-  // Reading is not limited.
+  // The rate limits predictions, not GET requests.
   expect((await slow.fetch("/")).status).toBe(200);
 });
 
@@ -184,7 +187,7 @@ test("a key has at most as many unfinished predictions as its limit", async () =
   expect((await narrow.predict([{ x: 2 }])).status).toBe("success");
 });
 
-describe("the numbers of a key in shared memory", () => {
+describe("the counters of a key in shared memory", () => {
   const entry = { name: "a", hash: new Uint8Array(32), share: 1, only: ["predictions"] } as const;
   const rows = () => [new Float64Array(keyNumbers.length), new Float64Array(keyNumbers.length)];
 
@@ -234,7 +237,7 @@ describe("the file of keys", () => {
     const { client } = changing;
     const { prediction_id: id } = await client.create([{ x: 1, before: gate.url("a") }], headers);
     const other = makeKey({ name: "other" });
-    // The key's name has another slot beside these names.
+    // The counters of a key are a slot in shared memory. With 1000 more names, the same key gets another slot.
     const more = Array.from({ length: 1000 }, (_, i) => makeKey({ name: `a${i}` }).entry);
     writeFileSync(file, [entry, other.entry, ...more].join("\n"));
     while (!(await client.fetch("/", { headers: { "X-API-Key": other.secret } })).ok);

@@ -1,5 +1,6 @@
 /**
- * Operator arguments that libtorch does not check fail the batch. They neither end the process nor read foreign memory.
+ * Operator arguments that libtorch does not check: sconce fails the batch instead of a crash or a read of foreign
+ * memory.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";

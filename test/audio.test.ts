@@ -1,4 +1,4 @@
-/** Audio fields: WAV and FLAC as samples of a rate, samples as WAV, limits, and hostile files. */
+/** Audio fields: WAV and FLAC files become samples of one rate, samples become WAV; limits, and malicious files. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { BitReader } from "../src/author/audio/bit-reader.ts";
@@ -21,7 +21,7 @@ interface Written {
   readonly checksum: number;
 }
 
-/** Files that libsndfile wrote, with a checksum of the samples that it reads from them. */
+/** Files that libsndfile wrote, each with a checksum of the samples that libsndfile reads from it. */
 const written: [string, Written][] = Object.entries(files);
 const flac = Uint8Array.fromBase64(files["flac 16 stereo"].file);
 const wav = Uint8Array.fromBase64(files["wav PCM_16"].file);
@@ -37,7 +37,7 @@ const faultOf = (bytes: Uint8Array, field = audio()) => {
 
 describe("samples()", () => {
   test.each(written)(
-    "of %s are those of libsndfile, to the last bit",
+    "of %s are the samples of libsndfile, to the last bit",
     async (_, { file, length, channels, rate, ...right }) => {
       const { data, ...samples } = await audioOf(Uint8Array.fromBase64(file)).samples();
       expect(samples).toEqual({ length, channels, rate });
@@ -78,7 +78,10 @@ describe("samples()", () => {
   });
 });
 
-/** Computed by torchaudio in float64: in float32 its places of the filters move results by up to 1.4e-5. */
+/**
+ * torchaudio computed the expected values in float64: its float32 moves the taps of the filters, which changes
+ * results by up to 1.4e-5.
+ */
 describe("resampling", () => {
   const signal = Float32Array.from({ length: 600 }, (_, i) => (((i * 37) % 400) - 200) / 256);
 
@@ -123,7 +126,7 @@ describe("Audio.fromSamples", () => {
     expect([...read.data]).toEqual([0, 0.5, -1, loudest, 0.25, -0.25]);
   });
 
-  test("refuses values that are no whole channels", () => {
+  test("refuses a number of values that is no multiple of the channels", () => {
     const wrong = () => Audio.fromSamples({ data: new Float32Array(3), rate: 8000, channels: 2 });
     expect(wrong).toThrow("Audio.fromSamples: 3 values are no 2 channels at the rate 8000");
   });
@@ -161,12 +164,12 @@ describe("a file", () => {
     expect(await faultOf(changed)).toContain("damaged");
   });
 
-  test("that is longer than its field allows is refused by its header", async () => {
+  test("that is longer than its field allows is refused as soon as its header is read", async () => {
     const silence = Uint8Array.fromBase64(files["flac silence"].file);
     expect(await faultOf(silence, audio({ maxSeconds: 5 }))).toBe(
       "file_too_large: https://example.com/a.wav has 6.3 seconds; this field takes at most 5",
     );
-    // The same file without the count of samples in its header: bits 108 to 143 of STREAMINFO.
+    // The same file with 0 as its number of samples, which means "unknown": bits 108 to 143 of STREAMINFO.
     const unknown = Uint8Array.from(silence);
     unknown[21] = (unknown[21] ?? 0) & 0xf0;
     unknown.fill(0, 22, 26);
@@ -177,13 +180,13 @@ describe("a file", () => {
 
   test("with a header of gigabytes is refused before any memory is taken", async () => {
     const huge = Uint8Array.from(Uint8Array.fromBase64(files["flac silence"].file));
-    // 8 channels with 2^29 samples.
+    // The header promises 8 channels with 2^29 samples each.
     huge[20] = ((huge[20] ?? 0) & 0xf1) | 0x0e;
     huge.set([0x20, 0, 0, 0], 22);
     expect(await faultOf(huge, audio({ maxSeconds: 1e6 }))).toStartWith("file_too_large: ");
   });
 
-  test("with any damage fails with a message for clients, or is read", async () => {
+  test("with random damage is read, or fails with a message for clients", async () => {
     const damaged = fc
       .constantFrom(flac, wav)
       .chain((file) =>
@@ -208,7 +211,7 @@ describe("a file", () => {
     );
   });
 
-  test("reads every count of bits at every place", () => {
+  test("whose fields have any number of bits at any bit position is read", () => {
     const bytes = Uint8Array.of(0b10110011, 0b01010101, 0xff, 0x00, 0x0f, 0x81);
     const text = [...bytes].map((byte) => byte.toString(2).padStart(8, "0")).join("");
     for (let at = 0; at < 16; at++) {

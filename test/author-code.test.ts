@@ -1,4 +1,4 @@
-/** Effects of a model's own code on the server's processes. */
+/** What a model's own code can do to the server's processes: end them, block them, or never return. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
@@ -10,9 +10,9 @@ import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 /**
- * A hook for the tests. Input -1 never returns; -2 never returns after an `await`; -3 never returns if the file
- * GATE.hold exists. -4 blocks the thread until the file GATE.go exists, 51 awaits that file. Inputs above 100 end the
- * process.
+ * The hook `preprocess` of the tests. -1 never returns, -2 never returns after an `await`, -3 never returns if the
+ * file GATE.hold exists. -4 blocks the thread until the file GATE.go exists, and 51 awaits that file. Inputs above
+ * 100 end the process.
  */
 const preprocess = `({ x }) => {
   const { existsSync, writeFileSync } = process.getBuiltinModule("node:fs");
@@ -46,13 +46,13 @@ afterAll(async () => {
 });
 
 const serve = (...args: string[]): RunningCli => serveWith("none", ...args);
-/** @param gate path prefix of the files that hooks wait for */
+/** Starts a server. @param gate path prefix of the files that hooks wait for */
 const serveWith = (gate: string, ...args: string[]): RunningCli =>
   startCli(["serve", "stray", "--host", "127.0.0.1", "-p", "0", ...args], {
     env: { SCONCE_HOME: store.home, GATE: gate },
   });
 
-/** Waits for the end of a prediction. Retries while its front restarts and refuses connections. */
+/** Resolves with the ended prediction. Repeats the request while the HTTP process restarts and refuses connections. */
 async function endOf(client: Client, id: string): Promise<PredictionBody> {
   for (;;) {
     const ended = await client.end(id).catch(() => undefined);
@@ -61,7 +61,7 @@ async function endOf(client: Client, id: string): Promise<PredictionBody> {
   }
 }
 
-/** Sends a GET on a new connection. */
+/** Sends a GET on a new connection: a kept connection would go to one HTTP process only. */
 async function get(client: Client, path: string) {
   const response = await client.fetch(path, { headers: { Connection: "close" }, keepalive: false });
   return { status: response.status, body: await response.json() };
@@ -95,7 +95,7 @@ test("a hook that never returns is interrupted: its input fails with the hook's 
   expect(await client.end((await client.create([{ x: 2 }])).prediction_id)).toMatchObject({ outputs: [{ y: 5 }] });
 });
 
-test("liveness is answered while a hook blocks the only front; other requests wait for the hook", async () => {
+test("liveness is answered while a hook blocks the only HTTP process; other requests wait for the hook", async () => {
   const gate = dir.join("live");
   await using server = serveWith(gate, "--store", "memory", "--hook-timeout", "100");
   const client = await clientOf(server);
@@ -118,7 +118,7 @@ test.each([
     const client = await clientOf(server);
     const inputs = [{ x: 2 }, { x }, { x: 5 }];
     const id = `held-00000000000${-x}`;
-    // With keep-alive, the client could retry the request itself.
+    // With keep-alive, fetch could repeat the request by itself.
     await client.put(id, inputs, { Connection: "close" }).catch(() => {});
     await server.line("The front process was ended: it gave no answer for 1 s; starting it again");
     await server.line("The front process is ready again");
@@ -129,7 +129,7 @@ test.each([
   },
 );
 
-test("the hook that blocks the front is identified among running hooks, and concurrent predictions run again", async () => {
+test("among several running hooks, the one that blocks the HTTP process is identified, and concurrent predictions run again", async () => {
   const gate = dir.join("several");
   await using server = serveWith(gate, "--store", dir.join("several.sqlite"), "--hook-timeout", "0.5");
   const client = await clientOf(server);
@@ -138,7 +138,7 @@ test("the hook that blocks the front is identified among running hooks, and conc
   await writeFile(`${gate}.hold`, "");
   await server.line("starting it again");
   await writeFile(`${gate}.go`, "");
-  // Inputs of a crashed process run one by one, so the bad input ends the front a second time.
+  // The next process runs the inputs of the ended process one by one, so the bad input blocks it a second time.
   const failed = await endOf(client, held.prediction_id);
   expect(failed.error_message).toContain("input 1: the model failed in preprocess: it did not return in time");
   expect(failed.partial_outputs).toEqual([{ y: 5 }, null, { y: 11 }]);
@@ -146,7 +146,7 @@ test("the hook that blocks the front is identified among running hooks, and conc
   expect({ status, outputs }).toEqual({ status: "success", outputs: [{ y: 7 }, { y: 103 }] });
 });
 
-test("a blocked process with --no-isolate ends with one line; the next process has the stored predictions", async () => {
+test("a blocked process with --no-isolate ends with one line; the next server has the stored predictions", async () => {
   const file = dir.join("stray.sqlite");
   let kept = "";
   {
@@ -162,7 +162,7 @@ test("a blocked process with --no-isolate ends with one line; the next process h
   expect(await (await clientOf(next)).end(kept)).toMatchObject({ status: "success", outputs: [{ y: 7 }] });
 });
 
-test("a blocked front restarts, and the other fronts answer meanwhile", async () => {
+test("a blocked HTTP process restarts, and the other HTTP processes answer meanwhile", async () => {
   await using server = serve("--store", "memory", "--fronts", "2", "--hook-timeout", "0.5");
   const client = await clientOf(server);
   const before = await inRole(server.pid, "front");

@@ -1,4 +1,4 @@
-/** Errors of an author's code name the line in the author's source, not in the bundle. */
+/** Errors of a model's code name the line in the author's source file, not the line in the bundle. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { mkdir } from "node:fs/promises";
 import { runCommand } from "citty";
@@ -24,7 +24,7 @@ afterAll(async () => {
   await home[Symbol.asyncDispose]();
 });
 
-/** The error of a build whose helper.ts throws in its sixth line, and whose package throws in its second. */
+/** The error message of a build. Line 6 of helper.ts throws, or line 2 of the npm package. */
 async function lineOf(change: Readonly<Record<string, string>>, end = ""): Promise<string> {
   await using dir = await tempDir();
   const imports =

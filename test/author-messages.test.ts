@@ -1,4 +1,4 @@
-/** Messages for authors: a wrong name, a missing await, a missing file, a missing package. */
+/** Error messages for model authors: a wrong name, a missing await, a missing file, a missing package. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -66,7 +66,7 @@ describe("a failing hook", () => {
     expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining(message) });
   });
 
-  test("keeps its message if no cause is likely", () => {
+  test("keeps the message of its error if no likely cause is known", () => {
     const hook = { name: "postprocess", given: ["y"] } as const;
     expect(hookMessage(new Error("undefined is not an object (evaluating 'a.data')"), hook)).not.toContain(";");
     expect(hookMessage(new TypeError("x is not a function"), hook)).toBe("x is not a function");

@@ -1,4 +1,4 @@
-/** Backups as in docs/deploy.md: copies that are made while the server runs, and servers that start with them. */
+/** The backups of docs/deploy.md: copies are made while the server runs, and other servers start with the copies. */
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFile, cp, mkdir } from "node:fs/promises";
@@ -15,7 +15,7 @@ beforeAll(async () => {
 
 afterAll(() => models?.[Symbol.asyncDispose]());
 
-test("a copy by VACUUM INTO, with the folder of files, has results of all sizes and unfinished predictions", async () => {
+test("a copy by VACUUM INTO, with the folder of large values, has results of all sizes and unfinished predictions", async () => {
   await using dir = await tempDir();
   await using gate = hold();
   const path = dir.join("data/predictions.sqlite");
@@ -45,7 +45,7 @@ test("a copy by VACUUM INTO, with the folder of files, has results of all sizes 
 });
 
 describe.skipIf(!hasRedis)(`a snapshot of Redis (with redis-server${hasRedis ? "" : ": not here"})`, () => {
-  test("has results and unfinished predictions, and becomes an append-only file", async () => {
+  test("has results and unfinished predictions, and can be turned into an append-only file", async () => {
     await using dir = await tempDir();
     await using gate = hold();
     const folders = { first: dir.join("first"), second: dir.join("second") };

@@ -1,4 +1,7 @@
-/** Demos that throw, never end or never stop writing, in a separate server process: no other request suffers. */
+/**
+ * Demos of a model that throw, never end or never stop writing. They run in a separate server process, and no other
+ * request suffers.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
@@ -8,7 +11,7 @@ import { modelText, writeModel } from "./helpers/model-text.ts";
 import { inRole } from "./helpers/running.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-/** A model for 2 x + 1; `act` chooses the fault of its demo. */
+/** A model that computes 2 x + 1. The input's `act` chooses how its demo fails. */
 const model = modelText({
   name: '"acts"',
   input: 'z.object({ x: z.number(), act: z.string().default("nothing") })',
@@ -76,8 +79,8 @@ afterAll(async () => {
 });
 
 /**
- * Runs a faulty demo beside a prediction and a sound demo. The prediction, the sound demo and a later demo succeed.
- * @returns the end of the faulty demo
+ * Runs a faulty demo beside a prediction and a sound demo, then another sound demo: all but the first succeed.
+ * @returns how the faulty demo ended
  */
 async function act(name: string, headers: Record<string, string> = {}) {
   const [bad, prediction, demo] = await Promise.all([
@@ -145,7 +148,7 @@ describe("a demo that never ends", () => {
     expect(await demos.read(id)).toEqual(canceled);
   });
 
-  test("leaves nothing behind", async () => {
+  test("leaves no active prediction and no queued input behind", async () => {
     expect(await client.metric("sconce_predictions_active")).toBe(0);
     expect(await client.metric("sconce_queued_items")).toBe(0);
   });
@@ -171,7 +174,7 @@ test("a server stops normally after all of these demos", async () => {
   expect(await server.exited).toBe(0);
 });
 
-/** Peak memory of the front; only on Linux. */
+/** Peak memory of the HTTP process in bytes; undefined on systems other than Linux. */
 async function peakBytes(): Promise<number | undefined> {
   const [front = 0] = await inRole(server.pid, "front");
   const path = `/proc/${front}/status`;

@@ -1,4 +1,4 @@
-/** Inputs whose file is unreachable or has the wrong type: each fails alone, with a reason. */
+/** Inputs whose file is unreachable or has the wrong type: only that input fails, and with a reason. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { fileURLToPath } from "node:url";
 import type { Client } from "./helpers/client.ts";
@@ -10,9 +10,9 @@ const white = Bun.file(fileURLToPath(new URL("./models/picture/white.png", impor
 const huge = Bun.file(fileURLToPath(new URL("./data/media/huge.png", import.meta.url)));
 
 let store: TestStore;
-/** Allows fetches from loopback. */
+/** This server fetches from loopback addresses, too. */
 let server: TestServer;
-/** Refuses private addresses, as by default. */
+/** This server refuses private addresses, which is the default. */
 let strict: TestServer;
 let good: string;
 
@@ -29,7 +29,7 @@ afterAll(async () => {
   await store[Symbol.asyncDispose]();
 });
 
-/** Runs an input with this file between two good inputs, which must succeed. @returns the reason of its failure */
+/** Sends an input with this file between two good inputs, whose outputs must be right. @returns why the input failed */
 async function faultOf(image: string, client: Client = server.client): Promise<string> {
   const body = await client.predict([{ image: good }, { image }, { image: good }]);
   expect(body.status).toBe("failed");
@@ -140,7 +140,7 @@ describe("a private address", () => {
   });
 });
 
-describe("a text that is no file URL is refused with 422", () => {
+describe("a text that is not the URL of a file is refused with 422", () => {
   test.each([
     "white.png",
     "/etc/passwd",

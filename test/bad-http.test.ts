@@ -1,4 +1,4 @@
-/** Invalid or almost valid HTTP: each connection gets a refusal or is closed, and the server continues. */
+/** Invalid and almost valid HTTP: the server refuses the request or closes the connection, and continues. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { sendRaw } from "./helpers/raw-client.ts";
@@ -11,7 +11,7 @@ const noise = fc.string({ unit: fc.nat(255).map((code) => String.fromCharCode(co
 const oneOf = (...given: readonly string[]) =>
   fc.oneof({ weight: 9, arbitrary: fc.constantFrom(...given) }, { weight: 1, arbitrary: noise });
 
-/** A request line, headers and a body; each may be wrong. */
+/** A random request: a request line, headers and a body, any of which may be invalid. */
 const request = fc
   .record({
     method: oneOf("POST", "post", "GET", "PO ST", "", "CONNECT", "PRI"),
@@ -75,7 +75,7 @@ test("a repeated Content-Length counts once", async () => {
   expect(await sendRaw(server.url, bytes)).toMatch(/^HTTP\/1\.1 200 .*"status":"success"/s);
 });
 
-test("a Host that is no host is no server error, for the redirect to the page either", async () => {
+test("a Host header that is no host causes no server error, not even in the redirect to the page", async () => {
   for (const path of ["/", "/demo", "/docs/", "/nothing", "/openapi.json"]) {
     const bytes = `GET ${path} HTTP/1.1\r\nHost: a\xcd;A\xfc b\r\nAccept: text/html\r\nConnection: close\r\n\r\n`;
     expect(await sendRaw(server.url, bytes)).not.toMatch(/^HTTP\/1\.1 5/);

@@ -1,4 +1,4 @@
-/** Invalid requests: each gets its code and a JSON pointer for every fault, without side effects. */
+/** Invalid requests: each is refused with an error code and a JSON pointer for every fault, and changes nothing. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { type Client, type PredictionBody, problemOf } from "./helpers/client.ts";
 import { type Hold, hold } from "./helpers/hold.ts";
@@ -22,7 +22,7 @@ afterAll(async () => {
   await store[Symbol.asyncDispose]();
 });
 
-/** A prediction runs during every case and must succeed; so must a prediction afterwards. */
+/** During every case a prediction runs, and another follows: both must succeed. */
 beforeEach(async () => {
   gate = hold();
   neighbour = await client.create([{ x: 1, before: gate.url("a") }]);
@@ -66,7 +66,7 @@ describe("a body that is not JSON", () => {
     expect((await problemOf(chunked)).type).toBe("urn:sconce:problem:not_json");
   });
 
-  test("does not include a body with a replacement character", async () => {
+  test("is not a body that contains a replacement character (U+FFFD), which is valid text", async () => {
     expect((await client.predict([{ x: 1, note: { text: "\uFFFD" } }])).status).toBe("success");
   });
 });
@@ -87,11 +87,11 @@ describe("a body of another media type", () => {
     },
   );
 
-  test("(no Content-Type, or the one that fetch gives a string) is read as JSON", async () => {
+  test("(no Content-Type, or the text/plain that fetch sets for a string) is read as JSON", async () => {
     const bytes =
       'POST /predictions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 9\r\n\r\n[{"x":1}]';
     expect(await sendRaw(server.url, bytes)).toStartWith("HTTP/1.1 200 ");
-    // The fetch of browsers and Node.js, by the standard.
+    // By the standard, fetch of browsers and Node.js sets this type for a string.
     const headers = { "Content-Type": "text/plain;charset=UTF-8" };
     expect((await client.post([{ x: 1 }], headers)).status).toBe(200);
     const word = await client.post("x=1", headers);

@@ -1,4 +1,4 @@
-/** Models that fail to build or serve: one clear line on standard error, exit code 1, and an unchanged store. */
+/** Models that fail to build or to serve: one clear line on standard error, exit code 1, and an unchanged store. */
 import { afterAll, beforeAll, describe, expect, jest, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { truncate } from "node:fs/promises";
@@ -28,7 +28,7 @@ afterAll(async () => {
 
 type Mend = (path: string) => Promise<unknown>;
 
-/** The error message of a build of this model.ts, which must fail. */
+/** The error message of a build of this model.ts, which must fail. @param mend changes the model folder first */
 async function refusalOf(text: string, mend: Mend = async () => {}): Promise<string> {
   await using dir = await tempDir();
   await writeModel(dir, text);
@@ -53,7 +53,7 @@ describe("a valid model", () => {
   });
 });
 
-describe("code that never returns is named after the time limit:", () => {
+describe("code that never returns is named once the time limit has passed:", () => {
   const never = "() => new Promise(() => {})";
   test.each(["setup", "preprocess", "predict", "postprocess"])("%s", async (hook) => {
     await using dir = await tempDir();
@@ -62,14 +62,14 @@ describe("code that never returns is named after the time limit:", () => {
     expect(message).toBe(`${hook} did not return within 0.3 s (--timeout)`);
   });
 
-  test("after a message about the slow step", async () => {
+  test("the error of a slow step follows a message that the step is slow", async () => {
     await using dir = await tempDir();
     const { promise: begun, resolve } = Promise.withResolvers<void>();
     Object.assign(globalThis, { setupBegan: resolve });
     await writeModel(dir, modelText({ setup: "() => { globalThis.setupBegan(); return new Promise(() => {}); }" }));
     const lines: unknown[] = [];
     const { reporters } = log.options;
-    // JSON lines even on a terminal.
+    // The log is JSON lines even if the test runs on a terminal.
     configureLog({ level: "info", format: "json" });
     log.setReporters([{ log: ({ args }) => lines.push(...args) }]);
     jest.useFakeTimers();
@@ -99,7 +99,7 @@ describe("code that never returns is named after the time limit:", () => {
   });
 });
 
-test("the error of code that reads a file beside itself recommends assets", async () => {
+test("code that reads a file beside itself fails with an error that recommends assets", async () => {
   const text = `import { readFileSync } from "node:fs";\nreadFileSync(new URL("./words.txt", import.meta.url));\n${modelText()}`;
   expect(await refusalOf(text)).toContain(
     "declare the file under assets, and read it in setup with context.asset(name)",
@@ -193,7 +193,7 @@ describe("a model file", () => {
     expect(await refusalOf(modelText({ setup }))).toContain("setup failed: the vocabulary is empty");
   });
 
-  test("whose setup reads an undeclared file is refused, even if the folder has the file", async () => {
+  test("whose setup reads an undeclared file is refused, even if that file is in the folder", async () => {
     const setup = '({ asset }) => asset("model.ts")';
     expect(await refusalOf(modelText({ setup }))).toContain(
       "the model's setup reads model.ts, which is not declared under assets",

@@ -1,4 +1,4 @@
-/** The minimal root file system in which tests run executables and images. */
+/** A minimal root file system, in which other tests run executable files and images. */
 import { expect, test } from "bun:test";
 import { readFile } from "node:fs/promises";
 import { bareRoot, bareRootTest, systemLibraries } from "./helpers/bare-root.ts";

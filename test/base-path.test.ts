@@ -1,4 +1,7 @@
-/** `--base-path`: the server behind a proxy that adds a path, whether or not the proxy removes it from requests. */
+/**
+ * `--base-path`: the server behind a proxy that adds a prefix to paths. The proxy may remove the prefix from
+ * requests, or not.
+ */
 import { expect, test } from "bun:test";
 import { serveOptions } from "../src/server/config.ts";
 import { SharedServer } from "./helpers/shared-server.ts";

@@ -1,4 +1,4 @@
-/** `serve` refuses batches larger than the compiled size of the weights; `tune` skips them. */
+/** Weights that are compiled for a largest batch: `serve` refuses larger batches, and `tune` does not try them. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFile, readFile } from "node:fs/promises";
 import { openSession } from "../src/engine/native/binding.ts";
@@ -39,7 +39,7 @@ afterAll(async () => {
 const refused = (asked: number) =>
   `a batch size of ${asked} was asked for, the weights take at most 4096: set batchSize or --batch-size to 4096 or less, or export them for larger batches, with an example of ${asked} rows`;
 
-test("a batch size above the package's limit is refused: of the operator, the author, and tune", async () => {
+test("a batch size above the limit of the compiled weights is refused, whether the operator, the author or tune set it", async () => {
   expect(await failure(store.serve("small", { batchSize: 4097 }))).toBe(`weights_invalid: ${refused(4097)}`);
   const folder = await writeModel(dir, text(65_536), "wrong");
   await copyFile(fixture.path, `${folder}/compiled.pt2`);
@@ -49,7 +49,7 @@ test("a batch size above the package's limit is refused: of the operator, the au
   expect(tuned).toMatchObject({ code: 1, stderr: expect.stringContaining(`sconce: ${refused(5000)}\n`) });
 });
 
-test("the largest batch of a package is served, also if only one size is possible", async () => {
+test("the largest batch of compiled weights is served, even if they allow only one size", async () => {
   await using server = await store.serve("small", { batchSize: 4096 });
   expect(await (await fetch(server.url)).json()).toMatchObject({ batch_size: 4096 });
   const fixed = withSource(await readFile(fixture.path), "unmatched dim value at 1, ", "unmatched dim value at 0, ");
@@ -60,7 +60,7 @@ test("the largest batch of a package is served, also if only one size is possibl
   await session.dispose();
 });
 
-test("tune skips larger batches", async () => {
+test("tune does not try larger batches", async () => {
   const folder = await writeModel(dir, text(4), "few");
   const few = withSource(await readFile(fixture.path), "expected to be <= 4096", "expected to be <=   12");
   await Bun.write(`${folder}/compiled.pt2`, few);

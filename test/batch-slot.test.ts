@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { LeadTime } from "../src/engine/batch-slot.ts";
 
-test("the lead time is forgotten two seconds after the loop was busy", () => {
+test("the lead time of a dispatch shrinks to its minimum in the seconds after the event loop was busy", () => {
   const lead = new LeadTime();
   lead.woke(100, 109);
   expect(lead.ms(1000)).toBe(11);

@@ -1,11 +1,14 @@
-/** Estimates of batch times: measured and unmeasured sizes, noise, steps, and devices that change. */
+/**
+ * Estimates of how long a batch takes: for measured and unmeasured sizes, with noise, over time, and on a device that
+ * becomes slower.
+ */
 import { describe, expect, test } from "bun:test";
 import { BatchTimes } from "../src/engine/batch-times.ts";
 import { type Curve, seeded } from "./helpers/loads.ts";
 
 const sizesUpTo = (max: number) => Array.from({ length: max }, (_, i) => i + 1);
 
-/** Reports batches of random sizes whose times vary by 10 %. */
+/** Reports many batches of random sizes to the estimator; their times vary by 10 %. */
 function teach(
   times: BatchTimes,
   curve: Curve,
@@ -18,24 +21,24 @@ function teach(
   }
 }
 
-/** Largest relative error of the estimates for the sizes. */
+/** Largest relative error of the estimates for these batch sizes. */
 function error(times: BatchTimes, curve: Curve, sizes: readonly number[]): number {
   return Math.max(...sizes.map((size) => Math.abs(times.ms(size) / curve(size) - 1)));
 }
 
 const linear: Curve = (size) => 8 + 0.5 * size;
 
-test("an unknown device has no estimates", () => {
+test("before the first batch of a device there are no estimates", () => {
   expect(new BatchTimes().ms(4)).toBe(0);
 });
 
-describe("estimates are right to a few hundredths", () => {
+describe("estimates are wrong by a few hundredths at most", () => {
   const curves: Readonly<Record<string, Curve>> = {
     linear,
     sublinear: (size) => 4 + 2 * Math.sqrt(size),
     stepped: (size) => 4 + 6 * Math.ceil(size / 16),
   };
-  test.each(Object.entries(curves))("of a %s curve", (_, curve) => {
+  test.each(Object.entries(curves))("for a curve of times that is %s", (_, curve) => {
     const times = new BatchTimes();
     teach(times, curve, { sizes: sizesUpTo(64), batches: 3000 });
     expect(error(times, curve, sizesUpTo(64))).toBeLessThan(0.06);
@@ -75,7 +78,7 @@ test("one batch with a hundredfold time changes little", () => {
   expect(error(times, linear, sizesUpTo(32))).toBeLessThan(0.15);
 });
 
-test("nearly every batch ends within the safe estimate, which is slightly above the expected time", () => {
+test("nearly every batch ends within the safe estimate, which is slightly longer than the expected time", () => {
   const times = new BatchTimes();
   teach(times, linear, { sizes: sizesUpTo(32), batches: 2000 });
   const random = seeded(5);
@@ -86,7 +89,7 @@ test("nearly every batch ends within the safe estimate, which is slightly above 
   expect(times.sureMs(16)).toBeLessThan(1.25 * times.ms(16));
 });
 
-test("memory does not grow with the largest batch", () => {
+test("the memory of the estimator does not grow with the largest batch", () => {
   const times = new BatchTimes();
   teach(times, linear, { sizes: sizesUpTo(65_536), batches: 5000 });
   expect([...times.sizes()].length).toBeLessThan(64 + 10 * 32);

@@ -1,9 +1,9 @@
-/** Invariants of the batching rule under random loads. */
+/** Properties that the batching rule has under every random load. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { type Item, type SimulatedRunner, Simulation } from "./helpers/simulation.ts";
 
-/** Random loads: times, predictions and shapes of items. */
+/** Random loads. Items arrive at random times; they have random predictions ("lanes") and shapes ("keys"). */
 const arrivals = fc.array(
   fc.record({
     atMs: fc.integer({ min: 0, max: 200 }),
@@ -15,7 +15,7 @@ const arrivals = fc.array(
   }),
   { maxLength: 30 },
 );
-/** The same loads, with items that were running when an engine process died. */
+/** The same random loads. Some items were running when an engine process died, so they must run alone. */
 const suspects = arrivals.chain((load) =>
   fc
     .array(fc.boolean(), { minLength: load.length, maxLength: load.length })
@@ -68,7 +68,7 @@ test("no batch exceeds the maximum or mixes shapes", async () => {
   );
 });
 
-test("an item that must run alone gets its own batch, and no runner has other work from its readiness to its end", async () => {
+test("an item that must run alone gets a batch of one; from its readiness to its end, no runner has other work", async () => {
   await fc.assert(
     fc.asyncProperty(settings, suspects, async (options, load) => {
       const { simulation } = await play(options, load);
@@ -104,22 +104,22 @@ test("items of one prediction and shape are dispatched in order", async () => {
   );
 });
 
-test("without a delay no runner is idle while items are ready", async () => {
+test("without a queue delay no runner is idle while items are ready", async () => {
   await fc.assert(
     fc.asyncProperty(settings, arrivals, async (options, load) => {
       const { simulation, items } = await play({ ...options, maxQueueDelayMs: 0 }, load);
-      // Lanes with failed batches wait briefly for their next items.
+      // After a failed batch, the items of its predictions wait briefly, so only the other items count.
       const failing = new Set(items.filter(({ isBad }) => isBad).map(({ lane }) => lane));
       const good = items.filter(({ lane }) => !failing.has(lane));
-      // An item of a failed batch runs again in a half; its first begin counts.
+      // Halves of a failed batch run their items again. The time of the first run counts: it overwrites the later
+      // ones.
       const begins = simulation.batches
         .toReversed()
         .flatMap((batch) => batch.items.map(({ id }) => [id, batch.startedAtMs] as const));
       const startedAtMs = new Map(begins);
       for (const runner of simulation.runners) {
         for (const [fromMs, untilMs] of idleTimes(runner)) {
-          // Items that were ready before or during the idle time, but began after it: the idle runner should have run
-          // them.
+          // Items that were ready in the idle time but began later: the idle runner should have run them.
           const shutOut = good.filter(
             ({ id, readyAtMs }) =>
               Math.max(readyAtMs, fromMs) < untilMs && (startedAtMs.get(id) ?? 0) > Math.max(readyAtMs, fromMs),
@@ -132,7 +132,7 @@ test("without a delay no runner is idle while items are ready", async () => {
   );
 });
 
-test("with a delay no item waits longer than the delay while a runner is free", async () => {
+test("with a queue delay no item waits longer than the delay while a runner is free", async () => {
   await fc.assert(
     fc.asyncProperty(fc.integer({ min: 1, max: 8 }), arrivals, async (maxBatchSize, load) => {
       const good = load.map((arrival) => ({ ...arrival, isBad: false }));
@@ -145,7 +145,7 @@ test("with a delay no item waits longer than the delay while a runner is free", 
   );
 });
 
-/** Periods in which a runner was idle. */
+/** Periods of time in which a runner had no batch, as [from, until] in milliseconds. */
 function idleTimes({ batches }: SimulatedRunner): [number, number][] {
   const ends = [0, ...batches.map(({ endedAtMs }) => endedAtMs)];
   const starts = [...batches.map(({ startedAtMs }) => startedAtMs), Infinity];

@@ -1,4 +1,4 @@
-/** How the batching rule handles failed batches, and items that may end the process. */
+/** How the batching rule treats failed batches, and items that may end the engine process. */
 import { describe, expect, test } from "bun:test";
 import { QueueDelay } from "../src/engine/batch-policy.ts";
 import { Batcher } from "../src/engine/batcher.ts";
@@ -15,7 +15,7 @@ test("a failed batch is halved until the bad item fails alone", async () => {
   await simulation.clock.drain();
   expect(simulation.lost).toEqual([bad?.id ?? -1]);
   expect(simulation.done.length).toBe(7);
-  // The batch of seven, then halves down to the bad item: at most two runs for each halving.
+  // One run for the first item and one for the batch of seven; then each of three halvings takes at most two runs.
   expect(simulation.batches.length).toBeLessThanOrEqual(2 + 2 * 3);
 });
 
@@ -31,7 +31,7 @@ test("a failed batch is halved to the end, however many items wait behind it", a
   for (const { id } of good) expect(simulation.done).toContain(id);
 });
 
-test("a bad prediction among many is found in log2 runs, and the others are split no further", async () => {
+test("one bad prediction among 16 is found by halving; the batches of the others are not halved further", async () => {
   const simulation = new Simulation({ maxBatchSize: 64 });
   simulation.add({}, 1);
   const lanes = Array.from({ length: 16 }, () => ({}));
@@ -42,10 +42,11 @@ test("a bad prediction among many is found in log2 runs, and the others are spli
   await simulation.clock.drain();
   expect(simulation.lost).toEqual(items.filter(({ isBad }) => isBad).map(({ id }) => id));
   expect(simulation.done.length).toBe(64);
-  // One run for the first item, one for the batch, four halvings between predictions and two within one.
+  // One run for the first item, one for the batch. Then four halvings between predictions and two inside one
+  // prediction, two runs each.
   expect(simulation.batches.length).toBe(2 + 2 * 4 + 2 * 2);
   const parts = simulation.batches.slice(2, 2 + 2 * 4).map((batch) => batch.items);
-  // A split between predictions keeps all four items of each together.
+  // Halving between predictions keeps the four items of a prediction in one batch.
   for (const part of parts) expect(part.length).toBe(4 * new Set(part.map(({ lane }) => lane)).size);
 });
 
@@ -53,13 +54,13 @@ test("failing items of many predictions end one after another, however many wait
   const simulation = new Simulation({ maxBatchSize: 16 });
   for (let i = 0; i < 400; i++) simulation.add({}, 4, { isBad: true });
   await simulation.clock.advanceTo(2000);
-  // A run takes 10 ms.
+  // A run takes 10 ms, so 2000 ms have about 200 runs.
   expect(simulation.batches.length).toBeLessThanOrEqual(202);
-  // A batch of 16 takes 31 runs until every item has failed alone. Two batches may be unfinished at the end.
+  // A batch of 16 bad items takes 31 runs until each item has failed alone. Two batches may be unfinished at the end.
   expect(simulation.lost.length).toBeGreaterThan(200 * (16 / 31) - 2 * 16);
 });
 
-test("failing predictions go last, alternate with others, and end", async () => {
+test("predictions that failed before go last, but alternate with others, so they end", async () => {
   const simulation = new Simulation({ maxBatchSize: 8 });
   simulation.add({}, 1);
   const failing = [{}, {}, {}, {}];
@@ -71,7 +72,8 @@ test("failing predictions go last, alternate with others, and end", async () => 
   const isLate = simulation.batches.map(({ items }) => items.length < 8 && items.every(({ isBad }) => isBad));
   const lateAt = isLate.flatMap((late, i) => (late ? [i] : []));
   const lastGood = simulation.batches.findLastIndex(({ items }) => items.some(({ isBad }) => !isBad));
-  // Before the failing predictions are known, their batches split at once, which takes a few runs.
+  // It takes a few runs until the scheduler knows the failing predictions: their first batches are halved at once.
+  // Later runs of them are rare.
   const gaps = lateAt.slice(1).map((at, i) => at - (lateAt[i] ?? 0));
   expect(
     gaps
@@ -101,7 +103,7 @@ test("waiting halves of a failed batch count as waiting items", async () => {
   simulation.batcher.pump();
   expect(simulation.batcher.length).toBe(0);
   await simulation.clock.advanceTo(10);
-  // The first half, one item, runs; the second half waits for the runner.
+  // The first half of two failed halves runs; the second half waits for the runner.
   expect(simulation.batcher.length).toBe(2);
   await simulation.clock.drain();
   expect(simulation.batcher.length).toBe(0);
@@ -117,7 +119,7 @@ describe("an item that was running when a process died", () => {
     simulation.add({}, 16);
     await simulation.clock.drain();
     const begins = simulation.batches.map(({ items, startedAtMs }) => [startedAtMs, items.length]);
-    // Each of the two runners runs one batch and has the next.
+    // Each of the two runners runs one batch and has the next one committed.
     expect(begins.slice(0, 8)).toEqual([
       [0, 4],
       [0, 4],
@@ -154,7 +156,7 @@ describe("an item that was running when a process died", () => {
     expect(simulation.done).toEqual([0, 3]);
   });
 
-  test("releases the runners at once if it is removed while it waits", () => {
+  test("lets the runners continue at once if it is removed while it waits", () => {
     const simulation = new Simulation({ maxBatchSize: 4, runners: 2 });
     const lane = {};
     simulation.add({}, 1);
@@ -175,7 +177,7 @@ describe("an item that was running when a process died", () => {
   });
 });
 
-test("waits until earlier reports have left the process, and the runners wait with it", () => {
+test("an item that must run alone waits until the reports of earlier items have left the process, and the runners wait with it", () => {
   let isHeard = false;
   const run: string[] = [];
   const batcher = new Batcher<Queued & { readonly name: string }, void>({
@@ -203,7 +205,7 @@ test("waits until earlier reports have left the process, and the runners wait wi
   expect(run).toEqual(["suspect"]);
 });
 
-test("the run time of a batch counts from its newest part", () => {
+test("the run time of a batch counts from the newest part of an output that it yielded", () => {
   let now = 0;
   let running: readonly Queued[] = [];
   const batcher = new Batcher<Queued, void>({

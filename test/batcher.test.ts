@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { cpuMs } from "./helpers/cpu-time.ts";
 import { Simulation } from "./helpers/simulation.ts";
 
-test("a lone item among 10,000 of another prediction waits at most two batches", async () => {
+test("a lone item waits for at most two batches while another prediction has 10,000 items", async () => {
   const simulation = new Simulation({ maxBatchSize: 16 });
   simulation.add({}, 10_000);
   await simulation.clock.advanceTo(25);
@@ -13,7 +13,7 @@ test("a lone item among 10,000 of another prediction waits at most two batches",
   expect(batch - running).toBeLessThanOrEqual(2);
 });
 
-test("a lone item of another shape is not starved by a stream of full batches", async () => {
+test("a single item of another shape runs soon, despite a stream of full batches", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   simulation.add({}, 1000, { key: "a" });
   await simulation.clock.advanceTo(25);
@@ -22,7 +22,7 @@ test("a lone item of another shape is not starved by a stream of full batches", 
   expect(simulation.finishedAtMs.get(lone?.id ?? -1)).toBeLessThanOrEqual(25 + 4 * 10);
 });
 
-test("waiting predictions share a batch by turns", async () => {
+test("waiting predictions put their items into a batch by turns", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   const lanes = [{}, {}];
   simulation.add({}, 1);
@@ -38,7 +38,7 @@ test("an idle runner starts a single item at once", async () => {
   expect(simulation.batches.map(({ startedAtMs }) => startedAtMs)).toEqual([0]);
 });
 
-test("while a runner is busy, only full batches are committed ahead, one at a time", async () => {
+test("while a runner is busy, at most one next batch is committed, and only a full one", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   simulation.add({}, 1);
   simulation.add({}, 3);
@@ -60,7 +60,7 @@ test("during a long batch, the next batch is chosen late, so that new items can 
   expect(next?.givenAtMs).toBeLessThan(300);
 });
 
-test("an item that arrives during a batch of an idle event loop joins the next batch, up to 2 ms before its start", async () => {
+test("if the event loop is idle, an item that arrives up to 2 ms before the start of the next batch joins that batch", async () => {
   const simulation = new Simulation({ maxBatchSize: 4, durationMs: () => 15 });
   const [many, late] = [{}, {}];
   simulation.add(many, 40);
@@ -73,16 +73,19 @@ test("an item that arrives during a batch of an idle event loop joins the next b
   );
 });
 
-test.each([4, 7, 9])("a runner is not idle if the event loop turns only every %d ms", async (turnMs) => {
-  const simulation = new Simulation({ maxBatchSize: 4, durationMs: () => 15, turnMs });
-  simulation.add({}, 400);
-  await simulation.clock.drain();
-  const idle = simulation.batches.map(
-    ({ startedAtMs }, i) => startedAtMs - (simulation.batches[i - 1]?.endedAtMs ?? 0),
-  );
-  // The first items teach the policy; later items profit.
-  expect(idle.slice(10).filter((ms) => ms > 0)).toEqual([]);
-});
+test.each([4, 7, 9])(
+  "the next batch is dispatched in time even if the event loop turns only every %d ms",
+  async (turnMs) => {
+    const simulation = new Simulation({ maxBatchSize: 4, durationMs: () => 15, turnMs });
+    simulation.add({}, 400);
+    await simulation.clock.drain();
+    const idle = simulation.batches.map(
+      ({ startedAtMs }, i) => startedAtMs - (simulation.batches[i - 1]?.endedAtMs ?? 0),
+    );
+    // The first batches teach the policy how early it must dispatch.
+    expect(idle.slice(10).filter((ms) => ms > 0)).toEqual([]);
+  },
+);
 
 test("the delay of an item starts when the item is ready; full batches do not wait", async () => {
   const simulation = new Simulation({ maxBatchSize: 4, maxQueueDelayMs: 50 });
@@ -98,7 +101,7 @@ test("the delay of an item starts when the item is ready; full batches do not wa
   expect(simulation.batches.at(-1)?.startedAtMs).toBe(100);
 });
 
-test("when no more items will come, waiting and later items are dispatched at once", async () => {
+test("after the announcement that no more items come, waiting and later items are dispatched at once", async () => {
   const simulation = new Simulation({ maxBatchSize: 4, maxQueueDelayMs: 60_000 });
   simulation.add({}, 2);
   expect(simulation.batches.length).toBe(0);
@@ -126,7 +129,7 @@ test("removing a prediction does not change the other items of its batch", async
   expect(simulation.batcher.length).toBe(0);
 });
 
-test("an item costs as much among 100,000 as among 1,000", () => {
+test("handling an item takes as long among 100,000 waiting items as among 1,000", () => {
   const cost = (count: number) => {
     const simulation = new Simulation({ maxBatchSize: count / 2 });
     const lane = {};
@@ -140,7 +143,7 @@ test("an item costs as much among 100,000 as among 1,000", () => {
   expect(cost(100_000)).toBeLessThan(10 * cost(1000) + 0.005);
 });
 
-describe("a batch reports its cause:", () => {
+describe("a batch reports why it was dispatched:", () => {
   test("an idle runner, a full batch, or the delay of the oldest item", async () => {
     const simulation = new Simulation({ maxBatchSize: 2, maxQueueDelayMs: 5 });
     simulation.add({}, 2);

@@ -10,7 +10,7 @@ class IdleCanary extends Canary {
 const network = async () => ({ name: "net", folder: "", requests: [], inputs: [], samples: [] });
 let turns: string[] = [];
 
-/** A target whose rate and median grow by one every turn. */
+/** A measured program whose rate and median latency grow by one in every turn. */
 function counting(title: string, { failed = 0 } = {}): Comparison["measured"] {
   return async () => {
     let count = 0;
@@ -34,7 +34,7 @@ function measured(what: Pick<Comparison, "beside"> & Partial<Comparison>, repeat
   return compare({ network, measured: counting("samples"), connections: 8, ...what }, options);
 }
 
-test("each turn is compared with the mean of the baseline before and after it", async () => {
+test("each turn is compared with the mean of the baseline's turns before and after it", async () => {
   const { values, compared, subject } = await measured({ beside: counting("baselineSamples") });
   expect(turns).toEqual([
     "baselineSamples 8",
@@ -49,7 +49,7 @@ test("each turn is compared with the mean of the baseline before and after it", 
   expect([subject, compared]).toEqual(["net, 8 connections", "of baselineSamples"]);
 });
 
-test("an additional median is relative to the sum of all baselines", async () => {
+test("an additional median latency is the median minus the sum of the baselines' medians", async () => {
   const { values, unit } = await measured({ beside: [counting("echo"), counting("forward")], quantity: "median" });
   expect(values).toEqual([1 - 3, 2 - 5]);
   expect(unit).toBe("ms");

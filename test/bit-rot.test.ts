@@ -1,4 +1,7 @@
-/** A disk that changes bits of stored predictions: each is right, missing or refused by name, never another. SCONCE_ROT_TRIALS sets how many bits. */
+/**
+ * A disk that changes bits of stored predictions: the store returns each value right, or as missing, or refuses it
+ * with a coded error; never a wrong value. SCONCE_ROT_TRIALS sets the number of changed bits.
+ */
 import { expect, spyOn, test } from "bun:test";
 import { cp, readdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -29,7 +32,7 @@ const outcomes = new Map([
   ...packed.map((id) => [id, endOf(id)] as const),
 ]);
 
-test(`${TRIALS} single changed bits`, async () => {
+test(`after each of ${TRIALS} single changed bits, the store never returns a wrong value`, async () => {
   await using dir = await tempDir();
   const full = dir.join("full");
   const store = await open({ path: full });
@@ -63,7 +66,10 @@ test(`${TRIALS} single changed bits`, async () => {
   expect(counts.right).toBeGreaterThan(0);
 }, 600_000);
 
-/** Reads all that the files have. @throws if a value is another than the stored one, or an error has no name */
+/**
+ * Reads all predictions of the changed files, and counts how each reads. @throws if a value is wrong, or an error has
+ * no code
+ */
 async function readAll(path: string, counts: Record<"refused" | "right" | "missing" | "named" | "failed", number>) {
   let store: Awaited<ReturnType<typeof open>>;
   try {
@@ -106,11 +112,11 @@ async function readAll(path: string, counts: Record<"refused" | "right" | "missi
   }
 }
 
-/** Flips one bit in one of the files, the larger the likelier. @returns where */
+/** Flips one random bit of one file. @returns the file, byte and bit */
 async function flipBit(folder: string, random: () => number): Promise<string> {
   const names = (await readdir(folder, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile());
   const files = names.map(({ parentPath, name }) => join(parentPath, name)).filter((path) => Bun.file(path).size > 0);
-  // Two thirds in the database itself, whose rows are what most predictions have.
+  // Two of three flips are in the database, which has the rows of most predictions; the others are in any file.
   const path = random() < 0.67 ? join(folder, "predictions.db") : (files[Math.floor(random() * files.length)] ?? "");
   const bytes = await Bun.file(path).bytes();
   const at = Math.floor(random() * bytes.length);
@@ -120,7 +126,7 @@ async function flipBit(folder: string, random: () => number): Promise<string> {
   return `${path.slice(folder.length + 1)}, byte ${at}, bit ${bit}`;
 }
 
-test("texts that UTF-8 has no bytes for, and zeros, are no damage", async () => {
+test("lone surrogates, which UTF-8 cannot encode, and null characters are not taken for damage", async () => {
   await using dir = await tempDir();
   const logs = "\ud800 \0 \ufeff";
   const store = await open(dir);
@@ -133,7 +139,7 @@ test("texts that UTF-8 has no bytes for, and zeros, are no damage", async () => 
   await next.close();
 });
 
-test("an outcome in a file that the disk changed is refused by the name of the store", async () => {
+test("an outcome in a changed file is refused with an error that names the store", async () => {
   await using dir = await tempDir();
   const store = await open(dir);
   await store.create(requestOf("a-large"));

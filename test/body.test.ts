@@ -1,4 +1,4 @@
-/** Delayed answers arrive completely and in few TCP segments, at any length. */
+/** Answers that the server delays arrive completely and in few TCP segments, at any length. */
 import { dlopen, ptr } from "bun:ffi";
 import { afterAll, expect, test } from "bun:test";
 import { bodyOf } from "../src/server/http/large-answers.ts";
@@ -27,7 +27,7 @@ test.each(["n", "語"])("texts of %s around the length where sending changes arr
   }
 });
 
-// Other systems do not count segments.
+// Only Linux counts the segments of a connection.
 test.skipIf(process.platform !== "linux").each([1000, 20_000, 60_000])(
   "an answer of %d bytes arrives in a few TCP segments (Linux)",
   async (length) => {
@@ -35,7 +35,7 @@ test.skipIf(process.platform !== "linux").each([1000, 20_000, 60_000])(
   },
 );
 
-/** Number of TCP segments with data in the answer to a request that closes the connection. */
+/** Sends a request that asks to close the connection. @returns the number of TCP segments with data in the answer */
 async function segmentsOf(request: string): Promise<number> {
   const libc = dlopen("libc.so.6", {
     socket: { args: ["int", "int", "int"], returns: "int" },
@@ -55,9 +55,9 @@ async function segmentsOf(request: string): Promise<number> {
     const bytes = new TextEncoder().encode(request);
     expect(Number(send(descriptor, ptr(bytes), bytes.length, 0))).toBe(bytes.length);
     const buffer = new Uint8Array(100_000);
-    // A read of 0 bytes is the end; without data the read fails, and is repeated.
+    // Reads until the end of the answer, where `recv` gives 0. It gives -1 while no data has arrived.
     while (Number(recv(descriptor, ptr(buffer), buffer.length, MSG_DONTWAIT)) !== 0) await new Promise(setImmediate);
-    // struct tcp_info in linux/tcp.h
+    // The struct tcp_info of linux/tcp.h; its field tcpi_data_segs_in begins at byte 152.
     const [info, size] = [new Uint32Array(64), Uint32Array.of(256)];
     expect(getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, ptr(info), ptr(size))).toBe(0);
     const DATA_SEGS_IN = 152 / 4;

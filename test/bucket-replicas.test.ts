@@ -1,4 +1,7 @@
-/** Replicas with a bucket: it stores large bodies and outcomes, and file outputs may be links. */
+/**
+ * Replicas that share an S3 bucket: large bodies and outcomes go to the bucket, and answers can have links to file
+ * outputs.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { ServeConfig } from "../src/server/config.ts";
 import { boxModel } from "./helpers/box-model.ts";
@@ -10,7 +13,7 @@ import { hasRedis, startRedis, type TestRedis } from "./helpers/redis.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-/** A text of more than 1 MB, for input and output. */
+/** A text of more than 1 MB, which serves as input and as output. */
 const large = "many words ".repeat(150_000);
 const dataUri = (text: string) => `data:text/plain;base64,${Buffer.from(text).toString("base64")}`;
 const applied = "preference-applied";
@@ -41,7 +44,7 @@ describe.skipIf(!hasRedis || !hasBucket)("replicas with a bucket (with redis-ser
     await Promise.all([source, redis, bucket, store].map((each) => each?.[Symbol.asyncDispose]()));
   });
 
-  /** Resolves with the bucket's keys once `isRight` accepts them. */
+  /** Resolves with the keys of the bucket's objects once `isRight` accepts them. */
   const keysUntil = async (isRight: (keys: readonly string[]) => boolean): Promise<string[]> => {
     for (let tries = 0; ; tries++) {
       const keys = (await bucket?.keys()) ?? [];
@@ -60,7 +63,7 @@ describe.skipIf(!hasRedis || !hasBucket)("replicas with a bucket (with redis-ser
     expect(await front.client.read(ended.prediction_id)).toEqual(ended);
   });
 
-  test("store small ones in the queue", async () => {
+  test("store small bodies and outcomes in the queue", async () => {
     const all = await bucket?.keys();
     await front.client.predict([{ number: 1, text: "small" }]);
     expect(await bucket?.keys()).toEqual(all ?? []);
@@ -120,7 +123,7 @@ describe.skipIf(!hasRedis || !hasBucket)("replicas with a bucket (with redis-ser
     }
   });
 
-  test("run other predictions while a body is unavailable, and that prediction later", async () => {
+  test("run other predictions while a body in the bucket is unavailable, and its prediction once it is available", async () => {
     const config = { queue: redis?.url ?? "", bucket: "s3://tests/box", queueName: "late", queueLease: 300 };
     await using accepting = await store?.serve("box", { ...config, role: "front" });
     const { prediction_id: id } = (await accepting?.client.create([{ number: 1, file: dataUri(large) }])) ?? {};

@@ -1,4 +1,4 @@
-/** Large values in a bucket: storage, expiry, and errors. */
+/** Large values in an S3 bucket: storage, expiry, and errors. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { Bucket } from "../src/server/queue/bucket.ts";
@@ -34,7 +34,7 @@ describe.skipIf(!hasBucket)(`a bucket (with rclone${hasBucket ? "" : ": not here
     expect(memory.used).toBe(0);
   });
 
-  test("charges memory for values in transit", async () => {
+  test("charges the memory account for values in transit", async () => {
     await bucket.put(name, bytes);
     const sent = bucket.put(name, new Uint8Array(100_000));
     expect(memory.parts.outputs).toBe(100_000);
@@ -105,7 +105,7 @@ describe.skipIf(!hasBucket)(`a bucket (with rclone${hasBucket ? "" : ": not here
     const values = (lifetimeS: number) => new BucketValues({ bucket, redis: redis.client, key: "large", lifetimeS });
     using short = values(-1);
     using long = values(60);
-    // Creates the folder first: rclone loses files whose folder is created by several requests at once.
+    // The folder is created first: rclone loses files if several concurrent requests create their folder.
     await short.put("short/first", bytes);
     await Promise.all(Array.from({ length: 120 }, (_, i) => short.put(`short/${i}`, bytes)));
     await long.put("long", bytes);

@@ -1,11 +1,14 @@
-/** Cancels a prediction before, during and after its run, by request and by closing the connection. */
+/**
+ * Predictions are canceled before, during and after their run, by a request or because the client closes its
+ * connection.
+ */
 import { describe, expect, test } from "bun:test";
 import { hold } from "./helpers/hold.ts";
 import { SharedServer } from "./helpers/shared-server.ts";
 
 const server = new SharedServer(["lab"], "lab");
 
-/** Enough steps to observe and cancel a running prediction. */
+/** Steps that take long enough to cancel a prediction while it runs. */
 const longSteps = 1000;
 
 describe("cancelling", () => {
@@ -27,7 +30,7 @@ describe("cancelling", () => {
     const canceled = await server.client.cancel(id);
     expect(canceled).toMatchObject({ status: "failed", error_message: "Canceled" });
     expect(canceled).toHaveProperty("started_at");
-    // A later prediction ends after the batch of the earlier one.
+    // This prediction ends after the batch of the canceled prediction.
     await server.client.predict([{ x: 2 }]);
     expect(await server.client.read(id)).toEqual(canceled);
   });
@@ -39,18 +42,18 @@ describe("cancelling", () => {
     expect(await server.client.cancel(failed.prediction_id)).toEqual(failed);
   });
 
-  test("twice equals once", async () => {
+  test("twice has the same result as once", async () => {
     await using gate = hold();
     const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
     expect(await server.client.cancel(id)).toEqual(await server.client.cancel(id));
   });
 
-  test("keeps finished outputs", async () => {
+  test("keeps the outputs of finished inputs", async () => {
     await using gate = hold();
     const { prediction_id: id } = await server.client.create([{ x: 1 }, { x: 2, before: gate.url("a") }]);
     await gate.arrived("a");
     await server.client.until(id, ({ status }) => status === "running");
-    // When this prediction has ended, the previous batch has ended, too.
+    // This prediction runs after the first input, so that the first input has ended.
     await server.client.predict([{ x: 3 }]);
     expect((await server.client.cancel(id)).partial_outputs).toEqual([expect.objectContaining({ y: 3 }), null]);
   });
@@ -76,7 +79,7 @@ describe("cancelling", () => {
   test("does not change other items of the batch", async () => {
     const blocker = await server.client.create([{ x: 0, steps: longSteps }]);
     await server.client.until(blocker.prediction_id, ({ status }) => status === "running");
-    // Both predictions wait for the same batch.
+    // Both predictions wait while a batch runs, so they share the next batch.
     const [first, second] = await Promise.all([
       server.client.create([{ x: 1, steps: 100 }]),
       server.client.create([{ x: 2 }, { x: 3 }]),
@@ -101,7 +104,7 @@ describe("cancelling", () => {
 });
 
 describe("a client that leaves", () => {
-  test("before it has the id cancels", async () => {
+  test("before it knows the id cancels the prediction", async () => {
     await using gate = hold();
     const canceled = await server.client.metric('sconce_predictions_total{status="failed",reason="canceled"}');
     const leaving = new AbortController();
@@ -116,7 +119,7 @@ describe("a client that leaves", () => {
     );
   });
 
-  test("during a read cancels nothing", async () => {
+  test("during a GET cancels nothing", async () => {
     await using gate = hold();
     const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
     const leaving = new AbortController();

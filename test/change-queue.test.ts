@@ -1,4 +1,4 @@
-/** Unwritten outcomes stay readable. */
+/** Outcomes of predictions stay readable while they wait to be written to the store. */
 import { expect, test } from "bun:test";
 import { ChangeQueue } from "../src/server/predictions/sqlite/change-queue.ts";
 import { endOf, keepAll } from "./helpers/predictions.ts";
@@ -6,7 +6,7 @@ import { endOf, keepAll } from "./helpers/predictions.ts";
 const COUNT = 10_000;
 const ids = Array.from({ length: COUNT }, (_, index) => `a${index}`);
 
-test("an unwritten outcome is readable until the write takes it", () => {
+test("an outcome that waits is readable until its write begins", () => {
   const queue = new ChangeQueue(keepAll);
   for (const id of ids) queue.end(endOf(id), 700, false);
   expect(ids.map((id) => queue.find(id))).toEqual(ids.map((id) => endOf(id)));
@@ -19,7 +19,7 @@ test("an unwritten outcome is readable until the write takes it", () => {
   expect(ids.map((id) => queue.find(id))).toEqual(ids.map((id) => (taken.has(id) ? undefined : endOf(id))));
 });
 
-test("the later of two outcomes with one id is readable, even after the write took the earlier one", () => {
+test("of two outcomes with one id the later is readable, also after the write of the earlier began", () => {
   const queue = new ChangeQueue(keepAll);
   const later = endOf("a1", { logs: "later" });
   queue.end(endOf("a1"), 700, false);

@@ -16,7 +16,7 @@ describe("the closest word", () => {
     expect(closest(given, commands)).toBe(meant);
   });
 
-  test("is the nearer of two, or the first of equals", () => {
+  test("is the most similar of several, or the first of equally similar ones", () => {
     expect(closest("port", ["sort", "prot", "post"])).toBe("sort");
     expect(closest("models", ["nodes", "model"])).toBe("model");
   });

@@ -1,4 +1,4 @@
-/** `sconce check`: the export mistakes that it finds, the Python fix that it prints, and its measurements. */
+/** `sconce check`: the export mistakes that it finds, the Python that fixes them, and its measurements. */
 import { afterAll, beforeAll, expect, spyOn, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ beforeAll(async () => {
 }, 600_000);
 afterAll(() => dir[Symbol.asyncDispose]());
 
-/** Output and exit code of `check` for a model of four numbers with these weights. */
+/** Runs `sconce check` on a model of four numbers with this weights file. @returns its output and exit code */
 async function checked(file: string, change: Record<string, string> = {}, flags: readonly string[] = []) {
   const text = modelText({
     tensors: "{ inputs: { x: float32(4) }, outputs: { y: float32(4) } }",
@@ -75,7 +75,7 @@ test.each([
   expect(code).toBe(1);
 });
 
-test("a valid model: stages, batches and output differences, exit code 0", async () => {
+test("a valid model passes: exit code 0, with the time of each stage, batch sizes and output differences", async () => {
   const { text, code } = await checked("deep.pt");
   expect(code).toBe(0);
   expect(text).toMatch(/^STAGE +TIME\n(.* ms\n)+\nBATCH +STACK MS +FORWARD MS +MS AN ITEM +THROUGHPUT +MEMORY\n/);
@@ -87,13 +87,13 @@ test("a valid model: stages, batches and output differences, exit code 0", async
   expect(text).toEndWith("\n✔ no mistakes found");
 });
 
-test("a nondeterministic postprocess is found", async () => {
+test("a postprocess with different outputs for the same input is found", async () => {
   const { text, code } = await checked("deep.pt", { postprocess: "() => ({ y: Math.random() })" });
   expect(text).toMatch(/\n✖ model: the output differs when postprocess runs twice on the same tensors: .*$/);
   expect(code).toBe(1);
 });
 
-test("an error of the author's code is a finding with its line; a wrong call is not a finding", async () => {
+test("an error of the author's code is a finding with its line; a wrong command line is no finding", async () => {
   const { text, code } = await checked("deep.pt", { postprocess: '() => { throw new Error("no"); }' });
   expect(text).toMatch(/\n✖ model: postprocess failed: no \(model\.ts:\d+\)$/);
   expect(code).toBe(1);

@@ -1,4 +1,4 @@
-/** `sconce dev` serves a folder and reloads it after changes. */
+/** `sconce dev` serves a model folder, and reloads it after changes. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ let dir: TempDir;
 let dev: RunningCli;
 let url: string;
 
-/** A model whose output has `text` and the text of a file outside its folder. */
+/** A model.ts that answers with `text` and with the text of a file outside its folder. */
 const giving = (text: string, more = "") =>
   `import { greeting } from "../shared/greeting.ts";${more}\n${modelText({ output: "z.object({ y: z.string() })", postprocess: `({ y }) => ({ y: greeting + " ${text} " + y.data[0] })` })}`;
 
@@ -33,7 +33,7 @@ const ask = () =>
     method: "POST",
     headers: { "Content-Type": "application/json", Prefer: "wait" },
     body: '[{"x": 1}]',
-    // A new connection for each request.
+    // A new connection for each request: a kept connection would stay at the old process.
     keepalive: false,
   });
 
@@ -99,12 +99,12 @@ test("loads changed weights", async () => {
   expect(await predicted()).toBe("bye first 3");
 });
 
-test("keeps the last working weights after an error, and serves later weights that work", async () => {
+test("keeps the last working weights after an error, and serves corrected weights", async () => {
   const weights = dir.join("model", "lab.pt");
   const line = await next("ERROR", () => Bun.write(weights, "no weights"));
   expect(line).toContain("the last working version is still served");
   await next("Reloaded", () => copyFile(join(modelFolder("lab"), "lab.pt"), weights));
-  // The old front has ended and removed its files.
+  // Waits until the old HTTP process has ended and removed its files.
   await until(async () => (await inRole(dev.pid, "front")).length === 1);
   expect(await predicted()).toBe("bye first 3");
 });

@@ -1,6 +1,6 @@
 /**
- * Help, compared with `snapshots/help-*.txt`, and docs/cli.md; `UPDATE_HELP=1 bun test test/command-help.test.ts` updates
- * both.
+ * The help texts equal `snapshots/help-*.txt`, and docs/cli.md. `UPDATE_HELP=1 bun test test/command-help.test.ts`
+ * updates both.
  */
 import { describe, expect, test } from "bun:test";
 import { readFile } from "node:fs/promises";
@@ -139,7 +139,7 @@ describe("every option of every command", () => {
   });
 });
 
-test("a switch takes true, false, 1 and 0, or no- before its name", () => {
+test("a switch accepts true, false, 1 and 0, or no- before its name", () => {
   const table = { json: option({ description: "", default: true, parse: flag }) };
   const read = (...args: string[]) => peekOptions(args, table).json;
   const given = [[], ["--no-json"], ["--json=false"], ["--json=0"], ["--json=true"], ["--json"]];

@@ -1,4 +1,4 @@
-/** `init` writes a folder that type-checks, builds, predicts and serves unchanged. */
+/** `sconce init` writes a folder that type-checks, builds, predicts and serves without a change. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { cp, mkdir, readdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
@@ -13,7 +13,7 @@ const root = resolve(import.meta.dir, "..");
 const files = [".gitignore", ".sconce", "README.md", "export.py", "model.pt2", "model.ts", "tsconfig.json"];
 
 let dir: TempDir;
-/** Only the sources have a compiler for types, and hints about a checkout. */
+/** Runs the command line from the sources: the compiled file has no type compiler, and no hints about a checkout. */
 const cli = (args: readonly string[], options: CliOptions = {}) => run(args, { ...options, isSource: true });
 let written: Awaited<ReturnType<typeof cli>>;
 
@@ -59,7 +59,7 @@ test("a folder made from weights with several inputs, outputs and free sizes typ
   expect(await compile(dir.join("texts"))).toEqual({ code: 0, output: "" });
 });
 
-test("the folder contains no path of this machine, and type-checks in a clone after init --link", async () => {
+test("the folder contains no path of this machine; a clone of it type-checks after init --link", async () => {
   await cp(dir.join("Paint Shop"), dir.join("clone"), {
     recursive: true,
     filter: (path) => !path.endsWith(".sconce"),
@@ -72,7 +72,7 @@ test("the folder contains no path of this machine, and type-checks in a clone af
   expect(await compile(dir.join("clone"))).toEqual({ code: 0, output: "" });
 });
 
-test("the types stay where npm installs a package", async () => {
+test("the link to sconce's types is where npm would install the package", async () => {
   await cp(dir.join("Paint Shop"), dir.join("packaged"), { recursive: true, verbatimSymlinks: true });
   await Bun.write(dir.join("words", "package.json"), '{ "name": "words", "version": "1.0.0", "main": "index.js" }');
   await Bun.write(dir.join("words", "index.js"), "exports.two = 2;");
@@ -90,7 +90,7 @@ test("the types stay where npm installs a package", async () => {
   expect(await compile(dir.join("packaged"))).toEqual({ code: 0, output: "" });
 });
 
-test("check finds type errors and restores a missing link to the types", async () => {
+test("check finds type errors and restores a missing link to sconce's types", async () => {
   const folder = dir.join("unchecked");
   await cp(dir.join("Paint Shop"), folder, { recursive: true, filter: (path) => !path.endsWith(".sconce") });
   const checked = async () => JSON.parse((await cli(["check", folder, "--json"])).stdout).findings;
@@ -99,7 +99,7 @@ test("check finds type errors and restores a missing link to the types", async (
   await Bun.write(join(folder, "model.ts"), text.replace("batchSize: 32", 'batchSize: 32 as unknown as "32"'));
   const message = expect.stringMatching(/^model\.ts\(\d+,\d+\): error TS\d+: /);
   expect(await checked()).toEqual([{ mistake: "types", message, effect: "unseen" }]);
-  // The folder's compiler takes precedence over sconce's compiler.
+  // A compiler in the folder takes precedence over sconce's compiler.
   await Bun.write(join(folder, "node_modules/typescript/package.json"), '{ "bin": { "tsc": "tsc.js" } }');
   await Bun.write(
     join(folder, "node_modules/typescript/tsc.js"),
@@ -108,7 +108,7 @@ test("check finds type errors and restores a missing link to the types", async (
   expect(await checked()).toMatchObject([{ message: "model.ts(1,1): error TS1: own" }]);
 });
 
-test("check uses the tsconfig.json of a project around the folder", async () => {
+test("check uses the tsconfig.json of a project that contains the folder", async () => {
   await Bun.write(dir.join("project/node_modules/globals/index.d.ts"), "declare const ours: string;");
   await Bun.write(
     dir.join("project/node_modules/globals/package.json"),
@@ -133,7 +133,7 @@ test("check names the missing package if there is no TypeScript", async () => {
   }
 });
 
-test("in a folder with sconce installed, the types come from the package, without a link", async () => {
+test("in a folder with sconce installed, sconce's types come from the installed package, without a link", async () => {
   await Bun.write(dir.join("installed/node_modules/sconce/package.json"), '{ "name": "sconce" }');
   expect((await cli(["init", "installed"], { cwd: dir.path })).code).toBe(0);
   const { extends: path } = await Bun.file(dir.join("installed/tsconfig.json")).json();
@@ -141,7 +141,7 @@ test("in a folder with sconce installed, the types come from the package, withou
   expect(await readdir(dir.join("installed"))).not.toContain(".sconce");
 });
 
-test("prints how to put the command on the PATH", () => {
+test("prints how to put the command sconce on the PATH", () => {
   expect(written.stdout).toContain(`ln -s ${join(root, "scripts", "sconce")} ~/.local/bin/`);
 });
 

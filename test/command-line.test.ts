@@ -1,4 +1,4 @@
-/** The command line: valid and invalid calls, and their output. */
+/** The command line: accepted and refused arguments, and what the commands print. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { cp } from "node:fs/promises";
 import { runCommand } from "citty";
@@ -24,7 +24,7 @@ afterAll(() => store[Symbol.asyncDispose]());
 const run = (args: readonly string[], env: Record<string, string> = {}): Promise<CliResult> =>
   cli(args, { env: { SCONCE_HOME: store.home, ...env } });
 
-/** Expects a single line on standard error, nothing on standard output, and exit code 2. */
+/** Runs a wrong command: it must print a single line on standard error only, and exit with 2. @returns that line */
 async function usageFault(args: readonly string[], env: Record<string, string> = {}): Promise<string> {
   const { code, stdout, stderr } = await run(args, env);
   expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
@@ -102,7 +102,7 @@ describe("a wrong call is refused:", () => {
 });
 
 describe("variables", () => {
-  test("without an option are listed in one warning, each with the nearest known name", async () => {
+  test("without an option are listed in one warning, each with the most similar known name", async () => {
     const { code, stderr } = await run(["models"], {
       SCONCE_BATCHSIZE: "4",
       SCONCE_OTHER_THING: "1",
@@ -115,7 +115,7 @@ describe("variables", () => {
     expect(stderr).toContain("did you mean SCONCE_BATCH_SIZE?");
   });
 
-  test("of other commands' options, of Kubernetes services and of tests cause no warning", async () => {
+  test("of other commands' options, of Kubernetes services and of the tests cause no warning", async () => {
     const { stderr } = await run(["models"], {
       SCONCE_BATCH_SIZE: "4",
       SCONCE_MODEL_INPUT: "x",
@@ -196,20 +196,20 @@ describe("build", () => {
 
   afterAll(() => home[Symbol.asyncDispose]());
 
-  test("prints repo:tag last, the same for the same content", async () => {
+  test("prints repo:tag last, and the same tag for the same content", async () => {
     const [first, second] = [await built(modelFolder("lab")), await built(modelFolder("lab"))];
     expect(first.stdout.trim().split("\n").at(-1)).toMatch(/^lab:[0-9a-f]{12}$/);
     expect(second.stdout).toBe(first.stdout);
   });
 
-  test("builds the working directory by default; the tag does not depend on the folder", async () => {
+  test("builds the working directory by default; the folder's name does not change the tag", async () => {
     await using copy = await tempDir();
     await cp(modelFolder("lab"), copy.path, { recursive: true });
     const { stdout } = await cli(["build", "--allow-random"], { cwd: copy.path, env: { SCONCE_HOME: home.path } });
     expect(stdout).toBe((await built(modelFolder("lab"))).stdout);
   });
 
-  test("with --weights moves latest only if the model has no other build", async () => {
+  test("with --weights tags latest only if the model has no other build", async () => {
     await using folder = await tempDir();
     await using home = await tempDir();
     const built = async (description: string, ...args: string[]) => {
@@ -227,7 +227,7 @@ describe("build", () => {
     expect(await latest()).toBe("third");
   });
 
-  test("-t names and tags the model, as in docker build", async () => {
+  test("-t sets name and tag of the model, as in docker build", async () => {
     const { stdout } = await built(modelFolder("lab"), "-t", "team/lab:v1");
     expect(stdout).toBe("team/lab:v1\n");
     const listed = JSON.parse((await cli(["models", "--json"], { env: { SCONCE_HOME: home.path } })).stdout);

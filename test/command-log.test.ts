@@ -1,4 +1,4 @@
-/** The log of commands: JSON lines for programs, colours on terminals only, progress of long copies. */
+/** What commands log: JSON lines for programs, colours on terminals only, and the progress of long copies. */
 import { describe, expect, test } from "bun:test";
 import { Progress } from "../src/base/progress.ts";
 import { cli } from "./helpers/cli.ts";
@@ -60,7 +60,7 @@ describe("log lines", () => {
 describe("the progress of a copy", () => {
   const total = 4 * 2 ** 20;
 
-  /** Output of a copy in steps, each with its time in milliseconds and the bytes written so far. */
+  /** Simulates a copy in steps of [time in milliseconds, bytes written so far]. @returns everything that it prints */
   function copy(steps: readonly (readonly [number, number])[], { isTTY = false, isJson = false } = {}): string[] {
     const written: string[] = [];
     let now = 0;
@@ -107,7 +107,7 @@ describe("the progress of a copy", () => {
     ]);
   });
 
-  test("is a JSON line every five seconds for programs, and nothing in a pipe", () => {
+  test("is a JSON line every five seconds with --log-format json, and nothing in a pipe", () => {
     expect(copy(slow, { isJson: true })).toEqual([
       "Copying model.pt: 1.0 MiB of 4.0 MiB (25 %)",
       "Copying model.pt: 3.0 MiB of 4.0 MiB (75 %)",

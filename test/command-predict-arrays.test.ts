@@ -1,4 +1,4 @@
-/** `predict`: array fields as lists, data URIs and files, including NumPy files. */
+/** `sconce predict` with array fields: lists, data URIs and files, among them NumPy files. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { predict as command } from "../src/cli/commands/predict.ts";
 import { commandHere } from "./helpers/command-here.ts";
@@ -22,7 +22,7 @@ const fields = `z.object({
 beforeAll(async () => {
   dir = await tempDir();
   await using source = await tempDir();
-  // A model that returns its input, so that tests see how fields were read.
+  // A model that returns its input, which shows how the fields were read.
   const mirror = modelText({
     name: '"mirror"',
     input: fields,
@@ -58,7 +58,7 @@ describe("an array can be", () => {
     expect(await seen(...args)).toEqual({ flat });
   });
 
-  test("elements true and false, and a single number without dimensions", async () => {
+  test("repeated true and false, or a single number if the array has no dimensions", async () => {
     expect(await seen("flat=1", "mask=true", "mask=false", "one=2.5")).toMatchObject({ mask: [true, false], one: 2.5 });
   });
 });
@@ -80,7 +80,7 @@ interface Parts {
   readonly version?: number;
 }
 
-/** A NumPy file in the format of numpy.lib.format. */
+/** A file in NumPy's format (numpy.lib.format). */
 function npy({ descr, shape, data, order = "False", version = 1 }: Parts): Uint8Array {
   const header = `{'descr': ${descr}, 'fortran_order': ${order}, 'shape': ${shape}, }\n`;
   const length = Buffer.alloc(version === 1 ? 2 : 4);
@@ -97,7 +97,7 @@ describe("a NumPy file", () => {
     [4, 5, 6],
   ];
 
-  test("written by -o is the same array when read again", async () => {
+  test("written by -o reads as the same array", async () => {
     await here(
       "flat=[1.5, 2]",
       `wide=${JSON.stringify(wide)}`,
@@ -131,7 +131,7 @@ describe("a NumPy file", () => {
     expect(await seen("flat=1", "one=@one.npy", "mask=@mask.npy")).toMatchObject({ one: 2.5, mask: [true, false] });
   });
 
-  test("stays a file for a file field", async () => {
+  test("stays a file if the field is a file field", async () => {
     const bytes = npy({ descr: "'<f4'", shape: "(2,)", data: floats(1, 2) });
     await Bun.write(dir.join("file.npy"), bytes);
     const { raw } = await seen("flat=1", "raw=@file.npy");
@@ -200,7 +200,7 @@ describe("a NumPy file", () => {
     expect(message).toContain(part);
   });
 
-  test("with a damaged header is refused", async () => {
+  test("whose header is damaged is refused", async () => {
     const whole = npy({ descr: "'<f4'", shape: "(2,)", data: floats(1, 2) });
     for (const [length, part] of [
       [8, "it is cut off"],

@@ -1,4 +1,4 @@
-/** `predict`: files of the output, and demo predictions. */
+/** `sconce predict`: files in outputs, and the model's demo. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { predict as command } from "../src/cli/commands/predict.ts";
 import { boxModel } from "./helpers/box-model.ts";
@@ -59,13 +59,13 @@ test("-o FILE saves the only file of the output, and prints its path instead", a
   });
 });
 
-test("a URL field takes the text: only image() and file() fields read files", async () => {
+test("a URL field gets the text as it is: only image() and file() fields read files", async () => {
   await Bun.write(dir.join("foo"), "secret");
   const { stdout } = await predict("links", "x=1", "link=foo");
   expect(JSON.parse(stdout)).toEqual({ link: "foo" });
 });
 
-test("-o field=FILE saves one of several files, is repeatable, and takes list indices", async () => {
+test("-o field=FILE saves one of several files, can be repeated, and accepts indices of lists", async () => {
   const printed = await here("box", "number=1", "-o", "note=note.txt", "--output=parts.1.crop=crop.txt");
   expect(JSON.parse(printed)).toMatchObject({
     note: "note.txt",
@@ -80,7 +80,7 @@ test("-o field=FILE with an exact name selects that file, even if other names en
   expect([await textOf("whole.txt"), await textOf("part.txt")]).toEqual(["the note", "first"]);
 });
 
-test("-o FILE.json saves an output or field without files; FILE.npy saves an array", async () => {
+test("-o FILE.json saves an output or a field that is no file; FILE.npy saves an array", async () => {
   const output = { heights: [[1.5, 2, 2.5]], counts: [1, 2], name: "peak" };
   const printed = await here(
     "arrays",
@@ -97,7 +97,7 @@ test("-o FILE.json saves an output or field without files; FILE.npy saves an arr
   expect(new BigInt64Array(counts?.slice(128).buffer ?? new ArrayBuffer())).toEqual(BigInt64Array.of(1n, 2n));
 });
 
-/** Header of a NumPy file of version 1.0 whose elements begin at byte 128. */
+/** Checks that a NumPy file has version 1.0 and its elements from byte 128 on. @returns the header's text */
 function headerOf(bytes: Uint8Array = new Uint8Array()): string {
   expect([...bytes.subarray(0, 10)]).toEqual([0x93, ...Buffer.from("NUMPY"), 1, 0, 118, 0]);
   return Buffer.from(bytes.subarray(10, 128)).toString().trimEnd();
@@ -107,7 +107,7 @@ test("-o - writes only the file to standard output", async () => {
   expect((await predict("box", "number=1", "-o", "note=-")).stdout).toBe("the note");
 });
 
-test("without -o, a data URI is complete in a pipe, and shortened on a terminal with a hint", async () => {
+test("without -o, a data URI is printed whole into a pipe, and shortened on a terminal with a hint", async () => {
   const piped = JSON.parse((await predict("box", "number=1")).stdout);
   expect(piped.parts[1].crop).toBe(`data:text/plain;base64,${btoa("second".repeat(100))}`);
   const { screen } = await cliOnTerminal(["predict", "box", "number=1"], options());
@@ -115,7 +115,7 @@ test("without -o, a data URI is complete in a pipe, and shortened on a terminal 
   expect(Bun.stripANSI(screen)).toContain("parts.1.crop is cut short here; save with -o FILE");
 });
 
-describe("is refused as wrong usage before the model runs:", () => {
+describe("wrong usage is refused before the model runs:", () => {
   test.each([
     ["-o for an output without files", ["lab", "x=1", "-o", "y.txt"], "the output has no file to save; what is no"],
     ["-o for arrays with no ending that says how", ["arrays", "--example", "-o", "y.txt"], "as FILE.json or FILE.npy"],
@@ -172,7 +172,7 @@ describe("--demo", () => {
     expect(stderr.split("\n").slice(-4)).toEqual(["begun", "preprocessing 4", "predicted 1", ""]);
   });
 
-  test("prints demo outputs equal to the outputs if the model has no demo", async () => {
+  test("prints the outputs also as demo outputs if the model has no demo", async () => {
     expect(JSON.parse(await here("lab", "x=1", "--demo"))).toEqual({
       output: { y: 3, together: 1 },
       demo_output: { y: 3, together: 1 },

@@ -1,4 +1,4 @@
-/** `predict`: one prediction without a server; how it reads values, and what it refuses. */
+/** `sconce predict` runs one prediction without a server: how it reads values, and what it refuses. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { build } from "../src/cli/commands/build.ts";
 import { predict as command } from "../src/cli/commands/predict.ts";
@@ -35,7 +35,7 @@ const predict = (...args: string[]): Promise<CliResult> => cli(["predict", ...ar
 
 const here = (...args: string[]) => commandHere(command, args, { home: store.home, cwd: dir.path });
 
-/** The input that the model received. */
+/** Runs a prediction with these arguments. @returns the input that the model received */
 async function seen(...fields: string[]): Promise<unknown> {
   return JSON.parse(await here("box", ...fields)).seen;
 }
@@ -81,7 +81,7 @@ test("reads values by field type: numbers, true and false, JSON, plain text", as
   });
 });
 
-test("reads a text unchanged if null is also allowed, except null itself", async () => {
+test("reads a text as it is even if the field allows null; only the text null becomes null", async () => {
   expect(await seen("number=1", 'remark="12"')).toMatchObject({ remark: '"12"' });
   expect(await seen("number=1", "remark=null")).toMatchObject({ remark: null });
 });
@@ -98,7 +98,7 @@ test("reads a value from a file with field=@FILE", async () => {
   expect(await seen("number=@seven.txt", "text=@seven.txt")).toMatchObject({ number: 7, text: "7\n" });
 });
 
-test("reads file fields from paths with and without @, in lists, and data URIs", async () => {
+test("reads files for file fields: paths with and without @, in lists, and data URIs", async () => {
   const song = "audio/wav: la la";
   expect(await seen("number=1", "file=song.wav", "files=@song.wav", "files=data:text/plain,x")).toMatchObject({
     file: song,
@@ -106,7 +106,7 @@ test("reads file fields from paths with and without @, in lists, and data URIs",
   });
 });
 
-test("fetches URLs, also from this machine", async () => {
+test("fetches URLs, also from private addresses", async () => {
   using server = Bun.serve({
     port: 0,
     hostname: "127.0.0.1",
@@ -115,7 +115,7 @@ test("fetches URLs, also from this machine", async () => {
   expect(await seen("number=1", `file=${server.url}a.csv`)).toMatchObject({ file: "text/csv: far" });
 });
 
-test("--json takes a whole input; paths are read, and fields replace members", async () => {
+test("--json takes a whole input as JSON; paths in it are read, and field=value arguments replace its fields", async () => {
   const song = "audio/wav: la la";
   expect(await seen("--json", "@input.json", "number=2")).toEqual({
     number: 2,
@@ -130,11 +130,11 @@ test("--json - reads the input from standard input", async () => {
   expect(JSON.parse(stdout)).toEqual({ y: 5, together: 1 });
 });
 
-test("--example takes the model's example; fields replace members", async () => {
+test("--example takes the model's example; field=value arguments replace its fields", async () => {
   expect(await seen("--example", "number=8")).toEqual({ number: 8, text: "the example" });
 });
 
-test("without a reference runs the most recent build", async () => {
+test("without a model's name runs the most recent build", async () => {
   await using own = await storeWith("lab");
   expect((await cli(["predict", "x=1"], { env: { SCONCE_HOME: own.home } })).stdout).toBe('{"y":3,"together":1}\n');
 });

@@ -1,4 +1,4 @@
-/** `tag`, `rm` and `inspect`: commands on the store. */
+/** `sconce tag`, `rm` and `inspect`: commands that change or show the model store. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { rm } from "node:fs/promises";
 import { ModelStore, type ModelSummary, type PutResult } from "../src/package/store/store.ts";
@@ -20,7 +20,7 @@ afterEach(() => home[Symbol.asyncDispose]());
 
 const run = (...args: string[]): Promise<CliResult> => cli(args, { env: { SCONCE_HOME: home.path } });
 
-/** Repositories with their tags. */
+/** The tags of each repository in the store. */
 async function tags(): Promise<Record<string, readonly string[]>> {
   const summaries: ModelSummary[] = await store.list();
   return Object.fromEntries(summaries.map((summary) => [summary.repository, summary.tags]));
@@ -104,7 +104,7 @@ describe("rm", () => {
     expect((await run("rm", old.reference)).stdout).toMatch(/^Untagged .*\nFreed [1-9]/);
   });
 
-  test("--all-tags, as a digest does, removes all tags of the model in the repository and no other model", async () => {
+  test("--all-tags, like a digest as argument, removes all tags of the model in the repository, and no other model", async () => {
     const other = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("new") });
     store.tag(digits.reference, "digits:v1");
     store.tag(digits.reference, "kept:v1");
@@ -115,7 +115,7 @@ describe("rm", () => {
     expect(await tags()).toEqual({ digits: [other.tag, "latest"] });
   });
 
-  test("removes the existing models of several, and fails for the others", async () => {
+  test("of several models removes those that exist, and fails for the others", async () => {
     store.tag("digits", "digits:v1");
     const { code, stdout, stderr } = await run("rm", "nope", "digits", "digits:v9");
     expect({ code, stdout }).toEqual({ code: 1, stdout: "Untagged digits:latest\n" });
@@ -150,7 +150,7 @@ describe("inspect", () => {
     });
   });
 
-  test("takes a digest; without a reference the most recent build of all", async () => {
+  test("takes a digest as argument; without an argument it shows the most recent build", async () => {
     for (const args of [[], [`digits@${digits.digest}`]]) {
       expect(JSON.parse((await run("inspect", ...args)).stdout).reference).toBe(digits.reference);
     }

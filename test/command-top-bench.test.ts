@@ -36,7 +36,7 @@ const benchSchema = z.object({
 describe("bench", () => {
   const quick = ["--seconds", "0.2", "--connections", "2"];
 
-  test("offers the given rates, and prints what was answered as JSON", async () => {
+  test("sends requests at the given rates, and prints the rates of answers as JSON", async () => {
     const { code, stdout } = await cli(["bench", server.url.href, ...quick, "--rates", "50,100", "--json"]);
     expect(code).toBe(0);
     const { model, capacity, loads } = benchSchema.parse(JSON.parse(stdout));
@@ -56,7 +56,7 @@ describe("bench", () => {
     expect(stdout).toContain("▪ p99, • p50");
   });
 
-  test("a server that does not answer, and a server without sconce, are named", async () => {
+  test("names the problem if the server does not answer, or is not sconce", async () => {
     await using other = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("hello") });
     expect(await cli(["bench", "http://127.0.0.1:9"])).toMatchObject({
       code: 1,
@@ -73,11 +73,11 @@ describe("bench", () => {
   });
 });
 
-describe("an offered load", () => {
-  test("does not wait for answers: latency counts from the moment at which a request was due", async () => {
+describe("a load at a fixed rate", () => {
+  test("does not wait for answers; latency counts from the moment at which a request was due", async () => {
     const gate = Promise.withResolvers<void>();
     let asked = 0;
-    // Nobody is answered before ten requests came.
+    // The first ten requests get no answer until all ten have come.
     const ask = async () => {
       asked += 1;
       if (asked === 10) gate.resolve();
@@ -90,7 +90,7 @@ describe("an offered load", () => {
     expect(maxMs).toBeGreaterThan(p50Ms);
   });
 
-  test("counts outcomes, and what was not sent because too many requests were open", async () => {
+  test("counts outcomes, and the requests that it did not send because too many were open", async () => {
     const ask = (signal: AbortSignal) =>
       new Promise<string>((resolve) => signal.addEventListener("abort", () => resolve("429")));
     const { outcomes, answered, p50Ms } = await offer(ask, { rate: 1000, seconds: 0.1, maxOpen: 5, graceMs: 1 });
@@ -98,14 +98,14 @@ describe("an offered load", () => {
     expect([answered, p50Ms]).toEqual([0, Number.NaN]);
   });
 
-  test("requests without an answer at the end are given up", async () => {
+  test("aborts requests without an answer at its end", async () => {
     const ask = (signal: AbortSignal) =>
       new Promise<string>((_, reject) => signal.addEventListener("abort", () => reject(new Error("aborted"))));
     const { outcomes } = await offer(ask, { rate: 500, seconds: 0.05, maxOpen: 100, graceMs: 1 });
     expect(Object.keys(outcomes)).toEqual(["no answer"]);
   });
 
-  test("busy connections wait for their answers", async () => {
+  test("over busy connections waits for their answers", async () => {
     let [open, most] = [0, 0];
     const ask = async () => {
       most = Math.max(most, ++open);
@@ -198,14 +198,14 @@ a_total{path="say \\"hi\\"\\n"} 5
 a_total{path="b"} 1e3
 `;
 
-  test("labels are unescaped, and numbers are read", () => {
+  test("are read as numbers, with unescaped labels", () => {
     expect([...new Samples(text(1)).by("a_total", "path")]).toEqual([
       ['say "hi"\n', 5],
       ["b", 1000],
     ]);
   });
 
-  test("a quantile counts only what came between two scrapes, linear within a bucket", () => {
+  test("give a quantile of the observations between two scrapes, linear within a bucket", () => {
     const [before, after] = [new Samples(text(10)), new Samples(text(20))];
     expect(quantileBetween("a_seconds", 0.5, before, after)).toBe(1.5);
     expect(quantileBetween("a_seconds", 0.25, before, after)).toBe(1);
@@ -213,7 +213,7 @@ a_total{path="b"} 1e3
     expect(quantileBetween("a_seconds", 0.5, after, after)).toBeNaN();
   });
 
-  test("a restarted server, whose counters begin anew, has no negative rate", () => {
+  test("of a restarted server, whose counters begin at 0 again, give no negative rate", () => {
     const { requests } = figuresOf(new Samples('sconce_http_requests_total{route="/"} 9\n'), new Samples(""));
     expect(requests.perSecond).toBe(0);
   });

@@ -1,4 +1,4 @@
-/** `sconce tune` on a real model. */
+/** `sconce tune` measures real models. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { peekOptions } from "../src/cli/command-line/command.ts";
@@ -20,7 +20,7 @@ beforeAll(async () => {
 
 afterAll(() => store[Symbol.asyncDispose]());
 
-/** Tunes for longer until several settings are measured: their number depends on the load of the machine. */
+/** Repeats `sconce tune` with more time until it has measured several settings: a busy machine measures fewer. */
 async function tunedSeveral(model: string): ReturnType<typeof tuned> {
   for (let seconds = 1.5; ; seconds *= 4) {
     const result = await tuned(model, "--seconds", String(seconds));
@@ -28,7 +28,10 @@ async function tunedSeveral(model: string): ReturnType<typeof tuned> {
   }
 }
 
-/** Rows of the table as objects with the head's words as keys, and the proposed options. */
+/**
+ * Runs `sconce tune`. @returns the rows of its table as objects with the column names as keys, and the options that
+ * it proposes
+ */
 async function tuned(...args: string[]) {
   const env = { SCONCE_HOME: store.home };
   const { code, stdout, stderr } = await cli(["tune", "--seconds", "1.5", ...args], { env });
@@ -40,7 +43,7 @@ async function tuned(...args: string[]) {
   return { code, stderr, rows, flags: lines.at(-1) ?? "" };
 }
 
-test("prints the fastest setting first, and proposes options of serve for one of the fastest", async () => {
+test("prints the fastest setting first, and proposes the options of serve for one of the fastest", async () => {
   const { code, rows, flags, stderr } = await tunedSeveral("digits");
   expect(code, stderr).toBe(0);
   const rates = rows.map((row) => row["ITEMS/S"] ?? Number.NaN);

@@ -1,4 +1,7 @@
-/** A program with a dynamic batch dimension compiles for any number of rows, and for the sizes that it declares. Its example may have few rows. */
+/**
+ * A program with a dynamic batch dimension is compiled for any number of rows, and for the sizes that it declares,
+ * even if its example has few rows.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { dirname, join } from "node:path";
 import { float32 } from "../src/author/tensor.ts";
@@ -20,12 +23,12 @@ afterAll(() => dir[Symbol.asyncDispose]());
 function compile(file: string) {
   const env = {
     SCONCE_HOME: dir.path,
-    // Kept for later runs: compiling takes long.
+    // A cache beside the test's weights, which later runs use again: compiling takes long.
     SCONCE_CACHE_DIR: join(dirname(folder), "few-rows-cache"),
     AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
     TORCHINDUCTOR_VEC_ISA_OK: "1",
   };
-  // The sources find torch beside the checkout.
+  // The command line from the sources finds torch beside the checkout.
   return cli(["build", join(folder, file), "--aot"], { env, isSource: true });
 }
 
@@ -57,7 +60,7 @@ test("a declared size of 1 runs compiled, and a size beyond the declared range i
   }
 }, 300_000);
 
-test("a call whose arguments have other first sizes is no batch, and is not filled up", async () => {
+test("a call whose arguments differ in their first size is not taken for a batch, so it is not padded", async () => {
   const packaged = await new ModelStore(dir.path).resolve("widths");
   const session = await openSession({ path: packaged.layer("widths.pt2").path, device: "cpu", threads: 1 });
   try {
@@ -72,7 +75,7 @@ test("a call whose arguments have other first sizes is no batch, and is not fill
   }
 }, 60_000);
 
-test("a size that the compiled code does not have is refused by the input's name", async () => {
+test("a size that the compiled code does not support is refused by the input's name", async () => {
   const specs = { inputs: { x: float32("width") }, outputs: { y: float32("width") } };
   const path = join(folder, "doubled-compiled.pt2");
   const session = await openSession({ path, device: "cpu", threads: 1, ...specs });
@@ -85,7 +88,7 @@ test("a size that the compiled code does not have is refused by the input's name
   }
 }, 60_000);
 
-test("a call with fewer rows than the code has is filled up only if that changes no result", async () => {
+test("a call with fewer rows than the compiled code needs is padded only if padding changes no result", async () => {
   const call = async (name: string) => {
     const session = await openSession({ path: join(folder, `${name}-compiled.pt2`), device: "cpu", threads: 1 });
     try {

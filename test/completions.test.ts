@@ -1,4 +1,4 @@
-/** Shell completions, tested in the shells themselves. */
+/** Shell completions, run by the shells themselves. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { chmod } from "node:fs/promises";
 import { cli } from "./helpers/cli.ts";
@@ -10,7 +10,7 @@ let dir: TempDir;
 beforeAll(async () => {
   dir = await tempDir();
   for (const shell of shells) await Bun.write(dir.join(shell), (await cli(["completions", shell])).stdout);
-  // A fast replacement for `sconce models`.
+  // A shell script in place of `sconce models`: it prints two models at once.
   await Bun.write(
     dir.join("sconce"),
     "#!/bin/sh\nprintf 'REPOSITORY   TAGS\\ndigits   latest\\nteam/upscale   v1\\n'\n",
@@ -20,7 +20,7 @@ beforeAll(async () => {
 
 afterAll(() => dir[Symbol.asyncDispose]());
 
-/** The completions that bash offers for the last word. */
+/** The completions that bash offers for the last of these words. */
 async function offered(...words: string[]): Promise<string[]> {
   const script = `. "$0"; COMP_WORDS=(sconce "$@"); COMP_CWORD=$#; _sconce; printf '%s\\n' "\${COMPREPLY[@]}"`;
   const env = { ...process.env, PATH: `${dir.path}:${process.env.PATH}` };
@@ -44,7 +44,7 @@ test("bash completes commands, options and the values of options with a list of 
   expect(await offered("compile", "--libtorch", "=")).toEqual(["embedded", "external"]);
 });
 
-test("bash completes the models of the store, and files elsewhere", async () => {
+test("bash completes models of the store where a model is expected, and files elsewhere", async () => {
   expect(await offered("serve", "")).toEqual(["digits", "team/upscale"]);
   expect(await offered("rm", "digits", "te")).toEqual(["team/upscale"]);
   expect(await offered("build", "")).toEqual([]);
@@ -53,16 +53,19 @@ test("bash completes the models of the store, and files elsewhere", async () => 
   expect(await offered("predict", "digits", "image", "=", "dig")).toEqual([]);
 });
 
-test("bash completes fixed words for a first argument only", async () => {
+test("bash completes fixed words for the first argument only", async () => {
   expect(await offered("completions", "")).toEqual([...shells]);
   expect(await offered("completions", "z")).toEqual(["zsh"]);
   expect(await offered("completions", "zsh", "")).toEqual([]);
 });
 
-test.each(shells.filter((shell) => Bun.which(shell)))("%s can read its script", async (shell) => {
-  const { exitCode, stderr } = await Bun.$`${shell} -n ${dir.join(shell)}`.nothrow().quiet();
-  expect({ exitCode, errors: stderr.toString() }).toEqual({ exitCode: 0, errors: "" });
-});
+test.each(shells.filter((shell) => Bun.which(shell)))(
+  "%s accepts its completion script without a syntax error",
+  async (shell) => {
+    const { exitCode, stderr } = await Bun.$`${shell} -n ${dir.join(shell)}`.nothrow().quiet();
+    expect({ exitCode, errors: stderr.toString() }).toEqual({ exitCode: 0, errors: "" });
+  },
+);
 
 test("an unknown shell is refused", async () => {
   expect(await cli(["completions", "tcsh"])).toMatchObject({

@@ -1,5 +1,6 @@
 /**
- * Recursive schemas in /openapi.json: their references are relative to the whole document, not to the original schema.
+ * Recursive schemas in /openapi.json. zod's references are relative to each schema; the document needs them relative
+ * to itself.
  */
 import { describe, expect, test } from "bun:test";
 import { OpenAPIHono } from "@hono/zod-openapi";
@@ -34,7 +35,7 @@ function isObject(value: unknown): value is JsonSchema {
   return typeof value === "object" && value !== null;
 }
 
-/** The schema that a reference of the document points to. */
+/** The value in the document that a reference such as "#/components/schemas/Input" points to. */
 function at(root: unknown, reference: string): unknown {
   const parts = reference.slice(1).split("/").slice(1);
   return parts
@@ -42,7 +43,7 @@ function at(root: unknown, reference: string): unknown {
     .reduce<unknown>((value, part) => (isObject(value) ? value[part] : undefined), root);
 }
 
-/** Every `$ref`, at any depth. */
+/** The values of all `$ref` fields, at any depth. */
 function referencesOf(value: unknown): string[] {
   if (!isObject(value)) return [];
   return Object.entries(value).flatMap(([key, member]) => (key === "$ref" ? [String(member)] : referencesOf(member)));
@@ -94,7 +95,7 @@ describe("a component", () => {
     expect(componentOf("Input", schema)).toEqual({ body: schema, definitions: new Map() });
   });
 
-  test("closes tuples by their lengths, and keeps the schema of further elements", () => {
+  test("states the lengths of tuples, and keeps the schema of further elements", () => {
     const box = z.tuple([z.number(), z.number()]);
     const closed = { type: "array", prefixItems: [{ type: "number" }, { type: "number" }], minItems: 2, maxItems: 2 };
     const schema = wireSchema(z.object({ box, rest: z.tuple([z.string()], z.number()) }), "output");

@@ -1,4 +1,4 @@
-/** The model of docs/declare.md that reads MP3 and Ogg, in a server and as an executable. */
+/** The model of docs/declare.md that reads MP3 and Ogg runs in a server and as an executable file. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFile, readFile, symlink } from "node:fs/promises";
 import { join } from "node:path";
@@ -24,7 +24,10 @@ const soundOf = (name: string): Sound => {
 const dataUri = ({ bytes }: Pick<Sound, "bytes">) => `data:audio/mpeg;base64,${bytes.toBase64()}`;
 const answer = z.looseObject({ status: z.literal("success"), outputs: z.array(z.object({ clean: z.string() })) });
 
-/** Checks that an answer has half of each sample that libsndfile reads, mixed and resampled. */
+/**
+ * The model halves the sound. Checks that each output has half of each sample that libsndfile reads, mixed to mono
+ * and resampled.
+ */
 async function check(body: unknown, ...expected: readonly Sound[]): Promise<void> {
   const { outputs } = answer.parse(body);
   expect(outputs.length).toBe(expected.length);
@@ -39,7 +42,7 @@ async function check(body: unknown, ...expected: readonly Sound[]): Promise<void
   }
 }
 
-describe.skipIf(!hasSounds)(`the model of the docs (with libsndfile${hasSounds ? "" : ": not here"})`, () => {
+describe.skipIf(!hasSounds)(`the model of docs/declare.md (with libsndfile${hasSounds ? "" : ": not here"})`, () => {
   let folder: TempDir;
   let store: TestStore;
   let server: TestServer;
@@ -74,12 +77,12 @@ describe.skipIf(!hasSounds)(`the model of the docs (with libsndfile${hasSounds ?
     await check(await server.client.predict([{ speech: new URL(name, files.url).href }]), sound);
   });
 
-  test("reads sounds of a large body, which a thread checks", async () => {
+  test("reads sounds in a large body, which a thread parses", async () => {
     const large = ["long.mp3", "long.ogg", "long.opus"].map(soundOf);
     await check(await server.client.predict(large.map((sound) => ({ speech: dataUri(sound) }))), ...large);
   });
 
-  test("refuses a file that is cut off by its item's message", async () => {
+  test("refuses a truncated file in the message of its input", async () => {
     const sound = soundOf("44100-2.mp3");
     const cut = { speech: dataUri({ bytes: sound.bytes.slice(0, -100) }) };
     const message = "The file is audio that is damaged or cannot be read: it is cut off";
@@ -93,7 +96,7 @@ describe.skipIf(!hasSounds)(`the model of the docs (with libsndfile${hasSounds ?
     );
   });
 
-  test("reads all formats as an executable", async () => {
+  test("reads all formats as an executable file", async () => {
     await using program = await executable(folder.path);
     await using home = await tempDir();
     const env = { HOME: home.path, SCONCE_CACHE_DIR: cacheFolder, SCONCE_STORE: "memory" };

@@ -16,7 +16,7 @@ const soundOf = (name: string): Sound => {
 };
 const audioOf = (bytes: Uint8Array, own = decoders) => new Audio({ bytes, mediaType: "audio/mpeg" }, { decoders: own });
 
-/** The message for clients; undefined for a readable file. */
+/** The code and message of the error that reading the file raises; undefined if the file is readable. */
 async function faultOf(bytes: Uint8Array, field = audio({ decoders })): Promise<string | undefined> {
   const decoded = z.decode(field, "https://example.com/a");
   decoded.fill({ bytes, mediaType: "audio/mpeg" });
@@ -32,7 +32,7 @@ async function faultOf(bytes: Uint8Array, field = audio({ decoders })): Promise<
 const damaged = (why: string) =>
   `file_invalid: https://example.com/a is audio that is damaged or cannot be read: ${why}`;
 
-/** Counts the parts that a decoder gets. */
+/** Wraps a decoder: counts the parts of the file that it gets, and how often it is freed. */
 function counted(make: (() => AudioDecoder) | undefined): { make: () => AudioDecoder; parts: number; freed: number } {
   const counts = {
     parts: 0,
@@ -58,7 +58,7 @@ function counted(make: (() => AudioDecoder) | undefined): { make: () => AudioDec
 }
 
 describe.skipIf(!hasSounds)(`samples of a compressed file (with libsndfile${hasSounds ? "" : ": not here"})`, () => {
-  test.each([...all.keys()])("%s have the length of libsndfile's and equal them within 1e-4", async (name) => {
+  test.each([...all.keys()])("%s are as many as libsndfile's and equal them within 1e-4", async (name) => {
     const { bytes, samples, ...form } = soundOf(name);
     const { data, ...read } = await audioOf(bytes).samples();
     expect(read).toEqual(form);
@@ -68,7 +68,7 @@ describe.skipIf(!hasSounds)(`samples of a compressed file (with libsndfile${hasS
     expect(samples.some((sample) => Math.abs(sample) > 0.3)).toBe(true);
   });
 
-  test("need no decoder for Ogg Opus, and name the package for the others", async () => {
+  test("need no decoder package for Ogg Opus; for other formats the error names the package", async () => {
     const names = ["48000-2.opus", "48000-2.mp3", "48000-2.ogg"];
     const faults = await Promise.all(names.map((name) => faultOf(soundOf(name).bytes, audio())));
     expect(faults).toEqual([
@@ -78,7 +78,7 @@ describe.skipIf(!hasSounds)(`samples of a compressed file (with libsndfile${hasS
     ]);
   });
 
-  test("do not change with tags before and after an MP3", async () => {
+  test("are the same with and without tags before and after an MP3", async () => {
     const { bytes } = soundOf("44100-2.mp3");
     const id3 = Uint8Array.of(0x49, 0x44, 0x33, 4, 0, 0, 0, 0, 1, 2, ...new Uint8Array(130).fill(0xff));
     const ape = Buffer.concat([Buffer.from("APETAGEX"), Buffer.from([0xd0, 7, 0, 0, 40]), new Uint8Array(59).fill(1)]);
@@ -94,7 +94,7 @@ describe.skipIf(!hasSounds)(`samples of a compressed file (with libsndfile${hasS
     expect(tenth).toEqual(data.map((sample) => sample * 0.1));
   });
 
-  test("of a part of a longer Opus stream begin with the part", async () => {
+  test("of a part of a longer Opus stream begin where the part begins", async () => {
     const { bytes } = soundOf("long.opus");
     const later = withPages(bytes, (page, index) => {
       if (index > 1) page.setBigInt64(6, page.getBigInt64(6, true) + 480_000n, true);
@@ -106,7 +106,7 @@ describe.skipIf(!hasSounds)(`samples of a compressed file (with libsndfile${hasS
 describe.skipIf(!hasSounds)("a compressed file", () => {
   const short = ["16000-1.mp3", "44100-2.mp3", "variable.mp3", "44100-2.ogg", "48000-2.opus"];
 
-  test.each(short)("%s that is cut off anywhere is refused", async (name) => {
+  test.each(short)("%s that is truncated anywhere is refused", async (name) => {
     const { bytes } = soundOf(name);
     const begin = name.endsWith("mp3") ? 2000 : 300;
     for (let i = 0; i < 40; i++) {
@@ -133,7 +133,7 @@ describe.skipIf(!hasSounds)("a compressed file", () => {
     }
   });
 
-  test("with a changed byte in a page, or without a page, is refused", async () => {
+  test("with a changed byte in a page, or with a missing page, is refused", async () => {
     for (const name of ["44100-2.ogg", "long.opus"]) {
       const changed = Uint8Array.from(soundOf(name).bytes);
       changed[changed.length - 200] = (changed[changed.length - 200] ?? 0) ^ 1;
@@ -144,7 +144,7 @@ describe.skipIf(!hasSounds)("a compressed file", () => {
     expect(await faultOf(Buffer.concat([...pages, ...pages]))).toBe(damaged("it has several streams"));
   });
 
-  test("with a page without packets is refused at once: millions of them would hold the thread", async () => {
+  test("that has a page without packets is refused at once: millions of such pages would block the thread", async () => {
     const pages = [...pagesOf(soundOf("long.ogg").bytes)].map(({ bytes }) => bytes);
     const empty = Buffer.from(pages[2]?.subarray(0, 27) ?? []);
     empty.writeUInt8(0, 5);
@@ -189,7 +189,7 @@ describe.skipIf(!hasSounds)("a compressed file", () => {
   );
 
   test("that decodes to gigabytes is refused before any memory is taken", async () => {
-    // Frames of silence in MPEG-2 with 8 kbit/s: 24 bytes for 576 samples.
+    // Silence as MPEG-2 frames with 8 kbit/s: 24 bytes for 576 samples each.
     const frame = Uint8Array.of(0xff, 0xf3, 0x14, 0xc4, ...new Uint8Array(20));
     const bytes = Buffer.alloc(24 * 1_000_000, frame);
     const mp3 = counted(decoders.mp3);
@@ -215,7 +215,7 @@ describe.skipIf(!hasSounds)("a compressed file", () => {
     expect(decoder.freed).toBe(1);
   });
 
-  test("with any damage fails with a message for clients, or is read", async () => {
+  test("with random damage is read, or fails with a message for clients", async () => {
     const files = [...short, "48000-6.ogg", "48000-6.opus"].map((name) => soundOf(name).bytes);
     const damage = fc.constantFrom(...files).chain((file) =>
       fc.record({

@@ -24,13 +24,13 @@ describe.each(encodings)("a body in %s", (encoding, encode) => {
       body,
     });
 
-  test.each([1, 400_000])("is decompressed, with a note of %d characters", async (length) => {
+  test.each([1, 400_000])("is decompressed (its text has %d characters)", async (length) => {
     const text = JSON.stringify([{ x: 1, note: { text: "n".repeat(length) } }]);
     const record = (await (await send(encode(Buffer.from(text)))).json()) as PredictionBody;
     expect(record.outputs).toMatchObject([{ y: 3 }]);
   });
 
-  test("that is a decompression bomb is refused with 413 without holding it", async () => {
+  test("that is a decompression bomb is refused with 413, and never fully decompressed", async () => {
     const bomb = encode(new Uint8Array(32 * 2 ** 20).fill(32));
     const memory = new MemoryAccount({ maxBytes: 2 ** 30 });
     const limits = { maxBytes: 2 ** 20, memory, uploads: new Uploads() };
@@ -51,7 +51,7 @@ describe.each(encodings)("a body in %s", (encoding, encode) => {
     expect(await problemOf(await send(bomb))).toMatchObject({ status: 413 });
   });
 
-  test("gets a decoder, which counts as memory, after its first kilobyte", async () => {
+  test("gets a decoder only after its first kilobyte, and the decoder counts as memory", async () => {
     const whole = encode(crypto.getRandomValues(new Uint8Array(4000)));
     const memory = new MemoryAccount();
     const headers = { "Content-Type": "application/json", "Content-Encoding": encoding };

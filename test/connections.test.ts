@@ -1,4 +1,4 @@
-/** Silent connections: the server closes them eventually, and stops quickly in spite of them. */
+/** Silent connections: the server closes them in the end, and stops quickly despite them. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { startCli } from "./helpers/cli.ts";
@@ -14,12 +14,12 @@ beforeAll(async () => {
 
 afterAll(() => store[Symbol.asyncDispose]());
 
-/** A raw connection; tests see each byte. */
+/** A raw TCP connection: tests write and see its bytes. */
 interface Wire extends Disposable {
   write(text: string): void;
-  /** Resolves once the text was received. */
+  /** Resolves once the received bytes contain `part`. */
   received(part: string): Promise<void>;
-  /** Everything received; resolves when the server closes the connection. */
+  /** Resolves with everything received once the server has closed the connection. */
   readonly closed: Promise<string>;
 }
 
@@ -55,7 +55,7 @@ const post = (body: string, { length = body.length, prefer = "" } = {}) =>
   `POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${prefer}Content-Length: ${length}\r\n\r\n${body}`;
 
 describe.concurrent("a connection that is silent is closed", () => {
-  test("also after an answer that had to wait", async () => {
+  test("also after an answer that the server delayed", async () => {
     await using gate = hold();
     await using server = await store.serve("lab", { idleTimeout: 1 });
     using silent = wire(server.url);
@@ -91,7 +91,7 @@ test("a connection with a waiting request stays open, for GET and HEAD", async (
     return one;
   });
   await server.client.read(id);
-  // This connection has an answered request, so its silence is shorter.
+  // The server has answered the only request of this connection, so --idle-timeout closes it.
   const silent = wires.use(wire(server.url));
   silent.write("GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n");
   await silent.closed;
@@ -99,7 +99,7 @@ test("a connection with a waiting request stays open, for GET and HEAD", async (
   for (const { closed } of waiting) expect(await closed).toStartWith("HTTP/1.1 200 ");
 });
 
-describe.concurrent("a connection whose body trickles", () => {
+describe.concurrent("a connection whose body arrives byte by byte", () => {
   test.each([
     ["that says how long it is", post("", { length: 100_000 }), " "],
     [
@@ -118,7 +118,7 @@ describe.concurrent("a connection whose body trickles", () => {
   });
 });
 
-test("hundreds of connections that are silent, or stall within a head or body, delay nobody", async () => {
+test("hundreds of connections that are silent, or stop within a head or body, delay no other client", async () => {
   await using server = await store.serve("lab");
   using held = new DisposableStack();
   const parts = ["", "POST /predictions HTTP/1.1\r\nHost: localhost\r\nX-A: ", post('[{"x": 1', { length: 10 })];

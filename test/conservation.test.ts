@@ -1,4 +1,7 @@
-/** For random clients and random failures: every prediction ends correctly, and all memory charges are released. */
+/**
+ * Random clients and random failures: every prediction ends correctly, and the server releases all memory that it has
+ * charged.
+ */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { defineModel } from "../src/author/define.ts";
@@ -51,7 +54,7 @@ const model = defineModel({
   },
 });
 
-/** Doubles numbers, and fails batches with a bad number. */
+/** A runner that doubles numbers; a batch that contains `BAD` fails. */
 const runner: Runner = {
   async run(items) {
     const given = items.map(([x]) => Number(x?.data[0]));
@@ -144,7 +147,7 @@ test("all memory charges of predictions are released", async () => {
         if (output !== null) expect(output).toEqual({ y: 2 * (inputs[i]?.x ?? 0) });
     };
     await Promise.all(requests.map(send));
-    // Work of clients that left ends, too.
+    // Clients may have closed their connection, so their work ends after the last answer.
     await until(() => flow.ready.bytes + memory.parts.files + memory.parts.tensors === 0);
     const { results, ...parts } = memory.parts;
     expect(parts).toEqual({ bodies: 0, files: 0, pictures: 0, tensors: 0, outputs: 0, answers: 0 });

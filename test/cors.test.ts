@@ -1,4 +1,4 @@
-/** Cross-origin requests: which pages may read answers. */
+/** Cross-origin requests: which pages of other origins may use the server. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { serveOptions } from "../src/server/config.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
@@ -26,7 +26,7 @@ async function serve(corsOrigin?: readonly string[]) {
 
 const allowed = ({ headers }: Response) => headers.get("access-control-allow-origin");
 
-test("get no access by default", async () => {
+test("pages of other origins get no access by default", async () => {
   const send = await serve();
   expect(allowed(await send("GET", "/"))).toBeNull();
   expect((await send("OPTIONS", "/predictions", { "Access-Control-Request-Method": "POST" })).status).toBe(405);
@@ -36,7 +36,7 @@ test.each([
   { Origin: page },
   { Origin: page, "Sec-Fetch-Site": "cross-site" },
   { Origin: "http://api.localhost", "Sec-Fetch-Site": "same-site" },
-])("start no work by default, by form or otherwise: %p", async (headers) => {
+])("by default, a page of another origin starts no work, by form or otherwise: %p", async (headers) => {
   const { client } = servers[0] ?? (await store.serve("lab"));
   for (const path of ["/predictions", "/demo", "/predictions/none/cancel"]) {
     const form = new FormData();
@@ -49,7 +49,7 @@ test.each([
   }
 });
 
-test("start work if --cors-origin names them, as do pages of the server and other clients", async () => {
+test("work is started by pages of an origin that --cors-origin names, by pages of the server, and by clients that are no browsers", async () => {
   const send = await serve([page]);
   const status = async (headers: Readonly<Record<string, string>>) => {
     const { client } = servers[0] ?? (await store.serve("lab"));
@@ -60,7 +60,7 @@ test("start work if --cors-origin names them, as do pages of the server and othe
   expect(await status({ Origin: page, "Sec-Fetch-Site": "same-origin" })).toBe(404);
 });
 
-test("read every answer and its headers with --cors-origin '*', including problems", async () => {
+test("with --cors-origin '*', every page reads every answer with its headers, problems too", async () => {
   const send = await serve(["*"]);
   for (const path of ["/", "/predictions/none", "/nothing", "/metrics"]) {
     const response = await send("GET", path);
@@ -75,13 +75,13 @@ test.each([
   ["GET", "/nothing", 404, null],
   ["DELETE", "/predictions", 405, "POST"],
   ["POST", "/predictions/abc", 405, "HEAD, PUT, GET"],
-])("get exactly the permissions of --cors-origin: %s %s is %d", async (method, path, status, allow) => {
+])("a page of a named origin also reads refusals of the router: %s %s is %d", async (method, path, status, allow) => {
   const send = await serve([page]);
   const refused = await send(method, path);
   expect([refused.status, refused.headers.get("allow"), allowed(refused)]).toEqual([status, allow, page]);
 });
 
-test("of a named origin send everything that the API accepts", async () => {
+test("a page of a named origin may send every method and header that the API accepts", async () => {
   const send = await serve(["https://other.example", page]);
   const asked = { "Access-Control-Request-Method": "PUT", "Access-Control-Request-Headers": "content-type,prefer" };
   const preflight = await send("OPTIONS", "/predictions/0123456789abcdef", asked);

@@ -1,6 +1,6 @@
 /**
- * A GPU gives the same outputs as the CPU, with overlapping batches. Skipped without a GPU. `test/fake-cuda.test.ts`
- * runs the same tests on simulated devices, with the path of their library in SCONCE_TEST_CUDA.
+ * A GPU gives the same outputs as the CPU, also for overlapping batches. Skipped without a GPU.
+ * test/fake-cuda.test.ts runs these tests on simulated GPUs: SCONCE_TEST_CUDA has the path of their library.
  */
 import { dlopen } from "bun:ffi";
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
@@ -121,7 +121,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
       return result;
     }
 
-    test("stay on the device of their session, and go on to other sessions and devices", async () => {
+    test("stay on the device of their session, and can be passed to other sessions and devices", async () => {
       let given: Tensor = x(1);
       for (const [i, session] of sessions.entries()) {
         const result = await tripled(session, given);
@@ -150,7 +150,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
   });
 
   describe("of concurrent batches", () => {
-    test("are separate, in any kind of memory", async () => {
+    test("are separate, wherever the module keeps them", async () => {
       const opened = await session(weights.path("deep.pt"));
       const given = await Promise.all(values.map((value) => opened.run([item(value), item(2 * value)])));
       for (const [i, value] of values.entries()) {
@@ -165,7 +165,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
       for (const [i, value] of values.entries()) expect(given[i]?.[0]?.data).toEqual(twice(value));
     });
 
-    test("are right if the module keeps an input beyond the batch", async () => {
+    test("are right if the module keeps an input after its batch", async () => {
       const opened = await session(weights.path("holds.pt"));
       const given = await Promise.all(values.map((value) => opened.run(pair(value))));
       for (const [i] of values.entries()) expect(given[i]?.[0]?.data).toEqual(twice(i));
@@ -224,7 +224,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
     await Promise.all(runners.map((runner) => runner.dispose()));
   });
 
-  describe("a batch fails alone", () => {
+  describe("only one batch fails", () => {
     test("if the device has too little memory", async () => {
       const opened = await session(weights.path("hungry.pt"));
       const [before, failed, after] = [1, 2000, 3].map((value) => opened.run(pair(value)));
@@ -241,7 +241,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
       expect((await after)[0]?.data).toEqual(Float32Array.of(-1, -1, -1, -1));
     });
 
-    // After this failure, CUDA refuses all further work of the process.
+    // After such a failure a real GPU refuses all further work of the process, so only simulated GPUs run this test.
     test.skipIf(fake === undefined)("if the failure shows only while waiting for the outputs", async () => {
       const opened = await session(weights.path("keeps.pt"));
       const [before, failed, after] = [1, -333, 3].map((value) => opened.run(pair(value)));
@@ -263,7 +263,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
     );
     await opened.dispose();
     const told = await Promise.all(ends);
-    expect(told).toEqual(told.toSorted()); // "ran" sorts before "session_closed".
+    expect(told).toEqual(told.toSorted()); // Batches that run come first: "ran" sorts before "session_closed".
     expect(new Set(told).difference(new Set(["ran", "session_closed"])).size).toBe(0);
   });
 
@@ -281,7 +281,7 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
   });
 });
 
-/** A GPU sums in another order, and rounds the products of a convolution to 10 bits. */
+/** Compares with a tolerance: a GPU sums in another order, and its convolutions round products to 10 bits. */
 function expectClose(given: readonly Tensor[], expected: readonly Tensor[]): void {
   expect(given.map(({ dtype, shape }) => ({ dtype, shape: [...shape] }))).toEqual(
     expected.map(({ dtype, shape }) => ({ dtype, shape: [...shape] })),

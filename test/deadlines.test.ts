@@ -1,4 +1,4 @@
-/** Time limits of many predictions with one timer, and the request headers that set them. */
+/** Time limits of many predictions, which share one timer, and the request headers that set them. */
 import { afterEach, beforeEach, describe, expect, jest, test } from "bun:test";
 import type { InRing } from "../src/base/collections/ring.ts";
 import { cancelAfterMsOf, waitMsOf } from "../src/server/http/request-headers.ts";
@@ -43,7 +43,7 @@ describe("deadlines", () => {
     expect(expired).toEqual(["a", "b", "c"]);
   });
 
-  test("set while others expire are kept", () => {
+  test("that are set while others expire are kept", () => {
     deadlines = new Deadlines(({ name }) => {
       expired.push(name);
       if (name === "first") deadlines.add(timed("follower", 50));
@@ -63,7 +63,7 @@ describe("deadlines", () => {
     expect(expired).toEqual(["missed"]);
   });
 
-  test("expire once", () => {
+  test("expire only once", () => {
     deadlines.add(timed("a", 100));
     jest.advanceTimersByTime(100);
     deadlines.add(timed("b", 100));

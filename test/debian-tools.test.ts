@@ -1,4 +1,4 @@
-/** The Debian packages that tests download, here from a local package source with two packages. */
+/** How tests download Debian packages, shown with a local package source of two packages. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdir, readdir, stat } from "node:fs/promises";
 import { debianTool, fetchDebianTools } from "./helpers/debian-tools.ts";
@@ -30,7 +30,7 @@ describe.skipIf(lacking.length > 0)(
 
     afterAll(() => dir[Symbol.asyncDispose]());
 
-    /** Creates a package with one file. @returns its entry for the index of the source */
+    /** Creates a package with one file. @returns its entry for the index of the package source */
     async function pack(name: string, fields: { depends?: string }, path: string, content: string): Promise<string> {
       const control = [
         `Package: ${name}`,
@@ -55,14 +55,14 @@ describe.skipIf(lacking.length > 0)(
       apt: [
         ...["-o", `Dir::Etc::sourcelist=${dir.join("sources.list")}`],
         ...["-o", "Dir::Etc::sourceparts=-"],
-        // A status file without installed packages.
+        // The list of installed packages, which is empty here.
         ...["-o", `Dir::State::status=${dir.join("status")}`],
       ],
     });
 
     test("are unpacked once into one folder, with the libraries that they need", async () => {
       const at = options("home");
-      // The state after a killed download.
+      // What a killed download leaves behind.
       await Bun.write(dir.join("home/unfinished/unpacked/sconce-greeter/usr/bin/sconce-greeter"), "half");
       expect(debianTool("sconce-greeter", at)).toBeUndefined();
       expect(await fetchDebianTools(["sconce-greeter"], at)).toBeUndefined();
@@ -75,7 +75,7 @@ describe.skipIf(lacking.length > 0)(
       expect((await stat(dir.join("home/sconce-greeter"))).mtimeMs).toBe(mtimeMs);
     });
 
-    test("have the files that they look for beside themselves, even if they are installed", async () => {
+    test("find the files beside them, also if Debian's package is installed", async () => {
       const installed =
         "Status: install ok installed\nMaintainer: nobody <nobody@example.com>\nDescription: for a test";
       await Bun.write(

@@ -1,4 +1,4 @@
-/** Invalid names and outputs: `defineModel` refuses them, and names the field and the fix. */
+/** Names and outputs of a model declaration: `defineModel` refuses invalid ones, and names the field and the fix. */
 import { describe, expect, test } from "bun:test";
 import { checkDeclaration } from "../src/author/declaration-check.ts";
 import { image } from "../src/author/fields.ts";
@@ -31,7 +31,7 @@ const tree = z.object({
 const asText = z.codec(z.string(), z.number(), { decode: Number, encode: String });
 const asUnknown = z.codec(z.unknown(), z.number(), { decode: Number, encode: String });
 
-describe("an output with a transform cannot encode, and is refused with its field:", () => {
+describe("an output with a transform is refused with its field, since zod cannot encode it:", () => {
   test.each([
     ["at the top", trimmed, "output: "],
     ["in a field", z.object({ a: z.object({ b: trimmed }) }), "output.a.b: "],
@@ -54,7 +54,7 @@ describe("an output with a transform cannot encode, and is refused with its fiel
     ]);
   });
 
-  test("but not in an input, which only decodes", () => {
+  test("but is accepted in an input, which zod only decodes", () => {
     expect(faultsOf({ input: z.object({ x: trimmed }) })).toEqual([]);
   });
 });
@@ -119,7 +119,7 @@ describe("a type without a JSON form is refused with its field and a replacement
     }
   });
 
-  test("but such a type is allowed behind a codec", () => {
+  test("but is accepted inside a codec", () => {
     const day = z.codec(z.iso.datetime(), z.date(), {
       decode: (text) => new Date(text),
       encode: (date) => date.toISOString(),
@@ -128,7 +128,7 @@ describe("a type without a JSON form is refused with its field and a replacement
   });
 });
 
-test("types with both directions are accepted", () => {
+test("codecs, which encode and decode, are accepted", () => {
   const lists = z.object({
     picture: image(),
     day: asText,
@@ -162,7 +162,7 @@ describe("a declared name", () => {
   );
 });
 
-describe("weights by name", () => {
+describe("several named weights", () => {
   const several = { detector: "detector.pt", reader: "reader.pt" };
 
   test("are accepted with predict", () => {
@@ -187,7 +187,7 @@ describe("weights by name", () => {
     ]);
   });
 
-  test("operators are a list of files", () => {
+  test("operators are declared as a list of files", () => {
     expect(faultsOf({ operators: "ops.so" })).toEqual(['operators: must be a list of files, e.g. ["ops.so"]']);
   });
 });

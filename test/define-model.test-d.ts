@@ -1,4 +1,6 @@
-/** Types of `defineModel`: code that must compile, and code that must not. Checked by `tsc -p .`; never run. */
+/**
+ * Types of `defineModel`: code that must compile, and code that must not. `tsc -p .` checks this file; it never runs.
+ */
 import {
   argmax,
   type DeviceTensor,
@@ -14,7 +16,7 @@ import {
   z,
 } from "sconce";
 
-/** Compiles only for equal types. */
+/** Compiles only if A and B are the same type. */
 function same<A, B>(_: (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false): void {}
 
 const digit = {
@@ -27,7 +29,7 @@ const digit = {
 const pixels = tensor(new Float32Array(64), [64]);
 const ids = tensor(new BigInt64Array(3), [3]);
 
-// TypeScript infers the argument of preprocess, and the rows and context of postprocess.
+// TypeScript infers the argument of preprocess, and the tensors and context of postprocess.
 defineModel({
   ...digit,
   example: { image: "samples/3.png", threshold: 1 },
@@ -44,7 +46,7 @@ defineModel({
   },
 });
 
-// Both may be asynchronous.
+// preprocess and postprocess may be asynchronous.
 defineModel({
   ...digit,
   preprocess: async ({ image }) => ({ pixels: tensor(Float32Array.from((await image.pixels()).data), [64]), ids }),
@@ -72,7 +74,7 @@ defineModel({
   },
 });
 
-// Hooks get what setup returns, and the parameters.
+// Hooks get what setup returns as `state`, and the model's parameters.
 defineModel({
   ...digit,
   params: z.object({ threshold: z.number().default(0.5), mode: z.enum(["fast", "best"]).default("fast") }),
@@ -102,7 +104,7 @@ defineModel({
   },
 });
 
-// Without setup and params, the state is undefined.
+// Without setup and params, `state` is undefined.
 defineModel({
   ...digit,
   preprocess(_, { state }) {
@@ -115,55 +117,55 @@ defineModel({
 const postprocess = () => ({ digit: 1, scores: [1] });
 const preprocess = () => ({ pixels, ids });
 
-// @ts-expect-error a field missing in the input
+// @ts-expect-error the input has no field `picture`
 defineModel({ ...digit, preprocess: ({ picture }) => ({ pixels, ids, picture }), postprocess });
 
-// @ts-expect-error an undeclared tensor
+// @ts-expect-error postprocess reads a tensor that is not declared
 defineModel({ ...digit, preprocess, postprocess: ({ logits }) => ({ digit: 1, scores: [...logits.data] }) });
 
-// @ts-expect-error a missing tensor
+// @ts-expect-error preprocess returns no tensor `ids`
 defineModel({ ...digit, preprocess: () => ({ pixels }), postprocess });
 
-// @ts-expect-error a tensor of another dtype
+// @ts-expect-error preprocess returns a tensor of another dtype than declared
 defineModel({ ...digit, preprocess: () => ({ pixels, ids: tensor(new Int32Array(3), [3]) }), postprocess });
 
-// @ts-expect-error a plain array where a tensor belongs
+// @ts-expect-error preprocess returns an array instead of a tensor
 defineModel({ ...digit, preprocess: () => ({ pixels: [1, 2], ids }), postprocess });
 
-// @ts-expect-error an output of another type
+// @ts-expect-error postprocess returns an output of another type than declared
 defineModel({ ...digit, preprocess, postprocess: () => ({ digit: "1", scores: [1] }) });
 
-// @ts-expect-error a value outside the output's enum
+// @ts-expect-error postprocess returns a value outside the output's enum
 defineModel({ ...digit, output: z.object({ size: z.enum(["s"]) }), preprocess, postprocess: () => ({ size: "big" }) });
 
-// @ts-expect-error a missing output field
+// @ts-expect-error postprocess returns no field `scores`
 defineModel({ ...digit, preprocess, postprocess: () => ({ digit: 1 }) });
 
-// @ts-expect-error a URL where an image belongs: files are objects in code
+// @ts-expect-error postprocess returns a URL instead of an Image
 defineModel({ ...digit, output: z.object({ image: image() }), preprocess, postprocess: () => ({ image: "a.png" }) });
 
 const { name, input, output, tensors, weights } = digit;
 
-// @ts-expect-error a misspelled setting
+// @ts-expect-error `batchSize` is misspelled
 defineModel({ name, input, output, tensors, weights, preprocess, postprocess, batchsize: 4 });
 
-// @ts-expect-error a setting of the wrong type
+// @ts-expect-error `batchSize` is no number
 defineModel({ ...digit, preprocess, postprocess, batchSize: "4" });
 
-// @ts-expect-error an example that does not match the input
+// @ts-expect-error the example does not match the input
 defineModel({ ...digit, preprocess, postprocess, example: { image: 3 } });
 
-// @ts-expect-error no weights
+// @ts-expect-error `weights` is missing
 defineModel({ name: "x", input: digit.input, output: digit.output, tensors: digit.tensors, preprocess, postprocess });
 
-// 16-bit floats and bool share their array type with another dtype, so the dtype is required.
+// Float16, bfloat16 and bool share their array type with another dtype, so `tensor` requires the dtype.
 tensor(new Uint16Array(1), [1], "float16").dtype satisfies "float16";
 tensor(new Uint8Array(1), [1], "bool").dtype satisfies "bool";
 tensor(new Uint8Array(1), [1]).dtype satisfies "uint8";
 uint8(3, 4).dtype satisfies "uint8";
 
-// TypeScript infers the batch and the sessions of predict. A model with one weights file has the session `model`; else
-// sessions have the names of the weights.
+// TypeScript infers the batch and the sessions that predict gets. A model with one weights file has the session
+// `model`; with several, the sessions have the names of the weights.
 defineModel({
   ...digit,
   preprocess,
@@ -195,16 +197,16 @@ defineModel({
   },
 });
 
-// @ts-expect-error a session without weights
+// @ts-expect-error the model has no session `reader`
 defineModel({ ...digit, preprocess, postprocess, predict: async ({ pixels }, { reader }) => reader.call("f", pixels) });
 
-// @ts-expect-error undeclared outputs
+// @ts-expect-error predict returns a tensor that is not a declared output
 defineModel({ ...digit, preprocess, postprocess, predict: ({ pixels }) => ({ logits: pixels }) });
 
-// @ts-expect-error an argument of a wrong type
+// @ts-expect-error a call has an argument that is no tensor
 defineModel({ ...digit, preprocess, postprocess, predict: (_, { model }) => model.call("f", { step: 1 }) });
 
-// An output in parts: postprocess yields parts and returns the output.
+// An output that arrives in parts: postprocess yields the parts, and returns the whole output.
 const inParts = { ...digit, part: z.object({ step: z.int(), kind: z.enum(["first", "other"]) }) } as const;
 defineModel({
   ...inParts,
@@ -216,7 +218,7 @@ defineModel({
   },
 });
 
-// A part may be a picture.
+// A part may contain a picture.
 defineModel({
   ...digit,
   output: z.object({ image: image() }),
@@ -228,7 +230,7 @@ defineModel({
   },
 });
 
-// predict yields stacked rows of the outputs, or of `tensors.parts`.
+// predict yields tensors with one row per input: outputs, or the tensors declared in `tensors.parts`.
 defineModel({
   ...inParts,
   preprocess,
@@ -261,7 +263,7 @@ defineModel({
 defineModel({
   ...digit,
   preprocess,
-  // @ts-expect-error a part without `part`
+  // @ts-expect-error postprocess yields a part, but the model declares no `part`
   async *postprocess({ scores }) {
     yield { step: 1 };
     return { digit: 1, scores: [...scores.data] };
@@ -271,7 +273,7 @@ defineModel({
 defineModel({
   ...digit,
   preprocess,
-  // @ts-expect-error rows of a part without `part`
+  // @ts-expect-error predict yields rows of a part, but the model declares no `part`
   async *predict({ pixels }) {
     yield { scores: pixels };
     return { scores: pixels };
@@ -282,7 +284,7 @@ defineModel({
 defineModel({
   ...inParts,
   preprocess,
-  // @ts-expect-error a part of another type
+  // @ts-expect-error the part has another type than declared
   async *postprocess({ scores }) {
     yield { step: "1", kind: "first" };
     return { digit: 1, scores: [...scores.data] };
@@ -292,7 +294,7 @@ defineModel({
 defineModel({
   ...inParts,
   preprocess,
-  // @ts-expect-error a generator that returns no output
+  // @ts-expect-error the generator returns no output
   async *postprocess() {
     yield { step: 1, kind: "first" };
   },
@@ -301,7 +303,7 @@ defineModel({
 defineModel({
   ...inParts,
   preprocess,
-  // @ts-expect-error a generator that is not asynchronous
+  // @ts-expect-error the generator is not asynchronous
   *postprocess() {
     yield { step: 1, kind: "first" };
     return { digit: 1, scores: [1] };
@@ -311,7 +313,7 @@ defineModel({
 defineModel({
   ...inParts,
   preprocess,
-  // @ts-expect-error rows of other tensors
+  // @ts-expect-error the yielded tensor is not declared
   async *predict({ pixels }) {
     yield { token: pixels };
     return { scores: pixels };
@@ -326,11 +328,11 @@ defineModel({
   output: z.object({ y: z.number() }),
   weights: "stated.pt2",
   preprocess: ({ x }) => ({ x: tensor(Float32Array.of(x), []) }),
-  // Only the weights have the names and the dtypes.
+  // This model declares no `tensors`: only its weights have names and dtypes, so TypeScript knows none.
   postprocess: ({ anything }) => ({ y: anything.item() }),
 });
 
-// TypeScript infers the states of step from begin. Results of sessions may be states and outputs.
+// TypeScript infers the type of the states from begin. Tensors that sessions return may be states and outputs.
 defineModel({
   ...digit,
   preprocess,
@@ -360,7 +362,7 @@ defineModel({
   ...digit,
   preprocess,
   begin: () => ({ count: 0 }),
-  // @ts-expect-error a state of another type
+  // @ts-expect-error the state has another type than the state of begin
   step: (states) => states.map(() => ({ state: { count: "0" } })),
   postprocess,
 });
@@ -369,7 +371,7 @@ defineModel({
   ...digit,
   preprocess,
   begin: () => ({ count: 0 }),
-  // @ts-expect-error outputs of another name
+  // @ts-expect-error `logits` is not a declared output
   step: (states) => states.map(() => ({ outputs: { logits: pixels } })),
   postprocess,
 });

@@ -74,7 +74,7 @@ describe("a demo prediction", () => {
     );
   });
 
-  test("does not capture console output of other code", async () => {
+  test("does not have console output of other code in its logs", async () => {
     const [body] = await Promise.all([
       demo(Array.from({ length: 20 }, (_, x) => ({ x, say: "mine" }))),
       ...Array.from({ length: 20 }, (_, x) => server.client.predict([{ x, say: "theirs" }])),
@@ -83,7 +83,7 @@ describe("a demo prediction", () => {
     expect(body.logs.match(/preparing mine/g)?.length).toBe(20);
   });
 
-  test("keeps its console logs even if the server's log is JSON", async () => {
+  test("keeps console output as logs even if the server's log is JSON", async () => {
     const { reporters } = log.options;
     configureLog({ level: "error", format: "json" });
     try {
@@ -144,7 +144,7 @@ describe("a demo prediction", () => {
     expect((await read(id)).logs).toBe("begin 1\nsaid nothing\n");
   });
 
-  test("and a prediction are not found under each other's path", async () => {
+  test("is not found at the path of predictions, nor a prediction at the path of demos", async () => {
     const { demo_id: id } = await demo([{ x: 1 }]);
     const { prediction_id: other } = await server.client.predict([{ x: 1 }]);
     expect((await server.client.fetch(`/predictions/${id}`)).status).toBe(404);

@@ -1,6 +1,6 @@
 /**
- * Files of `deploy/`: checked with the published schemas of Compose, Kubernetes, KEDA and Grafana, by HAProxy and promtool,
- * and against the options, routes and metrics of the server. test/proxies.test.ts runs the proxies.
+ * The files of `deploy/`: checked with the published schemas of Compose, Kubernetes, KEDA and Grafana, by HAProxy and
+ * promtool, and against the options, routes and metrics of the server. test/proxies.test.ts runs the proxies.
  */
 import { describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
@@ -23,7 +23,7 @@ const filesOf = (pattern: string) => [...new Bun.Glob(pattern).scanSync(folder)]
 const read = (path: string) => readFile(path, "utf8");
 const kubectl = Bun.which("kubectl");
 
-/** Types for each resource kind, generated from the schemas of its project. */
+/** By kind of resource: the npm module and the type in it that describe the resource. */
 const kinds: Readonly<Record<string, readonly [module: string, type: string]>> = {
   "v1 Secret": ["kubernetes-types/core/v1", "Secret"],
   "v1 ConfigMap": ["kubernetes-types/core/v1", "ConfigMap"],
@@ -67,7 +67,10 @@ function documentsOf(text: string): z.infer<typeof resource>[] {
   return z.array(resource).parse([Bun.YAML.parse(text)].flat());
 }
 
-/** The resources of an overlay as kubectl builds them; without kubectl, the listed resources. */
+/**
+ * The resources of a Kustomize overlay as kubectl builds them. Without kubectl, the files in the folders, without the
+ * overlay's changes.
+ */
 async function resourcesOf(overlay: string): Promise<z.infer<typeof resource>[]> {
   if (kubectl !== null) return documentsOf(await Bun.$`${kubectl} kustomize ${overlay}`.text());
   const paths = filesOf("kubernetes/{base,components}/*/*.yaml").concat(filesOf("kubernetes/base/*.yaml"));
@@ -77,7 +80,7 @@ async function resourcesOf(overlay: string): Promise<z.infer<typeof resource>[]>
 
 const overlays = ["cpu", "gpu", "public"].map((name) => join(folder, "kubernetes", "overlays", name));
 
-test("resources and the dashboard have only fields that their projects publish", async () => {
+test("resources and the dashboard have only fields of their published schemas", async () => {
   const resources = (await Promise.all(overlays.map(resourcesOf))).flat();
   expect(resources.length).toBeGreaterThan(10);
   const typed = resources.map((one): [readonly [string, string], unknown] => {
@@ -114,7 +117,7 @@ test.each(["compose.yaml", "compose.login.yaml"])("%s follows the Compose specif
     .looseObject({ $schema: z.string() })
     .parse(JSON.parse(await read(join(root, "node_modules/dclint/schemas/compose.schema.json"))));
   const { $schema: _, ...rules } = schema;
-  // Formats such as `duration` only concern programs that parse the values.
+  // The format of a value, such as `duration`, is not checked: Compose itself reads the values.
   const validate = new Ajv({ strict: false, validateFormats: false }).compile(rules);
   validate(Bun.YAML.parse(await read(join(folder, name))));
   expect(validate.errors).toBeNull();
@@ -130,14 +133,14 @@ test("every file in a kustomization exists", async () => {
   }
 });
 
-/** The longest stop time of a server with these variables, in seconds. */
+/** How long a server with these variables may take to stop, in seconds. */
 function stopSeconds(variables: Readonly<Record<string, string>>): number {
   const { SCONCE_SHUTDOWN_DELAY = "0", SCONCE_DRAIN_TIMEOUT = "Infinity", SCONCE_LINGER = "5" } = variables;
-  // The last answers take up to 2 seconds, and the engine ends within 5.
+  // Sending the last answers takes up to 2 seconds, and ending the engine process up to 5.
   return Number(SCONCE_SHUTDOWN_DELAY) + Number(SCONCE_DRAIN_TIMEOUT) + Number(SCONCE_LINGER) + 7;
 }
 
-test("servers have existing options, time to drain, and probes of existing routes", async () => {
+test("servers have existing options, enough time to finish their work, and probes of existing routes", async () => {
   const options = Object.entries({ ...serveOptions, ...registryOptions, ...commonOptions });
   const known = new Set(options.map(([key, option]) => variableName(key, option)));
   const unknown = (names: readonly string[]) => names.filter((name) => name.startsWith("SCONCE_") && !known.has(name));
@@ -195,7 +198,7 @@ const service = z.looseObject({
   mem_limit: z.string(),
 });
 
-test("every service of Compose is hardened, and no file of the user is needed", async () => {
+test("every service of Compose has restricted rights, and needs no file of the user", async () => {
   const text = await read(join(folder, "compose.yaml"));
   const { services } = composition.parse(Bun.YAML.parse(text));
   for (const [name, one] of Object.entries(services))
@@ -286,7 +289,7 @@ test.skipIf(haproxy === undefined)("HAProxy accepts the configuration of the loa
 
 const redis = debianTool("redis-server");
 
-test.skipIf(redis === undefined)("Redis takes the arguments of Compose, and asks for the password", async () => {
+test.skipIf(redis === undefined)("Redis accepts the arguments of Compose, and requires the password", async () => {
   const schema = z.looseObject({ services: z.looseObject({ redis: z.looseObject({ command: z.array(z.string()) }) }) });
   const { services } = schema.parse(Bun.YAML.parse(await read(join(folder, "compose.yaml"))));
   const [, ...given] = services.redis.command.map((each) => each.replace(/^\$\{SCONCE_REDIS_PASSWORD.*/, "made"));
@@ -327,7 +330,7 @@ describe.skipIf(prometheus === undefined)("promtool", () => {
     expect(stdout.toString()).toContain("rules found");
   });
 
-  // Values of a series, one for each minute, and the alerts after half an hour.
+  // Name of a situation, values of its series (one a minute), and the alerts that fire after half an hour.
   test.each<[name: string, series: readonly (readonly [string, string])[], alerts: readonly string[]]>([
     ["is down", [['up{job="sconce",instance="a"}', "0x30"]], ["SconceDown"]],
     [

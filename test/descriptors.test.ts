@@ -1,4 +1,7 @@
-/** A server with few file descriptors: it refuses connections before descriptors run out, without spinning. */
+/**
+ * A server with few file descriptors: it refuses connections before it runs out of descriptors, and does not use a
+ * core to retry.
+ */
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
@@ -9,7 +12,7 @@ import { inRole } from "./helpers/running.ts";
 import { modelFolder } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-/** Processor time of a process so far, in seconds. */
+/** Seconds of processor time that a process has used, from Linux's /proc. */
 function cpuSeconds(pid: number): number {
   const [, fields = ""] = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ");
   const [user = 0, system = 0] = fields.split(" ").slice(11, 13).map(Number);
@@ -24,7 +27,7 @@ test("connections beyond the descriptor limit are refused without spinning, and 
   const serve = `ulimit -n 100; exec ${process.execPath} ${script} serve lab --host 127.0.0.1 -p 0`;
   await using server = follow(
     Bun.spawn(["sh", "-c", serve], {
-      // One front, so that each message appears once.
+      // One HTTP process, so that each message appears once in the log.
       env: { ...process.env, ...machineEnv, ...env, SCONCE_FRONTS: "1" },
       stdin: "ignore",
       stdout: "pipe",
@@ -33,7 +36,7 @@ test("connections beyond the descriptor limit are refused without spinning, and 
   );
   const url = new URL(/http:\S+/.exec(await server.line("Listening on"))?.[0] ?? "");
   const sockets: Socket[] = [];
-  // Every connection has an unanswered request, so none is idle.
+  // Opens a connection with a request that gets no answer, so the server does not close it as idle.
   const open = () =>
     new Promise<boolean>((resolve) => {
       const socket = connect({ host: url.hostname, port: Number(url.port) });
@@ -49,7 +52,7 @@ test("connections beyond the descriptor limit are refused without spinning, and 
   while ((await Promise.all([open(), open(), open(), open()])).every((isOpen) => isOpen)) await Bun.sleep(10);
   const [front = 0] = await inRole(server.pid, "front");
   const before = cpuSeconds(front);
-  // Long enough to detect a spinning core.
+  // A loop that retries `accept` would use much more processor time in 0.8 seconds.
   await Bun.sleep(800);
   expect(cpuSeconds(front) - before).toBeLessThan(0.15);
   expect(server.lines.filter((line) => line.includes("too many connections")).length).toBe(1);

@@ -1,4 +1,4 @@
-/** Results of sessions stay on the device until code reads them, and are freed with their batch. */
+/** Tensors that a session returns stay on the device until code reads them, and are freed with their batch. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -45,7 +45,7 @@ describe("a result of a session", () => {
     expect(result.isTemporary).toBe(true);
   });
 
-  test("is a plain tensor when spread, compared or cloned", async () => {
+  test("is a plain tensor once it is spread, compared or cloned", async () => {
     const result = await tensorOf("forward", floats(1, 2));
     expect({ ...result }).toEqual({ dtype: "float32", shape: [2], data: Float32Array.of(2, 3) });
     expect<unknown>(result).toEqual(floats(2, 3));
@@ -66,7 +66,7 @@ describe("a result of a session", () => {
     );
   });
 
-  test("has its own memory, if the method returns its argument or two views of one tensor", async () => {
+  test("has its own memory, even if the method returns its argument, or two views of one tensor", async () => {
     const given = await tensorOf("forward", floats(1, 2));
     const same = await tensorOf("same", given);
     const halves = await session.call("halves", [given]);
@@ -81,7 +81,7 @@ describe("a result of a session", () => {
     expect<unknown>(await tensorOf("transposed", matrix)).toEqual(tensor(Float32Array.of(1, 4, 2, 5, 3, 6), [3, 2]));
   });
 
-  test("reaches later calls with the changes of code that has read it", async () => {
+  test("that code has read and changed reaches later calls with the changes", async () => {
     const result = await tensorOf("forward", floats(1, 2));
     result.data.fill(7);
     expect(await session.call("forward", [result])).toEqual(floats(8, 8));
@@ -95,7 +95,7 @@ describe("a result of a session", () => {
     expect(await session.call("forward", [result as DeviceTensor])).toEqual(floats(3));
   });
 
-  test("is freed by dispose, even while a call uses it; reading it then names the fix", async () => {
+  test("is freed by dispose, even while a call uses it; reading it then fails with the fix", async () => {
     using result = await tensorOf("forward", floats(1, 2));
     const used = session.call("forward", [result]);
     result.dispose();
@@ -146,14 +146,14 @@ describe("predict", () => {
     }
   });
 
-  test("is told of a result that does not fit the declaration", async () => {
+  test("fails with the reason if a result does not fit the declaration", async () => {
     await using runner = await opened(async (batch, sessions) => ({ y: await call("bump", batch, sessions) }));
     expect(await failure(runner.run([[floats(1)]]))).toBe(
       'run_failed: predict gave "y" as float32(); declared for 1 items: float32(1, n)',
     );
   });
 
-  test("ends its results, except those that it keeps or has read", async () => {
+  test("frees its results when it ends, except results that it keeps or has read", async () => {
     const results: DeviceTensor[] = [];
     await using runner = await opened(async (batch, sessions) => {
       const [first, kept, read] = await Promise.all([1, 2, 3].map(() => call("forward", batch, sessions)));
@@ -179,7 +179,7 @@ describe("predict", () => {
     });
     const before = ownBytes();
     for (let i = 0; i < 10; i++) await runner.run([[floats(1)]]);
-    // One batch has 200 MB, ten have 2 GB.
+    // Each batch makes 200 MB of results. Without freeing, ten batches would hold 2 GB.
     expect(most - before).toBeLessThan(3 * count * elements * 4);
   });
 });
@@ -194,7 +194,7 @@ test("results without a batch are freed when the garbage collector finds them", 
   });
 });
 
-/** Anonymous memory of this process. */
+/** Bytes of private memory of this process (RssAnon of Linux). */
 function ownBytes(): number {
   return 1024 * Number(/^RssAnon:\s+(\d+) kB$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1]);
 }

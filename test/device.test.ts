@@ -1,4 +1,4 @@
-/** The device of a model: valid values, and results on machines with 0 or more GPUs. */
+/** The `device` of a model: valid values, and what each means on machines with 0 or more GPUs. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -115,7 +115,7 @@ describe("runners on several devices", () => {
   }, 600_000);
 
   test("have their own weights on each device, and all run", async () => {
-    // `openRunners` treats the entries as two devices.
+    // `openRunners` treats the two equal entries as two devices.
     const runners = await openRunners({ ...options, devices: ["cpu", "cpu"] });
     expect(runners).toHaveLength(4);
     for (const runner of runners) {
@@ -131,7 +131,7 @@ describe("runners on several devices", () => {
   });
 });
 
-test("a GPU warms up with powers of two up to a full batch, the CPU with a full batch only", async () => {
+test("a GPU warms up with batches of 1, 2, 4, … up to a full batch, the CPU with a full batch only", async () => {
   const sizes: number[] = [];
   const runner = {
     async run(items: readonly (readonly Tensor[])[]) {
@@ -157,9 +157,9 @@ test("the operator's device takes precedence over the author's; the default is a
   expect(await resolveDevices({}, () => 1)).toEqual(["cuda:0"]);
 });
 
-test("serve refuses a missing device in one line, whoever set it; the model still builds", async () => {
+test("serve refuses a missing device in one line, whether the operator or the author set it; the model still builds", async () => {
   await using dir = await tempDir();
-  // The environment sets no device.
+  // SCONCE_DEVICE of the machine must not set the device.
   const env = { SCONCE_HOME: dir.join("home"), SCONCE_DEVICE: "" };
   const built = await cli(["build", await writeModel(dir, modelText({ device: '"cuda:98"' }))], { env });
   expect(built.code).toBe(0);

@@ -11,7 +11,7 @@ async function read(images: readonly string[]): Promise<unknown[]> {
   return (outputs ?? []).map(({ digit }) => digit);
 }
 
-test("digits, as served, reads at least 98 of 100 digits that its training never saw", async () => {
+test("the example digits, served, reads at least 98 of 100 digits that its training never saw", async () => {
   const heldOut = await heldOutDigits();
   expect(heldOut.length).toBe(360);
   const digits = await read(heldOut.map(({ image }) => image.toDataUri()));
@@ -19,7 +19,7 @@ test("digits, as served, reads at least 98 of 100 digits that its training never
   expect(right / heldOut.length).toBeGreaterThanOrEqual(0.98);
 });
 
-test("digits reads digits of another size and on white", async () => {
+test("the example digits reads digits of another size and on white paper", async () => {
   const names = ["3", "4", "7", "9"];
   const images = await Promise.all(
     names.map(
@@ -29,7 +29,7 @@ test("digits reads digits of another size and on white", async () => {
   expect(await read(images)).toEqual(names.map(Number));
 });
 
-test("digits returns ten probabilities as scores", async () => {
+test("the example digits returns ten probabilities as scores", async () => {
   const [first] = await heldOutDigits();
   const { outputs } = await server.client.predict([{ image: first?.image.toDataUri() }]);
   const scores = outputs?.[0]?.scores;

@@ -14,4 +14,8 @@ testPageModels("docs/apis.md", {
   },
 });
 
-test("the commands of docs/apis.md run in order", () => runPage("docs/apis.md", { models: ["digits"] }), 300_000);
+test(
+  "the commands of docs/apis.md run in the order of the page",
+  () => runPage("docs/apis.md", { models: ["digits"] }),
+  300_000,
+);

@@ -24,7 +24,8 @@ testPageModels("docs/declare.md", {
   "guide/species.ts": {
     input: { photograph: white },
     check(output) {
-      // The scores are the first 1000 values, which are equal in a white picture.
+      // The network's scores are its first 1000 numbers. A white picture has equal scores, so the first five indices
+      // win.
       const { best } = z.object({ best: z.array(z.object({ index: z.int(), score: z.number() })) }).parse(output);
       expect(best.map(({ index }) => index)).toEqual([0, 1, 2, 3, 4]);
       const means = [0.485, 0.456, 0.406].map((mean, i) => (1 - mean) / ([0.229, 0.224, 0.225][i] ?? 1));
@@ -49,7 +50,7 @@ testPageModels("docs/declare.md", {
     },
   },
   "guide/denoise-any.ts": {
-    // test/compressed-audio-model.test.ts sends MP3 and Ogg.
+    // The test for MP3 and Ogg is test/compressed-audio-model.test.ts; this input is FLAC.
     input: { speech: `data:audio/flac;base64,${files["flac 16 mono"].file}` },
     async check(output) {
       const { clean } = z.object({ clean: z.string() }).parse(output);

@@ -2,4 +2,8 @@
 import { test } from "bun:test";
 import { runPage } from "./helpers/reader.ts";
 
-test("the commands of docs/deploy.md run in order", () => runPage("docs/deploy.md", { models: ["digits"] }), 300_000);
+test(
+  "the commands of docs/deploy.md run in the order of the page",
+  () => runPage("docs/deploy.md", { models: ["digits"] }),
+  300_000,
+);

@@ -2,4 +2,4 @@
 import { test } from "bun:test";
 import { runPage } from "./helpers/reader.ts";
 
-test("the commands of docs/export.md run in order", () => runPage("docs/export.md"), 300_000);
+test("the commands of docs/export.md run in the order of the page", () => runPage("docs/export.md"), 300_000);

@@ -2,4 +2,8 @@
 import { test } from "bun:test";
 import { runPage } from "./helpers/reader.ts";
 
-test("the commands of docs/http.md run in order", () => runPage("docs/http.md", { models: ["digits"] }), 300_000);
+test(
+  "the commands of docs/http.md run in the order of the page",
+  () => runPage("docs/http.md", { models: ["digits"] }),
+  300_000,
+);

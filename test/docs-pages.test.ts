@@ -1,4 +1,7 @@
-/** The pages for readers: links, models and tests of their commands. test/docs-PAGE.test.ts runs the commands of a page. */
+/**
+ * The documentation pages: their links, their models, and a test for each page with commands. test/docs-NAME.test.ts
+ * runs the commands of docs/NAME.md.
+ */
 import { expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -10,13 +13,13 @@ import { tempDir } from "./helpers/temp-dir.ts";
 const root = resolve(import.meta.dir, "..");
 const pages = await readPages();
 
-test("a test runs each page that has commands", () => {
+test("each page with commands has a test that runs them", () => {
   const withCommands = pages.filter(({ text }) => blocksOf(text).some(isRun));
   expect(withCommands.length).toBeGreaterThan(3);
   expect(withCommands.filter(({ path }) => !existsSync(join(root, testOf(path)))).map(({ path }) => path)).toEqual([]);
 });
 
-test("a page with the command sconce says how a checkout makes it", () => {
+test("a page that uses the command sconce says how to get it in a checkout", () => {
   const line = `In a checkout, \`alias sconce="$PWD/scripts/sconce"\` makes the command \`sconce\`.`;
   const users = [...pages, { path: "docs/tutorial.md", text: readFileSync(join(root, "docs/tutorial.md"), "utf8") }];
   const isUser = (text: string) => blocksOf(text).some((block) => isRun(block) && /^sconce /m.test(block.content));

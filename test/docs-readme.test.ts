@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { runPage } from "./helpers/reader.ts";
 
-test("the commands of the README run in order, and npm start prints a request that works", async () => {
+test("the commands of the README run in the order of the page, and npm start prints a request that works", async () => {
   let requests = 0;
   await runPage("README.md", {
     async onServer(server, reader) {

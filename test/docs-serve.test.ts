@@ -3,7 +3,7 @@ import { test } from "bun:test";
 import { runPage } from "./helpers/reader.ts";
 
 test(
-  "the commands of docs/serve.md run in order",
+  "the commands of docs/serve.md run in the order of the page",
   () => runPage("docs/serve.md", { models: ["digits", "upscale"] }),
   300_000,
 );

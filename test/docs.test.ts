@@ -1,4 +1,4 @@
-/** The interactive documentation and the OpenAPI document behind it. */
+/** The interactive documentation at /docs, and the OpenAPI document that it shows. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { ServeConfig } from "../src/server/config.ts";
 import { shortened } from "../src/server/http/openapi/samples.ts";
@@ -25,7 +25,7 @@ async function documentOf({ client }: TestServer): Promise<Json> {
   return (await (await client.fetch("/openapi.json")).json()) as Json;
 }
 
-/** The value at a JSON pointer. */
+/** The value at a JSON pointer in `root`. */
 function at(root: unknown, pointer: string): unknown {
   const parts = pointer.split("/").slice(1);
   return parts
@@ -37,14 +37,14 @@ function isObject(value: unknown): value is Json {
   return typeof value === "object" && value !== null;
 }
 
-/** All values of `key`, at any depth. */
+/** All values of fields named `key`, at any depth. */
 function valuesOf(value: unknown, key: string): unknown[] {
   if (!isObject(value)) return [];
   return Object.entries(value).flatMap(([name, inner]) => [...(name === key ? [inner] : []), ...valuesOf(inner, key)]);
 }
 
 describe("/docs", () => {
-  test("refers only to files of the server", async () => {
+  test("loads only files of the server", async () => {
     const response = await server.client.fetch("/docs");
     expect(response.headers.get("content-type")).toStartWith("text/html");
     const html = await response.text();
@@ -59,7 +59,7 @@ describe("/docs", () => {
     }
   });
 
-  test("names its assets by content, so that browsers may cache them", async () => {
+  test("names its scripts and styles by content, so that browsers may cache them", async () => {
     const html = await (await server.client.fetch("/docs")).text();
     const [, folder = ""] = /href="([^"]+)\/swagger-ui\.css"/.exec(html) ?? [];
     expect(folder).toMatch(/^docs\/assets\/swagger-ui-dist@[0-9a-f]{16}$/);
@@ -82,7 +82,7 @@ describe("/docs", () => {
     expect([icon.status, icon.headers.get("content-type")]).toEqual([200, "image/svg+xml"]);
   });
 
-  test("runs only its own code", async () => {
+  test("runs no inline or foreign script", async () => {
     const { headers } = await server.client.fetch("/docs");
     expect(headers.get("content-security-policy")).toMatch(/^default-src 'none'; script-src 'self' 'sha256-[^']+'; /);
     expect(headers.get("x-content-type-options")).toBe("nosniff");
@@ -106,7 +106,7 @@ describe("/openapi.json", () => {
     });
   });
 
-  test("has the schemas of the contract by name", () => {
+  test("names its schemas, so that generated clients have readable types", () => {
     const names = Object.keys(at(document, "/components/schemas") as Json);
     for (const name of ["Input", "Output", "Prediction", "Problem"]) expect(names).toContain(name);
   });
@@ -154,7 +154,7 @@ describe("/openapi.json", () => {
     }
   });
 
-  test("has the routes of other servers' APIs that the model can serve, in 6 KiB each", async () => {
+  test("has the routes of other servers' APIs that the model can serve, in at most 6 KiB each", async () => {
     const pathsOf = async (model: string, api: ServeConfig["api"]) => {
       await using served = await store.serve(model, { api });
       const text = JSON.stringify(await documentOf(served));
@@ -197,14 +197,14 @@ describe("/openapi.json", () => {
     expect((await server.client.predict(example as unknown[])).outputs?.[0]?.y).toBe(4);
   });
 
-  test("contains small files in place of large files, so that an editor shows the whole example", async () => {
+  test("contains small files in place of large ones, so that an editor shows the whole example", async () => {
     const bytes = await Bun.file(new URL("../examples/digits/samples/3.png", import.meta.url)).bytes();
     const short = await shortened({ images: [`data:image/png;base64,${bytes.toBase64()}`], text: "kept" });
     expect(short).toEqual({ images: [expect.stringMatching(/^data:image\/webp;base64,/)], text: "kept" });
     expect(JSON.stringify(short).length).toBeLessThan(1100);
   });
 
-  test("contains the example's files as data URIs, and for forms as bytes", async () => {
+  test("contains the files of the example as data URIs, and as bytes for forms", async () => {
     await using pictures = await store.serve("picture");
     const ofPictures = await documentOf(pictures);
     const content = at(ofPictures, "/paths/~1predictions/post/requestBody/content");

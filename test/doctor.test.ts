@@ -1,4 +1,4 @@
-/** `sconce doctor` on this machine, and on a machine that cannot serve. */
+/** `sconce doctor` on this machine, and on a machine that cannot serve models. */
 import { describe, expect, test } from "bun:test";
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import { z } from "zod";
@@ -36,7 +36,7 @@ describe("sconce doctor", () => {
     await using dir = await tempDir();
     await writeFile(dir.join("file"), "");
     await mkdir(dir.join("bin"));
-    // The tool of an NVIDIA driver, on a machine where libtorch cannot use the GPU.
+    // A script in place of NVIDIA's tool: a GPU and its driver exist, but libtorch cannot use them.
     await writeFile(dir.join("bin/nvidia-smi"), '#!/bin/sh\necho "NVIDIA H100, 81559 MiB, 570.1"\n');
     await chmod(dir.join("bin/nvidia-smi"), 0o755);
     await writeFile(dir.join("auth.json"), '{"auths":{"x":{"auth":"c2VjcmV0"}}}');
@@ -64,7 +64,7 @@ describe("sconce doctor", () => {
   });
 
   test.skipIf(!canMount)(
-    "warns of a data directory that cannot be written, since its models can be served (skipped where file systems cannot be mounted)",
+    "only warns if the data directory cannot be written, since its models can be served (skipped where file systems cannot be mounted)",
     async () => {
       await using dir = await tempDir();
       using disk = tmpfs(dir.join("disk"), "64k");
@@ -80,7 +80,7 @@ describe("sconce doctor", () => {
   );
 });
 
-test("separates the fault of libtorch from its fix", async () => {
+test("doctor prints the fault of libtorch on one line and its fix on another", async () => {
   const fault = new SconceError("native_unavailable", "torch 2.9.1 in /a; b is too old", {
     fix: "install another; or two",
   });
@@ -94,7 +94,7 @@ test("separates the fault of libtorch from its fix", async () => {
   });
 });
 
-test("requires the same Bun and glibc as the documentation", () => {
+test("doctor requires the Bun and glibc versions of the documentation", () => {
   expect([bun("1.4.4").state, bun("1.4.5").state, bun("1.10.0").state]).toEqual(["fault", "ok", "ok"]);
   expect([system("2.28"), system("2.33"), system("2.34"), system("2.100")].map(({ state }) => state)).toEqual([
     "fault",

@@ -1,8 +1,11 @@
-/** The expected wait of a new prediction, estimated from the rate at which others began. */
+/** The expected wait of a new prediction, estimated from the rate at which inputs began. */
 import { expect, test } from "bun:test";
 import { DrainRate } from "../src/server/flow/drain-rate.ts";
 
-/** Begins `perSecond` inputs a second for `seconds` from `fromMs` on; some inputs always remain. */
+/**
+ * Begins `perSecond` inputs a second, for `seconds` from `fromMs` on. The queue is never empty. @returns the time at
+ * the end in milliseconds
+ */
 function work(
   rate: DrainRate,
   perSecond: number,
@@ -41,25 +44,25 @@ test("idle time does not count", () => {
   expect(rate.waitMs(100, work(rate, 100, { seconds: 1, fromMs: laterMs }))).toBeCloseTo(1000, -2);
 });
 
-test("a hanging device lengthens the expected wait meanwhile", () => {
+test("while a device hangs, the expected wait grows", () => {
   const rate = new DrainRate(() => 1);
   const thenMs = work(rate, 100, { seconds: 20 });
   expect(rate.waitMs(100, thenMs + 60_000)).toBeGreaterThan(9000);
 });
 
-test("while the first batch runs, others are expected to take as long as it has run", () => {
+test("while the first batch runs, further batches are expected to take as long as it has run", () => {
   const rate = new DrainRate(() => 64);
   rate.busy(0);
   expect(rate.waitMs(128, 10_000)).toBe(20_000);
 });
 
-test("of slow inputs the estimate remembers as many as are in service", () => {
+test("with slow inputs, the estimate covers the time in which as many inputs began as run at once", () => {
   const rate = new DrainRate(() => 12);
   const nowMs = work(rate, 0.2, { seconds: 300 });
   expect(rate.waitMs(12, nowMs)).toBeCloseTo(60_000, -4);
 });
 
-test("before anything has begun, the wait is the busy time", () => {
+test("before any input has begun, the expected wait is the time since the server is busy", () => {
   const rate = new DrainRate(() => 0);
   rate.busy(0);
   expect([rate.waitMs(0, 9000), rate.waitMs(4000, 9000)]).toEqual([0, 9000]);

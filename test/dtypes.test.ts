@@ -1,4 +1,4 @@
-/** Every dtype keeps its bits, as in PyTorch, in batches and in calls. */
+/** Values of every dtype are the same bits in sconce and PyTorch, in batches and in method calls. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
@@ -76,7 +76,7 @@ function rowsOf({ dtype, shape, data }: Tensor): Tensor[][] {
   return Array.from({ length: rows }, (_, i) => [{ dtype, shape: rest, data: data.slice(i * size, (i + 1) * size) }]);
 }
 
-test("two padded dimensions around a fixed one each get their own value", async () => {
+test("two padded dimensions around a fixed dimension are each padded with their own value", async () => {
   const dims = [pad("rows", -1), 2, pad("columns", 7)];
   const item = (rows: number, columns: number): Tensor[] => {
     const data = Float32Array.from({ length: rows * 2 * columns }, (_, i) => i + 10 * rows);

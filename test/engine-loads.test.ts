@@ -1,21 +1,21 @@
-/** Loads and unloads of models, with a simulated clock and simulated memory. */
+/** Models are loaded and unloaded as memory allows. Clock and memory are simulated. */
 import { describe, expect, test } from "bun:test";
 import { SconceError } from "../src/base/errors.ts";
 import { EngineLoads, type LoadedFronts } from "../src/server/engine-loads.ts";
 import { SimulatedClock } from "./helpers/simulation.ts";
 
 const MEGABYTE = 2 ** 20;
-/** Memory of a model, without its process. */
+/** Memory of a model's weights, without the memory of its engine process. */
 const MODEL_BYTES = 100 * MEGABYTE;
-/** Memory of a model and its process, which takes 300 MiB. */
+/** Memory that a loaded model needs: its weights, and 300 MiB for its engine process. */
 const NEEDED = 400 * MEGABYTE;
 
-/** A server with three models, of which memory holds two. */
+/** A server with three models, of which memory can hold two. */
 function server({ failures = 0 } = {}) {
   const clock = new SimulatedClock();
   const log: string[] = [];
   const loaded = new Set<string>();
-  /** Milliseconds since the last prediction, by model; 0 while one runs. */
+  /** For each model, milliseconds since its last prediction; 0 while one runs. */
   const idleMs = [0, 0, 0];
   let left = failures;
   const names = ["a", "b", "c"];
@@ -45,12 +45,12 @@ function server({ failures = 0 } = {}) {
   return { clock, loads, log, loaded, idleMs, failed };
 }
 
-/** Lets the promises of a load go on. */
+/** Lets all pending promises of a load settle. */
 const settle = async () => {
   for (let i = 0; i < 50; i++) await Promise.resolve();
 };
 
-describe("a model that the memory does not hold beside the others", () => {
+describe("a model that does not fit in memory beside the loaded models", () => {
   test("takes the place of the model that was used least recently", async () => {
     const { loads, log, idleMs } = server();
     await loads.start(0);
@@ -61,7 +61,7 @@ describe("a model that the memory does not hold beside the others", () => {
     expect(log).toEqual(["load a", "load b", "unload b", "load c"]);
   });
 
-  test("waits while all others work, and takes the place of the first that is idle", async () => {
+  test("waits while all loaded models work, and takes the place of the first that is idle", async () => {
     const { loads, log, idleMs, clock } = server();
     await loads.start(0);
     await loads.start(1);
@@ -78,7 +78,7 @@ describe("a model that the memory does not hold beside the others", () => {
     expect(log).toEqual(["load a", "load b", "unload a", "load c"]);
   });
 
-  test("at the start of the server unloads no other, and waits for its first prediction", async () => {
+  test("unloads no other model at the start of the server, but waits for its first prediction", async () => {
     const { loads, log, idleMs } = server();
     for (const model of [0, 1]) await loads.start(model, true);
     idleMs.fill(900);
@@ -110,7 +110,7 @@ describe("a failed load", () => {
     expect(log).toEqual(["load a"]);
   });
 
-  test("leaves its memory to others", async () => {
+  test("leaves its memory to other models", async () => {
     const { loads, log } = server({ failures: 1 });
     await loads.load(0, false);
     await loads.start(1);

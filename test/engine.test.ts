@@ -1,4 +1,4 @@
-/** The engine keeps its runners supplied with full batches, even while the event loop is busy. */
+/** The engine gives its runners full batches, even while the event loop is busy. */
 import { expect, test } from "bun:test";
 import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
 import { systemClock } from "../src/base/clock.ts";
@@ -8,8 +8,8 @@ import { LocalEngine } from "../src/engine/local-engine.ts";
 import type { Runner } from "../src/engine/runner.ts";
 
 /**
- * Returns every item. A batch ends at `end`; the engine learns of it at `settle`, or at the next turn of the event
- * loop.
+ * A runner whose batches end at `end`. Its engine learns of an ended batch at `settle`, or at the next turn of the
+ * event loop. Outputs equal inputs.
  */
 class HeldRunner implements Runner {
   readonly sizes: number[] = [];
@@ -24,7 +24,7 @@ class HeldRunner implements Runner {
     return promise;
   }
 
-  /** Ends the oldest batch, like a device while JS is busy. */
+  /** Ends the oldest batch without a report, like a device that finishes while JavaScript is busy. */
   end(): void {
     const oldest = this.#running.shift();
     if (oldest !== undefined) this.#ended.push(oldest);
@@ -49,7 +49,7 @@ function started(maxBatchSize: number, latencyTarget?: LatencyTarget) {
     maxBatchSize,
     maxQueueDelayMs: 0,
     latencyTarget,
-    // Time stands still: the dispatch of a batch depends on the duration of the last batch.
+    // The clock stands still: with real time, the moment of dispatch would depend on the duration of the last batch.
     clock: { ...systemClock, now: () => 0 },
   });
   const done: number[] = [];
@@ -84,7 +84,7 @@ test("the end of a batch starts the next full batch without a turn of the event 
   expect(runner.sizes).toEqual([4, 4]);
   runner.end();
   submit(1);
-  // Microtasks run between two requests, without a turn of the event loop.
+  // Promise callbacks run without a turn of the event loop, as between two requests.
   await Promise.resolve();
   await Promise.resolve();
   expect(runner.sizes).toEqual([4, 4, 4]);
@@ -100,7 +100,7 @@ test("an incomplete batch starts when the event loop turns", async () => {
 
 test("with a latency target, waiting items run in batches that meet the target", async () => {
   const target = new LatencyTarget(10_000);
-  // A batch takes one second per item.
+  // With this history, the target expects a batch to take 2 seconds plus one second per item.
   for (let i = 0; i < 20; i++) for (const size of [1, 4, 8, 16]) target.ran(size, 1000 * (2 + size));
   const { runner, submit } = started(16, target);
   submit(12);

@@ -1,4 +1,4 @@
-/** docs/errors.md lists every error code of the source with its HTTP status. */
+/** docs/errors.md lists every error code of the source, with its HTTP status. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { errorCodes, SconceError } from "../src/base/errors.ts";
@@ -7,7 +7,7 @@ import { problemCodes, problemOf, refusalOf } from "../src/server/http/problem.t
 
 const page = await Bun.file(join(import.meta.dir, "../docs/errors.md")).text();
 
-/** Cells of the table below a heading, by the error code in the first cell. */
+/** The table below a heading of docs/errors.md: the cells of each row, by the error code in its first cell. */
 function tableOf(heading: string): Map<string, string[]> {
   const section = page.split(/^## /m).find((each) => each.startsWith(heading)) ?? "";
   const rows = [...section.matchAll(/^\| `(\w+)` \| (.*) \|$/gm)];

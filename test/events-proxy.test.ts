@@ -1,4 +1,4 @@
-/** Server-sent events behind nginx with common settings: HTTP/1.0 to the server, buffering and compression. */
+/** Server-sent events through nginx with common settings: HTTP/1.0 to the server, buffering and compression. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import { debianTool } from "./helpers/debian-tools.ts";
@@ -70,7 +70,7 @@ describe.skipIf(nginx === undefined)(
       expect((await again.next()).value).toMatchObject({ event: "completed", data: { status: "success" } });
     });
 
-    test("a client that leaves its POST cancels the prediction", async () => {
+    test("a client that closes its POST cancels the prediction", async () => {
       await using gate = hold();
       const body = JSON.stringify([{ x: 1, before: gate.url("a") }]);
       let id = "";

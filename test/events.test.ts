@@ -1,4 +1,4 @@
-/** Predictions as server-sent events. */
+/** Predictions whose progress clients follow as server-sent events. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { EventStream } from "../src/server/http/event-stream.ts";
 import { LargeAnswers } from "../src/server/http/large-answers.ts";
@@ -29,7 +29,7 @@ const accept = { Accept: "text/event-stream" };
 const watch = ({ client }: TestServer, path: string, headers: Record<string, string> = {}) =>
   client.fetch(path, { headers: { ...accept, ...headers } });
 
-test("outputs are sent as they complete, and the end equals the answer to GET", async () => {
+test("each output is sent when it is complete, and the last event equals the answer to GET", async () => {
   await using gate = hold();
   const { prediction_id: id } = await lab.client.create([{ x: 1, before: gate.url("a") }, { x: 2 }]);
   const events = eventsOf(await watch(lab, `/predictions/${id}`));
@@ -63,7 +63,7 @@ test("a client that reconnects continues after its last event, also after the en
   expect((await watch(lab, `/predictions/${id}`, { "Last-Event-ID": "end" })).status).toBe(204);
 });
 
-test("logs of a demo are sent piece by piece", async () => {
+test("logs of a demo are sent as they are written", async () => {
   await using gate = hold();
   const demo = new Family(stage.client, "/demo");
   const { id } = await demo.create([{ x: 1, say: "grüße 👋", before: gate.url("a") }]);
@@ -77,7 +77,7 @@ test("logs of a demo are sent piece by piece", async () => {
   expect(logs).toContain("begin 1\nsaid grüße 👋\ngrüße 👋 again\n");
 });
 
-test("outputs of a model without a demo are sent as they complete by its demo endpoint too", async () => {
+test("the demo route of a model without a demo sends outputs as they complete, too", async () => {
   await using gate = hold();
   const { id } = await new Family(lab.client, "/demo").create([{ x: 1, before: gate.url("a") }, { x: 2 }]);
   const outputs: unknown[] = [];
@@ -92,7 +92,7 @@ test("outputs of a model without a demo are sent as they complete by its demo en
   ]);
 });
 
-test("the id of an event identifies the sent outputs in any order, and an impossible id is ignored", () => {
+test("the id of an event says which outputs were sent, in any order; an impossible id is ignored", () => {
   const outputs = Array.from({ length: 6 }, () => "1");
   const sent = new SentOutputs();
   for (const index of [4, 0, 2, 1]) sent.add(index);
@@ -103,7 +103,11 @@ test("the id of an event identifies the sent outputs in any order, and an imposs
   expect(["3-1", "0-1,1-5", "x", "-", ""].map((text) => new SentOutputs(text).next(outputs))).toEqual([0, 2, 0, 0, 0]);
 });
 
-/** The event stream of a prediction without an engine. Each read of the body is a separate client. */
+/**
+ * The event stream of a prediction, without an engine. The test adds outputs as JSON to `texts`. Each `read` is a separate
+ * client. `overs` gets an entry when a
+ * client is sent the end.
+ */
 function followed(keepAliveMs = 60_000) {
   const memory = new MemoryAccount();
   const large = new LargeAnswers(memory);
@@ -145,7 +149,7 @@ test("a silent stream gets keep-alive comments", async () => {
   await leave();
 });
 
-test("slow readers share one copy of an output, and get a large end only once", async () => {
+test("slow clients share one copy of an output in memory, and get a large last event only once", async () => {
   const { live, texts, memory, read } = followed();
   texts.push(`"${"a".repeat(1_000_000)}"`, `"${"b".repeat(1_000_000)}"`);
   const readers = [read(), read(), read()];
@@ -160,7 +164,7 @@ test("slow readers share one copy of an output, and get a large end only once", 
   expect(memory.parts.answers).toBe(0);
 });
 
-test("an end that is not read counts as memory, and its connection can become idle", async () => {
+test("an unread last event counts as memory, and its connection can become idle", async () => {
   const { live, memory, overs, read } = followed();
   const readers = [read(), read()];
   await readers[0]?.next();

@@ -1,4 +1,4 @@
-/** Exported programs give the values, dtypes and shapes of `ep.module()`, and refuse the same inputs. */
+/** Exported programs give the values, dtypes and shapes of PyTorch's `ep.module()`, and refuse the same inputs. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
@@ -35,7 +35,7 @@ beforeAll(async () => {
   cases = casesSchema.parse(await Bun.file(join(folder, "cases.json")).json());
 }, 120_000);
 
-/** Numbers are equal, including signs of zeros. Floats may differ by the rounding of sums. */
+/** Checks that two tensors are equal, including the signs of zeros. Other floats may differ by the rounding of sums. */
 function expectSame(given: Tensor | undefined, expected: Tensor): void {
   expect({ dtype: given?.dtype, shape: given?.shape }).toEqual({ dtype: expected.dtype, shape: expected.shape });
   const values = [...(given?.data ?? [])];
@@ -62,7 +62,7 @@ test("every program gives the same outputs as PyTorch, and refuses the same size
         ]);
         continue;
       }
-      // libtorch's executor would optimize after the first run.
+      // The second run counts: after its first run, libtorch's executor would optimize the program.
       await session.call("forward", inputs);
       const result = await session.call("forward", inputs);
       const given = z.array(z.custom<Tensor>()).parse(Array.isArray(result) ? result : [result]);
@@ -101,7 +101,7 @@ describe.each([false, true])("in batches, compiled: %p", (isCompiled) => {
   });
 });
 
-test("a batch whose number of rows a guard refuses is padded, and its results are cut", async () => {
+test("if a guard refuses the number of rows, sconce pads the batch and cuts its results", async () => {
   const specs = { inputs: { x: float32(3) }, outputs: { y: float32(3) } };
   const session = await openSession({ path: fileOf("an even batch"), device: "cpu", threads: 1, ...specs });
   try {
@@ -116,7 +116,7 @@ test("a batch whose number of rows a guard refuses is padded, and its results ar
   }
 });
 
-test("guards are parsed as PyTorch prints them", () => {
+test("guards are read in the notation in which PyTorch prints them", () => {
   const read = (code: string) => guardExpression(code, ([name]) => name);
   expect(read("((-1) + (L['x'].size()[1] // 80)) != 1")).toBe("(((-1) + (x.size(1) // 80)) != 1)");
   expect(read("math.trunc(0.6*torch.sym_float(L['x'].size()[1])) == 12")).toBe(
@@ -145,7 +145,7 @@ test("an unsupported guard is refused by name", () => {
   }
 });
 
-test("multiples of a common size must match", () => {
+test("sizes that are multiples of a common size must agree", () => {
   const multiple = (factor: number) =>
     ({ as_expr: { expr_str: `Mul(Integer(${factor}), Symbol('s0', positive=True, integer=True))` } }) as const;
   const inputs = [

@@ -1,6 +1,6 @@
 /**
- * Unreachable files and files that are no pictures, sent to the examples: each fails its own input with index and
- * reason.
+ * Unreachable files, and files that are no pictures, as inputs of the examples. Only that input fails, with its index
+ * and a reason.
  */
 import { afterAll, beforeAll, describe, expect, spyOn, test } from "bun:test";
 import { join } from "node:path";
@@ -18,12 +18,12 @@ const jpeg = await read("data/digits/progressive.jpg");
 const huge = await read("data/media/huge.png");
 
 const asData = (bytes: Uint8Array, mediaType = "image/png") => `data:${mediaType};base64,${bytes.toBase64()}`;
-/** Small, so that upscaling is fast. */
+/** The good picture is small, so that upscaling is fast. */
 const good = { image: asData(await read("models/picture/white.png")) };
 const unreadable = /^The file is not an image that can be read; send JPEG, PNG, WebP, GIF or BMP$/;
 const broken = /^The file is an image that is damaged or cut off$|^The file is not an image that can be read; /;
 
-/** Files as data URIs, with the reason for the failure of their input. */
+/** Files in data URIs: name, URI, and the reason for which the input fails. */
 const inData: readonly (readonly [name: string, image: string, reason: RegExp])[] = [
   ...Object.entries(notPictures).map(
     ([name, bytes]) =>
@@ -45,7 +45,10 @@ const inData: readonly (readonly [name: string, image: string, reason: RegExp])[
 
 const http = (head: string, body: string | Uint8Array = "") => ({ head, body });
 
-/** Answers of a loopback server. The reason names the URL, and contains nothing that the server sent. */
+/**
+ * Answers of a loopback server to the fetch of a file: name, answer, and the reason for which the input fails. The
+ * reason contains nothing that the server sent.
+ */
 const answers: readonly (readonly [name: string, answer: ReturnType<typeof http>, reason: RegExp])[] = [
   ["that is not there", http("404 Not Found", "secret"), /^URL answered 404$/],
   ["of a server that fails", http("500 Internal Server Error", "secret"), /^URL answered 500$/],
@@ -76,7 +79,7 @@ afterAll(() => store[Symbol.asyncDispose]());
 
 describe.each(["digits", "upscale"])("%s", (name) => {
   let server: TestServer;
-  /** A server with default settings. */
+  /** A server with default settings, which refuses private addresses. */
   let strict: TestServer;
   let files: RawServer;
 
@@ -99,8 +102,8 @@ describe.each(["digits", "upscale"])("%s", (name) => {
 
   describe.each(paths)("POST %s", (path) => {
     /**
-     * Runs three inputs of which the middle one is bad; a concurrent prediction succeeds.
-     * @returns the reason for the failure
+     * Runs a bad input between two good ones, beside another prediction that must succeed. @returns why the bad input
+     * failed
      */
     async function reasonFor(image: string, to = server): Promise<string> {
       const [body, neighbour] = await Promise.all([
@@ -150,13 +153,13 @@ describe.each(["digits", "upscale"])("%s", (name) => {
       },
     );
 
-    test("fails for a file that redirects from a public to a private address", async () => {
+    test("fails for a file whose public address redirects to a private one", async () => {
       const { resolveAll } = AddressGuard.prototype;
       const target = await rawServer(() => {});
       const front = await rawServer((socket) =>
         socket.end(`HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:${target.port}/\r\nConnection: close\r\n\r\n`),
       );
-      // Tests use only loopback, so one name counts as public.
+      // Tests have only loopback addresses, so the guard treats the address of public.test as public.
       const guard = spyOn(AddressGuard.prototype, "resolveAll").mockImplementation(function (this: AddressGuard, host) {
         return host === "public.test" ? Promise.resolve(["127.0.0.1"]) : resolveAll.call(this, host);
       });

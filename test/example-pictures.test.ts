@@ -1,6 +1,6 @@
 /**
- * All supported kinds of pictures, sent to the served examples: animations (the first frame counts), CMYK and
- * progressive JPEGs, PNGs with 16 bits or with palette and transparency, WebP, and every EXIF orientation.
+ * All supported kinds of pictures as inputs of the served examples: animations (the first frame counts), CMYK and
+ * progressive JPEGs, PNGs with 16 bits, with palette and with transparency, WebP, and every EXIF orientation.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
@@ -31,7 +31,7 @@ afterAll(async () => {
   await store[Symbol.asyncDispose]();
 });
 
-/** Always declared as JPEG: the content decides. */
+/** A data URI that always claims to be a JPEG: sconce must look at the content. */
 const asData = (bytes: Uint8Array) => `data:image/jpeg;base64,${bytes.toBase64()}`;
 
 async function fromData(uri: unknown): Promise<Pixels> {
@@ -44,10 +44,10 @@ function scoreOfSeven(output: Readonly<Record<string, unknown>> = {}): number {
 }
 
 describe.each(paths)("POST %s", (path) => {
-  test("digits reads the same seven in every kind of picture", async () => {
+  test("the example digits reads the same seven in every kind of picture", async () => {
     const all = readdirSync(join(data, "digits")).sort();
     expect(all.length).toBeGreaterThan(20);
-    // A demo covers each picture part by part, which is slow; so only some pictures run there.
+    // The demo of digits covers a picture part by part, which is slow, so only some pictures go there.
     const names = path === "/demo" ? all.filter((name) => demonstrated.test(name)) : all;
     const files = await Promise.all(names.map((name) => Bun.file(join(data, "digits", name)).bytes()));
     const body = await new Family(digits.client, path).predict(files.map((bytes) => ({ image: asData(bytes) })));
@@ -55,19 +55,19 @@ describe.each(paths)("POST %s", (path) => {
     const scores = new Map(names.map((name, i) => [name, scoreOfSeven(body.outputs?.[i])]));
     const plain = scores.get("plain.png") ?? 0;
     expect(plain).toBeGreaterThan(0.8);
-    // A reduction to few colours, or to black and white, changes the strokes a little.
+    // Few colours, or only black and white, change the strokes a little, and with them the score.
     const strange = [...scores].filter(([, score]) => Math.abs(score - plain) > 0.12);
     expect(strange).toEqual([]);
     expect(body.outputs?.map(({ digit }) => digit)).toEqual(names.map(() => 7));
     for (const output of body.demo_outputs ?? []) {
       expect(output.digit).toBe(7);
-      // Upright like the original picture of 40 × 48, for every stored orientation.
+      // The heat map has the shape of the original picture (40 × 48), for every EXIF orientation.
       const { width, height } = await fromData(output.heatMap);
       expect([width, height]).toEqual([213, 256]);
     }
   });
 
-  test("upscale gives the same result for every kind of picture with the same pixels", async () => {
+  test("the example upscale gives the same result for every kind of picture with the same pixels", async () => {
     const cases = (await Bun.file(join(data, "media/expected.jsonl")).text())
       .trimEnd()
       .split("\n")
@@ -92,7 +92,7 @@ describe.each(paths)("POST %s", (path) => {
         (most, value, at) => Math.max(most, Math.abs(value - (plain.data[at] ?? 0))),
         0,
       );
-      // Decoders differ by 1 of 255, by 2 with transparency; sharpening enlarges the difference.
+      // Decoders differ by 1 of 255, or by 2 with transparency, and the example's sharpening enlarges the difference.
       if (difference > 8) expect([file, difference]).toEqual([file, 8]);
     }
   });

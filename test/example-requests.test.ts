@@ -1,5 +1,5 @@
 /**
- * Documented requests to the served examples get the documented answers. Bad requests are refused, and concurrent
+ * The served examples answer the documented requests as documented. They refuse bad requests while concurrent
  * predictions succeed.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
@@ -25,13 +25,13 @@ interface Example {
   readonly config: Partial<ServeConfig>;
   readonly field: string;
   readonly value: string;
-  /** Number of inputs that fill a batch. */
+  /** Number of inputs that fill a batch of this example. */
   readonly batch: number;
-  /** Whether running inputs wait for a full batch; else they wait for a file. */
+  /** Whether a running input waits until its batch is full. Otherwise it waits for a file that the test holds back. */
   readonly waitsForBatch: boolean;
 }
 
-/** Incomplete batches wait longer than any test. */
+/** Batches that are not full wait longer than any test. */
 const waiting = { maxQueueDelay: 600_000 };
 
 const table: readonly Example[] = [
@@ -97,13 +97,13 @@ describe.each(table.map((example) => [example.name, example] as const))("%s", (n
     for (const request of requests) {
       const { operationId } = request.operation;
       const faults = await document.faultsOf(request);
-      // A model without files in its outputs has no example of a file.
+      // OpenAPI has no sample for a model's output files if its outputs have no files.
       if (faults === undefined) expect(operationId).toEndWith("OutputFile");
       else expect({ operationId, body: request.mediaType, faults }).toMatchObject({ faults: [] });
     }
   });
 
-  /** An input that runs until its file is released. */
+  /** An input that does not end until the test releases its file, or until its batch is full. */
   const held = (until: string) => (waitsForBatch ? good : { [field]: gate.url(until) });
 
   describe.each(paths)("POST %s", (path) => {
@@ -172,7 +172,8 @@ describe.each(table.map((example) => [example.name, example] as const))("%s", (n
     });
 
     test("can be canceled while it runs", async () => {
-      // A full batch runs, and its last input waits for the release. A demo of digits takes long enough by itself.
+      // A full batch runs, and one more input keeps the prediction unfinished. 64 inputs of the demo of digits take
+      // long enough.
       const inputs =
         path === "/demo" && !waitsForBatch ? Array(64).fill(good) : [...Array(batch).fill(good), held("too")];
       const { id } = await family.create(inputs);
@@ -193,7 +194,7 @@ describe.each(table.map((example) => [example.name, example] as const))("%s", (n
   });
 });
 
-/** Rounds numbers: the last digits depend on an item's place in the batch. */
+/** Rounds all numbers to four decimals: their last digits depend on an item's place in the batch. */
 function rounded(value: unknown): unknown {
   return JSON.parse(
     JSON.stringify(value ?? null, (_, part) => (typeof part === "number" ? Math.round(part * 1e4) / 1e4 : part)),

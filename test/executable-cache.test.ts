@@ -1,4 +1,4 @@
-/** The cache folder into which an executable unpacks its libraries. */
+/** The folder in which an executable file caches its unpacked libraries. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmod, chown, cp, mkdir, open, readdir, rename, rm, symlink, utimes, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -20,12 +20,15 @@ import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 const inBareRoot = bareRootTest(test);
 let digits: Executable;
 let home: TempDir;
-/** A cache with the libraries of `digits`. Tests that change it restore it, or a start of the executable repairs it. */
+/**
+ * Cache folder with the unpacked libraries of the example digits, shared by all tests. Each test, or the next start
+ * of the executable file, repairs what the test changes.
+ */
 let unpacked: string;
-/** Messages about unpacking of four executables that started at once. */
+/** Messages of four executable files that started at once: one of them unpacks. */
 let first: string[][];
 
-// Unpacked once for all tests: it takes three seconds of processor time.
+// Unpacked once for all tests, because unpacking takes three seconds of processor time.
 beforeAll(async () => {
   digits = await digitsExecutable();
   home = await tempDir();
@@ -34,11 +37,11 @@ beforeAll(async () => {
   for (let i = 0; i < 3; i++) {
     await using server = startExecutable(digits.path, [], env);
     await server.line("Unpacking");
-    // Not a wait: the random moment of the kill is the point. A start takes a second or two.
+    // Not a wait for a condition: the kill must come at a random moment. A start takes one or two seconds.
     await Bun.sleep(Math.random() * 1000);
     server.kill("SIGKILL");
     await server.exited;
-    // A slow kill may come after the end of unpacking.
+    // If the kill came too late, unpacking had ended; then the libraries are removed.
     const names = await readdir(unpacked);
     for (const name of names.filter((each) => each.startsWith("libtorch-")))
       await rm(join(unpacked, name), { recursive: true });
@@ -51,7 +54,7 @@ afterAll(async () => {
   await home[Symbol.asyncDispose]();
 });
 
-/** The single folder with unpacked libraries. The cache contains only it and the lock. */
+/** Checks that the cache contains one folder of libraries and the lock only. @returns the folder */
 async function onlyFolder(cache: string): Promise<string> {
   const names = (await readdir(cache)).filter((name) => name !== ".lock");
   expect(names).toEqual([expect.stringMatching(/^libtorch-[0-9a-f]{16}$/)]);
@@ -59,7 +62,7 @@ async function onlyFolder(cache: string): Promise<string> {
 }
 
 describe("unpacking", () => {
-  test("that is killed at random moments disturbs no start, and of four concurrent starts one unpacks", async () => {
+  test("that is killed at random moments harms no later start, and one of four concurrent starts unpacks", async () => {
     expect(first.flat().filter((line) => line.includes("Unpacking"))).toHaveLength(1);
     await onlyFolder(unpacked);
     expect(await startAndStop(digits.path, { HOME: home.path })).toEqual([]);
@@ -74,7 +77,7 @@ describe("unpacking", () => {
     expect((await readdir(cache.path)).filter((name) => name.startsWith(".unpacking"))).toEqual([]);
   });
 
-  test("of a damaged executable is refused", async () => {
+  test("of a damaged executable file is refused", async () => {
     await using dir = await tempDir();
     await writeFile(dir.join("liba.so"), "a library".repeat(1000));
     const files = [{ name: "liba.so", path: dir.join("liba.so") }];
@@ -85,12 +88,12 @@ describe("unpacking", () => {
     const fault = await failureOf(cache.unpacked({ ...pack, hasLibtorch: true }, listener));
     expect(fault).toBe("native_unavailable: liba.so in this executable is damaged; compile it or copy it again");
     expect(await readdir(dir.join("cache"))).toEqual([".lock"]);
-    // The next executable contains another library pack.
+    // A repaired executable file unpacks into the same cache.
     const again = await packLibraries(files, { cacheFolder: dir.join("packs"), onProgress() {} });
     await cache.unpacked({ ...again, hasLibtorch: true }, listener);
   });
 
-  test("makes files that others cannot read, in the user's own folder", async () => {
+  test("makes files that other users cannot read, in the user's own folder", async () => {
     const folder = await onlyFolder(unpacked);
     for (const path of [
       unpacked,
@@ -136,7 +139,7 @@ describe("unpacked libraries", () => {
     }
   });
 
-  test("stay if only their times changed, or the folder was moved", async () => {
+  test("are kept if only their times changed, or their folder was moved", async () => {
     await using small = await smallPack();
     const folder = await small.unpack();
     await utimes(join(folder, "libb.so"), 0, 0);
@@ -154,7 +157,7 @@ describe("unpacked libraries", () => {
     await mkdir(old);
     await writeFile(join(old, "libtorch_cpu.so"), "x".repeat(3 * 2 ** 20));
     await mkdir(join(unpacked, ".unpacking-abcdef"));
-    // Files of a user who has put libtorch there.
+    // Files that the user has put into the cache folder, one with a similar name.
     const others = ["libtorch-2.13.0", "mine.txt"];
     await mkdir(join(unpacked, "libtorch-2.13.0"));
     await writeFile(join(unpacked, "mine.txt"), "not sconce's");
@@ -182,7 +185,7 @@ async function changeByte(path: string, position: number): Promise<void> {
     1,
     position,
   );
-  // Attackers reset the modification time, too.
+  // The changed file keeps its modification time, which an attacker could set.
   await utimes(path, mtime, mtime);
 }
 
@@ -191,7 +194,7 @@ async function overwrite(path: string, content: string): Promise<void> {
   await writeFile(path, content);
 }
 
-/** A pack of two files, one in several parts, in the format of packed libraries. */
+/** Packs two files as an executable file contains them: a small file, and one in several parts. */
 async function smallPack() {
   const dir = await tempDir();
   const names = ["liba.so", "libb.so"];
@@ -262,7 +265,7 @@ describe("an unusable cache folder is reported with a fix", () => {
     await chown(folder, 0, 0);
   });
 
-  test("if another user could change it, or if it is an unsafe link", async () => {
+  test("if another user could change it, or put a symbolic link in its place", async () => {
     await using dir = await tempDir();
     await mkdir(dir.join("shared"));
     await chmod(dir.join("shared"), 0o777);
@@ -271,7 +274,7 @@ describe("an unusable cache folder is reported with a fix", () => {
     expect((await failureOfProgram(startExecutable(digits.path, [], env("shared")))).line).toBe(shared);
     await symlink(dir.join("shared"), dir.join("link"));
     expect((await failureOfProgram(startExecutable(digits.path, [], env("link")))).line).toBe(shared);
-    // The sticky bit, as on /tmp: users can delete only their own files.
+    // With the sticky bit, as /tmp has it, users can delete only their own files.
     await chmod(dir.join("shared"), 0o1777);
     const own = await onlyFolder(unpacked);
     const folder = dir.join("shared", basename(own));
@@ -318,7 +321,7 @@ describe("an unusable cache folder is reported with a fix", () => {
   });
 });
 
-test("a link to the cache is resolved once: changing it later changes nothing that is loaded", async () => {
+test("a symbolic link to the cache is resolved once: changing it later does not change what is loaded", async () => {
   await using small = await smallPack();
   await mkdir(small.original("real"), { mode: 0o700 });
   await symlink(small.original("real"), small.original("cache"));
@@ -351,7 +354,7 @@ describe("packed libraries", () => {
     expect(packings).toBe(2);
     const longAgo = Date.now() / 1000 - 31 * 86_400;
     for (const folder of [one, two]) await utimes(folder, longAgo, longAgo);
-    // The folder is in use again.
+    // The pack of "one" is in use again, so it is not removed.
     await pack("one");
     const three = await pack("three");
     const names = await readdir(dir.join("packs"));

@@ -1,4 +1,4 @@
-/** Executables without libtorch, which use the libtorch of the machine. */
+/** Executable files without libtorch: they use the libtorch of the machine. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ beforeAll(async () => {
 
 afterAll(() => external[Symbol.asyncDispose]());
 
-describe("an executable without libtorch", () => {
+describe("an executable file without libtorch", () => {
   const libtorch = readLibtorch();
   const predict = (env: Readonly<Record<string, string>>, ...args: string[]) =>
     startExecutable(external.path, ["predict", "--example", ...args], env);
@@ -23,7 +23,7 @@ describe("an executable without libtorch", () => {
   test("is small, and serves with the libtorch of --libtorch, $LIBTORCH or the Python on the PATH", async () => {
     await using cache = await tempDir();
     const env = { SCONCE_CACHE_DIR: cache.path };
-    // Only the addon: with libtorch the libraries take 90 MiB or more.
+    // The file contains only the addon: with libtorch, its libraries take 90 MiB or more.
     expect(external.compiling.stderr).toMatch(/the libraries are [\d.]+ KiB of it/);
     const folder = libtorch?.root ?? "";
     await using bin = await tempDir();

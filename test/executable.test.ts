@@ -1,4 +1,4 @@
-/** Executable files on a system with only the C and C++ libraries. */
+/** Executable files run on a system that has only the C and C++ libraries. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -31,7 +31,7 @@ afterAll(async () => {
   await upscale[Symbol.asyncDispose]();
 });
 
-test("an executable serves the model of a store in a folder, and packages no other folder", async () => {
+test("an executable file serves the model of a model folder, and contains no other folder", async () => {
   await using store = await storeWith("lab");
   await using home = await tempDir();
   const env = { HOME: home.path, SCONCE_CACHE_DIR: cacheFolder, SCONCE_STORE: "memory" };
@@ -47,7 +47,7 @@ test("an executable serves the model of a store in a folder, and packages no oth
   expect(await refused.exited).toBe(2);
 });
 
-test.skipIf(!hasRegistry)("an executable serves a registry's model instead of its own", async () => {
+test.skipIf(!hasRegistry)("an executable file serves a registry's model instead of its own", async () => {
   await using registry = await startRegistry();
   await using store = await storeWith("lab");
   await using home = await tempDir();
@@ -69,7 +69,7 @@ async function dataUri(path: string, type: string): Promise<string> {
   return `data:${type};base64,${(await readFile(path)).toString("base64")}`;
 }
 
-describe("executables, with an empty environment and no user's name", () => {
+describe("executable files, with an empty environment and a user without a name", () => {
   let root: BareRoot;
   beforeAll(async () => {
     root = await bareRoot();
@@ -104,14 +104,14 @@ describe("executables, with an empty environment and no user's name", () => {
     const files = await readdir(root.path, { recursive: true, withFileTypes: true });
     const written = files.filter((file) => file.isFile() && file.parentPath.includes("/tmp/sconce-run-"));
     const names = written.map(({ name }) => name).filter((name) => !/^lib\w+\.so(\.\d+)?$/.test(name));
-    // The server's processes share the counter files.
+    // The counters are files that the processes of the server share.
     expect(names.toSorted()).toEqual([".checked", ".lock", "counters", "counts-0", "sconce.node"]);
     server.kill("SIGTERM");
     expect(await server.exited).toBe(0);
-    // This user has no cache folder, and a folder shared by all users is unsafe for code. So the start unpacks into a
-    // folder of its own.
+    // This user has no cache folder, and a folder shared by all users is unsafe for code. So each start unpacks into
+    // a new folder.
     expect(server.lines.filter((line) => /Unpacking libraries once into \S+\/sconce-run-/.test(line)).length).toBe(1);
-    // The folder of control sockets stays, empty: other servers of the user may be about to use it.
+    // The folder for control sockets stays, empty: another server of the same user may be about to use it.
     const left = await readdir(join(root.path, "tmp"), { recursive: true });
     expect(left).toEqual([expect.stringMatching(/^sconce-control-\d+$/)]);
   });
@@ -129,7 +129,7 @@ describe("executables, with an empty environment and no user's name", () => {
     const { outputs = [] } = await client.predict(inputs);
     expect(outputs.map(({ digit }) => digit)).toEqual(inputs.map(() => 7));
     expect(await client.refused([...inputs, { image: 7 }])).toMatchObject({ errors: [{ pointer: "/300/image" }] });
-    // Files that the thread cannot read would be read on the main thread, with a log line.
+    // If the thread cannot read a body, the main thread reads it, and the log says so.
     expect(server.lines.filter((line) => line.includes("main thread"))).toEqual([]);
   });
 
@@ -217,7 +217,7 @@ describe("compiling", () => {
     expect(await digest(again.path)).toBe(await digest(digits.path));
   });
 
-  test("into a folder, or a missing folder, is refused before compiling", async () => {
+  test("into a path that is a folder, or in a missing folder, is refused before compiling", async () => {
     await using dir = await tempDir();
     await using store = await storeWith("lab");
     const env = { SCONCE_HOME: store.home };

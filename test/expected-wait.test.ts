@@ -1,4 +1,7 @@
-/** The expected wait of new predictions against their real wait, in one server and in a queue with a worker, on a simulated clock. */
+/**
+ * Compares the expected wait of new predictions with their real wait, in one server and in a queue with a worker, on
+ * a simulated clock.
+ */
 import { expect, test } from "bun:test";
 import { DrainRate } from "../src/server/flow/drain-rate.ts";
 import { ItemList } from "../src/server/flow/item-list.ts";
@@ -8,7 +11,7 @@ import { Admission, checkWait } from "../src/server/predictions/admission.ts";
 import { QueueWait } from "../src/server/queue/queue-state.ts";
 
 const BATCH = 8;
-/** Inputs ahead of the batches, in one server and in a worker. */
+/** Most inputs that a server, or a worker of the queue, works on at once, beside running batches. */
 const CREDITS = 3 * BATCH;
 
 interface Probe {
@@ -16,7 +19,7 @@ interface Probe {
   readonly expectedMs: number;
 }
 
-/** One server, whose device runs a batch of inputs in `batchMs`. */
+/** Simulates a server whose device runs a batch in `batchMs`. */
 class Server {
   nowMs = 0;
   running = 0;
@@ -43,7 +46,7 @@ class Server {
     this.admission = new Admission({ flow: { waitMs }, limits: { maxQueuedItems: 10_000, maxQueuedBytes: Infinity } });
   }
 
-  /** @throws SconceError for a request that is refused */
+  /** Adds a prediction of `count` inputs. @throws SconceError if the server refuses it */
   add(count: number, waitMs = 0): ItemList {
     this.admission.check({ items: count, bytes: 0, timeLimitMs: 600_000, waitMs });
     const receiver = { succeeded: () => {}, failed: () => {} };
@@ -94,7 +97,10 @@ interface QueuedPrediction {
   readonly probe: Probe | undefined;
 }
 
-/** A queue with a worker, which runs `perSecond` inputs of its predictions in turn. Replicas poll the queue once a second. */
+/**
+ * Simulates a queue with a worker that runs `perSecond` inputs, of its predictions by turns. Replicas read the state
+ * of the queue once a second.
+ */
 class Queue {
   nowMs = 0;
   readonly waits: (Probe & { readonly realMs: number })[] = [];
@@ -113,7 +119,7 @@ class Queue {
     return this.#wait.waitMs(this.nowMs);
   }
 
-  /** @throws SconceError for a request that is refused */
+  /** Adds a prediction of `count` inputs. @throws SconceError if the queue refuses it */
   add(count: number, waitMs = Infinity): void {
     checkWait(this.expectedMs, Math.min(600_000, waitMs));
     this.#add(count, undefined);
@@ -133,7 +139,7 @@ class Queue {
         const [waiting, taken] = [this.#waiting.length, this.#claimed.length];
         this.#wait.update({ ended: this.#ended, waiting, taken }, this.nowMs);
       }
-      // Long predictions give most of their capacity back.
+      // After 500 ms, a prediction occupies less of the worker, so the worker claims more predictions.
       const shareOf = ({ claimedMs }: QueuedPrediction) => (this.nowMs - claimedMs > 500 ? 0.2 : 2);
       while (this.#claimed.reduce((sum, each) => sum + shareOf(each), 0) <= CREDITS - BATCH) {
         const next = this.#waiting.shift();
@@ -153,7 +159,7 @@ class Queue {
   }
 }
 
-/** Ratios of the expected and the real wait, of waits above two seconds. */
+/** Expected wait divided by real wait, for each wait above two seconds. */
 function ratiosOf(waits: Server["waits"]): number[] {
   return waits.flatMap(({ expectedMs, realMs }) => (Math.max(expectedMs, realMs) > 2000 ? expectedMs / realMs : []));
 }

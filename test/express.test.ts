@@ -1,4 +1,4 @@
-/** Small new predictions overtake the long batches of large predictions. */
+/** The express runner: small new predictions overtake the long batches of large predictions. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { TensorSpec } from "../src/author/tensor.ts";
@@ -16,8 +16,8 @@ beforeAll(async () => {
 }, 600_000);
 
 /**
- * A device whose batches of 16 items take 168 ms, and a single item 18 ms. Its first batch has run, and many items of
- * one prediction wait.
+ * Simulates a device: a batch of 16 items takes 168 ms, a single item 18 ms. Its first batch has run, and many items
+ * of one prediction wait.
  */
 async function busy(options: { fits?: number; fitsBeside?: number; msPerBatch?: number } = {}) {
   const { msPerBatch = 8, fits = Infinity, fitsBeside = Infinity } = options;
@@ -42,7 +42,7 @@ describe("during batches of a large prediction", () => {
     expect(simulation.causes.filter((cause) => cause === "express").length).toBe(1);
   });
 
-  test("small predictions that arrive together run together, and later ones afterwards", async () => {
+  test("small predictions that arrive together share a batch, and later ones run afterwards", async () => {
     const simulation = await busy();
     simulation.add({}, 1);
     await simulation.clock.advanceTo(205);
@@ -51,7 +51,7 @@ describe("during batches of a large prediction", () => {
     expect(together.map(({ id }) => simulation.finishedAtMs.get(id))).toEqual(Array(3).fill(218 + 38));
   });
 
-  test("the batches take no longer than without small predictions", async () => {
+  test("the batches of the large prediction take no longer than without small predictions", async () => {
     const [simulation, alone] = [await busy(), await busy()];
     for (let i = 0; i < 20; i++) {
       await simulation.clock.advanceTo(300 + 100 * i);
@@ -76,7 +76,7 @@ describe("during batches of a large prediction", () => {
     expect(simulation.express.batches.map(({ items }) => items.length)).toEqual([1, 4, 2]);
   });
 
-  test("items of another shape do not share its batch", async () => {
+  test("items of another shape do not share an express batch", async () => {
     const simulation = await busy();
     simulation.add({}, 1);
     simulation.add({}, 1, { key: "a" });
@@ -85,7 +85,7 @@ describe("during batches of a large prediction", () => {
     expect(simulation.express.batches.map(({ items }) => items.map(({ key }) => key))).toEqual([[""], ["a"], ["b"]]);
   });
 
-  test("an express batch that does not fit in memory runs later, and no express batch runs beside them afterwards", async () => {
+  test("an express batch that does not fit in memory runs later, and no further express batch runs beside another batch", async () => {
     const simulation = await busy({ fitsBeside: 0 });
     const [first] = simulation.add({}, 1);
     await simulation.clock.advanceTo(300);
@@ -95,7 +95,7 @@ describe("during batches of a large prediction", () => {
     expect([simulation.done.length, simulation.lost, simulation.shrinks]).toEqual([1002, [], []]);
   });
 
-  test("no express batch runs once one did not fit in memory", async () => {
+  test("no express batch runs after one did not fit in memory", async () => {
     const simulation = await busy({ fits: 8 });
     simulation.add({}, 1);
     await simulation.clock.drain();
@@ -104,7 +104,7 @@ describe("during batches of a large prediction", () => {
   });
 });
 
-test("items of clients that shared the last batch with a large prediction overtake its next batch", async () => {
+test("items of clients whose last items ran in a batch with a large prediction overtake its next batch", async () => {
   const simulation = new Simulation({ maxBatchSize: 16, express: true, durationMs: (size) => 10 * size });
   const ask = () => Array.from({ length: 5 }, () => simulation.add({}, 1)).flat();
   simulation.add({}, 1);
@@ -117,11 +117,11 @@ test("items of clients that shared the last batch with a large prediction overta
   expect(simulation.express.batches.flatMap(({ items }) => items)).toEqual(again);
 });
 
-test("items that wait for the express runner do not join the next batch", async () => {
+test("items that wait for the express runner do not join the next large batch", async () => {
   const simulation = await busy();
   simulation.add({}, 1, { key: "a" });
   await simulation.clock.advanceTo(320);
-  // The next batch begins at 336 ms, and this batch ends later.
+  // The next large batch begins at 336 ms. An express batch that begins now would end later.
   simulation.add({}, 4);
   const [last] = simulation.add({}, 1);
   await simulation.clock.drain();
@@ -129,7 +129,7 @@ test("items that wait for the express runner do not join the next batch", async 
   expect(simulation.finishedAtMs.get(last?.id ?? -1)).toBe(368 + 18);
 });
 
-test("items that wait for a fuller batch wait for the express runner too", async () => {
+test("items that wait for their batch to fill also wait for the express runner", async () => {
   const simulation = new Simulation({ maxBatchSize: 16, express: true, maxQueueDelayMs: 100, durationMs: () => 300 });
   simulation.add({}, 32);
   await simulation.clock.advanceTo(20);
@@ -175,14 +175,14 @@ test("batches of many predictions are not overtaken", async () => {
   expect(simulation.express.batches).toEqual([]);
 });
 
-test("batches of a millisecond are not overtaken", async () => {
+test("batches that take a millisecond are not overtaken", async () => {
   const simulation = await busy({ msPerBatch: 8 / 200 });
   simulation.add({}, 1);
   await simulation.clock.drain();
   expect(simulation.express.batches).toEqual([]);
 });
 
-test("a forward pass for one item starts before a full batch that arrived earlier", async () => {
+test("a forward pass of one item starts before a full batch that arrived earlier", async () => {
   const runners = await openRunners({ ...options("slow.pt"), outputs: { y: x } });
   const engine = new LocalEngine<Item>({
     runners,

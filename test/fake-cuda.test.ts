@@ -1,9 +1,9 @@
-/** Runs `test/cuda.test.ts` in a process with simulated GPUs. */
+/** Runs test/cuda.test.ts in a process with simulated GPUs. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { fakeCuda } from "./helpers/fake-cuda.ts";
 
-test("batches run on a device with streams, and none gets another's data", async () => {
+test("batches run on a device with streams, and no batch gets the data of another", async () => {
   const child = Bun.spawn([process.execPath, "test", "--timeout", "60000", join(import.meta.dir, "cuda.test.ts")], {
     env: { ...process.env, SCONCE_TEST_CUDA: await fakeCuda() },
     stdin: "ignore",

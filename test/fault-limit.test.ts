@@ -1,4 +1,4 @@
-/** Invalid inputs with many faults cost no more than the reported faults. */
+/** Invalid inputs with many faults: validation stops after the faults that the client gets. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { limitFaults } from "../src/author/fault-limit.ts";
@@ -30,7 +30,7 @@ const schemas: Readonly<Record<string, () => z.ZodType>> = {
 };
 
 const element = fc.constantFrom<unknown>(1, 2, 9, "a", null, true, 1.5, [1, 9], ["a"], { x: 1 }, {});
-/** Lists of thousands of elements, mostly of one kind. */
+/** Random lists of up to 5000 elements, most of them equal. */
 const list = fc
   .record({
     of: element,
@@ -50,7 +50,7 @@ const value = fc.oneof(
   list.map((values) => Object.fromEntries(values.map((one, i) => [`k${i}`, one]))),
 );
 
-/** The faults that a client receives. */
+/** The faults that the client receives for a parsed value; undefined if there are none. */
 function told({ error }: z.ZodSafeParseResult<unknown>): unknown {
   const faults = new Faults();
   faults.add(error?.issues ?? [], [], { input: undefined, expected: anything });
@@ -62,7 +62,7 @@ function told({ error }: z.ZodSafeParseResult<unknown>): unknown {
   }
 }
 
-describe("a schema that stops at a thousand faults", () => {
+describe("a schema that stops validation after a thousand faults", () => {
   test.each(Object.entries(schemas))("finds the same faults as without a limit (%s)", (_, make) => {
     const [whole, limited] = [make(), make()];
     limitFaults(limited, MAX);
@@ -71,7 +71,7 @@ describe("a schema that stops at a thousand faults", () => {
         const [expected, found] = [whole.safeParse(given), limited.safeParse(given)];
         expect(found.success).toBe(expected.success);
         expect(Bun.deepEquals(found.data, expected.data, true)).toBe(true);
-        // `toEqual` would print thousands of faults.
+        // `expect(…).toEqual` would print thousands of faults.
         expect(Bun.deepEquals(told(found), told(expected))).toBe(true);
         expect(found.error?.issues.length ?? 0).toBeLessThanOrEqual(MAX + 2 * 1024);
       }),
@@ -79,7 +79,7 @@ describe("a schema that stops at a thousand faults", () => {
     );
   });
 
-  test("names the faults of a union's closest option", () => {
+  test("reports the faults of the closest option of a union", () => {
     const schema = z.union([z.array(z.number()), z.array(z.string()).min(5001)]);
     limitFaults(schema, MAX);
     expect(told(schema.safeParse(Array(5000).fill("a")))).toEqual([
@@ -103,7 +103,7 @@ describe("a schema that stops at a thousand faults", () => {
     }
   });
 
-  test("stops there, and runs no refinement on unchecked values", () => {
+  test("stops at its limit, and runs no refinement on values that it has not checked", () => {
     let looked = 0;
     let asked = 0;
     const one = z.number().refine(() => {

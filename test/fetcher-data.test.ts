@@ -65,7 +65,7 @@ describe("a data URI", () => {
     );
   });
 
-  test("accepts and refuses the same base64 as the platform's strict decoder", () => {
+  test("accepts and refuses the same base64 as Uint8Array.fromBase64", () => {
     const nearlyBase64 = fc.string({ unit: fc.constantFrom(..."AZaz09+/+/== -_*łé\n"), maxLength: 12 });
     fc.assert(
       fc.property(nearlyBase64, (text) => {
@@ -82,7 +82,7 @@ describe("a data URI", () => {
     );
   });
 
-  test("must respect the size limit, in any notation", async () => {
+  test("must respect the size limit, in base64 and in percent-encoding", async () => {
     const exact = new Uint8Array(1000);
     const larger = new Uint8Array(1001);
     const notations = [
@@ -105,7 +105,7 @@ describe("a data URI", () => {
     expect(error.message).toBe("data:image/png;base64,AAAAAAAAAAAAAAAAAA… has more than 1000 bytes");
   });
 
-  test("is accepted by the fetcher, with its limits and without a look-up", async () => {
+  test("is accepted by the fetcher, with its limits and without a name look-up", async () => {
     const guard = new AddressGuard({ resolver: () => Promise.reject(new Error("looked up")) });
     using fetcher = new Fetcher({ guard, maxBytes: 5 });
     expect(new TextDecoder().decode((await fetcher.fetch("data:,hello")).bytes)).toBe("hello");

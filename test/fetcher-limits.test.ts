@@ -31,7 +31,7 @@ describe("the size limit", () => {
     expect(error.message).toBe(`http://127.0.0.1:${larger.port}/big.png has more than 1000 bytes`);
   });
 
-  test("of one file can be lower, but not higher", async () => {
+  test("of one field can be lower than the server's, but not higher", async () => {
     using server = serving(new Uint8Array(1001));
     using fetcher = newFetcher();
     const url = `http://127.0.0.1:${server.port}/`;
@@ -39,8 +39,8 @@ describe("the size limit", () => {
     expect((await failureOf(fetcher.fetch(url, { maxBytes: 5000 }))).message).toContain("more than 1000 bytes");
   });
 
-  test("refuses an announced size before the body arrives", async () => {
-    // The body never arrives, so only its announced length can end the fetch before the time limit.
+  test("refuses a file by its announced size before the body arrives", async () => {
+    // The body never arrives. So only the announced length can end the fetch before its time limit.
     await using server = await rawServer((socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n"));
     using fetcher = newFetcher();
     expect((await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/`))).code).toBe("file_too_large");
@@ -93,23 +93,26 @@ describe("a compressed body", () => {
     ["identity", (bytes) => bytes],
   ];
 
-  test.each(encodings)("in %s is read", async (encoding, encode) => {
+  test.each(encodings)("in %s is decompressed", async (encoding, encode) => {
     using server = serving(encode(content), encoding);
     using fetcher = newFetcher();
     const { bytes } = await fetcher.fetch(`http://127.0.0.1:${server.port}/`);
     expect(Buffer.from(bytes).equals(content)).toBe(true);
   });
 
-  test.each(encodings.slice(0, 7))("in %s that exceeds the limit is stopped", async (encoding, encode) => {
-    using server = serving(encode(new Uint8Array(300_000)), encoding);
-    using fetcher = newFetcher();
-    const error = await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/`));
-    expect(error.code).toBe("file_too_large");
-    expect(error.message).toContain("more than 1000 bytes");
-  });
+  test.each(encodings.slice(0, 7))(
+    "in %s that exceeds the limit when decompressed is refused",
+    async (encoding, encode) => {
+      using server = serving(encode(new Uint8Array(300_000)), encoding);
+      using fetcher = newFetcher();
+      const error = await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/`));
+      expect(error.code).toBe("file_too_large");
+      expect(error.message).toContain("more than 1000 bytes");
+    },
+  );
 
-  test("of four gigabytes is stopped without decompressing it", async () => {
-    // A zstd frame is small and repeatable: 64 frames of 64 MiB.
+  test("of four gigabytes is refused without decompressing all of it", async () => {
+    // 64 equal zstd frames, each 64 MiB when decompressed.
     const frame = zstdCompressSync(new Uint8Array(64 * 1024 * 1024));
     const bomb = Buffer.concat(Array.from({ length: 64 }, () => frame));
     using server = serving(bomb, "zstd");
@@ -121,7 +124,7 @@ describe("a compressed body", () => {
   });
 
   test.each([2 ** 20, 4000])(
-    "charges memory for twice its possible size before it is read, up to %d bytes",
+    "of a file up to %d bytes charges the memory account for twice that size before the file is read",
     async (maxMemory) => {
       const bytes = gzipSync(content);
       const released = Promise.withResolvers<void>();
@@ -162,7 +165,7 @@ describe("the time limit", () => {
     const error = await failureOf(fetcher.fetch(`http://127.0.0.1:${server.port}/slow`));
     expect(error.code).toBe("file_unavailable");
     expect(error.message).toBe(`http://127.0.0.1:${server.port}/slow was not there within 0.05 s`);
-    // On a very busy machine the time limit can pass before the connection exists.
+    // On a very busy machine the time limit can pass before the connection opens.
     if (server.connections > 0) await server.closed();
   };
 

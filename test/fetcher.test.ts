@@ -5,8 +5,8 @@ import { failureOf } from "./helpers/failure.ts";
 import { rawServer } from "./helpers/raw-server.ts";
 
 /**
- * Treats 127.0.0.1 as public, and every other address as private. Names resolve to 127.0.0.1, except names that begin
- * with "inner".
+ * An address guard for tests: 127.0.0.1 counts as public, every other address as private. Names resolve to 127.0.0.1,
+ * or to 127.0.0.2 if they begin with "inner".
  */
 function loopbackGuard(lookups: string[] = []): AddressGuard {
   return new AddressGuard({
@@ -56,7 +56,7 @@ describe("a file", () => {
     expect((await fetcher.fetch(`http://127.0.0.1:${server.port}/`)).mediaType).toBe("application/octet-stream");
   });
 
-  test("is requested from the checked address, with the name in the URL", async () => {
+  test("is requested from the checked address, with the URL's name as Host", async () => {
     await using server = await rawServer((socket) => socket.end("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
     const lookups: string[] = [];
     using fetcher = newFetcher({ guard: loopbackGuard(lookups), userAgent: "sconce-test/1" });
@@ -68,7 +68,7 @@ describe("a file", () => {
     expect(request).toContain("sconce-test/1");
   });
 
-  test("is fetched over the previous connection", async () => {
+  test("is fetched over the kept connection of the previous fetch", async () => {
     await using server = await rawServer((socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
     using fetcher = newFetcher();
     for (let index = 0; index < 50; index++) await fetcher.fetch(`http://files.test:${server.port}/${index}`);
@@ -86,7 +86,7 @@ describe("a file", () => {
     expect(server.connections).toBe(3);
   });
 
-  test("is refused once its name resolves to a private address, even with an open connection", async () => {
+  test("is refused if its name now resolves to a private address, despite an open connection", async () => {
     await using server = await rawServer((socket) => socket.write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"));
     const answers = ["127.0.0.1", "127.0.0.2", "127.0.0.1"];
     const guard = new AddressGuard({
@@ -216,7 +216,7 @@ describe("a redirect", () => {
     expect(lookups).toEqual(["files.test", "other.test"]);
   });
 
-  test("to a private address is refused, as number and as name", async () => {
+  test("to a private address is refused, whether the URL has a number or a name", async () => {
     for (const host of ["127.0.0.2", "inner.test", "2130706434", "[::ffff:7f00:1]", "[::1]"]) {
       using server = redirectingTo(() => `http://${host}:${server.port}/end`);
       using fetcher = newFetcher();
@@ -310,7 +310,7 @@ test("proxy variables are ignored", async () => {
     using fetcher = new Fetcher({ guard });
     const { bytes } = await fetcher.fetch("http://files.test:${server.port}/");
     console.log(new TextDecoder().decode(bytes));
-    // A plain fetch uses the proxy: without this check the test would prove nothing.
+    // A plain fetch must reach the proxy. Otherwise the test would prove nothing.
     console.log(await (await fetch("http://127.0.0.1:${server.port}/")).text());`;
   const url = `http://127.0.0.1:${proxy.port}`;
   const variables = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];

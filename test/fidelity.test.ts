@@ -10,7 +10,10 @@ import { tempDir } from "./helpers/temp-dir.ts";
 // Python imports torch, which takes seconds on a busy machine.
 setDefaultTimeout(300_000);
 
-/** Runs the cases of a folder. @returns the number of runs by outcome, and the wrong answers with their programs */
+/**
+ * Runs the cases that Python wrote into a folder. @returns the number of runs by outcome, and every wrong result with
+ * its program
+ */
 async function check(folder: string) {
   const counts: Partial<Record<Outcome, number>> = {};
   const faults: string[] = [];
@@ -28,7 +31,7 @@ test("operators of every dtype and random programs give the same outputs as PyTo
   expect(counts.bothRefuse).toBeGreaterThan(20);
 });
 
-test("so do new random programs", async () => {
+test("new random programs give the same outputs as PyTorch, or are refused", async () => {
   const seed = Date.now() % 1_000_000;
   console.log(`seed ${seed}: to repeat it, npm run fidelity -- programs --seed ${seed} --count 12`);
   await using dir = await tempDir();

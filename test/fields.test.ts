@@ -12,7 +12,7 @@ import { cpuMs } from "./helpers/cpu-time.ts";
 const pixel = "data:image/png;base64,AAAA";
 const messageOf = (schema: z.ZodType, value: unknown) => z.safeParse(schema, value).error?.issues[0]?.message;
 
-describe("the wire", () => {
+describe("the value of a file field in JSON", () => {
   test.each([
     ["an image", image()],
     ["a file", file({ mediaTypes: ["audio/wav"] })],
@@ -28,7 +28,7 @@ describe("the wire", () => {
     expect(wireSchema(image().describe("A heat map"), "output").description).toBe("A heat map");
   });
 
-  test("http, https and data URLs become objects that keep their URL", () => {
+  test("http, https and data URLs in an input become objects that keep their URL", () => {
     for (const url of ["http://a.example/x.png", "HTTPS://a.example/x?y=1", pixel, "data:,text"]) {
       const decoded = z.decode(image(), url);
       expect(decoded).toBeInstanceOf(Image);
@@ -37,7 +37,7 @@ describe("the wire", () => {
     expect(z.decode(file(), pixel)).not.toBeInstanceOf(Image);
   });
 
-  test("any other value is a fault with expected value, received value and fix", () => {
+  test("any other value in an input is a fault with expected value, received value and fix", () => {
     const expected = "Expected the URL of an image (http://…, https://… or data:…;base64,…), received ";
     expect(messageOf(image(), 3)).toBe(`${expected}number`);
     expect(messageOf(image(), null)).toBe(`${expected}null`);
@@ -52,16 +52,16 @@ describe("the wire", () => {
     expect(messageOf(file(), `x${"y".repeat(1e6)}`)?.length).toBeLessThan(300);
   });
 
-  test("only the first characters of megabytes of base64 are checked", () => {
+  test("of megabytes of base64, only the first characters are checked", () => {
     const url = `data:image/png;base64,${Buffer.alloc(12e6).toString("base64")}`;
     const decoding = cpuMs(() => {
       for (let i = 0; i < 20; i++) z.decode(image(), url);
     });
-    // A URL parser would take seconds for twenty times 16 MB.
+    // Parsing twenty URLs of 16 MB would take seconds.
     expect(decoding).toBeLessThan(500);
   });
 
-  test("outputs are data URIs", () => {
+  test("files in outputs become data URIs", () => {
     const output = z.object({ images: z.array(image()), sound: file().optional() });
     const made = new Image({ bytes: Uint8Array.of(1, 2, 3), mediaType: "image/png" });
     const sound = new ModelFile({ bytes: Uint8Array.of(4), mediaType: 'Audio/WAV; codecs="1"; note="a, b"' });
@@ -77,15 +77,12 @@ describe("the wire", () => {
     expect(error?.issues[0]?.message).toBe("Expected an Image; make one with Image.fromPixels");
   });
 
-  test.each([image(), ndarray(float32(2))])(
-    "no output is a fault of it in a list that is checked, too (%#)",
-    (field) => {
-      const { error } = z.safeEncode(z.object({ list: z.array(field).max(3) }), { list: [3 as never] });
-      expect(error?.issues).toMatchObject([{ path: ["list", 0], message: expect.stringMatching(/; make one with /) }]);
-    },
-  );
+  test.each([image(), ndarray(float32(2))])("a wrong value is a fault inside a list with limits, too (%#)", (field) => {
+    const { error } = z.safeEncode(z.object({ list: z.array(field).max(3) }), { list: [3 as never] });
+    expect(error?.issues).toMatchObject([{ path: ["list", 0], message: expect.stringMatching(/; make one with /) }]);
+  });
 
-  test("the JSON Schema describes the wire, with the author's additions", () => {
+  test("the JSON Schema describes the JSON form, with the author's additions", () => {
     const schema = z.object({
       photo: image().describe("A cat."),
       sound: file({ mediaTypes: ["audio/wav"] }).optional(),
@@ -100,7 +97,7 @@ describe("the wire", () => {
     });
   });
 
-  test("types are strings on the wire and objects in code", () => {
+  test("types are strings in JSON and objects in code", () => {
     const schema = z.object({ photo: image(), sounds: z.array(file()) });
     const wire: z.input<typeof schema> = { photo: pixel, sounds: [pixel] };
     const code: z.output<typeof schema> = z.decode(schema, wire);
@@ -114,7 +111,7 @@ describe("the wire", () => {
 });
 
 describe("strict objects", () => {
-  test("unknown fields are refused at every depth, unless the author allows them", () => {
+  test("refuse unknown fields at every depth, unless the author allows them", () => {
     const schema = z.object({ inner: z.object({ a: z.number() }), open: z.looseObject({}) });
     expect(z.safeParse(schema, { inner: { a: 1 }, open: { b: 2 } }).success).toBe(true);
     expect(z.safeParse(schema, { inner: { a: 1, b: 2 }, open: {} }).success).toBe(false);

@@ -1,4 +1,4 @@
-/** A cheap network; each input sets how many numbers its output has, up to megabytes. */
+/** A model without cost. Each input sets how many numbers its output has: up to megabytes. */
 import { defineModel, float32, tensor, z } from "sconce";
 
 export default defineModel({

@@ -1,4 +1,4 @@
-/** Means of a picture's channels: a network without cost, to measure the work before the model. */
+/** Means of a picture's channels. The network costs nothing, so the case measures the work before the forward pass. */
 import { defineModel, float32, image, ndarray, tensor, uint8, z } from "sconce";
 
 const SIZE = 224;

@@ -1,6 +1,6 @@
 /**
- * A cheap network; each input sets how many pixels its output picture has. The picture is noise, which does not
- * compress.
+ * A model without cost. Each input sets how many pixels its output picture has. The picture is noise, which PNG
+ * cannot compress.
  */
 import { defineModel, float32, Image, image, tensor, z } from "sconce";
 

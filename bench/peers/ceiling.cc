@@ -1,5 +1,6 @@
-// An upper bound: the same work with minimal overhead. h2o reads requests, a simple parser reads the numbers, and one thread runs all
-// waiting inputs, at most 64 in a batch. Answers have the same shape as sconce's. No validation, records, limits or logs.
+// A server without overhead, as an upper bound for all servers. h2o reads requests, a simple parser reads the
+// numbers, and one thread runs all waiting inputs, at most 64 in a batch. Answers look like sconce's. It has no
+// validation, records, limits or logs.
 #define H2O_USE_EPOLL 1
 #include <ATen/Parallel.h>
 #include <h2o.h>
@@ -25,7 +26,7 @@ constexpr char kBefore[] = R"({"prediction_id":"0AAAAAAAAAAAAAAAA","status":"suc
 constexpr char kAfter[] =
     R"(]}],"created_at":"2026-01-01T00:00:00.000Z","started_at":"2026-01-01T00:00:00.000Z","finished_at":"2026-01-01T00:00:00.000Z"})";
 
-// A request in progress. h2o owns its memory until the client disconnects; then `request` is null.
+// A request in progress. h2o frees `request` when the client disconnects; the pointer is then null.
 struct Item {
   h2o_req_t *request;
   std::vector<float> x;
@@ -33,7 +34,7 @@ struct Item {
 };
 using Items = std::vector<std::shared_ptr<Item>>;
 
-// A result that the inference thread passes to the event loop's thread.
+// A message with finished requests, from the inference thread to the thread of the event loop.
 struct Finished {
   h2o_multithread_message_t message;
   Items items;
@@ -46,7 +47,7 @@ h2o_multithread_receiver_t receiver;
 h2o_context_t context;
 h2o_accept_ctx_t acceptance;
 
-// The numbers after the second '[': of [{"x":[1,2,3]}].
+// Reads the numbers of a body such as [{"x":[1,2,3]}]: they follow the second '['.
 bool parse(h2o_iovec_t body, std::vector<float> &x) {
   const char *at = body.base, *end = body.base + body.len;
   for (int brackets = 0; brackets < 2; ++at) {

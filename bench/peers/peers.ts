@@ -1,4 +1,4 @@
-/** The other servers: start command, request and answer format. */
+/** The other servers ("peers") of the benchmark: how each starts, and the format of its requests and answers. */
 import { join } from "node:path";
 import { z } from "../../src/author/z.ts";
 import { Child } from "../child.ts";
@@ -7,10 +7,10 @@ import { type Api, type Start, sconceApi } from "../target.ts";
 import { type Command, compiledFrom, inBun, inPython, pinned, startPeer } from "./running.ts";
 
 interface Peer {
-  /** Name and version for the table. */
+  /** Name and version of the server, for the printed table. */
   readonly title: string;
   readonly serves: readonly ((typeof connected)[number] | "minilm")[];
-  /** Wanted ratio of rates for the smallest network. */
+  /** Goal for sconce's rate divided by the rate of this server, on the network `tiny`; undefined for no goal. */
   readonly goal?: number;
   readonly api: Api;
   readonly start: (network: Network) => Promise<Command>;
@@ -82,7 +82,7 @@ export const peers: Readonly<Record<string, Peer>> = {
   },
 };
 
-/** Starts a peer, after installing it if necessary. */
+/** Starts another server by name, after installing it if it is missing. */
 export function peer(name: string): Start {
   return (network) => {
     const found = peers[name];

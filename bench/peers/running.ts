@@ -1,4 +1,7 @@
-/** Starts peers. Packages of the servers are installed or compiled once in .sconce/bench, at exact versions. */
+/**
+ * Installs and starts the other servers ("peers"). Their packages are installed or compiled once in .sconce/bench, at
+ * exact versions.
+ */
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { installPackages, made } from "../../examples/minilm/prepared.ts";
@@ -11,7 +14,7 @@ import { Child } from "../child.ts";
 import { folderOfAll, type Network, python } from "../networks.ts";
 import { type Api, Server } from "../target.ts";
 
-/** Command of a peer, and its environment variables. */
+/** Command of a peer, with additional environment variables. */
 export interface Command {
   readonly command: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
@@ -23,7 +26,7 @@ const folderOf = (name: string, ...parts: readonly string[]) =>
   join(folderOfAll, "peers", `${name}-${Bun.hash(parts.join("\0")).toString(16)}`);
 const textOf = (name: string) => readFileSync(join(import.meta.dir, name), "utf8");
 
-/** Resolves once the server answers, even with an error. */
+/** Starts a peer. Resolves with the server once it answers, even with an error. */
 export async function startPeer(
   network: Network,
   { title, api, start }: { title: string; api: Api; start: (network: Network) => Promise<Command> },
@@ -52,8 +55,8 @@ export async function startPeer(
 }
 
 /**
- * A Python script in an environment that uv creates once. The script's first lines name its packages and their date;
- * torch is the set-up's.
+ * Command for a Python script in an environment that uv creates once. The script's first lines name its packages and
+ * a date; torch comes from the set-up.
  */
 export async function inPython(script: string, args: readonly string[] = []): Promise<Command> {
   const { command } = python();
@@ -69,7 +72,7 @@ export async function inPython(script: string, args: readonly string[] = []): Pr
   };
 }
 
-/** A script in this Bun, with the npm package `name@version`. */
+/** Command for a script in the running Bun, with the npm package `wanted` ("name@version"). */
 export async function inBun(wanted: string, script: string): Promise<Command> {
   const folder = await made(folderOf("bun", wanted), async (unfinished) => {
     await Bun.write(join(unfinished, "package.json"), "{}");
@@ -78,7 +81,9 @@ export async function inBun(wanted: string, script: string): Promise<Command> {
   return { command: [process.execPath, script], env: { NODE_PATH: join(folder, "node_modules") } };
 }
 
-/** A C++ program on libtorch and on libraries of a Debian package, which is unpacked into the checkout. */
+/**
+ * Command of a C++ program on libtorch and on the libraries of a Debian package, which is unpacked into the checkout.
+ */
 export async function compiledFrom(source: string, debian: string, libraries: readonly string[]): Promise<Command> {
   const unpacked = join(state, "debian", debian, "usr");
   const torch = readLibtorch()?.root ?? "";
@@ -91,7 +96,7 @@ export async function compiledFrom(source: string, debian: string, libraries: re
     await Child.run([
       ..."c++ -O2 -std=c++20 -DAT_PER_OPERATOR_HEADERS -pthread".split(" "),
       ...[join(import.meta.dir, source), "-o", join(folder, "server"), ...headers.map((each) => `-I${each}`)],
-      // RPATH instead of RUNPATH, so that the libraries find their dependencies there, too.
+      // RPATH instead of RUNPATH: the loader then searches these folders for dependencies of the libraries too.
       ...["-Wl,--disable-new-dtags", ...folders.flatMap((each) => [`-L${each}`, `-Wl,-rpath,${each}`])],
       ...["torch_cpu", "c10", ...libraries].map((each) => `-l${each}`),
     ]);
@@ -99,7 +104,7 @@ export async function compiledFrom(source: string, debian: string, libraries: re
   return { command: [join(program, "server")] };
 }
 
-/** e.g. "mosec 0.9.8", from the first lines of the script. */
+/** Name and version of a Python package, e.g. "mosec 0.9.8", from the first lines of a script. */
 export function pinned(distribution: string, script: string): string {
   return `${distribution} ${new RegExp(`"${distribution}(?:\\[.*\\])?==([^"]+)"`).exec(textOf(script))?.[1]}`;
 }

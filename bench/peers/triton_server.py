@@ -7,7 +7,8 @@
 import os
 import sysconfig
 
-# Where Triton is unpacked; and its backend, which is no Python, loads the interpreter's library.
+# PYTRITON_HOME is the folder where pytriton unpacks Triton. Triton's backend is a C++ program that loads libpython
+# from LD_LIBRARY_PATH.
 os.environ.update(PYTRITON_HOME=os.environ["PEER_HOME"], LD_LIBRARY_PATH=sysconfig.get_config_var("LIBDIR"))
 
 import numpy as np

@@ -34,11 +34,11 @@ rows = {
     "file": ("BYTES", np.array([b"\xff\x00", b"data:text/plain;base64,Yg=="], dtype=np.object_)),
     "any": ("BYTES", np.array([b'{"a":1}', b"{}"], dtype=np.object_)),
 }
-# A file comes back as its bytes; a data URI is read.
+# An output file comes back as bytes, also if the input was a data URI.
 expected = {name: value for name, (_, value) in rows.items()} | {
     "file": np.array([b"\xff\x00", b"b"], dtype=np.object_)
 }
-# Data in JSON is a flat list, and a file in JSON is a URL.
+# Tensors in JSON are flat lists, and a file in JSON is a URL.
 in_json = rows | {"file": ("BYTES", np.array([b"data:,a", b"data:,b"], dtype=np.object_))}
 
 
@@ -48,7 +48,7 @@ def same(value, name):
     assert value.tobytes() == wanted.astype(value.dtype).tobytes() if value.dtype != np.object_ else list(value) == list(wanted), (name, value)
 
 
-# JSON has no form for these.
+# Values that JSON has no number for, or that its numbers would round.
 exact = {
     "fp32": ("FP32", np.array([[[np.nan, np.inf]], [[-np.inf, -0.0]]], dtype=np.float32)),
     "int64": ("INT64", np.array([[2**53 + 1, -(2**63)], [2**63 - 1, 0]], dtype=np.int64)),
@@ -67,7 +67,7 @@ def check_exact(client):
 def triton_inputs(library, binary):
     made = []
     for name, (datatype, value) in (rows if binary else in_json).items():
-        # This client sends 16-bit floats in binary only.
+        # Triton's client sends 16-bit floats in binary only.
         is_binary = binary or datatype in ("FP16", "BF16")
         made.append(library.InferInput(name, list(value.shape), datatype).set_data_from_numpy(value, binary_data=is_binary))
     return made
@@ -136,7 +136,7 @@ async def try_triton_aio():
 def kserve_request(binary):
     made = []
     for name, (datatype, value) in (rows if binary else in_json).items():
-        # KServe's client has no BF16.
+        # KServe's client has no BF16, so its values are sent as a list.
         if datatype == "BF16":
             data = [element.item() for element in value.astype(np.float32).flatten()]
             made.append(InferInput(name, list(value.shape), datatype, data=data))

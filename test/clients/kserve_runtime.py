@@ -33,7 +33,7 @@ def check(value, name, path):
     fields = {names[wire]: each for wire, each in value.items()}
     for attribute, each in fields.items():
         check(each, model.openapi_types[attribute], f"{path}.{attribute}")
-    # The constructor checks required fields.
+    # The constructor raises an error if a required field is missing.
     model(**fields)
 
 

@@ -1,7 +1,7 @@
-/** OpenAI's npm client beside POST /predictions: `openai-client.ts PACKAGE URL MODEL`. */
+/** `openai-client.ts PACKAGE URL MODEL`: compares the answers to OpenAI's npm client with `POST /predictions`. */
 import { deepEqual, equal } from "node:assert/strict";
 
-/** The members of OpenAI's client that this script uses. The checkout does not install the client's types. */
+/** The methods of OpenAI's client that this script uses: the client's own types are not installed. */
 interface OpenAi {
   readonly embeddings: {
     create(asked: object): Promise<{ readonly data: readonly { readonly embedding: readonly number[] }[] }>;
@@ -19,7 +19,7 @@ for (const text of ["A torch needs a bracket.", "", "漢字 😀"]) {
     body: JSON.stringify([{ text }]),
   });
   const answer = await response.json();
-  // Without encoding_format the client asks for base64.
+  // Without encoding_format, OpenAI's client requests base64.
   for (const format of [{}, { encoding_format: "float" }]) {
     const { data } = await client.embeddings.create({ model, input: text, ...format });
     deepEqual([...(data[0]?.embedding ?? [])], (answer as Answer).outputs[0]?.embedding);

@@ -25,10 +25,11 @@ def predictions(base: str, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]
         return json.load(answer)["outputs"]
 
 
-# TorchScript compiles a graph anew during the first runs of each shape, which changes the last bits of sums.
+# TorchScript compiles a graph for each shape during the first runs, which changes the last bits of sums: these
+# requests cause it.
 for inputs in [[text] for text in TEXTS] * 20 + [TEXTS] + [[text] for text in TEXTS] * 10:
     predictions(url, [{"text": text} for text in inputs])
-# Each request has one text: the last bits of sums depend on the batch size.
+# The last bits of sums depend on the batch size, so each request has one text.
 expected = [predictions(url, [{"text": text}])[0]["embedding"] for text in TEXTS]
 
 
@@ -38,7 +39,7 @@ def same(vectors: list[list[float]], what: str) -> None:
 
 
 client = openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0)
-# Without encoding_format the client asks for base64.
+# Without encoding_format, OpenAI's client requests base64.
 same([client.embeddings.create(model=model, input=text).data[0].embedding for text in TEXTS], "openai, base64")
 floats = [client.embeddings.create(model=model, input=text, encoding_format="float") for text in TEXTS]
 same([answer.data[0].embedding for answer in floats], "openai, float")
@@ -70,7 +71,8 @@ langchain: dict[str, Any] = {"model": model, "base_url": f"{url}/v1", "api_key":
 embeddings = OpenAIEmbeddings(check_embedding_ctx_length=False, **langchain)
 same([embeddings.embed_query(text) for text in TEXTS], "langchain-openai")
 assert len(embeddings.embed_documents(TEXTS)) == len(TEXTS)
-# By default LangChain sends ids of OpenAI's tokenizer, which it downloads. The answer to such ids:
+# By default LangChain sends token ids of OpenAI's tokenizer, which it downloads. sconce must refuse such ids and
+# name LangChain's option.
 try:
     client.embeddings.create(model=model, input=[[32, 30642]])
     raise AssertionError("foreign token ids were accepted")

@@ -24,7 +24,7 @@ def drawn(name: str) -> Image.Image:
 
 seven, three = drawn("7.png"), drawn("3.png")
 ink = Image.fromarray(255 - np.asarray(seven.convert("L")))
-# Black ink on transparency: without a light background, it is black on black.
+# Black ink on transparency. A reader must put a light background behind it: on black, nothing is visible.
 cutout = Image.new("RGB", seven.size)
 cutout.putalpha(ink)
 
@@ -46,7 +46,7 @@ seven.save(here / "animated.png", **frames)
 palette = seven.quantize(8)
 shades = np.asarray(palette.getpalette()).reshape(-1, 3).sum(1)
 palette.save(here / "palette.png", transparency=int(shades.argmax()))
-# All colours are black, with different alpha.
+# A palette of black only; the entries differ in alpha.
 palette.putpalette([0] * 24)
 palette.save(here / "palette-shades.png", transparency=bytes(255 - int(shade) // 3 for shade in shades))
 
@@ -81,7 +81,8 @@ def write16(name: str, color_type: int, pixels: np.ndarray, *chunks: bytes) -> N
 write16("rgb16.png", 2, np.asarray(seven))
 write16("rgba16.png", 6, np.asarray(cutout))
 write16("grey-alpha16.png", 4, np.stack([np.zeros_like(np.asarray(ink)), np.asarray(ink)], -1))
-# One colour is transparent: the left half of the paper, which is black if transparency is ignored.
+# A PNG whose black is transparent. The left half of the paper is black, so it is dark if a reader ignores
+# transparency.
 half = np.maximum(np.asarray(seven), 16)
 half[:, :20][half[:, :20].min(-1) > 127] = 0
 write16("rgb16-key.png", 2, half, chunk(b"tRNS", struct.pack(">HHH", 0, 0, 0)))

@@ -25,7 +25,7 @@ filters = {
     "lanczos": Image.Resampling.LANCZOS,
 }
 
-# Smooth shades, a disc with hard edges, and fine stripes, where decoders and filters differ.
+# A picture where decoders and filters differ: smooth shades, a disc with hard edges, and fine stripes.
 y, x = np.mgrid[0:height, 0:width]
 picture = np.stack([x * 255 // (width - 1), y * 255 // (height - 1), 128 + 100 * np.sin(x / 5.0) * np.cos(y / 4.0)], -1)
 picture[(x - 25) ** 2 + (y - 12) ** 2 < 60] = (250, 40, 20)
@@ -63,7 +63,7 @@ def chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
-# A header of 30,000 x 30,000 pixels, with data for a thousand.
+# A PNG whose header has 30,000 x 30,000 pixels, but whose data is only 1000 bytes.
 (here / "huge.png").write_bytes(
     b"\x89PNG\r\n\x1a\n"
     + chunk(b"IHDR", struct.pack(">IIBBBBB", 30000, 30000, 8, 2, 0, 0, 0))
@@ -161,7 +161,7 @@ for short, crop in [(20, 14), (21, 16), (17, dict(width=20, height=9)), (11, dic
         case(name, shortSide=short, crop=crop)
 case("rgb.png", width=25, height=20, crop=16)
 
-# Results of torchvision's ToTensor and Normalize for each byte value, with ImageNet's mean and deviation.
+# What torchvision's ToTensor and Normalize give for each byte value, with ImageNet's mean and deviation.
 values = (np.arange(256, dtype=np.float32) / np.float32(255))[None].repeat(3, 0)
 mean, std = (np.array(each, np.float32)[:, None] for each in ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]))
 (here / "normalized.f32").write_bytes(((values - mean) / std).astype("<f4").tobytes())

@@ -20,7 +20,7 @@ from networks import NAMES, network
 BATCHES = (1, 2, 7, 16)
 TOLERANCE = 1e-5
 
-# Compiling takes minutes for larger ones.
+# Only these are compiled: larger networks take minutes.
 COMPILED = {
     "torchvision/shufflenet_v2_x0_5", "torchvision/squeezenet1_1", "timm/lcnet_035", "timm/test_byobnet", "timm/test_convnext", "timm/test_efficientnet", "timm/test_nfnet",
     "timm/test_resnet", "timm/test_vit", "torchaudio/conv_tasnet", "torchaudio/wav2letter", "transformers/albert", "transformers/bert", "transformers/gpt2", "transformers/llama",
@@ -160,7 +160,7 @@ def main():
     torch.set_num_threads(1)
     cases = Cases(options.out, 1)
     names = [name for name in NAMES if not options.only or name.startswith(tuple(options.only.split(",")))]
-    # So a run that is cut short has seen networks of every library.
+    # A random order, so that an interrupted run has tried networks of every library.
     random.Random(options.seed).shuffle(names)
     names = names[: options.count]
     first = names.index(options.after) + 1 if options.after else 0

@@ -1,6 +1,6 @@
 /**
- * Runs the cases of a folder from index FIRST on, and prints a line for each run: `case-child.ts FOLDER FIRST`. A case
- * may crash the process.
+ * `case-child.ts FOLDER FIRST` runs the cases of a folder from index FIRST on, and prints a line of JSON for each
+ * run. It is a separate process because a case may crash it.
  */
 
 import type { Tensor } from "../../src/author/tensor.ts";

@@ -1,4 +1,4 @@
-/** Cases written by Python: programs, inputs, and PyTorch's results. */
+/** Cases that Python wrote: each is a program with inputs and PyTorch's results. */
 import { join } from "node:path";
 import { z } from "zod";
 import { arrayTypes, type DType, type Tensor, type TensorSpec } from "../../src/author/tensor.ts";
@@ -17,15 +17,15 @@ const dtype = z.enum([
   "bool",
 ] satisfies DType[]);
 const stored = z.object({ dtype, shape: z.array(z.number()), offset: z.number(), bytes: z.number() });
-/** A result that is no tensor, in Python's notation. */
+/** A result that is no tensor, such as a number, as Python prints it. */
 const printed = z.object({ value: z.string() });
 const run = z.object({
   title: z.string(),
   inputs: z.array(stored),
   expected: z.array(z.union([stored, printed])).optional(),
-  /** PyTorch's results in float64. */
+  /** Results that PyTorch computes in float64. */
   exact: z.array(z.union([stored, printed])).optional(),
-  /** PyTorch's error, if it gave no result. */
+  /** The error that PyTorch raised instead of a result. */
   raises: z.string().optional(),
 });
 const specs = z.record(z.string(), z.object({ dtype, dims: z.array(z.union([z.number(), z.string()])) }));
@@ -34,21 +34,24 @@ export const caseSchema = z.object({
   name: z.string(),
   file: z.string(),
   runs: z.array(run),
-  /** Group for the report of refusals, such as the operator. */
+  /** Group in the report of refusals, such as the name of the operator. */
   group: z.string(),
-  /** Python source of the program, or its graph. */
+  /** Python source of the program, or its exported graph. */
   source: z.string(),
-  /** `shapes` for random results. */
+  /** What is compared: `values`, or only `shapes` if results are random. */
   compare: z.enum(["values", "shapes"]),
-  /** Relative to the largest element of an output; the default depends on the dtype. */
+  /** Allowed difference, relative to the largest element of an output. Default: by dtype, in compare.ts. */
   tolerance: z.number().optional(),
-  /** How far PyTorch's results are from its results in float64, relative to the largest element of an output. */
+  /** Difference between PyTorch's results and its float64 results, relative to the largest element of an output. */
   float64Distance: z.number().optional(),
-  /** The runs take single items, which sconce stacks; else a run calls `forward` with whole tensors. */
+  /**
+   * If set, inputs are single items that sconce stacks to a batch. Otherwise a run calls `forward` with whole
+   * tensors.
+   */
   batched: z.object({ inputs: specs, outputs: specs }).optional(),
-  /** Runs with packed layers, with plain layers, or both. */
+  /** Each entry is a run: true with layers packed for the processor, false with plain layers. */
   pack: z.array(z.boolean()).default([true]),
-  /** Compiles the program with AOTInductor, as `sconce build --aot` does. */
+  /** Whether to compile the program with AOTInductor, as `sconce build --aot` does. */
   compile: z.boolean().default(false),
 });
 
@@ -56,7 +59,7 @@ export type Case = z.infer<typeof caseSchema>;
 export type Run = Case["runs"][number];
 export type Specs = Readonly<Record<string, TensorSpec>>;
 
-/** The cases of one folder. */
+/** A folder of cases, as a Python script wrote it. */
 export class CaseFolder {
   readonly #path: string;
   readonly #data: ArrayBuffer;
@@ -70,7 +73,7 @@ export class CaseFolder {
 
   static async open(path: string): Promise<CaseFolder> {
     const lines = (await Bun.file(join(path, "cases.jsonl")).text()).split("\n");
-    // A crashed maker leaves an incomplete last line.
+    // The last line is incomplete if the script crashed, so it is left out.
     const whole = lines.slice(0, -1).map((line) => caseSchema.parse(JSON.parse(line)));
     return new CaseFolder(path, await Bun.file(join(path, "data.bin")).arrayBuffer(), whole);
   }
@@ -100,7 +103,7 @@ export class CaseFolder {
   }
 }
 
-/** Splits stacked tensors into the items of a batch. */
+/** Splits stacked tensors into the items of a batch: items[i][j] is row i of tensor j. */
 export function itemsOf(stacked: readonly Tensor[]): Tensor[][] {
   const rows = stacked[0]?.shape[0] ?? 0;
   return Array.from({ length: rows }, (_, row) =>

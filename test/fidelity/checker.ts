@@ -1,15 +1,18 @@
 /**
- * Runs folders of cases in child processes. A process that crashes or hangs is a verdict on its case; the next process
- * continues with the following case.
+ * Runs folders of cases in child processes. If a process crashes or hangs, that is the verdict on its case; a new
+ * process continues with the following case.
  */
 import { join } from "node:path";
 import { CaseFolder } from "./case.ts";
 import { message, type Verdict } from "./verdict.ts";
 
 const child = join(import.meta.dir, "case-child.ts");
-/** A small program runs for milliseconds, a large network for seconds. */
+/**
+ * Milliseconds without output after which a process counts as stuck. A small program runs for milliseconds, a large
+ * network for seconds.
+ */
 const SILENCE_MS = 600_000;
-/** Compiling takes a quarter of a minute to some minutes, on a busy machine much longer. */
+/** The same limit while a process compiles, which takes seconds to minutes, on a busy machine much longer. */
 const COMPILING_MS = 1_800_000;
 
 export async function* checked(path: string): AsyncGenerator<Verdict> {
@@ -21,7 +24,7 @@ export async function* checked(path: string): AsyncGenerator<Verdict> {
       stdin: "ignore",
       stdout: "pipe",
       stderr: "pipe",
-      // The cache of compiled programs is in the folder of cases, and is removed with it.
+      // Compiled programs are cached in the folder of cases, and removed with it.
       env: { ...process.env, SCONCE_CACHE_DIR: join(path, "cache") },
     });
     const errors = running.stderr.text();
@@ -33,7 +36,7 @@ export async function* checked(path: string): AsyncGenerator<Verdict> {
     };
     let timer = setTimeout(stop, SILENCE_MS);
     for await (const line of linesOf(running.stdout)) {
-      // Some operators print to standard output.
+      // Lines that are no JSON come from operators that print.
       if (!line.startsWith("{")) continue;
       clearTimeout(timer);
       const said = message.parse(JSON.parse(line));
@@ -58,7 +61,7 @@ export async function* checked(path: string): AsyncGenerator<Verdict> {
   }
 }
 
-/** Yields the lines of a stream; drops an incomplete last line. */
+/** Yields the lines of a stream, without an incomplete last line. */
 export async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let text = "";

@@ -3,33 +3,34 @@ import type { CallResult } from "../../src/author/session.ts";
 import type { DType, Tensor } from "../../src/author/tensor.ts";
 
 /**
- * `same`: equal bits (any NaN equals any other). `close`: within the tolerance. `beyond`: not within the tolerance, but
- * as close to PyTorch's float64 outputs as PyTorch's float32 outputs are.
+ * `same`: equal bits (any NaN equals any other). `close`: within the tolerance. `beyond`: not within the tolerance,
+ * but as close to PyTorch's float64 results as PyTorch's own results are. `different`: none of these.
  */
 export type Comparison =
   | { readonly kind: "same" | "close" }
   | { readonly kind: "beyond" | "different"; readonly how: string };
 
 export interface CompareOptions {
-  /** The default depends on the dtype. */
+  /** Allowed difference, relative to the largest element. Default: by dtype. */
   readonly tolerance?: number | undefined;
   readonly exact?: Exact | undefined;
   readonly shapesOnly?: boolean;
 }
 
-/** PyTorch's outputs in float64. */
+/** Results that PyTorch computed in float64. */
 export interface Exact {
   readonly outputs: readonly (Tensor | string)[];
-  /** How far PyTorch's float32 outputs are from them, relative to the largest element of an output. */
+  /** Difference between PyTorch's results and `outputs`, relative to the largest element of an output. */
   readonly distance: number;
 }
 
-/** Relative to the largest element of an output: sums in another order differ by several roundings. */
+/**
+ * Default tolerances, relative to the largest element of an output. Sums in another order differ by several
+ * roundings.
+ */
 const tolerances: Partial<Record<DType, number>> = { float64: 1e-12, float32: 1e-5, float16: 2e-3, bfloat16: 1.6e-2 };
 
-/**
- * The tensors and values of a nested result, without None. Fields of a dict are in the order of their first appearance.
- */
+/** The tensors and values of a nested result in order, without None. */
 export function leavesOf(result: CallResult): (Tensor | string)[] {
   if (result === null) return [];
   if (typeof result !== "object") return [printedAsPython(result)];
@@ -118,7 +119,7 @@ function shown(value: number | bigint): string {
   return Object.is(value, -0) ? "-0" : String(value);
 }
 
-/** The elements as numbers; 16-bit floats are decoded. */
+/** The elements of a tensor as numbers; 16-bit floats are decoded. */
 function numbersOf({ dtype, data }: Tensor): (number | bigint)[] {
   if (data instanceof Uint16Array && dtype === "float16") {
     return [...new Float16Array(data.buffer, data.byteOffset, data.length)];

@@ -1,4 +1,7 @@
-/** Runs a Python script that writes folders of cases. After a crash, it restarts the script behind the failed case. */
+/**
+ * Runs a Python script that writes folders of cases. If the script crashes, it is started again behind the failed
+ * case.
+ */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
@@ -6,18 +9,18 @@ import { pythonVariables, readLibtorch } from "../../scripts/setup/libtorch.ts";
 import { linesOf } from "./checker.ts";
 
 export interface Making {
-  /** Name of a script in this folder. */
+  /** File name of a script in this folder. */
   readonly script: string;
   readonly args: readonly string[];
-  /** Output folder. */
+  /** Folder for the output of the script. */
   readonly out: string;
-  /** Path of further Python packages. */
+  /** Path of additional Python packages. */
   readonly packages?: string | undefined;
-  /** Path of another torch than the set-up's. */
+  /** Path of another torch than the one of the set-up. */
   readonly torch?: string | undefined;
 }
 
-/** A complete folder, or a case that could not be made. */
+/** A complete folder of cases, or a case that Python could not make. */
 export type Made = { readonly folder: string } | { readonly skipped: string; readonly reason: string };
 
 const message = z.union([
@@ -26,7 +29,7 @@ const message = z.union([
   z.object({ skipped: z.string(), reason: z.string() }),
 ]);
 
-/** The script counts as stuck after this time without output. */
+/** Milliseconds without output after which the script counts as stuck. */
 const SILENCE_MS = 300_000;
 
 export async function* made({ script, args, out, packages, torch }: Making): AsyncGenerator<Made> {

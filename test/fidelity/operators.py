@@ -15,10 +15,10 @@ from torch.utils import _pytree as pytree
 
 from cases import DTYPES, Cases, alike, copied, draws, last_line, outcome, say, skip, time_limit
 
-# Their elements are whatever the memory held.
+# Operators whose results are uninitialized memory.
 UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize_", "resize_as_"}
 MOST_ELEMENTS = 200_000
-# float32 is what most models use.
+# More samples for float32, which most models use.
 SAMPLES = {torch.float32: 3}
 
 
@@ -82,7 +82,7 @@ def write(cases, operator, dtype, seed, decompositions):
         name = f"{operator.full_name}:{DTYPES[dtype]}:{place}".replace(" ", "")
         chance = random.Random(name)
         module = Operator(operator.op, (sample.input, *sample.args), sample.kwargs)
-        # Programs take at least one tensor.
+        # A program needs at least one tensor as input.
         inputs = copied(tensors) or [torch.zeros(1)]
         try:
             with time_limit(60):
@@ -133,7 +133,7 @@ def main():
     pairs = [(operator, dtype) for operator in op_db for dtype in DTYPES if dtype in operator.supported_dtypes("cpu")]
     if options.only:
         pairs = [(operator, dtype) for operator, dtype in pairs if f"{operator.full_name}:{DTYPES[dtype]}:".startswith(options.only)]
-    # So a run that is cut short has seen operators of every kind.
+    # A random order, so that an interrupted run has tried operators of every kind.
     random.Random(options.seed).shuffle(pairs)
     pairs = pairs[: options.count]
     names = [f"{operator.full_name}:{DTYPES[dtype]}" for operator, dtype in pairs]

@@ -1,6 +1,6 @@
 /**
- * Measures the networks of a folder with packed and with plain layers: `packed-times.ts FOLDER` prints a line for each
- * network and batch size.
+ * `packed-times.ts FOLDER` measures the networks of a folder with packed and with plain layers, and prints a line of
+ * JSON for each network and batch size.
  */
 
 import type { Tensor } from "../../src/author/tensor.ts";
@@ -9,13 +9,16 @@ import { CaseFolder, itemsOf } from "./case.ts";
 import { isSlower, type PackedTime } from "./packing.ts";
 
 const BATCHES = [1, 2, 7, 16];
-/** A session measures both forms of the network in its first runs of a size: see native/faster_form.cc. */
+/**
+ * Runs of a batch size before the measurement. In its first runs a session measures both forms of the network itself:
+ * see native/faster_form.cc.
+ */
 const UNTIMED_RUNS = 33;
-/** Duration of a block of runs of one variant: the clock of processor time is coarse. */
+/** Milliseconds of a block of runs. Shorter blocks are useless: the clock of processor time is coarse. */
 const BLOCK_MS = 10;
 const LEAST_BLOCKS = 5;
 const LEAST_MS = 300;
-/** A slower packed network is measured so many times: most differences are noise. */
+/** Number of measurements of a network whose packed form is slower: most differences are noise. */
 const MOST_MEASUREMENTS = 3;
 
 const folder = await CaseFolder.open(process.argv[2] ?? "");
@@ -39,7 +42,10 @@ for (const each of folder.cases) {
   await plain.dispose();
 }
 
-/** The fastest blocks of both, which take turns. */
+/**
+ * Times of both sessions, which run blocks by turns. @returns the processor time of a run in the fastest block of
+ * each
+ */
 async function timesOf(
   packed: NativeSession,
   plain: NativeSession,
@@ -55,8 +61,8 @@ async function timesOf(
 }
 
 /**
- * Mean processor time of a run in a block, in milliseconds. In a block, as in a server, the weights stay in the
- * processor's cache.
+ * Mean processor time of a run in a block, in milliseconds. Runs follow each other as in a server, so the weights
+ * stay in the processor's cache.
  */
 async function timeOf(session: NativeSession, rows: readonly (readonly Tensor[])[]): Promise<number> {
   await session.run(rows);

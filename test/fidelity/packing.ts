@@ -1,4 +1,4 @@
-/** A suite that measures networks with packed and with plain layers. */
+/** A suite that measures how fast networks run with packed and with plain layers. */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
@@ -9,14 +9,14 @@ const packedTime = z.object({
   case: z.string(),
   batch: z.number(),
   packedLayers: z.number(),
-  /** Processor time of a run in the fastest block, for each measurement. */
+  /** One entry for each measurement: milliseconds of processor time of a run, in the fastest block. */
   times: z.array(z.object({ packedMs: z.number(), plainMs: z.number() })),
 });
 export type PackedTime = z.infer<typeof packedTime>;
 
 const child = join(import.meta.dir, "packed-times.ts");
 
-/** Largest allowed ratio of packed to plain time. The measurement repeats within about 5 percent. */
+/** A packed network may take this many times as long as a plain one. Measurements differ by about 5 percent. */
 const MOST_RATIO = 1.05;
 
 /** Whether the packed network is slower in every measurement. */

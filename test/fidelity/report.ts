@@ -1,4 +1,4 @@
-/** Prints the results of a suite: counts, refusals by group and reason, wrong answers with their programs. */
+/** Prints the results of a suite: counts, refusals by reason and group, and wrong results with their programs. */
 import type { Counted } from "./suite.ts";
 import { type Outcome, outcomes, type Verdict } from "./verdict.ts";
 
@@ -29,7 +29,7 @@ export function report(name: string, { programs, counts, skipped, refused, beyon
   return lines.join("\n");
 }
 
-/** Reasons for refusals and their groups, most frequent first. */
+/** Lines with the reasons of refusals and their groups, most frequent first. */
 function tally(verdicts: readonly Verdict[]): string[] {
   const groups = new Map<string, { count: number; names: Set<string> }>();
   for (const { detail, group } of verdicts) {
@@ -45,7 +45,7 @@ function tally(verdicts: readonly Verdict[]): string[] {
   );
 }
 
-/** A message without sizes and names, which differ between programs. */
+/** The reason of a refusal, without sizes and names, which differ between programs. */
 export function reasonOf(detail: string): string {
   const [first = ""] = detail.replace(/^.*?\.weights can't be run uncompiled: /s, "").split("\n");
   return first

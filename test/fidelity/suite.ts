@@ -1,4 +1,4 @@
-/** A suite of programs: several Python processes make folders of cases, and each full folder is checked at once. */
+/** A suite of programs. Several Python processes make folders of cases, and each complete folder is checked at once. */
 import { rm } from "node:fs/promises";
 import { checked } from "./checker.ts";
 import { type Making, made } from "./maker.ts";
@@ -7,14 +7,14 @@ import { type Outcome, type Verdict, wrong } from "./verdict.ts";
 export interface Counted {
   readonly programs: number;
   readonly counts: ReadonlyMap<Outcome, number>;
-  /** Cases that Python could not make, by reason. */
+  /** Cases that Python could not make, each with the reason. */
   readonly skipped: readonly { readonly skipped: string; readonly reason: string }[];
   readonly refused: readonly Verdict[];
   readonly beyond: readonly Verdict[];
   readonly wrong: readonly Verdict[];
 }
 
-/** @param makings Python processes, run in parallel */
+/** Runs a suite. @param makings the Python processes, which run in parallel */
 export async function runSuite(
   makings: readonly Making[],
   { keep = false, onFolder }: { readonly keep?: boolean; readonly onFolder?: (counted: Counted) => Promise<void> } = {},

@@ -1,4 +1,4 @@
-/** The verdict on a run of a case, as a line of JSON between processes. */
+/** The verdict on one run of a case. Child processes print it as a line of JSON. */
 import { z } from "zod";
 
 export const outcomes = {
@@ -17,10 +17,10 @@ export const outcomes = {
 
 export type Outcome = keyof typeof outcomes;
 
-/** Outcomes that need no explanation. */
+/** Outcomes that are right. */
 export const right: readonly Outcome[] = ["same", "close", "bothRefuse"];
 
-/** Outcomes that no client may ever see. */
+/** Outcomes that must never happen: a wrong result, a missing refusal, a crash or a hang. */
 export const wrong: readonly Outcome[] = ["different", "notRefused", "died", "stuck"];
 
 export const verdict = z.object({
