@@ -1,4 +1,4 @@
-/** Lets `console` write into the logs of the demo prediction that calls it, and of no other. */
+/** Redirects `console` of a demo's code into the logs of that demo, and of no other. */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { format } from "node:util";
 
@@ -12,8 +12,8 @@ const methods = ["log", "info", "warn", "error", "debug", "trace"] as const;
 let isInstalled = false;
 
 /**
- * Runs `task` with a `console` that calls `write` for each line. After `write` returned false, lines are not formatted: an endless task must stay
- * cheap.
+ * Runs `task` with a `console` that calls `write` for each line. After `write` has returned false, lines are dropped
+ * unformatted, so that an endless task stays cheap.
  */
 export function withConsole<T>(write: (text: string) => unknown, task: () => T): T {
   install();

@@ -1,8 +1,9 @@
 /**
- * Orders the input lists that wait. Addresses take turns. Within an address, clients take turns. Within a client, lists take turns.
+ * Orders waiting lists; a list has the inputs of one prediction. Addresses take turns, then the clients of an address,
+ * then the lists of a client.
  *
- * A client cannot choose its address. A client can choose its name, so all names of an address share the turns of the address. An API key stands for
- * an address; its share is the number of its turns for each turn of the others.
+ * A client can choose its name but not its address, so all names of an address share the turns of the address. An API
+ * key counts as an address; its share is the number of its turns for each turn of another address.
  */
 import { OpenMap } from "../../base/collections/open-map.ts";
 import { type InRing, Ring } from "../../base/collections/ring.ts";
@@ -15,7 +16,7 @@ class ClientLists extends Ring<ItemList> implements InRing<ClientLists> {
   ring: Ring<ClientLists> | undefined = undefined;
   before: ClientLists | undefined = undefined;
   after: ClientLists | undefined = undefined;
-  /** Number of the last turn: the lowest number is next. */
+  /** Number of the last turn; the lowest number is next. */
   turn = 0;
   readonly key: string;
   readonly address: AddressClients;
@@ -27,14 +28,14 @@ class ClientLists extends Ring<ItemList> implements InRing<ClientLists> {
   }
 }
 
-/** The clients of one address, while they have lists. */
+/** The clients of one address that have waiting lists. */
 class AddressClients extends Ring<ClientLists> implements InRing<AddressClients> {
   ring: Ring<AddressClients> | undefined = undefined;
   before: AddressClients | undefined = undefined;
   after: AddressClients | undefined = undefined;
   turn = 0;
   lists = 0;
-  /** Turns that remain before the next address has its turns. */
+  /** Turns that this address has left before the next address is served. */
   remaining: number;
   readonly key: string;
   readonly owner: ClientTurns;
@@ -54,11 +55,11 @@ export class ClientTurns {
   readonly #addresses = new Ring<AddressClients>();
   readonly #byAddress = new OpenMap<string, AddressClients>(hashOf);
   readonly #byClient = new OpenMap<string, ClientLists>(hashOf);
-  /** Lists without a known client share the turns of one client. */
+  /** Lists of unknown senders share the turns of one client. */
   readonly #unknown = new ClientLists("", new AddressClients("", this));
   #size = 0;
 
-  /** @param nextNumber numbers the turns of lists of all kinds, in order */
+  /** @param nextNumber numbers turns in ascending order, across all instances of this class */
   constructor(nextNumber: () => number) {
     this.#nextNumber = nextNumber;
   }
@@ -72,7 +73,7 @@ export class ClientTurns {
     return this.#addresses.first?.first?.first;
   }
 
-  /** The newest list of the client whose arrival or last turn is the newest. */
+  /** The newest list of the client that arrived last or had the last turn. */
   get last(): ItemList | undefined {
     return this.#addresses.last?.last?.last;
   }
@@ -90,7 +91,7 @@ export class ClientTurns {
     this.#size += 1;
   }
 
-  /** @returns whether the list was here */
+  /** Removes a list. @returns whether it was here */
   delete(list: ItemList): boolean {
     const client = list.ring;
     if (!(client instanceof ClientLists) || client.address.owner !== this) return false;
@@ -107,7 +108,9 @@ export class ClientTurns {
     return true;
   }
 
-  /** Deletes a list at its turn. The turns of the client and of the address end with it. */
+  /**
+   * Removes a list that has its turn. This also ends the turn of its client and, after `share` turns, of its address.
+   */
   take(list: ItemList, isNewestFirst: boolean): boolean {
     const client = list.ring;
     if (!this.delete(list) || !(client instanceof ClientLists)) return false;
@@ -124,12 +127,12 @@ export class ClientTurns {
     return true;
   }
 
-  /** In turn as far as each address has one: the clients of an address follow one another. */
+  /** All lists, address by address and client by client. Only the order of the addresses is their order of turns. */
   *[Symbol.iterator](): Generator<ItemList> {
     for (const address of this.#addresses) for (const client of address) yield* client;
   }
 
-  /** How many lists have their turn before a new list of a client. */
+  /** Count of lists that have their turn before a new list of this sender. */
   ahead(sender: Sender | undefined): number {
     const client = this.#clientOf(sender);
     const address = client?.address ?? (sender && this.#byAddress.get(sender.address));
@@ -157,12 +160,17 @@ export class ClientTurns {
   }
 }
 
-/** `own` lists and, before each of them and before a new one, a list of each of `others`, which have `rest` lists together. */
+/**
+ * Count of lists before a new one: `own` lists and, before each of them and before the new one, one list of each of
+ * `others`, which have `rest` lists together.
+ */
 function withTurnsOf(others: number, own: number, rest: number): number {
   return own + Math.min(rest, others * (own + 1));
 }
 
-/** Compares the first lists of two kinds. The address, the client or the list with the older turn goes first. */
+/**
+ * Returns the first of two lists from different queues. The older turn of their addresses, clients or lists decides.
+ */
 export function earlierOf(a: ItemList | undefined, b: ItemList | undefined): ItemList | undefined {
   if (a === undefined || b === undefined) return a ?? b;
   const [x, y] = [a.ring, b.ring];

@@ -1,8 +1,11 @@
-/** Compares outputs of the same inputs: what rounding explains, and what it does not. */
+/** Compares outputs of the same inputs, and decides whether rounding explains a difference. */
 import { elements } from "../../author/elements.ts";
 import type { DType, Tensor } from "../../author/tensor.ts";
 
-/** The difference that rounding may make, as a share of the largest number of an output: other batch sizes sum in another order. */
+/**
+ * Largest difference that rounding may make, as a share of the largest number in an output. Other batch sizes sum in
+ * another order.
+ */
 export const tolerances: Readonly<Record<DType, number>> = {
   float32: 0.01,
   float64: 0.01,
@@ -15,10 +18,10 @@ export const tolerances: Readonly<Record<DType, number>> = {
   int64: 0,
   bool: 0,
 };
-/** Smaller differences never count. */
+/** Smaller differences always count as rounding. */
 const LEAST_DIFFERENCE = 1e-6;
 
-/** The largest difference of two elements. */
+/** The largest difference between elements of `expected` and of each given tensor; Infinity for other shapes. */
 export function differenceOf(expected: Tensor | undefined, rows: readonly (Tensor | undefined)[]): number {
   let difference = 0;
   for (const given of rows) {
@@ -28,7 +31,7 @@ export function differenceOf(expected: Tensor | undefined, rows: readonly (Tenso
     for (let i = 0; i < expected.data.length; i++) {
       const [one, another] = [write(expected.data[i] ?? 0), write(given.data[i] ?? 0)];
       if (one === another) continue;
-      // NaN or infinity on one side alone.
+      // One side alone is NaN or infinite.
       if (one === undefined || another === undefined) return Infinity;
       difference = Math.max(difference, Math.abs(Number(one) - Number(another)));
     }
@@ -36,12 +39,12 @@ export function differenceOf(expected: Tensor | undefined, rows: readonly (Tenso
   return difference;
 }
 
-/** Whether a difference of this output is larger than rounding makes it. */
+/** Returns a test for differences of this output: whether one is larger than rounding explains. */
 export function beyondRounding(expected: Tensor | undefined): (difference: number) => boolean {
   return beyond(expected, tolerances);
 }
 
-/** Whether it is larger than the same operators on the same processor make it, in another order of sums. */
+/** As `beyondRounding`, but stricter: for the same operators on the same processor, which only sum in another order. */
 export function beyondReference(expected: Tensor | undefined): (difference: number) => boolean {
   return beyond(expected, { ...tolerances, float32: 1e-4, float64: 1e-4 });
 }
@@ -54,7 +57,7 @@ function beyond(expected: Tensor | undefined, shares: typeof tolerances): (diffe
   return (difference) => difference > Math.max(LEAST_DIFFERENCE, shares[expected.dtype] * largest);
 }
 
-/** Whether rounding may make a difference of JSON numbers, the largest of which is given. */
+/** Whether rounding explains a difference of JSON numbers. `largest` is the largest of the numbers. */
 export function isRounding(difference: number, largest: number): boolean {
   return difference <= Math.max(LEAST_DIFFERENCE, tolerances.float64 * largest);
 }

@@ -1,26 +1,29 @@
-/** Estimates how long a new prediction waits for its first turn, from the rate at which a full server began earlier ones. */
+/**
+ * Estimates how long a new prediction waits for its first turn, from the rate at which earlier ones began while the
+ * server was full.
+ */
 
-/** Half-life of the counts, in busy time. */
+/** Half-life of the counts, in milliseconds of busy time. */
 const HALF_LIFE_MS = 5000;
-/** The rate is unknown before this much busy time. */
+/** Least busy time, in milliseconds, for a known rate. */
 const LEAST_BUSY_MS = 1000;
 
 export class DrainRate {
   readonly #inService: () => number;
   #begun = 0;
   #busyMs = 0;
-  /** Start of the busy time that `#busyMs` does not include yet; undefined for an idle server. */
+  /** Start of the busy time that `#busyMs` does not include yet; undefined while the server is idle. */
   #busySinceMs: number | undefined;
 
   /**
-   * @param inService how many have begun and not ended. Usually as many begin when these end, so the counts always cover that many: fewer say
-   * little about the rate.
+   * @param inService returns the count of items that have begun and not ended. The estimate covers at least as many
+   *   begun items, because fewer say little about the rate.
    */
   constructor(inService: () => number) {
     this.#inService = inService;
   }
 
-  /** The server is busy from now on. */
+  /** Notes that items wait for a full server from `nowMs` on. */
   busy(nowMs: number): void {
     this.#busySinceMs ??= nowMs;
   }
@@ -29,7 +32,7 @@ export class DrainRate {
     return this.#busySinceMs !== undefined;
   }
 
-  /** @param isIdle whether none waits */
+  /** Notes that `count` items began. @param isIdle whether no item waits any more */
   begun(count: number, nowMs: number, isIdle: boolean): void {
     const passedMs = this.#passedMs(nowMs);
     const leastWeight = Math.min(1, this.#inService() / Math.max(this.#begun, 1));
@@ -40,8 +43,9 @@ export class DrainRate {
   }
 
   /**
-   * Milliseconds until one more has its first turn, behind `ahead` others; 0 for an unknown rate. Busy time counts at once, so the wait behind a
-   * device that hangs grows by the second. Before anything has begun, the wait is the busy time.
+   * Expected milliseconds until a new item begins behind `ahead` others; 0 for an unknown rate. Busy time counts at
+   * once, so the wait behind a device that hangs grows by the second. Before anything has begun, the wait is the busy
+   * time.
    */
   waitMs(ahead: number, nowMs: number): number {
     const busyMs = this.#busyMs + this.#passedMs(nowMs);

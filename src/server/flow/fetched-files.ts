@@ -1,4 +1,4 @@
-/** The fetched files of an input, with their charge in the memory account from the first byte to `dispose`. */
+/** The fetched files of an input. The memory account counts them from their first byte until `dispose`. */
 
 import type { ModelFile } from "../../author/file.ts";
 import type { Gate } from "../../base/collections/gate.ts";
@@ -10,13 +10,13 @@ import type { ItemPipeline } from "./item-pipeline.ts";
 export interface FetchOptions {
   readonly pipeline: ItemPipeline;
   readonly gate: Gate;
-  /** A gate for one input, which may wait for memory while it holds some of its files. */
+  /** Lets one input at a time wait for memory while it holds some of its files. */
   readonly patience: Gate;
   readonly memory: MemoryAccount;
-  /** Owners take turns at the gates. */
+  /** Object whose fetches share their turns at the gates with no other owner. */
   readonly owner: object;
   readonly signal: AbortSignal;
-  /** Converts the error of a file. */
+  /** Converts the error of the file with this index. */
   readonly told?: (index: number, error: unknown) => unknown;
 }
 
@@ -24,8 +24,8 @@ export class FetchedFiles implements Disposable {
   readonly #memory: FileMemory;
 
   /**
-   * Fetches all files of an input, until one fails. A single file waits for memory. Several files are freed when memory is short, and fetched again
-   * when no other input waits with some of its files.
+   * Fetches all files of an input, until one fails. A single file waits for memory. Several files are freed when memory
+   * is short. They are fetched again once no other input waits for memory with some of its files.
    * @throws SconceError of the fetcher, or of the field that does not take a file
    */
   static async fetch(files: readonly ModelFile[], options: FetchOptions): Promise<FetchedFiles> {
@@ -41,7 +41,7 @@ export class FetchedFiles implements Disposable {
     }
   }
 
-  /** For `fetch`. */
+  /** Called by `fetch` only. */
   constructor(memory: FileMemory) {
     this.#memory = memory;
   }
@@ -75,12 +75,12 @@ async function fetchAll(
   try {
     const contents: FetchedFile[] = [];
     if (isPatient && files.length > 1) {
-      // One by one and without the gate: inputs inside the gate may wait for this memory.
+      // One by one, and outside the gate: inputs inside the gate may wait for the memory that this input holds.
       for (const index of files.keys()) contents.push(await fetchOne(index));
     } else {
       contents.push(...(await Promise.all(files.map((_, index) => gate.run(owner, () => fetchOne(index))))));
     }
-    // Files are filled together: a second try fetches all of them again.
+    // No file is filled before all are fetched: a second try fetches all of them again.
     for (const [index, content] of contents.entries()) {
       try {
         files[index]?.fill(content);

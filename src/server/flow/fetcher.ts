@@ -1,4 +1,4 @@
-/** Fetches the files that clients name by URL, within limits, and only from addresses that the guard lets pass. */
+/** Fetches files that clients name by URL, within limits, and only from addresses that the address guard allows. */
 
 import { decodeDataUrl, isDataUrl } from "../../author/data-url.ts";
 import { urlLabel } from "../../author/url-label.ts";
@@ -11,9 +11,9 @@ import type { FileCharge } from "../memory/file-memory.ts";
 
 export interface FetcherOptions {
   readonly guard: AddressGuard;
-  /** For one file with all its redirects, from the look-up of the name to the last byte. */
+  /** Time limit for one file with all its redirects, from the look-up of the name to the last byte. */
   readonly timeoutMs?: number;
-  /** Limit for one file, after decompression. */
+  /** Limit in bytes for one file, after decompression. */
   readonly maxBytes?: number;
   readonly maxRedirects?: number;
   readonly userAgent?: string;
@@ -23,7 +23,7 @@ export interface FetcherOptions {
 
 export interface FetchedFile {
   readonly bytes: Uint8Array;
-  /** In lower case and without parameters; `application/octet-stream` where the server names none. */
+  /** In lower case and without parameters; `application/octet-stream` if the server names none. */
   readonly mediaType: string;
 }
 
@@ -41,15 +41,15 @@ interface Fetching {
 
 const maxUrlLength = 8192;
 /**
- * Charge for a file of unknown length before it is read, if the limit of the file is not lower. Charging chunk by chunk would let files wait for each
- * other.
+ * Charge in bytes for a file of unknown length before it is read, unless the limit of the file is lower. Charging chunk
+ * by chunk would let files wait for each other.
  */
 const UNKNOWN_BYTES = 32 * 2 ** 20;
 
 /**
- * http, https and data URIs. Every redirect is checked like the first URL.
- * Refused like in a browser's `fetch`: URLs with a user name or password, and redirects to data URIs. Refused beyond that:
- * redirects from https to http, since who asked for https asked for content that nobody on the way could change.
+ * Fetches http, https and data URIs. Every redirect is checked like the first URL. Like a browser's `fetch`, it refuses
+ * URLs with a user name or password, and redirects to data URIs. It also refuses redirects from https to http, because
+ * others on the way could change the content.
  */
 export class Fetcher implements Disposable {
   readonly #timeoutMs: number;
@@ -63,22 +63,22 @@ export class Fetcher implements Disposable {
     this.#maxBytes = options.maxBytes ?? 32 * 1024 * 1024;
     this.#maxRedirects = options.maxRedirects ?? 3;
     this.#requests = new GuardedRequests(options.guard, options.ca);
-    // Images don't compress, and what isn't compressed need not be checked for bombs.
+    // Images hardly compress, and an uncompressed answer cannot be a decompression bomb.
     this.#headers = { Accept: "*/*", "Accept-Encoding": "identity", "User-Agent": options.userAgent ?? "sconce" };
   }
 
   /**
-   * The content of a URL.
+   * Fetches the content of a URL.
    *
    * @param options.maxBytes for this file, if lower than the fetcher's limit
    * @param options.charge is charged before the bytes are read. The time limit includes the wait for memory.
-   * @throws SconceError `file_refused` for a scheme, an address, a redirect or credentials.
-   * `file_unavailable` for the time limit, a status or the connection. `file_too_large`. `file_invalid` for a bad URL or encoding.
-   * `canceled` for an aborted signal, or the signal's reason if it is a SconceError.
+   * @throws SconceError `file_refused` for a scheme, an address, a redirect or credentials; `file_unavailable` for the
+   * time limit, a status or the connection; `file_too_large`; `file_invalid` for a bad URL or encoding; `canceled` for
+   * an aborted signal, or the signal's reason if it is a SconceError
    */
   async fetch(url: string, options: FetchOptions = {}): Promise<FetchedFile> {
     if (options.signal?.aborted) throw canceled(options.signal.reason);
-    // Before any parsing: URL takes seconds for the megabytes that a data URI may have.
+    // Data URIs go first: `URL` takes seconds to parse their megabytes.
     if (isDataUrl(url)) return this.decode(url, options.maxBytes);
     const maxBytes = this.#mostOf(options.maxBytes);
     const parsed = parseUrl(url);
@@ -88,7 +88,7 @@ export class Fetcher implements Disposable {
   }
 
   /**
-   * The content of a data URI.
+   * Decodes the content of a data URI.
    * @throws SconceError `file_too_large`, `file_invalid`
    */
   decode(url: string, maxBytes?: number): FetchedFile {
@@ -104,7 +104,9 @@ export class Fetcher implements Disposable {
     this.#requests[Symbol.dispose]();
   }
 
-  /** Runs a task that ends, at once and whatever it waits for, with the time limit or the caller's signal. */
+  /**
+   * Runs a task. Rejects as soon as the time limit is over or the caller's signal fires, whatever the task waits for.
+   */
   async #limited<T>(url: URL, outer: AbortSignal | undefined, task: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const controller = new AbortController();
     const ended = Promise.withResolvers<never>();
@@ -189,7 +191,8 @@ async function readFile(url: URL, response: Response, fetching: Fetching): Promi
     throw new SconceError("file_unavailable", `${urlLabel(url)} answered ${response.status}`);
   }
   const { headers } = response;
-  // Beside a Transfer-Encoding it says nothing (RFC 9112, 6.3). Bun itself refuses one that isn't one number.
+  // A Transfer-Encoding overrides the Content-Length (RFC 9112, 6.3). Bun refuses a Content-Length that is not one
+  // number.
   const declared = headers.has("transfer-encoding") ? 0 : Number(headers.get("content-length") ?? 0);
   if (declared > maxBytes) throw tooLarge(url, maxBytes);
   const encoding = encodingOf(headers.get("content-encoding"));
@@ -208,8 +211,9 @@ async function readFile(url: URL, response: Response, fetching: Fetching): Promi
 }
 
 /**
- * Memory for a file while it is fetched. A compressed file also needs its decompressed bytes twice, as chunks and as a whole.
- * @param room for one file of unknown length
+ * Bytes to charge for a file before it is read. A compressed file also needs its decompressed bytes twice, as chunks
+ * and as a whole.
+ * @param room most bytes for one file of unknown length
  */
 function expectedBytes(
   declared: number,
@@ -221,7 +225,7 @@ function expectedBytes(
   return Math.max(declared, Math.min((declared || unknown) + 2 * unknown, room));
 }
 
-/** Undoes a Content-Encoding, which servers may use unasked. */
+/** Undoes a Content-Encoding, which servers may use although the request does not accept it. */
 async function decode(
   url: URL,
   body: Uint8Array,
@@ -241,13 +245,13 @@ async function readBody(
   response: Response,
   { maxBytes, charge, declared }: Pick<Fetching, "maxBytes" | "charge"> & { readonly declared: number },
 ): Promise<Uint8Array> {
-  // A file whose length is known is never there twice.
+  // A file of known length is read into one array, so it is never in memory twice.
   const whole = new Uint8Array(declared);
   const chunks: Uint8Array[] = [];
   let size = 0;
   const reader = response.body?.getReader();
   while (reader) {
-    // A closed connection: the body lacks bytes of its Content-Length, or its last chunk.
+    // Fails if the connection closes before the end: the body lacks bytes of its Content-Length, or its last chunk.
     const { done, value } = await reader.read().catch((error: unknown) => {
       throw unavailable(url, "broke off before its end", error);
     });
@@ -267,9 +271,9 @@ async function readBody(
   return only && chunks.length === 1 ? only : Buffer.concat(chunks, size);
 }
 
-/** Frees a copied chunk at once: uncollected chunks take as much memory as the file. */
+/** Frees a copied chunk at once. Until they are collected, chunks take as much memory as the file. */
 function letGo({ buffer, byteLength }: Uint8Array<ArrayBuffer>): void {
-  // A larger buffer may hold other chunks too.
+  // A larger buffer may also hold other chunks.
   if (buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
@@ -285,7 +289,7 @@ function tooLarge(url: URL, maxBytes: number): SconceError {
   return new SconceError("file_too_large", `${urlLabel(url)} has more than ${maxBytes} bytes`);
 }
 
-/** Shows the error's code only: its message names the address. */
+/** Shows only the code of the cause, because its message names the address. */
 function unavailable(url: URL, what: string, cause: unknown): SconceError {
   if (cause instanceof SconceError) return cause;
   const code = codeOf(cause);

@@ -1,48 +1,51 @@
-/** Credits bound the inputs between the queue and the batches, in items and bytes. Quarantined lists have credits of their own. */
+/**
+ * Credits limit the inputs between the queue and the batches, in items and bytes. Inputs of quarantined clients (many
+ * of their items fail) have separate credits.
+ */
 import type { Charge } from "../memory/charge.ts";
 import { HELD_PER_TENSOR_BYTE, type MemoryAccount } from "../memory/memory-account.ts";
 import type { ItemList, ListItem } from "./item-list.ts";
 
-/** Limit for asynchronous `preprocess` calls at the same time. */
+/** Limit for `preprocess` promises that are pending at the same time. */
 const MAX_PREPARING = 512;
 
-/** Share of `maxReadyBytes` for quarantined lists: their items wait longer for a batch. */
+/** Share of `maxReadyBytes` for inputs of quarantined clients: they wait longer for a batch. */
 const QUARANTINED_SHARE = 1 / 4;
 
-/** Batches of ready items, so that the device never waits for an item. */
+/** Limit of ready items, in batches: enough that the device never waits for an item. */
 const READY_BATCHES = 3;
 const MIN_READY = 8;
-/** Least wait of a ready item for its batch, as a share of a batch: a shorter wait may let the device wait. */
+/** A ready item should wait at least this share of a batch time. With a shorter wait the device may wait for items. */
 const LEAST_WAIT = 1 / 4;
-/** Longest hold, as a share of a batch. */
+/** Most of a batch time in which no input begins, as a share. */
 const MAX_HOLD = 3 / 4;
-/** Weight of the newest wait in a hold that becomes longer. */
+/** Weight of the newest wait when the hold becomes longer. */
 const LONGER_WEIGHT = 1 / 4;
 
 interface FlowCreditsOptions {
-  /** The largest batch, times the runners. */
+  /** Count of items in a largest batch, times the count of runners. */
   readonly batchItems: () => number;
   readonly maxReadyBytes: number;
   readonly memory: MemoryAccount;
-  /** Declared bytes of an item; undefined for shapes that are not fixed. */
+  /** Bytes of an item's tensors, if all declared sizes are fixed; otherwise undefined. */
   readonly itemBytes: number | undefined;
-  /** Called when memory is free again after a lack of memory. */
+  /** Called when memory is free again, after a lack of memory. */
   readonly onRoom: () => void;
 }
 
-/** Credits of all lists of one kind. */
+/** Credits of all predictions of one kind: usual or quarantined. */
 class Credits {
   readonly #flow: FlowCredits;
   readonly #maxBytes: number;
-  /** Count of items in the engine's queue. */
+  /** Count of items that wait in the engine's queue. */
   ready = 0;
-  /** Count of lists with items in the engine's queue. */
+  /** Count of predictions with items in the engine's queue. */
   #lists = 0;
-  /** Count of inputs in an asynchronous `preprocess`. */
+  /** Count of inputs with a pending `preprocess` promise. */
   #preparing = 0;
-  /** Count of rows that wait for `postprocess`, or are in an asynchronous `postprocess`. */
+  /** Count of rows that wait for `postprocess`, or have a pending `postprocess` promise. */
   #finishing = 0;
-  /** Bytes of ready items, of fetched files and of the rows that `#finishing` counts. */
+  /** Bytes of the ready items, of fetched files, and of the rows that `#finishing` counts. */
   bytes = 0;
 
   constructor(flow: FlowCredits, maxBytes: number) {
@@ -50,14 +53,15 @@ class Credits {
     this.#maxBytes = maxBytes;
   }
 
-  /** Count of inputs that hold a credit. */
+  /** Count of inputs that use a credit. */
   get used(): number {
     return this.ready + this.#preparing + this.#finishing;
   }
 
   /**
    * Whether one more input may begin. A single input always may.
-   * @param isFirst whether its list has no ready item: many items of other lists do not hold it up
+   * @param isFirst whether its prediction has no item in the queue. It then needs no room among the items of other
+   * predictions.
    */
   areLeft(isFirst = false): boolean {
     const { maxReady, isHeld } = this.#flow;
@@ -78,20 +82,20 @@ class Credits {
 
 export class FlowCredits {
   readonly #options: FlowCreditsOptions;
-  /** All bytes except fetched files, which are charged from their first byte. */
+  /** Charge for all bytes except fetched files, which have charges from their first byte. */
   readonly #charge: Charge;
   readonly usual: Credits;
   readonly quarantined: Credits;
-  /** Whether one batch of ready items is enough: under overload, items of a second batch would be too old. */
+  /** Whether ready items are limited to one batch: under overload, items of a second batch would wait too long. */
   isUrgent = false;
-  /** For impatient clients, no input begins before this time. */
+  /** No input begins before this time, if clients leave early. */
   #heldUntilMs = -Infinity;
   #holdMs = 0;
-  /** Count of inputs before their batch. */
+  /** Count of inputs that are not in a batch yet. */
   unsent = 0;
   /** Count of inputs in a batch. */
   running = 0;
-  /** Declared bytes of an item, or a recent maximum; undefined before the first item. */
+  /** Declared bytes of an item, or else a recent maximum; undefined before the first item. */
   #expectedBytes: number | undefined;
 
   constructor(options: FlowCreditsOptions) {
@@ -102,12 +106,12 @@ export class FlowCredits {
     this.quarantined = new Credits(this, QUARANTINED_SHARE * options.maxReadyBytes);
   }
 
-  /** Count of inputs in a batch. Before the first batch, inputs with a credit: they may all hang in `preprocess`. */
+  /** Count of inputs in a batch. Before the first batch, inputs with a credit instead: all may hang in `preprocess`. */
   get inService(): number {
     return this.running || this.usual.used + this.quarantined.used;
   }
 
-  /** Queued items; bytes of queued items, of fetched files and of rows that `postprocess` has not finished. */
+  /** Queued items, and bytes of queued items, of fetched files and of rows that `postprocess` has not finished. */
   get ready(): { readonly items: number; readonly bytes: number } {
     const { usual, quarantined } = this;
     return { items: usual.ready + quarantined.ready, bytes: usual.bytes + quarantined.bytes };
@@ -119,14 +123,15 @@ export class FlowCredits {
     return this.isUrgent ? batchItems : Math.max(MIN_READY, READY_BATCHES * batchItems);
   }
 
-  /** Whether inputs of the next batch begin later: now, they would wait for the whole running batch. */
+  /** Whether inputs must not begin yet: their items would wait for the whole running batch. */
   get isHeld(): boolean {
     return this.isUrgent && performance.now() < this.#heldUntilMs;
   }
 
   /**
-   * A batch of about `batchMs` took the ready items, after the oldest item waited `waitMs` for it. Inputs begin later in the next batch if the wait
-   * is longer than needed, and sooner if it is shorter: then the device may have waited for items.
+   * Decides how long no input begins. A batch of about `batchMs` took the ready items, and its oldest item had waited
+   * `waitMs`. Inputs begin later in the next batch if that wait was longer than needed. They begin sooner if it was
+   * shorter, because the device may have waited for items.
    * @returns milliseconds in which no input begins
    */
   hold(waitMs: number, batchMs: number): number {
@@ -148,20 +153,20 @@ export class FlowCredits {
     return false;
   }
 
-  /** A new list waits for its first turn. */
+  /** Counts the inputs of a new prediction as unsent. */
   add(list: ItemList): void {
     list.unsent = list.count;
     this.unsent += list.count;
   }
 
-  /** The list uses the credits of quarantined lists from now on. */
+  /** Moves a prediction from the usual credits to the quarantined ones. */
   quarantine(list: ItemList): void {
     this.usual.count(list, -1);
     list.isQuarantined = true;
     this.quarantined.count(list, 1);
   }
 
-  /** The item waits for a batch. */
+  /** Counts an item that waits for a batch. */
   enter({ lane, bytes, tensorBytes }: ListItem): void {
     const credits = this.#without(lane);
     lane.ready += 1;
@@ -170,19 +175,19 @@ export class FlowCredits {
     this.#holdTensors(lane, tensorBytes);
   }
 
-  /** The item was dispatched. @returns false after an earlier, failed batch */
+  /** Counts a dispatched item. @returns false if the item already was in a batch, which failed */
   dispatched(item: ListItem): boolean {
     if (!this.leave(item)) return false;
     if (!item.lane.isOver) this.#move(item.lane, -1, 1);
     return true;
   }
 
-  /** The item leaves the queue for its first batch. @returns false after an earlier batch */
+  /** Counts an item that leaves the queue for its first batch. @returns false for a later batch */
   leave(item: ListItem): boolean {
     if (!item.isWaiting) return false;
     item.isWaiting = false;
     const { lane, bytes } = item;
-    // `clear` has counted the items of an ended list.
+    // `clear` has already subtracted the items of an ended prediction.
     if (lane.ready > 0) {
       const credits = this.#without(lane);
       lane.ready -= 1;
@@ -192,7 +197,7 @@ export class FlowCredits {
     return true;
   }
 
-  /** The item has a result, and its tensors are freed. */
+  /** Counts an item that has a result; its tensors are freed. */
   ended(item: ListItem): void {
     const wasUnsent = this.leave(item);
     const { lane, tensorBytes } = item;
@@ -201,36 +206,40 @@ export class FlowCredits {
     this.#move(lane, wasUnsent ? -1 : 0, wasUnsent ? 0 : -1);
   }
 
-  /** An input failed before it became an item. */
+  /** Counts an input that failed before it became an item. */
   failed(list: ItemList): void {
     if (!list.isOver) this.#move(list, -1, 0);
   }
 
-  /** The engine refused the item. */
+  /** Counts an item that the engine refused. */
   refused(item: ListItem): void {
     this.leave(item);
     if (!item.lane.isOver) this.#holdTensors(item.lane, -item.tensorBytes);
   }
 
-  /** An asynchronous `preprocess` began. */
+  /** Counts an input whose `preprocess` returned a promise. */
   preparing(list: ItemList): void {
     const credits = this.#without(list);
     list.preparing += 1;
     credits.count(list, 1);
   }
 
-  /** @param bytes of the new item; undefined without an item */
+  /** Counts an input whose `preprocess` promise has settled. @param bytes of the new item; undefined without an item */
   prepared(list: ItemList, bytes: number | undefined): void {
-    // Follows larger items at once and smaller items slowly, so that a few large items are not underestimated.
+    // The expectation follows larger items at once and smaller items slowly, so that a few large items are not
+    // underestimated.
     if (bytes !== undefined) this.#expectedBytes = Math.max(bytes, 0.9 * (this.#expectedBytes ?? 0));
-    // `clear` has counted the inputs of an ended list.
+    // `clear` has already subtracted the inputs of an ended prediction.
     if (list.preparing === 0) return;
     const credits = this.#without(list);
     list.preparing -= 1;
     credits.count(list, 1);
   }
 
-  /** A row of so many bytes begins (1) or ends (-1) to wait for `postprocess`, or to be in an asynchronous `postprocess`. */
+  /**
+   * Counts a row of `bytes` bytes that `postprocess` has not finished: 1 when its wait or promise begins, -1 when it
+   * ends.
+   */
   finishing(list: ItemList, bytes: number, change: 1 | -1): void {
     const credits = this.#without(list);
     list.finishing += change;
@@ -239,14 +248,14 @@ export class FlowCredits {
     this.#charge.grow(change * bytes);
   }
 
-  /** A list has so many bytes more of fetched files. */
+  /** Adds bytes of fetched files to a prediction; negative bytes remove them. */
   holdFiles(list: ItemList, bytes: number): void {
     const credits = this.#without(list);
     list.bytes += bytes;
     credits.count(list, 1);
   }
 
-  /** The list has ended. */
+  /** Subtracts everything that an ended prediction holds. */
   clear(list: ItemList): void {
     this.#move(list, -list.unsent, -list.running);
     this.#holdTensors(list, -list.tensorBytes);
@@ -257,7 +266,7 @@ export class FlowCredits {
     credits.count(list, 1);
   }
 
-  /** @returns the credits of a list, for the list to be counted again after a change */
+  /** Subtracts a list from its credits, for a change. The caller counts the list again. @returns the credits */
   #without(list: ItemList): Credits {
     const credits = list.isQuarantined ? this.quarantined : this.usual;
     credits.count(list, -1);

@@ -1,4 +1,7 @@
-/** The example of a model as tensors, with the outputs that its build computed. A server compares its own at warm-up. */
+/**
+ * The tensors of a model's example, with the outputs that its build computed. At warm-up a server compares its own
+ * outputs with them.
+ */
 
 import { arrayTypes, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { bytesOf } from "../../author/tensor-memory.ts";
@@ -10,11 +13,11 @@ import { beyondRounding, differenceOf, text } from "./difference.ts";
 export interface Golden {
   /** Tensors of one item, in the order of the model's inputs. */
   readonly inputs: readonly Tensor[];
-  /** Tensors of a batch with this item only, in the order of the model's outputs. */
+  /** Outputs of a batch of only this item, in the order of the model's outputs. */
   readonly outputs: readonly Tensor[];
 }
 
-/** Packages do not keep larger examples. */
+/** Limit in bytes for an example in a package; larger ones are not kept. */
 export const MAX_GOLDEN_BYTES = 32 * 2 ** 20;
 
 const tensorSchema = z.object({
@@ -25,7 +28,7 @@ const headerSchema = z.object({ inputs: z.array(tensorSchema), outputs: z.array(
 
 const LINE_END = 0x0a;
 
-/** A line of JSON with dtypes and shapes, then the elements of all tensors, little-endian and without gaps. */
+/** Format: a line of JSON with dtypes and shapes, then the elements of all tensors, little-endian and without gaps. */
 export function encodeGolden({ inputs, outputs }: Golden): Uint8Array {
   const shapes = (tensors: readonly Tensor[]) => tensors.map(({ dtype, shape }) => ({ dtype, shape }));
   const header = `${JSON.stringify({ inputs: shapes(inputs), outputs: shapes(outputs) })}\n`;
@@ -53,8 +56,9 @@ export function decodeGolden(bytes: Uint8Array): Golden {
 }
 
 /**
- * Runs the example with each runner.
- * @throws SconceError `weights_invalid` for an output that differs by more than rounding, or what a run throws
+ * Runs the example with each runner, and compares its outputs.
+ * @throws SconceError `weights_invalid` for an output that differs by more than rounding explains, or the error of a
+ * run
  */
 export async function compareGolden(runners: readonly Runner[], outputs: TensorSpecs, golden: Golden): Promise<void> {
   for (const runner of runners) {

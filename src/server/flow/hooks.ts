@@ -1,6 +1,7 @@
 /**
- * Calls the author's hooks. A hook that does not return is interrupted, where it was slow before or a restart would lose
- * predictions. Otherwise its front is ended and started again, and the next front fails the input by name.
+ * Calls the author's hooks (`preprocess` and others). A hook that does not return in time is interrupted if an earlier
+ * call was slow, or if a restart of the process would lose predictions. Otherwise the HTTP process is ended and started
+ * again, and the next process fails the input by name.
  */
 import { Script } from "node:vm";
 import { MODEL_FAILED, SconceError } from "../../base/errors.ts";
@@ -8,21 +9,21 @@ import type { EventLoopLag } from "../../machine/processes/event-loop-lag.ts";
 import type { InputPlace, ItemHook, RunningHooks } from "./running-hooks.ts";
 
 export interface HooksOptions {
-  /** Longest time that one call may hold the JS thread; by default without end. */
+  /** Longest time in milliseconds that one call may block the JavaScript thread; without a limit by default. */
   readonly limitMs?: number;
   readonly lag?: Pick<EventLoopLag, "ran">;
-  /** Undefined where an interrupted prediction would be lost with the process. */
+  /** Calls that run now, for the next process. Undefined where predictions do not outlive the process. */
   readonly running?: RunningHooks | undefined;
 }
 
 type Hook = Parameters<EventLoopLag["ran"]>[0];
 
-/** A limit costs some microseconds. Calls get one as soon as one took this long. */
+/** Limited calls cost some microseconds more, so the limit starts with the first call that takes this long. */
 const SLOW_MS = 100;
 
 /**
- * The engine interrupts only scripts, and a script reaches a function only through a global name. A plain name costs half as much as a symbol: the
- * interpreter runs the script again for each call.
+ * The JavaScript engine can interrupt only scripts, and a script reaches a function only through a global name. A plain
+ * name costs half as much as a symbol: the script runs again for each call.
  */
 const GLOBAL_NAME = "__sconceHook";
 let called: () => unknown = () => undefined;
@@ -33,11 +34,11 @@ export class Hooks {
   readonly #lag: HooksOptions["lag"];
   readonly #limit: { readonly timeout: number } | undefined;
   readonly #running: RunningHooks | undefined;
-  /** Why inputs are not run again, by place. */
+  /** Error messages of inputs that blocked an earlier process, by prediction and index. */
   readonly #guilty = new Map<string, string>();
   readonly #suspects = new Set<string>();
   #isLimited: boolean;
-  /** Resolves when the calls so far have ended; only while there are suspects, which run alone. */
+  /** Resolves when all earlier calls have ended. Used only while there are suspects, because they run alone. */
   #last: Promise<unknown> = Promise.resolve();
 
   constructor({ limitMs, lag, running }: HooksOptions = {}) {
@@ -50,15 +51,16 @@ export class Hooks {
     this.#isLimited = running === undefined || guilty.length + suspects.length > 0;
   }
 
-  /** Notes that a part of a hook after an `await` has ended. */
+  /** Notes that a hook's code after an `await` has run. */
   ran(hook: Hook): void {
     this.#lag?.ran(hook);
   }
 
   /**
    * Calls a hook. Hooks must not call hooks: only one limit applies at a time.
-   * @param place the input of the prediction; undefined outside a prediction
-   * @throws SconceError `item_failed` after the time limit, or if the hook held an earlier process. Errors of the hook pass.
+   * @param place prediction and index of the input; undefined outside a prediction
+   * @throws SconceError `item_failed` after the time limit, or if the input blocked an earlier process. Errors of the
+   * hook pass.
    */
   call<T>(hook: ItemHook, run: () => T, place?: InputPlace): T | Promise<Awaited<T>> {
     this.#lag?.ran(hook);
@@ -71,19 +73,19 @@ export class Hooks {
     return this.#alone(hook, run, place);
   }
 
-  /** Calls the author's token counter, with the same time limit. */
+  /** Calls the author's token counter, with the time limit of the hooks. */
   tokens<T>(run: () => T): T {
     this.#lag?.ran("tokens");
     return this.#limited("tokens", run);
   }
 
-  /** Waits until no other call is under way, so that a call that holds the process is known. */
+  /** Waits until no other call runs. If the process is then blocked, this call is the cause. */
   async #alone<T>(hook: ItemHook, run: () => T, place: InputPlace | undefined): Promise<Awaited<T>> {
     const before = this.#last;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#last = promise;
     await before;
-    // A pending promise delays other calls for the time limit at most.
+    // A promise that stays pending delays other calls for the time limit at most.
     const late = setTimeout(resolve, this.#limit?.timeout);
     try {
       return await this.#noted(hook, run, place);

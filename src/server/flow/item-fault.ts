@@ -4,9 +4,9 @@ import { pointerTo } from "../../base/json.ts";
 
 export interface ItemFault {
   readonly index: number;
-  /** For clients. */
+  /** The message for clients. */
   readonly message: string;
-  /** JSON pointer into the request, to the field that an InputError names. */
+  /** JSON pointer into the request to the field that an InputError names. */
   readonly pointer?: string | undefined;
 }
 
@@ -14,14 +14,14 @@ export function itemFault(index: number, { clientMessage: message, field }: Scon
   return field === undefined ? { index, message } : { index, message, pointer: pointerTo([index, field].flat()) };
 }
 
-/** Names every bad input by its index, as far as that stays readable. */
+/** A message that names the first ten failed inputs by their index, and the count of the others. */
 export function summaryOf(faults: readonly ItemFault[], count: number): string {
   const shown = faults.slice(0, 10).map(({ index, message }) => `input ${index}: ${message}`);
   const rest = faults.length > shown.length ? `; and ${faults.length - shown.length} more, see errors` : "";
   return `${faults.length} of ${count} ${count === 1 ? "input" : "inputs"} failed: ${shown.join("; ")}${rest}`;
 }
 
-/** An error of an input, with its index for clients with several inputs. */
+/** An error of an input. Its message names the index of the input in the request. */
 class IndexedError extends SconceError {
   readonly fault: ItemFault;
 
@@ -36,7 +36,7 @@ export function atInput(index: number, error: SconceError): SconceError {
   return new IndexedError(index, error);
 }
 
-/** The input that an error came from; undefined where it was none. */
+/** The failed input behind an error; undefined if no single input failed. */
 export function faultBehind(error: unknown): ItemFault | undefined {
   if (error instanceof IndexedError) return error.fault;
   return error instanceof Error ? faultBehind(error.cause) : undefined;

@@ -1,4 +1,7 @@
-/** Takes inputs through the model: chooses the next input among all lists, prepares it, submits it to the engine, and makes the output. */
+/**
+ * Takes inputs through the model: chooses the next input among all predictions, prepares it, submits it to the engine,
+ * and makes the output. A list has the inputs of one prediction.
+ */
 
 import type { ModelFile } from "../../author/file.ts";
 import { Gate } from "../../base/collections/gate.ts";
@@ -19,15 +22,15 @@ import { bytesOf, RowFinisher } from "./row-finisher.ts";
 import { Turns } from "./turns.ts";
 
 export interface ItemFlowLimits {
-  /** Limit in bytes for tensors and their files before a batch, and for rows before `postprocess`. */
+  /** Limit in bytes for tensors and files that wait for a batch, and for rows that wait for `postprocess`. */
   readonly maxReadyBytes: number;
   /** Limit for concurrent fetches. */
   readonly maxFetches: number;
   /** The server's memory account. Default: unlimited. */
   readonly memory?: MemoryAccount;
-  /** Share of the turns for lists without a waiting client, under overload. */
+  /** Share of the turns, under overload, for predictions that no client waits for. */
   readonly pollShare: number;
-  /** Gets the time of each stage of each input. */
+  /** Gets the time that each stage of an input took. */
   readonly observer?: StageObserver;
 }
 
@@ -37,13 +40,18 @@ export interface StageObserver {
 
 const defaultFlowLimits: ItemFlowLimits = { maxReadyBytes: 256 * 2 ** 20, maxFetches: 32, pollShare: 0.1 };
 
-/** Longest time spent beginning inputs before the event loop turns: the batch of a small network may have ended meanwhile. */
+/**
+ * After this many milliseconds of beginning inputs, the event loop turns: a batch of a small network may have ended.
+ */
 const MAX_HOLD_MS = 2;
-/** Limit for the inputs of a list in concurrent fetches and asynchronous `preprocess` calls: hanging inputs must not block other lists. */
+/**
+ * Limit for the inputs of one prediction in fetches and pending `preprocess` promises. If they hang, other predictions
+ * continue.
+ */
 const MAX_SLOW_OF_ONE = 32;
-/** Limit for the inputs of a list before their fetch. Inputs without remote files overtake them. */
+/** Limit for the inputs of one prediction that wait for their fetch. Its inputs without remote files go first. */
 const MAX_UNFETCHED = 1024;
-/** Polling interval while nothing moves the queue. */
+/** Polling interval in milliseconds while no event moves the queue. */
 const LOOK_MS = 50;
 
 export class ItemFlow implements EngineListener<ListItem> {
@@ -51,15 +59,15 @@ export class ItemFlow implements EngineListener<ListItem> {
   readonly #pipeline: ItemPipeline;
   readonly #memory: MemoryAccount;
   readonly credits: FlowCredits;
-  /** Limit for the items of a list in the engine and in an asynchronous `postprocess`. */
+  /** Limit for the items of one prediction in the engine and in pending `postprocess` promises. */
   #maxFinishingOfOne = 0;
-  /** The largest batch, times the runners. */
+  /** Count of items in a largest batch, times the count of runners. */
   #batchItems = 1;
-  /** Lists with inputs that can be begun, or were fetched. */
+  /** Lists that have an input to begin, or an input with fetched files. */
   readonly #turns: Turns;
   readonly #fetches: Gate;
   readonly #patience = new Gate(1);
-  /** Rate of the dispatched items while credits are used up. */
+  /** Rate at which items are dispatched while all credits are used. */
   readonly #rate = new DrainRate(() => this.credits.inService);
   readonly #observer: StageObserver | undefined;
   readonly #finisher: RowFinisher;
@@ -67,9 +75,9 @@ export class ItemFlow implements EngineListener<ListItem> {
   #isBeginning = false;
   #lookTimer: ReturnType<typeof setTimeout> | undefined;
   readonly #times = new ItemTimes();
-  /** Count of lists that have not ended. */
+  /** Count of predictions that have not ended. */
   #unfinished = 0;
-  /** When the current turn began. */
+  /** When the current turn of a list began. */
   #turnMs = 0;
   /** Time spent beginning inputs since the event loop last turned. */
   #heldMs = 0;
@@ -111,12 +119,12 @@ export class ItemFlow implements EngineListener<ListItem> {
     return FetchedFiles.fetch(files, { ...options, ...gates, pipeline: this.#pipeline, memory: this.#memory });
   }
 
-  /** As `FlowCredits.ready`. */
+  /** Queued items, and bytes of queued items, of fetched files and of rows that `postprocess` has not finished. */
   get ready(): { readonly items: number; readonly bytes: number } {
     return this.credits.ready;
   }
 
-  /** As `Turns.waitMs`. */
+  /** Expected milliseconds until a new prediction begins, and the longest wait that is admitted. */
   waitMs(
     isWaitedFor: boolean,
     client?: { readonly sender: Sender | undefined },
@@ -128,12 +136,12 @@ export class ItemFlow implements EngineListener<ListItem> {
     return this.#turns.waitMs(isWaitedFor, nowMs, client?.sender);
   }
 
-  /** Whether it matters who sends a prediction: lists wait, or an item has failed lately. */
+  /** Whether predictions must name their sender: predictions wait, or an item has failed lately. */
   get needsSender(): boolean {
     return this.#turns.size > 0 || this.quarantine.isWatching;
   }
 
-  /** Queues the inputs of a list. */
+  /** Queues the inputs of a prediction. */
   run(list: ItemList): void {
     if (this.quarantine.isWatching) list.isQuarantined ||= this.quarantine.holds(list.client);
     this.#unfinished += 1;
@@ -141,13 +149,13 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#goOn(list);
   }
 
-  /** The client reads the outputs later, and does not wait. */
+  /** Notes that the client reads the outputs later, and does not wait now. */
   notWaitedFor(list: ItemList): void {
     list.isWaitedFor = false;
     if (this.#turns.delete(list)) this.#queue(list);
   }
 
-  /** Ends a list. Cancels the inputs without a result. */
+  /** Ends a prediction, and cancels its inputs that have no result. */
   end(list: ItemList): void {
     if (!list.isOver) this.#unfinished -= 1;
     list.end();
@@ -157,7 +165,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.credits.clear(list);
     list.fetched.length = 0;
     this.#begin();
-    // The flow may be idle because clients left.
+    // Without waiting clients the flow may be idle now.
     if (this.#rate.isBusy && this.credits.usual.areLeft()) this.#rate.begun(0, performance.now(), true);
   }
 
@@ -169,7 +177,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     for (const item of items) {
       const { lane, readyAtMs } = item;
       item.dispatchedAtMs = now;
-      // A second run, after the end of the engine process or an error of the batch.
+      // The item runs a second time, because the engine process ended or its batch failed.
       if (item.parts !== undefined) {
         item.parts = undefined;
         lane.restarted(item.index);
@@ -230,7 +238,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     list.span?.took(stage, beganMs, index);
   }
 
-  /** Quarantines a list, as the engine does. */
+  /** Quarantines a prediction after a failed item, as the engine deprioritises it. */
   #quarantine(list: ItemList): void {
     if (list.isQuarantined) return;
     const isWaiting = this.#turns.delete(list);
@@ -238,7 +246,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     if (isWaiting) this.#queue(list);
   }
 
-  /** An input failed before it became an item. */
+  /** Fails an input that did not become an item. */
   #failed(lane: ItemList, index: number, error: unknown): void {
     this.credits.failed(lane);
     lane.failed(index, codedError(error));
@@ -249,13 +257,13 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.#begin();
   }
 
-  /** Begins inputs, one of each list in turn, as far ahead of the batches as there is room. */
+  /** Begins inputs, one of each list in turn, until the credits are used up. */
   #begin(): void {
-    // A failed input ends its prediction, which calls this again. The running loop continues.
+    // A failed input may end its prediction, which calls this method again. The running loop continues.
     if (this.#isBeginning || this.#willGoOn) return;
     let begin = performance.now();
     this.#isBeginning = true;
-    // An empty queue does not stand.
+    // First notes whether the queue is empty: an empty queue is not standing.
     this.#turns.look(begin);
     this.credits.isUrgent = this.#turns.isStanding;
     for (let list = this.#next(); list !== undefined; list = this.#next()) {
@@ -279,7 +287,10 @@ export class ItemFlow implements EngineListener<ListItem> {
     }
   }
 
-  /** The list whose input begins next. A list with many inputs leaves credits to lists without a ready item. */
+  /**
+   * The list whose input begins next. When a prediction with many inputs has used the credits, one without a ready item
+   * may still begin.
+   */
   #next(): ItemList | undefined {
     const { usual, quarantined } = this.credits;
     const list = quarantined.areLeft() ? this.#turns.firstQuarantined : undefined;
@@ -287,13 +298,13 @@ export class ItemFlow implements EngineListener<ListItem> {
     return earlierOf(list, usual.areLeft(true) ? this.#turns.firstWithoutReady : undefined);
   }
 
-  /** For impatient clients, begins no input in the first part of a batch. */
+  /** If clients leave early, begins no input during the first part of a batch. */
   #hold(items: readonly ListItem[], nowMs: number): void {
     const waitMs = Math.max(...items.map(({ readyAtMs }) => nowMs - readyAtMs));
     setTimeout(() => this.#begin(), this.credits.hold(waitMs, this.#times.runMs)).unref();
   }
 
-  /** A hanging device dispatches nothing, but its clients leave. */
+  /** Looks again later: while a device hangs, no event comes, but clients leave. */
   #lookLater(): void {
     this.#lookTimer ??= setTimeout(() => {
       this.#lookTimer = undefined;
@@ -312,17 +323,17 @@ export class ItemFlow implements EngineListener<ListItem> {
     });
   }
 
-  /** Queues a list for another turn, if an input can begin. Otherwise its next result queues it. */
+  /** Queues a list for its next turn, if it has an input to begin. Otherwise a later result queues it. */
   #queue(list: ItemList): void {
     if (list.isOver || list.preparing >= MAX_SLOW_OF_ONE) return;
-    // The rows of a slow `postprocess` would use up the credits.
+    // Otherwise the rows of a slow `postprocess` would use up the credits.
     if (list.finishing > 0 && list.ready + list.running + list.finishing >= this.#maxFinishingOfOne) return;
     const isOpen = list.next < list.count && list.unfetched.length < MAX_UNFETCHED;
     const canFetch = list.unfetched.length > 0 && mayFetch(list);
     if (isOpen || canFetch || list.fetched.length > 0) this.#turns.add(list, performance.now());
   }
 
-  /** Takes the next step of a list. */
+  /** Prepares a fetched input of a list, or else begins its next one. */
   #beginOne(list: ItemList): void {
     const fetched = list.fetched.shift();
     if (fetched !== undefined) {
@@ -396,7 +407,7 @@ export class ItemFlow implements EngineListener<ListItem> {
 
   #submit(list: ItemList, index: number, { tensors, beganMs, waitedMs = 0 }: Prepared): number {
     const readyAtMs = performance.now();
-    // `waitedMs` is a sum over files, and files may wait at the same time.
+    // `waitedMs` is a sum over files. Files may wait at the same time, so the sum may exceed the time of the stage.
     const waitMs = Math.min(waitedMs, readyAtMs - beganMs);
     this.#observer?.took("preprocess", readyAtMs - beganMs - waitMs);
     if (waitMs > 0) this.#observer?.took("preprocess_wait", waitMs);
@@ -415,7 +426,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   }
 }
 
-/** Ends the span of an item's batch. */
+/** Ends the tracing span of an item's batch. */
 function endBatch({ batch, lane, index, dispatchedAtMs }: ListItem): void {
   if (batch === undefined) return;
   batch.ended();
@@ -424,13 +435,13 @@ function endBatch({ batch, lane, index, dispatchedAtMs }: ListItem): void {
 
 interface Prepared {
   readonly tensors: Tensors;
-  /** Start of `preprocess`. */
+  /** Time at which `preprocess` began, in `performance.now()` milliseconds. */
   readonly beganMs: number;
-  /** Wait of its files for memory, threads and the event loop. */
+  /** Milliseconds for which the input's files waited for memory, threads and the event loop. */
   readonly waitedMs?: number;
 }
 
-/** Whether a list may fetch the files of another input. */
+/** Whether a list may fetch the files of one more input. */
 function mayFetch({ fetching, fetched, preparing }: ItemList): boolean {
   return fetching + fetched.length + preparing < MAX_SLOW_OF_ONE;
 }

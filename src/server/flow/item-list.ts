@@ -1,4 +1,4 @@
-/** The inputs of a prediction, or of a demo, until they have outputs. */
+/** The inputs of a prediction or of a demo, until they have outputs. */
 
 import type { HookCaller } from "../../author/hook-context.ts";
 import { Fifo } from "../../base/collections/fifo.ts";
@@ -15,52 +15,52 @@ import type { Sender } from "./quarantine.ts";
 import type { InputPlace } from "./running-hooks.ts";
 
 /**
- * Why a list is refused before its first input has begun. `overload`: newer lists displaced it. `late`: its first input
+ * Why a list is refused before its first input begins. `overload`: newer lists displaced it. `late`: its first input
  * cannot end before the deadline.
  */
 export type Refusal = "overload" | "late";
 
 export interface ItemListOptions {
-  /** In `performance.now()` milliseconds; by default there is none. */
+  /** Deadline in `performance.now()` milliseconds; none by default. */
   readonly deadlineMs?: number;
-  /** Whether a client waits for the outputs, and is not known to come back for them. */
+  /** Whether a client waits for the outputs now, and is not known to come back for them. */
   readonly isWaitedFor?: boolean;
-  /** The sender, if senders matter now. */
+  /** The sender; undefined if it is unknown, or not needed now. */
   readonly client?: Sender | undefined;
-  /** Undefined for inputs that a demo sends. */
+  /** Id of the prediction; undefined for the inputs of a demo. */
   readonly predictionId?: string;
-  /** Undefined without tracing. */
+  /** Tracing span of the prediction; undefined without tracing. */
   readonly span?: PredictionSpan | undefined;
 }
 
-/** The form of outputs as text. */
+/** How outputs become text. */
 export interface TextForm {
   /** Output fields whose arrays become data URIs of their bytes. Other arrays become lists of numbers. */
   readonly byteFields: readonly string[];
 }
 
-/** All arrays become lists of numbers. */
+/** The form in which all arrays become lists of numbers. */
 export const listForm: TextForm = { byteFields: [] };
 
-/** Receives the result of each input exactly once, until it ends the list. */
+/** Receives the result of each input exactly once, until the list ends. */
 export interface OutputReceiver {
-  /** Set if only `encode` reads the outputs. An output may then be text already, in this form. */
+  /** Set if outputs are only passed to `encode`. An output may then be text already, in this form. */
   readonly textForm?: TextForm | undefined;
-  /** The model's code is called for an input. */
+  /** Called before the model's code runs for an input. */
   begun?(): void;
-  /** An item was given to a runner. */
+  /** Called when a batch with an item of the list starts. */
   dispatched?(): void;
   /**
-   * @param output what the model made, not yet checked against the declared output
+   * @param output value that the model made, not checked against the declared output
    * @throws SconceError `output_invalid`, which fails the input
    */
   succeeded(index: number, output: unknown): void;
   failed(index: number, error: SconceError): void;
-  /** No input begins: the queue is too long, or the time left is too short. Called at most once, and last. */
+  /** Called at most once, and last: no input begins, because the queue is too long or the time left is too short. */
   refused?(why: Refusal): void;
-  /** Calls the model's code for an input. */
+  /** Wraps each call of the model's code for an input. */
   scope?<T>(task: () => T): T;
-  /** Parts of outputs; undefined where nobody needs them. */
+  /** Receives parts of outputs; undefined if nobody needs parts. */
   readonly parts?: PartsReceiver | undefined;
   /** Takes a line that a hook logs. Default: `console`. */
   log?(index: number, text: string): void;
@@ -75,45 +75,48 @@ export class ItemList implements InRing<ItemList> {
   isWaitedFor: boolean;
   readonly client: Sender | undefined;
   readonly span: PredictionSpan | undefined;
-  /** Quarantined items share no batch with items of other clients, and run after them. */
+  /** Whether its items share no batch with items of other clients, and run after them. */
   isQuarantined = false;
-  /** Number of its turn: the lowest number of a client's lists is next. */
+  /** Number of the list's last turn. Among lists of a client, the lowest number is next. */
   turn = 0;
-  /** Start of the wait for the first turn, and its entry in the order of arrival. */
+  /**
+   * When the wait for the first turn began, in `performance.now()` milliseconds; then its entry in the order of
+   * arrival.
+   */
   queuedAtMs = 0;
   arrival: Arrival | undefined = undefined;
-  /** Index of the next input that has not been begun. */
+  /** Index of the next input that has not begun. */
   next = 0;
-  /** Count of inputs whose files are being fetched, and inputs with fetched files. */
+  /** Count of inputs whose files are being fetched; then the indexes of inputs whose files are fetched. */
   fetching = 0;
   readonly fetched: number[] = [];
-  /** Inputs whose files wait to be fetched. */
+  /** Indexes of inputs whose files wait to be fetched. */
   readonly unfetched = new Fifo<number>();
-  /** Count of inputs in an asynchronous `preprocess`. */
+  /** Count of inputs with a pending `preprocess` promise. */
   preparing = 0;
-  /** Count of inputs that wait for `postprocess`, or are in an asynchronous `postprocess`. */
+  /** Count of inputs that wait for `postprocess`, or have a pending `postprocess` promise. */
   finishing = 0;
   isRefused = false;
-  /** Count of items in the queue of the engine. */
+  /** Count of items that wait in the engine's queue. */
   ready = 0;
-  /** Count of inputs before a batch, and in a batch. */
+  /** Count of inputs that are not in a batch yet, and count of inputs in a batch. */
   unsent = 0;
   running = 0;
-  /** Bytes of queued items and of fetched files. */
+  /** Bytes of queued items, and of fetched files. */
   bytes = 0;
-  /** Bytes in the charge for tensors. Fetched files have charges from their first byte. */
+  /** Bytes of tensors in the memory account. Fetched files are counted separately, from their first byte. */
   tensorBytes = 0;
-  /** Bytes of the rows of finishing inputs. */
+  /** Bytes of the rows that `finishing` counts. */
   rowBytes = 0;
   readonly #predictionId: string | undefined;
   #inputs: InputList | undefined;
   #left: number;
   readonly #receiver: OutputReceiver;
   #abort: AbortController | undefined;
-  /** Fetched files by index of the input. */
+  /** Fetched files, by the index of the input. */
   #files: Map<number, FetchedFiles> | undefined;
 
-  /** @param inputs are given away, and dropped one by one */
+  /** @param inputs belong to the list from now on, which drops each after its result */
   constructor(
     inputs: InputList,
     receiver: OutputReceiver,
@@ -130,7 +133,7 @@ export class ItemList implements InRing<ItemList> {
     this.#receiver = receiver;
   }
 
-  /** Whether the list was ended. */
+  /** Whether the list has ended. */
   get isOver(): boolean {
     return this.#inputs === undefined;
   }
@@ -140,7 +143,7 @@ export class ItemList implements InRing<ItemList> {
     return this.#left === 0;
   }
 
-  /** Fires when the list is ended. Created on demand. */
+  /** Fires when the list ends. Created on demand. */
   get signal(): AbortSignal {
     this.#abort ??= new AbortController();
     if (this.isOver) this.#abort.abort();
@@ -151,12 +154,12 @@ export class ItemList implements InRing<ItemList> {
     return this.#inputs?.get(index);
   }
 
-  /** The caller of a hook for an input. */
+  /** The `caller` argument of a hook for an input. */
   caller(index: number): HookCaller {
     return new InputCaller(this, this.#receiver, index);
   }
 
-  /** Undefined for an input that a demo sends. */
+  /** Prediction and index of an input; undefined for an input of a demo. */
   place(index: number): InputPlace | undefined {
     return this.#predictionId === undefined ? undefined : { predictionId: this.#predictionId, index };
   }
@@ -173,24 +176,24 @@ export class ItemList implements InRing<ItemList> {
     return this.#files?.get(index)?.bytes ?? 0;
   }
 
-  /** Charged bytes of its inputs: fetched files, tensors and rows. */
+  /** Bytes in the memory account that the list holds: fetched files, tensors and rows. */
   get heldBytes(): number {
     let bytes = HELD_PER_TENSOR_BYTE * this.tensorBytes + this.rowBytes;
     for (const files of this.#files?.values() ?? []) bytes += files.bytes;
     return bytes;
   }
 
-  /** Whether the model's code runs in a `scope`. */
+  /** Whether the receiver wraps calls of the model's code. */
   get isScoped(): boolean {
     return this.#receiver.scope !== undefined;
   }
 
-  /** Runs the model's code for an input. */
+  /** Runs the model's code for an input, inside the receiver's wrapper if there is one. */
   scope<T>(task: () => T): T {
     return this.#receiver.scope === undefined ? task() : this.#receiver.scope(task);
   }
 
-  /** Set if outputs may come as text already. */
+  /** Set if outputs may come as text already, in this form. */
   get textForm(): TextForm | undefined {
     return this.#receiver.textForm;
   }
@@ -207,7 +210,7 @@ export class ItemList implements InRing<ItemList> {
     if (!this.isOver) this.#receiver.parts?.add(index, text);
   }
 
-  /** The input runs again. The earlier parts of the input are void. */
+  /** Notes that an input runs again, so its earlier parts are void. */
   restarted(index: number): void {
     if (!this.isOver) this.#receiver.parts?.restart(index);
   }
@@ -235,7 +238,7 @@ export class ItemList implements InRing<ItemList> {
     if (!this.isOver) this.#receiver.refused?.(why);
   }
 
-  /** Frees the inputs. The receiver hears no more. */
+  /** Ends the list, and frees its inputs. The receiver gets no more calls. */
   end(): void {
     this.#inputs = undefined;
     this.#abort?.abort();
@@ -271,7 +274,7 @@ class InputCaller implements HookCaller {
   }
 }
 
-/** The entry of a list in the order of arrival, until its first turn. */
+/** The entry of a list in the order of arrival, from its arrival to its first turn. */
 export class Arrival implements InRing<Arrival> {
   ring: Ring<Arrival> | undefined = undefined;
   before: Arrival | undefined = undefined;
@@ -283,32 +286,32 @@ export class Arrival implements InRing<Arrival> {
   }
 }
 
-/** Progress of an item for which `predict` yields rows. Each row becomes a part of the output, in order. */
+/** The parts of an item for which `predict` yields rows. Each yielded row becomes a part of the output, in order. */
 export interface ItemParts {
-  /** Number of parts so far. */
+  /** Count of parts so far. */
   sequence: number;
   /** Resolves when all rows so far have become parts. */
   last: Promise<void>;
-  /** Fails the item at the end of its batch. */
+  /** Error of `postprocessPart`, which fails the item at the end of its batch. */
   error: SconceError | undefined;
 }
 
-/** An input of a list in the engine. */
+/** An input of a list, as an item in the engine. */
 export class ListItem implements Item {
   readonly lane: ItemList;
   readonly index: number;
-  /** Bytes that the item holds in the queue. */
+  /** Bytes that the item holds in the queue, with its fetched files. */
   readonly bytes: number;
-  /** The same without fetched files. */
+  /** Bytes that the item holds in the queue, without its fetched files. */
   readonly tensorBytes: number;
-  /** Whether the item waits for its first batch. It runs in more batches if that one fails. */
+  /** Whether the item waits for its first batch. After a failed batch it runs again. */
   isWaiting = true;
-  /** In `performance.now()` milliseconds. */
+  /** When `preprocess` ended, in `performance.now()` milliseconds. */
   readonly readyAtMs: number;
   dispatchedAtMs: number;
-  /** Parts that `predict` yielded in this run of the item. */
+  /** Parts that `predict` yielded in the current run of the item. */
   parts: ItemParts | undefined = undefined;
-  /** Batch of the item; undefined without tracing. */
+  /** Tracing span of the item's batch; undefined without tracing. */
   batch: BatchSpan | undefined = undefined;
 
   constructor(

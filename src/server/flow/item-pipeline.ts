@@ -1,4 +1,7 @@
-/** The model's code for an item: `preprocess` from an input to tensors, `postprocess` from rows to an output, and the demo. */
+/**
+ * Calls the model's code for an item: `preprocess` from an input to tensors, `postprocess` from output rows to an
+ * output, and the demo.
+ */
 
 import { isDataUrl } from "../../author/data-url.ts";
 import type { DemoContext, Model } from "../../author/define.ts";
@@ -19,7 +22,7 @@ import type { InputPlace } from "./running-hooks.ts";
 
 export type Tensors = Readonly<Record<string, Tensor>>;
 
-/** The server's limits for a file. The limits of the field apply too. */
+/** The operator's limits for a file. The limits of its field apply too. */
 export type FileCaps = Partial<Pick<FileLimits, "maxBytes" | "maxPixels">>;
 
 type HookName = "preprocess" | "postprocessPart" | "postprocess" | "demo";
@@ -27,17 +30,17 @@ type HookName = "preprocess" | "postprocessPart" | "postprocess" | "demo";
 const noFiles: readonly ModelFile[] = [];
 
 export interface FinishOptions {
-  /** Set if a large output may become text for `encode` already, in many turns of the event loop. */
+  /** Set if a large output may become text before `encode`, in many turns of the event loop. */
   readonly textForm?: TextForm | undefined;
-  /** The input's place in its prediction. */
+  /** Prediction and index of the input. */
   readonly place?: InputPlace | undefined;
   readonly caller?: HookCaller | undefined;
   readonly parts?: PartReceiver | undefined;
 }
 
-/** Receives the parts of an output. */
+/** Receives the parts of one output. */
 export interface PartReceiver {
-  /** Whether nobody needs the output: then the generator stops at its next `yield`. */
+  /** Whether nobody needs the output any more. The generator then stops at its next `yield`. */
   readonly isOver: boolean;
   part(text: Encoded): void;
 }
@@ -45,20 +48,20 @@ export interface PartReceiver {
 /** Receives the parts of the outputs of several inputs. */
 export interface PartsReceiver {
   add(index: number, text: Encoded): void;
-  /** The input runs again. The earlier parts of the input are void. */
+  /** Notes that the input runs again, so its earlier parts are void. */
   restart(index: number): void;
 }
 
 export interface DemoReceiver {
-  /** Takes memory for outputs, of the model and as texts; @throws SconceError where there are too many */
+  /** Takes memory for outputs, as values and as texts. @throws SconceError if there are too many */
   readonly take: (bytes: number) => void;
-  /** Called for each output of a model without a demo, before all outputs are there. */
+  /** For a model without a demo: called with each output, before all outputs are there. */
   readonly onOutput?: ((index: number, text: Encoded) => void) | undefined;
-  /** Receives the parts of a model without a demo. */
+  /** For a model without a demo: receives the parts of outputs. */
   readonly parts?: PartsReceiver | undefined;
 }
 
-/** Receives the outputs of a demo's inputs as they come. */
+/** Receives the outputs of a demo's inputs, each when it is made. */
 export interface DemoOutputs {
   readonly output: (index: number, output: unknown) => void;
   readonly parts: PartsReceiver | undefined;
@@ -78,11 +81,11 @@ export class ItemPipeline {
   readonly #fetcher: Fetcher;
   readonly #fileCaps: FileCaps;
   readonly #hooks: Hooks;
-  /** False for a plain JSON input, which needs no search for files. */
+  /** Whether an input may contain files. Plain JSON inputs need no search. */
   readonly #mayHaveFiles: boolean;
   readonly #encoder: OutputEncoder;
 
-  /** Tensor bytes of an item as declared; undefined where a size is free. */
+  /** Bytes of an item's tensors, if all declared sizes are fixed; otherwise undefined. */
   readonly declaredBytes: number | undefined;
 
   constructor(model: Model, fetcher: Fetcher, fileCaps: FileCaps = {}, hooks = new Hooks()) {
@@ -95,36 +98,36 @@ export class ItemPipeline {
     this.declaredBytes = declaredBytes(model.tensors.inputs);
   }
 
-  /** As `OutputEncoder.withLists`. */
+  /** Returns the JSON value of an output with lists of numbers in place of bytes. */
   withLists(wire: unknown): unknown {
     return this.#encoder.withLists(wire);
   }
 
-  /** Whether outputs come in parts. */
+  /** Whether the model declares parts of outputs. */
   get hasParts(): boolean {
     return this.#model.part !== undefined;
   }
 
-  /** Bytes of the filled files of an input. */
+  /** Bytes of an input's files that have their content. */
   fileBytesOf(input: unknown): number {
     let bytes = 0;
     for (const file of this.#filesOf(input)) if (file.isFilled) bytes += file.bytes.length;
     return bytes;
   }
 
-  /** Milliseconds in which the decoding of an input's files waited. */
+  /** Milliseconds for which the input's files waited while they were decoded. */
   waitedMsOf(input: unknown): number {
     return this.#filesOf(input).reduce((sum, { waitedMs }) => sum + waitedMs, 0);
   }
 
-  /** The files of an input that must be fetched. */
+  /** The files of an input that must be fetched by URL. */
   remoteFilesOf(input: unknown): readonly ModelFile[] {
     const files = this.#filesOf(input);
     return files.length === 0 ? files : files.filter(({ url = "data:", isFilled }) => !isFilled && !isDataUrl(url));
   }
 
   /**
-   * Fetches the content of a file for `fill`.
+   * Fetches the content of a file; `fill` puts it into the file.
    * @param charge is charged for each chunk, and waits for memory
    * @throws SconceError of the fetcher
    */
@@ -134,9 +137,10 @@ export class ItemPipeline {
   }
 
   /**
-   * Calls `preprocess` for an input with filled files. Returns a promise only for an asynchronous `preprocess`.
-   * @param caller has the signal for the end of the prediction, created on demand
-   * @throws SconceError of a data URI, or as `hookError`
+   * Calls `preprocess` for an input whose remote files have their content. Returns a promise only for an asynchronous
+   * `preprocess`.
+   * @param caller has a signal for the end of the prediction, created on demand
+   * @throws SconceError of a data URI, or an error of `preprocess` as a SconceError
    */
   prepare(input: unknown, caller: HookCaller, place?: InputPlace): Tensors | Promise<Tensors> {
     for (const file of this.#filesOf(input)) {
@@ -148,7 +152,7 @@ export class ItemPipeline {
     return this.#preprocess(input, caller, place);
   }
 
-  /** Counts the time after the first `await` as the hook's too. */
+  /** Awaits a hook's promise, and counts the time after the first `await` as the hook's too. */
   async #awaited<T>(hook: HookName, given: Promise<T>): Promise<T> {
     try {
       return await given;
@@ -180,7 +184,7 @@ export class ItemPipeline {
 
   /**
    * Calls `postprocess` for the rows of an item. Parts that it yields go to `options.parts`.
-   * @throws SconceError as `hookError`. A large output may throw `output_invalid`.
+   * @throws SconceError for an error of `postprocess`; a large output may throw `output_invalid`
    */
   finish(rows: Rows, input: unknown, options: FinishOptions = {}): unknown {
     const { textForm, place, caller } = options;
@@ -200,7 +204,7 @@ export class ItemPipeline {
     }
   }
 
-  /** The output of a `postprocess` that may have returned a generator. */
+  /** Takes the output out of a generator, if `postprocess` returned one. */
   #wholeOf(made: unknown, options: FinishOptions): unknown {
     return isInParts(made) ? this.#inParts(made, options) : made;
   }
@@ -220,8 +224,8 @@ export class ItemPipeline {
   }
 
   /**
-   * Calls `postprocessPart` for rows that `predict` yielded, or that `step` returned.
-   * @returns the part as JSON text; undefined if the item has no part this time
+   * Calls `postprocessPart` for rows that `predict` yielded or `step` returned.
+   * @returns the part as JSON text; undefined if these rows make no part
    * @throws SconceError `output_invalid`, or `item_failed` with the message of the model's error
    */
   async part(rows: Rows, facts: CallFacts, place?: InputPlace): Promise<Encoded | undefined> {
@@ -240,7 +244,7 @@ export class ItemPipeline {
     return part === undefined ? undefined : this.#encoder.encodePart(part);
   }
 
-  /** Whether `finish` should wait, because many large outputs are becoming text. */
+  /** Whether calls of `finish` should wait, because many large outputs are becoming text. */
   get isBehind(): boolean {
     return this.#encoder.isBehind;
   }
@@ -254,9 +258,9 @@ export class ItemPipeline {
   }
 
   /**
-   * Runs the model's demo. A model without a demo has equal outputs and demo outputs.
+   * Runs the model's demo. Without a demo, the outputs are also the demo outputs.
    * @returns outputs and demo outputs as JSON texts, one for each input
-   * @throws SconceError `output_invalid`, or as `hookError`
+   * @throws SconceError `output_invalid`, or an error of the demo as a SconceError
    */
   async demo(inputs: readonly unknown[], { take, onOutput, parts, ...context }: DemoTools): Promise<DemoResult> {
     const { demo } = this.#model;

@@ -1,19 +1,19 @@
-/** How long items take from `preprocess` to their rows. */
+/** Measures how long items take from the end of `preprocess` to their output rows. */
 import type { ListItem } from "./item-list.ts";
 
 /** Weight of the newest item in a mean. */
 const NEWEST_WEIGHT = 0.05;
-/** Limit of a time in multiples of the mean: a device that hung once is not slow. */
+/** Largest time that counts, as a multiple of the mean: a device that hung once is not slow. */
 const MAX_SURPRISE = 2;
 /** Weight of a slower item in the least time. A faster item counts at once. */
 const SLOWER_WEIGHT = 0.02;
 
 export class ItemTimes {
-  /** The least recent time from ready to finished, in milliseconds. */
+  /** The least recent time from ready to finished, in milliseconds. 0 before the first item. */
   leastMs = 0;
-  /** Mean time from ready to finished. */
+  /** Mean milliseconds from ready to finished; quarantined clients do not count. */
   meanMs = 0;
-  /** Mean time from dispatched to finished: of a batch, and of the end of the batch before. */
+  /** Mean milliseconds from dispatched to finished: the batch, and the rest of the batch before it. */
   runMs = 0;
 
   finished({ lane, readyAtMs, dispatchedAtMs }: ListItem, nowMs: number): void {

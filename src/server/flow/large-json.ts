@@ -1,36 +1,37 @@
-/** JSON text of large values in pieces: a million numbers at once would block the event loop for 100 ms. */
+/** JSON text of large values in pieces. Written at once, a million numbers would block the event loop for 100 ms. */
 
 import { ModelFile } from "../../author/file.ts";
 import { withFiles } from "../../author/withheld-files.ts";
 import { isObject } from "../../base/json.ts";
 import { Turn } from "../../base/turn.ts";
 
-/** Limit for the numbers in one call of `JSON.stringify`, which takes a millisecond. */
+/** Most numbers in one call of `JSON.stringify`; such a call takes a millisecond. */
 const MAX_AT_ONCE = 8192;
-/** Characters of a string that cost as much as a number. */
+/** Count of string characters that take as long as one number. */
 const CHARACTERS = 128;
-/** Limit for values in the queue. */
+/** Most values that wait or are being converted. */
 const MAX_WAITING = 4;
-/** Depth of the search for large values. */
+/** Depth to which the search for large values goes. */
 const MAX_DEPTH = 8;
 /** Least length of a piece, in characters. */
 const PIECE_LENGTH = 128 * 1024;
-/** Time after which the event loop turns: a small request beside takes several turns. */
+/** After this many milliseconds the event loop turns, because a small request needs several turns. */
 const MAX_HOLD_MS = 1;
 
-/** Converts one value at a time, so that each turn of the event loop is short. */
+/** Converts values to JSON text, one at a time and in many turns of the event loop. */
 export class LargeJson {
   #last: Promise<unknown> = Promise.resolve();
   #count = 0;
 
-  /** Whether the queue is full. Each value may have tens of megabytes. */
+  /** Whether the queue is full: each value may have tens of megabytes. */
   get isFull(): boolean {
     return this.#count >= MAX_WAITING;
   }
 
   /**
-   * @param files whose marks are in the value
-   * @returns the text of `JSON.stringify` as UTF-8 in pieces: one large text would be copied and scanned as a whole several times
+   * @param files contents for the marks that `withholding` left in the value
+   * @returns the text of `JSON.stringify` as UTF-8 in pieces, because one large text would be copied and scanned
+   * several times
    */
   text(value: unknown, files: ReadonlyMap<string, Uint8Array> = new Map()): Promise<Uint8Array[]> {
     this.#count += 1;
@@ -74,7 +75,7 @@ export function* piecesOfJson(value: unknown, max = MAX_AT_ONCE): Generator<stri
   }
 }
 
-/** Undefined for a value that JSON omits. */
+/** The pieces of an object's member; undefined for a value that JSON omits. */
 function piecesOfMember(value: unknown, max: number): Iterable<string> | undefined {
   if (isPlain(value) && isLarge(value, max)) return piecesOfJson(value, max);
   const text = JSON.stringify(value);
@@ -98,19 +99,19 @@ async function slowly(texts: Iterable<string>): Promise<Uint8Array[]> {
   return pieces;
 }
 
-/** Whether a value is an array or object without `toJSON`. */
+/** Whether a value is an array, or a plain object without `toJSON`. */
 function isPlain(value: unknown): value is readonly unknown[] | object {
   if (typeof value !== "object" || value === null || "toJSON" in value) return false;
   return Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype;
 }
 
-/** Size in numbers. All elements of an array count like the first. */
+/** Estimated size of a value, as a count of numbers. All elements of an array count like the first. */
 function sizeOf(value: unknown, depth = 0): number {
   if (typeof value === "string") return 1 + value.length / CHARACTERS;
   if (typeof value !== "object" || value === null || depth === MAX_DEPTH) return 1;
   if (Array.isArray(value)) return 1 + value.length * sizeOf(value[0], depth + 1);
   if (value instanceof ModelFile) return value.isFilled ? 1 + value.bytes.length / CHARACTERS : 1;
-  // A tensor becomes arrays; other bytes become a string.
+  // A tensor becomes arrays of numbers; other bytes become a string.
   if ("data" in value && ArrayBuffer.isView(value.data)) return "length" in value.data ? Number(value.data.length) : 1;
   if (Object.getPrototypeOf(value) !== Object.prototype || !isObject(value)) return 1;
   let size = 1;

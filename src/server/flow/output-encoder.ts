@@ -1,4 +1,4 @@
-/** Outputs, parts and demo outputs as JSON text, checked against their declared schemas. */
+/** Converts outputs, parts and demo outputs to JSON text, and checks them against their declared schemas. */
 import type { Model } from "../../author/define.ts";
 import { limitFaults } from "../../author/fault-limit.ts";
 import { withBytesOf } from "../../author/ndarray-wire.ts";
@@ -12,17 +12,17 @@ import { MAX_FAULTS } from "../inputs/input-decoder.ts";
 import type { TextForm } from "./item-list.ts";
 import { isLarge, LargeJson } from "./large-json.ts";
 
-/** Limit for the reported faults of an output. A large array can have a fault for each element. */
+/** Most faults that an error names. A large array can have a fault for each element. */
 const MAX_OUTPUT_FAULTS = 10;
 
-/** JSON text; large JSON as UTF-8 in pieces. */
+/** JSON text as a string; large JSON as UTF-8 in pieces. */
 export type Encoded = string | readonly Uint8Array[];
 
 export function wholeText(text: Encoded): string {
   return typeof text === "string" ? text : Buffer.concat(text).toString();
 }
 
-/** An output as JSON text. */
+/** An output that is JSON text already. */
 class OutputText {
   readonly text: Encoded;
 
@@ -45,12 +45,15 @@ export class OutputEncoder {
     this.#wireOfDemoOutput = demo && wireOf(demo.output, "demo output");
   }
 
-  /** Whether large outputs should wait, because many are becoming text. */
+  /** Whether outputs should wait, because many large ones are becoming text. */
   get isBehind(): boolean {
     return this.#largeJson.isFull;
   }
 
-  /** A small output as it is; a promise of a large output as text, made in many turns of the event loop. `encode` takes both. */
+  /**
+   * Returns a small output as it is. For a large output, returns a promise of its text, made in many turns of the event
+   * loop. `encode` takes both.
+   */
   forText(made: unknown, form: TextForm): unknown {
     if (!isLarge(made)) return made;
     return this.#largeText(made, (output) => this.#wireIn(form, output)).then((text) => new OutputText(text));
@@ -61,7 +64,10 @@ export class OutputEncoder {
     return output instanceof OutputText ? output.text : JSON.stringify(this.#wireIn(form, output));
   }
 
-  /** The JSON value of an output, with lists of numbers in place of bytes. An output that does not fit the declared output stays as it is. */
+  /**
+   * The JSON value of an output, with lists of numbers in place of bytes. A value that does not fit the declared output
+   * stays as it is.
+   */
   withLists(wire: unknown): unknown {
     const decoded = z.safeDecode(this.#output, wire);
     return decoded.success ? this.#wireOfOutput(decoded.data) : wire;
@@ -72,7 +78,7 @@ export class OutputEncoder {
     return this.#text(part, this.#wireOfPart ?? this.#wireOfOutput);
   }
 
-  /** Outputs of a demo. @throws SconceError `output_invalid` */
+  /** Encodes an output that a demo made. @throws SconceError `output_invalid` */
   encodeForDemo(output: unknown): Encoded | Promise<Encoded> {
     return this.#text(output, this.#wireOfOutput);
   }
@@ -85,7 +91,7 @@ export class OutputEncoder {
   #wireIn({ byteFields }: TextForm, output: unknown): unknown {
     if (byteFields.length === 0) return this.#wireOfOutput(output);
     const fields = isObject(output) ? byteFields.map((name) => output[name]) : [];
-    // The output itself may be the array.
+    // The output may itself be the array of bytes.
     return withBytesOf(new Set([output, ...fields]), () => this.#wireOfOutput(output));
   }
 
@@ -99,7 +105,7 @@ export class OutputEncoder {
   }
 }
 
-/** The JSON side of a value. */
+/** Converts a value to its JSON form. */
 type Wire = (value: unknown) => unknown;
 
 function wireOf(schema: z.ZodType, name: string): Wire {

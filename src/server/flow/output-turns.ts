@@ -1,17 +1,20 @@
-/** Makes the outputs of all lists in turn, a few for each turn of the event loop: a batch of large outputs would block the loop. */
+/**
+ * Makes the outputs of all predictions in turn, a few in each turn of the event loop. All outputs of a large batch at
+ * once would block the loop.
+ */
 import { RoundRobin } from "../../base/collections/round-robin.ts";
 
-/** Longest time for outputs in one turn of the event loop. */
+/** Most milliseconds for outputs in one turn of the event loop. */
 const MAX_HOLD_MS = 2;
 
 export class OutputTurns {
   readonly #waiting = new RoundRobin<() => void>();
-  /** Time for outputs in this turn of the loop. */
+  /** Milliseconds that outputs took in this turn of the event loop. */
   #tookMs = 0;
   #isScheduled = false;
   readonly #isHeld: () => boolean;
 
-  /** @param isHeld whether outputs must wait, because large outputs are still under way */
+  /** @param isHeld whether outputs must wait, because large outputs are still becoming text */
   constructor(isHeld: () => boolean = () => false) {
     this.#isHeld = isHeld;
   }
@@ -21,13 +24,13 @@ export class OutputTurns {
     return this.#tookMs <= MAX_HOLD_MS && !this.#isHeld();
   }
 
-  /** An output was made. */
+  /** Notes that an output was made in `ms` milliseconds. */
   took(ms: number): void {
     this.#tookMs += ms;
     this.#schedule();
   }
 
-  /** Makes an output in its turn. */
+  /** Queues the making of an output; lists take turns. */
   add(list: object, make: () => void): void {
     this.#waiting.add(list, make);
     this.#schedule();

@@ -1,4 +1,7 @@
-/** Inputs through the model, in the same batches as everyone's, for code that awaits the outputs as the model made them. */
+/**
+ * Runs inputs of a demo or of the command line through the model. They share batches with other clients, and the
+ * outputs come as the model made them.
+ */
 
 import { ModelFile } from "../../author/file.ts";
 import { SconceError } from "../../base/errors.ts";
@@ -9,18 +12,21 @@ import { ItemList, listForm } from "./item-list.ts";
 import type { PartsReceiver } from "./item-pipeline.ts";
 
 export interface PredictAllOptions {
-  /** Gives up all that is not done. */
+  /** Fires to cancel the unfinished inputs. */
   readonly signal: AbortSignal;
-  /** Calls the model's code for an input. */
+  /** Wraps each call of the model's code for an input. */
   readonly scope?: <T>(task: () => T) => T;
-  /** Takes memory for an output; @throws SconceError where there are too many */
+  /** Takes memory for an output. @throws SconceError if there are too many */
   readonly take?: (bytes: number) => void;
-  /** Called with each output as it comes, perhaps as text already; @throws SconceError, which fails its input */
+  /** Called with each output when it is made; it may be text already. @throws SconceError, which fails its input */
   readonly onOutput?: ((index: number, output: unknown) => void) | undefined;
   readonly parts?: PartsReceiver | undefined;
-  /** The inputs of a request, whose errors tell their index there; a demo also sends others that it made itself. */
+  /**
+   * The inputs of the request. An error of one of them names its index in the request. A demo may also send inputs that
+   * it made.
+   */
   readonly requested?: readonly unknown[];
-  /** Whether the inputs run after the inputs of all others. */
+  /** Whether the inputs run after the inputs of all other clients. */
   readonly isDeprioritised?: boolean;
 }
 
@@ -74,7 +80,7 @@ export async function predictAll(
   }
 }
 
-/** About as many bytes as an output has as text; a demo may make it into something much smaller. */
+/** Rough count of bytes that an output has as text. A demo may turn the output into something much smaller. */
 function sizeOf(value: unknown): number {
   if (typeof value === "string") return value.length;
   if (typeof value !== "object" || value === null) return 8;

@@ -1,16 +1,17 @@
 /**
- * Clients with many failed items are quarantined: their items share no batch with items of other clients, and run after them, because a bad item fails
- * its whole batch.
+ * Quarantines clients with many failed items, because a bad item fails its whole batch. Their items share no batch with
+ * items of other clients, and run after them.
  *
- * Addresses tell clients apart. Within an address, the name that a proxy reports or the connection does. A new name starts with the failures of its
- * address, so a client gains nothing by new names. Without other clients nobody is quarantined.
+ * Clients differ by address, and within an address by the name that a proxy reports or the connection has. A new name
+ * starts with the failures of its address, so a client gains nothing by new names. Without other clients nobody is
+ * quarantined.
  */
 
 /** The sender of a prediction. */
 export interface Sender {
-  /** Address of the connection, or the API key. */
+  /** IP address of the connection, or the API key. */
   readonly address: string;
-  /** Identifies the sender among the senders of the address. */
+  /** Name that tells the sender from others at the same address. */
   readonly name: string;
   /** Turns of the address for each turn of an address with share 1. Default 1. */
   readonly share?: number;
@@ -18,17 +19,17 @@ export interface Sender {
 
 /** Weight of the newest item in the share of failed items. */
 const NEWEST_WEIGHT = 1 / 16;
-/** Above this share of failed items a client is quarantined. */
+/** A client with a larger share of failed items is quarantined. */
 const MAX_FAILED_SHARE = 1 / 4;
-/** Another client is present for this long after its last item. */
+/** Another client counts as present for this many milliseconds after its last item. */
 const OTHERS_MS = 2000;
-/** Lists are checked for quarantine until this long after the last failed item. */
+/** Clients are checked for this many milliseconds after the last failed item of any client. */
 const WATCH_MS = 60_000;
 const MAX_SHARES = 10_000;
 
 export class Quarantine {
   readonly #now: () => number;
-  /** Shares of failed items, of addresses and of senders, least recently changed first. */
+  /** Share of failed items by address and by sender, least recently changed first. */
   readonly #shares = new Map<string, number>();
   #failedAtMs = -Infinity;
   #othersAtMs = -Infinity;
@@ -37,7 +38,7 @@ export class Quarantine {
     this.#now = now;
   }
 
-  /** Whether senders matter now: an item has failed lately. */
+  /** Whether an item has failed lately. Predictions must then name their sender. */
   get isWatching(): boolean {
     return this.#now() - this.#failedAtMs < WATCH_MS;
   }
@@ -50,7 +51,7 @@ export class Quarantine {
     return false;
   }
 
-  /** An item has run, or failed alone. */
+  /** Notes that an item has run, or failed alone. */
   ended(client: Sender | undefined, hasFailed: boolean): void {
     if (hasFailed) this.#failedAtMs = this.#now();
     if (client === undefined) return;
@@ -67,7 +68,7 @@ export class Quarantine {
 
   #count(key: string, share: number, hasFailed: boolean): void {
     const next = share + NEWEST_WEIGHT * (Number(hasFailed) - share);
-    // A newly quarantined client is no longer another client, so the time of the last other client is forgotten.
+    // The newly quarantined client may have been the last "other client", so that time is forgotten.
     if (share <= MAX_FAILED_SHARE && next > MAX_FAILED_SHARE) this.#othersAtMs = -Infinity;
     this.#shares.delete(key);
     this.#shares.set(key, next);

@@ -1,4 +1,7 @@
-/** Calls `postprocess` for the rows of batches: slow outputs in turns, asynchronous outputs in the background. */
+/**
+ * Calls `postprocess` for the output rows of batches. Outputs are made in turn, a few in each turn of the event loop,
+ * and asynchronous ones in the background.
+ */
 
 import { codedError, type SconceError } from "../../base/errors.ts";
 import type { Rows } from "../../engine/engine.ts";
@@ -10,14 +13,14 @@ import { OutputTurns } from "./output-turns.ts";
 
 interface RowFinisherOptions {
   readonly pipeline: ItemPipeline;
-  /** Counts the rows that `postprocess` has not finished: with many such rows, no input begins. */
+  /** Counts the rows that `postprocess` has not finished. With many such rows no input begins. */
   readonly credits: FlowCredits;
   readonly observer: StageObserver | undefined;
-  /** The list has an output after a wait. */
+  /** Called when a list has an output that was not made at once. */
   readonly onFinished: (list: ItemList) => void;
 }
 
-/** A row in an asynchronous `postprocess`. */
+/** A row whose `postprocess` returned a promise. */
 interface LaterRow {
   readonly lane: ItemList;
   readonly index: number;
@@ -34,7 +37,7 @@ export class RowFinisher {
     this.#turns = new OutputTurns(() => options.pipeline.isBehind);
   }
 
-  /** Rows of a part, which `predict` yielded. */
+  /** Makes a part of the output from rows that `predict` yielded. */
   part(item: ListItem, rows: Rows): void {
     const { credits } = this.#options;
     const { lane } = item;
@@ -64,7 +67,7 @@ export class RowFinisher {
     }
   }
 
-  /** @param beganMs time of its arrival */
+  /** @param beganMs when the rows arrived, in `performance.now()` milliseconds */
   finish(item: ListItem, rows: Rows, beganMs: number): void {
     const { parts } = item;
     if (parts !== undefined) {
@@ -87,7 +90,7 @@ export class RowFinisher {
     });
   }
 
-  /** The output follows the parts. */
+  /** Makes the output after all earlier parts. */
   #finishAfter(parts: ItemParts, item: ListItem, rows: Rows): void {
     const { credits, onFinished } = this.#options;
     const { lane, index } = item;
@@ -102,7 +105,7 @@ export class RowFinisher {
     });
   }
 
-  /** The failure follows the parts. */
+  /** Fails the item after its earlier parts. */
   fail(item: ListItem, error: SconceError): void {
     const { lane, index, parts } = item;
     if (parts === undefined) {
@@ -166,7 +169,7 @@ function partReceiver(lane: ItemList, index: number): PartReceiver {
   };
 }
 
-/** The author's code may return other values than tensors. The engine refuses them. */
+/** Bytes of tensors. The author's code may return other values, which the engine refuses later. */
 export function bytesOf(tensors: Tensors | undefined): number {
   let bytes = 0;
   for (const name in tensors) bytes += tensors[name]?.data?.byteLength ?? 0;

@@ -1,4 +1,7 @@
-/** Runs a model's demo: fetches the files, then calls the model's code with a `console` that writes into the logs. */
+/**
+ * Runs a model's demo: fetches the files, then calls the model's code with a `console` that writes into the demo's
+ * logs.
+ */
 import { AsyncLocalStorage } from "node:async_hooks";
 import { format } from "node:util";
 import { codedError } from "../../base/errors.ts";
@@ -11,15 +14,15 @@ import { predictAll } from "./predict-all.ts";
 export interface DemoOptions extends DemoReceiver {
   readonly flow: ItemFlow;
   readonly pipeline: ItemPipeline;
-  /** Fires when the demo is canceled. */
+  /** Fires when the demo is cancelled. */
   readonly signal: AbortSignal;
-  /** Called when the files are fetched, before the model's code. */
+  /** Called when the files are fetched, before the model's code runs. */
   readonly onBegun?: () => void;
-  /** Writes a log line; false when the logs are full. */
+  /** Writes a log line. @returns false when the logs are full */
   readonly write: (text: string) => boolean;
 }
 
-/** Runs a task without the console of a demo. Shared work must not write into the logs of one demo. */
+/** Runs a task with the usual console: work that several demos share must not write into the logs of one. */
 const outside = AsyncLocalStorage.snapshot();
 
 /** @throws SconceError of a file, of a failed input, or with the message of the demo's error */
@@ -30,7 +33,7 @@ export async function runDemo(inputs: readonly unknown[], options: DemoOptions):
     remote.map(({ file }) => file),
     { owner: options, signal, told: (at, error) => atInput(remote[at]?.index ?? 0, codedError(error)) },
   );
-  // The client gets the id first, because the author's code may block the thread.
+  // The client gets the demo's id first, because the author's code may block the thread.
   await new Promise((resolve) => setImmediate(resolve));
   signal.throwIfAborted();
   options.onBegun?.();
@@ -52,11 +55,11 @@ export async function runDemo(inputs: readonly unknown[], options: DemoOptions):
             requested: inputs,
           }),
         );
-        // The demo may end before its code awaits these outputs.
+        // Avoids an unhandled rejection: the demo may end before its code awaits these outputs.
         outputs.catch(() => {});
         return outputs;
       },
-      // Full logs need no formatting.
+      // Lines are not formatted once the logs are full.
       log: (...values) => {
         if (takesLogs) takesLogs = write(`${format(...values)}\n`);
       },

@@ -1,10 +1,13 @@
-/** The calls of `preprocess` and `postprocess` under way, in memory that outlives the front: the next front learns which one held the last. */
+/**
+ * The running calls of `preprocess` and `postprocess`, in a file that outlives the HTTP process (front). If a call
+ * blocks the process, the next process finds out which one.
+ */
 import { writeFileSync } from "node:fs";
 
 const hooks = ["preprocess", "postprocess"] as const;
 export type ItemHook = (typeof hooks)[number];
 
-/** An input of a prediction. */
+/** The place of an input: its prediction, and its index there. */
 export interface InputPlace {
   readonly predictionId: string;
   readonly index: number;
@@ -14,36 +17,36 @@ export interface RunningHook extends InputPlace {
   readonly hook: ItemHook;
 }
 
-/** Layout of a slot: state, hook, length of the id, the index from byte 4, the id from byte 8. */
+/** Layout of a slot: a byte each for state, hook and length of the id; the index from byte 4, the id from byte 8. */
 const SLOT_BYTES = 128;
 const MAX_ID = 64;
 const SLOTS = 512;
 const states = { free: 0, synchronous: 1, awaited: 2, guilty: 3 } as const;
 
 export class RunningHooks {
-  /** Calls that held an earlier front of this server. They are not made again. */
+  /** Calls that blocked an earlier process of this server. They are not made again. */
   readonly guilty: readonly RunningHook[];
-  /** Calls under way when the last front was held, where several could be the reason. */
+  /** Calls that ran when the last process was blocked, if more than one may be the cause. */
   readonly suspects: readonly RunningHook[];
-  /** Whether the last front was held by one of these. */
+  /** Whether at least one call may have blocked the last process. */
   readonly isKnown: boolean;
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
   readonly #free: number[] = [];
 
-  /** Makes the file; before any front opens it. */
+  /** Creates the file, before any process opens it. */
   static create(path: string): string {
     writeFileSync(path, new Uint8Array(SLOTS * SLOT_BYTES), { mode: 0o600, flag: "wx" });
     return path;
   }
 
-  /** @param wasHeld whether the last front with this file was ended because it was held */
+  /** @param wasHeld whether the last process with this file was ended because a call blocked it */
   constructor(path: string, wasHeld: boolean) {
     this.#bytes = Bun.mmap(path, { shared: true });
     this.#view = new DataView(this.#bytes.buffer, this.#bytes.byteOffset);
     const slots = Array.from({ length: SLOTS }, (_, slot) => slot);
     const inState = (state: number) => slots.filter((slot) => this.#bytes[slot * SLOT_BYTES] === state);
-    // A synchronous call has the thread for itself.
+    // A synchronous call has the thread for itself, so it is the cause.
     const running = inState(states.synchronous);
     const possible = running.length > 0 ? running : inState(states.awaited);
     const found = wasHeld ? possible : [];
@@ -59,7 +62,7 @@ export class RunningHooks {
     }
   }
 
-  /** Notes a call that begins. @returns its slot; undefined where all are taken */
+  /** Notes that a call begins. @returns its slot; undefined if all slots are taken or the id is too long */
   begin(hook: ItemHook, { predictionId, index }: InputPlace): number | undefined {
     const slot = predictionId.length > MAX_ID ? undefined : this.#free.pop();
     if (slot === undefined) return undefined;
@@ -72,7 +75,7 @@ export class RunningHooks {
     return slot;
   }
 
-  /** The call has returned a promise. */
+  /** Notes that the call has returned a promise. */
   awaited(slot: number): void {
     this.#bytes[slot * SLOT_BYTES] = states.awaited;
   }

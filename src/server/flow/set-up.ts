@@ -1,4 +1,4 @@
-/** Sets a model up to run: its code, its weights on a device, the runs before the first real one. */
+/** Prepares a model: runs its `setup`, loads its weights on a device, and warms it up. */
 
 import type { Model, ModelSettings } from "../../author/define.ts";
 import { asynchronousFix } from "../../author/schema-faults.ts";
@@ -31,26 +31,26 @@ import { predictAll } from "./predict-all.ts";
 
 export interface SetUpOptions {
   readonly model: Model;
-  /** The path of a declared file, in the model's folder or in the store. */
+  /** Returns the path of a declared file, in the model's folder or in the store. */
   readonly pathOf: (name: string) => string;
   /** The example as a client would send it, with data URIs for files; undefined without a declared example. */
   readonly example: unknown;
-  /** The operator's settings. The model's settings replace undefined ones. */
+  /** The operator's settings. Undefined ones come from the model's own settings. */
   readonly settings: { readonly [K in keyof ModelSettings]: ModelSettings[K] | undefined } & Pick<OpenOptions, "pack">;
-  /** File with the outputs of the example in the build, for comparison. */
+  /** File with the example's outputs in the build, which are compared with the outputs here. */
   readonly golden?: string | undefined;
   readonly fetcher: Fetcher;
   readonly fileCaps?: FileCaps | undefined;
-  /** Calls the model's functions. */
+  /** Calls the model's functions, with their time limit. */
   readonly hooks?: Hooks | undefined;
-  /** As the engine's. */
+  /** Limit in bytes for the padded inputs of a batch. A single item may have more. */
   readonly maxPaddedBytes?: number | undefined;
   readonly observer?: BatchObserver | undefined;
-  /** Called with a lower batch limit when batches do not fit into the device's memory. */
+  /** Called with a lower batch limit when a batch does not fit into the device's memory. */
   readonly onShrink?: ((maxBatchSize: number) => void) | undefined;
 }
 
-/** A model after warm-up. The caller disposes the runners. */
+/** A model after warm-up. The caller must dispose the runners. */
 export interface WarmModel {
   readonly runners: readonly Runner[];
   readonly pipeline: ItemPipeline;
@@ -107,7 +107,7 @@ export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
       await slowStep("Comparing the example's outputs", compareGolden(runners, model.tensors.outputs, golden));
     }
     const maxBatchSize = batchSizeFor(runners, settings.batchSize ?? own.batchSize ?? 1);
-    // A GPU chooses kernels and grows its memory by size.
+    // A GPU chooses kernels and allocates memory for each batch size, so every size is warmed up.
     const everySize = !devices.includes("cpu");
     const warm = await warmUp({ runners, inputs: model.tensors.inputs, item, maxBatchSize, threads, everySize });
     if (warm.maxBatchSize < maxBatchSize) onShrink?.(warm.maxBatchSize);
@@ -125,7 +125,7 @@ export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
         forwardMs: [...warm.forwardMs],
       },
       maxQueueDelayMs: settings.maxQueueDelayMs ?? own.maxQueueDelayMs ?? 0,
-      // Items of a model with `step` wait for a free place only.
+      // A latency target has no effect on a model with `step`: its items wait only for a free place.
       latencyTarget:
         targetMs === Infinity || typeof model.predict === "object"
           ? undefined
@@ -137,7 +137,7 @@ export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
   }
 }
 
-/** The operator's settings. */
+/** Picks the operator's settings of the engine out of the configuration. */
 export function settingsOf(config: ServeConfig): SetUpOptions["settings"] {
   return {
     batchSize: config.batchSize,
@@ -163,19 +163,19 @@ export function logFacts({ devices, threads, packedLayers, instances, maxBatchSi
 
 export interface OpenOptions
   extends Pick<SetUpOptions, "model" | "pathOf" | "example" | "fetcher" | "fileCaps" | "hooks"> {
-  /** The operator's setting. */
+  /** The operator's setting; the model's setting replaces undefined. */
   readonly device: string | undefined;
   readonly threads: number;
   readonly instances: number;
-  /** As a session's. */
+  /** Whether layers may rearrange their weights for the processor (default true). */
   readonly pack?: boolean | undefined;
 }
 
-/** A loaded model. The caller disposes the runners. */
+/** A loaded model. The caller must dispose the runners. */
 export interface OpenModel {
   readonly runners: readonly Runner[];
   readonly pipeline: ItemPipeline;
-  /** The tensors of its example. */
+  /** The tensors of the model's example; undefined without one. */
   readonly item: Tensors | undefined;
   /** `cpu`, or one or more `cuda:N`. */
   readonly devices: readonly string[];
@@ -199,7 +199,7 @@ export async function openModel(options: OpenOptions): Promise<OpenModel> {
     const made =
       example === undefined
         ? undefined
-        : // The operator's limits apply to files of clients, not to the author's.
+        : // The operator's limits apply to files of clients, not to the author's example.
           await slowStep("Preparing the example", prepareExample(model, new ItemPipeline(model, fetcher), example));
     return { runners, pipeline, item: made?.tensors, devices };
   } catch (error) {
@@ -208,7 +208,7 @@ export async function openModel(options: OpenOptions): Promise<OpenModel> {
   }
 }
 
-/** @throws SconceError `weights_invalid` with the usual cause, and others of a load */
+/** @throws SconceError `weights_invalid` with the usual cause, or another error of loading */
 export function openWeights(
   { weights, operators, predict, tensors }: Model,
   {
@@ -232,7 +232,7 @@ export function openWeights(
 function latencyTarget(ms: number, forwardMs: ReadonlyMap<number, number>): LatencyTarget {
   const oneMs = forwardMs.get(1) ?? 0;
   if (oneMs > ms) {
-    // A new item waits for the running batch too.
+    // The fix doubles the time, because a new item also waits for the running batch.
     const fix = `set --latency-target to ${Math.ceil(2 * oneMs)} or more, or use a faster device`;
     throw new SconceError(
       "target_unreachable",
@@ -245,7 +245,7 @@ function latencyTarget(ms: number, forwardMs: ReadonlyMap<number, number>): Late
 }
 
 /**
- * Runs one input.
+ * Runs one input through the model.
  * @returns the output as JSON text
  * @throws SconceError of the failed step
  */
@@ -300,7 +300,7 @@ export async function prepareExample(model: Model, pipeline: ItemPipeline, examp
   return { input, tensors: await prepareInput(pipeline, input) };
 }
 
-/** Fetches the files of a decoded input, and makes its tensors. */
+/** Fetches the remote files of a decoded input, and calls `preprocess`. */
 export async function prepareInput(pipeline: ItemPipeline, input: unknown): Promise<Tensors> {
   const remote = pipeline.remoteFilesOf(input);
   await Promise.all(remote.map(async (file) => file.fill(await pipeline.fetch(file, noSignal))));
@@ -317,7 +317,7 @@ export function decodeExample(model: Model, example: unknown): unknown {
   throw new SconceError("model_invalid", `the model is declared wrongly: ${faults.join("; ")}`);
 }
 
-/** @throws SconceError `model_invalid` when the schema of the input cannot be followed at once */
+/** @throws SconceError `model_invalid` when the schema of the input has an asynchronous refinement or transform */
 export function parseExample({ input }: Model, example: unknown) {
   try {
     return input.safeParse(example);

@@ -1,16 +1,16 @@
-/** Items for trial runs, made from the tensors of the example: of other values, and of other sizes. */
+/** Makes items for trial runs from the tensors of the example, with other values or other sizes. */
 import { elements } from "../../author/elements.ts";
 import { arrayTypes, countOf, type DType, type Tensor, type TensorSpecs } from "../../author/tensor.ts";
 import { setAt } from "../../author/tensor-memory.ts";
 
 type Item = readonly Tensor[];
 
-/** An item of the same sizes, all zero. Equal rows would hide the mixing of a batch. */
+/** An item of the same sizes, all zero. Equal rows would hide that weights mix the rows of a batch. */
 export function zeroed(item: Item): Item {
   return item.map((each) => ({ ...each, data: new arrayTypes[each.dtype](each.data.length) }));
 }
 
-/** The same item with each size changed. The elements repeat the elements of the example, because other numbers may be invalid ids. */
+/** The example with changed sizes. Its elements are repeated, because other numbers may be invalid ids. */
 export function resized(item: Item, sizeOf: (size: number, input: number, dim: number) => number): Item {
   return item.map(({ dtype, shape, data }, input) => {
     const sizes = shape.map((size, dim) => sizeOf(size, input, dim));
@@ -22,14 +22,14 @@ export function resized(item: Item, sizeOf: (size: number, input: number, dim: n
   });
 }
 
-/** The item longer in every padded dimension. */
+/** The item, longer in every padded dimension. */
 export function lengthened(inputs: TensorSpecs, item: Item, grow: (size: number) => number): Item {
   const dims = Object.values(inputs).map((spec) => spec.dims);
   return resized(item, (size, input, dim) => (typeof dims[input]?.[dim] === "object" ? grow(size) : size));
 }
 
 export interface ItemOfValues {
-  /** The change of the example's values, in words. */
+  /** How the values differ from the example's, in words. */
   readonly change: string;
   readonly item: Item;
 }
@@ -38,8 +38,8 @@ const SCALE = 10;
 const SEED = 48271;
 
 /**
- * The item with its numbers negated, scaled and replaced at random. Integers may be ids and stay. Masks stay: floats of
- * only 0 and 1, beside other inputs.
+ * Variants of the item: its numbers negated, scaled, and replaced at random. Integers stay, because they may be ids.
+ * Masks stay: float tensors of only 0 and 1, in items with other inputs.
  */
 export function otherValues(item: Item): readonly ItemOfValues[] {
   const isVaried = item.map((tensor) => isFloat(tensor) && !(item.length > 1 && isMask(tensor)));
@@ -77,7 +77,7 @@ function mapped(tensor: Tensor<(typeof floats)[number]>, make: (value: number, l
   const values = Array.from(tensor.data, (each) => Number(write(each) ?? 0));
   const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
   const data = new arrayTypes[tensor.dtype](values.length);
-  // `read` refuses a changed number that the dtype cannot hold. Then the original number stays.
+  // `read` refuses a changed number that the dtype cannot hold. The original number then stays.
   for (const [i, value] of values.entries()) data[i] = Number(read(make(value, largest)) ?? tensor.data[i]);
   return { ...tensor, data };
 }

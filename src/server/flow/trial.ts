@@ -1,5 +1,6 @@
 /**
- * Trial runs of a model's example. The outputs must be equal in a second run, in a batch with another item, and in a batch with a longer item.
+ * Trial runs of a model's example. Its outputs must be equal in a second run, in a batch with another item, and in a
+ * batch with a longer item.
  */
 
 import type { Model } from "../../author/define.ts";
@@ -14,16 +15,19 @@ import { wholeText } from "./output-encoder.ts";
 import type { PreparedExample } from "./set-up.ts";
 import { lengthened, otherValues, zeroed } from "./trial-items.ts";
 
-/** Tolerance of a softmax share near 1. */
+/** How far a value may be from 1 and still count as 1, for softmax outputs. */
 const ONE_DIFFERENCE = 0.01;
 
 export interface Trial {
   readonly tensors: Model["tensors"];
-  /** The tensors of the example, made twice. */
+  /** The tensors of the example, made by two calls of `preprocess`. */
   readonly items: readonly [readonly Tensor[], readonly Tensor[]];
-  /** Largest batch that the author declared. Undefined without a declaration: then the operator may choose any. */
+  /** Largest batch that the author declared. Undefined: the operator may choose any. */
   readonly maxBatchSize: number | undefined;
-  /** On other devices, an item that is too long for the weights would break all later runs. */
+  /**
+   * Whether the weights run on the CPU. On other devices an item that is too long for the weights would break all later
+   * runs.
+   */
   readonly isOnCpu: boolean;
 }
 
@@ -53,17 +57,17 @@ export async function tryOutputs(
   const [item, again] = items;
   const alone = await runner.run([item]);
   const second = await runner.run([again]);
-  // An item of zeros may have no last step.
+  // A model with `step` may never end for an item of zeros.
   const other = runner.stepper === undefined ? zeroed(item) : item;
   const batch = (maxBatchSize ?? 2) < 3 ? [other, item] : [item, other, item];
   const runTogether = () => runner.run(batch).catch(() => runner.run(batch.map(() => item)));
-  // Weights that refuse batches throw, if the author declared a batch size.
+  // An error of weights that refuse batches is thrown only if the author declared a batch size.
   const together = await (maxBatchSize === undefined
     ? runTogether().catch(() => undefined)
     : maxBatchSize > 1
       ? runTogether()
       : undefined);
-  // Items with steps are not padded.
+  // Items of a model with `step` are not padded.
   const isPadded = maxBatchSize !== 1 && isOnCpu && runner.stepper === undefined;
   const lengths = isPadded ? await besideLonger(runner, { inputs, item, alone }) : [];
   const fix = maxBatchSize === undefined ? "; if items have to run alone, declare batchSize: 1" : "";
@@ -108,7 +112,7 @@ export async function tryOutputs(
 export interface PostprocessTrial {
   readonly model: Pick<Model, "tensors">;
   readonly pipeline: Pick<ItemPipeline, "finish" | "part" | "encode">;
-  /** The example, prepared twice: the model's code may change its input. */
+  /** The example, prepared by two calls: the model's code may change its input. */
   readonly examples: readonly [PreparedExample, PreparedExample];
   /** Outputs of the example alone. */
   readonly results: readonly Tensor[];
@@ -123,7 +127,7 @@ export async function tryPostprocess(trial: PostprocessTrial): Promise<string | 
   const { model, pipeline, examples, results } = trial;
   const [checkOf, part] = [itemCheck(model.tensors.inputs), rowParting(model.tensors.outputs)];
   const textOf = async ({ input, tensors }: PreparedExample) => {
-    // Parting takes each row once.
+    // Each call needs fresh rows, because splitting changes the data in place.
     const rows = part(structuredClone(results), 0, checkOf(tensors).padded);
     return wholeText(pipeline.encode(await pipeline.finish(rows, input)));
   };
@@ -133,7 +137,7 @@ export async function tryPostprocess(trial: PostprocessTrial): Promise<string | 
 }
 
 /**
- * Runs `predict`, and makes parts of the rows that it yields.
+ * Runs `predict`, and makes a part of each yielded set of rows.
  * @throws SconceError of `predict` or `postprocessPart`, or of an invalid part
  */
 export async function tryParts(
@@ -150,8 +154,9 @@ export async function tryParts(
 }
 
 /**
- * The outputs with padded dimensions in place of free ones. A strided convolution shortens a padded dimension, so beside a longer item the output has
- * more elements than the item alone. `postprocess` knows how many of them belong to the item.
+ * The declared outputs, with free dimensions made padded, so that they are cut to the item's size. (A strided
+ * convolution shortens a padded dimension: the output then has a free size, which is larger beside a longer item.
+ * `postprocess` knows how many elements belong to the item.)
  */
 function cutToOwn(outputs: TensorSpecs): TensorSpecs {
   const cut = ([name, { dtype, dims }]: [string, TensorSpecs[string]]) => {
@@ -161,7 +166,7 @@ function cutToOwn(outputs: TensorSpecs): TensorSpecs {
   return Object.fromEntries(Object.entries(outputs).map(cut));
 }
 
-/** Sizes of the free dimensions for the item alone. */
+/** Sizes of the outputs' free dimensions when the item runs alone. */
 function freeSizes(outputs: TensorSpecs, alone: readonly Tensor[]): [string, number][] {
   return Object.entries(outputs).flatMap(([name, { dims }], i) =>
     dims.flatMap((dim, at): [string, number][] =>
@@ -170,7 +175,7 @@ function freeSizes(outputs: TensorSpecs, alone: readonly Tensor[]): [string, num
   );
 }
 
-/** Unique name of a free dimension: two outputs may use the same name for different sizes. */
+/** Unique name for a free dimension of an output: two outputs may use one name for different sizes. */
 function freeName(output: string, at: number): string {
   return `${output}[${at}]`;
 }
@@ -180,8 +185,8 @@ function named(specs: TensorSpecs, item: readonly Tensor[]): Readonly<Record<str
 }
 
 /**
- * How much longer: as an item may be that shares a batch with it (length-steps.ts), so that the trial takes no more memory than serving does. Where the
- * weights have a largest size and the example is near it, by one.
+ * Ways to lengthen the example. First as far as an item in the same batch may be (length-steps.ts), so that the trial
+ * takes no more memory than serving. Then by one, for weights with a largest size near the example's.
  */
 const growths: readonly ((size: number) => number)[] = [
   (size) => Math.max(size + 1, Math.floor(Math.SQRT2 * size)),
@@ -222,7 +227,7 @@ function rowOf(output: Tensor | undefined, row: number): Tensor | undefined {
   return { ...output, shape: [1, ...output.shape.slice(1)], data: output.data.subarray(row * size, (row + 1) * size) };
 }
 
-/** Whether the output looks like a softmax over the batch, which gives only ones for a single item. */
+/** Whether the output looks like a softmax over the batch: a single item then gets only ones. */
 function isBatchSoftmax(alone: Tensor | undefined, together: Tensor | undefined): boolean {
   if (alone === undefined || together === undefined) return false;
   const all = ({ dtype, data }: Tensor, test: (value: number) => boolean) => {
@@ -235,7 +240,10 @@ function isBatchSoftmax(alone: Tensor | undefined, together: Tensor | undefined)
   );
 }
 
-/** Whether outputs of changed values may be compared: rounding flips the index of a maximum, and overflow gives no number. */
+/**
+ * Whether outputs for changed values are comparable: not integers, because rounding flips the index of a maximum, and
+ * not NaN or infinite.
+ */
 function isComparable(output: Tensor | undefined): boolean {
   if (output === undefined || tolerances[output.dtype] === 0) return false;
   const { write } = elements[output.dtype];

@@ -1,11 +1,13 @@
 /**
- * Chooses the list whose input begins next. Clients take turns, and so do the lists of a client, one input each.
+ * Chooses the list whose input begins next; a list has the inputs of one prediction. Clients take turns, and so do the
+ * lists of a client, one input each.
  *
- * Under overload this order would serve every client too late: each client leaves just before its turn. The patience of clients is unknown until they
- * leave. The queue is standing when the oldest list has waited longer than a target for an interval, and a share of the clients leaves. Then new lists
- * of waiting clients begin newest first. Lists with a longer wait than the target are refused while their clients still listen. This is
- * controlled delay with adaptive LIFO (CoDel, ACM Queue 2012; "Fail at Scale", ACM Queue 2015). Begun lists are finished first. Lists without a waiting
- * client keep a share of the turns and are not refused.
+ * Under overload this order would serve every client too late: each client leaves just before its turn. The patience of
+ * clients (how long they wait) is unknown until they leave. The queue is standing when the oldest list has waited
+ * longer than a target for an interval, and a share of the clients leaves. Then new lists of waiting clients begin
+ * newest first. Lists that wait longer than the target are refused while their clients still listen. This is controlled
+ * delay with adaptive LIFO (CoDel, ACM Queue 2012; "Fail at Scale", ACM Queue 2015). Begun lists are finished first.
+ * Lists that no client waits for keep a share of the turns and are not refused.
  */
 import { Ring } from "../../base/collections/ring.ts";
 import { ClientTurns, earlierOf } from "./client-turns.ts";
@@ -14,38 +16,47 @@ import type { ItemTimes } from "./item-times.ts";
 import type { Sender } from "./quarantine.ts";
 
 export interface TurnsOptions {
-  /** Share of the turns for lists without a waiting client while the queue is standing. */
+  /** Share of the turns, while the queue is standing, for lists that no client waits for. */
   readonly pollShare: number;
-  /** The largest batch, times the runners. */
+  /** Count of items in a largest batch, times the count of runners. */
   readonly batchItems: () => number;
   readonly times: Pick<ItemTimes, "meanMs" | "runMs">;
-  /** Milliseconds until so many items begin; 0 for an unknown rate. */
+  /** Expected milliseconds until `items` items have begun; 0 for an unknown rate. */
   readonly itemsMs: (items: number, nowMs: number) => number;
 }
 
-/** Longest usual wait for the first turn. */
+/** Longest wait for the first turn that is usual, in milliseconds. */
 const TARGET_MS = 500;
-/** The queue is standing when its oldest list has been above the target for this long. */
+/** The queue is standing when its oldest list has waited longer than the target for this many milliseconds. */
 const INTERVAL_MS = 500;
-/** The queue is standing until no list was refused for this long. */
+/** The queue is standing until no list was refused for this many milliseconds. */
 const CALM_MS = 2000;
-/** Least target in batches: turns come a batch at a time, and a shorter target would make batches partial. */
+/** Least target in batch times: items begin a batch at a time, and a shorter target would make partial batches. */
 const TARGET_BATCHES = 2;
-/** Least target in batches for clients that leave before two batches end. */
+/** Least target in batch times if clients leave before two batches end. */
 const LEAST_BATCHES = 0.05;
-/** The least time from the turn of an input to its output, in batches. No target helps a client with less patience. */
+/** Least time from the turn of an input to its output, in batch times. A client with less patience cannot be served. */
 const LEAST_AHEAD_BATCHES = 1.5;
-/** Clients with less patience are impatient: they leave before the output of an input that begins when a batch starts. */
+/**
+ * Clients with less patience (in batch times) are impatient: an input that begins when a batch starts is too late for
+ * them.
+ */
 const IMPATIENT_BATCHES = 2.5;
-/** Outputs of some inputs take longer than the mean. */
+/** Factor of a mean time, because outputs of some inputs take longer. */
 const MARGIN = 1.1;
-/** The queue is standing only if at least this share of the clients leaves without an answer. Single clients that leave are no overload. */
+/**
+ * The queue is standing only if at least this share of the clients leaves without an answer. Single clients that leave
+ * are no overload.
+ */
 const LEAVING_SHARE = 0.1;
 /** Weight of the newest client in the share of clients that leave. */
 const LEAVING_WEIGHT = 1 / 32;
 /** Weight of the newest patience when patience falls. A longer patience counts at once. */
 const NEWEST_WEIGHT = 0.25;
-/** Admitted lists wait this share of the target at most, so that most refusals happen at once. */
+/**
+ * A new list is admitted if its expected wait is at most this share of the target, so that most refusals happen at
+ * once.
+ */
 const ADMITTED = 0.2;
 
 export class Turns {
@@ -53,30 +64,30 @@ export class Turns {
   readonly #nextNumber = () => ++this.#lastNumber;
   /** Lists that a client waits for and that had no turn yet. */
   readonly #fresh = new ClientTurns(this.#nextNumber);
-  /** The same lists in the order in which they came. */
+  /** The lists of `#fresh`, in the order of their arrival. */
   readonly #arrivals = new Ring<Arrival>();
   /** Lists that a client waits for and that had a turn. */
   readonly #begun = new ClientTurns(this.#nextNumber);
   /** Lists that no client waits for. */
   readonly #polled = new ClientTurns(this.#nextNumber);
-  /** Lists that use the credits of quarantined lists. */
+  /** Lists of quarantined clients. */
   readonly #quarantined = new ClientTurns(this.#nextNumber);
   #freshItems = 0;
   #lastNumber = 0;
   /** Since when the oldest fresh list has waited longer than the target. */
   #standingSinceMs: number | undefined;
-  /** Since when no batch has a list that its client can wait for. */
+  /** Since when every batch was too late for the clients of its lists. */
   #lateSinceMs: number | undefined;
-  /** When the newest client left before its answer. */
+  /** When a client last left before its answer. */
   #abandonedAtMs = -Infinity;
-  /** Share of the clients that left without an answer, weighted to the newest clients. */
+  /** Share of the clients that left without an answer; newer clients weigh more. */
   #leavingShare = 0;
-  /** Patience of clients, learned from clients that left. */
+  /** How long clients wait before they leave, learned from those that left. */
   #patienceMs = Infinity;
   #isStanding = false;
   /** When a list was last refused. */
   #refusedAtMs = -Infinity;
-  /** Share of a turn that lists without a waiting client have earned. */
+  /** Part of a turn that lists without a waiting client have earned. */
   #polledCredit = 0;
   #isFreshNext = false;
 
@@ -84,17 +95,17 @@ export class Turns {
     this.#options = options;
   }
 
-  /** Whether clients leave before their answers. */
+  /** Whether the queue is standing: it is overloaded, and clients leave before their answers. */
   get isStanding(): boolean {
     return this.#isStanding;
   }
 
-  /** Count of lists, without quarantined lists. */
+  /** Count of waiting lists, without those of quarantined clients. */
   get size(): number {
     return this.#fresh.size + this.#begun.size + this.#polled.size;
   }
 
-  /** Adds a list behind the waiting lists of its client. Does nothing for a waiting list. */
+  /** Adds a list behind the waiting lists of its client. Does nothing for a list that waits already. */
   add(list: ItemList, nowMs: number): void {
     if (list.ring !== undefined) return;
     if (list.isQuarantined) {
@@ -104,7 +115,7 @@ export class Turns {
     } else if (list.next > 0) {
       this.#begun.add(list);
     } else {
-      // An idle flow does not call `look`.
+      // An idle flow does not call `look`, so the state may be out of date.
       if (this.#isStanding && this.#arrivals.first === undefined) this.look(nowMs);
       list.queuedAtMs = nowMs;
       list.arrival = new Arrival(list);
@@ -115,7 +126,7 @@ export class Turns {
     }
   }
 
-  /** Deletes a list at its turn. */
+  /** Removes a list that has its turn. */
   take(list: ItemList): void {
     if (this.#fresh.take(list, this.#isStanding)) {
       this.#leaveArrivals(list);
@@ -125,7 +136,7 @@ export class Turns {
     }
   }
 
-  /** Deletes a list without a turn. */
+  /** Removes a list without giving it a turn. @returns whether it was waiting */
   delete(list: ItemList): boolean {
     if (this.#begun.delete(list) || this.#polled.delete(list) || this.#quarantined.delete(list)) return true;
     if (!this.#fresh.delete(list)) return false;
@@ -139,7 +150,7 @@ export class Turns {
     list.arrival = undefined;
   }
 
-  /** Deletes a list whose client has left. */
+  /** Removes a list whose client has left. */
   leave(list: ItemList, nowMs: number): void {
     if (list.isWaitedFor && !list.isQuarantined && !list.isComplete && !list.isRefused) {
       const stayedMs = nowMs - list.queuedAtMs;
@@ -154,14 +165,14 @@ export class Turns {
     this.#leavingShare += LEAVING_WEIGHT * ((hasLeft ? 1 : 0) - this.#leavingShare);
   }
 
-  /** All lists have ended. The next clients have another patience. */
+  /** Resets the state of overload, after all lists have ended: the next clients may have another patience. */
   idle(): void {
     this.#standingSinceMs = undefined;
     this.#lateSinceMs = undefined;
     this.#leavingShare = 0;
   }
 
-  /** A batch has first inputs of lists, the newest of which came `waitMs` ago. */
+  /** Notes that a batch has first inputs of lists. The newest of these lists came `waitMs` ago. */
   dispatched(waitMs: number, nowMs: number): void {
     if (waitMs + MARGIN * this.#batchMs(nowMs) <= this.#patienceMs) this.#lateSinceMs = undefined;
     else this.#lateSinceMs ??= nowMs;
@@ -172,7 +183,7 @@ export class Turns {
     this.#patienceMs = isFalling ? this.#patienceMs + NEWEST_WEIGHT * (stayedMs - this.#patienceMs) : stayedMs;
   }
 
-  /** Keeps a batch of the newest lists: impatient clients leave before older lists have their turn. */
+  /** Keeps only as many new lists as a batch has items. Impatient clients leave before older lists have their turn. */
   #displace(nowMs: number): void {
     const { first } = this.#fresh;
     if (first !== undefined && this.#fresh.size > this.#options.batchItems()) this.#refuse(first, nowMs);
@@ -190,7 +201,7 @@ export class Turns {
     const oldest = this.#arrivals.first?.list;
     if (oldest === undefined) {
       this.#standingSinceMs = undefined;
-      // Behind many lists without a waiting client, the next client would wait too long.
+      // The queue stays standing behind many lists that no client waits for: the next client would wait too long.
       const isCalm = nowMs - this.#refusedAtMs >= CALM_MS;
       if (isCalm && this.#options.itemsMs(this.#polled.size, nowMs) <= targetMs) this.#isStanding = false;
     } else if (!this.#isStanding) {
@@ -202,7 +213,7 @@ export class Turns {
     if (nowMs - sinceMs >= INTERVAL_MS && clientsLeave) this.#isStanding = true;
   }
 
-  /** Refuses lists after too long a wait in a standing queue. */
+  /** Refuses lists that have waited longer than the target in a standing queue. */
   shed(nowMs: number): void {
     if (!this.#isStanding) return;
     const targetMs = this.#targetMs(nowMs);
@@ -219,7 +230,7 @@ export class Turns {
     const waited = this.#nextWaited();
     this.#polledCredit = Math.min(1, this.#polledCredit + this.#options.pollShare);
     if (polled === undefined || (this.#polledCredit < 1 && waited !== undefined)) return waited;
-    // Turns without a waiting list cost no credit.
+    // Credit that no waiting list can use is not lost.
     this.#polledCredit = Math.max(0, this.#polledCredit - 1);
     return polled;
   }
@@ -228,14 +239,12 @@ export class Turns {
     return this.#quarantined.first;
   }
 
-  /** The next list that has no input between here and a batch. */
+  /** The next list without an input in `preprocess` or in the engine's queue. */
   get firstWithoutReady(): ItemList | undefined {
     return earlierOf(this.#fresh.first, earlierOf(firstWithoutReadyOf(this.#begun), firstWithoutReadyOf(this.#polled)));
   }
 
-  /**
-   * Expected milliseconds until the first turn of a new list, and the longest admitted wait.
-   */
+  /** Expected milliseconds until the first turn of a new list, and the longest wait with which it is admitted. */
   waitMs(
     isWaitedFor: boolean,
     nowMs: number,
@@ -259,12 +268,12 @@ export class Turns {
     return { waitMs, patienceMs };
   }
 
-  /** Whether clients leave so early that inputs should begin late. */
+  /** Whether clients leave so early that inputs should begin as late as possible. */
   isImpatient(nowMs: number): boolean {
     return this.#isStanding && this.#patienceMs < IMPATIENT_BATCHES * this.#batchMs(nowMs);
   }
 
-  /** The patience of clients, less the time that an input takes after its turn. */
+  /** The longest wait for the first turn: the patience of clients, less the time of an input after its turn. */
   #targetMs(nowMs: number): number {
     const mostMs = Math.max(TARGET_MS, this.#batchesMs(TARGET_BATCHES, nowMs));
     // The mean has no items of clients that left, so it may be out of date.
@@ -273,7 +282,7 @@ export class Turns {
     return Math.min(mostMs, Math.max(this.#patienceMs - MARGIN * aheadMs, leastMs));
   }
 
-  /** Expected time of one batch. */
+  /** Expected milliseconds of one batch. */
   #batchMs(nowMs: number): number {
     return Math.max(this.#options.times.runMs, this.#batchesMs(1, nowMs));
   }
@@ -282,7 +291,10 @@ export class Turns {
     return this.#options.itemsMs(batches * this.#options.batchItems(), nowMs);
   }
 
-  /** A begun list. The newest fresh list has every other turn if it is shorter, and every turn if no list has begun. */
+  /**
+   * The next list that a client waits for. A begun list goes first. The newest fresh list has every other turn if it is
+   * shorter, and every turn if no list has begun.
+   */
   #nextWaited(): ItemList | undefined {
     const [begun, fresh] = [this.#begun.first, this.#fresh.last];
     if (begun === undefined || fresh === undefined) return begun ?? fresh;
@@ -291,7 +303,10 @@ export class Turns {
   }
 }
 
-/** Credits bound how many lists have such inputs, and so the length of this loop. */
+/**
+ * The first list without an input in `preprocess` or in the engine's queue. Credits limit the lists with such inputs,
+ * and so the length of this loop.
+ */
 function firstWithoutReadyOf(lists: ClientTurns): ItemList | undefined {
   for (const list of lists) if (list.ready + list.preparing === 0) return list;
   return undefined;
