@@ -18,20 +18,20 @@ import { prepareInput, setUp, tearDown } from "./server/flow/set-up.ts";
 export interface TestOptions {
   /** `cpu`, `cuda:N` or `auto`. Default `cpu`. */
   readonly device?: string;
-  /** CPU threads of the weights. Default 1. */
+  /** CPU threads for the weights. Default 1. */
   readonly threads?: number;
-  /** Parameters of the model that differ from their defaults. */
+  /** Values of the model's parameters. Other parameters keep their defaults. */
   readonly params?: Readonly<Record<string, unknown>>;
 }
 
-/** A loaded model. The end of an `await using` scope frees its weights. */
+/** A loaded model. At the end of its scope, `await using` frees the weights. */
 export interface TestModel extends AsyncDisposable {
   readonly model: Model;
   /**
    * Runs inputs through the whole model, in batches as a server does.
-   * @param inputs as JSON. A file field may have a path relative to the model's folder
-   * @returns the outputs as JSON, one for each input
-   * @throws the error of the first failed input, with the text that only the log of a server has
+   * @param inputs JSON values. A file field may have a path relative to the model's folder
+   * @returns the outputs as JSON values, one for each input
+   * @throws the error of the first failed input, with the full text, which a server writes only to its log
    */
   predict<Output = unknown>(inputs: readonly unknown[]): Promise<Output[]>;
   /**
@@ -48,7 +48,7 @@ export interface TestModel extends AsyncDisposable {
 }
 
 /**
- * Opens the model of a folder: its `model.ts`, weights and assets. Runs `setup`.
+ * Opens the model in a folder: `model.ts`, weights and assets. Runs `setup`.
  * @throws an error that names the fault of the declaration or of the weights
  */
 export async function openModel(folder: string, options: TestOptions = {}): Promise<TestModel> {
@@ -89,7 +89,7 @@ export async function openModel(folder: string, options: TestOptions = {}): Prom
   };
 }
 
-/** @throws an error that names the faulty fields */
+/** Decodes an input by the model's schema. @throws an error that names the faulty fields */
 function decode({ input }: Model, json: unknown): unknown {
   const decoded = input.safeParse(json);
   if (decoded.success) return decoded.data;

@@ -5,7 +5,7 @@ import { dataLabel } from "./url-label.ts";
 
 export interface DecodedData {
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Lower case, without parameters; `text/plain` when the URI names none. */
+  /** Lower case, without parameters; `text/plain` if the URI has no media type. */
   readonly mediaType: string;
   /** Parameters of the media type, e.g. `;charset=utf-8`. */
   readonly parameters: string;
@@ -65,7 +65,7 @@ function partsOf(uri: string) {
 function decodeBase64(uri: string, content: string, maxBytes: number): Uint8Array<ArrayBuffer> {
   let text = content;
   if (text.includes("%")) {
-    // An escaped character takes three characters, so this check limits the work before unescaping.
+    // Base64 with every character escaped has four characters for each byte. A longer text is too large.
     if (text.length / 4 > maxBytes + 2) throw tooLarge(uri, maxBytes);
     text = Buffer.from(unescapePercent(uri, text)).toString("latin1");
   }
@@ -92,8 +92,8 @@ function sizeOf(base64: string): number {
 /** @param text base64 without padding */
 function bytesOf(uri: string, text: string): Uint8Array<ArrayBuffer> {
   // Buffer decodes ten times as fast as Uint8Array.fromBase64. But it skips invalid characters, truncates non-ASCII
-  // characters, and accepts the URL-safe alphabet. The check for ASCII and `-_` excludes the last two; a skipped
-  // character shows in the size.
+  // characters, and accepts the URL-safe alphabet. This check excludes non-ASCII characters and `-_`. The check of the
+  // size below finds skipped characters.
   const isPlain = Buffer.byteLength(text) === text.length && !text.includes("-") && !text.includes("_");
   const bytes = isPlain ? Buffer.from(text, "base64") : undefined;
   if (bytes?.length !== sizeOf(text)) throw malformed(uri, "it has characters that are not base64");
@@ -105,7 +105,7 @@ function decodePercent(uri: string, content: string, maxBytes: number): Uint8Arr
   return unescapePercent(uri, content);
 }
 
-/** Encodes a text as UTF-8; each `%XX` becomes one byte. */
+/** Encodes a text as UTF-8, and turns each `%XX` into one byte. */
 function unescapePercent(uri: string, text: string): Uint8Array<ArrayBuffer> {
   const source = new TextEncoder().encode(text);
   const target = new Uint8Array(source.length);

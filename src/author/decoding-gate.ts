@@ -1,9 +1,9 @@
 /** Limits the memory of concurrent decoding and encoding of images and audio in this process. Tasks start in order of arrival. */
 import { type InRing, Ring } from "../base/collections/ring.ts";
 
-/** A memory budget that image tasks share with other users. */
+/** A memory budget that decoding and encoding share with other users of memory. */
 export interface PictureBudget {
-  /** Limit for a single image. */
+  /** Limit for a single task, in bytes. */
   readonly maxBytes: number;
   hasRoom(bytes: number): boolean;
   count(bytes: number): void;
@@ -36,7 +36,7 @@ export class ByteGate {
     return { bytes: this.#bytes, waiting: this.#waiting.size };
   }
 
-  /** Limit for a single task. */
+  /** Limit for a single task, in bytes. */
   get maxTaskBytes(): number {
     return this.#budget.maxBytes;
   }
@@ -46,12 +46,12 @@ export class ByteGate {
     return this.#running === 0 ? 0 : this.#now() - this.#movedAtMs;
   }
 
-  /** Notes that a running task goes on. */
+  /** Reports progress of a running task: without progress, tasks count as stuck. */
   progressed(): void {
     this.#movedAtMs = this.#now();
   }
 
-  /** Switches to another memory budget; bytes of running tasks move with it. @returns a function that switches back */
+  /** Switches to another memory budget, and charges the running tasks to it. @returns a function that switches back */
   useBudget(budget: PictureBudget): () => void {
     const before = this.#budget;
     this.#moveTo(budget);
@@ -61,9 +61,9 @@ export class ByteGate {
   }
 
   /**
-   * Runs a task when its bytes fit into the budget. A single task always runs.
+   * Runs a task as soon as its bytes fit into the budget, or no other task runs.
    * @param bytes upper bound of the task's memory
-   * @param signal removes the task from the queue; only called if the task has to wait
+   * @param signal called only if the task has to wait; an abort removes the task from the queue
    * @throws the signal's reason
    */
   async run<T>(bytes: number, task: () => Promise<T>, signal?: () => AbortSignal | undefined): Promise<T> {
@@ -111,7 +111,8 @@ export class ByteGate {
   }
 
   /**
-   * Strictly in order: if the first task does not fit, all others wait. Otherwise small tasks could starve a large one.
+   * Starts waiting tasks strictly in order. While the first one does not fit, all others wait: otherwise small tasks
+   * could starve a large one.
    */
   readonly #next = (): void => {
     for (let first = this.#waiting.first; first !== undefined; first = this.#waiting.first) {
@@ -133,7 +134,7 @@ export class ByteGate {
   }
 
   /**
-   * The default budget of a process without a shared one. `onceRoom` does nothing, because every finished task calls
+   * The budget of a process without a shared budget. `onceRoom` does nothing, because every finished task calls
    * `#next`.
    */
   #defaultBudget(maxBytes: number): PictureBudget {
@@ -152,13 +153,13 @@ export class ByteGate {
  */
 export const BYTES_PER_PIXEL = 14;
 /**
- * Upper bound for each resampled row and column: filter weights, and sums of one row. Matters only for very long,
- * narrow images.
+ * Upper bound of the bytes for each resized row and column: filter weights, and sums of one row. Matters only for very
+ * long, narrow images.
  */
 export const BYTES_PER_LINE = 64;
 
-/** Default budget: two photographs of 16 megapixels, or many small images. */
+/** The gate of this process. Its default budget holds two photographs of 16 megapixels, or many small images. */
 export const decodings = new ByteGate(512 * 2 ** 20);
 
-/** Decoding 50 megapixels takes a second or two, so decoder threads without progress for this long are stuck. */
+/** Tasks without progress for this long are stuck: decoding 50 megapixels takes only a second or two. */
 export const STUCK_MS = 30_000;

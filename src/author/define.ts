@@ -73,8 +73,8 @@ export interface ModelSettings {
   /** `auto` (a GPU when there is one), `cpu`, `cuda`, `cuda:N`, several GPUs as in `cuda:0,cuda:1`, or `cuda:all`. Default `auto`. */
   readonly device?: string;
   /**
-   * Copies of the model that run in parallel on each device. All copies share the weights, unless a run modifies the
-   * weights. Default 1.
+   * Copies of the model that run in parallel on each device. Copies share the weights; a module that changes its
+   * weights gets a set for each copy. Default 1.
    */
   readonly instances?: number;
   /** CPU threads per instance. Default: chosen at warm-up. */
@@ -99,21 +99,21 @@ export interface ModelDeclaration<
   /** Name of the model's repository: lower-case letters, digits and single separators. */
   readonly name: string;
   readonly description?: string;
-  /** Schema of one input. Requests carry its JSON side. */
+  /** Schema of one input. Requests carry the JSON side of codecs such as `image()`. */
   readonly input: I;
-  /** Schema of one output. Responses carry its JSON side. */
+  /** Schema of one output. Responses carry the JSON side of codecs such as `image()`. */
   readonly output: O;
-  /** Schema of one part of an output. Clients with an event stream get parts before the output. */
+  /** Schema of one part of an output. Event streams send parts before the whole output. */
   readonly part?: P;
   /**
-   * Tensors of one item, without the batch dimension, by the names that the weights use. `parts`: tensors that `predict`
-   * yields. Default: the same as `outputs`. Without `tensors`, `build` reads inputs and outputs from the weights: an
-   * exported program or an AOTInductor package, without `predict`.
+   * Tensors of one item, without the batch dimension, by the names that the weights use. `parts` are tensors that
+   * `predict` yields. Default of `parts`: the same as `outputs`. Without `tensors`, `build` reads inputs and outputs
+   * from the weights, which are then one exported program or AOTInductor package without `predict`.
    */
   readonly tensors?: { readonly inputs: In; readonly outputs: Out; readonly parts?: Rows };
   /**
    * Path relative to the model's folder: an exported program or AOTInductor package (`.pt2`), or TorchScript (`.pt`).
-   * Or several files by name, which `predict` calls.
+   * Or several such paths by name, for `predict`.
    */
   readonly weights: W;
   /** Shared libraries with custom operators, relative to the model's folder; loaded before the weights. */
@@ -127,8 +127,8 @@ export interface ModelDeclaration<
   /** Parameters for the operator: `--param threshold=0.5` of `sconce serve`. Each has a default. */
   readonly params?: PS;
   /**
-   * Runs once in each server process, before any other function of the model. Hooks get its result as `state` of their
-   * context.
+   * Runs once in each server process, before any other function of the model. The other functions get its result as
+   * `context.state`.
    */
   readonly setup?: (context: SetupContext<z.output<PS>>) => Awaitable<S>;
   /** Runs once when a process ends in an orderly way, after all other functions. */
@@ -137,11 +137,12 @@ export interface ModelDeclaration<
   readonly preprocess: (input: z.output<I>, context: HookContext<NoInfer<S>, z.output<PS>>) => Awaitable<TensorsOf<In>>;
   /**
    * Replaces the forward pass: turns a batch's stacked inputs into its stacked outputs by calling methods of the
-   * sessions. The first dimension of every tensor is the items. Batches run one at a time. After an error the batch runs
-   * again in halves, so that only the bad item fails. The session of a single weights file is called `model`. With
-   * `instances` above 1, each instance loads its own copy of a stateful module, but all share the variables of this
-   * file. `preprocess` and `postprocess` run in other processes and share no variables with it. `async *predict` yields
-   * the stacked rows of a part of each item, for `postprocessPart`, and returns the stacked outputs.
+   * sessions. The first dimension of every tensor is the batch dimension. Batches run one at a time. After an error the
+   * batch runs again in halves, so that only the bad item fails. The session of a single weights file is called
+   * `model`. With `instances` above 1, each instance loads its own copy of a stateful module, but all share the
+   * variables of this file. `preprocess` and `postprocess` run in other processes and share no variables with
+   * `predict`. `async *predict` yields the stacked rows of a part of each item, for `postprocessPart`, and returns the
+   * stacked outputs.
    */
   readonly predict?: (
     batch: ModelTensorsOf<In>,
@@ -149,8 +150,8 @@ export interface ModelDeclaration<
     context: HookContext<NoInfer<S>, z.output<PS>>,
   ) => InParts<[P] extends [z.ZodNever] ? never : TensorsOf<Rows>, TensorsOf<Out>>;
   /**
-   * With `step`, in place of `predict`: an item's state before its first step. Declared before `step`, so that TypeScript
-   * knows the type of states. An error fails only that input.
+   * Returns an item's state before its first step. `begin` and `step` replace `predict`. Write `begin` above `step`, so
+   * that TypeScript infers the type of states. An error fails only that input.
    */
   readonly begin?: (
     inputs: ModelTensorsOf<In>,
@@ -158,10 +159,10 @@ export interface ModelDeclaration<
     context: HookContext<NoInfer<S>, z.output<PS>>,
   ) => Awaitable<Running>;
   /**
-   * Advances all running items by one step, for example by one token each. Returns a result for each state, in order: the
-   * item's next state, or the outputs of an item that is done, without the batch dimension. Items join and leave between
-   * steps; a runner has at most `batchSize`. After an error the step runs again in halves, so that only the bad item
-   * fails: a step returns new states and does not change old ones.
+   * Advances all running items by one step, for example by one token each. Returns a result for each state, in order:
+   * the item's next state, or the outputs of a finished item, without the batch dimension. Items join and leave between
+   * steps; each instance runs at most `batchSize` at once. After an error the step runs again in halves, so that only
+   * the bad item fails: a step returns new states and does not change old ones.
    */
   readonly step?: (
     states: readonly NoInfer<Running>[],
@@ -190,9 +191,9 @@ export interface ModelDeclaration<
       context: InputContext<z.output<I>, NoInfer<S>, z.output<PS>>,
     ) => InParts<z.output<P>, z.output<O>>
   >;
-  /** Default: demo outputs equal the outputs. */
+  /** Additional outputs for the web page. Default: demo outputs equal the outputs. */
   readonly demo?: DemoDeclaration<I, O, D, NoInfer<S>, z.output<PS>>;
-  /** Fields that the OpenAI API uses. Default: found by their types. */
+  /** Fields of inputs and outputs for the OpenAI routes. Default: chosen by their types. */
   readonly openai?: OpenAiDeclaration<I, O, NoInfer<S>, z.output<PS>>;
 }
 
@@ -213,7 +214,7 @@ export class Model {
   readonly output: z.ZodType;
   /** Undefined for a model whose outputs have no parts. */
   readonly part: z.ZodType | undefined;
-  /** Empty until `completed`, if only the weights state the tensors. */
+  /** Empty if the author leaves the tensors to the weights, until `completed` adds them. */
   readonly tensors: { readonly inputs: TensorSpecs; readonly outputs: TensorSpecs; readonly parts: TensorSpecs };
   /** Weights files by session name. */
   readonly weights: Readonly<Record<string, string>>;
@@ -224,12 +225,12 @@ export class Model {
   readonly examples: readonly unknown[];
   readonly settings: ModelSettings;
   readonly params: z.ZodObject | undefined;
-  /** The context of this process. */
+  /** State, parameters and device, which all functions of the model in this process share. */
   readonly shared: SharedContext;
   readonly setup: (context: Omit<SetupContext, "params">) => Awaitable<void>;
   readonly teardown: () => Awaitable<void>;
   readonly preprocess: (input: unknown, caller?: HookCaller) => Awaitable<TensorsOf<TensorSpecs>>;
-  /** `Steps` for a model with `begin` and `step`. */
+  /** `Steps` for a model with `begin` and `step`. Undefined: the forward pass alone. */
   readonly predict: Predict | Steps | undefined;
   readonly postprocessPart: ((rows: NamedTensors, call: CallFacts) => Awaitable<unknown>) | undefined;
   /** May return an async generator of parts. */
@@ -342,12 +343,12 @@ export function defineModel<
 
 const noTensors = { inputs: {}, outputs: {}, parts: {} };
 
-/** Whether the author declared the tensors, or they were added. */
+/** Whether the tensors are known: the author declared them, or `completed` added them. */
 export function hasTensors({ tensors }: Pick<Model, "tensors">): boolean {
   return Object.keys(tensors.inputs).length > 0;
 }
 
-/** Adds the tensors and the batch size that the author left to the weights. */
+/** Adds the tensors and the batch size of the weights where the author declared none. */
 export function completed(
   model: Model,
   {

@@ -6,11 +6,11 @@ import type { DType } from "./tensor.ts";
 /** The element type of a typed array: bigint for int64, raw bits for 16-bit floats, 0 and 1 for bool. */
 export type Stored = number | bigint;
 
-/** A value of model code. */
+/** An element in model code. */
 export type Value = number | bigint | boolean;
 
 export interface Elements {
-  /** Description for messages. */
+  /** Description of a valid JSON value, for error messages. */
   readonly expected: string;
   /** JSON Schema of one element. */
   readonly schema: JsonSchema;
@@ -20,7 +20,7 @@ export interface Elements {
   write(stored: Stored): number | boolean | undefined;
   /** Converts a value of model code. @returns undefined for a value that does not fit */
   store(value: Value): Stored | undefined;
-  /** The nearest double. */
+  /** Converts to the nearest double. */
   load(stored: Stored): number;
 }
 

@@ -13,7 +13,7 @@ const SLICE = 1024;
 
 /**
  * Makes lists and records in a schema, at any depth, validate in slices and stop after more than `max` faults. Paths,
- * messages and order of the faults stay the same. A stopped schema has failed, whatever its refinements would say.
+ * messages and order of the faults stay the same. A stopped validation counts as failed.
  */
 export function limitFaults(schema: z.core.$ZodType, max: number): void {
   for (const [, each] of schemasIn(schema)) {
@@ -30,12 +30,12 @@ export function limitFaults(schema: z.core.$ZodType, max: number): void {
   }
 }
 
-/** Limited schemas, because several decoders may use one schema. */
+/** Schemas that have a limit already: several decoders may share a schema. */
 const limited = new WeakSet<z.core.$ZodType>();
 
 type Payload = z.core.ParsePayload;
 
-/** Maximum length of a list. */
+/** Maximum length of a list; infinite without a declared limit. */
 function maxLengthOf(list: z.core.$ZodArray): number {
   const sizes = (defOf(list).checks ?? []).map((check) => {
     if (check instanceof z.core.$ZodCheckMaxLength) return defOf(check).maximum;
@@ -53,9 +53,9 @@ function slicedList(parse: Parse, max: number, { maxLength, isPlain }: ListRule)
   return (payload, context) => {
     const list = payload.value;
     if (!Array.isArray(list) || list.length <= SLICE || context.async) return parse(payload, context);
-    // zod allocates an object per element: half a gigabyte for twelve million numbers.
+    // A list of plain values passes without zod, which allocates half a gigabyte for twelve million numbers.
     if (isPlain?.(list)) return payload;
-    // zod skips the elements of an overlong list.
+    // For an overlong list, zod checks only the length.
     if (list.length > maxLength) return parse(payload, context);
     const values = new Array<unknown>(list.length);
     payload.value = values;
@@ -93,7 +93,7 @@ function slicedRecord(parse: Parse, max: number): Parse {
   };
 }
 
-/** Truncates the list of unknown keys, because the message names each of them. */
+/** Truncates the list of unknown keys in an issue, because the message names each key. */
 function withFewKeys(parse: Parse, max: number): Parse {
   return (payload, context) => {
     const parsed = parse(payload, context);
@@ -105,7 +105,8 @@ function withFewKeys(parse: Parse, max: number): Parse {
 }
 
 /**
- * Whether there are more faults than `max`. `continue: false` then skips refinements, which would see incomplete lists.
+ * Whether there are more faults than `max`. Then sets `continue: false` on the last fault, so that zod skips
+ * refinements, which would see incomplete lists.
  */
 function isFull({ issues }: Payload, max: number): boolean {
   const last = issues.at(-1);
@@ -123,8 +124,8 @@ function isOfAnyText(schema: z.core.$ZodType): boolean {
 }
 
 /**
- * Whether zod allocates objects per list element: for elements other than files and plain numbers, strings and
- * booleans.
+ * Whether a list in the schema costs zod an object per element. Elements that are files, or plain numbers, strings and
+ * booleans, do not.
  */
 export function hasCostlyLists(schema: z.core.$ZodType): boolean {
   for (const [, each] of schemasIn(schema)) {
@@ -154,7 +155,7 @@ export function defaultBytes(schema: z.core.$ZodType): number {
   return most;
 }
 
-/** Whether a schema contains itself, and so accepts values of any depth. */
+/** Whether a schema contains itself, and so accepts values nested to any depth. */
 export function isRecursive(schema: z.core.$ZodType): boolean {
   const within = new Set<z.core.$ZodType>();
   const done = new Set<z.core.$ZodType>();

@@ -1,4 +1,7 @@
-/** Fields for files. On the wire they are strings (URL in, data URI out); in model code they are objects. */
+/**
+ * Fields for files: `image`, `audio` and `file`. In JSON they are strings (URL in, data URI out); in model code they
+ * are objects.
+ */
 import { isMainThread } from "node:worker_threads";
 import * as z from "zod";
 import { FILE_KEYWORD, type FileMark } from "../base/json-schema.ts";
@@ -21,9 +24,9 @@ export interface ImageOptions {
 export interface AudioOptions {
   /** Maximum bytes of the file. Default: 32 MiB. */
   maxBytes?: number;
-  /** Maximum seconds, checked from the header before decoding where the header tells. Default: 600. */
+  /** Maximum seconds, checked before decoding if the header has the length. Default: 600. */
   maxSeconds?: number;
-  /** Decoders for MP3 and Ogg Vorbis, of packages that the author installs. */
+  /** Functions that make decoders for MP3 and Ogg Vorbis, from npm packages that the author installs. */
   decoders?: AudioDecoders;
 }
 
@@ -35,8 +38,8 @@ export interface FileOptions {
 }
 
 /**
- * A field for an image. Requests carry a URL (http, https or data), responses a data URI. `preprocess` gets an `Image`,
- * and `postprocess` returns one (`Image.fromPixels`, or an image of the input).
+ * A field for an image. Requests carry a URL (http, https or data), responses a data URI. `preprocess` gets an `Image`.
+ * `postprocess` returns an `Image`: one from `Image.fromPixels`, or an image of the input.
  */
 export function image(options: ImageOptions = {}) {
   const limits = { ...defaultLimits, ...options };
@@ -52,8 +55,9 @@ export function image(options: ImageOptions = {}) {
 }
 
 /**
- * A field for a sound: WAV, FLAC or Ogg Opus, and with decoders MP3 and Ogg Vorbis. Requests carry a URL (http, https or data), responses a data URI. `preprocess` gets an
- * `Audio`, and `postprocess` returns one (`Audio.fromSamples`, or a sound of the input).
+ * A field for a sound. WAV, FLAC and Ogg Opus are built in; MP3 and Ogg Vorbis need `decoders`. Requests carry a URL
+ * (http, https or data), responses a data URI. `preprocess` gets an `Audio`. `postprocess` returns an `Audio`: one from
+ * `Audio.fromSamples`, or a sound of the input.
  */
 export function audio({ decoders = {}, ...options }: AudioOptions = {}) {
   const limits = { ...defaultLimits, ...options };
@@ -71,7 +75,7 @@ export function audio({ decoders = {}, ...options }: AudioOptions = {}) {
 
 /**
  * A field for any file. Requests carry a URL (http, https or data), responses a data URI. `preprocess` gets a
- * `ModelFile`, and `postprocess` returns one (`new ModelFile({ bytes, mediaType })`).
+ * `ModelFile`. `postprocess` returns a `ModelFile`: `new ModelFile({ bytes, mediaType })`, or a file of the input.
  */
 export function file(options: FileOptions = {}) {
   const mediaTypes = (options.mediaTypes ?? []).map((type) => type.toLowerCase());
@@ -93,8 +97,8 @@ export function file(options: FileOptions = {}) {
 const unread = "; a file of the input that was never read stays the URL it came as";
 
 /**
- * Encodes a file as a data URI, or as its URL if it was never fetched. If an outer schema has checks, zod first encodes
- * without checking; a value that is not a file is refused afterwards.
+ * Encodes a file as a data URI, or as its URL if the server never fetched it. If an outer schema has checks, zod first
+ * encodes without checks, so `file` may be another value: zod refuses it afterwards.
  */
 function toWire(file: ModelFile): string {
   if (!(file instanceof ModelFile)) return "";
@@ -115,12 +119,12 @@ function urlOf(noun: string, mark: FileMark, description: string) {
 }
 
 /**
- * Longest data URI that the main thread validates. Longer ones are validated on a worker thread, and again when they
- * are decoded.
+ * Longest data URI, in characters, that the main thread validates. A worker thread validates a longer one, and decoding
+ * validates it again.
  */
 const MAX_CHECKED = 256 * 1024;
 
-/** The reason why a URL is not accepted, with a fix; undefined for an accepted URL. */
+/** Says why a URL is refused, with a fix; undefined for an accepted URL. */
 function faultOf(url: string): string | undefined {
   const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(url.slice(0, 32))?.[1]?.toLowerCase();
   if (scheme === "data") {

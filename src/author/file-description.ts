@@ -9,7 +9,7 @@ interface Decoders {
   readonly vorbis?: unknown;
 }
 
-/** `WAV, FLAC or Ogg Opus` */
+/** The readable formats as a text, such as `WAV, FLAC or Ogg Opus`. */
 export function audioFormats({ mp3, vorbis }: Decoders): string {
   const others = [...(mp3 ? ["MP3"] : []), ...(vorbis ? ["Ogg Vorbis"] : [])];
   return `${["WAV", "FLAC", ...others].join(", ")} or Ogg Opus`;
@@ -19,7 +19,7 @@ export function audioDescription(decoders: Decoders): string {
   return `URL of a sound (${audioFormats(decoders)}): http, https or data (data:audio/wav;base64,…)`;
 }
 
-/** With every choice of decoders. */
+/** The default descriptions of audio fields, for every combination of decoders. */
 export const audioDescriptions: readonly string[] = [
   {},
   { mp3: true },

@@ -1,11 +1,11 @@
-/** Files in model code: created from a URL of a request, or from bytes. */
+/** Files in model code, made from a URL in a request or from bytes. */
 import { SconceError } from "../base/errors.ts";
 import { mediaTypeOf } from "./media-type.ts";
 import { urlLabel } from "./url-label.ts";
 
-/** Limits of a field. The file carries them, so that fetching and decoding need no schema. */
+/** Limits of a file field. Each file carries its field's limits, so that fetching and decoding need no schema. */
 export interface FileLimits {
-  /** Maximum bytes, after decompression of the transfer. */
+  /** Maximum bytes, counted after the HTTP response is decompressed. */
   readonly maxBytes: number;
   /** Maximum pixels of an image, according to its header. */
   readonly maxPixels: number;
@@ -25,7 +25,7 @@ export const defaultLimits: FileLimits = {
 
 export interface FileContent {
   readonly bytes: Uint8Array;
-  /** Content-Type value. Clients also receive its parameters. */
+  /** Media type, with optional parameters as in a Content-Type header. Clients also get the parameters. */
   readonly mediaType: string;
 }
 
@@ -36,11 +36,11 @@ export interface RemoteFile {
 }
 
 /**
- * A file of a prediction. In `preprocess` the server has already fetched its bytes. For an output, create it from
- * bytes: `new ModelFile({ bytes, mediaType: "audio/wav" })`.
+ * A file of a prediction. Before `preprocess` the server has fetched its bytes. For an output, create it from bytes:
+ * `new ModelFile({ bytes, mediaType: "audio/wav" })`.
  */
 export class ModelFile {
-  /** Source URL; undefined when model code created the file. */
+  /** The URL in the request; undefined when model code created the file. */
   readonly url: string | undefined;
   #limits: FileLimits;
   #content: (FileContent & { readonly parameters: string }) | undefined;
@@ -61,14 +61,14 @@ export class ModelFile {
     return this.#limits;
   }
 
-  /** Bytes of the file. Throws `file_unavailable` before the server has fetched them. */
+  /** Bytes of the file. @throws SconceError `file_unavailable` if the server has not fetched them yet */
   get bytes(): Uint8Array {
     return this.#filled().bytes;
   }
 
   /**
-   * Media type such as `image/png`, in lower case without parameters. Throws `file_unavailable` before the server has
-   * fetched the file.
+   * Media type such as `image/png`, in lower case without parameters.
+   * @throws SconceError `file_unavailable` if the server has not fetched the file yet
    */
   get mediaType(): string {
     return this.#filled().mediaType;
@@ -85,13 +85,13 @@ export class ModelFile {
     return url === null ? "The file" : urlLabel(url);
   }
 
-  /** `data:<media type>;base64,<bytes>` */
+  /** The file as text: `data:<media type>;base64,<bytes>`. */
   toDataUri(): string {
     return this.dataUri((bytes) => bytes.toBase64());
   }
 
   /**
-   * `toDataUri` with a custom encoding of the bytes.
+   * The data URI of `toDataUri`, with another function for the base64 text of the bytes.
    * @internal
    */
   dataUri(textOf: (bytes: Uint8Array) => string): string {
@@ -100,7 +100,7 @@ export class ModelFile {
   }
 
   /**
-   * Lowers the field's limits to the server's limits.
+   * Lowers the limits of the file's field to the server's limits.
    * @internal
    */
   restrict({ maxBytes = Infinity, maxPixels = Infinity }: Partial<FileLimits>): void {
@@ -120,26 +120,27 @@ export class ModelFile {
   }
 
   /**
-   * Milliseconds in which the decoding of the file waited: for memory, for a thread, or for the event loop.
+   * Total milliseconds that decoding of this file waited for memory, a thread or the event loop.
    * @internal
    */
   get waitedMs(): number {
     return this.#waitedMs;
   }
 
-  /** @internal */
+  /** Adds to `waitedMs`. @internal */
   waited(ms: number): void {
     this.#waitedMs += ms;
   }
 
-  /** @internal */
+  /** Sets the function that returns `ended`. @internal */
   endsWith(ended: () => AbortSignal): void {
     this.#ended = ended;
   }
 
   /**
-   * Sets the content of a file from a URL; the server calls this before `preprocess`. Throws `file_too_large`
-   * above the field's `maxBytes`, and `file_invalid` for a media type that the field does not accept.
+   * Sets the content of a file from a URL. The server calls this before `preprocess`.
+   * @throws SconceError `file_too_large` above the field's `maxBytes`; `file_invalid` for a media type that the field
+   * does not accept
    * @internal
    */
   fill(content: FileContent): void {
@@ -179,7 +180,7 @@ function collect(value: unknown, files: ModelFile[]): void {
   if (value instanceof ModelFile) {
     files.push(value);
   } else if (Array.isArray(value)) {
-    // Arrays of numbers can be long: one `typeof` per element, no call.
+    // Arrays of numbers can be long, so an element costs one `typeof` and no call.
     for (const element of value) if (typeof element === "object") collect(element, files);
   } else if (isPlain(value)) {
     for (const element of Object.values(value)) if (typeof element === "object") collect(element, files);
@@ -196,7 +197,10 @@ function contentOf({ bytes, mediaType }: FileContent) {
   return { bytes, mediaType: essence || "application/octet-stream", parameters };
 }
 
-/** Many stores serve every file as `octet-stream`, so this type is accepted and the model's code has to check. */
+/**
+ * Whether a field accepts a media type. `octet-stream` always passes, because many stores serve every file as this
+ * type.
+ */
 function takesMediaType(allowed: readonly string[], mediaType: string): boolean {
   if (allowed.length === 0 || mediaType.endsWith("/octet-stream")) return true;
   return allowed.some((type) => type === mediaType || (type.endsWith("/*") && mediaType.startsWith(type.slice(0, -1))));

@@ -1,7 +1,10 @@
-/** Contexts of hooks: what `setup` made, the parameters, and the prediction that a call belongs to. */
+/**
+ * The context argument of the author's functions: the result of `setup`, parameters, device, and signal and log of the
+ * calling prediction.
+ */
 import { format } from "node:util";
 
-/** Last argument of every hook. */
+/** Last argument of each of the author's functions, such as `preprocess`. */
 export interface HookContext<State = unknown, Params = unknown> {
   /** The result of `setup` in this process. */
   readonly state: State;
@@ -9,9 +12,9 @@ export interface HookContext<State = unknown, Params = unknown> {
   readonly params: Params;
   /** Where batches run: `cpu`, `cuda:0`, or several GPUs with commas between them. */
   readonly device: string;
-  /** Aborts when the prediction is canceled or times out; for `predict`, when the model is closed. */
+  /** Aborts when the prediction is canceled or times out; in `predict`, when the model is closed. */
   readonly signal: AbortSignal;
-  /** Writes a line into the server's log, with the ids of the request and the prediction. */
+  /** Writes a line to the server's log, with the ids of the request and the prediction. */
   readonly log: (...values: readonly unknown[]) => void;
 }
 
@@ -23,7 +26,7 @@ export interface InputContext<Input = unknown, State = unknown, Params = unknown
 /** Second argument of `postprocessPart`. */
 export interface PartContext<Input = unknown, State = unknown, Params = unknown>
   extends InputContext<Input, State, Params> {
-  /** Parts of this input before this part. */
+  /** Number of earlier parts of this input's output. */
   readonly sequence: number;
 }
 
@@ -34,10 +37,10 @@ export interface SharedContext {
   device: string;
 }
 
-/** The prediction that a hook is called for. */
+/** The prediction that a call of the author's function belongs to. */
 export interface HookCaller {
   readonly signal: AbortSignal;
-  /** Default: the text goes to `console`. */
+  /** Default: the text goes to standard error. */
   readonly log?: ((text: string) => void) | undefined;
   /** Default: the device of the shared context. */
   readonly device?: string;
@@ -51,7 +54,7 @@ export interface CallFacts {
   readonly caller?: HookCaller | undefined;
 }
 
-/** The context of one call. A signal is made only if the hook reads it. */
+/** Builds the context of one call. The getter makes an AbortSignal only if the author's function reads it. */
 export function hookContext(
   shared: Readonly<SharedContext>,
   { input, sequence = 0, caller = nobody }: CallFacts,

@@ -1,4 +1,4 @@
-/** Errors of hooks: the whole text for the author and the operator, a short one for clients. */
+/** Errors that the author's functions throw: full text for the author and the operator, short text for clients. */
 import { type ErrorCode, MODEL_FAILED, messageOf, SconceError } from "../base/errors.ts";
 import { InputError } from "./input-error.ts";
 
@@ -8,13 +8,13 @@ interface Hook {
   readonly given: readonly string[];
 }
 
-/** Codes of errors that sconce throws for a wrong call in a hook. */
+/** Codes of errors that sconce throws when the author's function calls it wrongly. */
 const wrongCalls: ReadonlySet<ErrorCode> = new Set(["tensor_invalid", "item_failed"]);
 
 /**
- * Clients read the message of an InputError, and of an error of sconce about a file or the weights. For all other errors
- * they read that the model failed.
- * @param code for an error of the author's code
+ * Wraps an error of an author's function. Clients read the message of an InputError, and of sconce's errors about a
+ * file or the weights. For every other error, clients read only that the model failed.
+ * @param code of the result, for an error that the author's code threw
  */
 export function hookError(error: unknown, hook: Hook, code: ErrorCode = "item_failed"): SconceError {
   const clientMessage = `${MODEL_FAILED} in ${nouns[hook.name]}`;
@@ -41,13 +41,13 @@ const nouns = {
   demo: "the demo",
 } as const;
 
-/** `undefined is not an object (evaluating 'scores.data')` */
+/** JavaScriptCore's message, such as `undefined is not an object (evaluating 'scores.data')`. */
 const ofUndefined = /^undefined is not an object \(evaluating '([\w.$]+)'\)/;
 const parts = ["data", "shape", "dtype"];
 
 /**
- * The message of an error from a hook. A TypeError also gets its likely cause: JavaScript's message names neither the
- * tensor nor the cause.
+ * The message of an error from an author's function. For a TypeError, adds the likely cause, because JavaScript's
+ * message does not name the tensor.
  */
 export function hookMessage(error: unknown, hook: Hook): string {
   const message = messageOf(error);

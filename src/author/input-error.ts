@@ -7,8 +7,8 @@ export interface InputErrorOptions extends ErrorOptions {
 }
 
 /**
- * An input that the model refuses. A hook throws it, and the client reads its message as it is. The text of any other
- * error goes into the log only.
+ * Thrown by the author's functions for an input that the model refuses. The client reads the message unchanged. The
+ * text of any other error goes only to the log.
  */
 export class InputError extends Error {
   override readonly name = "InputError";

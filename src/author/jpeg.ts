@@ -6,8 +6,8 @@ const [APP1, SOF0, SOF2, SOF15, DHT, JPG, DAC] = [0xe1, 0xc0, 0xc2, 0xcf, 0xc4, 
 const ORIENTATION = 0x0112;
 
 /**
- * Size of an ordinary JPEG: baseline, extended or progressive, 8 bits, grey or three colours, not rotated by Exif.
- * Undefined for any other file.
+ * Width and height of an ordinary JPEG: baseline, extended or progressive, 8 bits, grey or three colours, not rotated
+ * by Exif. Undefined for any other file.
  */
 export function plainSize(jpeg: Uint8Array): Size | undefined {
   if (jpeg[0] !== 0xff || jpeg[1] !== SOI) return undefined;
@@ -39,7 +39,7 @@ export function plainSize(jpeg: Uint8Array): Size | undefined {
   return undefined;
 }
 
-/** Whether the segment is Exif data that rotates or mirrors the picture, or that cannot be read. */
+/** Whether the segment is Exif data with a rotation or mirroring, or unreadable Exif data. */
 function isRotated(view: DataView, begin: number, end: number): boolean {
   const isExif = begin + 6 <= view.byteLength && view.getUint32(begin) === 0x45786966;
   if (!isExif) return false;
@@ -71,8 +71,8 @@ export function hasEnd(jpeg: Uint8Array): boolean {
  */
 export function countScans(jpeg: Uint8Array, max: number): number {
   const begin = firstScan(jpeg);
-  // A byte search overcounts: thumbnails and data after the end also contain these bytes. So the exact walk runs only
-  // if the search exceeds `max`.
+  // The fast byte search counts too many: thumbnails and data after the end also contain these bytes. The exact walk
+  // runs only if the search finds more than `max`.
   const all = bufferOf(jpeg);
   let candidates = 0;
   for (let at = all.indexOf("ffda", begin, "hex"); at >= 0; at = all.indexOf("ffda", at + 2, "hex")) {
@@ -82,7 +82,7 @@ export function countScans(jpeg: Uint8Array, max: number): number {
   return candidates;
 }
 
-/** Walks from marker to marker like a decoder, and skips entropy-coded data and segments. */
+/** Counts scans exactly: goes from marker to marker like a decoder, and skips segments and entropy-coded data. */
 function walkScans(jpeg: Uint8Array, begin: number, max: number): number {
   let scans = 0;
   for (let at = begin; at + 1 < jpeg.length && scans <= max; ) {
@@ -98,7 +98,7 @@ function walkScans(jpeg: Uint8Array, begin: number, max: number): number {
   return scans;
 }
 
-/** Offset of the first scan, or of the last segment's end if there is no scan. */
+/** Byte offset of the first scan; without a scan, the end of the last segment. */
 function firstScan(jpeg: Uint8Array): number {
   let at = 2;
   while (at + 4 <= jpeg.length && jpeg[at] === 0xff) {
@@ -110,7 +110,7 @@ function firstScan(jpeg: Uint8Array): number {
   return at;
 }
 
-/** Whether the marker stands alone, without a length and a segment. */
+/** Whether the marker has no length field and no segment. */
 function isStandalone(marker: number): boolean {
   return marker <= TEM || (marker >= RST0 && marker <= EOI);
 }

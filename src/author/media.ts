@@ -1,4 +1,4 @@
-/** Images in model code: size, pixels as tensors, and images created from pixels. */
+/** The class `Image` for model code: size, pixels for tensors, and images made from pixels. */
 import { messageOf, SconceError } from "../base/errors.ts";
 import { BYTES_PER_LINE, BYTES_PER_PIXEL, decodings } from "./decoding-gate.ts";
 import { ModelFile } from "./file.ts";
@@ -14,21 +14,21 @@ export type { Fit, Size } from "./placement.ts";
 export type Channels = 1 | 3 | 4;
 export type Layout = "hwc" | "chw";
 export type Rgb = readonly [red: number, green: number, blue: number];
-/** Names of Pillow's filters. Results equal Pillow's, or differ by at most 1 of 255 where transparency is resampled. */
+/** Filters by Pillow's names. Results equal Pillow's, or differ by at most 1 of 255 where transparency is resampled. */
 export type Filter = (typeof filters)[number];
 
 export interface PixelOptions extends PlacementOptions {
   /** 1: grey (ITU-R 601 luma, as Pillow's "L"); 3: colour; 4: colour and alpha. Default: 3. */
   channels?: Channels;
   /**
-   * Resampling filter. All but `nearest` widen their support when shrinking (antialias). Default: `bilinear`,
-   * torchvision's default for Pillow images and so the filter of most published weights. (Pillow's own `resize`
-   * defaults to `bicubic`.)
+   * Resampling filter. When an image shrinks, all filters but `nearest` widen their support (antialias). Default:
+   * `bilinear`, as in torchvision's transforms of Pillow images, which most published weights expect. (Pillow's own
+   * `resize` defaults to `bicubic`.)
    */
   filter?: Filter;
   /**
-   * Background colour (0 to 255) behind transparent pixels (unless `channels` is 4) and in the bars of `contain`.
-   * Default: white.
+   * Colour behind transparent pixels (unless `channels` is 4) and of the bars of `contain`: red, green, blue from 0 to
+   * 255. Default: white.
    */
   background?: Rgb;
   /** Order of the colour channels. Default: `rgb`. */
@@ -36,16 +36,18 @@ export interface PixelOptions extends PlacementOptions {
   /** `hwc`: pixel after pixel; `chw`: one plane per channel, as in PyTorch. Default: `hwc`; with `normalize`, `chw`. */
   layout?: Layout;
   /**
-   * Decodes a shrunk JPEG at a lower resolution (Pillow's `Image.draft`): up to twice as fast. Values differ from full
-   * decoding by 1 of 255 on average, and by 20 or more at sharp edges. Default: false.
+   * When a JPEG shrinks, decodes it at a lower resolution (Pillow's `Image.draft`), up to twice as fast. Values differ
+   * from full decoding by 1 of 255 on average, and by 20 or more at sharp edges. Default: false.
    */
   draft?: boolean;
-  /** Aborts with the signal's reason. Default: the end of the image's prediction. */
+  /** An abort stops the work with the signal's reason. Default: the end of the image's prediction. */
   signal?: AbortSignal;
 }
 
 export interface NormalizedOptions extends PixelOptions {
-  /** Returns floats: value / 255, minus `mean`, divided by `std`, like torchvision's `ToTensor` and `Normalize`. */
+  /**
+   * Returns float32 values: value / 255, minus `mean`, divided by `std`, like torchvision's `ToTensor` and `Normalize`.
+   */
   normalize: Normalization;
 }
 
@@ -71,14 +73,14 @@ export interface EncodeOptions {
   quality?: number;
 }
 
-/** Facts from an image file's header. */
+/** Facts from the header of an image file. */
 interface Header extends Size {
   readonly format: string;
   /** Whether it is an ordinary JPEG: see `plainSize`. */
   readonly isPlain?: boolean;
 }
 
-/** The filters' names in `Bun.Image`. */
+/** Names of Pillow's filters in `Bun.Image`. */
 const draftFilters = {
   nearest: "nearest",
   box: "box",
@@ -86,29 +88,35 @@ const draftFilters = {
   bicubic: "cubic",
   lanczos: "lanczos3",
 } as const satisfies Record<Filter, Bun.Image.Filter>;
-/** A progressive JPEG has about 10 scans. More only occur in hostile files and tools that try every compression. */
+/**
+ * Limit of scans in a JPEG. Progressive JPEGs have about 10; only hostile files and extreme compressors write more than
+ * this.
+ */
 const MAX_SCANS = 100;
-/** Scan limit for an image of the maximum size. */
+/** Limit of scans in a JPEG with the maximum number of pixels. Smaller pictures may have more, up to `MAX_SCANS`. */
 const MAX_SCANS_OF_LARGEST = 20;
 const readable = ["jpeg", "png", "webp", "gif", "bmp"];
 const white: Rgb = [255, 255, 255];
 
 /**
- * An image file: JPEG, PNG, WebP, GIF or BMP, detected by content, not media type. An animation counts as its first
- * picture. EXIF orientation is applied first. 16-bit channels become 8-bit. Colour profiles are ignored, as in
- * Pillow.
+ * An image file: JPEG, PNG, WebP, GIF or BMP. The content decides the format, not the media type. Of an animation, only
+ * the first picture counts. The EXIF orientation is applied. 16-bit channels become 8-bit. Colour profiles are ignored,
+ * as in Pillow.
  */
 export class Image extends ModelFile {
   /**
-   * Width and height in pixels after EXIF rotation, from the header alone. Throws `file_too_large` above the field's
-   * `maxPixels`, and `file_invalid` for a file that is not an image.
+   * Width and height in pixels after EXIF rotation, read from the header alone.
+   * @throws SconceError `file_too_large` above the field's `maxPixels`; `file_invalid` for a file that is not an image
    */
   async size(): Promise<Size> {
     const { width, height } = await this.#header();
     return { width, height };
   }
 
-  /** Decodes, resizes and arranges the pixels on other threads. Throws the same errors as `size`. */
+  /**
+   * Decodes, resizes and arranges the pixels on other threads. Default size: the image's.
+   * @throws SconceError as `size`, and `item_failed` for wrong options
+   */
   async pixels(options: NormalizedOptions): Promise<Pixels<Float32Array<ArrayBuffer>>>;
   async pixels(options?: PixelOptions): Promise<Pixels>;
   async pixels(options: PixelOptions & Partial<NormalizedOptions> = {}): Promise<Pixels<Uint8Array | Float32Array>> {
@@ -119,10 +127,11 @@ export class Image extends ModelFile {
     const { target, scaled, x, y } = placementOf(source, options);
     this.#checkPixels(target, " at the size asked for");
     this.#checkPixels(scaled, " when scaled to cover the size asked for");
-    // Resampling scales all rows first, so this intermediate size also counts. For a long, narrow image it can be huge.
+    // The first resize step scales the rows to the new width and keeps the height. For a long, narrow image this step's
+    // result can be huge.
     if (filter !== "nearest") this.#checkPixels({ width: scaled.width, height: source.height }, " while it is scaled");
     const { mean, std } = normalization === undefined ? { mean: [], std: [] } : perChannel(normalization, channels);
-    // If Bun knows the final size, it decodes a JPEG at the next larger eighth of its resolution.
+    // A draft lets Bun resize: it decodes a JPEG at the next larger eighth of its resolution.
     const isDraft = draft && source.format === "jpeg" && (scaled.width < source.width || scaled.height < source.height);
     const askedMs = performance.now();
     const decode = async () => {
@@ -154,19 +163,20 @@ export class Image extends ModelFile {
       }
       const png = await this.#decode(source, isDraft ? { ...scaled, filter: draftFilters[filter] } : undefined);
       this.waited((await toTensor(png, result, { ...wanted, isJpeg: false })) || 0);
-      // Frees the memory now. The next image can use it, while garbage collection would return it to the system later.
+      // Frees the memory at once for the next image. Garbage collection would return it to the system, and later.
       if (png.buffer instanceof ArrayBuffer) png.buffer.transfer(0);
       return result;
     };
-    // The file's bytes count too: decoding on another thread copies them.
+    // The file's bytes count too, because decoding on another thread copies them.
     const bytes = checkedBytes(this.label, source, scaled) + this.bytes.length;
     const data = await decodings.run(bytes, decode, signal);
     return { data, ...target, channels, layout };
   }
 
   /**
-   * Creates an image from raw pixels, for example for an output. `data` has `width * height * channels` values in the
-   * order of `layout`; otherwise throws `item_failed`.
+   * Encodes raw pixels as an image file, for example for an output. `data` has `width * height * channels` values in
+   * the order of `layout`.
+   * @throws SconceError `item_failed` for another number of values
    */
   static async fromPixels(pixels: RawPixels, { format = "png", quality = 80 }: EncodeOptions = {}): Promise<Image> {
     checkPixels(pixels);
@@ -187,7 +197,7 @@ export class Image extends ModelFile {
     return new Image({ bytes, mediaType: `image/${format}` });
   }
 
-  /** The bytes to decode: the file, or the first frame of an animated WebP. */
+  /** The bytes that Bun decodes: the file, or the first frame of an animated WebP. */
   get #picture(): Uint8Array {
     return firstFrame(this.bytes);
   }
@@ -195,27 +205,26 @@ export class Image extends ModelFile {
   async #header(): Promise<Header> {
     if (this.bytes.length === 0) throw this.#unreadable();
     const plain = plainSize(this.bytes);
-    // Checked here instead of by Bun, whose error does not give the image's size.
+    // Disables Bun's limit of pixels for the header: `#checkPixels` has a better message, with the image's size.
     const header: Header = plain
       ? { ...plain, format: "jpeg", isPlain: true }
       : await this.#pipeline(this.#picture, (image) => image.metadata(), { maxPixels: Number.MAX_SAFE_INTEGER });
     if (!readable.includes(header.format)) throw this.#unreadable();
     this.#checkPixels(header, "");
-    // libjpeg fills missing data with grey and only warns. The model would then answer confidently about an empty
-    // picture.
+    // libjpeg fills missing data with grey and only warns. The model would then compute an output for an empty picture.
     if (header.format === "jpeg" && !hasEnd(this.bytes)) throw this.#damaged();
     if (header.format === "jpeg") this.#checkScans(header);
     return header;
   }
 
-  /** Decodes to an uncompressed PNG, in the file's size or the given one. */
+  /** Decodes to an uncompressed PNG, resized to `size` if given. */
   #decode(source: Size, size: (Size & { readonly filter: Bun.Image.Filter }) | undefined): Promise<Uint8Array> {
     const run = (image: Bun.Image) => {
       const sized = size ? image.resize(size.width, size.height, { filter: size.filter }) : image;
       return sized.png({ compressionLevel: 0 }).bytes();
     };
-    // Limits the pixels to the reserved memory: in a hostile file, the decoder may find a different size than the
-    // header's.
+    // Limits the pixels to the size in the header, for which memory is reserved: a hostile file may contain a larger
+    // picture.
     return this.#pipeline(this.#picture, run, { maxPixels: source.width * source.height });
   }
 
@@ -249,7 +258,7 @@ export class Image extends ModelFile {
   }
 
   #checkScans({ width, height }: Size): void {
-    // The larger the picture, the fewer scans are allowed: each takes a few milliseconds per megapixel.
+    // Decoding a scan takes a few milliseconds per megapixel. So larger pictures may have fewer scans.
     const max = Math.min(
       MAX_SCANS,
       Math.max(1, Math.floor((MAX_SCANS_OF_LARGEST * this.limits.maxPixels) / (width * height))),
@@ -269,7 +278,9 @@ export class Image extends ModelFile {
   }
 }
 
-/** @throws SconceError `file_too_large` when the image exceeds the whole budget, so that waiting is useless */
+/**
+ * Memory in bytes that decoding takes. @throws SconceError `file_too_large` if this exceeds the limit of a single task
+ */
 function checkedBytes(label: string, ...pictures: readonly Size[]): number {
   const bytes = pictures.reduce((sum, picture) => sum + bytesOf(picture), 0);
   const { maxTaskBytes } = decodings;
@@ -294,7 +305,7 @@ function checkPixels({ data, width, height, channels }: RawPixels): void {
   );
 }
 
-/** Uninitialized memory; the caller overwrites all of it. */
+/** Allocates memory without zeros; the caller overwrites all of it. */
 function uninitialized(bytes: number): Uint8Array<ArrayBuffer> {
   return new Uint8Array(Buffer.allocUnsafeSlow(bytes).buffer);
 }

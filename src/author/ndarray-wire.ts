@@ -1,4 +1,4 @@
-/** Tensors on the wire: nested lists of numbers, or a data URI with their bytes. */
+/** Tensors in JSON: nested lists of numbers, or a data URI with the bytes of the elements. */
 import { messageOf } from "../base/errors.ts";
 import { decodeDataUrl, isDataUrl } from "./data-url.ts";
 import { elements } from "./elements.ts";
@@ -15,40 +15,40 @@ import {
 } from "./tensor.ts";
 import { base64Of } from "./withheld-files.ts";
 
-/** A fault in a value, and its path. */
+/** A fault in a JSON value, with the path of indices to it. */
 export interface ArrayFault {
   readonly path: readonly number[];
   readonly message: string;
 }
 
-/** If there are faults, the array must not be used. */
+/** A tensor read from JSON. With any fault, the array must not be used. */
 export interface ReadArray<D extends DType> {
   readonly array: ModelTensor<D>;
   readonly faults: readonly ArrayFault[];
 }
 
-/** Limits the size of the error response. */
+/** Limit of the faults listed for one array, which limits the size of the error response. */
 const MAX_FAULTS = 1000;
 /**
- * Limit on the product of the free sizes of an empty array. The sizes cost no bytes in the request, but a batch may be
- * padded to the sizes.
+ * Limit on the product of the free sizes of an array without elements. A large size costs no bytes in the request, but
+ * the other items of the batch are padded to it.
  */
 const MAX_EMPTY_SIZES = 2 ** 20;
 
-/** Reads an array from nested lists of numbers. */
+/** Reads a tensor from nested lists of numbers. */
 export function arrayFromLists<D extends DType>(spec: TensorSpec<D>, value: unknown): ReadArray<D> {
   const sizes = sizesOf(spec, value);
   const faults: ArrayFault[] = [];
   checkLists(value, { sizes, faults }, []);
   if (faults.length > 0) return { array: emptyOf(spec.dtype), faults };
-  // Without faults, a size is unknown only inside an empty list.
+  // Every list has its length here; only dimensions inside an empty list have an unknown size.
   const shape = sizes.map((size) => size ?? 0);
   const data = newData(spec.dtype, countOf(shape));
   fill(data, value, { spec, shape, faults }, []);
   return { array: new ModelTensor(spec.dtype, shape, data), faults };
 }
 
-/** Reads an array from a data URI. */
+/** Reads a tensor from a data URI with the bytes of the elements. */
 export function arrayFromBytes<D extends DType>(spec: TensorSpec<D>, uri: string): ReadArray<D> {
   const fail = (message: string) => ({ array: emptyOf(spec.dtype), faults: [{ path: [], message }] });
   const declared = describeTensor(spec.dtype, spec.dims);
@@ -75,12 +75,12 @@ export function arrayFromBytes<D extends DType>(spec: TensorSpec<D>, uri: string
     );
   }
   const data = newData(spec.dtype, bytes.length / elementBytes);
-  // Copied for alignment: the decoded bytes may start at any offset.
+  // Copies the bytes, since decoded bytes may start at an offset that the typed array does not allow.
   new Uint8Array(data.buffer, data.byteOffset, data.byteLength).set(bytes);
   return checkedArray(spec, new ModelTensor(spec.dtype, shape, data));
 }
 
-/** Checks an array that was made of foreign bytes. The result has the same memory. */
+/** Checks a tensor made from a client's bytes. The result shares the memory of the tensor. */
 export function checkedArray<D extends DType>(spec: TensorSpec<D>, { dtype, shape, data }: Tensor<D>): ReadArray<D> {
   const fail = (message: string) => ({ array: emptyOf(dtype), faults: [{ path: [], message }] });
   if (data.length === 0 && emptySizes(spec, shape) > MAX_EMPTY_SIZES) {
@@ -91,7 +91,10 @@ export function checkedArray<D extends DType>(spec: TensorSpec<D>, { dtype, shap
   return { array: new ModelTensor(dtype, shape, data), faults: [] };
 }
 
-/** The data URI of an array's bytes, which `arrayFromBytes` reads. This form is exact for NaN, infinities and every int64. */
+/**
+ * Encodes a tensor's bytes as a data URI, which `arrayFromBytes` reads. Unlike lists, it can express NaN, infinities
+ * and every int64.
+ */
 export function bytesFromArray({ shape, data }: Tensor): string {
   const sizes = shape.length === 0 ? "" : `;shape=${shape.join("x")}`;
   const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
@@ -101,7 +104,10 @@ export function bytesFromArray({ shape, data }: Tensor): string {
 const none: ReadonlySet<unknown> = new Set();
 let encodedAsBytes = none;
 
-/** Runs `make`. The field `ndarray` encodes these arrays as bytes meanwhile, and others as lists. */
+/**
+ * Runs `make`. During this call, `ndarray` fields encode the tensors in `arrays` as bytes, and all other tensors as
+ * lists.
+ */
 export function withBytesOf<T>(arrays: ReadonlySet<unknown>, make: () => T): T {
   encodedAsBytes = arrays;
   try {
@@ -111,14 +117,14 @@ export function withBytesOf<T>(arrays: ReadonlySet<unknown>, make: () => T): T {
   }
 }
 
-/** Writes an array as the lists or the bytes that a client gets. */
+/** Encodes a tensor for a client: as bytes inside `withBytesOf`, otherwise as lists. */
 export function wireOfArray(array: Tensor): { readonly wire: unknown; readonly faults: readonly ArrayFault[] } {
   if (encodedAsBytes.has(array)) return { wire: bytesFromArray(array), faults: [] };
   const { lists, faults } = listsFromArray(array);
   return { wire: lists, faults };
 }
 
-/** Writes an array as nested lists; an element without a JSON representation is a fault. */
+/** Encodes a tensor as nested lists. An element without a JSON representation, such as NaN, is a fault. */
 export function listsFromArray({ dtype, shape, data }: Tensor): {
   readonly lists: unknown;
   readonly faults: readonly ArrayFault[];
@@ -140,7 +146,9 @@ export function listsFromArray({ dtype, shape, data }: Tensor): {
   return { lists: nested(values, shape), faults };
 }
 
-/** Nests from the innermost dimension outwards. Without dimensions, the result is the single value. */
+/**
+ * Groups values into lists, from the innermost dimension outwards. A shape without dimensions gives the single value.
+ */
 function nested(values: readonly unknown[], shape: readonly number[]): unknown {
   let lists = values;
   for (let dim = shape.length - 1; dim >= 0; dim--) {
@@ -162,7 +170,10 @@ function placeOf(i: number, shape: readonly number[]): number[] {
   return place.toReversed();
 }
 
-/** The declared sizes. Free sizes come from the first list at each depth, or are undefined without a list. */
+/**
+ * The sizes of the declared dimensions. A free size is the length of the first list at its depth; undefined without a
+ * list.
+ */
 function sizesOf({ dims }: TensorSpec, value: unknown): (number | undefined)[] {
   let first = value;
   return dims.map((dim) => {
@@ -177,7 +188,9 @@ interface Checking {
   readonly faults: ArrayFault[];
 }
 
-/** Checks the lists' lengths before any elements, so that memory is allocated only for a value of the right shape. */
+/**
+ * Checks the lengths of all lists before any element, so that memory is allocated only for a value of the right shape.
+ */
 function checkLists(value: unknown, checking: Checking, path: readonly number[]): void {
   const { sizes, faults } = checking;
   if (path.length === sizes.length || faults.length >= MAX_FAULTS) return;
@@ -225,7 +238,7 @@ function fill(data: TensorData, value: unknown, reading: Reading, path: readonly
   return offset + list.length;
 }
 
-/** A hot loop without calls. @returns whether all elements were numbers that the array can hold */
+/** Copies numbers in a loop without calls, for speed. @returns false at the first element that the array cannot hold */
 function fillFloats(data: Float32Array | Float64Array, list: readonly unknown[], offset: number): boolean {
   for (let i = 0; i < list.length; i++) {
     const value = list[i];
@@ -248,7 +261,7 @@ function fillOthers(data: TensorData, dtype: DType, list: readonly unknown[], of
   return true;
 }
 
-/** The shape stated before `;base64` in a data URI. */
+/** The shape in `;shape=2x3` before `;base64` of a data URI; undefined without it. */
 function statedShapeOf(uri: string): readonly number[] | undefined {
   return /^data:[^,]*;\s*shape=(\d{1,15}(?:x\d{1,15})*)\s*(?:;|,)/i
     .exec(uri.slice(0, 1024))?.[1]
@@ -270,7 +283,7 @@ function shapeOfBytes(
   return fits ? shape : undefined;
 }
 
-/** Product of the free, nonzero sizes. */
+/** Product of the free sizes other than 0. */
 function emptySizes({ dims }: TensorSpec, shape: readonly number[]): number {
   return shape.reduce((product, size, i) => (typeof dims[i] === "number" || size === 0 ? product : product * size), 1);
 }

@@ -1,4 +1,4 @@
-/** The `ndarray` field: nested lists of numbers or base64 bytes on the wire, a `Tensor` in model code. */
+/** The `ndarray` field: in JSON nested lists of numbers or base64 bytes, in model code a `Tensor`. */
 import * as z from "zod";
 import { ARRAY_KEYWORD, type JsonSchema } from "../base/json-schema.ts";
 import { elements } from "./elements.ts";
@@ -14,15 +14,15 @@ import { arrayTypes, type DType, describeTensor, type ModelTensor, type Tensor, 
 import { replaceJsonSchema } from "./zod-internals.ts";
 
 /**
- * A field for a tensor. On the wire it is a list of numbers, nested once per dimension. Several times cheaper for
- * client and server is `data:application/octet-stream;base64,` plus the bytes of the elements: little-endian,
- * row-major, raw 16-bit floats, bool as bytes 0 and 1. With more than one free size, the bytes need `;shape=2x3` before
- * `;base64`. `preprocess` gets a `Tensor` that it may return unchanged; `postprocess` may return a row unchanged, and
- * the client receives lists of numbers.
- * @param spec the same as for the model's tensors: `ndarray(float32(784))`, `ndarray(float32(3, "height", "width"))`
+ * A field for a tensor. In JSON it is a list of numbers, nested once per dimension. Several times cheaper for client
+ * and server is `data:application/octet-stream;base64,` plus the bytes of the elements: little-endian, row-major, raw
+ * 16-bit floats, bool as bytes 0 and 1. With more than one free size, the bytes need `;shape=2x3` before `;base64`.
+ * `preprocess` gets a `Tensor` that it may return unchanged. `postprocess` may return a row unchanged, and the client
+ * gets lists of numbers.
+ * @param spec as for the model's tensors: `ndarray(float32(784))`, `ndarray(float32(3, "height", "width"))`
  */
 export function ndarray<D extends DType>(spec: TensorSpec<D>) {
-  // zod's own list of numbers needs several calls per element. So the wire schema only describes the field.
+  // This schema only describes the field and checks nothing: zod's list of numbers needs several calls per element.
   const wire = z.custom<unknown>();
   replaceJsonSchema(wire, wireSchemaOf(spec));
   const tensor = z.custom<ModelTensor<D>>((value) => isTensorOf(spec, value), {
@@ -35,8 +35,8 @@ export function ndarray<D extends DType>(spec: TensorSpec<D>) {
       return array;
     },
     encode(array, { issues }) {
-      // If an outer schema has checks, zod first encodes without checking. A value that is not such a tensor is refused
-      // afterwards.
+      // If an outer schema has checks, zod first encodes without checks, so the value may not be a matching tensor: zod
+      // refuses it afterwards.
       if (!isTensorOf(spec, array)) return [];
       const { wire, faults } = wireOfArray(array);
       for (const fault of faults) issues.push(issueOf(fault, array));
@@ -46,7 +46,7 @@ export function ndarray<D extends DType>(spec: TensorSpec<D>) {
   return codec;
 }
 
-/** Reads lists, a data URI, or an array that a binary protocol has read already. */
+/** Reads lists, a data URI, or a tensor that a binary request body has supplied. */
 function readArray<D extends DType>(spec: TensorSpec<D>, value: unknown): ReadArray<D> {
   if (typeof value === "string") return arrayFromBytes(spec, value);
   return isTensorOf(spec, value) ? checkedArray(spec, value) : arrayFromLists(spec, value);

@@ -1,7 +1,9 @@
 /** Normalization of pixels to floats with the mean and deviation used in training. */
 import { SconceError } from "../base/errors.ts";
 
-/** A number for all channels, or a list in the order of the channels, for values from 0 to 1. */
+/**
+ * Mean and deviation for pixel values from 0 to 1: a number for all channels, or a list in the order of the channels.
+ */
 export interface Normalization {
   /** Subtracted from each value. Default: 0. */
   readonly mean?: number | readonly number[];
@@ -10,7 +12,7 @@ export interface Normalization {
 }
 
 /**
- * @returns one mean and one deviation per channel
+ * Expands mean and deviation to one number per channel.
  * @throws SconceError `item_failed` when a list's length differs from the number of channels
  */
 export function perChannel({ mean = 0, std = 1 }: Normalization, channels: number) {

@@ -1,4 +1,4 @@
-/** Fields of a model that the OpenAI API reads and writes: declared by the author, or found in the schemas. */
+/** The fields of a model that the OpenAI routes read and write: declared by the author, or found in the schemas. */
 import { type JsonSchema, SchemaNode } from "../base/json-schema.ts";
 import type { HookContext, SharedContext } from "./hook-context.ts";
 import type { Tensor } from "./tensor.ts";
@@ -12,12 +12,12 @@ type Taking<T, V> = T extends object
 type Giving<T, V> = T extends object
   ? { [K in keyof T & string]-?: [T[K]] extends [V] ? K : never }[keyof T & string]
   : never;
-/** Names of the output fields with a list of numbers. */
+/** Names of the output fields with a vector: a list of numbers, or a tensor. */
 type Vector<O extends z.ZodType> = Giving<z.input<O>, readonly number[]> | Giving<z.output<O>, Tensor>;
-/** A number by label, or a list of objects with a label and a score. */
+/** Scores by label, or a list of objects with a label and a score. */
 type Scored = Readonly<Record<string, number>> | readonly Readonly<Record<string, string | number>>[];
 
-/** Functions and fields of a model that `/v1/embeddings`, `/v1/rerank` and `/classify` use. */
+/** The author's declaration of the fields that the routes `/v1/embeddings`, `/v1/rerank` and `/classify` use. */
 export interface OpenAiDeclaration<I extends z.ZodType, O extends z.ZodType, S = unknown, Params = unknown> {
   /** `/v1/embeddings`: a text in, a vector out. */
   readonly embeddings?: {
@@ -25,7 +25,9 @@ export interface OpenAiDeclaration<I extends z.ZodType, O extends z.ZodType, S =
     readonly input: Taking<z.input<I>, string>;
     /** Output field with the vector. */
     readonly output: Vector<O>;
-    /** Number of tokens of a text, for `usage`: a function, or an output field with the number. Default: `usage` is 0. */
+    /**
+     * Number of tokens of a text, for `usage`: a function, or an output field with the number. Default: `usage` is 0.
+     */
     readonly tokens?:
       | ((text: string, context: Pick<HookContext<S, Params>, "state" | "params">) => number)
       | Giving<z.input<O>, number>;
@@ -44,11 +46,11 @@ export interface OpenAiDeclaration<I extends z.ZodType, O extends z.ZodType, S =
     /** Input field that takes the text, or the URL of a file. */
     readonly input: Taking<z.input<I>, string>;
     /**
-     * Output field with the scores: numbers by label, or a list of objects with a label and a score. With `labels` a list
-     * of numbers, with `label` one number.
+     * Output field with the scores: numbers by label, or a list of objects with a label and a score. A list of numbers
+     * needs `labels`; a single number needs `label`.
      */
     readonly scores: Giving<z.input<O>, Scored | number> | Vector<O>;
-    /** Labels of a list of scores, in its order. */
+    /** Labels for a list of scores, in the order of the list. */
     readonly labels?: readonly string[];
     /** Output field with the label of a single score. */
     readonly label?: Giving<z.input<O>, string>;
@@ -66,7 +68,7 @@ const classify = z.strictObject({
   label: name.optional(),
 });
 
-/** The declaration as JSON, for a packaged model. */
+/** The declaration in a packaged model: JSON, without functions. */
 export const openAiFields = z.strictObject({
   embeddings: embeddings.optional(),
   rerank: rerank.optional(),
@@ -83,7 +85,7 @@ export type OpenAi = Omit<OpenAiFields, "embeddings"> & {
 };
 
 const countTokens = z.custom<CountTokens>((value) => typeof value === "function");
-/** The declaration as an author writes it. */
+/** The declaration as an author writes it: `tokens` may also be a function. */
 export const openAiDeclaration = openAiFields.extend({
   embeddings: embeddings
     .extend({
@@ -92,7 +94,7 @@ export const openAiDeclaration = openAiFields.extend({
     .optional(),
 });
 
-/** The declaration without its function. */
+/** The declaration without its function `tokens`, for a package. */
 export function withoutFunctions({ embeddings, ...rest }: OpenAi): OpenAiFields {
   if (embeddings === undefined) return rest;
   const { tokens, ...fields } = embeddings;
@@ -104,7 +106,7 @@ export interface Schemas {
   readonly outputSchema: JsonSchema;
 }
 
-/** Faults of a declaration: missing fields, and fields of another type, each with the fix. */
+/** Faults of a declaration: missing fields and fields of a wrong type, each with the fix. */
 export function openAiFaults({ embeddings, rerank, classify }: OpenAi, schemas: Schemas): string[] {
   const input = SchemaNode.of(schemas.inputSchema).fields;
   const output = SchemaNode.of(schemas.outputSchema).fields;
@@ -144,11 +146,14 @@ export function openAiFaults({ embeddings, rerank, classify }: OpenAi, schemas: 
   return faults;
 }
 
-/** The fields of a model without a declaration. A use for which several fields fit is left out. */
+/**
+ * Finds the fields for each OpenAI route in the schemas, for a model without a declaration. Leaves out a route for
+ * which several fields fit.
+ */
 export function foundFields({ inputSchema, outputSchema }: Schemas): OpenAiFields {
   const [input, output] = [SchemaNode.of(inputSchema), SchemaNode.of(outputSchema)];
   const texts = namesOf(input, isText);
-  // Clients of this API send no other field.
+  // OpenAI clients send only texts, so a model with another required field has no OpenAI route.
   if (input.required.some((name) => !texts.includes(name))) return {};
   const only = (fits: Fits) => {
     const [name, ...others] = namesOf(output, fits);
@@ -170,7 +175,7 @@ export function foundFields({ inputSchema, outputSchema }: Schemas): OpenAiField
   };
 }
 
-/** The size of a vector field; undefined for a free size. */
+/** The size of an output field with a vector; undefined for a free size. */
 export function vectorSize({ outputSchema }: Pick<Schemas, "outputSchema">, field: string): number | undefined {
   return sizeOf(SchemaNode.of(outputSchema).fields.get(field));
 }
@@ -185,7 +190,7 @@ function takesText({ types, takesArrayBytes }: SchemaNode): boolean {
   return types.has("string") && !takesArrayBytes;
 }
 
-/** Whether it is plain text: no file, date, URL or choice. */
+/** Whether the field takes any plain text, not only files, dates, URLs or a choice. */
 function isText(field: SchemaNode): boolean {
   const { types, file, format, takesAnyText } = field;
   return takesText(field) && types.size === 1 && file === undefined && format === undefined && takesAnyText;
@@ -195,7 +200,10 @@ function isNumber({ types }: SchemaNode): boolean {
   return types.size > 0 && [...types].every((type) => type === "number" || type === "integer");
 }
 
-/** The option that is a list: an `ndarray` field has the bytes of its elements as another option. */
+/**
+ * The list schema of the field. An `ndarray` field also accepts bytes, which this ignores. Undefined if there is no
+ * single list schema.
+ */
 function listOf(field: SchemaNode): SchemaNode | undefined {
   const lists = field.options.filter(({ takesArrayBytes }) => !takesArrayBytes);
   const [list] = lists;

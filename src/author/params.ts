@@ -6,7 +6,8 @@ import { wireSchema } from "./wire-schema.ts";
 import * as z from "./z.ts";
 
 /**
- * @param given `name=value`; the value of a field that takes no text is JSON
+ * Parses the operator's parameters and adds the defaults.
+ * @param given texts `name=value`; the value of a field that takes no text is JSON
  * @throws SconceError `usage`
  */
 export function paramsOf(schema: z.ZodObject | undefined, given: readonly string[]): unknown {
@@ -40,7 +41,7 @@ function usage(problem: string): SconceError {
   return new SconceError("usage", `--param: ${problem}`);
 }
 
-/** Faults of the schema. Every parameter has a default, so that commands and servers run without options. */
+/** Faults of the author's `params` schema. Every parameter needs a default, so that commands run without `--param`. */
 export function paramsFaults(schema: unknown): string[] {
   if (!(schema instanceof z.ZodObject)) return ["params: must be z.object({ … })"];
   const parsed = schema.safeParse({});

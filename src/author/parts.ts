@@ -2,10 +2,10 @@
 import { SconceError } from "../base/errors.ts";
 import { Turn } from "../base/turn.ts";
 
-/** Yields parts, and returns the whole. */
+/** A generator that yields parts of an output and returns the whole output. */
 export type InParts = AsyncGenerator<unknown, unknown, undefined>;
 
-/** Whether a function of the author returned a generator. Outputs are data, and data has no such methods. */
+/** Whether an author's function returned an async generator. Outputs are data without such methods. */
 export function isInParts(value: unknown): value is InParts {
   return (
     typeof value === "object" &&
@@ -16,11 +16,11 @@ export function isInParts(value: unknown): value is InParts {
   );
 }
 
-/** The reader of a generator's parts. */
+/** Steps a generator and receives its parts. */
 interface PartReader {
-  /** Whether nobody needs the parts any more. */
+  /** Whether to stop, because the prediction has ended. */
   isOver(): boolean;
-  /** The message of the error `canceled`. */
+  /** Message of the error `canceled`. */
   readonly ended: string;
   /** Runs the generator to its next yield. */
   next(): Promise<IteratorResult<unknown, unknown>>;
@@ -28,8 +28,8 @@ interface PartReader {
 }
 
 /**
- * Reads all parts of a generator. Other work of the event loop runs between parts, so that cancellations arrive.
- * @returns the whole, which the generator returns
+ * Reads all parts of a generator. Between parts the event loop runs other work, so that cancellations arrive.
+ * @returns the whole output, which the generator returns
  * @throws SconceError `canceled`, or an error of the generator or the reader
  */
 export async function drained(generator: InParts, reader: PartReader): Promise<unknown> {
@@ -45,12 +45,12 @@ export async function drained(generator: InParts, reader: PartReader): Promise<u
       if (turn.isOver) await turn.next();
     }
   } finally {
-    // Runs the author's `finally` blocks. The error of a stopped generator has no reader.
+    // Runs the author's `finally` blocks. Their errors are dropped, because the generator was stopped already.
     if (!isDone) await generator.return(undefined).catch(() => {});
   }
 }
 
-/** The fix in messages about a missing `part`. */
+/** The advice in messages about a missing `part`. */
 export const partFix = "declare the schema of a part beside output, e.g. part: z.string()";
 
 interface Declared {
@@ -62,7 +62,7 @@ interface Declared {
   readonly postprocessPart?: unknown;
 }
 
-/** Faults of the functions that yield parts, each with the field and the fix. */
+/** Faults in the declaration of functions that yield parts, each with the field and the fix. */
 export function partFaults(declared: Declared): string[] {
   const { part, tensors, predict, step, postprocess, postprocessPart } = declared;
   const faults: string[] = [];

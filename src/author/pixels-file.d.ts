@@ -1,4 +1,4 @@
-/** Path of the image addon; in a compiled executable the file is inside it. */
+/** Path of the native image addon. In a compiled executable, the addon's file is embedded. */
 declare module "#pixels" {
   const path: string;
   export default path;

@@ -1,13 +1,13 @@
 /**
- * Loads the image addon, which turns pictures into tensors, and raw pixels into files for `Bun.Image`. The addon runs on
- * other threads and does not need libtorch.
+ * Loads the image addon, which turns pictures into tensors, and raw pixels into bitmap files for `Bun.Image`. The addon
+ * runs on other threads and does not need libtorch.
  */
 /// <reference path="./pixels-file.d.ts" />
 
 import { messageOf, SconceError } from "../base/errors.ts";
 import { openNativeFile } from "../base/native-file.ts";
 
-/** The indices are the filter codes in native/pixels/resample.h. */
+/** Resampling filters. The index of a name is its filter code in native/pixels/resample.h. */
 export const filters = ["nearest", "box", "bilinear", "bicubic", "lanczos"] as const;
 
 export interface Target {
@@ -21,14 +21,14 @@ export interface Target {
   readonly filter: number;
   readonly width: number;
   readonly height: number;
-  /** Position of the scaled picture's top left corner in the target. */
+  /** Position of the scaled picture's top left corner in the result, in pixels. */
   readonly x: number;
   readonly y: number;
   readonly channels: number;
   readonly isBgr: boolean;
   readonly isPlanar: boolean;
   readonly background: readonly number[];
-  /** A value per channel for a float result, else empty. */
+  /** One value for each channel if the result has floats, otherwise empty. */
   readonly mean: readonly number[];
   readonly std: readonly number[];
 }
@@ -38,7 +38,7 @@ export interface Bitmap {
   readonly height: number;
   readonly channels: number;
   readonly isPlanar: boolean;
-  /** Blends the pixels over white. */
+  /** Whether to blend transparent pixels over white. */
   readonly isOpaque: boolean;
 }
 
@@ -46,15 +46,15 @@ export interface Bitmap {
 interface PixelsAddon {
   /**
    * Decodes, scales and arranges a picture.
-   * @param file a JPEG, which is copied before this returns; or an uncompressed PNG of `Bun.Image`, which is
+   * @param file a JPEG, which is copied before the call returns; or an uncompressed PNG of `Bun.Image`, which is
    * overwritten
    * @param result has `width * height * channels` values
-   * @returns milliseconds in which the work waited for a thread, and its result for the event loop; false for a JPEG that this decoder does not
-   * support
+   * @returns milliseconds that the work waited for a thread and the result waited for the event loop; false for a JPEG
+   * that this decoder does not support
    */
   toTensor(file: Uint8Array, result: Uint8Array | Float32Array, target: Target): Promise<number | false>;
   /**
-   * Wraps raw pixels in a file that `Bun.Image` reads. The pixels are copied before this returns.
+   * Wraps raw pixels in a bitmap file for `Bun.Image`. The pixels are copied before the call returns.
    * @param file has `bitmapBytes` bytes
    */
   toBitmap(pixels: Uint8Array, file: Uint8Array, bitmap: Bitmap): Promise<unknown>;
@@ -64,7 +64,7 @@ export function bitmapBytes({ width, height }: Bitmap): number {
   return 122 + width * height * 4;
 }
 
-/** @throws SconceError `native_unavailable` */
+/** The addon, loaded at the first call. @throws SconceError `native_unavailable` */
 export function pixelsAddon(): Promise<PixelsAddon> {
   loaded ??= load();
   return loaded;

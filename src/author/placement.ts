@@ -14,13 +14,13 @@ export interface PlacementOptions {
   /** Height of the result. Default: the image's height, or in proportion if only `width` is given. */
   height?: number;
   /**
-   * How an image with other proportions fits. `fill` stretches; `cover` scales until the result is covered and crops
-   * the rest, centred; `contain` scales until everything is visible and fills the bars with `background`. Default:
-   * `fill`.
+   * How an image with other proportions fits. `fill` stretches it. `cover` scales it until it covers the result, and
+   * crops it to the centre. `contain` scales it until all of it is visible, and fills the bars with `background`.
+   * Default: `fill`.
    */
   fit?: Fit;
   /**
-   * Instead of `width` and `height`: scales the shorter side to this length in proportion, like torchvision's
+   * Replaces `width` and `height`: scales the shorter side to this length in pixels, in proportion, like torchvision's
    * `Resize(size)`.
    */
   shortSide?: number;
@@ -32,8 +32,8 @@ export interface PlacementOptions {
 }
 
 /**
- * The source is scaled to `scaled` and its top left corner is placed at (x, y) of the target. Negative offsets crop,
- * positive offsets leave a bar.
+ * Resizes the image to `scaled` and puts its top left corner at (x, y) of the result. Negative offsets crop; positive
+ * offsets leave a bar.
  */
 export interface Placement {
   readonly target: Size;
@@ -43,8 +43,8 @@ export interface Placement {
 }
 
 /**
- * `cover` rounds like torchvision's `Resize` of the shorter side with `CenterCrop`; `contain` like Pillow's
- * `ImageOps.pad`.
+ * Computes size and position. `cover` rounds like torchvision's `Resize` of the shorter side with `CenterCrop`;
+ * `contain` rounds like Pillow's `ImageOps.pad`.
  * @throws SconceError `item_failed` for an invalid size
  */
 export function placementOf(source: Size, options: PlacementOptions): Placement {
@@ -94,7 +94,7 @@ function checkSizes(sizes: Readonly<Record<string, number | undefined>>): void {
   throw new SconceError("item_failed", "pixels(): shortSide is given with width or height; give one or the other");
 }
 
-/** Python's rounding. */
+/** Rounds halves to the even neighbour, as Python's `round` does. */
 function roundHalfEven(value: number): number {
   const floor = Math.floor(value);
   if (value - floor !== 0.5) return Math.round(value);

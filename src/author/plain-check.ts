@@ -9,6 +9,7 @@ import { defOf } from "./zod-internals.ts";
 export type PlainCheck = (value: unknown) => boolean;
 
 /**
+ * Compiles a fast check for a schema.
  * @returns a check that is true only for JSON values that `schema` accepts and returns unchanged; undefined when the
  * schema may change a value or has unsupported checks
  */
@@ -16,7 +17,7 @@ export function plainCheck(schema: z.core.$ZodType): PlainCheck | undefined {
   return compile(schema, []);
 }
 
-/** @param within enclosing schemas; zod handles recursive ones */
+/** @param within enclosing schemas; a schema inside itself is left to zod */
 function compile(schema: z.core.$ZodType, within: readonly z.core.$ZodType[]): PlainCheck | undefined {
   if (within.includes(schema)) return undefined;
   const outer = [...within, schema];
@@ -71,7 +72,8 @@ function stringCheck(schema: z.ZodString): PlainCheck | undefined {
 }
 
 /**
- * zod and JSON Schema count code points, which take one or two code units. If the code units exceed `max`, zod decides.
+ * Whether a text has at least `min` code points, as zod and JSON Schema count. A code point takes one or two of
+ * JavaScript's code units.
  */
 function hasCharacters(text: string, min: number): boolean {
   return text.length >= min && (text.length >= 2 * min || z.core.util.codePointLength(text) >= min);
@@ -84,7 +86,7 @@ function arrayCheck(schema: z.ZodArray, outer: readonly z.core.$ZodType[]): Plai
   const { min, max } = bounds;
   const fits = (value: unknown): value is unknown[] =>
     Array.isArray(value) && value.length >= min && value.length <= max;
-  // The hot loop for numbers makes no calls.
+  // The check for numbers runs in a loop without calls, for speed.
   return element === isFiniteNumber
     ? (value) => fits(value) && areNumbers(value)
     : (value) => fits(value) && value.every((one) => element(one));
@@ -121,7 +123,7 @@ interface Field {
 }
 
 function hasNoOther(value: Readonly<Record<string, unknown>>, names: ReadonlySet<string>): boolean {
-  // Cheaper than `Object.keys`, which allocates a list. Inherited properties are not fields either.
+  // `for in` is cheaper than `Object.keys`, which allocates a list. Inherited properties are refused too.
   for (const key in value) if (!names.has(key)) return false;
   return true;
 }
@@ -138,7 +140,7 @@ function fits({ key, check, isOptional }: Field, value: Readonly<Record<string, 
   return Object.hasOwn(value, key) ? check(value[key]) : isOptional;
 }
 
-/** Minimum and maximum length; undefined when there are other checks. */
+/** Minimum and maximum length; undefined when the schema has other checks too. */
 function boundsOf(schema: z.ZodString | z.ZodArray): { min: number; max: number } | undefined {
   const { checks = [] } = defOf(schema);
   let [min, max] = [0, Number.POSITIVE_INFINITY];
@@ -156,7 +158,7 @@ function hasMore(schema: z.ZodType): boolean {
   return (defOf(schema).checks?.length ?? 0) > 0 || isSpecial(schema);
 }
 
-/** Coerced, or with a format such as z.int() or z.email(). */
+/** Whether the schema is coerced, or has a format such as z.int() or z.email(). */
 function isSpecial(schema: z.ZodType): boolean {
   const def = defOf(schema);
   return ("coerce" in def && def.coerce === true) || ("format" in def && def.format !== undefined);

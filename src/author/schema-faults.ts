@@ -1,4 +1,4 @@
-/** Checks of declared schemas: inputs decode and outputs encode synchronously, and outputs become JSON. */
+/** Checks the schemas of a declaration: inputs decode and outputs encode synchronously, and outputs become JSON. */
 import * as z from "./z.ts";
 import { defOf, lazySchema, schemasIn } from "./zod-internals.ts";
 
@@ -10,8 +10,8 @@ export const asynchronousFix =
 const AsyncFunction = (async () => {}).constructor;
 
 /**
- * A fault for each async refinement or transform. A plain function that returns a promise is only detected when the
- * example is decoded.
+ * A fault for each async refinement or transform of a schema. A plain function that returns a promise is detected only
+ * when the example is decoded.
  */
 export function asynchronousFaults(schema: Schema, field: string): string[] {
   return [...schemasIn(schema, field)].flatMap(([path, each]) => {
@@ -24,7 +24,7 @@ export function asynchronousFaults(schema: Schema, field: string): string[] {
 }
 
 /**
- * Faults of an output's schema, each with the field and a fix; empty when it can encode.
+ * Faults of an output's schema, each with the field and a fix; empty when outputs can be encoded.
  * @param field the declared field, for messages: `output` or `demo.output`
  */
 export function encodingFaults(schema: Schema, field: string): string[] {
@@ -41,10 +41,10 @@ export function encodingFaults(schema: Schema, field: string): string[] {
 }
 
 const undefinedTypes: ReadonlySet<string> = new Set(["any", "unknown", "undefined", "void", "optional"]);
-/** Types that encode to the result of their inner schema. Defaults apply only to decoding. */
+/** Types whose encoded value is that of the inner schema. Defaults apply only to decoding. */
 const outerTypes: ReadonlySet<string> = new Set(["nullable", "readonly", "default", "prefault", "catch"]);
 
-/** Whether an encoded value may be undefined. */
+/** Whether the encoded value of a schema may be undefined. */
 function mayBeUndefined(schema: Schema, seen: Set<Schema>): boolean {
   if (seen.has(schema)) return false;
   seen.add(schema);
@@ -54,7 +54,7 @@ function mayBeUndefined(schema: Schema, seen: Set<Schema>): boolean {
   if (schema instanceof z.core.$ZodLazy) return inner(lazySchema(schema));
   if (schema instanceof z.core.$ZodUnion) return defOf(schema).options.some(inner);
   if (schema instanceof z.core.$ZodIntersection) return inner(defOf(schema).left) && inner(defOf(schema).right);
-  // In a pipe, and so in a codec, `in` is the JSON side.
+  // In a pipe, and so in a codec, the schema `in` describes the JSON value.
   const next = def.type === "pipe" && "in" in def ? def.in : "innerType" in def ? def.innerType : undefined;
   return (def.type === "pipe" || outerTypes.has(def.type)) && next instanceof z.core.$ZodType && inner(next);
 }

@@ -2,15 +2,15 @@
 import { SconceError } from "../base/errors.ts";
 import { ModelTensor, numbersOf, type Tensor } from "./tensor.ts";
 
-/** A large element of a vector. */
+/** An element that `topK` selects. */
 export interface Ranked {
   readonly index: number;
   readonly score: number;
 }
 
 /**
- * The index of the largest element, as PyTorch's `argmax` without a dimension. The index counts in row-major order. The
- * first of equal elements wins, and NaN is the largest value.
+ * The index of the largest element, as PyTorch's `argmax` without a dimension: it counts in row-major order. The first
+ * of equal elements wins, and NaN is the largest value.
  * @throws SconceError `tensor_invalid` for an empty tensor
  */
 export function argmax(tensor: Tensor): number {
@@ -22,7 +22,7 @@ export function argmax(tensor: Tensor): number {
 }
 
 /**
- * The `k` largest elements of a vector, the largest first. A shorter vector gives all elements. Equal elements keep their
+ * The `k` largest elements of a vector, the largest first; all elements if there are fewer. Equal elements keep their
  * order, and NaN is the largest value.
  * @param labels a label for each element
  * @throws SconceError `tensor_invalid` for a tensor with another rank than 1, or another number of labels
@@ -44,7 +44,7 @@ export function topK(tensor: Tensor, k: number, labels?: readonly unknown[]): Ra
   });
 }
 
-/** Softmax over the last dimension: float64 for a float64 tensor, else float32. */
+/** Softmax over the last dimension. The result is float64 for a float64 tensor, otherwise float32. */
 export function softmax(tensor: Tensor<"float64">): ModelTensor<"float64">;
 export function softmax(tensor: Tensor): ModelTensor<"float32">;
 export function softmax(tensor: Tensor): ModelTensor<"float32" | "float64"> {

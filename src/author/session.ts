@@ -1,15 +1,16 @@
-/** Sessions in an author's `predict`: loaded weights with callable methods. */
+/** Sessions for an author's `predict`: loaded weights with methods to call. */
 import type { HookCaller } from "./hook-context.ts";
 import type { ArrayOf, DType, ModelTensor, Tensor } from "./tensor.ts";
 
 /**
- * An argument: a number becomes `int` or `float`, as the method declares; a bigint becomes `int`, null becomes None.
+ * An argument of `call`. A number becomes `int` or `float`, as the method declares; a bigint becomes `int`; null
+ * becomes None.
  */
 export type CallArgument = Tensor | number | bigint | boolean | string | null | readonly CallArgument[];
 
 /**
- * A result: an `int` beyond 2^53 becomes a bigint, None null, tuples and lists become lists, named tuples and dicts
- * objects.
+ * A result of `call`. An `int` beyond 2^53 is a bigint, and None is null. Tuples and lists are lists. Named tuples and
+ * dicts are objects.
  */
 export type CallResult =
   | Tensor
@@ -22,23 +23,23 @@ export type CallResult =
   | { readonly [name: string]: CallResult };
 
 /**
- * A result of a session, on the session's device until code reads the elements. The next `call` takes the tensor without a
- * copy. The end of `predict` frees a tensor that was not read.
+ * A tensor that a session returned. Its elements stay on the session's device until code reads them. A later `call`
+ * takes it without a copy. If its elements were not read, the end of `predict` frees it.
  */
 export interface DeviceTensor<D extends DType = DType> extends ModelTensor<D> {
-  /** Where the elements are: `cpu`, or `cuda:N`. Reading moves them to the CPU. */
+  /** The device with the elements: `cpu`, or `cuda:N`. Reading moves the elements to the CPU. */
   readonly device: string;
   /**
-   * The elements, copied at the first read. Later calls get this copy, with changes by the code. On a GPU the copy blocks
-   * the process; `await tensor.read()` does not.
+   * The elements. The first read copies them from the device. Later calls use this copy, including changes by model
+   * code. On a GPU this copy blocks the process; `await tensor.read()` does not.
    * @throws SconceError `tensor_invalid` for a freed tensor
    */
   readonly data: ArrayOf<D>;
-  /** `data`, without blocking the process. */
+  /** The same as `data`, without blocking the process. */
   read(): Promise<ArrayOf<D>>;
   /** Keeps the tensor beyond the end of `predict`, until `dispose` or until no code refers to it. */
   keep(): this;
-  /** Frees the memory on the device. May be called again. */
+  /** Frees the memory on the device. A second call does nothing. */
   dispose(): void;
   [Symbol.dispose](): void;
 }
@@ -55,7 +56,7 @@ export interface ModelSession {
   call<R extends CallResult = DeviceTensor>(method: string, ...args: readonly CallArgument[]): Promise<R>;
 }
 
-/** A weights file, or several by name. */
+/** Path of a weights file, or several paths by name. */
 export type WeightsDeclaration = string | Readonly<Record<string, string>>;
 
 /** Sessions by weights name; a single file's session is called `model`. */
@@ -63,15 +64,15 @@ export type Sessions<W extends WeightsDeclaration> = {
   readonly [K in W extends string ? "model" : keyof W]: ModelSession;
 };
 
-/** Stacked tensors by name. */
+/** Tensors of a whole batch by name, stacked along the first dimension. */
 export type Stacked = Readonly<Record<string, Tensor>>;
 
-/** Yields the stacked rows of parts, and returns the stacked outputs. */
+/** Yields a part of each item, stacked along the first dimension, and returns the stacked outputs. */
 export type StackedParts = AsyncGenerator<Stacked, Stacked, undefined>;
 
 /**
- * The result of a step for one item: the state for the next step, or the outputs of an item that is done. With `part`, if
- * clients get one now.
+ * The result of a step for one item: the state for the next step, or the outputs of a finished item. `part` goes to
+ * clients at once.
  */
 export type StepResult<State, Outputs, Part> =
   | { readonly state: State; readonly part?: Part | undefined }

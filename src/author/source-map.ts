@@ -1,4 +1,4 @@
-/** The source map in a bundle, which lets stack traces name the author's files and lines. */
+/** Puts the source map into a bundle, so that stack traces name the author's files and lines. */
 import { realpathSync } from "node:fs";
 import { relative, resolve } from "node:path";
 import { z } from "zod";
@@ -6,8 +6,8 @@ import { z } from "zod";
 const mapSchema = z.object({ sources: z.array(z.string()), mappings: z.string() });
 
 /**
- * Appends the source map to a bundle as its last line, where Bun finds it. Equal content gives equal text, wherever the
- * folder is.
+ * Appends the source map to a bundle as its last line, where Bun finds it. Equal sources give equal text, wherever the
+ * model's folder is.
  * @param map Bun's map, with sources relative to the current folder
  * @param dir the model's folder, absolute
  */

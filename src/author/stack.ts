@@ -1,4 +1,4 @@
-/** `stack` and `unstack`: batches of tensors that model code makes itself. */
+/** `stack` and `unstack`, for model code that forms batches of tensors. */
 import { SconceError } from "../base/errors.ts";
 import { elements, type Value } from "./elements.ts";
 import { type ArrayOf, arrayTypes, countOf, type DType, describeTensor, ModelTensor, type Tensor } from "./tensor.ts";
@@ -6,8 +6,8 @@ import { setAt } from "./tensor-memory.ts";
 
 /**
  * Joins tensors along a new first dimension, as `torch.stack` does.
- * @param pad fills up every dimension to the longest tensor. Default: all tensors have one shape
- * @throws SconceError `tensor_invalid` for no tensor, and for tensors that do not fit together
+ * @param pad value that fills each dimension up to the longest tensor. Default: all tensors must have one shape
+ * @throws SconceError `tensor_invalid` for an empty list, or tensors whose dtypes or shapes do not fit together
  */
 export function stack<D extends DType>(
   tensors: readonly Tensor<D>[],
@@ -31,7 +31,7 @@ export function stack<D extends DType>(
   return new ModelTensor(dtype, [tensors.length, ...sizes], data as ArrayOf<D>);
 }
 
-/** The rows of a tensor, without the first dimension. Rows share the memory of the tensor. */
+/** Splits a tensor along its first dimension. The rows share the tensor's memory. */
 export function unstack<D extends DType>({ dtype, shape: [rows = 1, ...shape], data }: Tensor<D>): ModelTensor<D>[] {
   const count = countOf(shape);
   return Array.from({ length: rows }, (_, i) => {
@@ -50,7 +50,7 @@ function fill(data: ArrayOf<DType>, dtype: DType, pad: Value): void {
 
 interface Place {
   readonly data: ArrayOf<DType>;
-  /** Sizes of one padded tensor. */
+  /** Shape of one tensor after padding. */
   readonly sizes: readonly number[];
   readonly at: number;
 }

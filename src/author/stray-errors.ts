@@ -1,4 +1,4 @@
-/** Uncaught errors: an error of model code is logged, an error of sconce ends the process. */
+/** Handles uncaught errors: an error of model code is logged, an error of sconce ends the process. */
 
 import { authorLine } from "../base/author-line.ts";
 import { SconceError } from "../base/errors.ts";
@@ -7,8 +7,8 @@ import { log } from "../base/log.ts";
 import { logLimit } from "../base/log-limit.ts";
 
 /**
- * Keeps the server alive after a rejected promise or failed timer in the model's code. A fault in sconce leaves an
- * unknown state, so the process ends.
+ * Keeps the server alive after a rejected promise or failed timer in the model's code. After a fault in sconce the
+ * state is unknown, so the process ends.
  */
 export function surviveStrayErrors(): void {
   const handle = (what: string) => (error: unknown) => {
@@ -23,13 +23,13 @@ export function surviveStrayErrors(): void {
   process.on("uncaughtException", handle("Uncaught exception"));
 }
 
-/** A stack frame in a file of this program or its executable. */
+/** Matches a stack frame in a JavaScript or TypeScript file: sconce's source or executable. */
 const ownFrame = /^ +at (?:.* \()?\/[^():]+\.[cm]?[jt]sx?:\d+/m;
 
 /**
- * Whether sconce's own code threw the error. A SconceError has an expected cause, such as a broken image in a promise
- * that model code never awaits. An error without frames comes from the system, for example from a `fetch` that model
- * code never awaits.
+ * Whether sconce's code has thrown the error by a fault. A SconceError is no fault: it has an expected cause, such as a
+ * broken image in a promise that model code never awaits. An error without frames comes from the system, for example
+ * from a `fetch` that model code never awaits.
  */
 export function isOwnFault(error: unknown): boolean {
   if (!(error instanceof Error) || error instanceof SconceError || authorLine(error) !== undefined) return false;

@@ -1,7 +1,7 @@
 /** An ArrayBuffer with a view for each dtype, so that copying a tensor allocates no object. */
 import type { DType, TensorData } from "./tensor.ts";
 
-/** Every dtype may start at a multiple of 8 bytes. */
+/** Byte alignment at which a tensor of any dtype may start. */
 export const ALIGNMENT = 8;
 
 export type TensorMemory = Record<DType, TensorData> & {
@@ -11,12 +11,12 @@ export type TensorMemory = Record<DType, TensorData> & {
   readonly doubles: Float64Array;
 };
 
-/** @param bytes minimum size, rounded up to a multiple of 8 */
+/** Allocates memory. @param bytes minimum size, rounded up to a multiple of 8 */
 export function tensorMemory(bytes: number): TensorMemory {
   return memoryOver(new ArrayBuffer(aligned(bytes)));
 }
 
-/** @param buffer with a size that is a multiple of 8 bytes */
+/** Makes the views of a buffer. @param buffer its size is a multiple of 8 bytes */
 export function memoryOver(buffer: ArrayBuffer): TensorMemory {
   const [uint8, uint16, float64] = [new Uint8Array(buffer), new Uint16Array(buffer), new Float64Array(buffer)];
   return {
@@ -37,12 +37,12 @@ export function memoryOver(buffer: ArrayBuffer): TensorMemory {
   };
 }
 
-/** Rounds up to the next valid start of a tensor. */
+/** Rounds a byte offset up to the next valid start of a tensor. */
 export function aligned(bytes: number): number {
   return Math.ceil(bytes / ALIGNMENT) * ALIGNMENT;
 }
 
-/** Copies elements. Both arrays must have the same dtype, which TypeScript cannot check for a pair. */
+/** Copies elements from one array to another. Both must have one dtype, which TypeScript cannot check. */
 export function setAt(to: TensorData, from: TensorData, at: number): void {
   if (to instanceof BigInt64Array) {
     if (from instanceof BigInt64Array) to.set(from, at);

@@ -2,7 +2,7 @@
 import { SconceError } from "../base/errors.ts";
 import { elements, type Value } from "./elements.ts";
 
-/** Typed array for each dtype. float16 and bfloat16 arrays hold raw bits, bool arrays hold 0 and 1. */
+/** Typed array for each dtype. float16 and bfloat16 arrays hold raw bits; bool arrays hold 0 and 1. */
 export const arrayTypes = {
   float32: Float32Array,
   float64: Float64Array,
@@ -17,7 +17,10 @@ export const arrayTypes = {
 } as const;
 
 export type DType = keyof typeof arrayTypes;
-/** Arrays over any buffer. `InstanceType` of a constructor would narrow the buffer to `ArrayBuffer`. */
+/**
+ * Typed array for each dtype, over any kind of buffer. `InstanceType<typeof Float32Array>` would allow only
+ * `ArrayBuffer`.
+ */
 interface Arrays {
   float32: Float32Array;
   float64: Float64Array;
@@ -33,7 +36,7 @@ interface Arrays {
 export type ArrayOf<D extends DType> = Arrays[D];
 export type TensorData = ArrayOf<DType>;
 
-/** Elements in row-major order: `data.length` is the product of `shape`. */
+/** A tensor. Elements are in row-major order, and `data.length` is the product of `shape`. */
 export interface Tensor<D extends DType = DType> {
   readonly dtype: D;
   readonly shape: readonly number[];
@@ -57,15 +60,18 @@ export interface TensorSpec<D extends DType = DType> {
   readonly dims: readonly Dim[];
 }
 
-/** Named tensor declarations. The order matters for weights whose tensors have no names. */
+/** Tensor declarations by name. Their order matters for weights whose tensors have no names. */
 export type TensorSpecs = Readonly<Record<string, TensorSpec>>;
 
 /** Tensors that model code returns, by name, with the dtypes of `S`. */
 export type TensorsOf<S extends TensorSpecs> = { readonly [K in keyof S]: Tensor<S[K]["dtype"]> };
 
-/** Tensors that model code receives, by name, with the dtypes of `S`. Any names for a model that declares no tensors. */
+/**
+ * Tensors that model code receives, by name, with the dtypes of `S`. If the model declares no tensors, any name is
+ * allowed.
+ */
 export type ModelTensorsOf<S extends TensorSpecs> = {
-  // The compiler would add `undefined` to every tensor of another type.
+  // A type other than `any` would make the compiler add `undefined` to every tensor.
   // biome-ignore lint/suspicious/noExplicitAny: only the weights file has the names and the dtypes
   readonly [K in keyof S]: string extends K ? any : ModelTensor<S[K]["dtype"]>;
 };
@@ -90,12 +96,12 @@ export const int64: Declare<"int64"> = declare("int64");
 export const uint8: Declare<"uint8"> = declare("uint8");
 export const bool: Declare<"bool"> = declare("bool");
 
-/** A dimension padded with `value` to the longest item of a batch, e.g. `int64(pad("tokens", 0))`. */
+/** Declares a dimension that is padded with `value` to the longest item of a batch, e.g. `int64(pad("tokens", 0))`. */
 export function pad(name: string, value: number): PaddedDim {
   return { name, value };
 }
 
-/** Default dtype of a typed array. 16-bit floats and bool share their array type with another dtype. */
+/** Default dtype for a typed array. 16-bit floats and bool need an explicit dtype, since they share array types. */
 type DTypeOf<A> = A extends Float32Array
   ? "float32"
   : A extends Float64Array
@@ -128,7 +134,7 @@ export class ModelTensor<D extends DType = DType> implements Tensor<D> {
   readonly shape: readonly number[];
   readonly data: ArrayOf<D>;
 
-  /** The caller checks that data and shape fit. */
+  /** Checks nothing: the caller makes sure that data and shape fit. */
   constructor(dtype: D, shape: readonly number[], data: ArrayOf<D>) {
     this.dtype = dtype;
     this.shape = shape;
@@ -136,8 +142,8 @@ export class ModelTensor<D extends DType = DType> implements Tensor<D> {
   }
 
   /**
-   * The only element, as a number or a boolean. 16-bit floats are decoded.
-   * @throws SconceError `tensor_invalid` for another count, or an int64 beyond 2^53
+   * The tensor's only element, as a number or a boolean. 16-bit floats are decoded.
+   * @throws SconceError `tensor_invalid` if there is not exactly one element, or for an int64 beyond 2^53
    */
   item(): D extends "bool" ? boolean : number;
   item(): number | boolean {
@@ -153,7 +159,7 @@ export class ModelTensor<D extends DType = DType> implements Tensor<D> {
   }
 }
 
-/** The elements as numbers. Other arrays than those of float16, bfloat16 and int64 are returned as they are. */
+/** The elements as numbers. Converts float16, bfloat16 and int64; returns the array of any other dtype itself. */
 export function numbersOf({ dtype, data }: Tensor): ArrayLike<number> {
   if (data instanceof BigInt64Array) return Float64Array.from(data, Number);
   if (dtype === "float16") return new Float16Array(data.buffer, data.byteOffset, data.length);
@@ -162,7 +168,7 @@ export function numbersOf({ dtype, data }: Tensor): ArrayLike<number> {
   return new Float32Array(bits.buffer);
 }
 
-/** Makes a tensor of values. A single value has the shape `[]`, and values without a shape are a vector. */
+/** Makes a tensor from values. A single value gets the shape `[]`; values without a shape become a vector. */
 type Make<D extends DType> = (values: Value | Iterable<Value>, shape?: readonly number[]) => ModelTensor<D>;
 
 interface TensorMaker extends Readonly<{ [D in DType]: Make<D> }> {
@@ -171,7 +177,8 @@ interface TensorMaker extends Readonly<{ [D in DType]: Make<D> }> {
 }
 
 /**
- * Creates a tensor of one item. `tensor.int64([1, 2])` makes one of numbers, and so for every dtype.
+ * Creates a tensor of one item from a typed array. `tensor.int64([1, 2])` creates one from numbers; each dtype has such
+ * a method.
  * @param data elements in row-major order
  * @param shape sizes without the batch dimension; their product is `data.length`. Default: a vector
  * @param dtype only for ambiguous arrays: `Uint16Array` (float16 or bfloat16 bits), and `Uint8Array` as bool
@@ -245,18 +252,18 @@ export function isSize(size: number): boolean {
   return Number.isInteger(size) && size >= 0;
 }
 
-/** Number of elements of this shape. */
+/** Number of elements in a shape. */
 export function countOf(shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, 1);
 }
 
-/** The shape if all declared sizes are fixed; undefined where a size is free. */
+/** The declared sizes if all are fixed; undefined if any size is free or padded. */
 export function fixedShape(dims: readonly Dim[]): number[] | undefined {
   const sizes = dims.filter((dim) => typeof dim === "number");
   return sizes.length < dims.length ? undefined : sizes;
 }
 
-/** A declaration or tensor in the author's notation: `float32(3, height, width)`. */
+/** Formats a declaration or a tensor as authors write it: `float32(3, height, width)`. */
 export function describeTensor(dtype: DType, dims: readonly Dim[]): string {
   return `${dtype}(${dims.map((dim) => (typeof dim === "object" ? `pad ${dim.name}` : dim)).join(", ")})`;
 }

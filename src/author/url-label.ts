@@ -1,10 +1,10 @@
-/** Short names of client URLs for messages and logs, without secrets. */
+/** Short names of clients' URLs for messages and logs, without secrets. */
 
 const maxLength = 100;
 const maxDataLength = 40;
 
 /**
- * Origin and path, cut to about 100 characters, without credentials, query or fragment. A data URI is cut to its
+ * Origin and path, cut to about 100 characters, without credentials, query or fragment. Of a data URI, only the
  * beginning.
  */
 export function urlLabel(url: URL): string {
@@ -13,7 +13,7 @@ export function urlLabel(url: URL): string {
   return cut(`${url.protocol}//${url.host}${url.pathname}`, maxLength);
 }
 
-/** Media type of a data URI, and the first characters of its content. */
+/** The first 40 characters of a data URI: its media type and the start of its content. */
 export function dataLabel(uri: string): string {
   return cut(uri.slice(0, maxDataLength + 1), maxDataLength);
 }

@@ -1,16 +1,16 @@
 /**
- * Extracts the first frame of an animated WebP as a still file, since `Bun.Image` cannot decode animations. Format: RFC
- * 9649.
+ * Extracts the first frame of an animated WebP as a still image, because `Bun.Image` cannot decode animations. Format:
+ * RFC 9649.
  */
 
 const fileHeader = 12;
 const chunkHeader = 8;
-/** Size of the frame header (position, size, duration) before the frame's chunks. */
+/** Bytes of the frame header (position, size, duration) before the frame's chunks. */
 const frameHeader = 16;
 const animationFlag = 0x02;
 const alphaFlag = 0x10;
 
-/** The first frame of an animated WebP; other bytes are returned unchanged. */
+/** The first frame of an animated WebP as a file. Any other file is returned unchanged. */
 export function firstFrame(bytes: Uint8Array): Uint8Array {
   const file = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
   const isAnimated = hasTag(file, 0, "RIFF") && hasTag(file, 8, "WEBP") && hasTag(file, 12, "VP8X");
@@ -29,7 +29,7 @@ function still(frame: Buffer): Uint8Array {
   extended.write("VP8X", 0, "latin1");
   extended.writeUInt32LE(10, 4);
   extended[chunkHeader] = hasTag(images, 0, "ALPH") ? alphaFlag : 0;
-  // Both headers store width - 1 and height - 1 in three bytes each.
+  // Copies width - 1 and height - 1, three bytes each, from the frame's header into the new file's header.
   frame.copy(extended, chunkHeader + 4, 6, 12);
   const header = Buffer.alloc(fileHeader);
   header.write("RIFF", 0, "latin1");

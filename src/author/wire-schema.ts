@@ -1,14 +1,14 @@
-/** The JSON Schema (2020-12) of a zod schema's wire side. */
+/** JSON Schemas (2020-12) of the JSON values that a zod schema decodes from or encodes to. */
 import { messageOf, SconceError } from "../base/errors.ts";
 import type { JsonSchema } from "../base/json-schema.ts";
 import * as z from "./z.ts";
 import { defOf } from "./zod-internals.ts";
 
-/** Descriptions of fields whose input and output differ on the wire. */
+/** Descriptions of fields for the JSON Schema: one for inputs, another for outputs. */
 export const wireDescriptions = z.registry<{ readonly input: string; readonly output: string }>();
 
 /**
- * JSON Schema of the wire side: for a codec, the type that it decodes from and encodes to.
+ * The JSON Schema of a zod schema's JSON side: for a codec, the type that it decodes from and encodes to.
  * @param field the declared field: `input`, `output` or `demo.output`
  * @throws SconceError `model_invalid` when the schema has no JSON side or drops unknown fields silently
  */
@@ -21,7 +21,7 @@ export function wireSchema(schema: z.ZodType, field: string): JsonSchema {
       unrepresentable,
       override: ({ zodSchema, jsonSchema, path }) => {
         const descriptions = field === "input" ? undefined : wireDescriptions.get(zodSchema);
-        // Keeps an author's own description.
+        // Replaces only the default description and keeps an author's description.
         if (descriptions && jsonSchema.description === descriptions.input) jsonSchema.description = descriptions.output;
         const def = defOf(zodSchema);
         if (def.type === "object" && !("catchall" in def && def.catchall)) dropping.push(pathName(field, path));

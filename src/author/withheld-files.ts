@@ -1,18 +1,18 @@
 /**
- * Large files and arrays of an output become placeholders in the wire value. Serialization writes the base64 text of
- * each in parts.
+ * Keeps the base64 text of large files and arrays out of an output's JSON value: they become placeholders.
+ * Serialization replaces the placeholders part by part.
  */
 import type { ModelFile } from "./file.ts";
 
-/** Fewer bytes are encoded at once, in a fraction of a millisecond. */
+/** Smallest size in bytes that becomes a placeholder. Encoding fewer bytes takes a fraction of a millisecond. */
 const MIN_BYTES = 256 * 1024;
-/** Bytes encoded at a time; a multiple of 3, since base64 encodes 3 bytes as 4 characters. */
+/** Bytes encoded at a time: a multiple of 3, since base64 encodes 3 bytes as 4 characters. */
 const PART_BYTES = 192 * 1024;
 
-/** Withheld bytes by placeholder, during a call of `withholding`. */
+/** Bytes by placeholder, during a call of `withholding`. */
 let withheld: Map<string, Uint8Array> | undefined;
 
-/** Runs `make` and collects the bytes of large files and arrays, which it replaces by placeholders. */
+/** Runs `make`. Large files and arrays that `make` encodes become placeholders; `files` has their bytes. */
 export function withholding<T>(make: () => T): { readonly made: T; readonly files: ReadonlyMap<string, Uint8Array> } {
   const files = new Map<string, Uint8Array>();
   withheld = files;
@@ -23,21 +23,21 @@ export function withholding<T>(make: () => T): { readonly made: T; readonly file
   }
 }
 
-/** Data URI of a file, with a placeholder for a large file's bytes. */
+/** The data URI of a file; inside `withholding`, with a placeholder for many bytes. */
 export function wireUri(file: ModelFile): string {
   return file.dataUri(base64Of);
 }
 
-/** Base64 text, or a placeholder for many bytes. */
+/** Base64 text; inside `withholding`, a placeholder for many bytes. */
 export function base64Of(bytes: Uint8Array): string {
   if (withheld === undefined || bytes.length < MIN_BYTES) return bytes.toBase64();
-  // Hyphens are removed: the output check accepts only base64.
+  // A placeholder without hyphens passes the output check, which accepts only base64 characters.
   const mark = crypto.randomUUID().replaceAll("-", "");
   withheld.set(mark, bytes);
   return mark;
 }
 
-/** Replaces the placeholders by the files' base64, part by part on demand. */
+/** Replaces the placeholders in texts by base64, part by part as the caller reads. */
 export function* withFiles(texts: Iterable<string>, files: ReadonlyMap<string, Uint8Array>): Generator<string> {
   if (files.size === 0) return yield* texts;
   const marks = new RegExp(`(${[...files.keys()].join("|")})`);

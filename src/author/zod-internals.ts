@@ -1,4 +1,4 @@
-/** Everything that sconce uses of zod's internals, of zod 4.6.7: definitions of schemas, and replaced functions. */
+/** All uses of zod's internals, for zod 4.6.7: reading definitions of schemas, and replacing functions. */
 import type { JsonSchema } from "../base/json-schema.ts";
 import * as z from "./z.ts";
 
@@ -9,7 +9,9 @@ export function defOf<S extends { readonly _zod: { readonly def: unknown } }>(sc
   return schema._zod.def;
 }
 
-/** The schema behind a `z.lazy`. zod calls the getter once, since each call may create a new schema. */
+/**
+ * The schema that the getter of a `z.lazy` returns. zod calls the getter once, since each call may create a new schema.
+ */
 export function lazySchema(schema: z.core.$ZodLazy): Schema {
   return schema._zod.innerType;
 }
@@ -26,13 +28,13 @@ export function* schemasIn(
   for (const [name, part] of partsOf(schema)) yield* schemasIn(part, name ? `${path}.${name}` : path, seen);
 }
 
-/** Direct parts of a schema; fields of an object with their names. */
+/** Schemas directly inside a schema. Fields of an object come with their names. */
 export function partsOf(schema: Schema): (readonly [name: string | undefined, schema: Schema])[] {
   const parts = Object.values(defOf(schema)).flatMap(schemasOf);
   return schema instanceof z.core.$ZodLazy ? [[undefined, lazySchema(schema)], ...parts] : parts;
 }
 
-/** Schemas in an entry of a definition: a schema, a list of schemas, or the fields of an object. */
+/** Schemas in one entry of a definition, which may be a schema, a list of schemas, or the fields of an object. */
 function schemasOf(entry: unknown): (readonly [name: string | undefined, schema: Schema])[] {
   if (entry instanceof z.core.$ZodType) return [[undefined, entry]];
   if (typeof entry !== "object" || entry === null) return [];
@@ -45,15 +47,16 @@ export type Parse = Schema["_zod"]["parse"];
 
 /** Replaces the function that validates values of a schema. */
 export function replaceParse({ _zod }: Schema, replacement: (parse: Parse) => Parse): void {
-  // On the first value, zod detects recursion and replaces `parse`. This call triggers that before `parse` is wrapped.
+  // At the first value, zod detects recursion and replaces `parse`. A call with `undefined` triggers this before
+  // `parse` is wrapped.
   _zod.parse({ value: undefined, issues: [] }, { async: false });
   const { parse, run } = _zod;
   _zod.parse = replacement(parse);
-  // If a schema has checks, `run` calls `parse` and then the checks.
+  // Without checks, `run` is `parse` itself. With checks, `run` calls `_zod.parse` and then the checks.
   if (run === parse) _zod.run = _zod.parse;
 }
 
-/** Replaces the JSON Schema of a schema. */
+/** Replaces the JSON Schema that zod generates for a schema. */
 export function replaceJsonSchema({ _zod }: Schema, json: JsonSchema): void {
   _zod.toJSONSchema = () => json;
 }

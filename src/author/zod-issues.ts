@@ -1,4 +1,6 @@
-/** Better messages than zod's: for unions, where zod only says "Invalid input", and for lengths of wrong types. */
+/**
+ * Improves zod's messages: for unions, where zod only says "Invalid input", and for lengths of values of a wrong type.
+ */
 import type * as z from "./z.ts";
 
 type Issue = z.core.$ZodIssue;
@@ -10,8 +12,8 @@ export function withoutUnions(issues: readonly Issue[]): readonly Issue[] {
 
 class Unions {
   /**
-   * Caches results by issue. In a recursive union, zod puts one issue into several options at each level, so the number
-   * of paths grows exponentially.
+   * Results by issue. In a recursive union, zod puts one issue into several options at each level, so without this
+   * cache the work grows exponentially.
    */
   readonly #replaced = new Map<Issue, readonly Issue[]>();
 
@@ -26,7 +28,7 @@ class Unions {
   #nearest(issue: Issue): readonly Issue[] {
     if (issue.code !== "invalid_union" || issue.errors.length === 0) return [issue];
     const options = issue.errors.map((option) => this.without(option));
-    // An option for another type is never the closest, however few issues it has.
+    // An option that rejects the value's type is never the closest, even with fewer issues.
     const near = options.filter((option) => !option.every(isOfKind));
     const best = near.toSorted((a, b) => a.length - b.length)[0];
     if (best === undefined) return [{ ...issue, errors: [], message: alternatives(options.flat()) }];
@@ -34,12 +36,12 @@ class Unions {
   }
 }
 
-/** Whether the issue rejects the type of the whole value. A literal mismatch and a nested union count too. */
+/** Whether the issue rejects the type of the whole value. A wrong literal and a nested union count too. */
 function isOfKind({ code, path }: Issue): boolean {
   return path.length === 0 && (code === "invalid_type" || code === "invalid_value" || code === "invalid_union");
 }
 
-/** `Invalid input: expected string or number, received boolean` */
+/** A message such as `Invalid input: expected string or number, received boolean`. */
 function alternatives(issues: readonly Issue[]): string {
   const expected = new Set<string>();
   let received = "";
@@ -53,7 +55,7 @@ function alternatives(issues: readonly Issue[]): string {
 
 type AnyIssue = Pick<z.core.$ZodIssue | z.core.$ZodRawIssue, "code" | "path">;
 
-/** Removes length issues of values that have the wrong type: zod reports both for a list in place of a string. */
+/** Removes length issues of values of a wrong type: for a list in place of a string, zod reports both. */
 export function withoutLengths<I extends AnyIssue>(issues: readonly I[]): I[] {
   let last: AnyIssue | undefined;
   return issues.filter((issue) => {

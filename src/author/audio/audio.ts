@@ -1,4 +1,4 @@
-/** Audio in model code: files that become samples, and samples that become files. */
+/** The class `Audio` for model code: decodes audio files to samples, and encodes samples as WAV files. */
 import { SconceError } from "../../base/errors.ts";
 import { Turn } from "../../base/turn.ts";
 import { decodings } from "../decoding-gate.ts";
@@ -11,9 +11,13 @@ import { resample, resampledLength } from "./resample.ts";
 import { writeWav } from "./wav.ts";
 
 export interface SampleOptions {
-  /** Samples per second, as torchaudio's `transforms.Resample` computes them. Default: the file's rate. */
+  /**
+   * Sample rate of the result in Hz. Resampling matches torchaudio's `transforms.Resample`. Default: the file's rate.
+   */
   readonly rate?: number;
-  /** 1 mixes all channels by their mean; 2 repeats the channel of a mono file. Default: the file's channels. */
+  /**
+   * Channels of the result: 1 is the mean of all channels; 2 repeats the channel of a mono file. Default: the file's.
+   */
   readonly channels?: number;
 }
 
@@ -31,14 +35,17 @@ export interface WavEncoding {
   readonly encoding?: "pcm16" | "float32";
 }
 
-/** Most channels, and the highest rate of files and of samples. */
+/** Limits of channels and of the sample rate in Hz, for files and for decoded samples. */
 const MAX_CHANNELS = 8;
 const MAX_RATE = 768_000;
-/** Most bytes of the samples of one file. */
+/** Limit of the decoded samples of one file, in bytes. */
 const MAX_BYTES = 512 * 2 ** 20;
 const MAX_HOLD_MS = 5;
 
-/** An audio file: WAV, FLAC or Ogg Opus, and with decoders MP3 and Ogg Vorbis, detected by content, not media type. */
+/**
+ * An audio file. WAV, FLAC and Ogg Opus are built in; MP3 and Ogg Vorbis need a decoder that the author passes. The
+ * content decides the format, not the media type.
+ */
 export class Audio extends ModelFile {
   readonly #decoders: AudioDecoders;
 
@@ -48,8 +55,9 @@ export class Audio extends ModelFile {
   }
 
   /**
-   * Decodes, mixes and resamples. The work shares the event loop with other requests. Throws `file_too_large` above the
-   * field's `maxSeconds`, and `file_invalid` for a file that is no such audio, or is damaged.
+   * Decodes, mixes and resamples on the event loop, and lets other requests run every few milliseconds.
+   * @throws SconceError `file_too_large` above the field's `maxSeconds` or the memory limit; `file_invalid` for a
+   * damaged file or an unsupported format; `tensor_invalid` for a wrong option
    */
   async samples(options: SampleOptions = {}): Promise<Samples> {
     const source = this.#source();
@@ -60,7 +68,7 @@ export class Audio extends ModelFile {
     }
     const maxLength = this.#maxLength(source);
     const rates = { from: source.rate, to: rate };
-    // Samples of an unknown length are copied at the end.
+    // A file of unknown length is decoded into a long array and then copied into a shorter one.
     const copies = maxLength === source.minLength ? 1 : 2;
     const resampled = rate === source.rate ? 0 : resampledLength(maxLength, rates);
     const bytes = 4 * channels * (copies * maxLength + resampled) + (source.decoderBytes ?? 0);
@@ -85,8 +93,9 @@ export class Audio extends ModelFile {
   }
 
   /**
-   * A WAV file of samples, for an output. `data` has the samples of each channel, one channel after the other.
-   * @throws SconceError `tensor_invalid` for another count of samples
+   * Encodes samples as a WAV file, for an output. `data` has values from -1 to 1, one channel after the other.
+   * @throws SconceError `tensor_invalid` if `data` is not a multiple of `channels`, or `rate` or `channels` is out of
+   * range
    */
   static fromSamples(
     { data, rate, channels = 1 }: { readonly data: Float32Array; readonly rate: number; readonly channels?: number },
@@ -111,7 +120,9 @@ export class Audio extends ModelFile {
     throw this.#tooLarge(`has ${channels} channels at ${rate} Hz; at most ${MAX_CHANNELS} and ${MAX_RATE} are read`);
   }
 
-  /** The longest length that the file can have. @throws SconceError `file_too_large` */
+  /**
+   * Most samples of one channel that the file and the field's `maxSeconds` allow. @throws SconceError `file_too_large`
+   */
   #maxLength({ rate, minLength, maxLength = Number.POSITIVE_INFINITY }: PcmSource): number {
     const { maxSeconds } = this.limits;
     const most = Math.floor(maxSeconds * rate);
@@ -160,7 +171,7 @@ export class Audio extends ModelFile {
     }
   }
 
-  /** The error for clients. */
+  /** Turns a decoder's error into the `file_invalid` error that clients get. Other errors pass unchanged. */
   #refusal(error: unknown): unknown {
     if (error instanceof NoDecoder) {
       return new SconceError("file_invalid", `${this.label} is ${error.message}`, { cause: error });
@@ -183,7 +194,7 @@ function mix(block: readonly Float32Array[], target: Float32Array): void {
   }
 }
 
-/** Channels of a shorter length. */
+/** Copies channels of `from` samples each into an array with `to` samples for each. */
 function packed(
   data: Float32Array<ArrayBuffer>,
   { channels, from, to }: { channels: number; from: number; to: number },

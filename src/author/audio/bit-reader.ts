@@ -14,7 +14,7 @@ export class BitReader {
     return this.#at >= 8 * this.#bytes.length;
   }
 
-  /** The next whole byte. */
+  /** Position in bytes, rounded up. */
   get byte(): number {
     return (this.#at + 7) >>> 3;
   }
@@ -24,8 +24,8 @@ export class BitReader {
   }
 
   /**
-   * An unsigned number.
-   * @param bits up to 32
+   * Reads an unsigned number.
+   * @param bits 0 to 32
    */
   read(bits: number): number {
     if (bits > 24) return this.read(bits - 16) * 2 ** 16 + this.read(16);
@@ -35,13 +35,13 @@ export class BitReader {
     return value;
   }
 
-  /** A number in two's complement. */
+  /** Reads a number in two's complement. */
   readSigned(bits: number): number {
     const value = this.read(bits);
     return bits > 0 && value >= 2 ** (bits - 1) ? value - 2 ** bits : value;
   }
 
-  /** The count of zeros before the next one. */
+  /** Reads a unary number: the count of 0 bits before the next 1 bit. */
   readUnary(): number {
     for (let zeros = 0; ; ) {
       const left = 32 - (this.#at & 7);

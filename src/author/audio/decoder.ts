@@ -27,17 +27,17 @@ export interface AudioDecoders {
   readonly vorbis?: () => AudioDecoder;
 }
 
-/** npm packages that the documentation shows. */
+/** npm packages that error messages and the documentation recommend. */
 const formats = {
   mp3: { name: "MP3", packageName: "mpg123-decoder" },
   vorbis: { name: "Ogg Vorbis", packageName: "@wasm-audio-decoders/ogg-vorbis" },
 } as const;
 const docs = "docs/declare.md#mp3-and-ogg-vorbis";
 
-/** Bytes of a decoder in WebAssembly: its heap. */
+/** Memory that a decoder in WebAssembly takes for its heap, in bytes. */
 export const DECODER_BYTES = 16 * 2 ** 20;
 
-/** The model has no decoder for the format of the file. */
+/** Thrown if the model has no decoder for the file's format. */
 export class NoDecoder extends Error {
   constructor(format: keyof AudioDecoders) {
     const { name, packageName } = formats[format];
@@ -45,7 +45,7 @@ export class NoDecoder extends Error {
   }
 }
 
-/** @throws NoDecoder */
+/** The author's function that makes a decoder. @throws NoDecoder */
 export function decoderOf(decoders: AudioDecoders, format: keyof AudioDecoders): () => AudioDecoder {
   const make = decoders[format];
   if (make === undefined) throw new NoDecoder(format);
@@ -53,8 +53,8 @@ export function decoderOf(decoders: AudioDecoders, format: keyof AudioDecoders):
 }
 
 /**
- * Decodes a file part by part. A small file with too many samples stops at the limit.
- * @throws DamagedAudio if the decoder fails; errors of `make` and `ready` are the model's
+ * Decodes a file part by part, so that a caller can stop a small file with too many samples.
+ * @throws DamagedAudio if the decoder fails; errors of `make` and `ready` pass unchanged
  */
 export async function* decodeParts(
   make: () => AudioDecoder,
@@ -67,7 +67,7 @@ export async function* decodeParts(
     for (const part of parts) yield blockOf(await attempt(() => decoder.decode(part)), format);
     if (decoder.flush !== undefined) yield blockOf(await attempt(() => decoder.flush?.()), format);
   } finally {
-    // A decoder in WebAssembly that failed may fail here again.
+    // After an error in WebAssembly, `free` may throw too.
     await attempt(() => decoder.free()).catch(() => {});
   }
 }
@@ -87,7 +87,7 @@ function blockOf(
   if (decoded === undefined) return [];
   const [error] = decoded.errors;
   if (error !== undefined) throw new DamagedAudio(`its decoder reports ${JSON.stringify(error.message)}`);
-  // A decoder of MP3 may give two equal channels for a mono file.
+  // For a mono file, an MP3 decoder may return two equal channels.
   const block = decoded.channelData.slice(0, channels);
   if ((block[0]?.length ?? 0) === 0) return [];
   if (decoded.sampleRate !== rate || block.length < channels) {

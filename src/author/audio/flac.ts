@@ -1,4 +1,4 @@
-/** Decodes FLAC (RFC 9639), the native format without Ogg. */
+/** Decodes native FLAC files (RFC 9639). FLAC in Ogg is not supported. */
 import { BitReader } from "./bit-reader.ts";
 import { afterId3 } from "./id3.ts";
 import { DamagedAudio, type PcmSource, textAt } from "./pcm.ts";
@@ -10,17 +10,17 @@ interface StreamInfo {
   readonly length: number | undefined;
 }
 
-/** Types of metadata blocks: RFC 9639, section 8.1. */
+/** Type of the metadata block with the sample format: RFC 9639, section 8.1. */
 const STREAM_INFO = 0;
 const rates = [0, 88_200, 176_400, 192_000, 8000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 96_000];
 const sampleBits = [undefined, 8, 12, undefined, 16, 20, 24, 32];
 const blockSizes = [undefined, 192, 576, 1152, 2304, 4608];
 /** Coefficients of the fixed predictors, by order. */
 const fixed = [[], [1], [2, -1], [3, -3, 1], [4, -6, 4, -1]];
-/** Channel assignments from this value on carry a difference. */
+/** Channel assignments with a side channel: the difference of left and right. */
 const assignments = { leftSide: 8, sideRight: 9, midSide: 10 } as const;
 
-/** @returns undefined for another format. @throws DamagedAudio */
+/** Reads a FLAC file. @returns undefined for another format. @throws DamagedAudio */
 export function readFlac(bytes: Uint8Array): PcmSource | undefined {
   const from = afterId3(bytes);
   if (textAt(bytes, from, 4) !== "fLaC") return undefined;
@@ -59,7 +59,7 @@ function readMetadata(reader: BitReader): StreamInfo {
 }
 
 function readStreamInfo(reader: BitReader): StreamInfo {
-  // Block sizes and frame sizes.
+  // Skips the smallest and largest block size and frame size.
   for (const bits of [16, 16, 24, 24]) reader.read(bits);
   const [rate, channels, bits] = [reader.read(20), reader.read(3) + 1, reader.read(5) + 1];
   const length = reader.read(4) * 2 ** 32 + reader.read(32);
@@ -100,7 +100,7 @@ function scaled(channel: Float64Array, loudest: number): Float32Array {
   return floats;
 }
 
-/** The number of the frame or the sample: bytes as in UTF-8. */
+/** Skips the frame's or sample's number, which is coded like a UTF-8 character. */
 function skipNumber(reader: BitReader): void {
   const first = reader.read(8);
   const ones = Math.clz32(~(first << 24));
@@ -114,7 +114,7 @@ function blockSizeOf(reader: BitReader, code: number): number | undefined {
   return code >= 8 ? 256 << (code - 8) : blockSizes[code];
 }
 
-/** @returns undefined where the header of the file has the rate */
+/** The sample rate of a frame in Hz. @returns undefined if the frame leaves the rate to the file's header */
 function rateOf(reader: BitReader, code: number): number | undefined {
   if (code === 12) return reader.read(8) * 1000;
   if (code === 13) return reader.read(16);
@@ -169,7 +169,7 @@ function readWarmUp(reader: BitReader, samples: Float64Array, { order, bits }: S
   for (let i = 0; i < order; i++) samples[i] = reader.readSigned(bits);
 }
 
-/** Rice codes in partitions: RFC 9639, section 9.2.7. */
+/** Reads residuals: Rice codes in partitions (RFC 9639, section 9.2.7). */
 function readResiduals(reader: BitReader, samples: Float64Array, order: number): void {
   const method = reader.read(2);
   if (method > 1) throw new DamagedAudio("a frame has an unknown form");
@@ -193,7 +193,7 @@ function readResiduals(reader: BitReader, samples: Float64Array, order: number):
   }
 }
 
-/** Adds the predictions to the residuals, in place. The sums stay below 2^53. */
+/** Adds the predictions to the residuals, in place. The sums stay below 2^53, so doubles hold them exactly. */
 function predict(samples: Float64Array, { coefficients, divisor }: Predictor): void {
   const order = coefficients.length;
   for (let i = order; i < samples.length; i++) {
@@ -203,7 +203,7 @@ function predict(samples: Float64Array, { coefficients, divisor }: Predictor): v
   }
 }
 
-/** Left and right channels of channels with a difference, in place. */
+/** Computes left and right from a pair with a side channel, in place. */
 function joinChannels([first, second]: readonly Float64Array[], assignment: number): void {
   if (first === undefined || second === undefined || assignment < assignments.leftSide) return;
   for (let i = 0; i < first.length; i++) {

@@ -1,4 +1,4 @@
-/** The formats of audio files, by their first bytes. */
+/** Chooses the reader of an audio file by its first bytes. */
 import type { AudioDecoders } from "./decoder.ts";
 import { readFlac } from "./flac.ts";
 import { readMp3 } from "./mp3.ts";
@@ -8,7 +8,7 @@ import { DamagedAudio, type PcmSource, textAt } from "./pcm.ts";
 import { readVorbis } from "./vorbis.ts";
 import { readWav } from "./wav.ts";
 
-/** @returns undefined for another format. @throws DamagedAudio, NoDecoder */
+/** Reads an audio file. @returns undefined for an unknown format. @throws DamagedAudio, NoDecoder */
 export function readAudio(bytes: Uint8Array, decoders: AudioDecoders): PcmSource | undefined {
   return readWav(bytes) ?? readFlac(bytes) ?? readOgg(bytes, decoders) ?? readMp3(bytes, decoders);
 }

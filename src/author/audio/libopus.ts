@@ -1,5 +1,5 @@
 /** libopus in WebAssembly. */
-// An import of one name would break in bundles: Bun 1.4.5 drops modules that the package's index.js itself uses.
+// The import names the whole package: with an import of one name, Bun 1.4.5 drops modules that its index.js uses.
 import * as libopus from "opus-decoder";
 
 export { libopus };

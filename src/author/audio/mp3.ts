@@ -1,4 +1,4 @@
-/** Frames of MP3 files: MPEG-1, MPEG-2 and MPEG-2.5, layer III. A decoder of the author decodes them. */
+/** Finds the frames of MP3 files (MPEG-1, MPEG-2 and MPEG-2.5, layer III). The author's decoder decodes them. */
 import { type AudioDecoders, DECODER_BYTES, decodeParts, decoderOf } from "./decoder.ts";
 import { afterId3 } from "./id3.ts";
 import { DamagedAudio, type PcmSource, textAt } from "./pcm.ts";
@@ -8,25 +8,25 @@ interface Frame {
   readonly samples: number;
   readonly rate: number;
   readonly channels: number;
-  /** Position of the data behind the side information. */
+  /** Byte position after the frame's header and side information. */
   readonly data: number;
 }
 
-/** kbit/s of layer III, by the index in the header. */
+/** Bit rates of layer III in kbit/s, by the index in a frame's header. */
 const bitRates = {
   mpeg1: [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320],
   mpeg2: [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160],
 } as const;
 const rates = [44_100, 48_000, 32_000];
-/** Divisors of the rates by the version in the header: 2.5, reserved, 2 and 1. */
+/** Divisors of `rates` by the version bits of a header: MPEG-2.5, reserved, MPEG-2, MPEG-1. */
 const divisors = [4, undefined, 2, 1];
 const MONO = 3;
-/** Samples by which decoders may shorten a file beside the encoder's delay and padding. */
+/** Samples that decoders may drop beyond the encoder's delay and padding. */
 const DECODER_DELAY = 529;
-/** Frames of a part: a few milliseconds of work. */
+/** Frames that the decoder gets at once: a few milliseconds of work. */
 const FRAMES_AT_ONCE = 8;
 
-/** @returns undefined for another format. @throws DamagedAudio, NoDecoder */
+/** Reads an MP3 file. @returns undefined for another format. @throws DamagedAudio, NoDecoder */
 export function readMp3(bytes: Uint8Array, decoders: AudioDecoders): PcmSource | undefined {
   const begin = afterZeros(bytes, afterId3(bytes));
   const first = frameAt(bytes, begin);
@@ -47,16 +47,16 @@ export function readMp3(bytes: Uint8Array, decoders: AudioDecoders): PcmSource |
   };
 }
 
-/** @returns undefined for bytes that are no header of a frame */
+/** Reads a frame's header. @returns undefined if no valid header begins at `at` */
 function frameAt(bytes: Uint8Array, at: number): Frame | undefined {
-  // The sync word, and layer III.
+  // Checks for the sync word and layer III.
   if (bytes[at] !== 0xff || ((bytes[at + 1] ?? 0) & 0xe6) !== 0xe2) return undefined;
   const [b, c, d] = [bytes[at + 1] ?? 0, bytes[at + 2] ?? 0, bytes[at + 3] ?? 0];
   const divisor = divisors[(b >> 3) & 3];
   const isMpeg1 = divisor === 1;
   const bitRate = bitRates[isMpeg1 ? "mpeg1" : "mpeg2"][c >> 4];
   const fullRate = rates[(c >> 2) & 3];
-  // Bit rate 0 is a free one, which files do not have in practice.
+  // Bit rate 0 means free format, which files do not have in practice.
   if (divisor === undefined || fullRate === undefined || !bitRate) return undefined;
   const rate = fullRate / divisor;
   const samples = isMpeg1 ? 1152 : 576;
@@ -72,13 +72,13 @@ function frameAt(bytes: Uint8Array, at: number): Frame | undefined {
   };
 }
 
-/** Two bytes of a header are too common in other files: a second frame, or the end, has to follow. */
+/** Whether a second frame or the end follows `first`. In other files, two bytes often look like a header by chance. */
 function isFollowed(bytes: Uint8Array, at: number, first: Frame): boolean {
   const next = at + first.size;
   return next >= bytes.length || frameAt(bytes, next)?.rate === first.rate || isEnd(bytes, next);
 }
 
-/** @throws DamagedAudio */
+/** Counts frames. @throws DamagedAudio if their rate or channels change, or bytes between them are no tag */
 function countFrames(bytes: Uint8Array, begin: number, first: Frame): number {
   let count = 0;
   for (let at = begin; at < bytes.length; count++) {
@@ -96,7 +96,7 @@ function countFrames(bytes: Uint8Array, begin: number, first: Frame): number {
   return count;
 }
 
-/** Frames, a few at a time. */
+/** Yields whole frames, `FRAMES_AT_ONCE` at a time. */
 function* partsOf(bytes: Uint8Array, begin: number, count: number): Generator<Uint8Array> {
   let at = begin;
   for (let done = 0; done < count; done += FRAMES_AT_ONCE) {
@@ -107,13 +107,13 @@ function* partsOf(bytes: Uint8Array, begin: number, count: number): Generator<Ui
 }
 
 interface Tag {
-  /** Frames behind the tag. */
+  /** Number of frames after the tag; 0 if the tag does not say. */
   readonly frames: number;
-  /** Samples of the encoder's delay and padding. */
+  /** Samples that the encoder added: delay and padding. 0 if unknown. */
   readonly silence: number;
 }
 
-/** The tag of Xing and LAME, or of Fraunhofer, which takes the place of the first frame. */
+/** Reads the tag of Xing, LAME or Fraunhofer, which fills the first frame. @returns undefined without a tag */
 function readTag(bytes: Uint8Array, begin: number, { data }: Frame): Tag | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const numberAt = (at: number) => (at + 4 <= bytes.length ? view.getUint32(at) : 0);
@@ -129,13 +129,13 @@ function readTag(bytes: Uint8Array, begin: number, { data }: Frame): Tag | undef
     [8, 4],
   ] as const)
     if (flags & flag) at += size;
-  // LAME's part: 12 bits of delay and 12 of padding behind 21 others.
+  // LAME's tag: after 21 bytes come 12 bits of delay and 12 bits of padding.
   const [a = 0, b = 0, c = 0] = bytes.subarray(at + 21, at + 24);
   const hasLame = /^L(?:AME|avf|avc)/.test(textAt(bytes, at, 4));
   return { frames, silence: hasLame ? (a << 4) + (b >> 4) + ((b & 15) << 8) + c : 0 };
 }
 
-/** Whether only tags and zeros follow. */
+/** Whether only tags and zero bytes follow `from`. */
 function isEnd(bytes: Uint8Array, from: number): boolean {
   let at = from;
   for (;;) {

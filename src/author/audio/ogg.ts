@@ -2,7 +2,7 @@
 import { DamagedAudio, textAt } from "./pcm.ts";
 
 const HEADER = 27;
-/** `OggS` */
+/** `OggS` in ASCII. */
 const SIGNATURE = 0x4f676753;
 const flags = { continued: 1, last: 4 } as const;
 
@@ -21,13 +21,15 @@ export class OggPage {
     return this.#part(this.#at, this.#end);
   }
 
-  /** Sizes of the parts of packets; a size below 255 ends a packet. */
+  /** Segment table: sizes of packet parts in bytes. A size below 255 ends a packet. */
   get sizes(): Uint8Array {
     const begin = this.#at + HEADER;
     return this.#part(begin, begin + this.#view.getUint8(begin - 1));
   }
 
-  /** Position in samples at the end of the page; undefined if no packet ends on it. @throws DamagedAudio */
+  /**
+   * Granule position: samples up to the end of the page. Undefined if no packet ends on the page. @throws DamagedAudio
+   */
   get position(): number | undefined {
     const value = this.#view.getInt32(this.#at + 10, true) * 2 ** 32 + this.#view.getUint32(this.#at + 6, true);
     if (value === -1) return undefined;
@@ -56,7 +58,7 @@ export function isOgg(bytes: Uint8Array): boolean {
   return textAt(bytes, 0, 4) === "OggS";
 }
 
-/** The pages from the first to the last, without a check of their bytes. @throws DamagedAudio */
+/** Yields the pages in order, without a look at their checksums. @throws DamagedAudio */
 export function* pagesOf(bytes: Uint8Array): Generator<OggPage> {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let stream = 0;
@@ -73,7 +75,7 @@ export function* pagesOf(bytes: Uint8Array): Generator<OggPage> {
     if (end > bytes.length) break;
     const page = new OggPage(view, at, end);
     isComplete = page.isLast;
-    // Millions of empty pages would hold the thread for seconds.
+    // Millions of empty pages would block the thread for seconds.
     if (segments === 0 && !isComplete) throw new DamagedAudio("a page is empty");
     yield page;
     at = end;
@@ -81,7 +83,7 @@ export function* pagesOf(bytes: Uint8Array): Generator<OggPage> {
   if (!isComplete) throw new DamagedAudio("it is cut off");
 }
 
-/** The pages, each with the bytes that its writer wrote. @throws DamagedAudio */
+/** Yields the pages in order and compares their checksums. @throws DamagedAudio */
 export function* checkedPages(bytes: Uint8Array): Generator<OggPage> {
   for (const page of pagesOf(bytes)) {
     if (checksum(page.bytes) !== page.checksum) throw new DamagedAudio("a page has another checksum");
@@ -95,7 +97,7 @@ export interface OggPacket {
   readonly page: OggPage;
 }
 
-/** @throws DamagedAudio */
+/** Yields packets; a packet may span several pages. @throws DamagedAudio */
 export function* packetsOf(pages: Iterable<OggPage>): Generator<OggPacket> {
   let parts: Uint8Array[] = [];
   for (const page of pages) {
@@ -116,7 +118,7 @@ export function* packetsOf(pages: Iterable<OggPage>): Generator<OggPacket> {
   if (parts.length > 0) throw new DamagedAudio("it is cut off");
 }
 
-/** Positions at the end of the first page with samples and of the last page. @throws DamagedAudio */
+/** Granule positions in samples: of the first page with samples, and of the last page. @throws DamagedAudio */
 export function positionsOf(bytes: Uint8Array): { readonly first: number; readonly last: number } {
   let first: number | undefined;
   let last = 0;
@@ -136,7 +138,7 @@ const remainders = Uint32Array.from({ length: 256 }, (_, byte) => {
   return value;
 });
 
-/** The checksum of a page, whose own field counts as zeros. */
+/** The checksum of a page. The four bytes of the checksum field count as zeros. */
 export function checksum(page: Uint8Array): number {
   let value = 0;
   for (let i = 0; i < page.length; i++) {

@@ -4,9 +4,9 @@ import { checkedPages, type OggPacket, packetsOf, positionsOf } from "./ogg.ts";
 import { DamagedAudio, type PcmSource } from "./pcm.ts";
 
 const RATE = 48_000;
-/** Packets of the header: identification and comments. */
+/** Number of header packets: identification and comments. */
 const HEADERS = 2;
-/** Milliseconds of a frame by the configuration of a packet: SILK, hybrid and CELT (RFC 6716, section 3.1). */
+/** Durations of a frame in milliseconds, by the configuration number of its packet (RFC 6716, section 3.1). */
 const silk = [10, 20, 40, 60];
 const hybrid = [10, 20];
 const celt = [2.5, 5, 10, 20];
@@ -15,7 +15,7 @@ const MAX_PACKET_MS = 120;
 
 interface Head {
   readonly channels: number;
-  /** Samples before the begin. */
+  /** Samples to drop at the start of the stream (pre-skip). */
   readonly skipped: number;
   readonly gain: number;
   readonly streams: number;
@@ -24,6 +24,7 @@ interface Head {
 }
 
 /**
+ * Reads an Ogg Opus file.
  * @param header the first packet
  * @throws DamagedAudio
  */
@@ -75,12 +76,12 @@ async function* decode(bytes: Uint8Array, head: Head, last: number): AsyncGenera
   });
   try {
     await decoder.ready;
-    /** Position of the next sample, and of the end, from the begin of the stream. */
+    /** Positions of the next packet and of the end, in samples from the start of the stream. */
     let at = 0;
     let end: number | undefined;
     for (const packet of audioPackets(bytes)) {
       end ??= last - beginOf(bytes);
-      // The last page may have more, to be cut off.
+      // The last page may have more samples than its position states. They are dropped.
       if (at >= end) break;
       const size = lengthOf(packet.bytes);
       const { channelData, errors } = await attempt(() => decoder.decodeFrame(packet.bytes));
@@ -101,7 +102,7 @@ function* audioPackets(bytes: Uint8Array): Generator<OggPacket> {
   for (const packet of packetsOf(checkedPages(bytes))) if (count++ >= HEADERS) yield packet;
 }
 
-/** Position of the first sample: a part of a longer stream does not begin at 0. */
+/** Granule position of the first sample. A part of a longer stream does not begin at 0. */
 function beginOf(bytes: Uint8Array): number {
   let length = 0;
   let page: OggPacket["page"] | undefined;
@@ -115,7 +116,7 @@ function beginOf(bytes: Uint8Array): number {
   return Math.max(0, begin);
 }
 
-/** Samples of a packet. */
+/** Number of samples of one channel in a packet. */
 function lengthOf(packet: Uint8Array): number {
   const [head, second = 0] = packet;
   if (head === undefined) throw new DamagedAudio("a packet is empty");

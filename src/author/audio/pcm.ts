@@ -1,14 +1,14 @@
-/** The interface of readers of audio files. */
+/** The interface of the readers of audio files. */
 
-/** A readable file: its format, and its samples block by block. */
+/** An audio file whose header is read. `blocks` decodes the samples. */
 export interface PcmSource {
   readonly rate: number;
   readonly channels: number;
   /** Fewest samples of one channel, known before decoding. */
   readonly minLength: number;
-  /** Most samples of one channel; undefined if the file does not tell. */
+  /** Most samples of one channel; undefined if the header does not say. */
   readonly maxLength: number | undefined;
-  /** Memory of a decoder, without the samples. */
+  /** Memory of the decoder in bytes, without the samples. */
   readonly decoderBytes?: number;
   /**
    * Yields blocks with an array for each channel, with values from -1 to 1. The next block may use the same memory.
@@ -17,10 +17,10 @@ export interface PcmSource {
   blocks(): Iterable<readonly Float32Array[]> | AsyncIterable<readonly Float32Array[]>;
 }
 
-/** The file has the signature of its format, and cannot be read to its end. */
+/** Thrown for a file that has the signature of a format, but is damaged or uses an unsupported variant. */
 export class DamagedAudio extends Error {}
 
-/** The first bytes as ASCII text. */
+/** The bytes from `at` on as ASCII text; shorter than `length` at the end. */
 export function textAt(bytes: Uint8Array, at: number, length: number): string {
   return String.fromCharCode(...bytes.subarray(at, at + length));
 }

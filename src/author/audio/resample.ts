@@ -1,12 +1,12 @@
 /**
- * Resampling with a windowed sinc filter for each phase: the numbers of torchaudio's `transforms.Resample` with its
- * default options (`sinc_interp_hann`).
+ * Resamples with windowed sinc filters. The results match torchaudio's `transforms.Resample` with its default options
+ * (`sinc_interp_hann`).
  */
 import { Turn } from "../../base/turn.ts";
 
 const ZERO_CROSSINGS = 6;
 const ROLLOFF = 0.99;
-/** Time after which the event loop turns, and outputs between two looks at the clock. */
+/** Longest time before the event loop may run other work, and the samples computed between two looks at the clock. */
 const MAX_HOLD_MS = 5;
 const OUTPUTS = 4096;
 
@@ -15,15 +15,15 @@ export interface Rates {
   readonly to: number;
 }
 
-/** Count of samples after resampling. */
+/** Number of samples of one channel after resampling. */
 export function resampledLength(length: number, { from, to }: Rates): number {
   return Math.ceil((length * to) / from);
 }
 
 /**
- * @param samples of one channel
+ * Resamples one channel.
  * @param target gets `resampledLength` samples
- * @returns milliseconds of other work in between
+ * @returns milliseconds during which the event loop ran other work
  */
 export async function resample(samples: Float32Array, target: Float32Array, { from, to }: Rates): Promise<number> {
   const common = greatestDivisor(from, to);
@@ -37,7 +37,7 @@ export async function resample(samples: Float32Array, target: Float32Array, { fr
 }
 
 interface Filter {
-  /** Position of the first weight, relative to the sample of the phase. */
+  /** Position of the first weight, in input samples from the start of the period. */
   readonly offset: number;
   readonly weights: Float32Array;
 }

@@ -1,9 +1,10 @@
-/** Ogg Vorbis. A decoder of the author decodes its pages. */
+/** Reads the header of Ogg Vorbis files. The author's decoder decodes the pages. */
 import { type AudioDecoders, DECODER_BYTES, decodeParts, decoderOf } from "./decoder.ts";
 import { checkedPages, type OggPage, positionsOf } from "./ogg.ts";
 import { DamagedAudio, type PcmSource } from "./pcm.ts";
 
 /**
+ * Reads an Ogg Vorbis file.
  * @param header the first packet
  * @throws DamagedAudio, NoDecoder
  */

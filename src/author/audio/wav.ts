@@ -1,14 +1,14 @@
-/** WAV files: PCM of 8 to 32 bits, floats, A-law and µ-law. */
+/** Reads and writes WAV files. The reader takes PCM of 8 to 32 bits, floats, A-law and µ-law. */
 import { DamagedAudio, type PcmSource } from "./pcm.ts";
 
 const BLOCK = 4096;
-/** Sizes in headers of streams whose writer did not know the length. */
+/** Sizes that a header has if its writer did not know the length. */
 const UNKNOWN_SIZES: ReadonlySet<number> = new Set([0, 0xffffffff, 0x7fffffff]);
 const formats = { pcm: 1, float: 3, aLaw: 6, muLaw: 7, extensible: 0xfffe } as const;
 
 type Read = (view: DataView, at: number) => number;
 
-/** @returns undefined for another format. @throws DamagedAudio */
+/** Reads a WAV file. @returns undefined for another format. @throws DamagedAudio */
 export function readWav(bytes: Uint8Array): PcmSource | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < 12 || nameAt(view, 0) !== "RIFF" || nameAt(view, 8) !== "WAVE") return undefined;
@@ -86,7 +86,7 @@ const readers: ReadonlyMap<string, Read> = new Map<string, Read>([
   [`${formats.muLaw} 8`, (view, at) => muLaw(view.getUint8(at))],
 ]);
 
-/** ITU-T G.711. */
+/** Decodes an A-law byte to a value from -1 to 1 (ITU-T G.711). */
 function aLaw(code: number): number {
   const bits = code ^ 0x55;
   const exponent = (bits >> 4) & 7;
@@ -95,7 +95,7 @@ function aLaw(code: number): number {
   return (bits & 0x80 ? magnitude : -magnitude) / 2 ** 15;
 }
 
-/** ITU-T G.711. */
+/** Decodes a µ-law byte to a value from -1 to 1 (ITU-T G.711). */
 function muLaw(code: number): number {
   const bits = ~code & 0xff;
   const magnitude = ((((bits & 15) << 3) + 0x84) << ((bits >> 4) & 7)) - 0x84;
@@ -108,7 +108,10 @@ export interface WavOptions {
   readonly encoding: "pcm16" | "float32";
 }
 
-/** @param data the samples of each channel, one channel after the other */
+/**
+ * Encodes a WAV file.
+ * @param data values from -1 to 1, one channel after the other
+ */
 export function writeWav(data: Float32Array, { rate, channels, encoding }: WavOptions): Uint8Array<ArrayBuffer> {
   const isFloat = encoding === "float32";
   const sampleBytes = isFloat ? 4 : 2;
