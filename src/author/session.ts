@@ -49,7 +49,7 @@ export interface ModelSession {
   /**
    * Runs `forward` of a program or package, or any method of a TorchScript module. Tensors of the result stay on the
    * device.
-   * @typeParam R result type, unchecked. Default: one tensor
+   * @typeParam R result type, which is not checked. Default: one tensor
    * @param args in the order of the method's arguments; trailing arguments with defaults may be omitted
    * @throws SconceError `tensor_invalid` for wrong arguments, `run_failed` for errors of the method
    */

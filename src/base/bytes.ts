@@ -1,6 +1,6 @@
 /** Formats byte counts for people. */
 
-/** Binary units: `437.2 MiB`. */
+/** Formats a byte count with a binary unit: `437.2 MiB`. */
 export function formatBytes(bytes: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let value = bytes;

@@ -1,9 +1,9 @@
-/** A clock; tests use a simulated clock. */
+/** The time and timers that a component uses; tests pass a simulated clock. */
 
 export interface Clock {
   /** Monotonic time in milliseconds. */
   now(): number;
-  /** @returns a function that cancels the task */
+  /** Runs `task` after a delay. @returns a function that cancels the task */
   after(delayMs: number, task: () => void): () => void;
 }
 

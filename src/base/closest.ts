@@ -1,6 +1,9 @@
 /** Finds the known word nearest to a misspelled one, for "did you mean". */
 
-/** The word with the least edit distance from `given`; at most a third of its letters, or one letter, may differ. */
+/**
+ * The known word with the least edit distance from `given`. Undefined if more than a third of its letters (at least
+ * one) would have to change.
+ */
 export function closest(given: string, known: Iterable<string>): string | undefined {
   let best: string | undefined;
   let bestDistance = Math.max(1, Math.floor(given.length / 3)) + 1;
@@ -12,8 +15,8 @@ export function closest(given: string, known: Iterable<string>): string | undefi
 }
 
 /**
- * Insertions, deletions, replacements and swaps of neighbours from `a` to `b`. Swapped letters are not edited again
- * (optimal string alignment, a restriction of Damerau 1964). Keeps three rows of the table.
+ * The number of edits from `a` to `b`: insertions, deletions, replacements and swaps of neighbours. Swapped letters are
+ * not edited again (optimal string alignment, a restriction of Damerau 1964). Keeps three rows of the table.
  */
 function editDistance(a: string, b: string): number {
   let previous = Array.from({ length: b.length + 1 }, (_, column) => column);

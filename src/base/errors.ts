@@ -1,7 +1,9 @@
 /** The error class of sconce: a message for people and a stable code for programs. */
 import type { Refusal } from "./labels.ts";
 
-/** Stable error codes. `server/http/problem.ts` maps them to HTTP statuses, `program.ts` to exit codes. */
+/**
+ * Stable error codes. `server/http/problem.ts` maps them to HTTP statuses, `cli/command-line/program.ts` to exit codes.
+ */
 export const errorCodes = [
   "usage", // invalid arguments of a command
   "model_invalid", // a declaration is invalid, or the files of the model do not match it
@@ -68,20 +70,20 @@ export interface ErrorDetails {
   readonly fix?: string;
 }
 
-/** An error whose message may be shown to the operator and the author, and its `clientMessage` to clients. */
+/** sconce's error. Operators and authors see `message`; clients see `clientMessage`. */
 export class SconceError extends Error {
   override readonly name = "SconceError";
   readonly code: ErrorCode;
   /** The message without the fix. */
   readonly problem: string;
   readonly fix: string | undefined;
-  /** Set for `inputs_invalid`. */
+  /** The faulty places of a request's body; set for `inputs_invalid`. */
   readonly faults: readonly Fault[] | undefined;
   /** Seconds after which a client may retry; set for `queue_full`. */
   readonly retryAfterS: number | undefined;
-  /** Metric label of a refused request, if the code does not determine it. */
+  /** Label of the refused request in metrics, if the code alone does not decide it. */
   readonly refusal: Refusal | undefined;
-  /** The message for clients. For an error of the author's code, `message` may contain paths and `clientMessage` does not. */
+  /** The message for clients. It omits the details of an error in the author's code, such as paths. */
   readonly clientMessage: string;
   /** The faulty field; may be set for `input_refused`. */
   readonly field: InputField | undefined;
@@ -113,7 +115,7 @@ export function isNoFile(error: unknown): boolean {
   return error instanceof Error && "code" in error && error.code === "ENOENT";
 }
 
-/** Untrusted text as one line for a terminal or log: truncated, without control characters. */
+/** Makes untrusted text safe for one line of a terminal or log: removes control characters and truncates. */
 export function oneLine(text: string, maxShown = 300): string {
   const plain = text
     .slice(0, 2 * maxShown)
@@ -122,10 +124,10 @@ export function oneLine(text: string, maxShown = 300): string {
   return plain.length > maxShown ? `${plain.slice(0, maxShown)}…` : plain;
 }
 
-/** The message for clients about an error of the author's code. */
+/** The text that clients get for any error of the author's code. */
 export const MODEL_FAILED = "the model failed";
 
-/** Converts a thrown value to a SconceError. Other errors come from the author's code. */
+/** Returns a SconceError unchanged. Wraps any other thrown value, which comes from the author's code. */
 export function codedError(error: unknown): SconceError {
   if (error instanceof SconceError) return error;
   return new SconceError("item_failed", messageOf(error), { cause: error, clientMessage: MODEL_FAILED });

@@ -1,9 +1,9 @@
-/** Prevents a model's code from ending the server process, which would lose the predictions of all clients. */
+/** Keeps a model's code from ending the server process, which would fail the predictions of all clients. */
 
-/** The original `process.exit`. */
+/** The original `process.exit`, which still ends the process after `forbidExit`. */
 export const exitProcess: typeof process.exit = process.exit.bind(process);
 
-/** Makes `process.exit` throw, so that only the item whose code calls it fails. */
+/** Makes `process.exit` throw, so that only the item fails whose code calls it. */
 export function forbidExit(): void {
   process.exit = (code) => {
     throw new Error(

@@ -4,25 +4,34 @@ import { isJson, isObject, type Json, targetOf } from "./json.ts";
 export type JsonSchema = Readonly<Record<string, unknown>>;
 export type JsonType = "string" | "number" | "integer" | "boolean" | "null" | "array" | "object";
 
-/** Marks a string as the URL of a file, for `image()` and `file()` fields. The value is a `FileMark`. */
+/**
+ * JSON Schema keyword for a string with the URL of a file (`image()`, `audio()` and `file()` fields). Its value is a
+ * `FileMark`.
+ */
 export const FILE_KEYWORD = "x-sconce-file";
-/** Marks a string as a data URI with the elements of a tensor, for `ndarray()` fields. The value is the dtype and shape. */
+/**
+ * JSON Schema keyword for a string with a data URI of a tensor's elements (`ndarray()` fields). Its value is dtype and
+ * shape.
+ */
 export const ARRAY_KEYWORD = "x-sconce-array";
 
 export interface FileMark {
-  /** For example `audio/wav` or `audio/*`; empty accepts all types. */
+  /** Accepted types such as `audio/wav` or `audio/*`; empty accepts all types. */
   readonly mediaTypes: readonly string[];
 }
 
 const types: readonly JsonType[] = ["string", "number", "integer", "boolean", "null", "array", "object"];
-/** Deeper references are assumed to be circular. */
+/** Number of nested references after which a schema counts as circular. */
 const MAX_LEVELS = 16;
 
-/** A schema inside a document. A missing keyword is read from its only part; a part for null does not count. */
+/**
+ * One schema in a document, with typed access to its keywords. If a keyword is missing, the only part of a `$ref`,
+ * `anyOf` or similar supplies it; a part that accepts only null does not count.
+ */
 export class SchemaNode {
   readonly schema: JsonSchema;
   readonly #root: JsonSchema;
-  /** Nodes of the document by schema, so that a recursive schema has one node. */
+  /** One node for each schema of the document, so that a recursive schema has a finite tree. */
   readonly #known: WeakMap<JsonSchema, SchemaNode>;
   #parts: readonly SchemaNode[] | undefined;
   #options: readonly SchemaNode[] | undefined;
@@ -35,53 +44,53 @@ export class SchemaNode {
     known.set(schema, this);
   }
 
-  /** @param document a schema whose references stay inside it */
+  /** Wraps a whole JSON Schema. @param document contains the targets of all its references */
   static of(document: JsonSchema): SchemaNode {
     return new SchemaNode(document, document, new WeakMap());
   }
 
-  /** The schemas that this schema combines or refers to; empty for a plain schema. */
+  /** The schemas that `$ref`, `anyOf`, `allOf` or similar name; empty for a plain schema. */
   get parts(): readonly SchemaNode[] {
     this.#parts ??= this.#findParts();
     return this.#parts;
   }
 
-  /** The alternatives: plain schemas with at most one type each. */
+  /** The alternatives of the schema, flattened: plain schemas with at most one type each. */
   get options(): readonly SchemaNode[] {
     this.#options ??= this.#findOptions(new Set());
     return this.#options;
   }
 
-  /** The accepted types; empty accepts all types. */
+  /** The accepted JSON types; empty accepts all types. */
   get types(): ReadonlySet<JsonType> {
     const all = this.options.map((option) => option.#ownTypes());
     return new Set(all.some((some) => some.length === 0) ? [] : all.flat());
   }
 
-  /** Whether a value must match several schemas at once. */
+  /** Whether a value must match several schemas at once (`allOf`). */
   get isCombined(): boolean {
     return this.schema.allOf !== undefined;
   }
 
-  /** The listed values of `const` and `enum`. */
+  /** The allowed values, from `const` and `enum`. */
   get values(): readonly Json[] {
     return this.options
       .flatMap(({ schema }) => ("const" in schema ? [schema.const] : listOf(schema.enum)))
       .filter(isJson);
   }
 
-  /** Whether it accepts strings outside `values`. */
+  /** Whether the schema accepts strings outside `values`. */
   get takesAnyText(): boolean {
     return this.options.some((option) => option.types.has("string") && option.values.length === 0);
   }
 
-  /** The accepted files; undefined if it accepts none. */
+  /** The accepted file types; undefined if the schema accepts no file. */
   get file(): FileMark | undefined {
     const mark = this.options.map(({ schema }) => schema[FILE_KEYWORD]).find(isObject);
     return mark && { mediaTypes: listOf(mark.mediaTypes).filter(isText) };
   }
 
-  /** Whether it accepts a data URI with the elements of a tensor. */
+  /** Whether the schema accepts a data URI with the elements of a tensor. */
   get takesArrayBytes(): boolean {
     return this.options.some(({ schema }) => isObject(schema[ARRAY_KEYWORD]));
   }
@@ -105,12 +114,12 @@ export class SchemaNode {
     return all.filter(isText).filter((name) => this.isCombined || others.every((list) => list.includes(name)));
   }
 
-  /** The schema of a field, declared or not; undefined if the field is not allowed. */
+  /** The schema of a field, declared or additional; undefined if the field is not allowed. */
   field(name: string): SchemaNode | undefined {
     return this.fields.get(name) ?? this.options.find((option) => option.others !== undefined)?.others;
   }
 
-  /** The schema of undeclared fields; undefined if they are not allowed. */
+  /** The schema of additional fields; undefined if they are not allowed. */
   get others(): SchemaNode | undefined {
     const { additionalProperties } = this.schema;
     return additionalProperties === false ? undefined : this.#node(additionalProperties);
@@ -121,7 +130,7 @@ export class SchemaNode {
     return this.schema.patternProperties !== undefined;
   }
 
-  /** The schema of list elements after `first`. */
+  /** The schema of list elements, after those in `first`. */
   get items(): SchemaNode {
     const list = this.options.find((option) => option.#ownTypes().includes("array"));
     return this.#node(list?.schema.items);
@@ -131,13 +140,13 @@ export class SchemaNode {
     return this.options.some(({ schema }) => isObject(schema.items));
   }
 
-  /** The schemas of the first elements of a tuple. */
+  /** The schemas of a tuple's elements; undefined for other schemas. */
   get first(): readonly SchemaNode[] | undefined {
     const tuple = this.options.map(({ schema }) => schema.prefixItems).find(Array.isArray);
     return tuple?.map((element: unknown) => this.#node(element));
   }
 
-  /** The schema of the list element at an index. */
+  /** The schema of the list element at an index, in a tuple or a list. */
   element(index: number): SchemaNode {
     return this.first?.[index] ?? this.items;
   }
@@ -163,17 +172,17 @@ export class SchemaNode {
     return isJson(value) ? value : undefined;
   }
 
-  /** The author's examples. */
+  /** Examples in the schema. */
   get examples(): readonly Json[] {
     return listOf(this.schema.examples).filter(isJson);
   }
 
-  /** Whether the author hides the field from the page with `.meta()`. */
+  /** Whether `.meta({ hidden: true })` hides the field from the web page. */
   get isHidden(): boolean {
     return this.#keyword("hidden") === true;
   }
 
-  /** The author's labels of the choices, set with `.meta()`. */
+  /** Labels of the choices, from `.meta({ enumNames })`. */
   get enumNames(): readonly string[] {
     return listOf(this.#keyword("enumNames")).filter(isText);
   }

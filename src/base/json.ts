@@ -13,12 +13,12 @@ export function isObject(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The JSON pointer (RFC 6901) of a path. */
+/** The JSON pointer (RFC 6901) of a path of field names and indices. */
 export function pointerTo(path: readonly PropertyKey[]): string {
   return path.map((part) => `/${String(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 }
 
-/** Resolves a reference such as `#/$defs/tree`; undefined if the target is missing. */
+/** The value in `root` that a reference such as `#/$defs/tree` names; undefined if it is missing. */
 export function targetOf(reference: string, root: unknown): unknown {
   const parts = reference.split("/").slice(1);
   return parts

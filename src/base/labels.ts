@@ -1,27 +1,27 @@
 /** Label values of metrics. All values are known in advance, so every series exists from the start. */
 import type { ErrorCode } from "./errors.ts";
 
-/** Why a prediction or an input failed. */
+/** Reasons why a prediction or an input failed. */
 export const failureReasons = [
   "timeout",
   "canceled",
   "input",
   "file",
   "model",
-  // The device has too little memory.
+  // Failure: the device has too little memory.
   "memory",
-  // The engine process ended.
+  // Failure: the engine process, which runs batches, ended.
   "engine",
-  // The server stopped.
+  // Failure: the server stopped.
   "stop",
-  // The outputs are too large.
+  // Failure: the outputs are too large.
   "size",
-  // The store cannot be written.
+  // Failure: the store of predictions cannot be written.
   "store",
 ] as const;
 export type FailureReason = (typeof failureReasons)[number];
 
-/** Reasons by error code. All other codes are faults of the model. */
+/** Failure reasons by error code. All other codes count as `model`. */
 const reasons: Partial<Record<ErrorCode, FailureReason>> = {
   canceled: "canceled",
   timed_out: "timeout",
@@ -40,30 +40,30 @@ export function reasonOf(code: ErrorCode): FailureReason {
   return reasons[code] ?? "model";
 }
 
-/** Why a batch was dispatched. */
+/** Reasons why a batch started. */
 export const batchCauses = [
   // The batch has the maximum size.
   "full",
-  // A runner was idle, and no item had to wait for a fuller batch.
+  // An instance of the model was idle, and no item had to wait for a fuller batch.
   "idle",
   // The batching delay of the oldest item ended.
   "delay",
   // The server stops, so no more items will arrive.
   "drain",
-  // Deprioritised items: earlier inputs of their clients failed.
+  // Deprioritised items ran, because earlier inputs of their client failed.
   "late",
-  // A part of a failed batch.
+  // The batch is a part of a failed batch that runs again.
   "part",
-  // A small batch of new predictions, beside the batches of large predictions.
+  // A small batch of new predictions ran beside the batches of large predictions.
   "express",
-  // A step of running items, of a model with `step`.
+  // One step of running items ran, for a model with `step`.
   "step",
-  // A single item that may have crashed the engine process.
+  // A single item that may have crashed the engine process ran alone.
   "alone",
 ] as const;
 export type BatchCause = (typeof batchCauses)[number];
 
-/** Reasons of refused requests, with their statuses. */
+/** Reasons why the server refuses a request, each with the HTTP status. */
 export const refusals = {
   json: 400,
   encoding: 400,
@@ -78,85 +78,89 @@ export const refusals = {
   file: 404,
   method: 405,
   slow: 408,
-  // A newer server cannot be started now.
+  // Refused: a newer server cannot be started now.
   upgrade: 409,
   size: 413,
   type: 415,
   range: 416,
   inputs: 422,
   webhook: 422,
-  // The queue has too many inputs, has too many bytes, or would take longer than the request's time limit.
+  // Refused: the queue has too many inputs (`queue`), too many bytes (`bytes`), or would take longer than the request's
+  // time limit (`time`).
   queue: 429,
   bytes: 429,
   time: 429,
   memory: 429,
   key_limit: 429,
-  // The newer server did not start.
+  // Failed: the newer server did not start.
   newer_server: 500,
   internal: 500,
   drain: 503,
   engine: 503,
   store: 503,
-  // The replicas' queue is not reachable.
+  // Refused: the replicas' queue is not reachable.
   replicas: 503,
 } as const;
 export type Refusal = keyof typeof refusals;
 
 /**
- * Why a command of the replicas' queue failed: `away` means unreachable, `readonly` a Redis replica, `full` no memory or
- * disk space.
+ * Reasons why a Redis command failed. `away`: Redis is unreachable; `readonly`: it is a read-only replica; `full`: it
+ * has no memory or disk space.
  */
 export const queueFaults = ["timeout", "away", "readonly", "full", "other"] as const;
 export type QueueFault = (typeof queueFaults)[number];
 
-/** Results of a webhook message: `told` is delivered, `failed` will be retried, `given_up` will not. */
+/** Results of sending a webhook message: `told` arrived, `failed` will be retried, `given_up` will not be retried. */
 export const webhookResults = ["told", "failed", "given_up"] as const;
 export type WebhookResult = (typeof webhookResults)[number];
 
-/** States of a model in a server with several models. `unloaded`: the next prediction loads it. */
+/** States of a model on a server with several models. The next prediction loads an `unloaded` model. */
 export const modelStates = ["unloaded", "loading", "ready", "failed"] as const;
 export type ModelState = (typeof modelStates)[number];
 
-/** Results of copies for a shadow: outputs equal but for rounding, other outputs, no output, or no run for lack of room. */
+/**
+ * Results of requests copied to a shadow model: outputs equal except for rounding, other outputs, no outputs, or not
+ * run because of overload.
+ */
 export const shadowResults = ["equal", "different", "failed", "dropped"] as const;
 export type ShadowResult = (typeof shadowResults)[number];
 
-/** Why a process of the server ended and is started again. */
+/** Reasons why a process of the server ended and starts again. */
 export const restartCauses = [
-  // The watchdog killed it: no answer, or a batch beyond its time limit.
+  // The watchdog killed the process: it did not answer, or a batch exceeded its time limit.
   "stuck",
-  // The kernel killed it, probably because memory ran out.
+  // The kernel killed the process, probably because memory ran out.
   "memory",
-  // Another signal, such as a crash.
+  // Another signal ended the process, as in a crash.
   "signal",
-  // It exited by itself.
+  // The process exited on its own.
   "exit",
-  // Its set-up failed.
+  // The set-up of the process failed.
   "setup",
 ] as const;
 export type RestartCause = (typeof restartCauses)[number];
 
-/** Why a server is not ready. */
+/** Reasons why a server is not ready. */
 export const unreadyReasons = [
-  // The model is being set up.
+  // Not ready: the model is being set up.
   "starting",
-  // The engine process has ended and starts again.
+  // Not ready: the engine process, which runs batches, has ended and starts again.
   "engine",
-  // The engine process gives no sign of life.
+  // Not ready: the engine process gives no sign of life.
   "silent",
-  // The replicas' queue is not reachable.
+  // Not ready: the replicas' queue is not reachable.
   "queue",
-  // The memory of Redis is full.
+  // Not ready: the memory of Redis is full.
   "full",
-  // The decoding of pictures does not go on.
+  // Not ready: the decoding of pictures makes no progress.
   "pictures",
-  // The file of the store was deleted or replaced.
+  // Not ready: the database file of the store was deleted or replaced.
   "store",
-  // The store cannot be written.
+  // Not ready: the store cannot be written.
   "disk",
-  // The server stops soon: load balancers notice first.
+  // Not ready: the server stops soon, and load balancers should notice first.
   "leaving",
-  // The server only finishes accepted work.
+  // Not ready: the server only finishes accepted work.
   "draining",
 ] as const;
 export type Unready = (typeof unreadyReasons)[number];
@@ -173,13 +177,13 @@ export const stages = [
 ] as const;
 export type Stage = (typeof stages)[number];
 
-/** All statuses of the server. A status outside this list is a bug and counts as 500. */
+/** All HTTP statuses of the server. Any other status is a bug and counts as 500. */
 export const statuses = [
   200, 202, 204, 206, 302, 304, 308, 400, 401, 403, 404, 405, 406, 408, 409, 413, 415, 416, 422, 429, 500, 503,
 ] as const;
 export type Status = (typeof statuses)[number];
 
-/** Route labels, each with its possible statuses. */
+/** Labels of routes in metrics, each with its possible HTTP statuses. */
 export const routes = {
   "/": [200, 302],
   "/predictions": [200, 400, 403, 408, 413, 415, 422, 429, 503],

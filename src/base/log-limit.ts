@@ -1,7 +1,7 @@
-/** Limits log lines that clients can cause: one line of each kind per second. */
+/** Limits log lines that clients can cause to one line of each kind per second. */
 import { type Clock, monotonicClock } from "./clock.ts";
 
-/** Writes a line. `suffix` tells the number of suppressed lines. */
+/** Writes a line. `suffix` says how many lines were suppressed; empty if none was. */
 type Write = (...suffix: readonly string[]) => void;
 
 interface Suppressed {
@@ -14,7 +14,7 @@ const PERIOD_MS = 1000;
 
 export class LogLimit {
   readonly #clock: Clock;
-  /** By kind, for kinds with a line in the last second. */
+  /** Suppressed lines by kind, for kinds with a line in the last second. */
   readonly #suppressed = new Map<string, Suppressed>();
 
   constructor(clock = monotonicClock) {
@@ -22,9 +22,9 @@ export class LogLimit {
   }
 
   /**
-   * Writes a line, unless the last second had a line of this kind. The last suppressed line is written when the second ends.
-   *
-   * @param kind one of a small set: each kind takes memory for a second
+   * Writes a line, unless a line of this kind was written in the last second. When the second ends, writes the last
+   * suppressed line.
+   * @param kind one of a small set, because each kind takes memory for a second
    */
   write(kind: string, write: Write): void {
     const suppressed = this.#suppressed.get(kind);
@@ -51,5 +51,5 @@ export class LogLimit {
   }
 }
 
-/** The limit of this process. */
+/** The limit that all code of this process shares. */
 export const logLimit = new LogLimit();

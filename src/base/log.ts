@@ -4,7 +4,7 @@ import { format as formatted, inspect } from "node:util";
 import { type ConsolaInstance, type ConsolaReporter, createConsola, LogLevels } from "consola";
 import { messageOf, SconceError } from "./errors.ts";
 
-/** From most to least verbose. */
+/** Log levels, from most to least verbose. */
 export const logLevels = ["trace", "debug", "info", "warning", "error"] as const;
 export type LogLevel = (typeof logLevels)[number];
 export const logFormats = ["text", "json"] as const;
@@ -18,7 +18,10 @@ const consolaLevels: Record<LogLevel, number> = {
   error: LogLevels.error,
 };
 
-/** Fields of a log line, passed as its last argument: members of a JSON line, or `name=value` at the end of a text line. */
+/**
+ * Named values of a log line, passed as its last argument. They become members of a JSON line, or `name=value` at the
+ * end of a text line.
+ */
 export class LogFields {
   readonly values: Readonly<Record<string, string | number | undefined>>;
 
@@ -32,7 +35,10 @@ export class LogFields {
   }
 }
 
-/** Each line is a JSON object with `time` (ISO 8601), `level`, `message`, the `code` of an error, and the fields. */
+/**
+ * Writes each line as a JSON object with `time` (ISO 8601), `level`, `message`, the `code` of an error, and the named
+ * values.
+ */
 const jsonReporter: ConsolaReporter = {
   log: ({ type, date, args }) => {
     const fields = args.find((arg) => arg instanceof LogFields)?.values;
@@ -46,23 +52,26 @@ const jsonReporter: ConsolaReporter = {
   },
 };
 
-/** Standard error, with colours only on a terminal. consola alone would check standard output instead. */
+/**
+ * Standard error, with colours only on a terminal. Without this stream, consola would look at standard output to decide
+ * about colours.
+ */
 const output: NodeJS.WriteStream = Object.create(process.stderr, {
   write: {
     value: (text: string) => {
       const isColoured = process.stderr.isTTY && !process.env.NO_COLOR;
       const shown = isColoured ? text : Bun.stripANSI(text);
-      // consola puts warnings and errors between empty lines.
+      // `trim` removes the empty lines that consola puts around warnings and errors.
       return process.stderr.write(current.hasTimes ? `${new Date().toISOString()} ${shown.trim()}\n` : shown);
     },
   },
 });
 
-/** Writes to standard error, so that the result on standard output can be piped. */
+/** Writes log lines to standard error, so that the results on standard output can be piped. */
 export const log: ConsolaInstance = createConsola({
   stdout: output,
   stderr: output,
-  // Only a terminal shows dates. Formatting the first one takes 8 ms of the start.
+  // Only a terminal shows dates: formatting the first one delays the start by 8 ms.
   formatOptions: { date: process.stderr.isTTY },
 });
 
@@ -81,28 +90,34 @@ export interface LogOptions {
 
 let current: LogOptions = { level: "info", format: "text" };
 
-/** Log lines of a server begin with the time, unless a terminal or journald shows one. */
+/**
+ * Makes the log lines of a server begin with the time, unless standard error is a terminal or journald, which adds the
+ * time.
+ */
 export function logTimes(): void {
   current = { ...current, hasTimes: !process.stderr.isTTY && !isJournal() };
 }
 
-/** systemd names the device and the inode of its stream, as another stream may be in its place. */
+/**
+ * Whether standard error goes to journald. systemd states the device and inode of its stream, so a redirected stream is
+ * noticed.
+ */
 function isJournal(): boolean {
   const { dev, ino } = fstatSync(process.stderr.fd);
   return process.env.JOURNAL_STREAM === `${dev}:${ino}`;
 }
 
-/** The current options, for starting child processes with the same. */
+/** The options in use, to start child processes with the same options. */
 export function logOptions(): LogOptions {
   return current;
 }
 
-/** Whether log lines are JSON. Then standard error must contain nothing else. */
+/** Whether log lines are JSON. Then standard error must contain only JSON lines. */
 export function isLogJson(): boolean {
   return current.format === "json";
 }
 
-/** Whether lines of this level are written. Callers check this before they format a line for each request. */
+/** Whether lines of this level are written. Code that logs each request checks this before it formats the line. */
 export function isLogged(level: LogLevel): boolean {
   return log.level >= consolaLevels[level];
 }
@@ -113,7 +128,8 @@ export function configureLog({ level, format, hasTimes = current.hasTimes }: Log
   if (format === "json") log.setReporters([jsonReporter]);
 }
 
-// In JSON mode, console output of a model's code becomes log lines. Installed only once, below the console capture of demos.
+// In JSON mode, turns console output of a model's code into log lines. Runs once, before demos replace `console` to
+// capture their output.
 for (const method of ["warn", "error", "trace"] as const) {
   const original = console[method].bind(console);
   console[method] = (...values: unknown[]) => {

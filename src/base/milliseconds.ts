@@ -3,7 +3,7 @@ export function milliseconds(ms: number): string {
   return `${rounded(ms)} ms`;
 }
 
-/** Two significant digits, or an integer from 100; never an exponent. */
+/** Rounds to two significant digits, or to an integer from 100 on; never uses an exponent. */
 export function rounded(value: number): string {
   return value >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(2)));
 }

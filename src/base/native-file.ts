@@ -1,4 +1,4 @@
-/** Paths that native code can open. Only Bun can read the files inside a compiled executable. */
+/** Paths for native code. Files embedded in a compiled executable have a path only inside Bun. */
 import { dlopen, FFIType } from "bun:ffi";
 import { closeSync, writeSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
@@ -9,19 +9,19 @@ export interface NativeFile extends AsyncDisposable {
   readonly path: string;
 }
 
-/** Bun's virtual path prefix for files inside the executable. */
+/** Bun's virtual path prefix for files embedded in the executable. */
 const insidePrefix = "/$bunfs/";
 const chunkBytes = 8 * 1024 * 1024;
-/** `MFD_CLOEXEC`: child processes do not inherit the file. */
+/** The flag `MFD_CLOEXEC`: child processes do not inherit the file. */
 const CLOSE_ON_EXEC = 1;
 
-/** A path that native code can open until this is disposed. On Linux nothing is written to disk. */
+/** Gives a path that native code can open until the result is disposed. On Linux, nothing is written to disk. */
 export async function openNativeFile(path: string): Promise<NativeFile> {
   if (!path.startsWith(insidePrefix)) return { path, async [Symbol.asyncDispose]() {} };
   return process.platform === "linux" ? inMemory(path, createMemoryFile()) : inTemporaryFile(path);
 }
 
-/** @returns the descriptor of an empty file without a path */
+/** Creates an empty file in memory (`memfd_create`). @returns its file descriptor */
 function createMemoryFile(): number {
   const system = dlopen("libc.so.6", { memfd_create: { args: [FFIType.cstring, FFIType.u32], returns: FFIType.i32 } });
   const descriptor = system.symbols.memfd_create(Buffer.from("sconce\0"), CLOSE_ON_EXEC);
@@ -39,7 +39,7 @@ async function inMemory(path: string, descriptor: number): Promise<NativeFile> {
   };
   try {
     const inside = Bun.file(path);
-    // Copied in chunks, so that memory never holds the file twice.
+    // Copies in chunks, so that memory never holds the file twice.
     for (let begin = 0; begin < inside.size; begin += chunkBytes) {
       const bytes = await inside.slice(begin, begin + chunkBytes).bytes();
       for (let done = 0; done < bytes.length; ) done += writeSync(descriptor, bytes, done);

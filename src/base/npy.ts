@@ -1,6 +1,6 @@
 /** Reads all versions of NumPy's file format (`.npy`). Uses no platform APIs, so that it runs in browsers too. */
 
-/** Numbers or booleans, nested in one list per dimension. */
+/** A number or boolean, or nested lists with one level per dimension. */
 export type Lists = number | boolean | readonly Lists[];
 
 type Read = (view: DataView, at: number) => number | boolean;
@@ -9,12 +9,15 @@ type Read = (view: DataView, at: number) => number | boolean;
 const MAGIC = [0x934e554d, 0x5059] as const;
 /** Offset of the header length, after the magic bytes and the version. */
 const LENGTH_AT = 8;
-/** NumPy's limit. */
+/** NumPy's limit of dimensions. */
 const MAX_DIMENSIONS = 64;
-/** Allowed lists in addition to 4 per element. Limits shapes such as (10 ** 9, 0), whose file has a hundred bytes. */
+/**
+ * Limit of the lists beyond 4 per element. A shape such as (10 ** 9, 0) would need a billion lists, from a file of a
+ * hundred bytes.
+ */
 const MAX_SPARE_LISTS = 2 ** 20;
 
-/** Element sizes and readers by NumPy's little-endian dtype names. */
+/** Size in bytes and reader of an element, by NumPy's little-endian dtype name. */
 const elements: ReadonlyMap<string, readonly [bytes: number, read: Read]> = new Map([
   ["<f2", [2, (view, at) => view.getFloat16(at, true)]],
   ["<f4", [4, (view, at) => view.getFloat32(at, true)]],
@@ -28,7 +31,8 @@ const elements: ReadonlyMap<string, readonly [bytes: number, read: Read]> = new 
 ] satisfies [string, [number, Read]][]);
 
 /**
- * @returns the array; undefined if the magic bytes are missing
+ * Reads an array from a `.npy` file.
+ * @returns undefined if the magic bytes are missing
  * @throws Error with the reason, and the fix in NumPy
  */
 export function listsOfNpy(bytes: Uint8Array): Lists | undefined {
@@ -58,7 +62,7 @@ export function listsOfNpy(bytes: Uint8Array): Lists | undefined {
   return listAt(0);
 }
 
-/** Limits the number of lists, because empty lists take memory but no bytes of the file. */
+/** Limits the number of lists: empty lists take memory here, but no bytes in the file. */
 function limitLists(shape: readonly number[]): void {
   if (shape.length > MAX_DIMENSIONS)
     throw new Error(`it has ${shape.length} dimensions; NumPy has at most ${MAX_DIMENSIONS}`);
@@ -71,7 +75,7 @@ function limitLists(shape: readonly number[]): void {
   throw new Error(`it has ${product} elements in ${lists} lists; save it in another shape than (${shape.join(", ")})`);
 }
 
-/** The header length has two bytes in version 1.0, and four bytes in later versions. */
+/** Reads the header. Its length field has two bytes in version 1.0, and four bytes in later versions. */
 function headerOf(view: DataView): { readonly header: string; readonly begin: number } {
   const lengthBytes = view.getUint8(6) === 1 ? 2 : 4;
   const from = LENGTH_AT + lengthBytes;

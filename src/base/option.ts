@@ -1,12 +1,12 @@
 /** Declares options of commands: help text, default and parser. */
 import { z } from "zod";
 
-/** Declares an argument that a command takes by its place. */
+/** An argument that a command takes by position. */
 export interface Positional {
   readonly name: string;
   readonly description: string;
   readonly required: boolean;
-  /** Takes all remaining arguments; only allowed for the last positional. */
+  /** Takes all remaining arguments; only the last positional may be variadic. */
   readonly isVariadic?: boolean;
   /** All allowed values; shell completions offer them for a command's first argument. */
   readonly values?: readonly string[];
@@ -16,25 +16,28 @@ export interface Option<T> {
   readonly description: string;
   readonly valueHint?: string;
   readonly alias?: string;
-  /** Value when neither flag nor variable is given. */
+  /** Value when neither the flag nor the environment variable is given. */
   readonly default: T;
-  /** The default as shown in help, if it is not simply the value. */
+  /** The default as help shows it, if this differs from the value. */
   readonly described?: string;
-  /** Allows several uses of the flag; `parse` then receives one text with a value per line. */
+  /** Allows several uses of the flag. `parse` then gets one text with a value per line. */
   readonly isList?: boolean;
-  /** Never printed in messages, which may end up in logs. */
+  /** The value never appears in messages, which may end up in logs. */
   readonly isSecret?: boolean;
   /** Shown only by `--help --all`. */
   readonly isAdvanced?: boolean;
-  /** Overrides the variable's name, when another command already uses the default name. */
+  /** Name of the environment variable, when another command already uses the default name. */
   readonly variable?: string;
-  /** A variable shared with other programs, read if the option's own variable is not set. */
+  /** An environment variable of other programs, read if the option's own variable is not set. */
   readonly otherVariable?: string;
-  /** Type of the value in a TOML file, if it is no text: a number, bytes as a number or text, words as an array or text. */
+  /**
+   * Type of the value in a TOML file, if it is not a string: a number, bytes as number or string, words as array or
+   * string.
+   */
   readonly fileForm?: "number" | "bytes" | "words";
-  /** Path of a file. In a TOML file, a relative path begins at the folder of that file. */
+  /** Whether the value is a file's path. In a TOML file, a relative path starts at the folder of the TOML file. */
   readonly isPath?: boolean;
-  /** Parses the text of a flag or variable. */
+  /** Parses the text of a flag or environment variable. */
   readonly parse: z.ZodType<Exclude<T, undefined>, string>;
 }
 
@@ -55,7 +58,7 @@ export function openOption<T>(declared: Omit<Option<T | undefined>, "default">):
   return { ...declared, default: undefined };
 }
 
-/** Declares a repeatable option, empty by default. The environment variable has one value per line. */
+/** Declares a repeatable option, empty by default. The environment variable holds one value per line. */
 export function listOption<T>(
   declared: Omit<Option<T>, "default" | "isList" | "parse"> & { readonly parse: z.ZodType<T, string> },
 ): Option<readonly T[]> {
@@ -68,7 +71,7 @@ export function listOption<T>(
 
 const text = (pattern: RegExp, allowed: string) => z.string().regex(pattern, `must be ${allowed}`);
 
-/** An integer. */
+/** Settings of an option that is an integer from `min` to `max`. */
 export function count(min: number, max = Number.MAX_SAFE_INTEGER) {
   const allowed = `a whole number ${max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`}`;
   const parse = text(/^\d{1,15}$/, allowed)
@@ -77,11 +80,11 @@ export function count(min: number, max = Number.MAX_SAFE_INTEGER) {
   return { valueHint: "n", fileForm: "number", parse } as const;
 }
 
-/** Longest delay of a JavaScript timer; a longer delay fires at once. */
+/** Longest delay of a JavaScript timer. A longer delay would fire at once. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * A time in the unit of `valueHint`, with optional fraction.
+ * Settings of an option that is a time in seconds or milliseconds, fractions allowed.
  * @param max by default the longest timer, 24 days
  */
 export function duration(
@@ -97,7 +100,7 @@ export function duration(
 }
 
 const unitBytes: Readonly<Record<string, number>> = { "": 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30 };
-/** A byte count, including 0. */
+/** Parses a byte count, including 0, such as `64m`. */
 export const anyBytes = text(/^\d{1,12}[kmg]?$/i, "a number of bytes, with k, m or g for KiB, MiB or GiB").transform(
   (given) => {
     const unit = given.slice(-1).toLowerCase();
@@ -105,19 +108,21 @@ export const anyBytes = text(/^\d{1,12}[kmg]?$/i, "a number of bytes, with k, m 
   },
 );
 
-/** A positive byte count: a limit of 0 bytes would block everything. */
+/** Settings of an option that is a positive byte count. 0 is refused: a limit of 0 bytes would block everything. */
 export const someBytes = {
   valueHint: "bytes",
   fileForm: "bytes",
   parse: anyBytes.refine((given) => given > 0, "must be at least 1"),
 } as const;
 
-/** A byte count; `described` is its default, e.g. "64m". */
+/** Settings of an option that is a byte count. @param described the default as a text, e.g. "64m" */
 export function bytes(described: string, parse: z.ZodType<number, string> = someBytes.parse) {
   return { valueHint: "bytes", fileForm: "bytes", default: anyBytes.parse(described), described, parse } as const;
 }
 
-/** Origins in the browsers' form: scheme, host, and the port unless it is the scheme's default. */
+/**
+ * Settings of an option that is a list of web origins as browsers send them: scheme, host, and any non-default port.
+ */
 export const origins = {
   valueHint: "origin,…",
   fileForm: "words",
@@ -130,7 +135,10 @@ export const origins = {
     ),
 } as const;
 
-/** Host names without ports; `*.` stands for any name below, `*` for all names. */
+/**
+ * Settings of an option that is a list of host names without ports. `*.example` means all names below example, `*` all
+ * names.
+ */
 export const hosts = {
   valueHint: "host,…",
   fileForm: "words",
@@ -147,7 +155,7 @@ export const flag = z
   .enum(["true", "false", "1", "0", ""], 'must be "true" or "false"')
   .transform((given) => given !== "false" && given !== "0");
 
-/** A word from a list. */
+/** Settings of an option that is one word of a list. */
 export function choice<const V extends readonly string[]>(values: V) {
   return { valueHint: values.join("|"), parse: z.enum(values, `must be one of ${values.join(", ")}`) };
 }

@@ -7,8 +7,8 @@ export interface ParallelOptions {
 }
 
 /**
- * Runs `work` for each item, `atOnce` at a time. After the first failure, the signal of the other tasks is aborted. The
- * promise rejects with that failure when all tasks have settled.
+ * Runs `work` for each item, `atOnce` at a time. A failure aborts the signal of the other tasks. When all tasks have
+ * settled, the promise rejects with the first failure.
  */
 export async function inParallel<T>(
   items: readonly T[],
@@ -34,10 +34,10 @@ export async function inParallel<T>(
   if (failure) throw failure.error;
 }
 
-/** Runs work of other threads for each item, with as many tasks as cores. The results keep the order of the items. */
+/** Runs work that uses other threads for each item, on all cores. The results keep the order of the items. */
 export async function onAllCores<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
-  // Uses one more task than cores, because a task that reads or writes files uses no core.
+  // Starts one task more than cores, because a task that reads or writes files uses no core.
   await inParallel([...items.entries()], { atOnce: availableParallelism() + 1 }, async ([i, item]) => {
     results[i] = await work(item);
   });

@@ -1,18 +1,18 @@
-/** Shows the progress of a long copy: a self-overwriting line on a terminal, or a log line now and then. */
+/** Shows the progress of a long copy: one line on a terminal that is overwritten, or a log line every few seconds. */
 
 import { formatBytes } from "./bytes.ts";
 import { isLogJson, log } from "./log.ts";
 
-/** Shorter copies show no progress. */
+/** Copies shorter than this show no progress. */
 const QUIET_MS = 1000;
-/** Intervals between updates on a terminal, and between log lines. */
+/** Milliseconds between updates on a terminal (`TERMINAL_MS`) and between log lines (`LINES_MS`). */
 const TERMINAL_MS = 100;
 const LINES_MS = 5000;
 
 const clearLine = "\r\u001b[K";
 
 export interface ProgressOptions {
-  /** The activity, e.g. "Copying". */
+  /** The activity as the line shows it, e.g. "Copying". */
   readonly verb: string;
   readonly terminal?: { readonly isTTY?: boolean; write(text: string): unknown };
   readonly isJson?: boolean;
@@ -22,7 +22,7 @@ export interface ProgressOptions {
 }
 
 export interface ProgressStep {
-  /** The object of the copy, e.g. a file. */
+  /** Name of the copied object, e.g. a file. */
   readonly title: string;
   readonly doneBytes: number;
   readonly totalBytes: number;
@@ -45,7 +45,7 @@ export class Progress {
     this.#now = options.now ?? (() => performance.now());
   }
 
-  /** May be called often; updates are rate-limited. */
+  /** Shows the progress so far. May be called often: too frequent updates are skipped. */
   update({ title, doneBytes, totalBytes }: ProgressStep): void {
     const now = this.#now();
     this.#dueMs ??= now + QUIET_MS;
@@ -61,7 +61,7 @@ export class Progress {
     }
   }
 
-  /** Clears the line. */
+  /** Removes the line from the terminal. */
   end(): void {
     if (this.#isShown) this.#terminal.write(clearLine);
     this.#isShown = false;

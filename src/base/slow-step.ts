@@ -1,4 +1,4 @@
-/** Reports a slow step of the start: a line with the elapsed seconds on a terminal, or one log line. */
+/** Reports a slow step of the start: the elapsed seconds on a terminal, otherwise one log line. */
 import { isLogJson, log } from "./log.ts";
 
 const QUIET_MS = 2000;
@@ -11,7 +11,10 @@ interface SlowStepOptions {
   readonly writeLine?: (line: string) => void;
 }
 
-/** @param doing the activity, e.g. "Loading weights" */
+/**
+ * Awaits a task, and reports it if it takes longer than 2 seconds.
+ * @param doing the activity, e.g. "Loading weights"
+ */
 export async function slowStep<T>(doing: string, task: Promise<T>, options: SlowStepOptions = {}): Promise<T> {
   const { quietMs = QUIET_MS, terminal = process.stderr, writeLine = (line) => log.info(line) } = options;
   const begunMs = performance.now();

@@ -1,7 +1,7 @@
 /** Reads files of /proc and /sys. */
 import { readFileSync } from "node:fs";
 
-/** The content of the file; empty if it is missing. */
+/** The content of the file; empty if it cannot be read. */
 export function systemText(path: string): string {
   try {
     return readFileSync(path, "utf8");

@@ -1,18 +1,18 @@
-/** Longest hold of the event loop by default. */
+/** Longest time that work blocks the event loop by default, in milliseconds. */
 const MAX_HOLD_MS = 2;
 
-/** Work that shares the event loop: `next` lets other work run. */
+/** Splits long work, so that it does not block the event loop. The work calls `next` when `isOver` is true. */
 export class Turn {
   readonly #maxMs: number;
   #beganMs = performance.now();
-  /** Milliseconds of other work in all calls of `next`. */
+  /** Total milliseconds that other work ran during calls of `next`. */
   waitedMs = 0;
 
   constructor(maxMs = MAX_HOLD_MS) {
     this.#maxMs = maxMs;
   }
 
-  /** Whether the work has held the event loop for `maxMs`. */
+  /** Whether the work has blocked the event loop for `maxMs`. */
   get isOver(): boolean {
     return performance.now() - this.#beganMs > this.#maxMs;
   }

@@ -1,9 +1,12 @@
-/** Memory limit of this process: its container's limit (cgroup v1 or v2), else the memory of the machine. */
+/** The memory limit of this process in bytes: the container's limit (cgroup v1 or v2), at most the machine's memory. */
 import { totalmem } from "node:os";
 import { dirname, join } from "node:path";
 import { systemText } from "../base/system-file.ts";
 
-/** @param root root of the file system to read */
+/**
+ * Finds the smallest limit.
+ * @param root root of the file system, which tests replace
+ */
 export function memoryLimit(root = "/", machineBytes = totalmem()): number {
   let least = machineBytes;
   for (const line of systemText(join(root, "proc/self/cgroup")).split("\n")) {
@@ -15,7 +18,7 @@ export function memoryLimit(root = "/", machineBytes = totalmem()): number {
   return least;
 }
 
-/** Free memory of this machine, or what the container's limit leaves of it. */
+/** Free memory in bytes: of the machine, or what the container's limit (cgroup v2) leaves if that is less. */
 export function freeMemory(root = "/"): number {
   const [, available = "0"] = /^MemAvailable:\s+(\d+) kB$/m.exec(systemText(join(root, "proc/meminfo"))) ?? [];
   let free = 1024 * Number(available);
@@ -34,7 +37,10 @@ export function freeMemory(root = "/"): number {
   return free;
 }
 
-/** The least limit of a group and its parents. A container may see its own group as the root. */
+/**
+ * The smallest limit of a control group and its parents in bytes. In a container, `path` may not exist below `mount`;
+ * then the root's limit counts.
+ */
 function leastOf(mount: string, path: string, file: string): number {
   let least = Number.POSITIVE_INFINITY;
   for (let group = join("/", path); ; group = dirname(group)) {

@@ -1,14 +1,17 @@
-/** Reads the GPUs of this machine with NVIDIA's management library, which comes with the driver: https://docs.nvidia.com/deploy/nvml-api/ */
+/**
+ * Reads the state of the machine's GPUs from NVIDIA's management library, which comes with the driver:
+ * https://docs.nvidia.com/deploy/nvml-api/
+ */
 import { dlopen, FFIType, ptr } from "bun:ffi";
 import { messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 
-/** A GPU now. Figures that the GPU does not report are undefined. */
+/** The state of a GPU. Figures that the GPU does not report are undefined. */
 export interface GpuUsage {
-  /** Index, as `nvidia-smi` counts. */
+  /** Index in the order of `nvidia-smi`. */
   readonly index: number;
   readonly uuid: string;
-  /** Part of the last sample period in which a kernel ran, from 0 to 1. */
+  /** Share of the last sample period in which a kernel ran, from 0 to 1. */
   readonly utilization: number | undefined;
   readonly memoryUsedBytes: number | undefined;
   readonly memoryBytes: number | undefined;
@@ -18,7 +21,9 @@ export interface GpuUsage {
 
 const { i32, u32, u64, ptr: pointer } = FFIType;
 
-/** Names of 2013 and later, which every driver of today has. A nonzero result is an error. */
+/**
+ * The library's functions. Their names date from 2013, so every current driver has them. A nonzero result is an error.
+ */
 const functions = {
   nvmlInit_v2: { args: [], returns: i32 },
   nvmlDeviceGetCount_v2: { args: [pointer], returns: i32 },
@@ -32,7 +37,7 @@ const functions = {
 
 type Library = ReturnType<typeof dlopen<typeof functions>>["symbols"];
 
-/** The only sensor of `nvmlDeviceGetTemperature`. */
+/** Sensor number of the GPU itself, the only sensor of `nvmlDeviceGetTemperature`. */
 const GPU_SENSOR = 0;
 const UUID_BYTES = 96;
 
@@ -43,7 +48,7 @@ export class Nvml {
     this.#library = library;
   }
 
-  /** @returns undefined without a driver, or with one that cannot be used */
+  /** Opens the library. @returns undefined without a driver, or with a driver that cannot be used */
   static open(path = "libnvidia-ml.so.1"): Nvml | undefined {
     try {
       const { symbols } = dlopen(path, functions);
@@ -56,7 +61,7 @@ export class Nvml {
     return undefined;
   }
 
-  /** All GPUs that this process may see. GPUs that have failed are left out. */
+  /** The GPUs that this process may see, without GPUs that have failed. */
   gpus(): GpuUsage[] {
     const nvml = this.#library;
     const [count = 0] = words(1, (at) => nvml.nvmlDeviceGetCount_v2(at)) ?? [];
@@ -87,7 +92,7 @@ export class Nvml {
 
 type Pointer = ReturnType<typeof ptr>;
 
-/** The 32-bit integers that a function writes; undefined after an error. */
+/** The 32-bit integers that a library function writes; undefined after an error. */
 function words(count: number, write: (at: Pointer) => number): Uint32Array | undefined {
   const written = new Uint32Array(count);
   return write(ptr(written)) === 0 ? written : undefined;

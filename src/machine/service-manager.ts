@@ -1,18 +1,19 @@
-/** Tells systemd about the state of the server (sd_notify). Without NOTIFY_SOCKET it does nothing. */
+/** Reports the state of the server to systemd (sd_notify). Does nothing without NOTIFY_SOCKET. */
 import { dlopen, FFIType, ptr } from "bun:ffi";
 
-/** Linux constants. */
+/** Constants of Linux sockets. */
 const AF_UNIX = 1;
 const SOCK_DGRAM_CLOEXEC = 2 | 0o2000000;
 const MSG_NOSIGNAL = 0x4000;
-/** Size of `sun_path`. */
+/** Size of `sun_path`, the path in a Unix socket's address, in bytes. */
 const PATH_BYTES = 108;
 
 const { int, ptr: pointer, u64, i64 } = FFIType;
 
 /**
+ * Sends a state to systemd.
  * @param state lines such as `READY=1`
- * @returns whether the manager was told
+ * @returns whether systemd got the message
  */
 export function notifyManager(...state: readonly string[]): boolean {
   const { NOTIFY_SOCKET: path = "" } = process.env;
@@ -30,7 +31,7 @@ export function notifyManager(...state: readonly string[]): boolean {
     address.writeUInt16LE(AF_UNIX);
     name.copy(address, 2);
     const text = Buffer.from(state.join("\n"));
-    // An abstract name ends with the address; a path ends with a zero.
+    // An abstract socket name ends with the address; a path ends with a zero byte.
     const length = 2 + name.length + (path.startsWith("@") ? 0 : 1);
     return Number(sendto(descriptor, ptr(text), text.length, MSG_NOSIGNAL, ptr(address), length)) === text.length;
   } finally {

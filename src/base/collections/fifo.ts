@@ -1,4 +1,4 @@
-/** A queue whose operations take constant time at any length. */
+/** A first-in, first-out queue. Its operations take constant time on average, at any length. */
 export class Fifo<T> {
   #items: (T | undefined)[] = [];
   #head = 0;
@@ -11,7 +11,7 @@ export class Fifo<T> {
     return this.#items[this.#head];
   }
 
-  /** @param index 0 is the first item of the queue */
+  /** The item at a position. @param index 0 is the first item of the queue */
   at(index: number): T | undefined {
     return this.#items[this.#head + index];
   }
@@ -23,10 +23,10 @@ export class Fifo<T> {
   shift(): T | undefined {
     const item = this.#items[this.#head];
     if (this.#head === this.#items.length) return undefined;
-    // Lets the garbage collector free the item.
+    // Drops the reference, so that the garbage collector can free the item.
     this.#items[this.#head] = undefined;
     this.#head += 1;
-    // Cuts off the used half of the array only now and then, so that a shift stays cheap on average.
+    // Removes the used half of the array only at times, so that a shift takes constant time on average.
     if (this.#head > 32 && this.#head * 2 > this.#items.length) {
       this.#items = this.#items.slice(this.#head);
       this.#head = 0;

@@ -1,9 +1,9 @@
-/** Limits the number of concurrent tasks. Owners of waiting tasks take turns. */
+/** Limits the number of concurrent tasks. When tasks wait, their owners take turns. */
 import { RoundRobin } from "./round-robin.ts";
 
 export class Gate {
   readonly #maxRunning: number;
-  /** Functions that start a waiting task. */
+  /** Functions that start a waiting task, by owner. */
   readonly #waiting = new RoundRobin<() => void>();
   #running = 0;
 
@@ -11,7 +11,10 @@ export class Gate {
     this.#maxRunning = maxRunning;
   }
 
-  /** @param owner owners take turns, however many tasks each has */
+  /**
+   * Runs a task, or waits until fewer than the maximum run.
+   * @param owner waiting owners take turns, however many tasks each has
+   */
   async run<T>(owner: object, task: () => Promise<T>): Promise<T> {
     if (this.#running < this.#maxRunning) this.#running += 1;
     else await new Promise<void>((resolve) => this.#waiting.add(owner, resolve));
@@ -22,7 +25,7 @@ export class Gate {
     }
   }
 
-  /** Starts the next waiting task in place of an ended task. */
+  /** Starts the next waiting task in place of a finished task. */
   #next(): void {
     const begin = this.#waiting.next();
     if (begin === undefined) this.#running -= 1;

@@ -9,12 +9,12 @@ const MIN_SLOTS = 64;
 
 export class OpenMap<K extends string | number, V> implements Iterable<V> {
   readonly #hash: (key: K) => number;
-  /** Linear probing; at most half of the slots are used. */
+  /** A key and its value have the same index. Linear probing; at most half of the slots are used. */
   #keys: (K | undefined)[] = slots(MIN_SLOTS);
   #values: (V | undefined)[] = slots(MIN_SLOTS);
   #size = 0;
 
-  /** @param hash an integer whose lower bits vary */
+  /** @param hash maps a key to an integer whose lower bits vary */
   constructor(hash: (key: K) => number) {
     this.#hash = hash;
   }
@@ -44,7 +44,7 @@ export class OpenMap<K extends string | number, V> implements Iterable<V> {
     let gap = this.#slotOf(key);
     if (this.#keys[gap] === undefined) return false;
     const last = this.#keys.length - 1;
-    // Moves later entries into the gap, so that a search from their home slot finds them.
+    // Moves later entries into the gap, because a search for a key stops at the first empty slot.
     for (let slot = (gap + 1) & last; ; slot = (slot + 1) & last) {
       const next = this.#keys[slot];
       if (next === undefined) break;
@@ -68,7 +68,7 @@ export class OpenMap<K extends string | number, V> implements Iterable<V> {
     }
   }
 
-  /** The slot of the key, or the free slot for it. */
+  /** The slot with the key, or the free slot for a new key. */
   #slotOf(key: K): number {
     const last = this.#keys.length - 1;
     let slot = this.#hash(key) & last;
@@ -92,8 +92,8 @@ export class OpenMap<K extends string | number, V> implements Iterable<V> {
 }
 
 /**
- * Hashes integers. Consecutive numbers get distant slots, since a long-lived entry in a dense run would slow down every
- * search.
+ * Hashes an integer. Consecutive numbers get distant slots, because a long-lived entry in a dense run would slow down
+ * every search.
  */
 export function spread(number: number): number {
   const mixed = Math.imul(number, 0x9e3779b1);

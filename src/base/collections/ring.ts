@@ -1,13 +1,13 @@
-/** A linked list with constant-time removal and moves. */
+/** A doubly linked list. Members can be removed and moved in constant time. */
 
-/** A member of at most one list. The member stores its own links, so that adding and removing allocate nothing. */
+/** A member of at most one list. It stores its own links, so that adding and removing allocate nothing. */
 export interface InRing<T extends InRing<T>> {
   ring: Ring<T> | undefined;
   before: T | undefined;
   after: T | undefined;
 }
 
-/** The list is linked through its members. */
+/** A doubly linked list. Each member stores the links to its neighbours. */
 export class Ring<T extends InRing<T>> implements Iterable<T> {
   #first: T | undefined;
   #last: T | undefined;
@@ -25,7 +25,7 @@ export class Ring<T extends InRing<T>> implements Iterable<T> {
     return this.#last;
   }
 
-  /** Appends a member; does nothing if the list has it. */
+  /** Appends a member; does nothing if the member is in this list already. */
   add(member: T): void {
     if (member.ring === this) return;
     if (member.ring !== undefined) throw new Error("a member of one ring cannot join another");

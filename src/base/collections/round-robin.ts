@@ -1,8 +1,8 @@
-/** A queue in which owners take turns: each turn gives one item of an owner. */
+/** A queue in which owners take turns. Each turn removes one item. */
 import { Fifo } from "./fifo.ts";
 import { type InRing, Ring } from "./ring.ts";
 
-/** The items of one owner. */
+/** The queued items of one owner. */
 class OwnerItems<T> implements InRing<OwnerItems<T>> {
   ring: Ring<OwnerItems<T>> | undefined = undefined;
   before: OwnerItems<T> | undefined = undefined;
@@ -17,14 +17,14 @@ class OwnerItems<T> implements InRing<OwnerItems<T>> {
 
 export class RoundRobin<T> {
   readonly #byOwner = new WeakMap<object, OwnerItems<T>>();
-  /** Owners with items, in turn order. */
+  /** Owners with items, in the order of their next turns. */
   readonly #owners = new Ring<OwnerItems<T>>();
 
   get isEmpty(): boolean {
     return this.#owners.first === undefined;
   }
 
-  /** Adds an item behind the owner's other items. A new owner gets the last turn. */
+  /** Appends an item to its owner's queue. A new owner gets the last turn. */
   add(owner: object, value: T): void {
     let items = this.#byOwner.get(owner);
     if (items === undefined) {
@@ -35,7 +35,7 @@ export class RoundRobin<T> {
     items.queue.push(value);
   }
 
-  /** Removes and returns the next item. */
+  /** Removes and returns the next item; undefined when empty. */
   next(): T | undefined {
     const items = this.#owners.first;
     if (items === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** Messages for disk errors, by errno code. */
+/** Explains disk errors, by errno code. */
 import { statfsSync } from "node:fs";
 import { formatBytes } from "../../base/bytes.ts";
 import { SconceError } from "../../base/errors.ts";
@@ -14,17 +14,19 @@ export function isFull(error: unknown): boolean {
   return error instanceof Error && "code" in error && (error.code === "ENOSPC" || error.code === "EDQUOT");
 }
 
-/** Bytes that a write must leave free for other programs. */
+/** Bytes of the disk that a write must leave free for other programs. */
 const SPARE_BYTES = 16 * 1024 * 1024;
 
 /**
+ * Checks for free space in the model store before a write.
+ * @param bytes size of the write
  * @param spareableBytes bytes that could be deleted first
  * @throws SconceError `store_unwritable` when `bytes` would fill the disk
  */
 export function requireSpace(home: string, bytes: number, spareableBytes = 0): void {
   const { blocks, bavail, bsize } = statfsSync(home);
   const freeBytes = Math.max(0, bavail * bsize + spareableBytes - SPARE_BYTES);
-  // Some virtual file systems report zero blocks, since their size is unknown.
+  // A virtual file system with an unknown size reports zero blocks.
   if (bytes <= freeBytes || blocks === 0) return;
   throw new SconceError(
     "store_unwritable",
@@ -32,7 +34,7 @@ export function requireSpace(home: string, bytes: number, spareableBytes = 0): v
   );
 }
 
-/** Undefined when the error does not come from the disk. */
+/** The error with a fix for the operator; undefined when the error does not come from the disk. */
 export function diskFault(error: unknown, home: string): SconceError | undefined {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   const reason = reasons[code];

@@ -2,7 +2,7 @@
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
 
 /**
- * Replaces a file atomically: readers and crashes see either the old or the new content.
+ * Replaces a file atomically: readers see the old or the new content, even after a crash.
  * @param temp path of the temporary file; the default is safe only if one process writes at a time
  */
 export function replaceFile(path: string, content: string, temp = `${path}.new`): void {

@@ -1,11 +1,14 @@
-/** Locations of the models, and of everything else that is stored. */
+/** Folders where sconce keeps models, predictions and locks. */
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
 
-/** Set by `serve FOLDER` for a folder with models. Child processes inherit the variable. */
+/** Environment variable that `serve FOLDER` sets for a folder with models. Child processes inherit it. */
 const modelsVariable = "SCONCE_MODELS_FOLDER";
 
-/** Reads models from this folder, in this process and its child processes. Everything else stays in `storeLocation()`. */
+/**
+ * Makes this process and its child processes read models from a folder. Predictions and locks stay in
+ * `storeLocation()`.
+ */
 export function readModelsFrom(folder: string): void {
   process.env[modelsVariable] = folder;
 }

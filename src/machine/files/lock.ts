@@ -1,18 +1,18 @@
 /**
- * A lock between processes: SQLite's exclusive lock on an empty database. The kernel releases it when the owner dies,
- * even by a kill. Bun and Node have no flock, and a lock file that holds a process id survives a kill.
+ * A lock between processes: SQLite's exclusive lock on an empty database. When the owner dies, even by SIGKILL, the
+ * kernel releases it. Bun and Node have no flock, and a lock file with a process id would remain after a kill.
  */
 import { Database } from "bun:sqlite";
 import { closeSync, openSync } from "node:fs";
 import { SconceError } from "../../base/errors.ts";
 
 export interface FileLock extends Disposable {
-  /** Releases the lock; may be called twice. */
+  /** Releases the lock. A second call does nothing. */
   release(): void;
 }
 
 /**
- * Waits for the lock and blocks the thread meanwhile.
+ * Waits for the lock, and blocks the thread during the wait.
  * @param what name of the locked object, for the message
  * @throws SconceError `store_busy` when another process still holds the lock after `timeoutMs`
  */
@@ -25,18 +25,18 @@ export function acquireLock(path: string, timeoutMs: number, what = "the model s
   );
 }
 
-/** Returns undefined at once when another owner, in this process or another, holds the lock. */
+/** Takes the lock if it is free. Returns undefined if another owner in any process holds it. */
 export function tryLock(path: string): FileLock | undefined {
   return open(path, 0);
 }
 
-/** Poll interval while another process holds the lock. */
+/** Milliseconds between two tries while another owner holds the lock. */
 const LOOK_MS = 50;
 
 export interface LockWait {
-  /** Called once, if another owner holds the lock. */
+  /** Called once, if the lock is not free at the first try. */
   onWait?(): void;
-  /** Default: waits forever. */
+  /** Default: no limit. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }
@@ -54,7 +54,10 @@ export async function lockWhenFree(path: string, options: LockWait = {}): Promis
   return undefined;
 }
 
-/** @throws the file system's error when the file cannot be created; SQLite's own message does not say the reason */
+/**
+ * Opens the database of a lock. @throws the file system's error when the file cannot be created; SQLite's message does
+ * not say the reason
+ */
 function openDatabase(path: string): Database {
   try {
     return new Database(path, { create: true, readwrite: true });
@@ -68,7 +71,7 @@ function open(path: string, timeoutMs: number): FileLock | undefined {
   const database = openDatabase(path);
   try {
     database.run(`PRAGMA busy_timeout = ${timeoutMs}`);
-    // The database stays empty. A journal on disk would only leave a stray file behind.
+    // The database stays empty, so a journal on disk would only be a stray file.
     database.run("PRAGMA journal_mode = MEMORY");
     database.run("BEGIN EXCLUSIVE");
   } catch (error) {

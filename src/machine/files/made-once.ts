@@ -1,12 +1,12 @@
-/** Files and folders that exist only when they are complete. */
+/** Makes files and folders that exist only when they are complete. */
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 
 /**
  * Makes a file or folder under a temporary name and renames it when it is complete. If several processes make it at
  * once, the first result stays.
- * @param make gets the temporary path, which does not exist yet
- * @param prefix name of the temporary folder, which lies beside `path` and which a killed process leaves behind
+ * @param make writes to the temporary path, which does not exist yet
+ * @param prefix start of the name of the temporary folder beside `path`; after a kill this folder remains
  * @returns `path`
  */
 export async function madeOnce(
@@ -18,7 +18,7 @@ export async function madeOnce(
   mkdirSync(dirname(path), { recursive: true });
   const folder = mkdtempSync(join(dirname(path), prefix));
   const remove = () => rmSync(folder, { recursive: true, force: true });
-  // A signal may end the process by `process.exit`, which skips `finally`.
+  // `process.exit`, which a signal handler may call, skips `finally`. So the exit event removes the folder too.
   process.once("exit", remove);
   try {
     const temporary = join(folder, basename(path));
@@ -35,7 +35,7 @@ function renameInto(temporary: string, path: string): void {
   try {
     renameSync(temporary, path);
   } catch (error) {
-    // Another process has made the folder meanwhile.
+    // Another process finished the folder first, so its result stays.
     const code = error instanceof Error && "code" in error ? error.code : undefined;
     if (code !== "ENOTEMPTY" && code !== "EEXIST") throw error;
   }

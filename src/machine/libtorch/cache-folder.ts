@@ -1,4 +1,4 @@
-/** The folder into which an executable unpacks its libraries: location, ownership and permission checks. */
+/** The folder into which an executable unpacks its libraries: its location, and checks of owners and permissions. */
 import { existsSync, lstatSync, mkdirSync, readFileSync, realpathSync, statfsSync } from "node:fs";
 import { homedir } from "node:os";
 import { isAbsolute, join, resolve } from "node:path";
@@ -6,8 +6,8 @@ import { formatBytes } from "../../base/bytes.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 
 /**
- * The requested folder, else the user's cache directory: `$XDG_CACHE_HOME/sconce` or `~/.cache/sconce`, on macOS
- * `~/Library/Caches/sconce`. Undefined for a user without a home: code must not be cached in a shared folder.
+ * The folder `asked`, or by default the user's cache directory: `$XDG_CACHE_HOME/sconce` or `~/.cache/sconce`, on macOS
+ * `~/Library/Caches/sconce`. Undefined for a user without a home: libraries must not be cached in a shared folder.
  */
 export function cacheLocation(
   asked: string | undefined,
@@ -22,7 +22,7 @@ export function cacheLocation(
   return platform === "darwin" ? join(home, "Library", "Caches", "sconce") : join(home, ".cache", "sconce");
 }
 
-/** The home folder by the system's user database. A container without /etc/passwd has none. */
+/** The home folder in the system's user database. Undefined in a container without /etc/passwd. */
 function homeOfUser(): string | undefined {
   try {
     const home = homedir();
@@ -35,8 +35,8 @@ function homeOfUser(): string | undefined {
 const fix = "name a folder for them with SCONCE_CACHE_DIR, or --cache-dir of an executable";
 
 /**
- * Rejects folders that other users can modify: they could replace the libraries that this process loads.
- * @param folder the folder itself, not a link to it
+ * Refuses a folder that other users can modify, because they could replace the libraries that this process loads.
+ * @param folder the folder itself, not a symbolic link to it
  * @param options.maySticky accepts shared folders with the sticky bit, such as `/tmp`
  * @throws SconceError `cache_unusable` when another user owns the folder or can write to it
  */
@@ -51,16 +51,16 @@ export function requirePrivate(folder: string, { maySticky = false } = {}): void
 }
 
 /**
- * Creates the folder if needed, and returns its path without links. No other user can replace the folder or its
- * parents. Callers must use only this path.
+ * Creates the folder if needed. Checks that no other user can replace the folder or its parents.
+ * @returns the path without symbolic links; callers use only this path
  * @throws SconceError `cache_unusable`
  */
 export function secureFolder(folder: string): string {
   try {
-    // On a read-only file system the folder may already exist.
+    // `mkdir` may fail on a read-only file system, where the folder may exist already.
     if (!existsSync(folder)) mkdirSync(folder, { recursive: true, mode: 0o700 });
     const path = realpathSync(folder);
-    // From the root down: a safe folder makes the name of the next folder trustworthy.
+    // Checks from the root down: if other users cannot modify a folder, the name of the next folder can be trusted.
     for (let end = 0; end >= 0; end = path.indexOf("/", end + 1)) {
       requirePrivate(path.slice(0, end) || "/", { maySticky: true });
     }
@@ -71,7 +71,10 @@ export function secureFolder(folder: string): string {
   }
 }
 
-/** @throws SconceError `cache_unusable` when the file system is mounted noexec, or has too little space */
+/**
+ * Checks that libraries can be written to and loaded from the folder.
+ * @throws SconceError `cache_unusable` when the file system is mounted noexec, or has too little space
+ */
 export function requireSpace(folder: string, bytes: number): void {
   if (isNoexec(folder))
     throw unusable(folder, "lies on a file system that is mounted noexec: libraries cannot be loaded from it");
@@ -81,7 +84,7 @@ export function requireSpace(folder: string, bytes: number): void {
   }
 }
 
-/** Turns an error in the folder into a message with a fix. */
+/** Turns an error of file operations in the folder into a message with a fix. */
 export function cacheFault(error: unknown, folder: string): SconceError {
   if (error instanceof SconceError) return error;
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
@@ -105,8 +108,8 @@ function unusable(folder: string, why: string, cause?: unknown): SconceError {
 }
 
 /**
- * Whether the kernel's mount list has the folder under noexec. Without that list, loading the library reports the
- * error.
+ * Whether the folder is on a file system mounted noexec, by the kernel's mount list. False without the list; loading
+ * the library then reports the error.
  */
 function isNoexec(folder: string): boolean {
   let mounts: string;
@@ -121,7 +124,7 @@ function isNoexec(folder: string): boolean {
     .map((line) => line.split(" "))
     .map(([, , , , point = "", flags = ""]) => ({ point: unescaped(point), flags: flags.split(",") }))
     .filter(({ point }) => path === point || path.startsWith(point.endsWith("/") ? point : `${point}/`))
-    // The last mount at a path hides earlier ones.
+    // The longest mount point is the folder's file system. A later mount at the same path hides earlier ones.
     .reduce<{ point: string; flags: string[] } | undefined>(
       (best, mount) => (best && best.point.length > mount.point.length ? best : mount),
       undefined,
@@ -129,7 +132,7 @@ function isNoexec(folder: string): boolean {
   return options?.flags.includes("noexec") ?? false;
 }
 
-/** Mount points encode spaces and similar characters in octal. */
+/** Decodes a mount point, in which spaces and similar characters are octal. */
 function unescaped(point: string): string {
   return point.replaceAll(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
 }

@@ -1,4 +1,4 @@
-/** Finds and loads a libtorch outside the executable: of an npm package, of Python, or at a named folder. */
+/** Finds and loads a libtorch outside the executable: an npm package, Python's torch, or a named folder. */
 import { dlopen, FFIType } from "bun:ffi";
 import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -15,8 +15,8 @@ export const libtorchPackage = `@sconce/libtorch-${process.platform}-${process.a
 /**
  * Loads libtorch before the addon, so that the addon links to it.
  * @param asked a folder with `lib/`
- * @param wanted the build that the addon was compiled against, e.g. `2.13.0+cpu`; other builds of the same release also
- * work
+ * @param wanted the build that the addon was compiled against, e.g. `2.13.0+cpu`; other builds of the same release work
+ * too
  * @throws SconceError `native_unavailable`
  */
 export function loadExternalLibtorch(asked: string | undefined, wanted: string): void {
@@ -31,8 +31,9 @@ export function loadExternalLibtorch(asked: string | undefined, wanted: string):
 }
 
 /**
- * The requested folder, else `$LIBTORCH`. Without either: the torch of the Python on the PATH, then the npm package.
- * The first that fits wins; if none fits, the first is returned so that a message can name it.
+ * Finds the folder of libtorch: `asked`, otherwise `$LIBTORCH`. Without either, the torch of the Python on the PATH,
+ * then the npm package. The first folder with a build that fits wins. If none fits, returns the first, so that a
+ * message can name it.
  * @returns a folder with `lib/`
  * @throws SconceError `native_unavailable`
  */
@@ -55,7 +56,7 @@ export function findLibtorch(
   throw unavailable("there is no libtorch: LIBTORCH is not set, and the Python on the PATH has no torch");
 }
 
-/** Asks Python for the folder of torch without importing it, since the import takes seconds. */
+/** Looks up the folder of Python's torch. `find_spec` does not import torch, which would take seconds. */
 function folderOfPython(): string | undefined {
   const script =
     "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')";
@@ -81,7 +82,10 @@ function folderOfPackage(): string | undefined {
 const RTLD_NOW = 2;
 const RTLD_GLOBAL = 0x100;
 
-/** Loads libtorch by path and globally: it finds its neighbours, and the addon finds it by name. */
+/**
+ * Loads libtorch by its path, so that it finds the libraries beside it, and globally, so that the addon finds it by
+ * name.
+ */
 export function loadLibtorch(folder: string): void {
   const path = join(folder, "lib", library);
   const system = dlopen("libc.so.6", {

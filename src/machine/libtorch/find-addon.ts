@@ -1,5 +1,5 @@
 /**
- * Finds the native addon for this machine's libtorch. A platform package holds one prebuilt addon for each minor
+ * Finds the native addon that fits this machine's libtorch. A platform package holds one prebuilt addon for each minor
  * release of torch.
  */
 import { existsSync, readdirSync } from "node:fs";
@@ -15,7 +15,7 @@ export interface AddonFile {
   readonly path: string;
   /** Folder of the addon's libtorch, with `lib/`. */
   readonly libtorch: string;
-  /** Whether the addon locates its libtorch itself, as an addon compiled here does. */
+  /** Whether the addon finds its libtorch without help, as an addon compiled in this checkout does. */
   readonly isLinked: boolean;
 }
 
@@ -23,7 +23,9 @@ const root = fileURLToPath(new URL("../../..", import.meta.url));
 const compiled = join(root, "build", "Release", addonName);
 export const platformPackage = `@sconce/${process.platform}-${process.arch}${process.platform === "linux" ? "-gnu" : ""}`;
 
-/** @throws SconceError `native_unavailable` */
+/**
+ * The addon compiled in this checkout, otherwise one of the platform package. @throws SconceError `native_unavailable`
+ */
 export function findAddon(): AddonFile {
   if (existsSync(compiled)) return { path: compiled, libtorch: join(dirname(compiled), "libtorch"), isLinked: true };
   const libtorch = findLibtorch();
@@ -31,6 +33,7 @@ export function findAddon(): AddonFile {
 }
 
 /**
+ * The path of the prebuilt addon for a libtorch.
  * @param addons folder with a subfolder for each minor release of torch
  * @throws SconceError `native_unavailable` when no addon fits this libtorch
  */

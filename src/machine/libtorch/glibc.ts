@@ -1,7 +1,7 @@
-/** Version of the C library of this process. */
+/** Reads the version of the C library. */
 import { dlopen, FFIType } from "bun:ffi";
 
-/** For example `2.36`; undefined on other systems or other C libraries. */
+/** The version of glibc, for example `2.36`; undefined with another system or C library. */
 export function glibcVersion(): string | undefined {
   if (process.platform !== "linux") return undefined;
   try {

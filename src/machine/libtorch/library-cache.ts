@@ -1,6 +1,6 @@
 /**
- * Cache of unpacked libraries, shared by all starts. A folder's name contains the pack's digest, and it gets the name
- * only when it is complete.
+ * The cache of libraries that executables unpack. A folder's name contains the digest of its pack (the compressed
+ * libraries). The folder gets its name only when it is complete.
  */
 import { accessSync, chmodSync, constants, existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { open, stat } from "node:fs/promises";
@@ -14,7 +14,9 @@ import { checksumOf, type LibraryPack, type PackedFile, unpackedSize } from "./p
 import { sha256 } from "./sha256.ts";
 import { hasStamp, stampOf, writeStamp } from "./stamp.ts";
 
-/** Long enough for several servers that start together on a slow disk: one unpacks, the others wait. */
+/**
+ * Limit of the wait for another process that unpacks. It allows for several servers that start together on a slow disk.
+ */
 const LOCK_TIMEOUT_MS = 300_000;
 const prefix = "libtorch-";
 const finished = /^libtorch-[0-9a-f]{16}$/;
@@ -22,17 +24,17 @@ const unfinishedPrefix = ".unpacking-";
 const unfinished = /^\.unpacking-\w{6}$/;
 
 export interface UnpackListener {
-  /** Unpacking into `folder` begins. */
+  /** Called when unpacking into `folder` begins. */
   unpacking(folder: string): void;
   progress(doneBytes: number, totalBytes: number): void;
-  /** Another process is unpacking into `folder`. */
+  /** Called when another process is unpacking into `folder`. */
   waiting(folder: string): void;
-  /** An unpacked file has changed, so the pack is unpacked again. */
+  /** Called when an unpacked file is missing or has changed, before the pack is unpacked again. */
   changed(name: string, folder: string): void;
 }
 
 export class LibraryCache {
-  /** Absolute path; the folder may not exist yet. */
+  /** Absolute path of the cache; the folder may not exist yet. */
   readonly folder: string;
 
   constructor(folder: string) {
@@ -40,8 +42,8 @@ export class LibraryCache {
   }
 
   /**
-   * The folder with the unpacked files of a pack; missing or changed files are unpacked first. Safe against kills at
-   * any moment and concurrent runs.
+   * Returns the folder with the unpacked files of a pack. Unpacks them first if any is missing or changed. Safe against
+   * kills at any moment and against concurrent runs.
    * @throws SconceError `cache_unusable` with a fix
    */
   async unpacked(pack: LibraryPack, listener: UnpackListener): Promise<string> {
@@ -51,7 +53,7 @@ export class LibraryCache {
       if (existsSync(folder) && (await firstChanged(folder, pack)) === undefined) return folder;
       using _lock = await lock(home, () => listener.waiting(home));
       sweep(home);
-      // Another process may have unpacked the files while this one waited.
+      // During the wait for the lock, another process may have unpacked the files.
       const changed = await firstChanged(folder, pack);
       if (changed === undefined) return folder;
       if (existsSync(folder)) {
@@ -68,7 +70,7 @@ export class LibraryCache {
   }
 
   /**
-   * Removes the unpacked libraries of other packs. Processes that have loaded them are not affected.
+   * Removes the unpacked libraries of all packs but `pack`. Processes that have loaded them are not affected.
    * @returns the removed folders and their total bytes
    */
   async clean(pack: LibraryPack | undefined): Promise<{ readonly folders: readonly string[]; readonly bytes: number }> {
@@ -92,7 +94,7 @@ function folderOf(home: string, { digest }: LibraryPack): string {
   return join(home, `${prefix}${digest.slice(0, 16)}`);
 }
 
-/** Does not block the thread: the server already answers liveness probes. */
+/** Waits for the cache's lock without blocking the thread, because the server already answers liveness probes. */
 async function lock(home: string, onWait?: () => void): Promise<FileLock> {
   accessSync(home, constants.W_OK);
   const wait = { timeoutMs: LOCK_TIMEOUT_MS, ...(onWait && { onWait }) };
@@ -101,12 +103,12 @@ async function lock(home: string, onWait?: () => void): Promise<FileLock> {
   throw Object.assign(new Error("another process does not end with it"), { code: "EBUSY" });
 }
 
-/** Removes folders of killed processes. The lock is held, so no other process is unpacking. */
+/** Removes unfinished folders of killed processes. The caller holds the lock, so no other process is unpacking. */
 function sweep(home: string): void {
   for (const folder of named(home, unfinished)) rmSync(folder, { recursive: true });
 }
 
-/** Folders that match the pattern. All other files are left alone. */
+/** Paths of the folders whose names match the pattern. */
 function named(home: string, pattern: RegExp): string[] {
   return readdirSync(home, { withFileTypes: true })
     .filter((entry) => entry.isDirectory() && pattern.test(entry.name))
@@ -124,8 +126,8 @@ async function unpack(pack: LibraryPack, folder: string, listener: UnpackListene
     for (const file of pack.files) await unpackFile(pack, file, join(temporary, file.name), onBytes);
   };
   await madeOnce(folder, make, unfinishedPrefix);
-  // The stamp is taken after the rename. Moving or copying the folder later invalidates the stamp, so the files are
-  // checked again.
+  // The stamp is taken after the rename. A later move or copy of the folder invalidates it, so the files are checked
+  // again.
   const stamp = stampOf(folder, namesOf(pack));
   if (stamp !== undefined) writeStamp(folder, stamp);
 }
@@ -161,7 +163,7 @@ async function unpackFile(
   chmodSync(path, 0o500);
 }
 
-/** Undefined when the bytes cannot be decompressed. */
+/** Decompresses a chunk. Undefined when the bytes are damaged. */
 async function decompressed(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer> | undefined> {
   try {
     const { buffer, byteOffset, length } = await Bun.zstdDecompress(bytes);
@@ -171,12 +173,12 @@ async function decompressed(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<
   }
 }
 
-/** The first missing or modified file. */
+/** The first missing or changed file of a pack; undefined if all are intact. */
 async function firstChanged(folder: string, pack: LibraryPack): Promise<string | undefined> {
   if (!existsSync(folder)) return pack.files[0]?.name;
   requirePrivate(folder);
   if (hasStamp(folder, namesOf(pack))) return undefined;
-  // The stamp is taken before the read, so a write during the read changes it.
+  // The stamp is taken before the files are read, so a write during the read invalidates it.
   const stamp = stampOf(folder, namesOf(pack));
   for (const file of pack.files) {
     if (!(await isAsPacked(join(folder, file.name), file))) return file.name;

@@ -6,21 +6,21 @@ import { messageOf, SconceError } from "../../base/errors.ts";
 const loader = process.arch === "arm64" ? "/lib/ld-linux-aarch64.so.1" : "/lib64/ld-linux-x86-64.so.2";
 
 export interface Linked {
-  /** The soname. */
+  /** The library's soname. */
   readonly name: string;
-  /** Undefined when the linker does not find the library. */
+  /** Path of the library; undefined when the linker does not find it. */
   readonly path: string | undefined;
   readonly isLoader: boolean;
 }
 
 /**
- * All libraries that a file needs, directly or indirectly, as the loader prints them (`ldd` works the same way): `NAME
- * => PATH (0x…)`, `NAME => not found`, or for the loader `PATH (0x…)`.
+ * All libraries that a file needs, directly or indirectly. Like `ldd`, parses the loader's output: `NAME => PATH
+ * (0x…)`, `NAME => not found`, or for the loader `PATH (0x…)`.
  * @param folder searched before the system's folders
  * @throws SconceError `native_unavailable` when the loader fails
  */
 export async function linkedTo(file: string, folder = ""): Promise<Linked[]> {
-  // LD_PRELOAD of the caller's shell would add libraries that other machines do not have.
+  // Removes the shell's LD_PRELOAD, which would add libraries that other machines do not have.
   const { LD_PRELOAD: _, ...env } = process.env;
   let text: string;
   try {

@@ -1,11 +1,11 @@
-/** Format of a pack: libraries compressed into one file. */
+/** Format of a pack: one file with compressed libraries, embedded in an executable. */
 
 export interface LibraryPack {
-  /** Path inside the executable. */
+  /** Path of the pack inside the executable. */
   readonly path: string;
-  /** Hex digest over names, sizes and digests of the packed files. */
+  /** Hex digest of the names, sizes and digests of the packed files. */
   readonly digest: string;
-  /** Whether the pack contains libtorch; if not, the server searches for one at start. */
+  /** Whether the pack contains libtorch. Without it, the server searches for a libtorch at start. */
   readonly hasLibtorch: boolean;
   readonly files: readonly PackedFile[];
 }
@@ -14,13 +14,16 @@ export interface PackedFile {
   readonly name: string;
   /** Unpacked size in bytes. */
   readonly size: number;
-  /** In file order. */
+  /** The parts of the file, in order. */
   readonly chunks: readonly PackedChunk[];
 }
 
-/** A part of a file, compressed separately with zstd, so that parts are packed, unpacked and checked in parallel. */
+/**
+ * A part of a file. Parts are compressed separately with zstd, so that they can be packed, unpacked and checked in
+ * parallel.
+ */
 export interface PackedChunk {
-  /** Position in the pack. */
+  /** Byte position in the pack. */
   readonly offset: number;
   /** Compressed size in bytes. */
   readonly packedSize: number;
@@ -29,13 +32,13 @@ export interface PackedChunk {
   /** SHA-256 of the unpacked bytes, in hex. */
   readonly sha256: string;
   /**
-   * Fast checksum of the unpacked bytes: detects a damaged copy of the executable in a hundredth of the time of
+   * Fast checksum of the unpacked bytes. It finds a damaged copy of the executable in a hundredth of the time of
    * SHA-256.
    */
   readonly checksum: string;
 }
 
-/** XXH3 in hex. Detects accidental damage, not tampering. */
+/** XXH3 of the bytes in hex. It detects accidental damage, not tampering. */
 export function checksumOf(bytes: Uint8Array): string {
   return Bun.hash.xxHash3(bytes).toString(16);
 }

@@ -1,4 +1,4 @@
-/** SHA-256 computed off the JS thread. */
+/** SHA-256 computed on another thread. */
 
 /** The SHA-256 of the bytes in hex. */
 export async function sha256(bytes: Uint8Array<ArrayBuffer>): Promise<string> {

@@ -1,6 +1,6 @@
 /**
- * Remembers that files were verified, because hashing libtorch takes a second. The stamp holds file metadata and the
- * machine's boot id. After a reboot, a copy or a write, the files are verified again.
+ * Remembers that files were verified, because hashing libtorch takes a second. The stamp contains the files' metadata
+ * and the machine's boot id. After a write, a copy or a reboot, the files are verified again.
  */
 import { readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { replaceFile } from "../files/durable.ts";
 
 const stampName = ".checked";
 
-/** Whether the files still match the written stamp. */
+/** Whether the files still match the stamp in the folder. */
 export function hasStamp(folder: string, names: readonly string[]): boolean {
   try {
     return readFileSync(join(folder, stampName), "utf8") === stampOf(folder, names);
@@ -17,21 +17,24 @@ export function hasStamp(folder: string, names: readonly string[]): boolean {
   }
 }
 
-/** Call after the files were verified. In a read-only folder no stamp is written, so each start verifies the files. */
+/**
+ * Writes the stamp after the files were verified. In a read-only folder this does nothing, so each start verifies the
+ * files.
+ */
 export function writeStamp(folder: string, stamp: string): void {
   try {
     replaceFile(join(folder, stampName), stamp, join(folder, `${stampName}-${process.pid}`));
   } catch {}
 }
 
-/** The stamp of the files' current state; undefined when a file is missing or the system has no boot id. */
+/** Computes the stamp of the files as they are; undefined when a file is missing or the system has no boot id. */
 export function stampOf(folder: string, names: readonly string[]): string | undefined {
   try {
     const files = names.map((name) => {
       const { ino, size, mtimeNs, ctimeNs } = statSync(join(folder, name), { bigint: true });
       return [name, ino, size, mtimeNs, ctimeNs].join(" ");
     });
-    // The boot id is part of the stamp, because a power loss can drop written data that was not flushed.
+    // The boot id makes the stamp invalid after a reboot: a power loss can drop written data that was not flushed.
     return [readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim(), ...files, ""].join("\n");
   } catch {
     return undefined;

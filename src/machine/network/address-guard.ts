@@ -1,15 +1,15 @@
-/** Checks the addresses of URLs that clients name, before the server connects. */
+/** Checks the addresses of URLs that clients send, before the server connects to them. */
 import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
 import { SconceError } from "../../base/errors.ts";
 import { nameResolver, type Resolver } from "./name-resolver.ts";
 
 export interface AddressGuardOptions {
-  /** Allows all addresses, for servers that read from their own network (default: false). */
+  /** Allows all addresses, for servers that fetch from a private network. Default: false. */
   readonly allowPrivate?: boolean;
-  /** Decides about an address unless all are allowed (default: `isGlobalAddress`). */
+  /** Whether an address is allowed, unless `allowPrivate` is set. Default: `isGlobalAddress`. */
   readonly isAllowed?: (address: string) => boolean;
-  /** The default reads /etc/hosts and asks the name servers. */
+  /** Looks host names up. Default: /etc/hosts and the name servers. */
   readonly resolver?: Resolver;
 }
 
@@ -27,13 +27,13 @@ export class AddressGuard {
   }
 
   /**
-   * Looks a host up once and returns its allowed addresses, in the order to try them. Callers must connect to these
-   * addresses only: a second look-up could return others. A host with a public and a private address is public.
-   *
+   * Looks a host up once and returns its allowed addresses, in the order to try them. Callers must connect only to
+   * these addresses, because a second look-up could return others. Of a host with public and private addresses, only
+   * the public ones are returned.
    * @param hostname `URL.hostname`: a name, an IPv4 address, or an IPv6 address in brackets
    * @param signal cancels the look-up
-   * @throws SconceError `file_refused` for a private address, `file_unavailable` for a name without a public address; the
-   * signal's reason
+   * @throws SconceError `file_refused` for a private address, `file_unavailable` for a name without a public address;
+   * the signal's reason
    */
   async resolveAll(hostname: string, signal?: AbortSignal): Promise<string[]> {
     const literal = this.literal(hostname);
@@ -45,7 +45,7 @@ export class AddressGuard {
   }
 
   /**
-   * The address in a URL's host; undefined for a name.
+   * The address in `hostname`; undefined if `hostname` is a name.
    * @throws SconceError `file_refused` for a private address
    */
   literal(hostname: string): string | undefined {
@@ -64,7 +64,10 @@ export class AddressGuard {
     }
   }
 
-  /** The same error for unknown and for internal names, so that clients cannot probe for internal names. `cause` has the reason. */
+  /**
+   * The error for a name that is unknown or has only private addresses. The message does not say which, so that clients
+   * cannot probe for internal names; `cause` does.
+   */
   #noAddress(name: string, cause: unknown): SconceError {
     const shown = name.length > 100 ? `${name.slice(0, 100)}…` : name;
     const message = this.allowPrivate
@@ -74,16 +77,16 @@ export class AddressGuard {
   }
 }
 
-/** IANA's allocation of global unicast addresses. Mapped, NAT64, local and reserved addresses lie outside it. */
+/** IANA's block of global unicast addresses. IPv4-mapped, NAT64, local and reserved addresses lie outside it. */
 const globalIpv6 = ipaddr.parseCIDR("2000::/3");
 
 /**
- * Whether an address is public by IANA's special-purpose address registries. Refused are loopback, private, link-local,
- * carrier-grade NAT, multicast, broadcast, documentation and reserved addresses. IPv6 addresses that carry an IPv4
- * address (mapped, NAT64, 6to4, Teredo) are refused too, since a gateway could translate them.
+ * Whether an address is public by IANA's special-purpose address registries. Loopback, private, link-local,
+ * carrier-grade NAT, multicast, broadcast, documentation and reserved addresses are not public. IPv6 addresses that
+ * contain an IPv4 address (mapped, NAT64, 6to4, Teredo) count as private, since a gateway could translate them.
  */
 export function isGlobalAddress(address: string): boolean {
-  // ipaddr.js also accepts octal and hexadecimal parts, which other programs read differently.
+  // `isIP` excludes octal and hexadecimal parts, which ipaddr.js accepts and other programs read differently.
   if (isIP(address) === 0) return false;
   const parsed = ipaddr.parse(address);
   if (parsed.kind() === "ipv6" && !parsed.match(globalIpv6)) return false;

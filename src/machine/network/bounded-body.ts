@@ -1,6 +1,6 @@
-/** Reads short bodies up to a limit, since a sender may send more. */
+/** Reads short bodies up to a limit, because a sender may send more. */
 
-/** The whole body; undefined if it is longer than `maxBytes`. */
+/** Reads the whole body; undefined if it is longer than `maxBytes`. */
 export async function boundedBytes(
   chunks: AsyncIterable<Uint8Array>,
   maxBytes: number,
@@ -15,7 +15,7 @@ export async function boundedBytes(
   return Buffer.concat(parts, size);
 }
 
-/** The parsed JSON; undefined if it is invalid or longer than `maxBytes`. */
+/** Reads and parses JSON; undefined if the body is invalid or longer than `maxBytes`. */
 export async function boundedJson(chunks: AsyncIterable<Uint8Array>, maxBytes: number): Promise<unknown> {
   const bytes = await boundedBytes(chunks, maxBytes);
   try {
@@ -25,7 +25,7 @@ export async function boundedJson(chunks: AsyncIterable<Uint8Array>, maxBytes: n
   }
 }
 
-/** The body of a response. The connection closes if the reader stops early. */
+/** Yields the body of a response in chunks. If the reader stops early, the connection closes. */
 export async function* chunksOf(response: Response): AsyncGenerator<Uint8Array> {
   for await (const chunk of response.body ?? []) yield chunk;
 }

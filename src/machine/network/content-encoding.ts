@@ -1,4 +1,4 @@
-/** Decompresses a body by its Content-Encoding, up to a limit. */
+/** Decompresses a body by its Content-Encoding, up to a size limit. */
 import * as zlib from "node:zlib";
 
 export type Decoded =
@@ -32,8 +32,8 @@ export function encodingOf(header: string | null): string | undefined {
 }
 
 /**
- * Decompresses gzip, deflate, br or zstd off the JS thread, and stops above `maxBytes`. Other encodings and lists of
- * encodings fail.
+ * Decompresses gzip, deflate, br or zstd on another thread, up to `maxBytes`. Other encodings and lists of encodings
+ * fail.
  */
 export async function decodeContent(
   body: Uint8Array,

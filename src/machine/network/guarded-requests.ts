@@ -1,4 +1,4 @@
-/** Sends requests to URLs that clients name, only to addresses that the guard allows. */
+/** Sends requests to URLs that clients name, but only to addresses that the address guard allows. */
 import type { AddressGuard } from "./address-guard.ts";
 import { HostSessions } from "./host-sessions.ts";
 
@@ -9,7 +9,7 @@ export interface GuardedRequest {
   readonly body?: string;
 }
 
-/** Errors after which the next address of the host is tried. */
+/** Codes of connection errors, after which the next address of the host is tried. */
 const unreachable = new Set([
   "ECONNREFUSED",
   "ConnectionRefused",
@@ -23,21 +23,21 @@ const unreachable = new Set([
 const maxAddresses = 3;
 
 /**
- * Looks each name up once and connects to the checked address. Follows no redirects. Ignores proxy variables, since a
- * proxy would connect to unchecked addresses.
+ * Sends requests without redirects. Looks each name up once and connects to the checked address. Ignores proxy
+ * variables, because a proxy would connect to unchecked addresses.
  */
 export class GuardedRequests implements Disposable {
   readonly #guard: AddressGuard;
   readonly #ca: string | undefined;
   readonly #sessions = new HostSessions();
 
-  /** @param ca trusted certificates (PEM); they replace the built-in list */
+  /** @param ca trusted certificates in PEM; they replace the built-in list */
   constructor(guard: AddressGuard, ca?: string) {
     this.#guard = guard;
     this.#ca = ca;
   }
 
-  /** @throws SconceError of the guard, or the error of the last address */
+  /** Tries the host's addresses in order. @throws SconceError of the address guard, or the error of the last address */
   async send(url: URL, request: GuardedRequest): Promise<Response> {
     const addresses = (await this.#guard.resolveAll(url.hostname, request.signal)).slice(0, maxAddresses);
     for (const address of addresses.slice(0, -1)) {
@@ -52,7 +52,7 @@ export class GuardedRequests implements Disposable {
     return this.#connect(url, addresses.at(-1) ?? "", request);
   }
 
-  /** Closes the idle connections. */
+  /** Closes idle connections. */
   [Symbol.dispose](): void {
     this.#sessions[Symbol.dispose]();
   }
@@ -70,7 +70,7 @@ export class GuardedRequests implements Disposable {
     });
   }
 
-  /** Checks the certificate against the name in the URL instead of the address. */
+  /** TLS options that check the certificate against the name in the URL, not the address. */
   #tls(url: URL, address: string): Bun.TLSOptions {
     const isName = url.hostname.replace(/^\[(.*)\]$/, "$1") !== address;
     return {
@@ -81,7 +81,7 @@ export class GuardedRequests implements Disposable {
   }
 }
 
-/** The code of an error; empty without one. */
+/** The `code` of an error; empty if there is none. */
 export function codeOf(error: unknown): string {
   return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
 }

@@ -1,27 +1,30 @@
-/** Looks up host names without a thread for each, with a limit on concurrent look-ups. */
+/** Looks up host names without a thread for each, and limits concurrent look-ups. */
 
-/** All addresses of a name, in the order to try them. */
+/** Looks up all addresses of a name, in the order to try them. */
 export type Resolver = (name: string, signal?: AbortSignal) => Promise<readonly string[]>;
 
-/** More than the concurrent fetches: a name that never resolves keeps its slot for half a minute, even after its caller has left. */
+/**
+ * Limit of concurrent look-ups. It exceeds the limit of fetches: a name that never resolves keeps its slot for half a
+ * minute, even after its caller has left.
+ */
 const MAX_LOOKUPS = 256;
 
 /**
- * c-ares reads /etc/hosts and asks the name servers without a thread. The system's `getaddrinfo` would block one of the
- * few threads that also decode pictures.
+ * Looks a name up with c-ares, which reads /etc/hosts and asks the name servers without a thread. The system's
+ * `getaddrinfo` would block one of the few threads that also decode pictures.
  */
 async function askCares(name: string): Promise<readonly string[]> {
   const found = await Bun.dns.lookup(name, { backend: "c-ares" });
-  // IPv4 first: containers often have no IPv6 route, and an attempt can use up the whole time limit.
+  // IPv4 comes first: containers often have no IPv6 route, and an attempt can use up the whole time limit.
   return found.toSorted((a, b) => a.family - b.family).map(({ address }) => address);
 }
 
 export class NameResolver {
   readonly #ask: (name: string) => Promise<readonly string[]>;
   readonly #maxLookups: number;
-  /** Running look-ups by name, shared by all callers of the name. */
+  /** Running look-ups by name. All callers of a name share one look-up. */
   readonly #running = new Map<string, Promise<readonly string[]>>();
-  /** Callers that wait for a slot, in order. */
+  /** Functions that wake callers who wait for a slot, in order. */
   readonly #waiting = new Set<() => void>();
 
   constructor({ ask = askCares, maxLookups = MAX_LOOKUPS } = {}) {
@@ -29,12 +32,12 @@ export class NameResolver {
     this.#maxLookups = maxLookups;
   }
 
-  /** Number of running look-ups and of waiting callers. */
+  /** Number of running look-ups and number of waiting callers. */
   get load(): { readonly running: number; readonly waiting: number } {
     return { running: this.#running.size, waiting: this.#waiting.size };
   }
 
-  /** @throws the signal's reason after an abort, or the error of the look-up */
+  /** Looks a name up, in a free slot. @throws the signal's reason after an abort, or the error of the look-up */
   readonly resolve: Resolver = async (name, signal) => {
     let asked: Promise<readonly string[]>;
     try {
@@ -42,7 +45,7 @@ export class NameResolver {
       signal?.throwIfAborted();
       asked = this.#running.get(name) ?? this.#start(name);
     } finally {
-      // An aborted caller, or one that joined a running look-up, leaves its slot to the next.
+      // A caller that was aborted, or joined a running look-up, uses no slot, so the next caller gets it.
       this.#callNext();
     }
     return raced(asked, signal);
@@ -61,7 +64,10 @@ export class NameResolver {
     return asked;
   }
 
-  /** Wakes the next caller. It is removed from the queue first, since more look-ups may end before it runs. */
+  /**
+   * Wakes the next caller if a slot is free. Removes it from the queue first, because more look-ups may end before it
+   * runs.
+   */
   #callNext(): void {
     const [next] = this.#waiting;
     if (next === undefined || !this.#hasSlot) return;
@@ -69,7 +75,7 @@ export class NameResolver {
     next();
   }
 
-  /** Resolves when a slot is free. */
+  /** Waits until a slot is free. @throws the signal's reason after an abort */
   async #slot(signal: AbortSignal | undefined): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting.add(resolve);
@@ -81,7 +87,7 @@ export class NameResolver {
   }
 }
 
-/** The value of the promise, unless the signal aborts first. */
+/** The value of the promise. @throws the signal's reason if the signal aborts first */
 async function raced<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return promise;
   signal.throwIfAborted();
@@ -95,5 +101,5 @@ async function raced<T>(promise: Promise<T>, signal: AbortSignal | undefined): P
   }
 }
 
-/** The resolver of this process. */
+/** The resolver that all code of this process shares. */
 export const nameResolver = new NameResolver();

@@ -1,11 +1,14 @@
-/** The delay before a dead process is started again. */
+/** The delay before a process that has died is started again. */
 
 const FIRST_MS = 100;
 const MAX_MS = 10_000;
-/** After this time without a death, the count of deaths starts again. */
+/** If a process was ready for this long, earlier deaths no longer count. */
 const RESET_MS = 30_000;
 
-/** The first restart comes at once; each further one waits twice as long, less up to half at random, 10 s at most. */
+/**
+ * The delay doubles with each death. The first restart comes at once. Each later delay is random between half and the
+ * whole of its value, at most 10 s.
+ */
 export class Backoff {
   readonly #random: () => number;
   #deaths = 0;
@@ -14,13 +17,16 @@ export class Backoff {
     this.#random = random;
   }
 
-  /** @param upMs how long the dead process had been ready; 0 if it never was */
+  /**
+   * The delay before the next start, in milliseconds.
+   * @param upMs milliseconds that the dead process was ready; 0 if it never was
+   */
   nextMs(upMs: number): number {
     if (upMs >= RESET_MS) this.#deaths = 0;
     const deaths = this.#deaths++;
     if (deaths === 0) return 0;
     const fullMs = Math.min(MAX_MS, FIRST_MS * 2 ** (deaths - 1));
-    // Random delays keep processes with the same fault from restarting in step.
+    // Random delays keep processes with the same fault from restarting at the same moment.
     return fullMs * (1 - this.#random() / 2);
   }
 }

@@ -1,10 +1,16 @@
-/** Standard error of a child process when log lines are JSON. Log lines pass unchanged; crash reports and C++ warnings become log lines. */
+/**
+ * Forwards a child process's standard error when log lines are JSON. Log lines pass unchanged; other lines, such as
+ * crash reports and C++ warnings, become log lines.
+ */
 import { log } from "../../base/log.ts";
 
-/** Longer lines are split. */
+/** Longest line in characters. A longer line is split. */
 const MAX_LINE_LENGTH = 64 * 1024;
 
-/** Resolves when the stream has ended. @param name name of the process in the new log lines */
+/**
+ * Forwards all lines of a child's standard error. Resolves at the end of the stream.
+ * @param name name of the process in new log lines
+ */
 export async function passLines(stream: ReadableStream<Uint8Array>, name: string): Promise<void> {
   const decoder = new TextDecoder();
   let rest = "";

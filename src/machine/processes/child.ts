@@ -1,4 +1,4 @@
-/** A child process in a role, from the supervisor's side. */
+/** A child process that runs one role of the server, as its parent, the supervisor, sees it. */
 import { isLogJson, log, logOptions } from "../../base/log.ts";
 import { passLines } from "./child-output.ts";
 import { roleArgument } from "./link.ts";
@@ -7,14 +7,14 @@ import { thisProgram } from "./program.ts";
 
 export interface ChildOptions {
   readonly role: string;
-  /** JSON for the role. The value is sent as a message, because every user of the machine can read command lines. */
+  /** JSON value for the role. It goes as a message, because every user of the machine can read command lines. */
   readonly start: unknown;
-  /** Command line to which the role is added; by default this program. */
+  /** Command line to run; the role is appended. Default: this program. */
   readonly program?: readonly string[];
-  /** Defaults for environment variables. */
+  /** Defaults of environment variables. Variables of this process take precedence. */
   readonly env?: Readonly<Record<string, string>> | undefined;
   onMessage(message: FromChild): void;
-  /** Called once, after the last message. */
+  /** Called once, after the last message of the child. */
   onEnd(end: ChildEnd): void;
 }
 
@@ -23,20 +23,20 @@ export interface ChildEnd {
   readonly signal: Bun.Subprocess["signalCode"];
 }
 
-/** The wait for last messages if a grandchild keeps the connection open. */
+/** Limit of the wait for the child's last messages. A grandchild may keep the connection open. */
 const LAST_MESSAGES_MS = 1000;
 
 export class Child {
   readonly #process: Bun.Subprocess<"ignore", "inherit", "inherit" | "pipe">;
   readonly #disconnected = Promise.withResolvers<void>();
-  /** Resolves once all of standard error is forwarded. */
+  /** Resolves once all of the child's standard error is forwarded. */
   readonly #forwarded: Promise<void> = Promise.resolve();
 
-  /** @throws Error when the system starts no process */
+  /** Starts the process. @throws Error when the system cannot start it */
   constructor({ role, start, program = thisProgram(), env, onMessage, onEnd }: ChildOptions) {
     this.#process = Bun.spawn([...program, roleArgument(role)], {
       argv0: "sconce",
-      // By default Bun passes the environment of this process at its start, without later changes.
+      // Passes the current environment. By default Bun passes the environment at this process's start.
       env: { ...env, ...process.env },
       stdio: ["ignore", "inherit", isLogJson() ? "pipe" : "inherit"],
       serialization: "json",
@@ -61,7 +61,7 @@ export class Child {
     return this.#process.exitCode !== null || this.#process.signalCode !== null;
   }
 
-  /** Messages to an ended process are dropped; `onEnd` follows. */
+  /** Sends a message. A message to an ended process is dropped, and `onEnd` follows. */
   send(message: ToChild): void {
     if (this.hasEnded) return;
     try {

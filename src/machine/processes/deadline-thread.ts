@@ -1,16 +1,19 @@
-/** Deadlines for this thread, kept by another thread: only another thread can end code that never returns. */
+/** Deadlines for this thread, which another thread keeps: this thread cannot end its own code that never returns. */
 import type { ErrorCode } from "../../base/errors.ts";
 import { isLogJson } from "../../base/log.ts";
 
 export interface Deadline {
   readonly afterMs: number;
-  /** Further time in which this thread can cancel. After a pause of the whole machine, both threads continue at once. */
+  /**
+   * Milliseconds after `afterMs` in which this thread can still cancel. After a pause of the whole machine, both
+   * threads continue at once.
+   */
   readonly graceMs: number;
-  /** Printed on standard error before the process exits with code 1. */
+  /** Text that is printed on standard error before the process exits with code 1. */
   readonly line: string;
 }
 
-/** Sets the deadline of a number, or without a deadline cancels it. */
+/** Sets the deadline with this number. Without `deadline`, cancels it. */
 export interface DeadlineMessage {
   readonly number: number;
   readonly deadline?: Deadline;
@@ -19,7 +22,7 @@ export interface DeadlineMessage {
 export class DeadlineThread implements Disposable {
   readonly #thread = new Worker(new URL("./deadline-worker.ts", import.meta.url), { ref: false });
 
-  /** Replaces the deadline of this number. */
+  /** Sets a deadline, or replaces the deadline with the same number. */
   set(number: number, deadline: Deadline): void {
     this.#send({ number, deadline });
   }
@@ -37,7 +40,10 @@ export class DeadlineThread implements Disposable {
   }
 }
 
-/** The line in the form of a command's last error. @param afterMs time until it is printed */
+/**
+ * Formats a message like a command's last error.
+ * @param afterMs milliseconds until the line is printed
+ */
 export function lastLine(message: string, code: ErrorCode, afterMs: number): string {
   const time = new Date(Date.now() + afterMs).toISOString();
   return isLogJson() ? JSON.stringify({ time, level: "error", message, code }) : `sconce: ${message}`;

@@ -1,4 +1,7 @@
-/** The thread that ends the process when the JS thread, which author's code may block, does not cancel a deadline. */
+/**
+ * The thread that ends the process at a deadline. The JS thread, which author's code may block, cancels deadlines in
+ * time.
+ */
 import { dlopen, FFIType } from "bun:ffi";
 import { writeSync } from "node:fs";
 import type { DeadlineMessage } from "./deadline-thread.ts";
@@ -22,6 +25,6 @@ self.onmessage = ({ data: { number, deadline } }: MessageEvent<DeadlineMessage>)
 
 function end(line: string): void {
   writeSync(process.stderr.fd, `${line}\n`);
-  // In a worker, `process.exit` ends only the worker.
+  // Calls C's `_exit`, because `process.exit` in a worker ends only the worker.
   dlopen("libc.so.6", { _exit: { args: [FFIType.int], returns: FFIType.void } }).symbols._exit(1);
 }

@@ -1,10 +1,10 @@
-/** The reason for a process's end. */
+/** Explains why a child process ended. */
 import type { RestartCause } from "../../base/labels.ts";
 import { systemText } from "../../base/system-file.ts";
 import type { ChildEnd } from "./child.ts";
 
 export interface Death {
-  /** The predicate of a sentence: "the engine process" + " was ended by SIGKILL". */
+  /** The predicate of a sentence such as "the engine process was ended by SIGKILL". */
   readonly reason: string;
   readonly cause: RestartCause;
 }
@@ -18,18 +18,20 @@ export function deathOf({ exitCode, signal }: ChildEnd, oomKills: OomKills): Dea
   return { reason: `was ended by ${signal}`, cause: "signal" };
 }
 
-/** The kernel's count of processes that it killed because memory ran out. */
+/** Reads the kernel's count of processes that it killed because memory ran out. */
 export class OomKills {
   readonly #files: readonly string[];
   #seen: number | undefined;
 
-  /** @param files files of the kernel's counters, such as `memory.events`. The first file with a line `oom_kill N` is used. */
+  /**
+   * @param files counter files of the kernel, such as `memory.events`; the first file with a line `oom_kill N` is used
+   */
   constructor(files: readonly string[] = counterFiles()) {
     this.#files = files;
     this.#seen = this.#count();
   }
 
-  /** Whether the kernel has killed a process for memory since the last call, or since construction. */
+  /** Whether the kernel has killed a process for memory since the last call, or since the constructor. */
   hasRisen(): boolean {
     const [before, now] = [this.#seen, this.#count()];
     this.#seen = now;
@@ -45,12 +47,12 @@ export class OomKills {
   }
 }
 
-/** Counter files of this control group (version 1 or 2), then the counter file of the whole machine. */
+/** Counter files of this control group (version 1 or 2), then of the whole machine. */
 function counterFiles(): string[] {
   const groups = systemText("/proc/self/cgroup").split("\n");
   const files = groups.flatMap((line) => {
     const [, controllers = "", path = ""] = /^\d+:([^:]*):(.*)$/.exec(line) ?? [];
-    // In a container, `path` may be the host's path, and the files of the group lie at the top.
+    // In a container, `path` may be the host's path; then the group's files lie at the top folder.
     if (controllers === "memory") {
       return [path, ""].map((each) => `/sys/fs/cgroup/memory${each}/memory.oom_control`);
     }

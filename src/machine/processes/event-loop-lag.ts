@@ -1,4 +1,4 @@
-/** Measures how long the JS thread was blocked, and names the hook of the model that blocked it. */
+/** Measures how long the JS thread was blocked, and names the author's function that blocked it. */
 import { type Clock, monotonicClock } from "../../base/clock.ts";
 import { log } from "../../base/log.ts";
 
@@ -6,11 +6,11 @@ type Hook = "preprocess" | "postprocess" | "tokens" | "demo" | "predict";
 
 const INTERVAL_MS = 50;
 const WARN_MS = 250;
-/** Minimum time between two warnings about one hook. */
+/** Minimum milliseconds between two warnings about one function. */
 const REPEAT_MS = 1000;
 
 export interface EventLoopLagOptions {
-  /** Called every 50 ms, or as soon as the thread is free again. @param seconds delay of this call */
+  /** Called every 50 ms, or later if the thread is blocked. @param seconds delay of this call */
   onLag?(seconds: number): void;
   readonly warn?: (line: string) => void;
   readonly clock?: Clock;
@@ -18,13 +18,13 @@ export interface EventLoopLagOptions {
 
 interface Warned {
   atMs: number;
-  /** Blocks since then, without a warning. */
+  /** Number of blocks without a warning since the last warning. */
   suppressed: number;
 }
 
-/** A process needs one, for its one JS thread. */
+/** Measures the JS thread of its process, so a process needs one instance. */
 export class EventLoopLag {
-  /** The longest block so far. */
+  /** The longest block so far, in milliseconds. */
   maxMs = 0;
   readonly #onLag: ((seconds: number) => void) | undefined;
   readonly #warn: (line: string) => void;
@@ -51,8 +51,8 @@ export class EventLoopLag {
   }
 
   /**
-   * Call when a hook starts, and when an asynchronous hook ends. The last hook before a late tick is named as the one
-   * that blocked the thread.
+   * Notes which author's function runs. Callers report the start of each function, and the end of an asynchronous one.
+   * After a block of the thread, the last reported function is named as the cause.
    */
   ran(hook: Hook): void {
     this.#ran = hook;

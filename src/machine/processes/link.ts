@@ -1,52 +1,57 @@
-/** Runs a role in a child process and connects it with its supervisor. */
+/** Runs a role in this child process and connects it with its parent, the supervisor. */
 import { SconceError } from "../../base/errors.ts";
 import { exitProcess } from "../../base/exit.ts";
 import { configureLog, log } from "../../base/log.ts";
 import { type FromChild, reportOf, type ToChild, toChild } from "./messages.ts";
 import { dieNow, dieWithParent } from "./parent-death.ts";
 
-/** A role's connection to its supervisor. */
+/** A role's connection to the supervisor. */
 export interface Link {
   /** Reports that the role now does its work. @param info passed to the supervisor */
   ready(info?: unknown): void;
-  /** Starts the watchdog early, for roles that run author's code before they are ready. */
+  /** Starts the supervisor's watchdog early, for a role that runs author's code before it is ready. */
   setUp(): void;
   send(message: unknown): void;
-  /** Sets the handler; it gets earlier messages at once. A later handler replaces an earlier one. */
+  /** Sets the handler of messages, which gets earlier messages at once. A later handler replaces it. */
   onMessage(handler: (message: unknown) => void): void;
-  /** Resolves when the role must end. The supervisor kills a role that takes too long. */
+  /** Resolves when the role must end. If the role takes too long, the supervisor kills the process. */
   readonly stopping: Promise<void>;
-  /** Sets the answer to the watchdog: how long the oldest batch has been running, 0 without a batch. */
+  /**
+   * Sets the function that answers the watchdog: milliseconds that the oldest batch has been running, 0 without a
+   * batch.
+   */
   onAsk(runningForMs: () => number): void;
 }
 
 /**
- * The work of a child process, which lives until the promise settles. The supervisor gets errors before `link.ready()`.
- * @param start unchecked JSON from the supervisor
+ * The work of a child process. The process ends when the promise settles. The supervisor gets errors before
+ * `link.ready()`.
+ * @param start JSON value from the supervisor, not yet validated
  */
 export type Role = (start: unknown, link: Link) => Promise<void>;
 export type Roles = Readonly<Record<string, Role>>;
 
-/** The role that a command line (without the program's name) names. */
+/** The role in a command line without the program's name; undefined if there is none. */
 export function roleOf([first = ""]: readonly string[]): string | undefined {
   return /^\[([a-z-]+)\]$/.exec(first)?.[1];
 }
 
-/** The argument that names a role, visible in `ps`. */
+/** The argument that names a role. `ps` shows it. */
 export function roleArgument(role: string): string {
   return `[${role}]`;
 }
 
 /**
  * Runs a role, then exits the process.
- * @throws SconceError `usage` when no supervisor started this process, or there is no such role
+ * @throws SconceError `usage` when no supervisor started this process, or the role does not exist
  */
 export async function runRole(roles: Roles, name: string): Promise<never> {
   const role = Object.hasOwn(roles, name) ? roles[name] : undefined;
   if (process.send === undefined || role === undefined) {
     throw new SconceError("usage", `${roleArgument(name)} is a process that the server starts by itself; run serve`);
   }
-  // Terminals and service managers signal all processes of the server. Only the supervisor reacts, by draining.
+  // Ignores signals, which terminals and service managers send to all processes of the server. Only the supervisor
+  // reacts: it drains.
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
   process.on("disconnect", dieNow);
   const link = new SupervisorLink();
@@ -107,7 +112,7 @@ class SupervisorLink implements Link {
     this.#runningForMs = runningForMs;
   }
 
-  /** Resolves when the message is written. An exit before that loses it. */
+  /** Sends a message. Resolves when it is written; an exit before that loses the message. */
   post(message: FromChild): Promise<void> {
     return new Promise((resolve) => process.send?.(message, undefined, undefined, () => resolve()));
   }

@@ -1,10 +1,10 @@
 /**
- * Ends this process if the model's code blocks its event loop for too long. A blocked event loop answers neither
+ * Ends this process if the model's code blocks the event loop for too long. A blocked event loop answers neither
  * requests nor signals.
  */
 import { DeadlineThread, lastLine } from "./deadline-thread.ts";
 
-/** Interval at which the loop renews its deadline. */
+/** Milliseconds after which the loop renews its deadline. */
 const BEAT_MS = 1000;
 const ONLY = 0;
 
@@ -12,7 +12,7 @@ export class LoopGuard implements Disposable {
   readonly #thread = new DeadlineThread();
   readonly #beat: ReturnType<typeof setInterval>;
 
-  /** @param limitMs longest time that the loop may be blocked */
+  /** @param limitMs longest time that the event loop may be blocked */
   constructor(limitMs: number) {
     const message = `the model's code has held the server for ${limitMs / 1000} s (twice --hook-timeout), in which nothing was answered; it ends`;
     const beat = () => {

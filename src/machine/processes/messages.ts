@@ -1,26 +1,26 @@
-/** Messages between a supervisor and its child, as JSON. */
+/** JSON messages between a supervisor and its child process. */
 import { z } from "zod";
 import { messageWithLine } from "../../base/author-line.ts";
 import { errorCodes, messageOf, SconceError } from "../../base/errors.ts";
 import { logFormats, logLevels } from "../../base/log.ts";
 
-/** From the supervisor. The first message is `start`. */
+/** Messages from the supervisor. The first one is `start`. */
 export const toChild = z.discriminatedUnion("kind", [
   z.object({
     kind: z.literal("start"),
-    /** JSON for the role. */
+    /** JSON value for the role. */
     start: z.unknown().optional(),
     supervisorPid: z.int(),
     log: z.object({ level: z.enum(logLevels), format: z.enum(logFormats), hasTimes: z.boolean().optional() }),
   }),
   z.object({ kind: z.literal("message"), message: z.unknown().optional() }),
-  /** Asks how long the oldest batch has been running. */
+  /** Asks how long the oldest batch has been running. The child answers with `running`. */
   z.object({ kind: z.literal("ask") }),
   z.object({ kind: z.literal("stop") }),
 ]);
 export type ToChild = z.infer<typeof toChild>;
 
-/** An error of a child process. Only a SconceError has a code. The message has the line of the author's code. */
+/** An error in a child process. Only a SconceError has a code. The message names the line of the author's code. */
 const errorReport = z.object({ code: z.enum(errorCodes).optional(), message: z.string() });
 
 export function reportOf(error: unknown): z.infer<typeof errorReport> {
@@ -31,7 +31,7 @@ export function reportOf(error: unknown): z.infer<typeof errorReport> {
 
 export const fromChild = z.discriminatedUnion("kind", [
   z.object({ kind: z.literal("ready"), info: z.unknown().optional() }),
-  /** The process now answers `ask`. */
+  /** The child answers `ask` from now on. */
   z.object({ kind: z.literal("set-up") }),
   z.object({ kind: z.literal("failed"), error: errorReport }),
   z.object({ kind: z.literal("message"), message: z.unknown().optional() }),

@@ -1,4 +1,4 @@
-/** Ends this process when its parent dies. */
+/** Ends this process when its parent process dies. */
 import { dlopen, FFIType } from "bun:ffi";
 import { messageOf } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
@@ -8,22 +8,21 @@ const PR_SET_NAME = 15;
 const SIGKILL = 9;
 
 /**
- * On Linux the kernel kills this process when the parent dies, even if its JS thread is blocked. Other systems rely on
- * the end of the connection to the parent.
- *
- * @param parentPid if the parent has died already, this process ends at once
+ * Makes the kernel kill this process when its parent dies, even if the JS thread is blocked. Works on Linux; on other
+ * systems, the end of the connection to the parent ends this process.
+ * @param parentPid the parent's process id; if the parent has died already, this process ends at once
  * @param name name of this process in `top`; Linux keeps 15 bytes
  */
 export function dieWithParent(parentPid: number, name: string): void {
   if (parentOf(name) !== parentPid) dieNow();
 }
 
-/** Skips exit handlers, because the parent is dead. */
+/** Ends this process at once, without exit handlers. */
 export function dieNow(): void {
   process.kill(process.pid, "SIGKILL");
 }
 
-/** Requests the signal before it reads the parent's pid, so that no death goes unnoticed. */
+/** Requests the signal and then returns the parent's process id, so that no death of the parent is missed. */
 function parentOf(name: string): number {
   if (process.platform !== "linux") return process.ppid;
   try {

@@ -1,10 +1,10 @@
-/** The command that users type, for help and copyable hints; `scripts/sconce` sets it in a checkout. */
+/** The command that users type, for help and for hints that users copy. In a checkout, `scripts/sconce` sets it. */
 import { isExecutable } from "./program.ts";
 
 export const programName = process.env.SCONCE_PROGRAM ?? typedName();
 
 function typedName(): string {
   if (isExecutable) return process.argv0;
-  // `bun run` and `bunx` put a project's commands on the PATH only while they run.
+  // A `sconce` in node_modules is on the PATH only while `bun run` or `bunx` runs, so users type `bunx sconce`.
   return Bun.which("sconce")?.includes("/node_modules/.bin/") === true ? "bunx sconce" : "sconce";
 }

@@ -2,16 +2,16 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-/** On Linux, the file of this process, even if it was replaced or deleted. */
+/** On Linux, a path to this process's executable file, even if the file was replaced or deleted. */
 const self = "/proc/self/exe";
 
-/** Whether this is a compiled executable, with its modules inside. */
+/** Whether this program is a compiled executable with embedded modules. */
 export const isExecutable = Bun.main.startsWith("/$bunfs/");
 
-/** The command line without arguments: the executable, or in a checkout Bun and the main module. */
+/** The command line of this program without arguments: the executable, or Bun and the main module. */
 export function thisProgram(): readonly string[] {
   const executable = existsSync(self) ? self : process.execPath;
   if (isExecutable) return [executable];
-  // Bun reads the checkout's bunfig.toml only in its folder.
+  // `--no-install` repeats a setting of the checkout's bunfig.toml, which Bun reads only in the current folder.
   return [executable, "--no-install", fileURLToPath(new URL("../../main.ts", import.meta.url))];
 }

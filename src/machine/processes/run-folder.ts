@@ -1,4 +1,4 @@
-/** A private folder for the Unix sockets and shared counters of one server. */
+/** A private folder for the Unix sockets and shared counters of one running server. */
 import { chmodSync, lstatSync, mkdtempSync, readdirSync, rmSync, utimesSync } from "node:fs";
 import { createConnection, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
@@ -7,30 +7,35 @@ import { messageOf, SconceError } from "../../base/errors.ts";
 
 const prefix = "sconce-run-";
 const named = /^sconce-run-\w{6}$/;
-/** Socket on which a living server listens. */
+/** Name of a socket on which the server of the folder listens while it lives. */
 const aliveName = "alive.sock";
-/** `sun_path` has 108 bytes on Linux and 104 elsewhere, including the final zero. */
+/**
+ * Longest path of a Unix socket in bytes: `sun_path` has 108 bytes on Linux and 104 elsewhere, including the final
+ * zero.
+ */
 const MAX_SOCKET_PATH = process.platform === "linux" ? 107 : 103;
-/** Longest name of a socket in the folder. */
+/** Longest name of a socket in the folder, in bytes. */
 const MAX_NAME = 24;
-/** Age at which a folder without its socket counts as abandoned. */
+/** Age in milliseconds at which a folder without the server's socket counts as abandoned. */
 const UNFINISHED_MS = 60_000;
-/** Cleaners of `/tmp` remove files that were not touched for a day or more. */
+/**
+ * Milliseconds after which the folder is touched again, because cleaners of `/tmp` remove files that are untouched for
+ * a day or more.
+ */
 const TOUCH_MS = 3_600_000;
 
 export interface RunFolder extends AsyncDisposable {
-  /** Absolute path. */
+  /** Absolute path of the folder. */
   readonly path: string;
-  /** The path of a file in it. @param name at most 24 bytes */
+  /** The path of a file in the folder. @param name at most 24 bytes */
   join(name: string): string;
 }
 
 /**
- * Creates the folder in the first usable place, and removes folders of this user's killed servers there. The folder is
- * removed when this process exits.
- *
- * @param places by default the folder for temporary files comes before `$XDG_RUNTIME_DIR`, which vanishes when the user
- * logs out
+ * Creates the folder in the first usable place, and removes folders there that killed servers of this user left. The
+ * folder is removed when this process exits.
+ * @param places parent folders to try. Default: the folder for temporary files, then `$XDG_RUNTIME_DIR`, which vanishes
+ * when the user logs out
  * @throws SconceError `processes_unavailable`
  */
 export async function makeRunFolder(places: readonly string[] = defaultPlaces()): Promise<RunFolder> {
@@ -63,7 +68,7 @@ async function makeIn(place: string): Promise<RunFolder> {
   const remove = () => rmSync(path, { recursive: true, force: true });
   process.once("exit", remove);
   try {
-    // Independent of the umask.
+    // Sets the mode explicitly, because the umask may restrict the mode of `mkdir`.
     chmodSync(path, 0o700);
     const alive = await listen(join(path, aliveName));
     const touching = setInterval(() => touch(path), TOUCH_MS);
@@ -88,7 +93,7 @@ async function makeIn(place: string): Promise<RunFolder> {
   }
 }
 
-/** Some writable file systems have no sockets. */
+/** Listens on a Unix socket. Fails on file systems without sockets, even if they are writable. */
 function listen(path: string): Promise<Server> {
   const { promise, resolve, reject } = Promise.withResolvers<Server>();
   const server = createServer((socket) => socket.destroy());
@@ -104,7 +109,7 @@ function touch(folder: string): void {
     try {
       utimesSync(path, now, now);
     } catch {
-      // Removed meanwhile.
+      // The folder was removed meanwhile.
     }
   }
 }
@@ -122,7 +127,7 @@ function isOwn(folder: string): boolean {
   return found?.isDirectory() === true && found.uid === process.getuid?.();
 }
 
-/** Whether the server of the folder is dead: its socket refuses connections. */
+/** Whether the server of a folder is dead: its socket refuses connections, or an old folder has no socket. */
 async function isAbandoned(folder: string): Promise<boolean> {
   const code = await connect(join(folder, aliveName));
   if (code === "ECONNREFUSED") return true;
@@ -130,7 +135,7 @@ async function isAbandoned(folder: string): Promise<boolean> {
   return code === "ENOENT" && made !== undefined && Date.now() - made.mtimeMs > UNFINISHED_MS;
 }
 
-/** @returns the error's code; undefined when somebody listens */
+/** Connects to a socket. @returns the error's code; undefined if a server accepts the connection */
 function connect(path: string): Promise<string | undefined> {
   const { promise, resolve } = Promise.withResolvers<string | undefined>();
   const socket = createConnection(path);

@@ -1,7 +1,7 @@
-/** Counters in shared memory: a row for each process of a server. */
+/** Counters in shared memory, with a row of numbers for each process of a server. */
 import { writeFileSync } from "node:fs";
 
-/** Rows start at cache lines, so that processes do not slow each other down. */
+/** Size of a processor's cache line. Each row starts at one, so that processes do not slow each other down. */
 const LINE_BYTES = 64;
 const NUMBER_BYTES = Float64Array.BYTES_PER_ELEMENT;
 
@@ -14,7 +14,7 @@ export interface SharedCountersOptions<N extends string> {
   readonly rows: number;
 }
 
-/** A number of each process. */
+/** A counter that has one number for each process. */
 export interface SharedCounter {
   /** The number of this process. */
   readonly own: number;
@@ -27,12 +27,12 @@ export interface SharedCounter {
 export class SharedCounters<N extends string> {
   readonly #options: SharedCountersOptions<N>;
   readonly #numbers: Float64Array;
-  /** Numbers from one row to the next. */
+  /** Count of numbers from the start of one row to the next. */
   readonly #stride: number;
 
-  /** Creates the file with zeros. Call before any process opens it. */
+  /** Creates the file with zeros. Must run before any process opens the file. */
   static create<N extends string>(options: SharedCountersOptions<N>): SharedCounters<N> {
-    // Zeros are written, because a sparse file on a full disk would raise a signal later.
+    // Writes zeros to disk: with a sparse file, a full disk would raise a signal later.
     writeFileSync(options.path, new Uint8Array(strideOf(options.names) * NUMBER_BYTES * options.rows), {
       mode: 0o600,
       flag: "wx",
@@ -40,7 +40,7 @@ export class SharedCounters<N extends string> {
     return new SharedCounters(options);
   }
 
-  /** Opens an existing file. */
+  /** Opens the file that `create` has made. */
   constructor(options: SharedCountersOptions<N>) {
     this.#options = options;
     this.#stride = strideOf(options.names);
@@ -51,7 +51,7 @@ export class SharedCounters<N extends string> {
     }
   }
 
-  /** @param row row of this process, the only writer */
+  /** A counter for one process. @param row row of this process, which alone writes to it */
   counter(name: N, row: number): SharedCounter {
     const numbers = this.#numbers;
     const stride = this.#stride;

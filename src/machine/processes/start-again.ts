@@ -1,11 +1,19 @@
-/** Starts the command line of this process again, for an upgrade. The file of the program is read anew. */
+/**
+ * Starts the command line of this process again, for an upgrade of the server. The program's file may have changed
+ * meanwhile.
+ */
 import { closeSync, openSync } from "node:fs";
 import { isExecutable } from "./program.ts";
 
-/** Set for servers that the first process of a container started. The container ends with the last of them. */
+/**
+ * Environment variable of servers that a container's first process started. The container ends with the last server.
+ */
 const FOLLOWED = "SCONCE_FOLLOWED";
 
-/** Lets the first process of a container start the command line. @returns false if this server is not below such a process */
+/**
+ * Asks the first process of the container to start the command line. @returns false if that process did not start this
+ * server
+ */
 export function askFirstProcess(): boolean {
   return process.ppid === 1 && process.env[FOLLOWED] === "1" && process.kill(1, "SIGHUP");
 }
@@ -16,12 +24,12 @@ export function startAgain(): Bun.Subprocess {
     argv0: "sconce",
     env: process.pid === 1 ? { ...process.env, [FOLLOWED]: "1" } : process.env,
     stdio: ["ignore", "inherit", "inherit"],
-    // The end of this process must not end it.
+    // The new server runs on when this process ends.
     detached: true,
   });
 }
 
-/** Whether the end of a terminal session may have sent a SIGHUP. */
+/** Whether this process has a terminal: then a SIGHUP may mean the end of the terminal session. */
 export function hasTerminal(): boolean {
   try {
     closeSync(openSync("/dev/tty", "r"));

@@ -1,4 +1,4 @@
-/** Keeps a child process alive: restarts it with growing delays when it dies, and kills it when it is stuck. */
+/** Keeps a child process alive: starts it again with growing delays when it dies, and kills it when it is stuck. */
 import { type Clock, monotonicClock } from "../../base/clock.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import type { RestartCause } from "../../base/labels.ts";
@@ -10,32 +10,32 @@ import { type Death, deathOf, OomKills } from "./death-reason.ts";
 import type { FromChild } from "./messages.ts";
 import { Watchdog } from "./watchdog.ts";
 
-/** Deaths before the first `ready` after which starting is given up. */
+/** Number of deaths before the first `ready` after which no further start is tried. */
 const FIRST_STARTS = 3;
 
 export interface SupervisedOptions {
   readonly role: string;
-  /** Name in logs and errors, e.g. "front process 2". The default for the role `engine` is "engine process". */
+  /** Name in logs and errors, e.g. "front process 2". Default for the role `engine`: "engine process". */
   readonly name?: string;
-  /** Called at each start. @returns JSON for the role */
+  /** Called at each start. @returns JSON value for the role */
   start(): unknown;
-  /** Command line to which the role is added; by default this program. */
+  /** Command line to run; the role is appended. Default: this program. */
   readonly program?: readonly string[];
   readonly env?: ChildOptions["env"];
-  /** Longest run of a batch, and longest wait for an answer. Without it there is no watchdog. */
+  /** Longest run of a batch, and longest wait for an answer, in milliseconds. Without it there is no watchdog. */
   readonly batchTimeoutMs?: number | undefined;
   /** Called each time the process becomes ready. */
   onReady?(info: unknown): void;
   onMessage?(message: unknown): void;
   /**
-   * Called each time the process has ended, before the restart.
-   * @param reason follows "the engine process"
+   * Called each time the process has ended, before the next start.
+   * @param reason predicate such as "was ended by SIGKILL", to follow "the engine process"
    * @param cause undefined for a process that `stop` ended
    */
   onEnd?(reason: string, cause: RestartCause | undefined): void;
   /**
-   * Called with true when a silent process is stopped (SIGSTOP, a debugger) or hangs in the kernel, and with false when it
-   * answers again. Code that computes for long is not silent in this sense.
+   * Called with true when the process is stopped (SIGSTOP, a debugger) or hangs in the kernel, and with false when it
+   * answers again. Long computations do not count as silence.
    */
   onSilence?(isSilent: boolean): void;
   readonly clock?: Clock;
@@ -46,13 +46,13 @@ interface Running {
   readonly child: Child;
   readonly watchdog: Watchdog | undefined;
   readySinceMs: number | undefined;
-  /** The failure that the process reported. */
+  /** The failure that the process reported itself. */
   failure: SconceError | undefined;
-  /** The reason why the supervisor killed it. */
+  /** The reason for which the supervisor killed the process. */
   endedFor: string | undefined;
 }
 
-/** Shared by all children: a change of the kernel's count explains one death only. */
+/** Shared by all child processes: a rise of the kernel's count explains the death of only one process. */
 const oomKills = new OomKills();
 
 export class Supervised {
@@ -75,7 +75,7 @@ export class Supervised {
   }
 
   /**
-   * Starts the process. Resolves at the first `ready`, with its value.
+   * Starts the process. Resolves at its first `ready`, with the value of `ready`.
    * @throws SconceError the failure that the process reported; `processes_unavailable` after several deaths without a
    * report; `canceled` if `stop` came first
    */
@@ -91,26 +91,29 @@ export class Supervised {
     return this.#running !== undefined;
   }
 
-  /** Messages are dropped while no process runs. */
+  /** Sends a message. Messages are dropped while no process runs. */
   send(message: unknown): void {
     this.#running?.child.send({ kind: "message", message });
   }
 
-  /** Kills the process; it is started again. */
+  /** Kills the process, which then starts again. */
   restart(reason: string): void {
     if (this.#running === undefined) return;
     this.#running.endedFor ??= reason;
     this.#running.child.kill();
   }
 
-  /** Asks the process to end, and kills it after `limitMs`. Resolves when it has ended. May be called again with a shorter limit. */
+  /**
+   * Asks the process to end, and kills it after `limitMs`. Resolves when it has ended. A second call may shorten the
+   * limit.
+   */
   async stop(limitMs: number): Promise<void> {
     this.#cancelRestart?.();
     const running = this.#running;
     if (running === undefined) this.#over();
     if (this.#state === "over" || running === undefined) return this.#stopped.promise;
     this.#state = "stopping";
-    // The watchdog keeps running until the process ends.
+    // The watchdog stays active until the process ends.
     running.child.send({ kind: "stop" });
     const cancel = this.#clock.after(limitMs, () => {
       if (limitMs > 0) log.warn(`The ${this.#name} did not stop within ${limitMs / 1000} s and is killed`);
@@ -181,7 +184,7 @@ export class Supervised {
   #ready(running: Running, info: unknown): void {
     if (running.readySinceMs !== undefined || this.#state === "stopping") return;
     running.readySinceMs = this.#clock.now();
-    // The watchdog starts only now, because the set-up of a large model takes long.
+    // Starts the watchdog at `ready`, because the set-up of a large model takes long.
     running.watchdog?.start();
     if (this.#state === "up") log.info(`The ${this.#name} is ready again`);
     this.#state = "up";
@@ -219,7 +222,7 @@ export class Supervised {
     const delayMs = this.#backoff.nextMs(upMs);
     const again = delayMs === 0 ? "starting it again" : `starting it again in ${(delayMs / 1000).toFixed(1)} s`;
     log.error(`The ${this.#name} ${reason}; ${again}`);
-    // A timer even without a delay, because `onEnd` may call `stop`.
+    // Uses a timer even without a delay, because `onEnd` may call `stop`.
     this.#cancelRestart = this.#clock.after(delayMs, () => this.#spawn());
     this.#options.onEnd?.(reason, cause);
   }
@@ -227,15 +230,15 @@ export class Supervised {
   #over(): void {
     this.#state = "over";
     this.#first.reject(new SconceError("canceled", `the ${this.#name} was stopped before it was ready`));
-    // Avoids an unhandled rejection if no caller waits.
+    // Avoids an unhandled rejection if no caller has awaited `start`.
     this.#first.promise.catch(() => {});
     this.#stopped.resolve();
   }
 }
 
-/** Whether a process is stopped, or waits in the kernel without an end that a signal could bring. */
+/** Whether a process is stopped, or hangs in a kernel call that no signal can end. */
 function isStopped(pid: number): boolean {
-  // The state follows the name, which may contain blanks and parentheses.
+  // In /proc/PID/stat the state follows the process's name, which may contain blanks and parentheses.
   const [, state] = /.*\) (\w)/.exec(systemText(`/proc/${pid}/stat`)) ?? [];
   return state !== undefined && "TtDZ".includes(state);
 }

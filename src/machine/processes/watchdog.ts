@@ -1,18 +1,18 @@
-/** Detects a stuck process: its oldest batch does not end, or it does not answer. Pure logic over a clock. */
+/** Detects a stuck child process: its oldest batch does not end, or it does not answer. It only needs a clock. */
 import { type Clock, monotonicClock } from "../../base/clock.ts";
 
 const INTERVAL_MS = 1000;
-/** A process is silent when it has not answered for this long. */
+/** A process without an answer for this many milliseconds counts as silent. */
 const SILENT_MS = 2000;
 
 export interface WatchdogOptions {
-  /** Longest run of a batch, and longest wait for an answer. */
+  /** Longest run of a batch, and longest wait for an answer, in milliseconds. */
   readonly limitMs: number;
-  /** Asks how long the oldest batch has been running; the answer comes through `answered`. */
+  /** Asks the process how long its oldest batch has been running. The answer must go to `answered`. */
   ask(): void;
-  /** Called once. */
+  /** Called once, when the process is stuck. */
   onStuck(reason: string): void;
-  /** Called in each interval in which the process is silent, and with false when it answers again. */
+  /** Called with true in each interval in which the process is silent, and with false when it answers again. */
   onSilence?(isSilent: boolean): void;
   readonly clock?: Clock;
 }
@@ -23,7 +23,7 @@ export class Watchdog {
   readonly #intervalMs: number;
   #cancelTimer: (() => void) | undefined;
   #lastTickMs = 0;
-  /** Time of the unanswered question. */
+  /** Time of the question that has no answer yet. */
   #askedAtMs: number | undefined;
   #excusedUntilMs = 0;
   #isSilent = false;
@@ -31,11 +31,11 @@ export class Watchdog {
   constructor(options: WatchdogOptions) {
     this.#options = options;
     this.#clock = options.clock ?? monotonicClock;
-    // Short limits need more frequent checks.
+    // Checks twice within the limit, at least once per second.
     this.#intervalMs = Math.min(INTERVAL_MS, options.limitMs / 2);
   }
 
-  /** Starts checking; a second call has no effect. */
+  /** Starts the checks. A second call does nothing. */
   start(): void {
     if (this.#cancelTimer !== undefined) return;
     this.#lastTickMs = this.#clock.now();
@@ -64,7 +64,8 @@ export class Watchdog {
   #tick(): void {
     const { limitMs, ask } = this.#options;
     const now = this.#clock.now();
-    // This process was blocked or the machine slept: the other process may have stood still too, so measuring starts again.
+    // A late tick means that this process was blocked or the machine slept. The watched process may have stood still
+    // too, so its times count from now.
     if (now - this.#lastTickMs > 2 * this.#intervalMs) {
       this.#excusedUntilMs = now + limitMs;
       if (this.#askedAtMs !== undefined) this.#askedAtMs = now;
