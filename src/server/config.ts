@@ -1,4 +1,7 @@
-/** The options of `serve`, from flags, `SCONCE_…` variables and an options file. serving-options.ts and work-options.ts have their names, units, defaults and limits. */
+/**
+ * The options of `serve`, from flags, `SCONCE_…` variables and an options file. Their names, units, defaults and limits
+ * are in serving-options.ts and work-options.ts.
+ */
 import { type LogFormat, type LogLevel, logFormats, logLevels } from "../base/log.ts";
 import { choice, type OptionValues, option } from "../base/option.ts";
 import { servingOptions } from "./serving-options.ts";
@@ -21,10 +24,10 @@ export const commonOptions = {
   }),
 } as const;
 
-/** Every option of `serve`, in the order of its help. */
+/** All options of `serve`, in the order in which `--help` lists them. */
 export const serveOptions = { ...servingOptions, ...workOptions } as const;
 
-/** The groups of its help, by the option that begins each. */
+/** The headings of `serve --help`, each keyed by the first option below it. */
 export const serveGroups: Partial<Record<keyof typeof serveOptions | keyof typeof commonOptions | "cacheDir", string>> =
   {
     port: "Serving",
@@ -40,7 +43,7 @@ export const serveGroups: Partial<Record<keyof typeof serveOptions | keyof typeo
     accessLog: "Logs",
   };
 
-/** Limits without an option; tests choose others. */
+/** Limits that no option sets. Tests use other values. */
 export const fixedLimits: FixedLimits = {
   retainCount: undefined,
   pollShare: 0.1,
@@ -51,17 +54,17 @@ export const fixedLimits: FixedLimits = {
 };
 
 interface FixedLimits {
-  /** Maximum finished predictions that stay readable; undefined means that only bytes and age count. */
+  /** Most finished predictions that stay readable; undefined: only their bytes and age are limited. */
   readonly retainCount: number | undefined;
-  /** Share of an overloaded server for predictions whose clients poll. */
+  /** Share of an overloaded server's turns for predictions whose clients poll instead of waiting. */
   readonly pollShare: number;
-  /** Maximum bytes of queued tensors. */
+  /** Most bytes of tensors that wait for a batch. */
   readonly maxReadyBytes: number;
-  /** Maximum simultaneous downloads of input files. */
+  /** Most downloads of input files at the same time. */
   readonly maxFetches: number;
-  /** Maximum bytes of a demo prediction's logs. */
+  /** Most bytes of logs that a demo may write. */
   readonly maxLogBytes: number;
-  /** An MCP client that supports tasks gets a task as its answer after these milliseconds. */
+  /** After this many milliseconds, an MCP client that supports tasks gets a task as its answer. */
   readonly taskAfterMs: number;
 }
 

@@ -1,4 +1,7 @@
-/** The socket by which a newer server finds the server of a port and takes over from it. Messages are lines of JSON. */
+/**
+ * The Unix socket of a server's port for upgrades. A newer server connects to it and takes over from the older one.
+ * Messages are lines of JSON.
+ */
 import { chmodSync, lstatSync, mkdirSync, readlinkSync, rmSync } from "node:fs";
 import { createConnection, createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
@@ -6,34 +9,34 @@ import { join } from "node:path";
 import { z } from "zod";
 import { log } from "../base/log.ts";
 
-/** Changes when older servers would misread a message. */
+/** Version of the messages. It changes when older servers would misread a message. */
 export const PROTOCOL = 1;
 
 export const handoverMessage = z.union([
-  // The newer server begins.
+  // Newer server: asks to take over. `network` is its network namespace.
   z.object({ kind: z.literal("hello"), protocol: z.int(), version: z.string(), pid: z.int(), network: z.string() }),
-  // The older server agrees. `server` names it in its store, `fronts` are their Unix sockets.
+  // Older server: agrees. `server` is its name in the store, `fronts` are the Unix sockets of its HTTP processes.
   z.object({ kind: z.literal("welcome"), server: z.string(), fronts: z.array(z.string()) }),
   z.object({ kind: z.literal("refused"), reason: z.string() }),
-  // The newer server has opened the port. `steered`: new connections reach it alone.
+  // Newer server: has opened the port. `steered`: all new connections reach it.
   z.object({ kind: z.literal("opened"), fronts: z.array(z.string()), steered: z.boolean() }),
-  // The older server has left the control socket to the newer one.
+  // Older server: has closed its control socket, so the newer server may open its own.
   z.object({ kind: z.literal("left") }),
-  // A socket of the older server is closed, and `open` are left.
+  // Older server: one of its processes has closed the port, and `open` processes have not.
   z.object({ kind: z.literal("closed"), open: z.int() }),
   z.object({ kind: z.literal("steered") }),
-  // The newer server does not start.
+  // Newer server: does not start.
   z.object({ kind: z.literal("failed"), reason: z.string() }),
 ]);
 export type HandoverMessage = z.infer<typeof handoverMessage>;
 
-/** A connection between the two supervisors of an upgrade. */
+/** A connection between the older and the newer server during an upgrade. */
 export class HandoverLink {
   readonly #socket: Socket;
   readonly #received: HandoverMessage[] = [];
   #wake: (() => void) | undefined;
   #isClosed = false;
-  /** Resolves when the other server has ended, or has closed the connection. */
+  /** Resolves when the other server has ended or closed the connection. */
   readonly closed: Promise<void>;
 
   constructor(socket: Socket) {
@@ -59,7 +62,7 @@ export class HandoverLink {
     if (!this.#isClosed) this.#socket.write(`${JSON.stringify(message)}\n`);
   }
 
-  /** @returns undefined when the connection has ended */
+  /** Waits for the next message. @returns undefined when the connection has ended */
   async next(): Promise<HandoverMessage | undefined> {
     for (;;) {
       const message = this.#received.shift();
@@ -86,7 +89,7 @@ export class HandoverLink {
   }
 }
 
-/** The network namespace: ports of another one are other ports. */
+/** Identifies the network namespace: one port number in two namespaces is two ports. Empty if it is unknown. */
 export function networkOf(): string {
   try {
     return readlinkSync("/proc/self/ns/net");
@@ -95,14 +98,17 @@ export function networkOf(): string {
   }
 }
 
-/** Path of the control socket of a port, in a folder that only this user can read. Undefined if such a folder cannot be made. */
+/**
+ * Path of the control socket for an address and port, in a folder that only this user can read. Undefined if there is
+ * no such folder.
+ */
 export function controlPath({ host, port }: { readonly host: string; readonly port: number }): string | undefined {
   const uid = process.getuid?.() ?? 0;
   const folder = join(tmpdir(), `sconce-control-${uid}`);
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     const { uid: owner, mode } = lstatSync(folder);
-    // Another user may have made the folder first.
+    // Another user may have created the folder before.
     if (owner !== uid || (mode & 0o077) !== 0) return undefined;
     return join(folder, `${host.replaceAll(/[^\w.-]/g, "_")}-${port}.sock`);
   } catch {
@@ -118,7 +124,7 @@ export async function connectTo(path: string): Promise<HandoverLink | undefined>
   return promise;
 }
 
-/** Listens for newer servers. Replaces a socket file that another server left behind. */
+/** Listens for newer servers. Replaces a socket file that a server without a clean end has left. */
 export class ControlSocket {
   readonly #path: string;
   readonly #onLink: (link: HandoverLink) => void;
@@ -147,7 +153,7 @@ export class ControlSocket {
     await promise;
   }
 
-  /** Connections stay open. */
+  /** Stops listening. Open connections stay open. */
   close(): void {
     this.#server?.close();
     this.#server = undefined;

@@ -1,4 +1,7 @@
-/** An earlier build of a model that finishes the predictions it accepted before its server was killed. It does not listen on the port. */
+/**
+ * An earlier build of a model finishes the predictions that it accepted before its server was killed. It has its own
+ * HTTP and engine process, which do not listen on the port.
+ */
 import { codedError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { makeRunFolder, type RunFolder } from "../machine/processes/run-folder.ts";
@@ -12,18 +15,18 @@ import type { PredictionStore } from "./predictions/store.ts";
 import { heldAfterMs } from "./serve-limits.ts";
 
 export interface EarlierLaunch {
-  /** The command line of this process. */
+  /** The command line of this process, for child processes. */
   readonly argv: readonly string[];
-  /** Names the server in its store. */
+  /** Name of the server in its store. */
   readonly server: string;
   readonly source: Pick<ModelSource, "resolve" | "verify" | "unpackLibraries"> | undefined;
 }
 
-/** The earlier builds whose predictions are in the stores when a server starts. */
+/** The earlier builds with predictions in the stores, when a server starts. */
 export class EarlierBuilds {
   readonly #launch: EarlierLaunch;
   readonly #builds: EarlierBuild[] = [];
-  /** Builds with unfinished predictions, before their start. */
+  /** Builds with unfinished predictions that are not started yet. */
   readonly #found: EarlierBuild[] = [];
   #news: RelativesNews = { relatives: [], unavailable: {} };
   #isStopping = false;
@@ -32,7 +35,7 @@ export class EarlierBuilds {
     this.#launch = launch;
   }
 
-  /** Looks for predictions of other builds in the store of a model. */
+  /** Looks in the store of a model for predictions of other builds. */
   async find({ name, packaged, config, store: path }: FrontsModel, store: PredictionStore): Promise<void> {
     const { source } = this.#launch;
     const references = new Set((await store.sources?.())?.map(({ model }) => model?.reference));
@@ -62,13 +65,15 @@ export class EarlierBuilds {
     return this.#news;
   }
 
-  /** Starts the earlier builds. @param changed called when a build has finished its predictions, or could not start */
+  /**
+   * Starts the earlier builds. @param changed called each time a build has finished its predictions, or could not start
+   */
   start(changed: (news: RelativesNews) => void): void {
     for (const build of this.#found.splice(0)) {
       const ended = (unavailable: RelativesNews["unavailable"]) => {
         const relatives = this.#news.relatives.filter((each) => each !== build.relative);
         this.#news = { relatives, unavailable: { ...this.#news.unavailable, ...unavailable } };
-        // A stopping server leaves unfinished predictions to the next start.
+        // When the server stops, the next start continues unfinished predictions.
         if (!this.#isStopping) changed(this.#news);
       };
       build.run().then(
@@ -76,20 +81,20 @@ export class EarlierBuilds {
         (error: unknown) => {
           const { message } = codedError(error);
           log.error(`${build.relative.build} does not start, and does not finish its predictions: ${message}`);
-          // Clients see the reason, and the message may have paths.
+          // Clients see this reason. The message of the error is only logged, because it may have paths.
           ended({ [build.relative.build]: "does not start" });
         },
       );
     }
   }
 
-  /** Ends their processes; the store keeps their predictions. */
+  /** Kills the processes of the earlier builds. The store keeps their predictions. */
   async end(): Promise<void> {
     this.#isStopping = true;
     await Promise.all(this.#builds.map((build) => build.end()));
   }
 
-  /** Finishes their predictions, within the limits of a stopping server. */
+  /** Finishes the predictions of the earlier builds, within the time limits of a stopping server. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     await Promise.all(this.#builds.map((build) => build.stop()));
@@ -129,7 +134,7 @@ class EarlierBuild {
       role: "front",
       name: `front process of ${reference}`,
       start: (): FrontStart => {
-        // The process buffers messages until it has a handler.
+        // The process buffers messages until it can handle them.
         queueMicrotask(() => this.#socket !== undefined && send({ model: 0, socket: this.#socket }));
         const models = counts.map((path) => ({ name, tag: packaged.tag, reference, config, store, counts: path }));
         return { ...shared, models, unix: folder.join("port.sock"), relatives: { relatives: [], unavailable: {} } };
@@ -152,14 +157,14 @@ class EarlierBuild {
           this.#socket = undefined;
           send({ model: 0, ended: reason });
         },
-        // The start rejects with the same reason.
+        // Nothing to do: `start` rejects with the same reason.
         failed: () => {},
         silent: (isSilent) => send({ model: 0, isSilent }),
       },
     });
   }
 
-  /** Resolves when all its predictions have ended. @throws SconceError the failure of the model's set-up */
+  /** Resolves when all predictions of the build have ended. @throws SconceError the failure of the model's set-up */
   async run(): Promise<void> {
     try {
       log.info(`${this.relative.build} finishes the predictions that it accepted`);

@@ -1,4 +1,4 @@
-/** A front's connection to the engine process, through restarts of that process. */
+/** The connection of a front (HTTP process) to the engine process, through restarts of the engine process. */
 import { messageOf, SconceError } from "../base/errors.ts";
 import type { ModelState, RestartCause } from "../base/labels.ts";
 import { log } from "../base/log.ts";
@@ -12,34 +12,37 @@ import type { FrontTools } from "./front-model-parts.ts";
 import { maxPaddedBytesOf, RETRY_LOAD_S } from "./serve-limits.ts";
 
 export interface EngineEvents {
-  /** The engine process listens at this path. */
+  /** The engine process listens on this Unix socket. */
   ready(socket: string): void;
   /**
-   * @param reason follows "the engine process"
+   * @param reason why the process ended; completes "the engine process …"
    * @param cause undefined for a process that the server has stopped
    */
   ended(reason: string, cause?: RestartCause): void;
   /** The engine process could not be started. */
   failed(reason: string): void;
-  /** The engine process gives no sign of life, or answers again. */
+  /** True: the engine process gives no answer. False: it answers again. */
   silent(isSilent: boolean): void;
 }
 
 export type EngineState = ModelState;
 
-/** A move that a front asks its supervisor for. */
+/**
+ * A front's request to its supervisor (the parent process): to load a model for a prediction (`need`) or for a client,
+ * or to unload it.
+ */
 export type EngineMove = "need" | "load" | "unload";
 
-/** Longest wait of a request that loads or unloads a model. */
+/** Longest wait, in milliseconds, of a client's request to load or unload a model. */
 const MOVE_MS = 600_000;
 
 export class EngineLink implements EngineEvents {
   state: EngineState;
-  /** Why the last load failed. */
+  /** Why the last load failed; undefined before a failure. */
   reason: string | undefined;
   /** Called when a load has failed, with the reason. */
   onFailed: (reason: string) => void = () => {};
-  /** Milliseconds without a prediction of the model in this front. */
+  /** Milliseconds since this front last had a prediction of the model; 0 while it has one. */
   predictionsIdleMs: () => number = () => 0;
   readonly #ask: (move: EngineMove) => void;
   #socket: string | undefined;
@@ -52,7 +55,7 @@ export class EngineLink implements EngineEvents {
 
   /**
    * @param isPreloaded whether the server loads the model at its start
-   * @param ask sends a move to the supervisor
+   * @param ask sends a request for a load or unload to the supervisor
    */
   constructor(isPreloaded = true, ask: (move: EngineMove) => void = () => {}) {
     this.state = isPreloaded ? "loading" : "unloaded";
@@ -78,13 +81,13 @@ export class EngineLink implements EngineEvents {
     this.#settled.resolve();
   }
 
-  /** The supervisor loads or has unloaded the model. */
+  /** Notes that the supervisor is loading the model, or has unloaded it. */
   changed(state: EngineState): void {
     this.state = state;
     this.#isAsked = false;
     for (const wake of [...this.#waiting]) wake();
     if (state === "unloaded") this.#settled.resolve();
-    // Items came while the model was unloaded.
+    // Items were submitted while the model was being unloaded.
     if (state === "unloaded" && this.#engine?.isNeeded) this.need();
   }
 
@@ -92,17 +95,17 @@ export class EngineLink implements EngineEvents {
     if (this.#engine !== undefined) this.#engine.isSilent = isSilent;
   }
 
-  /** Asks for a load of the model, once. */
+  /** Asks the supervisor to load the model, unless it is loaded or already asked for. */
   need(): void {
     if (this.#isAsked || this.state === "ready" || this.state === "loading") return;
     this.#isAsked = true;
     this.#ask("need");
   }
 
-  /** @throws SconceError `not_ready` with the reason of a failed load */
+  /** Loads the model, and waits. @throws SconceError `not_ready` with the reason of a failed load */
   async load(): Promise<void> {
     if (this.state !== "ready") {
-      // The state of an earlier failure is no answer.
+      // A new load begins, so an earlier failure does not count.
       this.changed("loading");
       this.#ask("load");
     }
@@ -110,32 +113,35 @@ export class EngineLink implements EngineEvents {
     if (this.state === "failed") throw this.refusal ?? new SconceError("not_ready", "the model could not be loaded");
   }
 
-  /** Waits until no prediction runs. */
+  /** Unloads the model, and waits until no prediction runs. */
   async unload(): Promise<void> {
     if (this.state === "unloaded") return;
     this.#ask("unload");
     await this.#until((state) => state === "unloaded" || state === "failed");
   }
 
-  /** The error for new predictions after a failed load. */
+  /** The error for new predictions while the last load has failed; otherwise undefined. */
   get refusal(): SconceError | undefined {
     if (this.state !== "failed") return undefined;
     const message = `the model could not be loaded: ${this.reason}`;
     return new SconceError("not_ready", message, { refusal: "engine", retryAfterS: RETRY_LOAD_S });
   }
 
-  /** Milliseconds without a prediction since the engine was ready; 0 while one runs. */
+  /** Milliseconds without a prediction since the engine process was ready; 0 while a prediction runs. */
   get idleMs(): number {
     return Math.min(this.predictionsIdleMs(), performance.now() - this.#readySinceMs);
   }
 
-  /** Leaves the engine process, which may then end. @returns false while a prediction runs */
+  /**
+   * Disconnects from the engine process, which may then end. @returns false, without effect, while a prediction runs
+   */
   release(): boolean {
     return this.predictionsIdleMs() > 0 && (this.#engine?.release() ?? true);
   }
 
   /**
-   * Runs `setup` of the model, and connects. Resolves when the engine is ready; for a model that is loaded later, at once.
+   * Runs the model's `setup` and connects to the engine process. Resolves when the engine process is ready. For a model
+   * that is loaded later, it does not wait for the engine process.
    * @throws SconceError `model_invalid` if `setup` fails
    */
   async open(packaged: PackagedModel, { model, fetcher, fileCaps, metrics, hooks }: FrontTools): Promise<RunningModel> {
@@ -164,12 +170,12 @@ export class EngineLink implements EngineEvents {
       this.changed("ready");
       this.#settled.resolve();
     } catch (error) {
-      // The process has ended. The supervisor will report that and start another.
+      // The engine process has ended. The supervisor reports that, and starts another one.
       log.debug(`The engine process cannot be reached: ${messageOf(error)}`);
     }
   }
 
-  /** Waits for a state. */
+  /** Waits until the state fulfils a condition. @throws SconceError `not_ready` after ten minutes */
   async #until(isReached: (state: EngineState) => boolean): Promise<void> {
     const late = Promise.withResolvers<never>();
     const timer = setTimeout(() => late.reject(new SconceError("not_ready", "the model is still at work")), MOVE_MS);
@@ -185,7 +191,7 @@ export class EngineLink implements EngineEvents {
   }
 }
 
-/** The failed batches run again in smaller parts, so this warning is all that a log needs. */
+/** Logs a lower batch limit. The failed batches run again in smaller parts, so a warning is enough. */
 export function logShrink(maxBatchSize: number): void {
   log.warn(
     `The device has too little memory for larger batches: the limit is ${maxBatchSize} inputs for now; --batch-size ${maxBatchSize} sets it from the start`,
@@ -201,7 +207,7 @@ export async function runHere(
     model,
     pathOf: (name) => packaged.layer(name).path,
     example: packaged.config.example,
-    // Parameters may change what `predict` gives.
+    // Parameters may change the outputs, so they are compared only without parameters.
     golden: config.golden && config.param.length === 0 ? packaged.golden : undefined,
     settings: settingsOf(config),
     fetcher,

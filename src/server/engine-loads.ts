@@ -1,4 +1,7 @@
-/** Loads and unloads the engines of a server: for predictions, for requests, and when the memory does not suffice for all. */
+/**
+ * Loads and unloads the engine processes of models: for predictions, for requests of clients, and when memory does not
+ * suffice for all models.
+ */
 
 import { type Clock, monotonicClock } from "../base/clock.ts";
 import { codedError, messageOf } from "../base/errors.ts";
@@ -9,13 +12,13 @@ import { RETRY_LOAD_S } from "./serve-limits.ts";
 /** An engine process that can be started again after a stop. */
 export interface Loadable {
   readonly name: string;
-  /** Expected bytes of memory. */
+  /** Bytes of memory that the weights are expected to take. */
   readonly bytes: number;
   start(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** The fronts, as far as loads concern them. */
+/** What this file needs of the fronts (HTTP processes). */
 export interface LoadedFronts {
   engineEvents(model: number): Pick<EngineEvents, "failed">;
   changed(model: number, state: "unloaded" | "loading"): void;
@@ -27,9 +30,9 @@ export interface LoadedFronts {
 export interface EngineLoadsOptions {
   readonly engines: readonly Loadable[];
   readonly fronts: LoadedFronts;
-  /** Idle time after which a model is unloaded. */
+  /** Milliseconds without a prediction after which a model is unloaded; undefined: never. */
   readonly keepAliveMs?: number | undefined;
-  /** Maximum loaded models. */
+  /** Most loaded models at a time. */
   readonly maxLoaded?: number | undefined;
   /** Free memory of the machine or the container, in bytes. */
   readonly freeBytes?: () => number;
@@ -39,25 +42,25 @@ export interface EngineLoadsOptions {
 interface Entry {
   readonly engine: Loadable;
   state: EngineState | "unloading";
-  /** Whether the model has memory, or is about to take it. */
+  /** Whether memory is reserved for the model: it is loaded, or about to be. */
   hasRoom: boolean;
   failedAtMs: number;
-  /** Whether a prediction came while the model was being unloaded. */
+  /** Whether a prediction came while the model was being unloaded, so that it must be loaded again. */
   isNeeded: boolean;
 }
 
-/** Interval of looks at models that work, while a model waits for their memory. */
+/** Polling interval in milliseconds while a model waits until another one is idle. */
 const LOOK_MS = 50;
-/** Longest interval of looks at idle models. */
+/** Longest polling interval in milliseconds for idle models. */
 const MAX_IDLE_LOOK_MS = 1000;
-/** Memory of a process with libtorch, without weights. */
+/** Bytes that a process with libtorch takes without weights. */
 const PROCESS_BYTES = 300 * 2 ** 20;
 
 export class EngineLoads {
   readonly #options: EngineLoadsOptions;
   readonly #clock: Clock;
   readonly #entries: readonly Entry[];
-  /** Settles after the last unload: only one model at a time makes room for itself. */
+  /** Settles after the last search for memory: only one model at a time makes room for itself. */
   #roomy: Promise<unknown> = Promise.resolve();
   #cancelLook: () => void = () => {};
   #isStopping = false;
@@ -81,7 +84,7 @@ export class EngineLoads {
   }
 
   /**
-   * Starts the engine of a model, unless it runs. A failure is reported to the fronts.
+   * Starts the engine process of a model, unless it runs. A failure is also reported to the fronts.
    * @throws SconceError the failure of the load
    */
   async start(model: number, isPreload = false): Promise<void> {
@@ -113,8 +116,8 @@ export class EngineLoads {
   }
 
   /**
-   * As `start`, for a front: a failure is logged.
-   * @param isUrgent whether an earlier failure delays nothing
+   * As `start`, but for a front: a failure is logged and not thrown.
+   * @param isUrgent whether to try at once after an earlier failure, instead of some seconds later
    */
   async load(model: number, isUrgent: boolean, isPreload = false): Promise<void> {
     const entry = this.#entries[model];
@@ -131,7 +134,7 @@ export class EngineLoads {
     }
   }
 
-  /** Stops the engine of a model as soon as it is loaded and no front has a prediction. */
+  /** Stops the engine process of a model, as soon as it is loaded and no front has a prediction of it. */
   async unload(model: number): Promise<void> {
     const entry = this.#entries[model];
     while (entry?.state === "loading" || (entry?.state === "ready" && !(await this.#tryUnload(entry))))
@@ -144,7 +147,7 @@ export class EngineLoads {
     await Promise.all(this.#entries.map(({ engine }) => engine.stop()));
   }
 
-  /** A device without memory for the model gets it from idle models. */
+  /** Starts an engine process. If the device has too little memory, idle models are unloaded to free some. */
   async #started(entry: Entry): Promise<void> {
     for (;;) {
       try {
@@ -156,9 +159,10 @@ export class EngineLoads {
   }
 
   /**
-   * Unloads idle models, the least recently used first, until the model fits. Waits while all other models work.
-   * @param isPreload whether this is a load at the start, which unloads no other model
-   * @returns false if the model does not fit at the start
+   * Unloads idle models, the least recently used first, until the model fits. Waits while all other models run
+   * predictions.
+   * @param isPreload whether the server loads this model at its start; then it unloads no other model
+   * @returns false if such a model does not fit
    */
   #makeRoom(entry: Entry, isPreload: boolean): Promise<boolean> {
     const making = this.#roomy.then(async () => {
@@ -176,14 +180,14 @@ export class EngineLoads {
   #fits({ engine }: Entry): boolean {
     const { maxLoaded = Infinity, freeBytes = () => Infinity } = this.#options;
     const loaded = this.#entries.filter(({ hasRoom }) => hasRoom);
-    // Without another model there is nothing to unload.
+    // A model always fits if no other one is loaded.
     if (loaded.length === 0) return true;
     const loading = [engine, ...loaded.filter(({ state }) => state === "loading").map((entry) => entry.engine)];
     const bytes = loading.reduce((sum, each) => sum + each.bytes + PROCESS_BYTES, 0);
     return loaded.length < maxLoaded && bytes <= freeBytes();
   }
 
-  /** @returns false if all models work */
+  /** Unloads one idle model. @returns false if all models run predictions */
   async #unloadIdle(): Promise<boolean> {
     const { fronts } = this.#options;
     const idle: { readonly entry: Entry; readonly idleMs: number }[] = [];
@@ -196,7 +200,7 @@ export class EngineLoads {
     return false;
   }
 
-  /** @returns false if a front has a prediction */
+  /** Unloads a model. @returns false if a front has a prediction of it */
   async #tryUnload(entry: Entry): Promise<boolean> {
     const { fronts } = this.#options;
     const model = this.#entries.indexOf(entry);

@@ -1,4 +1,6 @@
-/** The process that loads libtorch, opens the weights, and runs the batches of all fronts. */
+/**
+ * The engine process: loads libtorch, opens the weights, and runs batches with inputs of all fronts (HTTP processes).
+ */
 import { z } from "zod";
 import { paramsOf } from "../author/params.ts";
 import { surviveStrayErrors } from "../author/stray-errors.ts";
@@ -15,19 +17,19 @@ import { fetcherFor, maxPaddedBytesOf } from "./serve-limits.ts";
 
 const engineStart = modelStart.extend({
   argv: roleStart.shape.argv,
-  /** Path of the Unix socket to listen on. */
+  /** Path of the Unix socket that this process listens on. */
   socket: z.string(),
-  /** Stamps of the files that the supervisor has checked; undefined with --no-verify. */
+  /** Metadata stamps of the files whose digests the supervisor has checked; undefined with --no-verify. */
   verified: stampsSchema.optional(),
 });
 export type EngineStart = z.infer<typeof engineStart>;
 
-/** @param sourceOf the places of models and libraries that a command line names */
+/** @param sourceOf returns the model store and libraries that a command line names */
 export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();
     const { argv, reference, config, split, isShadow, socket, verified } = engineStart.parse(start);
-    // No client waits for a shadow that shares no traffic.
+    // A shadow runs copies of other predictions. No client waits for it, unless it also has a share of the traffic.
     if (isShadow && split === undefined) yieldToEngine(IDLE_NICENESS);
     const source = sourceOf(argv);
     await source.prepareLibraries();

@@ -1,4 +1,4 @@
-/** The HTTP app of a model, and the facts about the model's parts that the app reports. */
+/** Creates the HTTP app of a model, and collects the facts that it reports about the model. */
 import { version } from "../../package.json";
 import { decodings, STUCK_MS } from "../author/decoding-gate.ts";
 import { foundFields, type OpenAi } from "../author/openai.ts";
@@ -18,22 +18,22 @@ import type { Predictions } from "./predictions/predictions.ts";
 
 interface ModelAppOptions {
   readonly served: ServedModel;
-  /** Prefix of the paths of the model. */
+  /** Path before the routes of the model. */
   readonly basePath: string;
   readonly allMetrics: Pick<Metrics, "text">;
-  /** The state of the model; at the root, the state of the server. */
+  /** State of the model; for the app at the root, the state of the server. */
   readonly lifecycle: Lifecycle;
-  /** The page that browsers get at the root of the model. */
+  /** Page that browsers get at the root of the model, if it is not the model's own. */
   readonly home?: string | undefined;
-  /** Default: the predictions of the model. */
+  /** Default: the predictions of this model. */
   readonly predictions?: Predictions | undefined;
-  /** All models, for the OpenAPI document of a server with several models. */
+  /** Names of all models, for the OpenAPI document of a server with several models. */
   readonly modelNames?: readonly string[] | undefined;
-  /** The models that requests to these routes may name; by default only this one. */
+  /** The models that requests to this app may name; by default only this one. */
   readonly named?: readonly NamedModel<Predictions>[] | undefined;
 }
 
-/** The routes of predictions; for a worker only health and metrics. */
+/** Creates the app with all routes. A worker of a queue gets an app with only health and metrics. */
 export function appOf(
   model: FrontModel,
   {
@@ -91,7 +91,7 @@ export function appOf(
   });
 }
 
-/** Current values for GET /metrics. */
+/** The current values of the model's gauges, for GET /metrics. */
 export function gaugesOf(front: FrontModel): Gauges {
   const { options, parts, shared } = front;
   const { store, flow, service, webhooks, running, replica } = parts;
@@ -131,10 +131,10 @@ export function gaugesOf(front: FrontModel): Gauges {
   };
 }
 
-/** The broken part that makes the front not ready. */
+/** Why the model's readiness check must fail now; undefined if nothing is broken. */
 export function hindranceOf({ parts, options: { engine } }: FrontModel): Hindrance | undefined {
   const { running, replica, store } = parts;
-  // An unloaded model accepts predictions, and the first one loads it.
+  // An unloaded model is ready: it accepts predictions, and the first one loads it.
   const isWaitingForLoad = engine !== undefined && engine.state !== "ready";
   if (running?.engine.isReady === false && !isWaitingForLoad) return "engine";
   if (running?.engine.isSilent) return "silent";
@@ -152,7 +152,7 @@ export async function servedModel(front: FrontModel): Promise<ServedModel> {
   const { example, examples = [] } = packaged.config;
   return {
     name: front.options.name,
-    // The tag of this build: `latest` may soon be another build.
+    // The tag of this build, because `latest` may soon mean another build.
     tag: generatedTag(packaged.digest),
     digest: packaged.digest,
     description: front.parts.model.description,
@@ -170,7 +170,7 @@ export async function servedModel(front: FrontModel): Promise<ServedModel> {
   };
 }
 
-/** The fields that the author declared, else those found in the schemas. */
+/** The declared fields for OpenAI's API, or else fields that its schemas suggest. */
 function openAiOf({ parts: { model, hooks }, options: { packaged } }: FrontModel): OpenAi {
   const { openai = foundFields(packaged.config) } = model;
   const { embeddings } = openai;
@@ -179,7 +179,7 @@ function openAiOf({ parts: { model, hooks }, options: { packaged } }: FrontModel
   return { ...openai, embeddings: { ...embeddings, tokens: (text) => hooks.tokens(() => tokens(text, model.shared)) } };
 }
 
-/** The current batch size: the engine lowers it if the device has too little memory. */
+/** The current batch size: the engine lowers the configured one if the device has too little memory. */
 function batchSizeOf({ parts: { running, model }, options }: FrontModel): number {
   return running?.engine.maxBatchSize ?? options.config.batchSize ?? model.settings.batchSize ?? 1;
 }

@@ -1,4 +1,4 @@
-/** Opens the parts of a model in a front: its code, its store, its engine, its predictions. */
+/** Opens all parts of a model in a front (HTTP process): its code, its store, its engine and its predictions. */
 import type { Model } from "../author/define.ts";
 import { paramsOf } from "../author/params.ts";
 import type { SconceError } from "../base/errors.ts";
@@ -29,7 +29,7 @@ import type { Replica } from "./queue/replica.ts";
 import { fileCapsOf } from "./serve-limits.ts";
 import { openWebhooks, type Webhooks } from "./webhooks/webhooks.ts";
 
-/** Objects of a front that `run` opens the engine with. */
+/** Parts that the engine needs when it is opened. */
 export interface FrontTools {
   readonly model: Model;
   readonly fetcher: Fetcher;
@@ -41,20 +41,20 @@ export interface FrontTools {
 export interface FrontModelOptions {
   /** Name in paths and metrics. */
   readonly name: string;
-  /** The tag of the reference that the server was given. Paths may name it after the name. */
+  /** Tag in the reference that the server was started with. Paths may name it after the model's name. */
   readonly tag: string;
   readonly packaged: PackagedModel;
-  /** Options of this model: the options of the server, overridden by the options of the model. */
+  /** Options of the server, with the model's own options in front. */
   readonly config: ServeConfig;
-  /** Undefined for a model that shares no traffic. */
+  /** Share of the traffic under another model's name; undefined for a model that shares no traffic. */
   readonly split?: SplitShare | undefined;
-  /** Whether the model gets copies of the predictions of other builds. */
+  /** Whether the model is a shadow: it gets copies of the predictions of other builds. */
   readonly isShadow?: boolean | undefined;
-  /** Counters of this model, shared by all fronts of the server. Default: the counters of the front. */
+  /** Counters of this model in memory that all fronts share. Default: the counters of the front. */
   readonly metrics?: Metrics;
-  /** The engine process of the model; undefined without one. */
+  /** Connection to the model's engine process; undefined without one. */
   readonly engine?: EngineLink | undefined;
-  /** Opens the engine. The port opens first. Undefined for a replica that runs no predictions. */
+  /** Opens the engine, after the port. Undefined for a replica that runs no predictions. */
   readonly run: ((tools: FrontTools) => Promise<RunningModel>) | undefined;
   readonly openStore: (memory: MemoryAccount) => Promise<PredictionStore>;
 }
@@ -67,11 +67,14 @@ export interface ModelParts {
   readonly decoder: InputDecoder;
   readonly bodies: Bodies;
   readonly webhooks: Webhooks | undefined;
-  /** This process as a replica; undefined without `--queue`. */
+  /** This server as a replica, which shares predictions in Redis; undefined without `--queue`. */
   readonly replica: Replica | undefined;
-  /** The predictions of the queue, for the routes. Undefined without `--queue`, and with `--role worker`. */
+  /** The predictions in Redis, for the routes. Undefined without `--queue`, and with `--role worker`. */
   readonly queued: Predictions | undefined;
-  /** The engine and the service that runs predictions; undefined for a replica that runs none. */
+  /**
+   * The engine, then its flow of inputs and its prediction service; all undefined for a replica that runs no
+   * predictions.
+   */
   readonly running: RunningModel | undefined;
   readonly flow: ItemFlow | undefined;
   readonly service: PredictionService | undefined;
@@ -79,7 +82,7 @@ export interface ModelParts {
 }
 
 /**
- * @param opened closes the parts when it is disposed
+ * @param opened gets the parts, and closes them when it is disposed
  * @throws SconceError `predictions_unusable`, or an error of the model's set-up
  */
 export async function openModelParts(
@@ -154,18 +157,18 @@ export async function openModelParts(
   };
 }
 
-/** After a failed load, a request is refused, and asks for another try. */
+/** The error for a request after a failed load; also asks for another load. Undefined if the last load did not fail. */
 function engineRefusal(engine: EngineLink | undefined): SconceError | undefined {
   if (engine?.state !== "failed") return undefined;
   engine.need();
   return engine.refusal;
 }
 
-/** Decides which predictions of other builds fail. */
+/** Decides which unfinished predictions of other builds fail instead of running here. */
 export class Refusals {
   readonly #version: ModelVersion | undefined;
   readonly #takesOver: boolean;
-  /** Why builds do not run; follows the name of the build. */
+  /** Why other builds do not run, by reference; completes "digits:v1, which …". */
   unavailable: Readonly<Record<string, string>> = {};
   count = 0;
 
@@ -174,7 +177,7 @@ export class Refusals {
     this.#takesOver = takesOver;
   }
 
-  /** @returns undefined if this build runs the prediction */
+  /** @returns the error message for a prediction that another build accepted; undefined if this build runs it */
   of(accepted: ModelVersion): string | undefined {
     if (accepted === this.#version || this.#takesOver) return undefined;
     this.count += 1;

@@ -1,4 +1,7 @@
-/** A model in a front: starts, drains, and takes over the predictions of relatives. */
+/**
+ * A model in a front (HTTP process): starts, stops, and continues predictions of other servers of the model
+ * (relatives).
+ */
 import { messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import type { FrontModelOptions, ModelParts } from "./front-model-parts.ts";
@@ -21,13 +24,13 @@ export class FrontModel {
 
   constructor(shared: FrontShared, options: FrontModelOptions, parts: ModelParts) {
     this.shared = shared;
-    // A server with a single model has the same state as the model.
+    // With one model, the server and the model have one state.
     this.lifecycle = shared.options.models.length === 1 ? shared.lifecycle : new Lifecycle(shared.lifecycle);
     this.options = options;
     this.parts = parts;
   }
 
-  /** Resumes predictions of an earlier process, and claims predictions of the queue. */
+  /** Continues predictions of an earlier process, and begins to take predictions from the queue. */
   async start(): Promise<void> {
     const { parts, shared } = this;
     const { service, running, replica } = parts;
@@ -42,13 +45,16 @@ export class FrontModel {
     await replica?.ready();
   }
 
-  /** The predictions for the routes; undefined for a worker. */
+  /** The predictions for the routes; undefined for a worker of a queue. */
   get predictions(): Predictions | undefined {
     const { replica, service, queued } = this.parts;
     return replica === undefined ? service : queued;
   }
 
-  /** Makes this model run copies of the predictions of other builds. Undefined where this front runs no predictions. */
+  /**
+   * Makes this model a shadow, which runs copies of the predictions of other builds. Undefined if this front runs no
+   * predictions.
+   */
   openShadow(): Shadow | undefined {
     const { parts, options, shared } = this;
     const { running, flow, bodies, metrics, model } = parts;
@@ -67,14 +73,14 @@ export class FrontModel {
     });
   }
 
-  /** Whether this front runs a prediction, or its store has the outcome. */
+  /** Whether this front runs a prediction with this id, or its store has one. */
   has(id: string): Promise<boolean> {
-    // The replicas of a queue know all predictions.
+    // All replicas of a queue know all predictions.
     const { replica, service } = this.parts;
     return service === undefined || replica !== undefined ? Promise.resolve(true) : service.has(id);
   }
 
-  /** Takes over the predictions of relatives that are no longer there. */
+  /** Continues the predictions of relatives that are missing from the new list. */
   async changeRelatives(next: RelativesNews): Promise<void> {
     const before = this.#relatives;
     this.#follow(next);
@@ -102,8 +108,9 @@ export class FrontModel {
   }
 
   /**
-   * Finishes accepted predictions. Then clients have the linger time to read their results, and receivers to take their webhooks.
-   * @returns the end of the linger time
+   * Finishes accepted predictions. After that, clients have the linger time to read results, and receivers have it to
+   * take webhooks.
+   * @returns end of the linger time, in `performance.now()` milliseconds
    */
   async drain(): Promise<number> {
     const { running, replica, service, webhooks, store } = this.parts;
@@ -112,7 +119,7 @@ export class FrontModel {
     running?.engine.hurry();
     if (replica !== undefined) await replica.drain(1000 * (drainTimeout ?? Infinity));
     else if (service !== undefined) await drainService(service, drainTimeout);
-    // Relatives look in the store as soon as this process does not answer.
+    // Other servers look into the store as soon as this process does not answer.
     await store.flush().catch((error: unknown) => log.warn(messageOf(error)));
     const lingersUntilMs = performance.now() + lingerMs;
     if (replica !== undefined) await replica.releaseWebhooks(lingerMs);
@@ -123,17 +130,17 @@ export class FrontModel {
 
 const noRelatives: RelativesNews = { relatives: [], unavailable: {} };
 
-/** Whether the other server of an upgrade is there. It runs all predictions that it has accepted. */
+/** Whether the other server of an upgrade runs. It finishes the predictions that it has accepted. */
 function hasServer({ relatives }: RelativesNews): boolean {
   return relatives.some(({ build }) => build === undefined);
 }
 
-/** Whether no relative finishes the predictions of this build. */
+/** Whether this server may finish the predictions of a build, because no relative does. */
 function isFree({ relatives }: RelativesNews, model: ModelVersion | undefined): boolean {
   return !relatives.some(({ build }) => build !== undefined && build === model?.reference);
 }
 
-/** Ends all predictions, within the time limit. */
+/** Waits until all predictions have ended, at most for the time limit in seconds; then abandons the others. */
 async function drainService(service: PredictionService, drainTimeout: number | undefined): Promise<void> {
   await Promise.race([service.live.drain(), ...(drainTimeout === undefined ? [] : [Bun.sleep(1000 * drainTimeout)])]);
   const { predictions } = service.live.unfinished;

@@ -1,4 +1,7 @@
-/** The ports of a front. Before the front is ready, they answer health checks, and all other requests with 503. */
+/**
+ * The ports of a front (HTTP process). Until the front is ready, they answer health checks, and all other requests with
+ * 503.
+ */
 
 import type { ServeConfig } from "./config.ts";
 import type { FrontOptions } from "./front-shared.ts";
@@ -7,7 +10,7 @@ import { LiveThread } from "./http/live-thread.ts";
 import { withContext } from "./http/request.ts";
 import { createStartingApp, type Lifecycle } from "./http/routes/health.ts";
 
-/** Options of the admin port; undefined without one. */
+/** Options of the admin port; undefined without an admin port. */
 export function adminListening(
   config: ServeConfig,
   listening: FrontOptions["listening"] = {},
@@ -40,7 +43,7 @@ export class FrontPort implements AsyncDisposable {
   open(): Listener {
     const { config, listening } = this.#options;
     const listener = this.#opened.adopt(new Listener({ ...config, ...listening }, this.#starting), close);
-    // The thread reads requests itself, and knows no TLS.
+    // The health thread reads requests from the socket itself, without TLS.
     const isPlain = listening?.unix === undefined && config.tlsCert === undefined;
     if (isPlain) this.#opened.use(new LiveThread(listener.port));
     const admin = adminListening(config, listening);
@@ -49,7 +52,10 @@ export class FrontPort implements AsyncDisposable {
     return listener;
   }
 
-  /** Answers all requests with these functions from now on, and opens the ports if they are closed. @returns the server's URL */
+  /**
+   * Answers all requests with these functions from now on. Opens the ports if they are closed. @returns the server's
+   * URL
+   */
   serve(fetch: Fetch, adminFetch: Fetch): URL {
     const listener = this.#listener ?? this.open();
     listener.fetch = fetch;
@@ -61,24 +67,24 @@ export class FrontPort implements AsyncDisposable {
     return this.#admin?.url;
   }
 
-  /** A request on hold may be silent for longer than the idle timeout: `Prefer: wait` delays its answer. */
+  /** Turns the idle timeout of a request off or on: `Prefer: wait` delays an answer without any traffic. */
   readonly hold = (request: Request, isHeld: boolean): void =>
     this.#listener?.timeout(request, isHeld ? 0 : this.#options.config.idleTimeout);
 
   readonly peerOf = (request: Request): Peer | undefined => this.#listener?.peerOf(request);
   readonly adminPeerOf = (request: Request): Peer | undefined => this.#admin?.peerOf(request);
 
-  /** Whether each answer ends its connection. */
+  /** Whether each connection is closed after its next answer. */
   set isRetiring(isRetiring: boolean) {
     for (const listener of this.#listeners) listener.isRetiring = isRetiring;
   }
 
-  /** Sends new connections to some of the sockets of the ports. @returns whether the system does so */
+  /** Makes the system send new connections only to some of the port's sockets. @returns whether the system can do so */
   steer(sockets: { readonly first: number; readonly count: number }): boolean {
     return this.#listeners.every((listener) => listener.steer(sockets));
   }
 
-  /** Closes the ports when they have no connections, or only idle ones. */
+  /** Closes the ports as soon as they have no connections, or only idle ones. */
   async closeWhenQuiet(): Promise<void> {
     await Promise.all(this.#listeners.map((listener) => listener.closeWhenQuiet()));
   }
@@ -87,7 +93,7 @@ export class FrontPort implements AsyncDisposable {
     return [this.#listener, this.#admin].filter((each) => each !== undefined);
   }
 
-  /** Accepts no more connections; resolves when all requests are answered. */
+  /** Stops accepting connections; resolves when all requests are answered. */
   async stop(): Promise<void> {
     await Promise.all([this.#listener?.stop(), this.#admin?.stop()]);
   }

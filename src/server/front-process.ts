@@ -1,4 +1,4 @@
-/** A process that answers clients. Several fronts share one port and one engine process. */
+/** A front: a process that answers HTTP clients. Several fronts share one port and one engine process. */
 import { z } from "zod";
 import { surviveStrayErrors } from "../author/stray-errors.ts";
 import { log } from "../base/log.ts";
@@ -28,47 +28,50 @@ import { openStore } from "./predictions/open-store.ts";
 import type { Reload } from "./server-control.ts";
 
 const frontStart = roleStart.extend({
-  /** Port of all fronts. */
+  /** Port that all fronts of the server share. */
   port: z.int(),
-  /** The admin port of all fronts; undefined without one. */
+  /** Admin port that all fronts share; undefined without one. */
   adminPort: z.int().optional(),
-  /** Unix socket that this front listens on in place of the port. */
+  /** Unix socket on which this front listens instead of the port. */
   unix: z.string().optional(),
   index: z.int(),
-  /** Whether other fronts answer at the port already. */
+  /** Whether other fronts already answer at the port. */
   isRestart: z.boolean(),
   count: z.int(),
-  /** The Unix sockets of all fronts, by index. */
+  /** Unix sockets of all fronts, by index. */
   sockets: z.array(z.string()),
-  /** File of the shared counters. */
+  /** File with the counters of unfinished work that all fronts share. */
   counters: z.string(),
-  /** File of the counters of requests that no model answers; with one model, the file of the model. */
+  /** File with counters of requests that no model answers. With one model it is also the file of the model. */
   counts: z.string(),
-  /** File of the numbers of API keys; undefined without keys. */
+  /** File with the numbers of API keys that all fronts share; undefined without keys. */
   keys: z.string().optional(),
   models: z.array(
     modelStart.extend({
-      /** File of the metrics' counters. */
+      /** File with the counters of the model's metrics. */
       counts: z.string(),
-      /** The database of predictions; by default predictions stay in memory. */
+      /** Path of the database of predictions; undefined to keep predictions in memory. */
       store: z.string().optional(),
-      /** Whether the server loads the model at its start; by default it does. */
+      /** Whether the server loads the model at its start (default true). */
       isPreloaded: z.boolean().optional(),
     }),
   ),
-  /** Names the server in its store. */
+  /** Name of the server in its store. */
   server: z.string(),
-  /** Whether the front opens the port only when the supervisor says so. */
+  /** Whether the front waits for a message of the supervisor before it opens the port. */
   waitsToListen: z.boolean(),
-  /** Set for a front that only finishes the predictions of this earlier build. The front ends after the last prediction. */
+  /**
+   * Reference of an earlier build. The front then only finishes the predictions of this build, and ends after the last
+   * one.
+   */
   onlyBuild: z.string().optional(),
   relatives: relativesNews,
-  /** File of the running hooks, and whether one of them blocked the previous process of this front. */
+  /** File that records running hooks, and whether one of them blocked the previous process of this front. */
   hooks: z.object({ path: z.string(), hasHeld: z.boolean() }).optional(),
 });
 export type FrontStart = z.infer<typeof frontStart>;
 
-/** @param sourceOf the places of models and libraries that a command line names */
+/** @param sourceOf returns the model store and libraries that a command line names */
 export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();
@@ -99,7 +102,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
     const opened = Promise.withResolvers<OpenFront>();
     const mayListen = Promise.withResolvers<void>();
     const tell = (message: FromFront) => link.send(message);
-    /** Waits for the answer to a request for a newer server, by its number. */
+    /** Callbacks for the answer to a request for a newer server, by the number of the request. */
     const reloads = new Map<number, (answer: Reload) => void>();
     let requests = 0;
     let changing: Promise<unknown> = Promise.resolve();
@@ -110,7 +113,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
         return;
       }
       if ("relatives" in news) {
-        // In order, because each list is compared with the previous one.
+        // Handled in order, because each list is compared with the previous one.
         changing = Promise.all([opened.promise, changing])
           .then(([front]) => front.changeRelatives(news))
           .catch((error) => log.error(error));
@@ -159,7 +162,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
     const pids = indices.map((row) => shared.counter("pid", row));
     pids[index]?.set(process.pid);
     const metricsIn = (path: string) => {
-      // The supervisor has the last row.
+      // The last row is the supervisor's.
       const counted = new SharedCounters({ path, names: slots, rows: count + 1 });
       return new Metrics(
         [...indices, count].map((row) => counted.row(row)),
@@ -221,7 +224,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       siblings: { index, count, socketOf: (other) => sockets[other] ?? "" },
       ...sharedCounts(shared, { row: index, count }),
       ...(keyCounts && { keyCounts: { rows: indices.map((row) => keyCounts.row(row)), own: index } }),
-      // The pid is 0 while a front restarts.
+      // The process id is 0 while a front restarts.
       processes: () => ({
         supervisor: process.ppid,
         ...Object.fromEntries(pids.flatMap(({ own }, i) => (own === 0 ? [] : [[`front-${i + 1}`, own]]))),
@@ -236,7 +239,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
   };
 }
 
-/** Accepted, unfinished work and memory: of this front, and the sums of the other fronts. */
+/** Counters of accepted, unfinished work and of memory: this front's own, with the sums of the other fronts. */
 function sharedCounts(
   counters: SharedCounters<(typeof counterNames)[number]>,
   { row, count }: { row: number; count: number },

@@ -1,4 +1,6 @@
-/** The prediction service of a front: its flow of items, its limits, and the log of failures. */
+/**
+ * Opens the prediction service of a front (HTTP process), with the flow of inputs, the limits, and the log of failures.
+ */
 
 import type { Model } from "../author/define.ts";
 import { authorStack, messageWithLine } from "../base/author-line.ts";
@@ -25,7 +27,7 @@ export interface FrontService {
 }
 
 const DEFAULT_MAX_INPUTS = 10_000;
-/** Demo predictions are for people: more inputs only slow the page. */
+/** Most inputs of a demo: people look at its outputs, and more inputs only slow the page. */
 const MAX_DEMO_INPUTS = 64;
 
 export function openService({ config, model, running, ...options }: FrontServiceOptions): FrontService {
@@ -59,7 +61,7 @@ export function maxInputsOf(model: Model, config: ServeConfig): { prediction: nu
   return { prediction, demo: Math.min(MAX_DEMO_INPUTS, prediction) };
 }
 
-/** The client's own faults. Only the answer reports such a fault; the log has all other failures. */
+/** Codes of faults that clients cause. They appear only in the answer; all other failures are logged. */
 const clientFaults: ReadonlySet<ErrorCode> = new Set([
   "file_refused",
   "file_unavailable",
@@ -73,7 +75,10 @@ function fieldsAbout({ id, origin, model }: Logged): LogFields {
   return fieldsOf(origin, { prediction_id: id, model: model?.name });
 }
 
-/** The stack of an error of the model's code, below the line. Empty for a stack of one frame, because the line names that frame. */
+/**
+ * Text of the stack below a log line, for an error of the model's code. None for one stack frame, because the line
+ * names that frame.
+ */
 function stackOf(error: SconceError): readonly string[] {
   const stack = authorStack(error);
   return stack.includes("\n") ? [`\n${stack}`] : [];

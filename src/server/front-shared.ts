@@ -1,4 +1,6 @@
-/** The parts that a front has once, for all its models: the port, the memory account, API keys, downloads. */
+/**
+ * The parts that a front (HTTP process) has once for all its models: the port, the memory account, API keys, downloads.
+ */
 import { decodings } from "../author/decoding-gate.ts";
 import { EventLoopLag } from "../machine/processes/event-loop-lag.ts";
 import type { KeyCounts } from "./access/api-key.ts";
@@ -27,38 +29,43 @@ export interface FrontOptions {
   readonly config: ServeConfig;
   readonly listening?: Partial<ListenOptions> & { readonly adminPort?: number | undefined };
   readonly control: ServerControl;
-  /** Prefix of the ids of this front's predictions. */
+  /** Prefix of the ids of predictions that this front creates. */
   readonly owner: string;
-  /** Whether this front resumes the predictions of an owner after a restart; by default it resumes all. */
+  /**
+   * Whether this front continues the predictions of an owner (id prefix) after a restart; by default it continues all.
+   */
   readonly isOwn?: (owner: string) => boolean;
-  /** Counters of requests and of the event loop, which the fronts of a server share. */
+  /** Counters of requests and of the event loop, in memory that the fronts share. */
   readonly metrics?: Metrics;
-  /** Process ids of the server, without the engines', by their names in metrics. */
+  /** Process ids of the server by their names in metrics; engine processes are not included. */
   readonly processes: () => Readonly<Record<string, number>>;
-  /** Whether this front reports the size of the store. Only one of the fronts that share a database reports it. */
+  /** Whether this front reports the size of the store. Of fronts with one database, only one does. */
   readonly countsStore?: boolean;
-  /** Opens the port only when the front is ready: other fronts answer meanwhile. */
+  /** Whether to open the port only when this front is ready, because other fronts already answer. */
   readonly listensLate?: boolean;
-  /** Called when the front is ready to open the port; resolves when it may. Needs `listensLate`. */
+  /** Called when this front is ready to open the port; it waits for the promise first. Needs `listensLate`. */
   readonly mayListen?: () => Promise<void>;
-  /** The other fronts of this server. */
+  /** How to reach the other fronts of this server. */
   readonly siblings?: SiblingsOptions;
-  /** The build whose predictions alone this front takes over. */
+  /** Reference of an earlier build. The front then only finishes the predictions of this build. */
   readonly onlyBuild?: string | undefined;
-  /** Other servers with predictions of the same clients, when this front starts. */
+  /** Other servers that have predictions of the same clients, when this front starts. */
   readonly relatives?: RelativesNews;
-  /** Called when this front has finished its accepted work. Resolves when the other fronts have, too. This front keeps listening until then. */
+  /**
+   * Called when this front has finished its accepted work. It keeps listening until the promise resolves, which waits
+   * for the other fronts.
+   */
   readonly othersDone?: () => Promise<void>;
-  /** Accepted, unfinished work of this front, in memory that the other fronts read, and the sums of the other fronts. */
+  /** Accepted, unfinished work of this front, in memory that other fronts read; then the sums of the other fronts. */
   readonly unfinished?: Unfinished;
   readonly others?: () => Readonly<Unfinished>;
-  /** Numbers of the API keys in memory that the fronts share; by default this process has them alone. */
+  /** Numbers of the API keys, in memory that the fronts share. By default only this process has them. */
   readonly keyCounts?: KeyCounts;
-  /** Memory that the fronts hold for clients. */
+  /** Counters of the memory that fronts hold for clients, in shared memory. */
   readonly memory?: MemoryAccountOptions["siblings"];
-  /** Called when the port is open, before any other work. */
+  /** Called when the port is open, before other work begins. */
   readonly onListening?: () => void;
-  /** Called when the models are set up, before predictions of an earlier process run. */
+  /** Called when all models are set up, before predictions of an earlier process continue. */
   readonly onSetUp?: () => void;
   /** Records running hooks in a file, so that a supervisor can restart a front that a hook blocks. */
   readonly runningHooks?: RunningHooks;
@@ -69,23 +76,23 @@ export interface FrontShared {
   readonly lifecycle: Lifecycle;
   readonly port: FrontPort;
   readonly siblings: Siblings | undefined;
-  /** Counters of requests that no model answers, and of the event loop; with one model, its counters too. */
+  /** Counters of requests that no model answers, and of the event loop. With one model they are also the model's. */
   readonly metrics: Metrics;
-  /** The metrics of all models, once they are open. */
+  /** Metrics of the whole server, set once all models are open. */
   readonly all: { metrics: Pick<Metrics, "families"> };
   readonly memory: MemoryAccount;
-  /** Undefined without --api-keys. */
+  /** The API keys; undefined without --api-keys. */
   readonly keys: ApiKeys | undefined;
   readonly fetcher: Fetcher;
   readonly lag: EventLoopLag;
-  /** Undefined without the variables of OpenTelemetry. */
+  /** Undefined if no variable of OpenTelemetry asks for spans. */
   readonly tracing: Tracing | undefined;
 }
 
 /**
- * Opens the port first.
- * @param opened closes the parts when it is disposed
- * @throws SconceError `address_in_use`, or `usage` for a file without valid keys or a variable of OpenTelemetry
+ * Opens the shared parts, the port first.
+ * @param opened gets the parts, and closes them when it is disposed
+ * @throws SconceError `address_in_use`, or `usage` for a file without valid keys or a wrong variable of OpenTelemetry
  */
 export async function openShared(options: FrontOptions, opened: AsyncDisposableStack): Promise<FrontShared> {
   const { config, metrics = new Metrics() } = options;
@@ -105,13 +112,13 @@ export async function openShared(options: FrontOptions, opened: AsyncDisposableS
   const lag = watchLag(metrics, opened);
   const all: FrontShared["all"] = { metrics };
   const scraped = async () => all.metrics.families((await siblings?.metrics()) ?? []);
-  // An earlier build that finishes its predictions is no part of the server's metrics.
+  // The metrics of an earlier build that finishes its predictions do not belong to the server's.
   const exportsMetrics = options.countsStore !== false && options.onlyBuild === undefined;
   const tracing = await openTracing(exportsMetrics ? scraped : undefined, opened);
   return { options, lifecycle, port, siblings, metrics, all, memory, keys, fetcher, lag, tracing };
 }
 
-/** @param read the metrics of the whole server, in the process that exports them */
+/** @param read the metrics of the whole server; undefined in processes that do not export them */
 async function openTracing(
   read: (() => Promise<readonly Family[]>) | undefined,
   opened: AsyncDisposableStack,
@@ -128,7 +135,7 @@ function keysOf({ config: { apiKeys }, keyCounts }: FrontOptions): ApiKeys | und
   return new ApiKeys(apiKeys, keyCounts ?? { rows: [new Float64Array(keyNumbers.length)], own: 0 });
 }
 
-/** Measures how long the event loop is blocked. */
+/** Measures how long the event loop is blocked at a time. */
 function watchLag(metrics: Metrics, opened: AsyncDisposableStack): EventLoopLag {
   const lag = new EventLoopLag({ onLag: (seconds) => metrics.loopHeld(seconds) });
   lag.start();

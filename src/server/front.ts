@@ -1,4 +1,7 @@
-/** A front: a process that answers clients. It opens the port, sets the models up, accepts predictions, and drains. */
+/**
+ * A front: a process that answers HTTP clients. It opens the port, sets up the models, accepts predictions, and drains
+ * when it stops.
+ */
 import type { FrontPort } from "./front-port.ts";
 import { type FrontOptions, openShared } from "./front-shared.ts";
 import { withContext } from "./http/request.ts";
@@ -7,16 +10,18 @@ import type { MemoryAccount } from "./memory/memory-account.ts";
 import type { RelativesNews } from "./messages.ts";
 import { ServedModels } from "./served-models.ts";
 
-/** Time for late requests and for the ends of answers, once no large answer is being sent. Then connections are closed. */
+/**
+ * Milliseconds for late requests and for the ends of answers, after the last large answer. Then connections are closed.
+ */
 const LAST_ANSWERS_MS = 2000;
 
-/** A server. */
+/** A running server, or a process of it. */
 export interface Front {
   /** URL of the server on this machine. */
   readonly url: URL;
   /** URL of the admin port. */
   readonly adminUrl?: URL | undefined;
-  /** Refuses new predictions, finishes accepted predictions, and closes. May be called twice. */
+  /** Refuses new predictions, finishes accepted ones, and closes. May be called twice. */
   stop(): Promise<void>;
 }
 
@@ -24,13 +29,13 @@ export interface OpenFront extends Front {
   /** Refuses new predictions; resolves when all accepted ones have ended. */
   ended(): Promise<void>;
   changeRelatives(news: RelativesNews): Promise<void>;
-  /** Leaves new work to the newer server of an upgrade, or no longer. */
+  /** During an upgrade, whether this front leaves new work to the newer server. */
   retire(isRetiring: boolean): void;
   readonly port: FrontPort;
 }
 
 /**
- * Opens the port, then sets the models up; resolves when the front accepts predictions.
+ * Opens the port, then sets up the models; resolves when the front accepts predictions.
  * @throws SconceError `address_in_use`, `predictions_unusable`, or an error of a model's set-up
  */
 export async function openFront(options: FrontOptions): Promise<OpenFront> {
@@ -76,21 +81,21 @@ export async function openFront(options: FrontOptions): Promise<OpenFront> {
     },
     ended: async () => void (await Promise.all(models.opened.map(({ parts }) => parts.service?.live.drain()))),
     async changeRelatives(news) {
-      // First, so that no id is unknown for a moment.
+      // Fronts learn the new sockets first, so that no id is unknown for a moment.
       if (siblings !== undefined) siblings.relatives = news.relatives.map(({ sockets }) => sockets);
       await Promise.all(models.opened.map((model) => model.changeRelatives(news)));
     },
   };
 }
 
-/** Reports "not ready" but keeps accepting predictions, until load balancers have noticed. */
+/** Reports "not ready" for `delayS` seconds, but still accepts predictions, until load balancers have noticed. */
 async function leave(lifecycle: Lifecycle, delayS: number): Promise<void> {
   if (delayS <= 0) return;
   lifecycle.phase = "leaving";
   await Bun.sleep(1000 * delayS);
 }
 
-/** Lets clients read large answers to the end of the linger time, and small answers for a moment longer. */
+/** Waits while clients read large answers, until the end of the linger time, and a moment longer for small answers. */
 async function sendLastAnswers(port: FrontPort, memory: MemoryAccount, lingersUntilMs: number): Promise<void> {
   const closed = port.stop();
   await Promise.race([closed, answersSent(memory, lingersUntilMs - performance.now())]);

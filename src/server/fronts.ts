@@ -1,4 +1,4 @@
-/** The front processes of a server, in their supervisor. */
+/** The HTTP processes (fronts) of a server, as seen from their supervisor, the parent process. */
 
 import type { RunFolder } from "../machine/processes/run-folder.ts";
 import { SharedCounters } from "../machine/processes/shared-counters.ts";
@@ -30,9 +30,9 @@ import type { Reload } from "./server-control.ts";
 import type { UpgradedFronts } from "./upgrade.ts";
 
 export interface FrontsModel extends ServedOptions {
-  /** The database of predictions; undefined for predictions in memory. */
+  /** Path of the database of predictions; undefined for predictions in memory. */
   readonly store: string | undefined;
-  /** Whether the server loads the model at its start; by default it does. */
+  /** Whether the server loads the model at its start (default true). */
   readonly isPreloaded?: boolean;
 }
 
@@ -43,9 +43,9 @@ export interface FrontsOptions {
   readonly folder: RunFolder;
   readonly count: number;
   readonly relatives: RelativesNews;
-  /** Names the server in its store. */
+  /** Name of the server in its store. */
   readonly server: string;
-  /** The server from which this one takes over the port. */
+  /** The server from which this one takes over the port; undefined without an upgrade. */
   readonly older: Relative | undefined;
 }
 
@@ -58,9 +58,9 @@ export function shareFiles({
   models,
 }: Pick<FrontsOptions, "config" | "folder" | "count"> & { readonly port: number; readonly models: number }) {
   const counters = folder.join("counters");
-  // Never cleared: the metrics include the counts of killed fronts.
+  // These files are never cleared, so that the metrics include the counts of killed fronts.
   const counts = Array.from({ length: models }, (_, model) => folder.join(`counts-${model}`));
-  // The last row is for the supervisor.
+  // The last row is the supervisor's.
   const create = (path: string) => SharedCounters.create({ path, names: slots, rows: count + 1 }).row(count);
   const supervisorCounts = counts.map(create);
   const serverCounts = models > 1 ? folder.join("counts") : (counts[0] ?? "");
@@ -79,12 +79,12 @@ export function shareFiles({
       keys,
     },
     counts,
-    /** Counters of the supervisor, by model. */
+    /** Rows of the supervisor in the counter files, by model. */
     supervisorCounts,
   };
 }
 
-/** Longer than any drain. A second signal ends all processes at once. */
+/** Longer than any drain, in milliseconds. A second signal ends all processes at once. */
 export const FOREVER_MS = 2 ** 31 - 1;
 
 export class Fronts implements Front, UpgradedFronts {
@@ -94,29 +94,29 @@ export class Fronts implements Front, UpgradedFronts {
   readonly #working: Set<Supervised>;
   readonly sockets: readonly string[];
   readonly #prepared = Promise.withResolvers<void>();
-  /** Fronts ready to open the port, in an upgrade. */
+  /** Fronts that are ready to open the port, in an upgrade. */
   readonly #ready = new Set<Supervised>();
-  /** Whether the fronts wait for `listen` before they open the port. */
+  /** Whether fronts wait for a `listen` message before they open the port. */
   #waitsToListen: boolean;
-  /** Waits for an answer of a front in an upgrade. */
+  /** Callbacks for the answer of each front in an upgrade. */
   readonly #answers = new Map<Supervised, (answer: FromFront | undefined) => void>();
   /** Whether `stop` was called. */
   isStopping = false;
   #other: Relative | undefined;
   #relatives: RelativesNews;
-  /** The sockets of the engine processes, by model. */
+  /** Sockets of the engine processes, by model; undefined while a process does not run. */
   readonly #sockets: (string | undefined)[] = [];
   readonly #metrics: readonly Metrics[];
-  /** The other states of the engines, for fronts that start again, by model. */
+  /** The last message about each model's engine that has no socket, for fronts that start again. */
   readonly #states: (EngineNews | undefined)[] = [];
-  /** Fronts that a question waits for. */
+  /** Callbacks for the answers of fronts to the current question. */
   readonly #asked = new Map<Supervised, (answer: FromFront | undefined) => void>();
-  /** Settles after the last question: the fronts answer one question at a time. */
+  /** Settles after the last question: fronts answer one question at a time. */
   #asking: Promise<unknown> = Promise.resolve();
-  /** Called when a front needs the engine of a model, or a client asks to load or unload it. */
+  /** Called when a front needs the engine of a model, or when a client asks to load or unload it. */
   onMove: (model: number, move: EngineMove) => void = () => {};
 
-  /** Called when a client asks for a newer server. */
+  /** Called when a client asks for an upgrade to a newer server. */
   onReload: (waitMs: number) => Promise<Reload> = async () => ({ refused: "the server is not ready" });
 
   /** @throws SconceError `address_in_use` */
@@ -154,13 +154,13 @@ export class Fronts implements Front, UpgradedFronts {
     this.#fronts = start.sockets.map((_, index) => {
       let starts = 0;
       let hasHeld = false;
-      // Predictions in memory end with the process, so a blocking hook does not run again.
+      // Predictions in memory end with their process, so a hook that blocked it does not run again.
       const path = !isStored ? undefined : RunningHooks.create(folder.join(`hooks-${index}`));
       const front = new Supervised({
         role: "front",
         name: count === 1 ? "front process" : `front process ${index + 1}`,
         start: (): FrontStart => {
-          // The process buffers messages until it has a handler.
+          // The process buffers messages until it can handle them.
           queueMicrotask(() => this.#sendEngines(front));
           return {
             ...shared,
@@ -188,17 +188,17 @@ export class Fronts implements Front, UpgradedFronts {
     this.#working = new Set(this.#fronts);
   }
 
-  /** Resolves when all fronts accept predictions, which needs ready engine processes. */
+  /** Starts the fronts. Resolves when all accept predictions, which needs ready engine processes. */
   async start(): Promise<void> {
     await Promise.all(this.#fronts.map((front) => front.start()));
   }
 
-  /** Resolves when all fronts are ready to open the port, in an upgrade. */
+  /** Resolves, in an upgrade, when all fronts are ready to open the port. */
   get prepared(): Promise<void> {
     return this.#prepared.promise;
   }
 
-  /** Lets the prepared fronts open the port. */
+  /** Allows the fronts to open the port. */
   listen(): void {
     this.#waitsToListen = false;
     this.#sendAll({ listen: true });
@@ -233,7 +233,8 @@ export class Fronts implements Front, UpgradedFronts {
 
   get #news(): RelativesNews {
     const { relatives, unavailable } = this.#relatives;
-    // The first one: it creates the predictions whose ids clients choose, which an earlier build cannot.
+    // The other server goes first: it creates predictions with ids that clients choose. An earlier build cannot create
+    // predictions.
     return { relatives: this.#other === undefined ? relatives : [this.#other, ...relatives], unavailable };
   }
 
@@ -241,7 +242,7 @@ export class Fronts implements Front, UpgradedFronts {
     for (const front of this.#fronts) front.send(message);
   }
 
-  /** @returns undefined if the process of the front has ended */
+  /** Sends a message, and waits for the answer. @returns undefined if the front's process has ended */
   #ask(front: Supervised, message: UpgradeNews): Promise<FromFront | undefined> {
     const { promise, resolve } = Promise.withResolvers<FromFront | undefined>();
     this.#answers.set(front, resolve);
@@ -262,7 +263,7 @@ export class Fronts implements Front, UpgradedFronts {
     front.send({ request, reload: await this.onReload(reloadMs) } satisfies ReloadNews);
   }
 
-  /** Tells the fronts what becomes of the engine process of a model. */
+  /** Returns handlers that pass events of a model's engine process to all fronts. */
   engineEvents(model: number): EngineEvents {
     const send = (news: EngineNews) => this.#sendAll(news);
     return {
@@ -291,7 +292,7 @@ export class Fronts implements Front, UpgradedFronts {
     for (const front of this.#fronts) front.send(news);
   }
 
-  /** Milliseconds in which no front had a prediction of the model. */
+  /** Milliseconds since any front had a prediction of the model; 0 while one has. */
   async idleMs(model: number): Promise<number> {
     const answers = await this.#askAll({ model, ask: "idle" });
     return Math.min(
@@ -299,7 +300,10 @@ export class Fronts implements Front, UpgradedFronts {
     );
   }
 
-  /** Makes the fronts leave the engine process of a model. @returns false if one of them has a prediction; then all use it again */
+  /**
+   * Makes all fronts disconnect from the engine process of a model. @returns false if one has a prediction; then all
+   * use the process again
+   */
   async release(model: number): Promise<boolean> {
     const answers = await this.#askAll({ model, ask: "release" });
     const isReleased = answers.every(
@@ -311,7 +315,7 @@ export class Fronts implements Front, UpgradedFronts {
     return isReleased;
   }
 
-  /** @returns the answer of each front; undefined for a front that has ended */
+  /** Sends a question to all fronts. @returns their answers; undefined for a front that has ended */
   #askAll(question: EngineNews): Promise<(FromFront | undefined)[]> {
     const ask = (front: Supervised) => {
       const { promise, resolve } = Promise.withResolvers<FromFront | undefined>();
@@ -340,12 +344,15 @@ export class Fronts implements Front, UpgradedFronts {
     await Promise.all(this.#fronts.map(stopped));
   }
 
-  /** Kills the fronts without a drain. */
+  /** Kills the fronts, without finishing their predictions. */
   async end(): Promise<void> {
     await Promise.all(this.#fronts.map((front) => front.stop(0)));
   }
 
-  /** All fronts close the port together: clients still read predictions of the other fronts at it. */
+  /**
+   * Notes that a front has finished its work. The last one lets all close the port, because clients read predictions of
+   * any front there.
+   */
   #onDone(front: Supervised): void {
     this.#working.delete(front);
     if (this.#working.size > 0) return;

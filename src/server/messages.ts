@@ -1,13 +1,13 @@
-/** Messages between the supervisor and the processes of a server. */
+/** Messages between the supervisor (parent process) of a server and its child processes. */
 import { z } from "zod";
 import type { ServeConfig } from "./config.ts";
 import { reload } from "./server-control.ts";
 
 const config = z.custom<ServeConfig>((value) => typeof value === "object" && value !== null);
 
-/** The start message of every process. */
+/** Fields of every process's start message. */
 export const roleStart = z.object({
-  /** The supervisor's command line, which names the places of the libraries. */
+  /** The supervisor's command line, which names the locations of the libraries. */
   argv: z.array(z.string()),
   config,
 });
@@ -16,64 +16,70 @@ export const roleStart = z.object({
 export const modelStart = z.object({
   /** Name in paths and metrics. */
   name: z.string(),
-  /** The tag of the reference that the server was given. */
+  /** Tag in the reference that the server was started with. */
   tag: z.string(),
   /** `repository@sha256:…` */
   reference: z.string(),
-  /** Options of this model: the options of the server, overridden by the options of the model. */
+  /** Options of the server, with the model's own options in front. */
   config,
   split: z.object({ name: z.string(), weight: z.number() }).optional(),
   isShadow: z.boolean().optional(),
 });
 
-/** Index of a model in the order of the server. */
+/** Index of a model in the server's list. */
 const model = z.int();
 
-/** Where the engine process of a model listens, why it ended, why it could not be started, or whether it gives no sign of life. */
+/**
+ * News about the engine process of a model: where it listens, why it ended or could not be started, or whether it
+ * answers.
+ */
 const engineNews = z.union([
   z.object({ model, socket: z.string() }),
   z.object({ model, ended: z.string() }),
   z.object({ model, failed: z.string() }),
   z.object({ model, isSilent: z.boolean() }),
   z.object({ model, state: z.enum(["unloaded", "loading"]) }),
-  // The front answers how long the model has been idle.
+  // The front must answer for how long it has had no prediction of the model.
   z.object({ model, ask: z.literal("idle") }),
-  // The front leaves the engine process, unless it needs it.
+  // The front must disconnect from the engine process, unless it has a prediction.
   z.object({ model, ask: z.literal("release") }),
 ]);
 export type EngineNews = z.infer<typeof engineNews>;
 
-/** Another server with predictions of the same clients. */
+/** Another server that has predictions of the same clients. */
 const relative = z.object({
-  /** Unix sockets of its fronts, by index. */
+  /** Unix sockets of its HTTP processes, by index. */
   sockets: z.array(z.string()),
-  /** The earlier build whose predictions it finishes; undefined for the other server of an upgrade. */
+  /** Reference of an earlier build, whose predictions it finishes; undefined for the other server of an upgrade. */
   build: z.string().optional(),
 });
 export type Relative = z.infer<typeof relative>;
 
-/** The current relatives. A front takes over the predictions of a relative that is missing from the next list. */
+/**
+ * All relatives: servers that have predictions of the same clients. A front continues the predictions of a relative
+ * that is missing from the next list.
+ */
 export const relativesNews = z.object({
   relatives: z.array(relative),
-  /** Reasons why earlier builds do not run, by `repository@sha256:…`. A message has the name of the build, then the reason. */
+  /** Why earlier builds do not run, by `repository@sha256:…`; completes "digits:v1, which …". */
   unavailable: z.record(z.string(), z.string()),
 });
 export type RelativesNews = z.infer<typeof relativesNews>;
 
-/** The steps of an upgrade in a front. */
+/** Instructions to a front during an upgrade. */
 const upgradeNews = z.union([
-  // A prepared front opens the port.
+  // A prepared front may open the port.
   z.object({ listen: z.literal(true) }),
-  // The front of the newer server sends new connections to its sockets.
+  // Newer server: the system sends new connections to this server's sockets.
   z.object({ steer: z.object({ first: z.int(), count: z.int() }) }),
-  // The front of the older server closes each connection after its next answer; false keeps connections open again.
+  // Older server: the front closes each connection after its next answer; false keeps connections open again.
   z.object({ retire: z.boolean() }),
-  // The front of the older server closes the port after its last connection has ended.
+  // Older server: the front closes the port as soon as it has no connection.
   z.object({ closePort: z.literal(true) }),
 ]);
 export type UpgradeNews = z.infer<typeof upgradeNews>;
 
-/** The answer to a front that asked for a newer server. `request` is the number of the question. */
+/** The answer to a front that asked for an upgrade. `request` is the number of the front's question. */
 const reloadNews = z.object({ request: z.int(), reload });
 export type ReloadNews = z.infer<typeof reloadNews>;
 
@@ -85,15 +91,15 @@ export const fromFront = z.union([
   z.object({ model, move: z.enum(["need", "load", "unload"]) }),
   z.object({ model, idleMs: z.number() }),
   z.object({ model, isReleased: z.boolean() }),
-  // The answer may wait for the start of the newer server.
+  // A request for an upgrade. The answer may wait up to `reloadMs` for the start of the newer server.
   z.object({ request: z.int(), reloadMs: z.number() }),
   z.object({ done: z.literal(true) }),
 ]);
 export type FromFront = z.infer<typeof fromFront>;
 
 /**
- * A stopping front sends this when its accepted predictions have ended. After the last front, the supervisor sends it to
- * every front, and the fronts close the port.
+ * A stopping front sends this when its accepted predictions have ended. After the last front, the supervisor sends it
+ * to every front, and the fronts close the port.
  */
 export const allDone = { done: true } as const;
 

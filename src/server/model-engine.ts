@@ -1,4 +1,4 @@
-/** The engine process of one model, in the supervisor. */
+/** The engine process of one model, as seen from the supervisor (parent process). */
 import { rmSync } from "node:fs";
 import { libtorchEnv } from "../engine/libtorch-env.ts";
 import type { RunFolder } from "../machine/processes/run-folder.ts";
@@ -17,27 +17,27 @@ export interface ServedOptions {
   /** Name in paths and metrics. */
   readonly name: string;
   readonly packaged: PackagedModel;
-  /** Options of this model: the options of the server, overridden by the options of the model. */
+  /** Options of the server, with the model's own options in front. */
   readonly config: ServeConfig;
-  /** Undefined for a model that shares no traffic. */
+  /** Share of the traffic under another model's name; undefined for a model that shares no traffic. */
   readonly split?: SplitShare | undefined;
-  /** Whether the model gets copies of the predictions of other builds. */
+  /** Whether the model is a shadow: it gets copies of the predictions of other builds. */
   readonly isShadow?: boolean | undefined;
 }
 
 export interface ModelEngineOptions extends ServedOptions {
-  /** The command line of this process. */
+  /** The command line of this process, for the child process. */
   readonly argv: readonly string[];
   readonly source: Pick<ModelSource, "verify" | "unpackLibraries"> | undefined;
   readonly folder: RunFolder;
   readonly events: EngineEvents;
-  /** Begins the names of its sockets. Engines of one server need different ones. */
+  /** Prefix for names of the process's sockets. It differs between the engines of one server. */
   readonly socketName: string;
-  /** Whether the server has other models: then log lines name this one. */
+  /** Whether the server has other models, so that log lines must name this one. */
   readonly isOneOfSeveral?: boolean;
 }
 
-/** Time limit for the exit of the engine process after its work is done. */
+/** Milliseconds that the engine process may take to exit. */
 const STOP_MS = 5000;
 
 export class ModelEngine {
@@ -55,7 +55,7 @@ export class ModelEngine {
     return this.#options.name;
   }
 
-  /** Bytes of the model on disk, most of which are weights. */
+  /** Bytes of the model on disk: mostly weights. */
   get bytes(): number {
     return this.#options.packaged.size;
   }
@@ -80,7 +80,8 @@ export class ModelEngine {
       },
     });
     this.#process = supervised;
-    // The supervisor does both: it removes the unpacked files after a signal, and restarts of the engine do not hash the weights.
+    // The supervisor does both: it can remove unpacked files after a signal, and the engine process need not hash the
+    // weights at each restart.
     [this.#verified] = await Promise.all([
       this.#verified ?? (config.verify ? source?.verify(packaged) : undefined),
       source?.unpackLibraries(),
@@ -94,7 +95,7 @@ export class ModelEngine {
 
   #start(): EngineStart {
     const { argv, name, packaged, config, split, isShadow, folder, socketName } = this.#options;
-    // Each start uses a new path, so a front never reaches an old process.
+    // Each start uses a new path, so that a front never reaches an earlier process.
     this.#socket = folder.join(`${socketName}-${this.#starts++}.sock`);
     return {
       argv: [...argv],

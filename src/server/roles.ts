@@ -1,9 +1,9 @@
-/** The child processes of this program, by their names in `ps`. */
+/** The kinds of child processes, by their names in `ps`. */
 
 import type { Roles } from "../machine/processes/link.ts";
 import type { ModelSource } from "../package/model-source.ts";
 
-/** @param sourceOf the places of models and libraries that a command line names */
+/** @param sourceOf returns the model store and libraries that a command line names */
 export function rolesFor(sourceOf: (argv: readonly string[]) => ModelSource): Roles {
   return {
     engine: async (start, link) => (await import("./engine-process.ts")).engineRole(sourceOf)(start, link),

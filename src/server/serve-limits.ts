@@ -1,4 +1,4 @@
-/** Limits from the options of `serve`, for all processes. */
+/** Computes limits from the options of `serve`, for all processes of a server. */
 import { version } from "../../package.json";
 import { MAX_PADDED_BYTES } from "../engine/fair-queue.ts";
 import { memoryLimit } from "../machine/memory-limit.ts";
@@ -20,7 +20,10 @@ export function maxMemoryOf({ maxMemory }: ServeConfig): number {
   return maxMemory ?? Math.floor(memoryLimit() / 2);
 }
 
-/** An eighth of the memory: charges ignore padding, and a batch exists as stacked inputs, activations and outputs at once. */
+/**
+ * An eighth of the memory at most: the account ignores padding, and a batch is in memory as stacked inputs, activations
+ * and outputs at once.
+ */
 export function maxPaddedBytesOf(config: ServeConfig): number {
   return Math.min(MAX_PADDED_BYTES, maxMemoryOf(config) / 8);
 }
@@ -32,17 +35,17 @@ export function fileCapsOf({ maxFileBytes, maxPixels }: ServeConfig): FileCaps {
   };
 }
 
-/** Seconds from a failed load of a model to its next load for a prediction. */
+/** Seconds after a failed load of a model before a prediction loads it again. */
 export const RETRY_LOAD_S = 10;
 
-/** How long a batch may run, and how long the engine process may be unresponsive. */
+/** Milliseconds that a batch may run, and that the engine process may give no answer. */
 export function stuckAfterMs({ batchTimeout, timeout }: ServeConfig): number {
   return 1000 * (batchTimeout ?? timeout);
 }
 
 /**
- * How long a front may be unresponsive. A blocking hook is interrupted sooner, except in native code and after an `await`.
- * Without isolation, a `predict` function may block the process as long as a batch may run.
+ * Milliseconds that a front (HTTP process) may give no answer. A blocking hook is interrupted sooner, except in native
+ * code and after an `await`. Without isolation, `predict` may block the process for as long as a batch may run.
  */
 export function heldAfterMs(config: ServeConfig): number {
   const hookMs = 2000 * config.hookTimeout;

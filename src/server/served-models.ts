@@ -1,4 +1,4 @@
-/** The models of a front, and the choice of the model that answers a request. */
+/** The models of a front (HTTP process). Chooses the model that answers a request. */
 import { codedError, messageOf, type SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { generatedTag } from "../package/store/reference.ts";
@@ -18,18 +18,18 @@ import { clientIdOf, SplitPredictions, type SplitShare, versionOf } from "./pred
 
 type Answer = (request: Request, context: RequestContext) => Response | Promise<Response>;
 
-/** A model of the server. A model with broken code has no front model. */
+/** A model of the server. If its code is broken, it has a `fault` instead of a `front`. */
 interface Entry {
   readonly options: FrontModelOptions;
   readonly metrics: Metrics;
   readonly front: FrontModel | undefined;
   readonly served: ServedModel | undefined;
   readonly fault: SconceError | undefined;
-  /** The apps of the model by the path before their routes, each made at its first request. */
+  /** HTTP apps of the model, by the path before their routes. Each is created at its first request. */
   readonly apps: Map<string, Promise<Answer>>;
 }
 
-/** The versions that share the traffic of a name. */
+/** Versions that share the traffic of one model name. */
 interface Split {
   readonly name: string;
   readonly creating: Map<string, Predictions>;
@@ -43,10 +43,10 @@ interface Version extends SplitShare {
 export class ServedModels {
   readonly #shared: FrontShared;
   readonly #entries: readonly Entry[];
-  /** By each name in paths: `digits`, `digits:v1`. */
+  /** Models by each of their names in paths, such as `digits` and `digits:v1`. */
   readonly #byName = new Map<string, Entry>();
   readonly #splits: ReadonlyMap<string, Split>;
-  /** The metrics of all models. */
+  /** Metrics of all models together. */
   readonly metrics: Pick<Metrics, "text" | "gauges" | "families">;
   readonly #list: Answer;
   /** Answers all paths that name no model. */
@@ -55,8 +55,8 @@ export class ServedModels {
 
   /**
    * Opens the models. The first one also answers paths without a model name.
-   * @param opened closes the models when it is disposed
-   * @throws SconceError of a server with one model. With several, a broken model answers with its error.
+   * @param opened gets the models, and closes them when it is disposed
+   * @throws SconceError if the server's only model is broken. Among several, a broken model answers with its error.
    */
   static async open(shared: FrontShared, opened: AsyncDisposableStack): Promise<ServedModels> {
     const { models } = shared.options;
@@ -122,20 +122,20 @@ export class ServedModels {
     return this.#entries.flatMap(({ front }) => front ?? []);
   }
 
-  /** Why no model can finish its predictions. */
+  /** Why no model can finish predictions; undefined if one can. */
   get hindrance(): Hindrance | undefined {
     const hindrances = this.opened.map(hindranceOf);
     if (hindrances.length === 0) return "engine";
     return hindrances.every((each) => each !== undefined) ? hindrances[0] : undefined;
   }
 
-  /** Whether a model runs a prediction, or its store has the outcome. */
+  /** Whether a model runs a prediction with this id, or its store has one. */
   async has(id: string): Promise<boolean> {
     for (const front of this.opened) if (await front.has(id)) return true;
     return false;
   }
 
-  /** Answers a request. A path without the name of a model costs a server with one model one search in the URL. */
+  /** Answers a request. On a server with one model, a path without a model name costs one search in the URL. */
   readonly fetch: Answer = (request, context) => {
     const { url } = request;
     const namesModel = url.includes("/models") || (this.#isSeveral && url.includes("/v2/repository"));
@@ -162,7 +162,7 @@ export class ServedModels {
     return this.#answer(other.named, `/models/${nameOf(other.named)}`, request, context);
   }
 
-  /** The model that a path names after `start`: the longest name, since names have slashes. */
+  /** The model that a path names after `start`. The longest name wins, because names may contain slashes. */
   #below(path: string, start: string): { readonly named: Entry | Split; readonly rest: string } | undefined {
     if (!path.startsWith(start)) return undefined;
     for (let end = path.length; end > start.length; end = path.lastIndexOf("/", end - 1)) {
@@ -173,7 +173,7 @@ export class ServedModels {
     return undefined;
   }
 
-  /** @param path before the routes of the model */
+  /** @param path path before the routes of the model */
   async #answer(named: Entry | Split, path: string, request: Request, context: RequestContext): Promise<Response> {
     const [entry, split] = "versions" in named ? [this.#chosen(named, request, context), named] : [named, undefined];
     context.metrics = entry.metrics;
@@ -185,7 +185,7 @@ export class ServedModels {
     return (await app)(request, context);
   }
 
-  /** The version of a client. A version that cannot be opened or loaded leaves its clients to the others. */
+  /** The version that answers a client. Clients of a version that cannot be opened or loaded get another version. */
   #chosen({ name, versions }: Split, request: Request, context: RequestContext): Entry {
     const { keys, port } = this.#shared;
     context.key ??= keys?.find(request.headers);
@@ -222,7 +222,7 @@ export class ServedModels {
     }).fetch;
   }
 
-  /** The models whose predictions clients may create here. */
+  /** The models for which clients may create predictions at the root. */
   get #predicted(): readonly NamedModel<Predictions>[] {
     return this.#entries.flatMap((entry) => {
       const { front, served: model, metrics, options } = entry;
@@ -257,12 +257,12 @@ export class ServedModels {
   }
 }
 
-/** The model under the name of a split. */
+/** The model's description under the name that its versions share. */
 function renamed(model: ServedModel, name: string): ServedModel {
   return {
     ...model,
     name,
-    // The batch size may change later.
+    // Read each time, because the batch size may change later.
     get batchSize() {
       return model.batchSize;
     },
@@ -273,7 +273,7 @@ function nameOf(named: Entry | Split): string {
   return "versions" in named ? named.name : named.options.name;
 }
 
-/** Asks for another load after a failed one. */
+/** Whether a version can run predictions. After a failed load, also asks for another one. */
 function isUsable({ entry: { front, options } }: Version): boolean {
   if (options.engine?.state === "failed") options.engine.need();
   return front !== undefined && options.engine?.state !== "failed";
@@ -301,7 +301,7 @@ async function openEntry(
   } catch (error) {
     if (shared.options.models.length === 1) throw error;
     log.error(`The model ${options.name} cannot be served: ${messageOf(error)}`);
-    // The engine process may run, and its memory is for the other models.
+    // The engine process may run all the same. Reported as idle, it may be unloaded for other models.
     if (options.engine !== undefined) options.engine.predictionsIdleMs = () => Infinity;
     return { options, metrics, front: undefined, served: undefined, fault: codedError(error), apps: new Map() };
   }

@@ -1,4 +1,7 @@
-/** Serves packaged models. This process supervises the fronts and the engines; with --no-isolate it does all the work. */
+/**
+ * Serves packaged models. This process is the supervisor of HTTP processes (fronts) and engine processes. With
+ * --no-isolate, it does all the work itself.
+ */
 import { availableParallelism } from "node:os";
 import { codedError, SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
@@ -30,16 +33,18 @@ export interface ServerOptions {
   readonly config: ServeConfig;
   /** The command line of this process, for its child processes. */
   readonly argv?: readonly string[];
-  /** Starts a newer server, unless it does so already. Undefined where a newer server could not find this one. */
+  /**
+   * Starts a newer server; returns undefined if one starts already. Not set if a newer server could not find this one.
+   */
   readonly startNewer?: (() => StartedServer | undefined) | undefined;
-  /** Called when a newer server has taken over; must stop this one. By default this process gets SIGTERM. */
+  /** Called when a newer server has taken over; must stop this server. By default this process sends itself SIGTERM. */
   readonly onRetire?: () => void;
-  /** Verifies and unpacks the model and the libraries; by default they are loaded in place, unchecked. */
+  /** Verifies and unpacks the model and the libraries. By default they are loaded in place, unchecked. */
   readonly source?: Pick<ModelSource, "resolve" | "verify" | "unpackLibraries" | "prepareLibraries">;
 }
 
 /**
- * Opens the port, then sets the models up; resolves when the server is ready.
+ * Opens the port, then sets up the models; resolves when the server is ready.
  * @throws SconceError `address_in_use`, or the error of a model's set-up
  */
 export async function startServer(options: ServerOptions): Promise<Server> {
@@ -87,10 +92,10 @@ function checkReplica({ queue, role, store, bucket }: ServeConfig): void {
   }
 }
 
-/** On 16 cores, 8 fronts answered 1.4 times as many tiny requests as 4 fronts. More fronts were not measured. */
+/** On 16 cores, 8 HTTP processes answered 1.4 times as many tiny requests as 4. More processes were not measured. */
 const MAX_DEFAULT_FRONTS = 8;
 
-/** The best number of fronts for this machine. A front has one JavaScript thread, and other threads that decode pictures. */
+/** The number of HTTP processes (fronts). Each has one JavaScript thread, and more threads that decode pictures. */
 export function frontsOf(
   { fronts, isolate }: Pick<ServeConfig, "fronts" | "isolate">,
   cores = availableParallelism(),
@@ -100,7 +105,7 @@ export function frontsOf(
 }
 
 async function openOne({ models, config, source }: ServerOptions, opened: AsyncDisposableStack): Promise<Front> {
-  // Dynamic, so that the supervisor of isolated servers does not load it.
+  // A dynamic import, so that the supervisor of isolated servers does not load the code.
   const { openFront } = await import("./front.ts");
   const [{ name, packaged }] = models;
   return openFront({
@@ -112,7 +117,8 @@ async function openOne({ models, config, source }: ServerOptions, opened: AsyncD
     },
     processes: () => ({ "front-1": process.pid }),
     onListening: () => logSetUp(packaged),
-    // The set-up has no time limit.
+    // The guard ends a process whose event loop is blocked for too long. It starts after the set-up, which has no time
+    // limit.
     onSetUp: () => void opened.use(new LoopGuard(heldAfterMs(config))),
     models: [
       {
@@ -145,7 +151,7 @@ async function openFronts(options: ServerOptions, count: number, opened: AsyncDi
   }
 }
 
-/** @throws SconceError `address_in_use` */
+/** Finds the server that has the port; undefined if the port is free. @throws SconceError `address_in_use` */
 async function olderServer(config: ServeConfig): Promise<OlderServer | undefined> {
   if (config.port === 0) return undefined;
   try {
@@ -167,7 +173,8 @@ async function openBeside(
 ): Promise<Front> {
   const { config, argv = [], source } = options;
   let upgradable: Upgradable | undefined;
-  // Deferred first, so that it runs last: the newer server then takes over the unfinished predictions. The first process of a container stays alive.
+  // Deferred first, so that it runs last: the newer server then takes over the unfinished predictions. In a container,
+  // the first process stays alive.
   opened.defer(() => upgradable?.end());
   const folder = opened.use(await makeRunFolder());
   const server = older?.nextServer ?? "";
@@ -209,7 +216,7 @@ async function openBeside(
   opened.defer(() => loads.stop());
   opened.defer(() => earlier.stop());
   if (older === undefined) earlier.start((news) => fronts.changeRelatives(news));
-  // A server goes on without a broken model if it has others. Beside an older server it does not start.
+  // A server with several models starts without a broken one, unless it upgrades an older server.
   const start = (i: number) => (isSeveral && older === undefined ? loads.load(i, true, true) : loads.start(i, true));
   try {
     const preloaded = models.flatMap(({ isPreloaded }, i) => (isPreloaded ? [i] : []));
@@ -255,7 +262,10 @@ async function openBeside(
   return fronts;
 }
 
-/** The stores of the models, open until the server stops, so that no other server takes the files while fronts restart. */
+/**
+ * The stores of all models. The supervisor keeps them open, so that no other server takes the files while fronts
+ * restart.
+ */
 class ServerStores implements AsyncDisposable {
   readonly #models: readonly FrontsModel[];
   readonly #opened: { readonly model: FrontsModel; readonly store: PredictionStore }[] = [];
@@ -272,7 +282,7 @@ class ServerStores implements AsyncDisposable {
     }
   }
 
-  /** Looks for predictions of earlier builds. */
+  /** Looks for predictions of earlier builds in the stores. */
   async find(earlier: EarlierBuilds): Promise<void> {
     for (const { model, store } of this.#opened) await earlier.find(model, store);
   }
@@ -283,7 +293,10 @@ class ServerStores implements AsyncDisposable {
   }
 }
 
-/** All models, unless --keep-alive or --max-loaded says that some need not be loaded; --preload chooses. */
+/**
+ * Whether the server loads a model at its start: with --preload, the named models; otherwise all, unless --keep-alive
+ * or --max-loaded loads them on demand.
+ */
 function isPreloaded(name: string, { preload, keepAlive, maxLoaded, role }: ServeConfig): boolean {
   if (role === "front") return false;
   const names = preload ?? (keepAlive === undefined && maxLoaded === undefined ? ["all"] : []);

@@ -21,13 +21,13 @@ const versionWeight = z
     const [reference = "", weight] = given.split("=");
     return { reference, weight: Number(weight) };
   });
-/** In the order of the help. */
+/** The options in the order in which `--help` lists them. */
 export const servingOptions = {
   port: option({
     description: "Port to listen on; 0 picks a free port",
     alias: "p",
     default: 3000,
-    // Hosting platforms set it.
+    // Hosting platforms set this variable.
     otherVariable: "PORT",
     ...count(0, 65535),
   }),

@@ -1,4 +1,7 @@
-/** Upgrades on one host: a newer server starts beside the server of its port, and takes over the port and the store. */
+/**
+ * Upgrades on one host: a newer server starts beside the older server of its port, and takes over the port and the
+ * store.
+ */
 import { version } from "../../package.json";
 import { messageOf, SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
@@ -6,17 +9,23 @@ import { ControlSocket, connectTo, controlPath, type HandoverLink, networkOf, PR
 import type { Relative } from "./messages.ts";
 import type { Reload, StartedServer } from "./server-control.ts";
 
-/** Changes that an upgrade makes in the fronts of a server. */
+/** What an upgrade does with the fronts (HTTP processes) of a server. */
 export interface UpgradedFronts {
-  /** Unix sockets of the fronts. */
+  /** Unix sockets of the fronts, by index. */
   readonly sockets: readonly string[];
-  /** Sends new connections of the port to the fronts of the newer server, of which there are `count`. */
+  /**
+   * Makes the system send new connections only to some sockets of the port: `count` sockets from index `first` on.
+   * @returns whether the system can do so
+   */
   steer(sockets: { readonly first: number; readonly count: number }): Promise<boolean>;
-  /** Whether the fronts close each connection after its next answer. */
+  /** Whether each connection is closed after its next answer. */
   retire(isRetiring: boolean): void;
-  /** Closes the port of one front after another, from the last; each when it has no connections. */
+  /**
+   * Closes the port in one front after another, from the last on, each when it has no connections. `onClosed` gets the
+   * count of fronts that are still open.
+   */
   closePorts(onClosed: (open: number) => Promise<void>): Promise<void>;
-  /** Adds or removes the other server of the upgrade. */
+  /** Sets the other server of the upgrade; undefined removes it. */
   setOther(other: Relative | undefined): void;
 }
 
@@ -25,11 +34,11 @@ interface Place {
   readonly port: number;
 }
 
-/** The server of the port, from the side of a newer server. */
+/** The older server of the port, from the side of the newer server. */
 export class OlderServer {
   readonly #link: HandoverLink;
   readonly relative: Relative;
-  /** Names the newer server in the store. */
+  /** Name of the newer server in the store. */
   readonly nextServer: string;
 
   private constructor(link: HandoverLink, { server, fronts }: { readonly server: string; readonly fronts: string[] }) {
@@ -39,9 +48,9 @@ export class OlderServer {
   }
 
   /**
-   * Waits while an earlier upgrade ends.
-   * @returns undefined if no server of this user has the port
-   * @throws SconceError `address_in_use` if the server refuses
+   * Finds the server that has the port.
+   * @returns undefined if no server of this user has it
+   * @throws SconceError `address_in_use` if the server refuses an upgrade
    */
   static async find(place: Place): Promise<OlderServer | undefined> {
     const path = controlPath(place);
@@ -55,18 +64,18 @@ export class OlderServer {
     throw new SconceError("address_in_use", `port ${place.port} of ${place.host} is in use: ${answer.reason}`);
   }
 
-  /** Resolves when the process has ended. */
+  /** Resolves when the older server's process has ended. */
   get ended(): Promise<void> {
     return this.#link.closed;
   }
 
-  /** The newer server does not start. */
+  /** Reports that the newer server does not start. */
   fail(reason: string): void {
     this.#link.send({ kind: "failed", reason });
     this.#link.end();
   }
 
-  /** Takes over the open port. Resolves when the control socket is free, or the older server has ended. */
+  /** Takes over the open port. Resolves when the older server has left the control socket, or has ended. */
   async takeOver(fronts: UpgradedFronts): Promise<void> {
     const count = fronts.sockets.length;
     const steered = await fronts.steer({ first: this.relative.sockets.length, count });
@@ -92,7 +101,7 @@ export class OlderServer {
 
 const BUSY = "not ready for an upgrade; try again when it has finished its start, or the upgrade before";
 
-/** Lets newer servers take over from this one. */
+/** The older server's side of an upgrade: lets newer servers take over from this one. */
 export class Upgradable implements Disposable {
   readonly #fronts: UpgradedFronts;
   readonly #server: string;
@@ -101,16 +110,16 @@ export class Upgradable implements Disposable {
   readonly #startNewer: (() => StartedServer | undefined) | undefined;
   readonly #control: ControlSocket | undefined;
   #isBusy = true;
-  /** The newer server that takes over. */
+  /** The connection to the newer server that takes over. */
   #newer: HandoverLink | undefined;
-  /** Resolves when a newer server has taken over, or did not start. */
+  /** Resolves when a newer server has opened the port, or did not start. */
   #serving: Promise<unknown> = Promise.resolve();
   #onOutcome: (outcome: Reload) => void = () => {};
 
   /**
    * @param options.stop finishes accepted work, and ends this server
-   * @param options.goOn takes over the predictions of a newer server that has ended
-   * @param options.startNewer starts a newer server, unless it does so already
+   * @param options.goOn continues predictions of a newer server that has ended
+   * @param options.startNewer starts a newer server; returns undefined if one starts already
    */
   constructor(
     place: Place,
@@ -135,7 +144,7 @@ export class Upgradable implements Disposable {
     await this.#control?.open();
   }
 
-  /** Starts a newer server. Resolves when it has taken over or has ended, and after `waitMs` at the latest. */
+  /** Starts a newer server. Resolves when it has taken over or has ended, at the latest after `waitMs`. */
   async reload(waitMs: number): Promise<Reload> {
     if (this.#startNewer === undefined) return { refused: "a server with --port 0 cannot be upgraded in place" };
     let newer: StartedServer | undefined;
@@ -149,9 +158,9 @@ export class Upgradable implements Disposable {
     const outcome = Promise.withResolvers<Reload>();
     const failure = Promise.withResolvers<Reload>();
     this.#onOutcome = (found) => ("failed" in found && exited !== undefined ? failure : outcome).resolve(found);
-    // Another one may start after the end of this one.
+    // After the end of this newer server, another one may start.
     void exited?.then(async (code) => {
-      // The last message of the newer server may still be on the way.
+      // The last message of the newer server may still be on its way.
       await this.#serving;
       failure.resolve({ failed: `it ended with ${code} before it was ready, and the log has its error` });
       outcome.resolve(failure.promise);
@@ -160,7 +169,7 @@ export class Upgradable implements Disposable {
     return Promise.race([outcome.promise, waited]);
   }
 
-  /** The older server has ended, so that another upgrade may begin. */
+  /** Allows an upgrade: this server is ready, and its older server has ended. */
   allow(): void {
     this.#isBusy = false;
   }
@@ -228,7 +237,7 @@ export class Upgradable implements Disposable {
     if (!hasEnded) return this.#stop();
     log.error("The newer server has ended: this one goes on");
     this.#fronts.retire(false);
-    // A front may have opened the port again.
+    // The port may be open again in a front that had closed it.
     await this.#fronts.steer({ first: 0, count: this.#fronts.sockets.length });
     this.#newer = undefined;
     await this.#goOn();

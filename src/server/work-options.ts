@@ -18,7 +18,7 @@ import { webhookSecret } from "./webhooks/webhook.ts";
 const storeSyncs = ["normal", "full"] as const;
 const roles = ["front", "worker", "both"] as const;
 
-/** In the order of the help. */
+/** The options in the order in which `--help` lists them. */
 export const workOptions = {
   batchSize: openOption<number>({
     description: "Maximum inputs in one batch",
@@ -109,7 +109,7 @@ export const workOptions = {
     description: "Seconds that a finished prediction stays readable",
     default: 3600,
     isAdvanced: true,
-    // No timer is set for it.
+    // No timer is set for this duration, so it may be infinite.
     ...duration("seconds", 0, Infinity),
   }),
   retainBytes: option({
@@ -187,7 +187,7 @@ export const workOptions = {
       "Seconds that an idle connection stays open at least, and at most 8 more, unless it waits for a prediction; 0 means no limit",
     default: 120,
     isAdvanced: true,
-    // Bun knows timeouts up to 255.
+    // Bun's timeouts end at 255 seconds.
     ...count(0, 252),
     valueHint: "seconds",
   }),

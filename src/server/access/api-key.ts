@@ -1,31 +1,34 @@
-/** An API key with its limits. */
+/** An API key: its permissions, its limits, and the counts that they limit. */
 import { SconceError } from "../../base/errors.ts";
 import type { KeyEntry, Permission } from "./key-file.ts";
 
-/** Numbers of a key in the row of a process: the rate's window, requests in it, unfinished predictions. */
+/**
+ * Numbers of a key in the row of a process: the number of the current rate window, requests in it, unfinished
+ * predictions.
+ */
 export const NUMBERS_PER_KEY = 3;
 const [WINDOW, COUNT, UNFINISHED] = [0, 1, 2] as const;
-/** Ids of a key's predictions end with a dot and this many characters of the hash of its name: 36 bits. */
+/** The id of a key's prediction ends with a dot and this many characters of the hash of the key's name: 36 bits. */
 const TAG_LENGTH = 6;
 
-/** Counts of the keys: a row of numbers for each front process. */
+/** Counts of all keys: a row of numbers for each HTTP process. */
 export interface KeyCounts {
   readonly rows: readonly Float64Array[];
-  /** Row of this process, the only one that it writes. */
+  /** Index of this process's row, the only one that it changes. */
   readonly own: number;
 }
 
 export class ApiKey {
   readonly name: string;
   readonly share: number;
-  /** End of the ids of the key's predictions. Other keys cannot read such an id. */
+  /** Suffix of the ids of the key's predictions. Other keys cannot read predictions with this suffix. */
   readonly idSuffix: string;
   readonly #entry: KeyEntry;
   readonly #counts: KeyCounts;
   /** Index of the first number of this key in a row. */
   readonly #at: number;
 
-  /** @param slot equal in all processes */
+  /** @param slot position of the key's numbers in a row, equal in all processes */
   constructor(entry: KeyEntry, slot: number, counts: KeyCounts) {
     this.name = entry.name;
     this.share = entry.share;
@@ -39,14 +42,14 @@ export class ApiKey {
     return this.#entry.only.includes(permission);
   }
 
-  /** The id of a prediction of this key. A client may leave the suffix out. */
+  /** The full id of a prediction of this key. A client may leave out the suffix. */
   ownId(id: string): string {
     return id.endsWith(this.idSuffix) ? id : id + this.idSuffix;
   }
 
   /**
    * Counts a request that starts a prediction.
-   * @throws SconceError `queue_full` above the rate, or with too many unfinished predictions
+   * @throws SconceError `queue_full` above the key's rate, or with too many unfinished predictions
    */
   admit(nowMs = Date.now()): void {
     const { rate, concurrent } = this.#entry;
@@ -67,7 +70,7 @@ export class ApiKey {
     own[this.#at + WINDOW] = window;
   }
 
-  /** A prediction of the key began. */
+  /** Counts a prediction of the key as unfinished, until `ended`. */
   begun(): void {
     this.#add(1);
   }
@@ -99,7 +102,7 @@ function idSuffixOf(name: string): string {
   return `.${digest.slice(0, TAG_LENGTH)}`;
 }
 
-/** The suffix of an id; undefined for an id without one. */
+/** The part of an id from its first dot on; undefined without a dot. */
 export function suffixOf(id: string): string | undefined {
   const at = id.indexOf(".");
   return at < 0 ? undefined : id.slice(at);

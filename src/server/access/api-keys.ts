@@ -1,4 +1,4 @@
-/** The API keys of a server. Each process reads the file again when it changes. */
+/** The API keys of a server. Each process reads the key file again when it changes. */
 import { timingSafeEqual } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { messageOf, SconceError } from "../../base/errors.ts";
@@ -7,9 +7,9 @@ import { fileStamp } from "../../machine/files/file-stamp.ts";
 import { ApiKey, type KeyCounts, NUMBERS_PER_KEY, suffixOf } from "./api-key.ts";
 import { hashOfSecret, parseKeys } from "./key-file.ts";
 
-/** Maximum number of names. Each name has a slot of numbers in shared memory. */
+/** Most names of keys in a file. Each name has a slot of numbers in shared memory. */
 export const MAX_KEYS = 1024;
-/** Names of the shared numbers, for `SharedCounters`. */
+/** Names of the numbers in shared memory, as `SharedCounters` needs them. */
 export const keyNumbers = Array.from({ length: MAX_KEYS * NUMBERS_PER_KEY }, (_, i) => String(i));
 const RELOAD_MS = 1000;
 /** Longest accepted secret, in characters. */
@@ -37,18 +37,21 @@ export class ApiKeys implements Disposable {
     clearInterval(this.#timer);
   }
 
-  /** The key of a request: `Authorization: Bearer SECRET` or `X-API-Key: SECRET`. Undefined for an unknown secret, and without one. */
+  /**
+   * The key of a request: `Authorization: Bearer SECRET` or `X-API-Key: SECRET`. Undefined without a secret, and for an
+   * unknown one.
+   */
   find(headers: Headers): ApiKey | undefined {
     const secret = secretOf(headers);
     if (secret === undefined || secret.length > MAX_SECRET) return undefined;
     const hash = hashOfSecret(secret);
     let found: ApiKey | undefined;
-    // All keys are compared, so that the time does not depend on the secret.
+    // All keys are compared, so that the time does not reveal anything about a secret.
     for (const each of this.#keys) if (timingSafeEqual(each.hash, hash)) found = each.key;
     return found;
   }
 
-  /** The key that created a prediction: the suffix of the prediction's id names it. */
+  /** The key that created a prediction, found by the suffix of the prediction's id; undefined for an unknown suffix. */
   ofId(id: string): ApiKey | undefined {
     const suffix = suffixOf(id);
     return suffix === undefined ? undefined : this.#bySuffix.get(suffix);
@@ -58,7 +61,8 @@ export class ApiKeys implements Disposable {
     const entries = parseKeys(contentOf(this.#path), this.#path);
     const byName = new Map(entries.map((entry) => [entry.name, entry]));
     const slots = slotsOf([...byName.keys()], this.#path);
-    // Two keys with one name are one client, so that a secret can be replaced without a gap. The last entry has its limits.
+    // Two keys with one name are one client, so that a secret can be replaced without a gap. The limits of the last
+    // entry apply.
     const keys = new Map(
       [...byName].map(([name, entry]) => [name, new ApiKey(entry, slots.get(name) ?? 0, this.#counts)]),
     );
@@ -72,7 +76,7 @@ export class ApiKeys implements Disposable {
     });
   }
 
-  /** Reads the file if it has changed. A file with a fault changes nothing: the server continues with the keys that it has. */
+  /** Reads the key file again if it has changed. If the new file has a fault, the server keeps the keys that it has. */
   reload(): void {
     try {
       const stamp = fileStamp(this.#path);
@@ -99,7 +103,10 @@ function contentOf(path: string): string {
   }
 }
 
-/** A slot for each name: the hash of the name, or the next free slot. Names in order give the same slots in every process. */
+/**
+ * A slot of shared numbers for each name: the hash of the name, or else the next free slot. The names are sorted, so
+ * every process gets the same slots.
+ */
 function slotsOf(names: readonly string[], path: string): ReadonlyMap<string, number> {
   if (names.length > MAX_KEYS)
     throw new SconceError("usage", `${path} has ${names.length} names of keys; at most ${MAX_KEYS} are allowed`);

@@ -1,27 +1,30 @@
-/** The file of API keys: a TOML table for each key, with the hash of its secret. */
+/** Reads and writes the file of API keys: a TOML table for each key, with the hash of its secret. */
 import { z } from "zod";
 import { SconceError } from "../../base/errors.ts";
 
-/** Permissions of a key: start and cancel predictions; read results and the model's description; read metrics; stop the server and change its models. */
+/**
+ * What a key may do. predictions: start and cancel predictions. read: read results and the model's description.
+ * metrics: read metrics. admin: stop the server and change its models.
+ */
 export const permissions = ["predictions", "read", "metrics", "admin"] as const;
 export type Permission = (typeof permissions)[number];
 
-/** Requests in a time window. */
+/** At most `count` requests in each window of `windowS` seconds. */
 export interface Rate {
   readonly count: number;
   readonly windowS: number;
 }
 
-/** A key as the file declares it. */
+/** A key as it stands in the file. */
 export interface KeyEntry {
   readonly name: string;
   /** SHA-256 of the secret. A secret has 256 random bits, so its hash needs no salt and no slow function. */
   readonly hash: Uint8Array;
-  /** Turns of the key for each turn of a key with share 1. */
+  /** Turns of the key's predictions for each turn of a key with share 1. */
   readonly share: number;
-  /** Limit for requests that start predictions. */
+  /** Limit for requests that start predictions; undefined: no limit. */
   readonly rate: Rate | undefined;
-  /** Limit for unfinished predictions. */
+  /** Limit for unfinished predictions; undefined: no limit. */
   readonly concurrent: number | undefined;
   readonly only: readonly Permission[];
 }
@@ -54,7 +57,7 @@ const entrySchema = z.strictObject({
 });
 const fileSchema = z.strictObject({ key: z.array(entrySchema).default([]) });
 
-/** @throws SconceError `usage` that names each wrong field */
+/** Parses the key file. @throws SconceError `usage` that names each wrong field */
 export function parseKeys(text: string, path: string): readonly KeyEntry[] {
   const file = fileSchema.safeParse(parsed(text, path));
   if (!file.success) {
@@ -94,12 +97,12 @@ export interface NewKey {
   readonly only?: readonly Permission[] | undefined;
 }
 
-/** Makes a secret, and the text of its entry in the file. */
+/** Creates a random secret, and the key's entry for the file. */
 export function makeKey({ name, share, rate, concurrent, only }: NewKey): {
   readonly secret: string;
   readonly entry: string;
 } {
-  // A prefix, so that scanners of source code find secrets.
+  // The prefix lets scanners of source code recognise leaked secrets.
   const secret = `sconce_${crypto.getRandomValues(new Uint8Array(32)).toBase64({ alphabet: "base64url", omitPadding: true })}`;
   const fields = { name, hash: `${HASH_PREFIX}${hashOfSecret(secret).toHex()}`, share, rate, concurrent, only };
   const lines = Object.entries(fields).flatMap(([field, value]) =>

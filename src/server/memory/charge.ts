@@ -1,4 +1,4 @@
-/** Bytes of the memory account with one owner, who disposes the charge. */
+/** Bytes that one owner holds in the memory account. The owner disposes the charge to free them. */
 import type { MemoryAccount, Part } from "./memory-account.ts";
 
 export class Charge implements Disposable {
@@ -16,14 +16,14 @@ export class Charge implements Disposable {
     return this.#bytes;
   }
 
-  /** Adds bytes, or frees a negative number. Does nothing after dispose. */
+  /** Adds bytes to the charge; a negative number frees bytes. Does nothing after dispose. */
   grow(bytes: number): void {
     if (this.#isDisposed || bytes === 0) return;
     this.#bytes += bytes;
     this.#account.count(this.#part, bytes);
   }
 
-  /** Adds bytes of a body. @returns false if the account has no room */
+  /** Adds bytes of a request body. @returns false, without adding them, if the account has no room */
   tryGrow(bytes: number): boolean {
     if (!this.#account.hasRoom("bodies", bytes, this.#bytes)) return false;
     this.grow(bytes);

@@ -1,12 +1,12 @@
 /**
- * Memory for the files of one input or demo. All files are needed at once, so two inputs that each held some memory and waited for the rest would
- * deadlock. At most one input holds memory while it waits.
+ * Memory for the files of one input or demo. All its files are needed at once. If two inputs held some memory and
+ * waited for the rest, they would deadlock. So at most one input holds memory while it waits.
  */
 import { SconceError } from "../../base/errors.ts";
 import type { Charge } from "./charge.ts";
 import type { MemoryAccount } from "./memory-account.ts";
 
-/** The account has no room for one of several files. The caller must free all of them. */
+/** Thrown when the account has no room for one of several files. The caller must free all of them. */
 export class NoRoomNow extends Error {}
 
 export class FileMemory implements Disposable {
@@ -15,7 +15,10 @@ export class FileMemory implements Disposable {
   readonly #isPatient: boolean;
   #asked = 0;
 
-  /** @param isPatient whether files wait for room; the caller ensures that only one input with several files does */
+  /**
+   * @param isPatient whether files wait for room. Only one input with several files may be patient at a time; the
+   * caller ensures that.
+   */
   constructor(account: MemoryAccount, { count, isPatient }: { readonly count: number; readonly isPatient: boolean }) {
     this.#account = account;
     this.#isPatient = isPatient;
@@ -30,12 +33,12 @@ export class FileMemory implements Disposable {
     return this.#charges[index];
   }
 
-  /** Size to assume for a file of unknown length, so that all files fit. */
+  /** Bytes to assume for a file of unknown length, so that all files of the input fit. */
   get maxUnknownBytes(): number {
     return this.#account.maxFileBytes / this.#charges.length;
   }
 
-  /** Only `FileCharge` calls this. */
+  /** Charges a file. Only `FileCharge` calls this method. */
   async take(charge: Charge, bytes: number, signal: AbortSignal): Promise<void> {
     const { maxFileBytes } = this.#account;
     this.#asked += bytes;
@@ -56,7 +59,7 @@ export class FileMemory implements Disposable {
   }
 }
 
-/** Memory of one file. */
+/** The charge of one file of an input. */
 export class FileCharge implements Disposable {
   readonly #memory: FileMemory;
   readonly #charge: Charge;
@@ -76,7 +79,8 @@ export class FileCharge implements Disposable {
 
   /**
    * Charges the expected size of the file.
-   * @throws SconceError `file_too_large` for files that never fit; NoRoomNow; the reason of the signal
+   * @throws SconceError `file_too_large` for files that never fit; NoRoomNow if they do not fit now; the reason of the
+   * signal
    */
   take(bytes: number, signal: AbortSignal): Promise<void> {
     return this.#memory.take(this.#charge, bytes, signal);

@@ -1,6 +1,6 @@
 /**
- * The account of the memory that a server holds for clients. Callers ask for memory that they can refuse or delay (`take`), and report memory that
- * exists already (`add`). Several processes share an account through shared counters.
+ * Counts the memory that a server holds for clients. `take` asks for memory, which may be refused or delayed; `add`
+ * reports memory that exists already. Several processes share an account through shared counters.
  */
 import { gcAndSweep } from "bun:jsc";
 import type { PictureBudget } from "../../author/decoding-gate.ts";
@@ -8,21 +8,25 @@ import type { SharedCounter } from "../../machine/processes/shared-counters.ts";
 import { Charge } from "./charge.ts";
 
 /**
- * Purposes of memory. bodies: request bodies and parsed inputs. files: fetched files, also partial ones. pictures: pictures in decoding or encoding.
- * tensors: tensors before their batch, and rows before `postprocess`. outputs: outputs and logs of unfinished predictions. results: retained results, and
- * undelivered webhooks. answers: answers in transfer.
+ * Uses of memory. bodies: request bodies and parsed inputs. files: fetched files, also partial ones. pictures: pictures
+ * that are being decoded or encoded. tensors: tensors before their batch, and rows before `postprocess`. outputs:
+ * outputs and logs of unfinished predictions. results: retained results, and undelivered webhooks. answers: answers
+ * that are being sent.
  */
 export const parts = ["bodies", "files", "pictures", "tensors", "outputs", "results", "answers"] as const;
 export type Part = (typeof parts)[number];
 
-/** Share of pictures. One picture may use all of it. The limits of other parts ignore pictures. */
+/**
+ * Share of the account for pictures. A single picture may use all of it. Limits of other parts do not count pictures.
+ */
 const PICTURES = 0.35;
 
-/** Share of files, and largest size of the files of one input. */
+/** Share of the account for files, and largest share for the files of one input. */
 const FILES = 0.25;
 
 /**
- * Fill level up to which a part gets memory. Later stages have higher levels, so that accepted work can end.
+ * A part gets memory while the account is filled up to this share. Later stages of a prediction have higher shares, so
+ * that accepted work can end.
  */
 const fullAt = {
   bodies: 0.4,
@@ -34,26 +38,32 @@ const fullAt = {
 type Asking = keyof typeof fullAt;
 
 /**
- * Requests for less than this share of the free memory always succeed, so that large requests cannot starve small ones (dynamic thresholds of shared
- * buffers: Choudhury and Hahne, 1998). A fixed reserve would need a definition of small.
+ * Requests below this share of the free memory always succeed, so that large requests cannot starve small ones (dynamic
+ * thresholds of shared buffers: Choudhury and Hahne, 1998). A fixed reserve would need a definition of "small".
  */
 const OF_FREE = 1 / 256;
 
 /**
- * Share of small outputs that is always free. The check of a large body can exceed the account, and accepted work must end meanwhile.
+ * Share of the account that small outputs may always use. Checking a large body can fill the account, and accepted work
+ * must still end.
  */
 const FREE_FOR_OUTPUTS = 1 / 16;
 
-/** Bytes to charge for a byte of an output: two for its string, and one for the copy in transfer. */
+/** Bytes to charge for a byte of an output: two for its string, and one for the copy that is being sent. */
 export const HELD_PER_OUTPUT_BYTE = 3;
 
-/** Bytes to charge for a byte of a tensor: the copy of the front for a second run, the copy of the engine, and the batch. */
+/**
+ * Bytes to charge for a byte of a tensor: the HTTP process's copy for a second run, the engine's copy, and the batch.
+ */
 export const HELD_PER_TENSOR_BYTE = 3;
 
 export interface MemoryAccountOptions {
-  /** Unlimited by default. */
+  /** Limit of the account in bytes. Default: unlimited. */
   readonly maxBytes?: number;
-  /** Shared counters of all processes: results, pictures, and everything else. By default this is the only process. */
+  /**
+   * Counters in memory that all processes share: results, pictures, and everything else. By default this is the only
+   * process.
+   */
   readonly siblings?: { readonly count: number } & Readonly<Record<"held" | "pictures" | "results", SharedCounter>>;
 }
 
@@ -67,10 +77,10 @@ interface Waiter {
   readonly admit: () => void;
 }
 
-/** Polling interval of a waiter: other processes free memory without a notification. */
+/** Polling interval in milliseconds while something waits: other processes free memory without a notification. */
 const POLL_MS = 50;
 
-/** A collection takes milliseconds, which less garbage does not justify. */
+/** Least garbage, in bytes, for a garbage collection, which takes milliseconds. */
 const MIN_GARBAGE = 16 * 2 ** 20;
 
 export class MemoryAccount {
@@ -89,13 +99,13 @@ export class MemoryAccount {
     answers: 0,
   };
   readonly #relievers = new Set<() => void>();
-  /** Called once, when memory is freed. */
+  /** Callbacks for the next time that memory is freed. */
   readonly #listeners = new Set<() => void>();
   readonly #waiters: Waiter[] = [];
   #willWake = false;
-  /** Freed bytes since the last full collection. */
+  /** Bytes freed since the last full garbage collection. */
   #garbage = 0;
-  /** Freed bytes since the last request for a young collection. */
+  /** Bytes freed since the last request for a young collection. */
   #youngGarbage = 0;
   #willCollect = false;
   #poll: ReturnType<typeof setTimeout> | undefined;
@@ -108,22 +118,22 @@ export class MemoryAccount {
     this.#processes = siblings?.count ?? 1;
   }
 
-  /** Memory of this process, by part. */
+  /** Bytes of this process, by part. */
   get parts(): Readonly<Record<Part, number>> {
     return this.#parts;
   }
 
-  /** Memory of all processes. */
+  /** Bytes of all processes. */
   get used(): number {
     return this.#held.sum() + this.#pictures.sum() + this.#results.sum();
   }
 
-  /** Limit of the results of this process. */
+  /** Limit in bytes for the results of this process. */
   get maxResultBytes(): number {
     return this.maxBytes / 4 / this.#processes;
   }
 
-  /** The account as the decoder of pictures sees it. */
+  /** The account in the form that the decoder of pictures uses. */
   get pictures(): PictureBudget {
     return {
       maxBytes: (PICTURES * this.maxBytes) / this.#processes,
@@ -133,12 +143,12 @@ export class MemoryAccount {
     };
   }
 
-  /** Largest size of the files of one input or demo. They fit when no other files are in memory. */
+  /** Most bytes for the files of one input or demo. They fit when no other files are in memory. */
   get maxFileBytes(): number {
     return (FILES * this.maxBytes) / this.#processes;
   }
 
-  /** Largest size of the outputs of one prediction. More never fits. */
+  /** Most bytes for the outputs of one prediction; more would never fit. */
   get maxOutputBytes(): number {
     return (fullAt.outputs * this.maxBytes) / HELD_PER_OUTPUT_BYTE;
   }
@@ -148,46 +158,48 @@ export class MemoryAccount {
   }
 
   /**
-   * Whether more bytes fit. They always fit if the account has nothing else but results, which can be evicted. Bytes that are few beside the free
-   * memory fit too, in parts whose requests are refused instead of delayed.
-   * @param own bytes that the caller holds already
+   * Whether more bytes fit. They always fit if the account has nothing but results, which can be evicted. Few bytes,
+   * compared with the free memory, also fit in parts whose requests are refused and not delayed.
+   * @param own bytes that the caller already holds
    */
   hasRoom(part: Asking, bytes: number, own = 0): boolean {
     const held = this.#held.sum();
     const used = held + this.#results.sum();
     if (used + bytes <= fullAt[part] * this.maxBytes || held <= own) return true;
-    // Requests of these parts wait instead.
+    // Requests of these two parts wait for memory, so they need no exception for small ones.
     if (part === "files" || part === "tensors") return false;
     const ofOutputs = (FREE_FOR_OUTPUTS * this.maxBytes) / this.#processes - this.#parts.outputs;
     return bytes <= OF_FREE * Math.max(this.maxBytes - used, part === "outputs" ? ofOutputs : 0);
   }
 
-  /** @returns undefined if the bytes do not fit */
+  /** Charges bytes if they fit. @returns undefined if they do not fit */
   take(part: Asking, bytes: number): Charge | undefined {
     return this.hasRoom(part, bytes) ? this.add(part, bytes) : undefined;
   }
 
-  /** Charges memory that exists already, or starts an empty charge. */
+  /** Charges memory that already exists; 0 bytes start an empty charge. */
   add(part: Part, bytes: number): Charge {
     const charge = new Charge(this, part);
     charge.grow(bytes);
     return charge;
   }
 
-  /** Calls back once, soon after memory is freed. */
+  /** Calls the listener once, soon after memory is freed. */
   onceRoom(listener: () => void): void {
     this.#listeners.add(listener);
     this.#pollLater();
   }
 
-  /** Calls back whenever the account is over its limit. The callback evicts memory that is cheap to lose. */
+  /**
+   * Calls the callback whenever the account is over its limit. The callback should free memory that is cheap to lose.
+   */
   onPressure(relieve: () => void): void {
     this.#relievers.add(relieve);
   }
 
   /**
-   * Charges a file, after earlier waiters and when it fits.
-   * @param isNext whether the file precedes all other waiters, because its owner holds memory that they wait for
+   * Charges a file when it fits, after all that waited before.
+   * @param isNext whether the file goes before all others that wait, because its input holds memory that they wait for
    * @throws the reason of the signal
    */
   async takeInTurn(charge: Charge, bytes: number, { signal, isNext }: FileTurn): Promise<void> {
@@ -196,14 +208,14 @@ export class MemoryAccount {
     else if (!this.tryTakeInTurn(charge, bytes)) await this.#wait(charge, bytes, { signal, isNext });
   }
 
-  /** @returns false if the file would have to wait */
+  /** Charges a file unless it would have to wait. @returns whether it was charged */
   tryTakeInTurn(charge: Charge, bytes: number): boolean {
     if (this.#waiters.length > 0 || !this.#hasRoomForFile(bytes)) return false;
     charge.grow(bytes);
     return true;
   }
 
-  /** Only `Charge` calls this. */
+  /** Adds bytes to a part. Only `Charge` calls this method. */
   count(part: Part, bytes: number): void {
     if (bytes === 0) return;
     this.#parts[part] += bytes;
@@ -221,7 +233,7 @@ export class MemoryAccount {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const leave = () => {
       this.#waiters.splice(this.#waiters.indexOf(waiter), 1);
-      // Later waiters may fit, and waited only for this one.
+      // The next ones in the queue may fit: they only waited for this one.
       this.#wakeLater();
       reject(signal.reason);
     };
@@ -251,7 +263,7 @@ export class MemoryAccount {
     return this.#parts.files + bytes <= this.maxFileBytes || this.hasRoom("files", bytes);
   }
 
-  /** Reports garbage, of charged or other memory. It stays in memory until a collection. */
+  /** Notes bytes that became garbage, charged or not. They stay in memory until a garbage collection. */
   dropped(bytes: number): void {
     this.#garbage += bytes;
     this.#youngGarbage += bytes;
@@ -259,19 +271,21 @@ export class MemoryAccount {
   }
 
   /**
-   * JavaScriptCore lets its heap double before a full collection. This starts one as soon as charges and garbage exceed the account: synchronously,
-   * because one turn of the event loop can produce a whole batch of outputs. From half of the account on it requests a young collection, which runs beside
-   * this thread. A young collection misses objects that survived an earlier one, such as slowly fetched files, so it does not reset `#garbage`.
+   * Starts garbage collections. JavaScriptCore lets its heap double before it starts a full one by itself. This method
+   * starts one as soon as charges and garbage exceed the account: synchronously, because one turn of the event loop can
+   * produce a whole batch of outputs. From half of the account on, it requests a young collection, which runs beside
+   * this thread. A young collection misses objects that survived an earlier one, such as slowly fetched files, so it
+   * does not reset `#garbage`.
    */
   #collect(): void {
     const least = Math.max(MIN_GARBAGE, this.maxBytes / 16 / this.#processes);
     if (this.#garbage < least) return;
-    // The garbage of other processes is unknown, so each process uses its share of the free memory.
+    // The garbage of other processes is unknown, so each process allows itself an equal share of the free memory.
     const room = (this.maxBytes - this.used) / this.#processes;
     if (this.#garbage > room) {
       this.#garbage = 0;
       this.#youngGarbage = 0;
-      // Bun.gc(true) would block this thread longer.
+      // `Bun.gc(true)` would block this thread longer.
       gcAndSweep();
     } else if (this.#youngGarbage >= Math.max(least, room - this.maxBytes / 2 / this.#processes)) {
       this.#collectYoungLater();
@@ -288,7 +302,7 @@ export class MemoryAccount {
     });
   }
 
-  /** Once for each turn of the event loop. */
+  /** Wakes waiting files and listeners, once for each turn of the event loop. */
   #wakeLater(): void {
     if (this.#willWake || this.#listeners.size + this.#waiters.length === 0) return;
     this.#willWake = true;
@@ -322,7 +336,7 @@ export class MemoryAccount {
   }
 }
 
-/** Counter of a server with one process. */
+/** Counter for a server with only one process. */
 class LocalCounter implements SharedCounter {
   own = 0;
 

@@ -1,6 +1,6 @@
 /**
- * Counters and histograms as numbers in one array. An event adds to a number; a scrape formats the array. The fronts of a server share the memory, with
- * a row for each, so that the counts of a killed front remain.
+ * Counters and histograms as numbers in one array. An event adds to a number; a scrape formats the array. The fronts
+ * (HTTP processes) of a server share the memory, with a row for each, so that the counts of a killed front remain.
  */
 import { z } from "zod";
 import {
@@ -19,12 +19,12 @@ import {
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** A metric with its series. Fronts send each other their gauges in this form as JSON. */
+/** A metric with its series. Fronts send their gauges to each other in this form, as JSON. */
 export const familySchema = z.object({
   name: z.string(),
   help: z.string(),
   type: z.enum(["counter", "gauge", "histogram"]),
-  /** How equal series of several fronts become one. */
+  /** How equal series of several fronts are merged into one. */
   aggregator: z.enum(["sum", "max", "first"]),
   values: z
     .array(z.object({ labels: z.record(z.string(), z.string()), value: z.number(), metricName: z.string().optional() }))
@@ -37,9 +37,9 @@ interface Declared {
   readonly help: string;
   /** Upper bounds of a histogram; undefined for a counter. */
   readonly bounds: readonly number[] | undefined;
-  /** Index of the first number, and labels. */
+  /** For each series: the index of its first number, and its labels. */
   readonly series: readonly (readonly [place: number, labels: Labels])[];
-  /** Whether a scrape shows the series at 0. */
+  /** Whether a scrape includes a series whose numbers are all 0. */
   readonly showsZero: (labels: Labels) => boolean;
 }
 
@@ -47,10 +47,10 @@ export const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.
 export const sizes = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
 const declared: Declared[] = [];
-/** The metric of each number. All processes that share the memory have the same order. */
+/** The metric of each number in the array. All processes that share the memory have the same order. */
 export const slots: string[] = [];
 
-/** @returns index of the first number; the numbers follow the order of the labels */
+/** Declares a counter with a number for each set of labels. @returns index of the first number */
 function counter(
   name: string,
   help: string,
@@ -68,7 +68,10 @@ function counter(
   return first;
 }
 
-/** Numbers: one for each bucket, one above all bounds, and the sum. @returns like `counter` */
+/**
+ * Declares a histogram. It has a number for each bucket, one for values above all bounds, and the sum. @returns index
+ * of the first number
+ */
 function histogram(
   name: string,
   help: string,
@@ -88,7 +91,7 @@ function histogram(
 
 const outcomes = [{ status: "success" }, ...failureReasons.map((reason) => ({ status: "failed", reason }))];
 
-/** Index of each metric. Outcomes: success, then the failures in the order of `failureReasons`. */
+/** Index of each metric's first number. Outcomes are in this order: success, then `failureReasons`. */
 export const places = {
   predictions: counter(
     "sconce_predictions_total",
@@ -168,7 +171,7 @@ export const places = {
   ),
 };
 
-/** Distance between the series of a histogram of seconds. */
+/** How many numbers a histogram of seconds has for each set of labels. */
 export const SECONDS_STRIDE = seconds.length + 2;
 
 export function observe(
@@ -188,7 +191,7 @@ export function add(numbers: Float64Array, place: number, count: number): void {
   numbers[place] = (numbers[place] ?? 0) + count;
 }
 
-/** Sums of the rows. */
+/** Formats the sums of all rows as metrics. */
 export function familiesOf(rows: readonly Float64Array[]): Family[] {
   const sums = new Float64Array(slots.length);
   for (const row of rows) for (let i = 0; i < sums.length; i++) add(sums, i, row[i] ?? 0);

@@ -6,9 +6,9 @@ let nvml: Nvml | undefined;
 let isOpen = false;
 
 /**
- * Opens NVIDIA's library at the first call.
- * @param devices of the model
- * @returns no GPUs for a model on the CPU, or without the library
+ * The use of all GPUs of this machine. Opens NVIDIA's library at the first call.
+ * @param devices devices of the model
+ * @returns an empty list for a model on the CPU, or without the library
  */
 export function gpusFor(devices: readonly string[]): readonly GpuUsage[] {
   if (!devices.some((device) => device.startsWith("cuda"))) return [];

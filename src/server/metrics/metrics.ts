@@ -1,4 +1,4 @@
-/** The metrics of the server as Prometheus text, with the naming conventions of Prometheus. */
+/** The metrics of a model or server, as Prometheus text. Their names follow Prometheus's conventions. */
 import {
   batchCauses,
   type FailureReason,
@@ -39,14 +39,14 @@ import { gpuFamilies } from "./gpus.ts";
 import { processFamilies } from "./processes.ts";
 import { prometheusText } from "./prometheus-text.ts";
 
-/** Values that a scrape reads. */
+/** Current values, which are read at each scrape. */
 export interface Gauges {
-  /** Undefined for a ready server. */
+  /** Why the server is not ready; undefined while it is ready. */
   readonly unready: Unready | undefined;
   readonly active: number;
-  /** Inputs before their forward pass. */
+  /** Count of inputs that wait for their forward pass. */
   readonly waitingItems: number;
-  /** Inputs in a forward pass. */
+  /** Count of inputs in a forward pass. */
   readonly runningItems: number;
   readonly oldestItemSeconds: number;
   readonly queuedBytes: number;
@@ -56,21 +56,21 @@ export interface Gauges {
   readonly retainedBytes: number;
   readonly readyItems: number;
   readonly readyBytes: number;
-  /** Memory of this process, by part. */
+  /** Bytes that this process holds for clients, by part of the memory account. */
   readonly memory: Readonly<Record<string, number>>;
-  /** Limits of the whole server. */
+  /** Limits of the whole server, not of this process. */
   readonly limits: Limits;
   readonly build: Labels;
   readonly model: Labels;
-  /** The queue of the replicas. */
+  /** Figures of the queue in Redis that replicas share; undefined without a queue. */
   readonly queue?: QueueGauges | undefined;
-  /** The GPUs of this machine, if the model runs on one. */
+  /** Use of this machine's GPUs; empty if the model runs on the CPU. */
   gpus(): readonly GpuUsage[];
-  /** Pids of the whole server, by name. */
+  /** Process ids of the whole server, by name. */
   readonly processes: Readonly<Record<string, number>>;
 }
 
-/** Figures of the queue. Every replica has the same, except `isConnected`. */
+/** Figures of the queue in Redis. All replicas report the same values, except `isConnected`. */
 export interface QueueGauges {
   readonly isConnected: boolean;
   readonly items: number;
@@ -96,12 +96,12 @@ const statusPlaces = new Map<number, number>(statuses.map((status, i) => [status
 const OTHER_STATUS = statuses.indexOf(500);
 const placeOfForward = stagePlaces.get("forward") ?? 0;
 
-/** An ended prediction. */
+/** The counts of an ended prediction. */
 export interface EndedPrediction {
   readonly count: number;
   readonly itemsSucceeded: number;
   readonly itemsFailed: ReadonlyMap<FailureReason, number> | undefined;
-  /** Undefined after success. */
+  /** Why the prediction failed; undefined after success. */
   readonly failedFor: FailureReason | undefined;
 }
 
@@ -110,7 +110,10 @@ export class Metrics implements BatchObserver {
   readonly #rows: readonly Float64Array[];
   #gauges: (() => Gauges) | undefined;
 
-  /** @param rows counters of all fronts; this process adds to `row` */
+  /**
+   * @param rows counters of all HTTP processes
+   * @param row index of this process's row, the only one that it changes
+   */
   constructor(rows: readonly Float64Array[] = [new Float64Array(slots.length)], row = 0) {
     this.#rows = rows;
     this.#own = rows[row] ?? new Float64Array(slots.length);
@@ -135,7 +138,7 @@ export class Metrics implements BatchObserver {
       this.#itemsEnded(reason, failed);
       unfinished -= failed;
     }
-    // Inputs without a result when their prediction ended.
+    // Inputs that had no result when their prediction ended failed for the same reason.
     if (unfinished > 0 && failedFor !== undefined) this.#itemsEnded(failedFor, unfinished);
   }
 
@@ -183,7 +186,7 @@ export class Metrics implements BatchObserver {
     add(this.#own, places.refused + refusalNames.indexOf(cause), 1);
   }
 
-  /** @returns reads the sum of a metric's series that have the labels */
+  /** @returns a function that sums the series of a metric with the given labels, as of now */
   reader(): (name: string, labels?: Labels) => number {
     const values = familiesOf(this.#rows).flatMap((family) =>
       family.values.map(({ metricName = family.name, labels, value }) => ({ metricName, labels, value })),
@@ -195,39 +198,39 @@ export class Metrics implements BatchObserver {
         .reduce((sum, { value }) => sum + value, 0);
   }
 
-  /** @param gauges called at each scrape */
+  /** Sets the source of the gauges. @param gauges called at each scrape */
   watch(gauges: () => Gauges): void {
     this.#gauges = gauges;
   }
 
-  /** @param others gauges of the other fronts */
+  /** @param others gauges of the other HTTP processes */
   text(others: readonly Family[] = []): string {
     return prometheusText(this.families(others));
   }
 
-  /** All metrics of the server. @param others gauges of the other fronts */
+  /** All metrics of the server. @param others gauges of the other HTTP processes */
   families(others: readonly Family[] = []): Family[] {
     return [...this.counters(), ...this.gauges(), ...machineFamilies([this]), ...others];
   }
 
-  /** Counters of all fronts. */
+  /** Counters of all HTTP processes together. */
   counters(): Family[] {
     return familiesOf(this.#rows);
   }
 
-  /** The processes and GPUs of the machine that the gauges name. */
+  /** Process ids, and the use of the GPUs, from the gauges. */
   get machine(): Pick<Gauges, "processes" | "gpus"> {
     const { processes = {}, gpus = () => [] } = this.#gauges?.() ?? {};
     return { processes, gpus };
   }
 
-  /** Gauges of this process. The front that is scraped has the counters of all. */
+  /** Gauges of this process alone. Counters need no other process: they are in shared memory. */
   gauges(): Family[] {
     return this.#gauges === undefined ? [] : gaugesOf(this.#gauges());
   }
 }
 
-/** The processes and GPUs that the metrics name. */
+/** Metrics of the processes and GPUs that any of the given metrics names. */
 export function machineFamilies(all: readonly Pick<Metrics, "machine">[]): Family[] {
   const machines = all.map(({ machine }) => machine);
   const processes = Object.assign({}, ...machines.map((machine) => machine.processes));
@@ -235,7 +238,7 @@ export function machineFamilies(all: readonly Pick<Metrics, "machine">[]): Famil
   return [...processFamilies(processes), ...gpuFamilies([...gpus.values()])];
 }
 
-/** Metrics that are equal for all models of a server. */
+/** Metrics that have the same value for all models of a server. */
 export const ofServer: ReadonlySet<string> = new Set([
   "sconce_event_loop_lag_seconds",
   "sconce_memory_bytes",
@@ -252,7 +255,7 @@ function outcome(reason: FailureReason | undefined): number {
 function gaugesOf(read: Gauges): Family[] {
   const { limits } = read;
   const sum = (name: string, help: string, value: number) => gauge(name, help, "sum", [{ labels: {}, value }]);
-  // Equal in all fronts, or only the largest value counts.
+  // For values that are equal in all processes, or of which only the largest counts.
   const max = (name: string, help: string, value: number, labels: Labels = {}) =>
     gauge(name, help, "max", [{ labels, value }]);
   const memory = Object.entries(read.memory).map(([part, value]) => ({ labels: { part }, value }));

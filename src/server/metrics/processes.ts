@@ -1,8 +1,8 @@
-/** CPU, memory and files of the server's processes, from /proc. */
+/** CPU time, memory and open files of the server's processes, read from /proc. */
 import { readdirSync, readFileSync } from "node:fs";
 import type { Family } from "./counts.ts";
 
-/** Unit of `/proc/PID/stat`, which is 100 Hz on every architecture. */
+/** Clock ticks in `/proc/PID/stat` per second: 100 on every architecture. */
 const TICKS_PER_SECOND = 100;
 
 interface Usage {
@@ -13,7 +13,7 @@ interface Usage {
   readonly openFiles: number;
 }
 
-/** @param processes pids by name; ended and unreadable processes are skipped */
+/** @param processes process ids by name; ended and unreadable processes are skipped */
 export function processFamilies(processes: Readonly<Record<string, number>>): Family[] {
   const usages = Object.entries(processes).flatMap(([process, pid]) => {
     const usage = usageOf(pid);
@@ -38,7 +38,7 @@ export function processFamilies(processes: Readonly<Record<string, number>>): Fa
 function usageOf(pid: number): Usage | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-    // The name may contain spaces and brackets. The first field behind it is field 3 of proc(5).
+    // The name before the last bracket may contain spaces and brackets. The first field after it is field 3 of proc(5).
     const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
     const field = (number: number) => Number(fields[number - 3]);
     const status = readFileSync(`/proc/${pid}/status`, "latin1");

@@ -22,7 +22,7 @@ export interface Series {
   readonly value: number;
 }
 
-/** @param families of one name */
+/** Merges series with equal names and labels. @param families metrics of one name */
 export function aggregated(families: readonly Family[]): Series[] {
   const series = new Map<string, Series>();
   const [{ name = "", aggregator = "sum" } = {}] = families;

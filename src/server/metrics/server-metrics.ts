@@ -1,4 +1,4 @@
-/** The metrics of a server with several models: metrics of a model get the label `model`. */
+/** The metrics of a server with several models. Metrics of a model get the label `model`. */
 import type { Family } from "./counts.ts";
 import { type Metrics, machineFamilies, ofServer } from "./metrics.ts";
 import { prometheusText } from "./prometheus-text.ts";
@@ -16,17 +16,17 @@ export class ServerMetrics {
     this.#models = models;
   }
 
-  /** Gauges of this process. The front that is scraped has the counters of all. */
+  /** Gauges of this process alone. Counters need no other process: they are in shared memory. */
   gauges(): Family[] {
     return this.#labelled((metrics) => metrics.gauges());
   }
 
-  /** @param others gauges of the other fronts */
+  /** @param others gauges of the other HTTP processes */
   text(others: readonly Family[] = []): string {
     return prometheusText(this.families(others));
   }
 
-  /** All metrics of the server. @param others gauges of the other fronts */
+  /** All metrics of the server. @param others gauges of the other HTTP processes */
   families(others: readonly Family[] = []): Family[] {
     const counters = [
       ...this.#server.counters().filter(hasCounted),
@@ -35,7 +35,7 @@ export class ServerMetrics {
     return [...counters, ...this.gauges(), ...machineFamilies([...this.#models.values()]), ...others];
   }
 
-  /** Families of the whole server are equal in all models, so each appears once. */
+  /** Adds the label `model` to the metrics of each model. Metrics of the whole server get no label and appear once. */
   #labelled(familiesOf: (metrics: Metrics) => readonly Family[]): Family[] {
     const seen = new Set<string>();
     return [...this.#models].flatMap(([model, metrics]) =>
@@ -53,7 +53,10 @@ function labelled(family: Family, model: string): Family {
   return { ...family, values: family.values.map((value) => ({ ...value, labels: { model, ...value.labels } })) };
 }
 
-/** Without this, each counter of a model would have a series of the server that stays at 0. */
+/**
+ * Whether the server itself counted anything. Otherwise each counter of a model would also have an unlabelled series
+ * that stays at 0.
+ */
 function hasCounted({ name, values }: Family): boolean {
   return ofServer.has(name) || values.some(({ value }) => value > 0);
 }

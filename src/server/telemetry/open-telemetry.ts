@@ -1,6 +1,6 @@
 /**
- * Exports spans and metrics with OTLP. The exporters read more variables themselves: endpoint, headers, compression, certificates, timeout. See
- * https://opentelemetry.io/docs/specs/otel/protocol/exporter/
+ * Exports spans and metrics with OTLP. The exporters read more variables: endpoint, headers, compression, certificates,
+ * timeout. See https://opentelemetry.io/docs/specs/otel/protocol/exporter/
  */
 import { hostname } from "node:os";
 import { DiagLogLevel, diag } from "@opentelemetry/api";
@@ -28,15 +28,15 @@ import type { SamplerName, TelemetrySettings } from "./settings.ts";
 import { Spans } from "./spans.ts";
 import type { Tracing } from "./tracing.ts";
 
-/** Longest time for the last export: a stop does not wait for an unreachable collector. */
+/** Time limit in milliseconds for the last export: a stop does not wait for an unreachable collector. */
 const STOP_MS = 2000;
 
 export interface Telemetry extends AsyncDisposable {
-  /** Undefined without spans. */
+  /** Undefined if the settings export no spans. */
   readonly tracing: Tracing | undefined;
 }
 
-/** @param read the metrics of the whole server; undefined in processes that export spans only */
+/** @param read returns the metrics of the whole server; undefined in processes that export spans only */
 export function openTelemetry(
   { traces, metrics, batches }: TelemetrySettings,
   read: (() => Promise<readonly Family[]>) | undefined,

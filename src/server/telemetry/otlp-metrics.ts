@@ -1,4 +1,4 @@
-/** The metrics of a server in the data model of OpenTelemetry. */
+/** Converts the metrics of a server to the data model of OpenTelemetry. */
 import { type HrTime, ValueType } from "@opentelemetry/api";
 import type { Resource } from "@opentelemetry/resources";
 import {
@@ -17,7 +17,7 @@ export class ServerMetrics implements MetricProducer {
   readonly #resource: Resource;
   readonly #startTime = now();
 
-  /** @param read the families of all fronts, as for a scrape */
+  /** @param read returns the metrics of all HTTP processes, as for a Prometheus scrape */
   constructor(resource: Resource, read: () => Promise<readonly Family[]>) {
     this.#resource = resource;
     this.#read = read;
@@ -42,7 +42,7 @@ function now(): HrTime {
   return [Math.floor(ms / 1000), (ms % 1000) * 1e6];
 }
 
-/** @param families of one name */
+/** Converts a metric. @param families its parts from all processes, which have one name */
 function metricOf(families: readonly Family[], times: Times): MetricData {
   const [{ name = "", help = "", type = "gauge" } = {}] = families;
   const series = aggregated(families);
@@ -57,13 +57,13 @@ function metricOf(families: readonly Family[], times: Times): MetricData {
     : { ...base, dataPointType: DataPointType.GAUGE, dataPoints };
 }
 
-/** The unit in the names of Prometheus, as UCUM. */
+/** The unit that the metric's Prometheus name ends with, as a UCUM code. */
 function unitOf(name: string): string {
   if (/_seconds(_total)?$/.test(name)) return "s";
   return /_bytes(_total)?$/.test(name) ? "By" : "1";
 }
 
-/** @param series buckets with cumulative counts, sums and counts of one or more histograms */
+/** @param series cumulative buckets, sums and counts of one or more histograms */
 function histogramsOf(series: readonly Series[], times: Times) {
   const attributesOf = ({ labels: { le: _, ...attributes } }: Series): Labels => attributes;
   const byLabels = Map.groupBy(series, (each) => JSON.stringify(Object.entries(attributesOf(each)).sort()));

@@ -1,4 +1,4 @@
-/** OpenTelemetry's standard variables that sconce reads itself. */
+/** Reads the standard variables of OpenTelemetry that its exporters do not read. */
 import { SconceError } from "../../base/errors.ts";
 
 const protocols = ["http/protobuf", "http/json"] as const;
@@ -15,9 +15,9 @@ const samplers = [
 export type SamplerName = (typeof samplers)[number];
 
 export interface TelemetrySettings {
-  /** Undefined without spans. */
+  /** Undefined if no spans are exported. */
   readonly traces: { readonly protocol: Protocol; readonly sampler: SamplerName; readonly ratio: number } | undefined;
-  /** Undefined without metrics. */
+  /** Undefined if no metrics are exported. */
   readonly metrics:
     | { readonly protocol: Protocol; readonly intervalMs: number; readonly timeoutMs: number }
     | undefined;
@@ -32,8 +32,8 @@ export interface TelemetrySettings {
 type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
- * @returns undefined unless a variable names an endpoint or an exporter
- * @throws SconceError `usage` for a value that sconce does not know
+ * @returns undefined if no variable names an endpoint or an exporter
+ * @throws SconceError `usage` for an unknown value
  */
 export function telemetrySettings(env: Variables): TelemetrySettings | undefined {
   if (env.OTEL_SDK_DISABLED?.toLowerCase() === "true") return undefined;
@@ -60,7 +60,7 @@ export function telemetrySettings(env: Variables): TelemetrySettings | undefined
   };
 }
 
-/** An endpoint alone switches a signal on. */
+/** Whether spans or metrics are exported. An endpoint alone is enough, unless the exporter is `none`. */
 function isExported(env: Variables, signal: "TRACES" | "METRICS"): boolean {
   const exporter = oneOf(["otlp", "none"], env, `OTEL_${signal}_EXPORTER`);
   if (exporter !== undefined) return exporter === "otlp";

@@ -1,4 +1,4 @@
-/** Spans through the API of OpenTelemetry. */
+/** Creates spans of requests, predictions and batches with OpenTelemetry's API. */
 import {
   type Attributes,
   type Context,
@@ -14,9 +14,9 @@ import {
 import type { Stage } from "../../base/labels.ts";
 import type { BatchSpan, PredictionSpan, RequestSpan, SpanIds, TracedPrediction, Tracing } from "./tracing.ts";
 
-/** Number of inputs of a prediction whose stages get spans. A prediction may have thousands of inputs. */
+/** Only this many inputs of a prediction get spans for their stages: a prediction may have thousands of inputs. */
 const MAX_TRACED_INPUTS = 16;
-/** Links of a batch, which is the default limit of OpenTelemetry. */
+/** Most links of a batch's span: the default limit of OpenTelemetry. */
 const MAX_LINKS = 128;
 
 export class Spans implements Tracing {
@@ -42,7 +42,7 @@ export class Spans implements Tracing {
   }
 }
 
-/** The context below a span of another process. */
+/** A context in which new spans become children of another process's span. */
 function contextOf(ids: SpanIds | undefined): Context {
   const { traceId, spanId, isSampled = false, tracestate } = ids ?? {};
   if (traceId === undefined || spanId === undefined) return ROOT_CONTEXT;
@@ -115,7 +115,7 @@ class Prediction implements PredictionSpan {
   }
 }
 
-/** A batch lies below the prediction of its first item, and has links to the other predictions. */
+/** The span of a batch is a child of its first item's prediction, and has links to the other predictions. */
 class Batch implements BatchSpan {
   readonly #span: Span;
   readonly #linked: Set<PredictionSpan>;

@@ -1,9 +1,12 @@
-/** Spans of requests, predictions, inputs and batches. The variables of OpenTelemetry switch them on: open-telemetry.ts. */
+/**
+ * Interface for spans of requests, predictions, inputs and batches. Variables of OpenTelemetry switch spans on:
+ * open-telemetry.ts.
+ */
 import type { Stage } from "../../base/labels.ts";
 
-/** A span of another process, or of an earlier process, from W3C Trace Context. */
+/** Identifies a span of another or an earlier process, in the terms of W3C Trace Context. */
 export interface SpanIds {
-  /** Undefined without a `traceparent`. */
+  /** Undefined without a `traceparent` header. */
   readonly traceId: string | undefined;
   readonly spanId: string | undefined;
   readonly isSampled?: boolean | undefined;
@@ -13,16 +16,16 @@ export interface SpanIds {
 export interface TracedPrediction {
   readonly id: string;
   readonly kind: string;
-  /** Number of inputs. */
+  /** Count of inputs. */
   readonly count: number;
-  /** `repository:tag` */
+  /** The model as `repository:tag`. */
   readonly model: string | undefined;
-  /** The request that created it, maybe in another process. */
+  /** Span of the request that created the prediction, perhaps in another process. */
   readonly origin: SpanIds | undefined;
 }
 
 export interface Tracing {
-  /** Begins the span of a request, below the span of the client. */
+  /** Begins the span of a request, as a child of the client's span. */
   request(request: Request, path: string, client: SpanIds): RequestSpan;
   /** Begins the span of a prediction. @returns undefined if the trace is not sampled */
   prediction(prediction: TracedPrediction): PredictionSpan | undefined;
@@ -34,19 +37,22 @@ export interface RequestSpan {
 }
 
 export interface PredictionSpan {
-  /** A stage ends now. @param beganMs in `performance.now()` milliseconds @param index index of the input; undefined for the whole prediction */
+  /**
+   * Records the span of a stage that ends now. @param beganMs in `performance.now()` milliseconds @param index index of
+   * the input; undefined for the whole prediction
+   */
   took(stage: Stage, beganMs: number, index?: number): void;
-  /** Begins the span of a batch. @param items number of all items of the batch */
+  /** Begins the span of a batch. @param items count of all items of the batch */
   batch(items: number): BatchSpan;
-  /** @param failure reason of a failure */
+  /** Ends the span. @param failure reason of a failure; undefined after success */
   ended(failure: string | undefined): void;
 }
 
 export interface BatchSpan {
-  /** Links a prediction with an item in the batch. */
+  /** Links the span to a prediction with an item in the batch. */
   link(prediction: PredictionSpan): void;
-  /** The time in the batch of an item, which ends now. */
+  /** Records the time of an item in the batch, which ends now. @param beganMs in `performance.now()` milliseconds */
   took(prediction: PredictionSpan, beganMs: number, index: number): void;
-  /** May be called for each item: the first call counts. */
+  /** Ends the span of the batch. Only the first call counts, so it may be called for each item. */
   ended(): void;
 }
