@@ -1,4 +1,4 @@
-/** Source of the models that a command runs: the model store, or the executable itself. */
+/** The places where commands find models: the model store, or the executable itself. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { codedError, SconceError } from "../base/errors.ts";
@@ -11,12 +11,13 @@ import { ModelStore } from "./store/store.ts";
 import type { Stamps } from "./store/verification.ts";
 
 export interface ModelSource {
-  /** The positional that names a model; undefined when there is only one model. */
+  /** The argument that names a model; undefined when there is only one model. */
   readonly reference: Positional | undefined;
-  /** Options of every command that loads libtorch. */
+  /** Command-line options of every command that loads libtorch. */
   readonly libraryOptions: OptionTable;
   /**
-   * @param options.weights false accepts a model without weights, for a front
+   * Finds a model.
+   * @param options.weights false accepts a model without weights, for a server that only answers HTTP (`--role front`)
    * @throws SconceError when the model does not exist or cannot be read
    */
   resolve(reference: string | undefined, options?: { weights?: boolean }): Promise<PackagedModel>;
@@ -24,30 +25,31 @@ export interface ModelSource {
   tagsOf(model: PackagedModel): Promise<readonly string[]>;
   /**
    * Checks all files of the model against their digests.
-   * @param known stamps of files that another process has checked
+   * @param known metadata stamps of files that another process has checked
+   * @returns the stamps of all files
    * @throws SconceError `store_corrupt`
    */
   verify(model: PackagedModel, known?: Stamps): Promise<Stamps>;
   /** Unpacks the libraries for a child process, without loading them. */
   unpackLibraries(): Promise<void>;
-  /** Makes the addon and libtorch loadable; await this before loading them. */
+  /** Makes the addon and libtorch loadable. Callers await this before they load them. */
   prepareLibraries(): Promise<void>;
 }
 
 type Libraries = Pick<ModelSource, "unpackLibraries" | "prepareLibraries">;
 
-/** Default: the libraries of an installation are already in place. */
+/** Default for an installation, whose libraries are in place already. */
 let libraries: Libraries = {
   async unpackLibraries() {},
   async prepareLibraries() {},
 };
 
-/** Called by an executable that contains the libraries. */
+/** Sets the functions that unpack the libraries of an executable. */
 export function setLibraries(own: Libraries): void {
   libraries = own;
 }
 
-/** A folder was given instead of a packaged model: the message suggests `build` and `dev`. */
+/** The error for a model folder in place of a packaged model. The message suggests `build` and `dev`. */
 function folderGiven(dir: string, cause: unknown): SconceError {
   const { code, message } = codedError(cause);
   const fix = `${dir} is a folder: ${programName} build ${dir} packages it, ${programName} dev ${dir} serves it as it is`;

@@ -7,7 +7,7 @@ import { dieNow, dieWithParent } from "./parent-death.ts";
 
 /** A role's connection to the supervisor. */
 export interface Link {
-  /** Reports that the role now does its work. @param info passed to the supervisor */
+  /** Reports that the role is ready for work. @param info value for the supervisor */
   ready(info?: unknown): void;
   /** Starts the supervisor's watchdog early, for a role that runs author's code before it is ready. */
   setUp(): void;

@@ -6,9 +6,9 @@ const LINE_BYTES = 64;
 const NUMBER_BYTES = Float64Array.BYTES_PER_ELEMENT;
 
 export interface SharedCountersOptions<N extends string> {
-  /** File in the server's run folder. */
+  /** Path of the file with the counters, in the server's run folder. */
   readonly path: string;
-  /** Equal in all processes. */
+  /** Names of the counters, equal in all processes. */
   readonly names: readonly N[];
   /** Number of processes. */
   readonly rows: number;

@@ -10,15 +10,16 @@ import { installCommand } from "./package-manager.ts";
 const entryNames = ["model.ts", "model.js", "model.mts", "model.mjs"];
 
 export interface Bundle {
-  /** Text of the module. Equal content gives equal text, wherever the folder is. */
+  /** Text of the ES module. Equal sources give equal text, wherever the folder is. */
   readonly code: string;
-  /** Bundled npm packages whose native part is missing. Some packages work without it. */
+  /** Bundled npm packages whose native code is left out. Some packages work without it. */
   readonly native: readonly string[];
   /** Absolute paths of the bundled source files. */
   readonly sources: readonly string[];
 }
 
 /**
+ * Bundles the entry file of a model's folder with all that it imports.
  * @param dir the model's folder, absolute
  * @param externals npm packages to leave out
  * @throws SconceError `model_invalid` when there is no entry file or the code does not compile
@@ -36,10 +37,10 @@ export async function bundleModel(dir: string, externals: readonly string[] = []
     external: [...suppliedModules, ...externals.flatMap((name) => [name, `${name}/*`])],
     target: "bun",
     format: "esm",
-    // A fixed value: NODE_ENV of the build machine would change the bundle, and so the tag.
+    // Sets a fixed value, because NODE_ENV of the build machine would change the bundle, and so the model's tag.
     define: { "process.env.NODE_ENV": '"production"' },
     root: dir,
-    // Strips comments: Bun's own comments contain paths relative to the current folder, which would change the bundle.
+    // Removes comments, because Bun's own comments contain paths relative to the current folder.
     minify: { whitespace: true },
     naming: { asset: "[dir]/[name].[ext]" },
     sourcemap: "external",
@@ -66,7 +67,7 @@ export async function bundleModel(dir: string, externals: readonly string[] = []
   throw new SconceError("model_invalid", `the model's code does not compile: ${faults.join("; ")}`);
 }
 
-/** Rewrites Bun's message, which suggests `bun install` whichever package manager the author uses. */
+/** Rewrites Bun's message about a missing package, because it suggests `bun install` for every package manager. */
 function buildFault(message: string, dir: string): string {
   const [, name] = /^Could not resolve: "([^"]+)"\. Maybe you need to "bun install"\?$/.exec(message) ?? [];
   if (name === undefined) return message;
@@ -74,7 +75,7 @@ function buildFault(message: string, dir: string): string {
   return `the package ${owner} is not installed: ${installCommand(dir)} ${owner}, or leave it out with --external ${owner} if the code does without it`;
 }
 
-/** The error for an imported file that the bundle cannot contain. */
+/** The error for an imported file that cannot be bundled: native code, or a file that is not code. */
 function noCode(path: string): SconceError {
   const [, name] = /.*node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path) ?? [];
   const whose = name === undefined ? "the model's code" : `the npm package ${name}, which the model's code uses,`;

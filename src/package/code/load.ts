@@ -1,4 +1,4 @@
-/** Loads a model's bundle as a `Model`. This program supplies the bundle's imports of sconce and zod. */
+/** Loads a model's bundle as a `Model`, and supplies the modules `sconce` and `zod` that it imports. */
 import * as zod from "zod";
 import { completed, Model } from "../../author/define.ts";
 import type { TensorSpecs } from "../../author/tensor.ts";
@@ -10,12 +10,13 @@ const NAMESPACE = "sconce-model";
 const bundles = new Map<string, string>();
 let installed: Promise<void> | undefined;
 
-/** Modules that a bundle does not contain. With separate copies, `instanceof` would fail. */
+/** Modules that a bundle leaves out and this program supplies. With separate copies, `instanceof` would fail. */
 export const suppliedModules = ["sconce", "zod"] as const;
 
 /**
+ * Runs a bundle and returns the model that it exports.
  * @param bundle an ES module whose default export comes from `defineModel`
- * @param id name of the bundle in stack traces; may be the same for several bundles
+ * @param id name of the bundle in stack traces; several bundles may have the same name
  * @throws SconceError `model_invalid` when the code throws or exports no model
  */
 export async function loadModel(bundle: string, id: string): Promise<Model> {
@@ -31,7 +32,7 @@ export async function loadModel(bundle: string, id: string): Promise<Model> {
   );
 }
 
-/** Loads a packaged model. The config has the tensors and the batch size that the author left to the weights. */
+/** Loads a packaged model. Tensors and batch size that the author did not declare come from the package's config. */
 export async function loadPackaged(packaged: PackagedModel): Promise<Model> {
   const { inputs, outputs, batchSize } = packaged.config;
   const model = await loadModel(await packaged.code(), packaged.digest);
@@ -60,7 +61,7 @@ async function importBundle(key: string): Promise<{ readonly default?: unknown }
 
 async function installModules(): Promise<void> {
   forbidExit();
-  // Packages of earlier versions may import SconceError.
+  // Supplies SconceError too, because packages built with earlier versions may import it.
   const sconce = { ...(await import("../../index.ts")), SconceError };
   Bun.plugin({
     name: "sconce",

@@ -1,4 +1,7 @@
-/** Finds npm packages with native code for each platform in optional dependencies. A bundle cannot contain native code. */
+/**
+ * Finds bundled npm packages that have native code: they list a package for each platform as optional dependency. A
+ * bundle cannot contain native code.
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
@@ -6,7 +9,10 @@ import { z } from "zod";
 const packageSchema = z.looseObject({ optionalDependencies: z.record(z.string(), z.string()) });
 const machineSchema = z.looseObject({ cpu: z.array(z.string()) });
 
-/** @param sources absolute paths of the bundled files */
+/**
+ * Names of the npm packages with native code.
+ * @param sources absolute paths of the bundled files
+ */
 export function nativePackages(sources: readonly string[]): string[] {
   const packages = new Map<string, { readonly modules: string; readonly root: string }>();
   for (const source of sources) {
@@ -24,10 +30,10 @@ function hasNativePart({ modules, root }: { readonly modules: string; readonly r
   );
 }
 
-/** @returns undefined when package.json is missing or unreadable */
+/** Reads the folder's package.json. @returns undefined when it is missing or unreadable */
 function readPackage(folder: string): unknown {
   try {
-    // Some files begin with a byte order mark, which npm and bundlers ignore.
+    // Removes a byte order mark, which npm and bundlers ignore.
     return JSON.parse(readFileSync(join(folder, "package.json"), "utf8").replace(/^\uFEFF/, ""));
   } catch {
     return undefined;

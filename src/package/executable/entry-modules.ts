@@ -1,9 +1,10 @@
-/** Generates the entry modules of an executable, which import the embedded files and start the program. */
+/** Generates the entry modules of an executable, which import embedded files and start the program. */
 import { join } from "node:path";
 import type { CommandLineContents, Contents } from "./contents.ts";
 
 /**
- * Workers. An executable bundles the program into a single file, so a worker needs an entry module to be found by path.
+ * Worker threads, by the file name under which the program starts them. An executable bundles the program into one
+ * file, so each worker needs an entry module.
  */
 const workers = {
   "deadline-worker.ts": "machine/processes/deadline-worker.ts",
@@ -13,13 +14,13 @@ const workers = {
 } as const;
 
 /**
- * Entry modules by file name; all must be in one folder.
- * @param root of the sources
+ * The text of the entry modules, by file name. All must be written to one folder.
+ * @param root folder of sconce's sources
  */
 export function entryModules(contents: Contents | CommandLineContents, root: string): Readonly<Record<string, string>> {
   const source = (path: string) => JSON.stringify(join(root, "src", path));
   const imports: string[] = [];
-  /** Imports a file and returns an expression for its path inside the executable. */
+  /** Embeds a file. @returns an expression for the file's path inside the executable */
   const inside = (path: string) => {
     imports.push(`import file${imports.length} from ${JSON.stringify(path)} with { type: "file" };`);
     return `file${imports.length - 1}`;

@@ -16,27 +16,27 @@ import { sourcesFolder } from "./sources.ts";
 export interface CompileOptions {
   readonly outfile: string;
   /**
-   * `beside`: at start, the model is read from the store in the folder `model` beside the executable. A source archive
-   * instead of a model gives the full command line.
+   * `beside`: the executable reads the model from a store in the folder `model` beside it. A source archive in place of
+   * a model makes an executable with all commands.
    */
   readonly model: PackagedModel | "beside" | SourceArchive;
   /**
-   * Place of libtorch. `embedded`: inside, unpacked once; `external`: found on the machine at start; `beside`: with the
-   * addon in the folder `lib` beside the executable.
+   * Place of libtorch. `embedded`: in the executable, which unpacks it at the first start. `external`: on the machine,
+   * found at start. `beside`: with the addon in the folder `lib` beside the executable.
    */
   readonly libtorch: "embedded" | "external" | "beside";
   readonly onProgress?: (title: string, doneBytes: number, totalBytes: number) => void;
 }
 
 export interface CompileResult {
-  /** Bytes of the whole executable, the compressed libraries, and the model. */
+  /** Size in bytes of the whole executable. */
   readonly size: number;
   readonly librariesSize: number;
   readonly modelSize: number;
 }
 
 /**
- * Deterministic: equal program, model and libraries give equal bytes.
+ * Compiles an executable. Equal program, model and libraries give equal bytes.
  * @throws SconceError `usage` for an output that cannot be written or a libtorch that does not fit,
  * `native_unavailable`
  */
@@ -51,7 +51,7 @@ export async function compileExecutable(options: CompileOptions): Promise<Compil
   }
   const folder = workspace(outfile);
   const remove = () => rmSync(folder, { recursive: true, force: true });
-  // A signal ends the command by `process.exit`, which skips `finally`.
+  // A signal ends the command with `process.exit`, which skips `finally`. So the exit event removes the folder too.
   process.once("exit", remove);
   try {
     const { libraries, librariesSize } = await packed(files, folder, options);
@@ -77,7 +77,7 @@ export async function compileExecutable(options: CompileOptions): Promise<Compil
   }
 }
 
-/** Bun stores sizes of embedded files in 32 bits, and fails silently above that. */
+/** Largest total of embedded files in bytes. Bun stores their sizes in 32 bits, and above this fails silently. */
 const MAX_INSIDE_BYTES = 4e9;
 
 function requireFitting(librariesSize: number, model: PackagedModel): void {
@@ -88,7 +88,10 @@ function requireFitting(librariesSize: number, model: PackagedModel): void {
   );
 }
 
-/** @throws SconceError `usage` when the disk cannot hold Bun and the embedded files; Bun's own error is vague */
+/**
+ * Checks for free disk space, because Bun's own error is vague.
+ * @throws SconceError `usage` when the disk cannot hold Bun and the embedded files
+ */
 function requireSpace(folder: string, bun: string, insideBytes: number): void {
   const needed = statSync(bun).size + insideBytes;
   const { bavail, bsize } = statfsSync(folder);
@@ -99,7 +102,7 @@ function requireSpace(folder: string, bun: string, insideBytes: number): void {
   );
 }
 
-/** A temporary folder beside the output, so that the result can be renamed into place. */
+/** Makes a temporary folder beside the output, so that the finished file can be renamed into place. */
 function workspace(outfile: string): string {
   const existing = statSync(outfile, { throwIfNoEntry: false });
   if (existing?.isDirectory()) throw new SconceError("usage", `${outfile} is a folder; name a file with --output`);
@@ -124,7 +127,7 @@ async function packed(
   if (options.libtorch === "beside") return { libraries: "beside", librariesSize: 0 };
   const hasLibtorch = options.libtorch === "embedded";
   const own = nativeLocation()?.unpacked?.pack;
-  // This executable contains the compressed libraries, but the bundler cannot read them there.
+  // Copies the compressed libraries out of this executable, where the bundler cannot read them.
   if (hasLibtorch && own !== undefined) {
     const path = join(folder, "libraries");
     const librariesSize = await Bun.write(path, Bun.file(own.path));
@@ -132,7 +135,7 @@ async function packed(
   }
   const cache = cacheLocation(process.env.SCONCE_CACHE_DIR);
   const pack = await packLibraries(hasLibtorch ? [addon, ...libtorch] : [addon], {
-    // The addon alone compresses quickly and needs no cache.
+    // Packs the addon alone without the cache, because it compresses quickly.
     cacheFolder: hasLibtorch && cache !== undefined ? secureFolder(cache) : folder,
     onProgress: (doneBytes, totalBytes) => options.onProgress?.("libraries", doneBytes, totalBytes),
   });
@@ -142,7 +145,7 @@ async function packed(
 function embed({ repository, tag, digest, size, manifest, config, layers }: PackagedModel): EmbeddedModel {
   return {
     repository,
-    // `latest` may move, so the generated tag is embedded.
+    // `latest` may move to another build, so the executable has the generated tag.
     tag: tag === latestTag ? generatedTag(digest) : tag,
     digest,
     size,
@@ -160,16 +163,16 @@ async function build(folder: string, outfile: string, contents: Contents | Comma
     entrypoints: modules.map(({ path }) => path),
     compile: {
       outfile,
-      // An executable ignores .env and bunfig.toml files in its working directory.
+      // The executable ignores .env and bunfig.toml files in its working directory.
       autoloadDotenv: false,
       autoloadBunfig: false,
     },
     target: "bun",
     format: "esm",
-    // A fixed value, so that NODE_ENV of the build machine has no effect.
+    // Sets a fixed value, so that NODE_ENV of the build machine has no effect.
     define: { "process.env.NODE_ENV": '"production"' },
     minify: true,
-    // Saves 100 ms of parsing at each start.
+    // Bytecode saves 100 ms of parsing at each start.
     bytecode: true,
     throw: false,
   });

@@ -1,4 +1,4 @@
-/** Lists the files that the addon needs at run time, except the system's C and C++ libraries. */
+/** Lists the files that the native addon needs at run time, except the system's C and C++ libraries. */
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { SconceError } from "../../base/errors.ts";
@@ -9,24 +9,27 @@ import { linkedTo } from "../../machine/libtorch/linked-libraries.ts";
 import { addonName } from "../../machine/libtorch/pack.ts";
 
 export interface LibraryFile {
-  /** The soname. */
+  /** The library's soname. */
   readonly name: string;
   readonly path: string;
 }
 
 export interface LibraryFiles {
-  /** For example `2.13.0+cpu`. */
+  /** Version of libtorch, for example `2.13.0+cpu`. */
   readonly torch: string;
   readonly addon: LibraryFile;
-  /** libtorch and its dependencies. */
+  /** libtorch and the libraries that it needs. */
   readonly libtorch: readonly LibraryFile[];
 }
 
-/** glibc and the C++ runtime, which every supported system has. */
+/** Names of glibc's libraries and the C++ runtime, which every supported system has. */
 const systemLibraries =
   /^(linux-vdso|ld-linux[-\w]*|libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s)\.so/;
 
-/** @throws SconceError `native_unavailable` when the addon is not built or a library is missing */
+/**
+ * Finds the addon and its libraries. @throws SconceError `native_unavailable` when the addon is not built or a library
+ * is missing
+ */
 export async function libraryFiles(): Promise<LibraryFiles> {
   if (process.platform !== "linux") {
     throw new SconceError("usage", `executables are compiled on Linux, not on ${process.platform}`);
@@ -52,16 +55,14 @@ export async function libraryFiles(): Promise<LibraryFiles> {
   };
 }
 
-/** In an executable, the unpacked folder contains exactly the needed files. */
+/** Lists the files in the folder where this executable has unpacked the needed files. */
 function unpackedFiles(folder: string, { torch, pack }: NonNullable<NativeLocation["unpacked"]>): LibraryFiles {
   const [addon, ...libtorch] = pack.files.map(({ name }) => ({ name, path: join(folder, name) }));
   if (addon?.name !== addonName) throw new SconceError("native_unavailable", "this executable has no addon inside");
   return { torch, addon, libtorch };
 }
 
-/**
- * Whether libtorch has CUDA libraries. The addon loads them separately, and they need gigabytes of further libraries.
- */
+/** Whether libtorch has CUDA libraries. They need gigabytes of further libraries, so they are not packed. */
 export function isForGpus({ libtorch }: LibraryFiles): boolean {
   return libtorch.some(({ path }) => existsSync(join(dirname(path), "libtorch_cuda.so")));
 }

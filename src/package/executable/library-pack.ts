@@ -1,4 +1,7 @@
-/** Compresses libraries into a pack, in chunks that can be unpacked in parallel. Packs of equal bytes are reused. */
+/**
+ * Compresses libraries into a pack (one file), in chunks that can be unpacked in parallel. A pack of the same libraries
+ * is reused.
+ */
 import { lstatSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,10 +14,10 @@ import { checksumOf, type LibraryPack, type PackedFile } from "../../machine/lib
 import { sha256 } from "../../machine/libtorch/sha256.ts";
 import type { LibraryFile } from "./library-files.ts";
 
-/** Higher levels take twice as long for 1 % less. */
+/** Level of zstd. Higher levels take twice as long for 1 % less. */
 const LEVEL = 9;
 const CHUNK_BYTES = 8 * 1024 * 1024;
-/** Version of `index.json` and of the compression; part of the folder's name. */
+/** Version of the pack's format. It is part of the digest that names the folder. */
 const VERSION = 4;
 
 const packName = "pack.bin";
@@ -24,18 +27,18 @@ const finished = /^packed-[0-9a-f]{16}$/;
 const unfinishedPrefix = ".packing-";
 const unfinishedName = /^\.packing-\w{6}$/;
 const HOUR_MS = 3_600_000;
-/** Age at which unused packs are removed, when a new pack is made. */
+/** Milliseconds after which an unused pack is removed. New packs trigger the removal. */
 const UNUSED_MS = 30 * 24 * HOUR_MS;
 
 export interface PackOptions {
-  /** Folder where packs are kept for reuse. */
+  /** Folder that keeps packs for reuse. */
   readonly cacheFolder: string;
   readonly onProgress: (doneBytes: number, totalBytes: number) => void;
-  /** Compression level. An existing pack is reused whatever its level. */
+  /** Level of zstd. An existing pack is reused even if its level differs. */
   readonly level?: number;
 }
 
-/** @returns the pack; its `path` is a file on disk */
+/** Compresses the files, or finds their pack in the cache. @returns the pack; its `path` is a file on disk */
 export async function packLibraries(
   files: readonly LibraryFile[],
   options: PackOptions,
@@ -49,7 +52,7 @@ export async function packLibraries(
   try {
     mkdirSync(options.cacheFolder, { recursive: true, mode: 0o700 });
     removeUnused(options.cacheFolder);
-    // A damaged pack.
+    // Removes a damaged pack.
     rmSync(folder, { recursive: true, force: true });
     const make = async (temporary: string) => {
       mkdirSync(temporary, { mode: 0o700 });
@@ -67,7 +70,7 @@ export async function packLibraries(
   return { path, digest, files: packed };
 }
 
-/** Removes packs that were not used for a month, and leftovers of killed processes. */
+/** Removes packs that were not used for a month, and unfinished packs of killed processes. */
 function removeUnused(cacheFolder: string): void {
   for (const entry of readdirSync(cacheFolder, { withFileTypes: true })) {
     const keptMs = finished.test(entry.name) ? UNUSED_MS : unfinishedName.test(entry.name) ? HOUR_MS : Infinity;
@@ -77,7 +80,7 @@ function removeUnused(cacheFolder: string): void {
   }
 }
 
-/** An unpacked file: the size and digest of each chunk. */
+/** A file before compression, with the SHA-256 of each chunk. */
 interface Described {
   readonly name: string;
   readonly size: number;
@@ -96,7 +99,7 @@ function partsOf(file: LibraryFile): Blob[] {
   );
 }
 
-/** Compresses chunks in parallel and writes them in order. */
+/** Compresses the chunks of each file in parallel and writes them in order. */
 async function compress(
   files: readonly LibraryFile[],
   described: readonly Described[],
@@ -140,7 +143,7 @@ const indexSchema = z.object({
   ),
 });
 
-/** Reads an existing pack; undefined if it is missing or damaged. */
+/** Reads the index of an existing pack and marks the pack as used; undefined if it is missing or damaged. */
 async function readPack(folder: string): Promise<PackedFile[] | undefined> {
   try {
     requirePrivate(folder);

@@ -1,4 +1,4 @@
-/** A base image from a layout. */
+/** Opens a base image: an image in an OCI layout on which a model's image is built. */
 import { existsSync } from "node:fs";
 import { SconceError } from "../../base/errors.ts";
 import type { StagedBlob } from "../store/blobs.ts";
@@ -12,7 +12,8 @@ export interface BaseImage extends FoundImage {
 }
 
 /**
- * @param given `DIR` or `DIR:REF`; without a reference the layout must hold one image
+ * Finds the base image for a platform.
+ * @param given `DIR` or `DIR:REF`; without a reference the layout must contain one image
  * @throws SconceError `usage` when there is no such layout, reference or platform, `image_invalid` when it is damaged
  */
 export function openBase(given: string, platform: Platform): BaseImage {
@@ -30,7 +31,8 @@ export function openBase(given: string, platform: Platform): BaseImage {
 }
 
 /**
- * Copies the base image's layers into another layout and checks their digests; layers that the layout has are reused.
+ * Copies the base image's layers to another layout and checks their digests. Layers that the other layout has are
+ * reused.
  */
 export async function stageBase(
   base: BaseImage,
@@ -51,7 +53,7 @@ export async function stageBase(
   return staged;
 }
 
-/** Splits `DIR:REF` at a colon. A folder's name may contain colons too. */
+/** Splits `DIR:REF` at a colon. The folder's name may contain colons too. */
 function split(given: string): { folder: string; name: string | undefined } {
   if (existsSync(given)) return { folder: given, name: undefined };
   for (let at = given.indexOf(":"); at > 0; at = given.indexOf(":", at + 1)) {

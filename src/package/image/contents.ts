@@ -1,4 +1,4 @@
-/** Files of a model's container image, as tar entries for three layers. */
+/** Lists the files of a model's container image, as entries of three tar layers. */
 import { basename } from "node:path";
 import { Blobs } from "../store/blobs.ts";
 import { annotations, mediaTypes, ociLayout } from "../store/manifest.ts";
@@ -7,20 +7,20 @@ import { generatedTag } from "../store/reference.ts";
 import type { RuntimeLibrary } from "./runtime-libraries.ts";
 import type { TarEntry } from "./tar.ts";
 
-/** The server program, and the libraries in the folder `lib` beside it. */
+/** The server program of an image, and the libraries in the folder `lib` beside it. */
 export interface ImageProgram {
-  /** Path on this machine. */
+  /** Path of the executable on this machine. */
   readonly executable: string;
   readonly libraries: readonly { readonly name: string; readonly path: string }[];
 }
 
-/** An unprivileged user. 65532 is the number that distroless images use. */
+/** The unprivileged user of the container. Distroless images use the number 65532. */
 export const containerUser = { name: "sconce", uid: 65532, gid: 65532, home: "/home/sconce" } as const;
 
 const programFolder = "opt/sconce";
 export const entrypoint = `/${programFolder}/server`;
 
-/** Entries that a base image would provide, without a shell: system libraries, a user and writable folders. */
+/** Entries for an image without a base image: system libraries, a user and writable folders. There is no shell. */
 export function runtimeEntries(libraries: readonly RuntimeLibrary[]): TarEntry[] {
   const { name, uid, gid, home } = containerUser;
   const text = (path: string, lines: readonly string[]): TarEntry => ({
@@ -54,9 +54,9 @@ export function programEntries({ executable, libraries }: ImageProgram): TarEntr
 }
 
 /**
- * A model store with one model under its generated tag. Build time and requested tag are left out, so that equal models
- * give equal layers.
- * @param home the store that holds the model
+ * Entries of a model store with one model, under its generated tag. Build time and requested tag are left out, so that
+ * equal models give equal layers.
+ * @param home folder of the store that contains the model
  */
 export function modelEntries(model: PackagedModel, home: string): TarEntry[] {
   const blobs = new Blobs(home);

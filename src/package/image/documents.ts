@@ -1,4 +1,4 @@
-/** Schemas of an OCI image's JSON documents. Loose, so that unknown fields are preserved. */
+/** Schemas of an OCI image's JSON documents. They are loose, so that unknown fields are preserved. */
 import { z } from "zod";
 import { isDigest } from "../store/reference.ts";
 
@@ -35,7 +35,7 @@ export type ImageManifest = z.infer<typeof imageManifestSchema>;
 
 const strings = z.array(z.string());
 
-/** The `config` section of an image config. Tools write null for unset fields. */
+/** The `config` section of an image config: how a container starts. Tools write null for unset fields. */
 const executionSchema = z.looseObject({
   User: z.string().nullish(),
   Env: strings.nullish(),

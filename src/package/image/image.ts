@@ -1,4 +1,4 @@
-/** Writes an OCI layout with the container image of a model and its server. Needs no container engine. */
+/** Writes the container image of a model and its server into an OCI layout. Needs no container engine. */
 import type { StagedBlob } from "../store/blobs.ts";
 import type { PackagedModel } from "../store/packaged-model.ts";
 import { type BaseImage, stageBase } from "./base-image.ts";
@@ -12,13 +12,15 @@ import { runtimeLibraries } from "./runtime-libraries.ts";
 
 export interface ImageOptions extends LayerOptions {
   readonly model: PackagedModel;
-  /** Folder of the store that holds the model. */
+  /** Folder of the store that contains the model. */
   readonly home: string;
   readonly program: ImageProgram;
   readonly platform: Platform;
-  /** Provides the lowest layers, instead of this machine's runtime libraries. */
+  /**
+   * A base image, which provides the lowest layers. Without it, this machine's runtime libraries are the lowest layer.
+   */
   readonly base?: BaseImage | undefined;
-  /** The image's name in the layout. */
+  /** Name of the image in the layout. */
   readonly name: string;
   /** Timestamp of all files, in seconds since 1970. */
   readonly seconds: number;
@@ -27,22 +29,22 @@ export interface ImageOptions extends LayerOptions {
 export interface WrittenLayer {
   readonly title: string;
   readonly digest: string;
-  /** Compressed size in bytes. */
+  /** Compressed size of the layer in bytes. */
   readonly size: number;
-  /** Whether the layout already had the layer. */
+  /** Whether the layout had the layer already. */
   readonly isShared: boolean;
 }
 
 export interface WrittenImage {
-  /** Digest of the manifest. */
+  /** Digest of the image's manifest. */
   readonly digest: string;
   readonly layers: readonly WrittenLayer[];
 }
 
 /**
- * Adds the image to the layout, or replaces the image of the same name. Existing layers are reused. Equal options give
- * equal bytes. Safe against kills at any moment and concurrent runs.
- * @throws SconceError `image_invalid` when a file is missing or changes during the read, or the base image is damaged
+ * Adds the image to the layout, or replaces the image with the same name. Existing layers are reused. Equal options
+ * give equal bytes. Safe against kills at any moment and against concurrent runs.
+ * @throws SconceError `image_invalid` when a file is missing or changes while it is read, or the base image is damaged
  */
 export async function writeImage(layout: ImageLayout, options: ImageOptions): Promise<WrittenImage> {
   const { model, base, platform, seconds, onProgress } = options;
@@ -67,7 +69,8 @@ export async function writeImage(layout: ImageLayout, options: ImageOptions): Pr
   }
   const upper: { written: WrittenLayer; descriptor: Descriptor; diffId: string; title: string }[] = [];
   for (const files of await layersOf(options)) {
-    // Hashing is far quicker than compressing, but useless while the layout is empty.
+    // Looks for the layer by its uncompressed digest, because hashing is far quicker than compressing. An empty layout
+    // has no layers to find.
     const knownId = known.size === 0 ? undefined : await diffIdOf(files);
     const shared = knownId === undefined ? undefined : known.get(knownId);
     const { title } = files;
@@ -103,7 +106,7 @@ export async function writeImage(layout: ImageLayout, options: ImageOptions): Pr
 
 const baseDigestKey = "org.opencontainers.image.base.digest";
 
-/** Ordered from the least to the most often changed, so that images of different models share the lower layers. */
+/** The layers of the image. Rarely changed layers come first, so that images of different models share them. */
 async function layersOf({ model, home, program, base, seconds: mtime }: ImageOptions): Promise<LayerFiles[]> {
   const files = [{ name: "", path: program.executable }, ...program.libraries];
   const runtime =

@@ -1,4 +1,4 @@
-/** Turns files into an image layer: a gzip-compressed tar archive, named by its digest. */
+/** Makes an image layer of files: a gzip-compressed tar archive, named by its digest. */
 import { open, stat } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
@@ -9,15 +9,20 @@ import { type TarEntry, tar } from "./tar.ts";
 
 const compress = promisify(gzip);
 
-/** Uncompressed bytes of one gzip member. Members are compressed in parallel. */
+/**
+ * Uncompressed size of a gzip member (an independent part of the stream) in bytes. Members are compressed in parallel.
+ */
 const memberBytes = 4 * 1024 * 1024;
-/** Level 1 makes libraries a third larger in a third of the time. Levels above 6 gain almost nothing. */
+/**
+ * Level of gzip. Level 1 takes a third of the time and makes libraries a third larger. Levels above 6 gain almost
+ * nothing.
+ */
 const LEVEL = 6;
 
 export interface LayerFiles {
-  /** Title for messages. */
+  /** Title of the layer for messages. */
   readonly title: string;
-  /** In any order; parent folders are added. */
+  /** Files of the layer in any order. Parent folders are added. */
   readonly entries: readonly TarEntry[];
   /** Modification time of every entry, in seconds since 1970. */
   readonly mtime: number;
@@ -25,18 +30,18 @@ export interface LayerFiles {
 
 export interface LayerOptions {
   readonly onProgress?: ((step: { title: string; doneBytes: number; totalBytes: number }) => void) | undefined;
-  /** gzip level. */
+  /** Level of gzip. */
   readonly level?: number | undefined;
 }
 
-/** Digest of the uncompressed layer, which the image config lists (diff ID). */
+/** Digest of the uncompressed layer (diff ID), which the image config lists. */
 export async function diffIdOf(files: LayerFiles): Promise<string> {
   const hasher = new Bun.CryptoHasher("sha256");
   for await (const chunk of tar(arranged(files.entries), files.mtime)) hasher.update(chunk);
   return `sha256:${hasher.digest("hex")}`;
 }
 
-/** Writes a layer into `folder`. Equal files give equal bytes. */
+/** Writes a layer to a file in `folder`. Equal files give equal bytes. */
 export async function stageLayer(
   files: LayerFiles,
   folder: string,
@@ -67,19 +72,19 @@ export async function stageLayer(
     }
     while (members.length > 0) await writeNext();
   } finally {
-    // After a failure, waits until the running compressions end.
+    // After a failure, waits for the running compressions to end.
     await Promise.allSettled(members);
   }
   await output.sync();
   return { digest: `sha256:${compressed.digest("hex")}`, size, stagedPath, diffId: `sha256:${plain.digest("hex")}` };
 }
 
-/** The layer's descriptor in a manifest. */
+/** The layer's entry in a manifest. */
 export function layerDescriptor({ digest, size }: BlobRef) {
   return { mediaType: "application/vnd.oci.image.layer.v1.tar+gzip", digest, size };
 }
 
-/** Entries sorted by path, with their parent folders. */
+/** The entries sorted by path, with their parent folders added. */
 function arranged(entries: readonly TarEntry[]): TarEntry[] {
   const all = new Map<string, TarEntry>();
   for (const { path } of entries) {
@@ -100,7 +105,7 @@ async function sizeOf(entries: readonly TarEntry[]): Promise<number> {
   return bytes;
 }
 
-/** Splits the stream into blocks of `memberBytes`. The caller may keep each block. */
+/** Splits a stream into blocks of `memberBytes`. A block's memory is not reused. */
 async function* inBlocks(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let block = new Uint8Array(memberBytes);
   let filled = 0;

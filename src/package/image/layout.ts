@@ -1,4 +1,4 @@
-/** A folder with OCI images (OCI image layout 1.1), which share common blobs. */
+/** A folder with OCI images (OCI image layout 1.1), which share blobs. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { z } from "zod";
@@ -22,12 +22,12 @@ import {
 } from "./documents.ts";
 
 const lockTimeoutMs = 30_000;
-/** Upper bound for JSON documents, far above their usual size; rejects blobs that are not JSON documents. */
+/** Upper bound for JSON documents in bytes, far above their usual size. It excludes blobs that are not JSON. */
 const maxJsonBytes = 16 * 1024 * 1024;
 
 const layoutSchema = z.looseObject({ imageLayoutVersion: z.literal("1.0.0") });
 
-/** An image of a layout: its descriptor, manifest and config. */
+/** An image in a layout: its descriptor, manifest and config. */
 export interface FoundImage {
   readonly descriptor: Descriptor;
   readonly manifest: ImageManifest;
@@ -38,12 +38,12 @@ export interface FoundImage {
 export interface NewImage {
   readonly name: string;
   readonly manifest: Descriptor;
-  /** All blobs of the image, including the manifest: staged, or already in the layout. */
+  /** All blobs of the image, including the manifest. Each is in the layout already or in a temporary file. */
   readonly blobs: readonly StagedBlob[];
 }
 
 export class ImageLayout {
-  /** Absolute path. */
+  /** Absolute path of the layout. */
   readonly folder: string;
   readonly blobs: Blobs;
 
@@ -54,7 +54,7 @@ export class ImageLayout {
 
   /**
    * Opens the layout in a folder.
-   * @throws SconceError `usage` when there is none
+   * @throws SconceError `usage` when the folder contains no layout
    */
   static open(folder: string): ImageLayout {
     const layout = new ImageLayout(folder);
@@ -64,12 +64,12 @@ export class ImageLayout {
   }
 
   /**
-   * Opens the layout in a folder, or creates one.
-   * @throws SconceError `usage` when the folder holds anything else, such as a model store
+   * Opens the layout in a folder, or creates one in a new or empty folder.
+   * @throws SconceError `usage` when the folder contains anything else, such as a model store
    */
   static openOrCreate(folder: string): ImageLayout {
     const found = statSync(folder, { throwIfNoEntry: false });
-    // Hidden files may belong to another process that is creating the layout right now.
+    // Hidden files do not count: another process may be creating the layout at this moment.
     const isFree = found === undefined || (found.isDirectory() && readdirSync(folder).every((name) => name[0] === "."));
     if (isFree) return ImageLayout.#create(folder);
     if (!existsSync(join(folder, "oci-layout"))) {
@@ -103,7 +103,7 @@ export class ImageLayout {
     return layout;
   }
 
-  /** The layout's index.json. */
+  /** The content of index.json. */
   index(): ImageIndex {
     const path = join(this.folder, "index.json");
     if (!existsSync(path)) return { schemaVersion: 2, mediaType: imageTypes.index, manifests: [] };
@@ -111,7 +111,7 @@ export class ImageLayout {
   }
 
   /**
-   * The image of a manifest in the layout.
+   * Reads the image of a manifest in the layout.
    * @throws SconceError `image_invalid` when a blob is missing or damaged
    */
   image(descriptor: Descriptor): FoundImage {
@@ -121,12 +121,12 @@ export class ImageLayout {
     throw this.#damaged(descriptor.digest, "names another number of layers than its config");
   }
 
-  /** The index of a multi-platform image. */
+  /** Reads the index of a multi-platform image. */
   indexAt(descriptor: Descriptor): ImageIndex {
     return this.#document(imageIndexSchema, descriptor);
   }
 
-  /** Available layers of all images, by diff ID (the uncompressed digest). */
+  /** The layers of all images in the layout, by diff ID (digest of the uncompressed layer). */
   layers(): ReadonlyMap<string, Descriptor> {
     const found = new Map<string, Descriptor>();
     for (const descriptor of this.index().manifests) {
@@ -141,7 +141,8 @@ export class ImageLayout {
   }
 
   /**
-   * Opens a folder for unfinished blobs, on the layout's file system. Folders of killed processes are deleted first.
+   * Opens a temporary folder for unfinished blobs, on the layout's file system. First deletes folders that killed
+   * processes left.
    */
   openWorkspace(): Workspace {
     const parent = join(this.folder, ".tmp");
@@ -153,8 +154,8 @@ export class ImageLayout {
   }
 
   /**
-   * Moves the blobs in, then points the name at the manifest, so that readers always find every blob. Blobs that only
-   * the replaced image used are removed.
+   * Moves the blobs into the layout, then points the image's name at the manifest, so that readers always find every
+   * blob. Then removes blobs that only the replaced image used.
    * @throws SconceError `image_invalid` when another process has removed a blob
    */
   commit(image: NewImage, workspace: Workspace): void {
@@ -175,7 +176,7 @@ export class ImageLayout {
     replaceFile(join(this.folder, "index.json"), `${JSON.stringify(content, null, 2)}\n`, temp);
     syncPath(this.folder);
     const needed = referencedDigests(this.blobs, content.manifests);
-    // An unreadable manifest may need any blob, so none is removed.
+    // An unreadable manifest may need any blob, so no blob is removed.
     if (replaced === undefined || needed === undefined) return;
     for (const digest of replaced) if (!needed.has(digest)) this.blobs.remove(digest);
   }
@@ -188,7 +189,7 @@ export class ImageLayout {
     try {
       return this.image(descriptor);
     } catch {
-      // Images by other tools, or damaged images, are not reused.
+      // Layers of damaged images, or of other tools' images, are not reused.
       return undefined;
     }
   }

@@ -1,13 +1,13 @@
-/** The platform of an image. An image contains libraries of this machine, so the platforms are the same. */
+/** The platform of an image. It is this machine's platform, because the image contains this machine's libraries. */
 import { SconceError } from "../../base/errors.ts";
 
 export interface Platform {
   readonly os: "linux";
-  /** In Go's spelling. */
+  /** Processor architecture, as Go spells it. */
   readonly architecture: "amd64" | "arm64";
 }
 
-/** @throws SconceError `usage` when the machine is not Linux on x64 or arm64 */
+/** The platform of this machine. @throws SconceError `usage` when it is not Linux on x64 or arm64 */
 export function imagePlatform(os: string = process.platform, arch: string = process.arch): Platform {
   const architecture = arch === "x64" ? "amd64" : arch === "arm64" ? "arm64" : undefined;
   if (os === "linux" && architecture !== undefined) return { os: "linux", architecture };

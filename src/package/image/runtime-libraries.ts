@@ -1,23 +1,26 @@
-/** System libraries that the server needs: glibc with its loader, and the C++ runtime, copied from this machine. */
+/**
+ * Finds the system libraries that the server needs: glibc with its loader, and the C++ runtime. They are copied from
+ * this machine.
+ */
 import { existsSync, realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { SconceError } from "../../base/errors.ts";
 import { linkedTo } from "../../machine/libtorch/linked-libraries.ts";
 
 export interface RuntimeLibrary {
-  /** Absolute path in the container. */
+  /** Absolute path of the library in the container. */
   readonly path: string;
-  /** Absolute path on this machine, without links. */
+  /** Absolute path on this machine, without symbolic links. */
   readonly source: string;
 }
 
-/** glibc loads these libraries by name to look up host names, so the linker does not list them. */
+/** Libraries that glibc loads by name to look up hosts. The linker does not list them. */
 const nameServices = ["libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2"];
 
 /**
  * All libraries that the linker finds for the files, except the files themselves. In the image, all are in the C
  * library's folder, which the loader always searches.
- * @param files executables and libraries, by soname
+ * @param files executables and libraries, with their sonames
  * @throws SconceError `image_invalid` when a library is missing, or this machine's C library is not glibc
  */
 export async function runtimeLibraries(
@@ -35,7 +38,7 @@ export async function runtimeLibraries(
           `${path} needs ${needed.name}, which this machine does not have; install it`,
         );
       }
-      // Programs name the loader by its absolute path.
+      // Keeps the loader's absolute path, because programs name the loader by it.
       if (needed.isLoader) loaders.add(needed.path);
       else found.set(needed.name, needed.path);
     }

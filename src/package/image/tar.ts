@@ -1,6 +1,6 @@
 /**
  * Writes reproducible tar archives (POSIX pax): fixed owner and device, one time for all entries. Bun.Archive sets no
- * modes, owners or times, and holds the whole archive in memory.
+ * modes, owners or times, and keeps the whole archive in memory.
  */
 import { open } from "node:fs/promises";
 import { SconceError } from "../../base/errors.ts";
@@ -14,19 +14,19 @@ export type TarEntry = {
 } & (
   | { readonly kind: "folder" }
   | { readonly kind: "link"; readonly target: string }
-  /** Bytes, or the path of the source file. */
+  /** `source` is the content, or the path of a file with the content. */
   | { readonly kind: "file"; readonly source: string | Uint8Array }
 );
 
 const blockBytes = 512;
 const readBytes = 1024 * 1024;
-/** The size field has 11 octal digits. */
+/** Largest size in a header: its size field has 11 octal digits. */
 const maxHeaderSize = 8 ** 11 - 1;
 const maxHeaderName = 100;
 
 /**
- * Bytes of an archive. Each chunk is valid until the next is requested.
- * @param mtime of all entries, in seconds since 1970
+ * The bytes of an archive, in chunks. Each chunk is valid until the caller requests the next.
+ * @param mtime modification time of all entries, in seconds since 1970
  * @throws SconceError `image_invalid` when a file changes while it is read
  */
 export async function* tar(entries: readonly TarEntry[], mtime: number): AsyncGenerator<Uint8Array> {
@@ -65,7 +65,7 @@ function padding(size: number): Uint8Array {
   return new Uint8Array((blockBytes - (size % blockBytes)) % blockBytes);
 }
 
-/** The header of an entry, preceded by a pax header if a value does not fit into its field. */
+/** The header of an entry. If a value does not fit into its field, a pax header comes first. */
 function headers(entry: TarEntry, size: number, mtime: number): Uint8Array {
   const name = entry.kind === "folder" ? `${entry.path}/` : entry.path;
   const link = entry.kind === "link" ? entry.target : "";
@@ -96,7 +96,7 @@ function header({ name, link, mode, uid = 0, gid = 0, size, mtime, type }: Heade
   const block = Buffer.alloc(blockBytes);
   const octal = (value: number, at: number, length: number) =>
     block.write(value.toString(8).padStart(length - 1, "0"), at, "latin1");
-  // Long names are truncated; the pax record has the full name.
+  // Truncates a long name; the pax header has the full name.
   block.set(Buffer.from(name).subarray(0, maxHeaderName), 0);
   octal(mode, 100, 8);
   octal(uid, 108, 8);
@@ -114,7 +114,7 @@ function header({ name, link, mode, uid = 0, gid = 0, size, mtime, type }: Heade
   return block;
 }
 
-/** `LENGTH KEY=VALUE\n`. The length includes its own digits. */
+/** A record of a pax header: `LENGTH KEY=VALUE\n`. The length includes its own digits. */
 function paxRecord(key: string, value: string): string {
   const rest = Buffer.byteLength(` ${key}=${value}\n`);
   let length = rest;

@@ -1,4 +1,4 @@
-/** Decides to which hosts a registry may send its clients: a public registry must not name hosts in a private network. */
+/** Decides to which hosts a registry may send clients. A public registry must not send them to a private network. */
 import { isIP } from "node:net";
 import { isGlobalAddress } from "../../machine/network/address-guard.ts";
 import { nameResolver, type Resolver } from "../../machine/network/name-resolver.ts";
@@ -8,13 +8,13 @@ export class AllowedHosts {
   readonly #resolver: Resolver;
   #isRegistryPrivate: Promise<boolean> | undefined;
 
-  /** @param registry the registry's `URL.hostname` */
+  /** @param registry host name of the registry (`URL.hostname`) */
   constructor(registry: string, resolver: Resolver = nameResolver.resolve) {
     this.#registry = registry;
     this.#resolver = resolver;
   }
 
-  /** Whether the registry may name this URL as redirect, token server or upload location. */
+  /** Whether the registry may use this URL as redirect, token server or upload location. */
   async allows(url: URL, signal: AbortSignal): Promise<boolean> {
     if (url.hostname === this.#registry) return true;
     const addresses = await this.#addressesOf(url.hostname, signal);
@@ -25,7 +25,7 @@ export class AllowedHosts {
     return this.#isRegistryPrivate;
   }
 
-  /** Empty for an unknown name, which only a proxy can reach. */
+  /** Addresses of a host. Empty for an unknown name, which only a proxy can reach. */
   async #addressesOf(hostname: string, signal: AbortSignal): Promise<readonly string[]> {
     const literal = hostname.replace(/^\[(.*)\]$/, "$1");
     if (isIP(literal) !== 0) return [literal];

@@ -8,26 +8,26 @@ import { productOfService, type RegistryProduct } from "./products.ts";
 export interface AuthorizationOptions {
   readonly host: string;
   readonly repository: string;
-  /** The actions to authorize: `pull`, or `pull,push`. */
+  /** Actions for which authorization is requested: `pull`, or `pull,push`. */
   readonly actions: string;
-  /** Other repositories to read from. */
+  /** Repositories to read from in addition. */
   readonly alsoPull?: readonly string[] | undefined;
-  /** Environment that locates the credential files. */
+  /** Environment variables that locate the files with credentials. */
   readonly env?: Readonly<Record<string, string | undefined>> | undefined;
   readonly product: RegistryProduct;
-  /** Whether the registry uses http; only then may its token server use http. */
+  /** Whether the registry uses http without TLS. Only then may its token server use http. */
   readonly isPlain: boolean;
-  /** A `fetch` that throws the registry's errors for failed connections. */
+  /** Sends a request like `fetch`. Throws the registry client's errors for failed connections. */
   send(url: URL, init: BunFetchRequestInit): Promise<Response>;
 }
 
 interface Challenge {
-  /** In lower case. */
+  /** Authentication scheme in lower case. */
   readonly scheme: string;
   readonly parameters: Readonly<Record<string, string>>;
 }
 
-/** Token servers send `token`, `access_token`, or both. */
+/** A token server's answer has `token`, `access_token`, or both. */
 const tokenSchema = z.looseObject({ token: z.string().optional(), access_token: z.string().optional() });
 
 const maxTokenBytes = 256 * 1024;
@@ -36,7 +36,7 @@ export class Authorization {
   readonly #options: AuthorizationOptions;
   #header: string | undefined;
   #renewal: Promise<void> | undefined;
-  /** The user name for messages; never a secret. */
+  /** The user name, for messages. */
   #user: string | undefined;
   #credentialFiles: readonly string[] = [];
   #product: RegistryProduct;
@@ -46,16 +46,15 @@ export class Authorization {
     this.#product = options.product;
   }
 
-  /** The header of every request to the registry; undefined before the first challenge. */
+  /** The header for each request to the registry; undefined before the registry's first challenge. */
   get header(): string | undefined {
     return this.#header;
   }
 
   /**
-   * Gets a new header after a 401. Requests that failed with the same header share one renewal.
-   *
-   * @param challenge the answer's `WWW-Authenticate`
-   * @param refused the header of the refused request
+   * Gets a new header after the status 401. Requests that failed with the same header share one renewal.
+   * @param challenge the `WWW-Authenticate` header of the answer
+   * @param refused the `Authorization` header of the refused request
    * @throws SconceError `registry_denied` when no credentials fit the challenge
    */
   async renew(challenge: string | null, refused: string | undefined): Promise<void> {
@@ -125,7 +124,10 @@ export class Authorization {
     throw new SconceError("registry_refused", `the token server of ${host} answered ${answer.status} without a token`);
   }
 
-  /** The registry chooses its token server. A registry with TLS may not choose one without: it receives the password. */
+  /**
+   * The URL of the token server, which the registry chooses. A token server gets the password, so it must use TLS if
+   * the registry does.
+   */
   #tokenServer(realm: string | undefined): URL {
     const { host, isPlain } = this.#options;
     const url = realm !== undefined && URL.canParse(realm) ? new URL(realm) : undefined;
@@ -141,7 +143,10 @@ function basicHeader({ username, password }: { readonly username: string; readon
   return `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
 }
 
-/** Parses `Bearer realm="…",service="…", Basic realm="…"` (RFC 9110). Linear in time: a word is matched only from its start. */
+/**
+ * Parses `Bearer realm="…",service="…", Basic realm="…"` (RFC 9110). A word is matched only from its start, so that the
+ * time is linear in the length.
+ */
 function parseChallenges(text: string): Challenge[] {
   const challenges: { scheme: string; parameters: Record<string, string> }[] = [];
   for (const [, scheme, name, quoted, plain] of text.matchAll(

@@ -6,13 +6,12 @@ import { Interruption } from "./retry.ts";
 
 export interface DownloadOptions {
   readonly signal: AbortSignal;
-  /** Called with the number of bytes of each received chunk. */
+  /** Called for each received chunk. @param count bytes of the chunk */
   onBytes(count: number): void;
 }
 
 /**
- * Appends the missing bytes to the partial blob. Starts over if the registry ignores the requested range.
- *
+ * Downloads the missing bytes of a partial blob. Starts over if the registry ignores the requested range.
  * @throws SconceError as `Registry.request` does; the partial blob keeps the received bytes
  */
 export async function downloadBlob(registry: Registry, partial: PartialBlob, options: DownloadOptions): Promise<void> {
@@ -38,7 +37,7 @@ export async function downloadBlob(registry: Registry, partial: PartialBlob, opt
         await partial.append(chunk);
         options.onBytes(chunk.length);
       }
-      // Without a Content-Length, a truncated body looks complete.
+      // A truncated body without a Content-Length looks complete, so the size decides.
       if (partial.doneBytes >= size) return;
       const message = `${host} sent only a part of a blob; try again later`;
       throw new Interruption(new SconceError("registry_unavailable", message));
@@ -48,7 +47,7 @@ export async function downloadBlob(registry: Registry, partial: PartialBlob, opt
   while (partial.doneBytes < size) await retry.run(attempt, () => partial.doneBytes);
 }
 
-/** Whether the answer has the whole blob, or the bytes from `from`. */
+/** Whether the answer has the whole blob, or its bytes from `from` on. */
 function isFullOrFrom({ status, headers }: RegistryAnswer, from: number): boolean {
   return status === 200 || (status === 206 && (headers.get("content-range") ?? "").startsWith(`bytes ${from}-`));
 }

@@ -1,4 +1,4 @@
-/** Uploads a blob to a registry: in one request, or in chunks after an interruption. */
+/** Uploads a blob to a registry: in one request, and after an interruption in chunks. */
 import { SconceError } from "../../base/errors.ts";
 import type { BlobRef } from "../store/blobs.ts";
 import type { Registry, RegistryAnswer, RegistryRequest } from "./registry.ts";
@@ -6,26 +6,27 @@ import { Interruption } from "./retry.ts";
 
 export interface UploadOptions {
   readonly signal: AbortSignal;
-  /** Size of chunks, unless the registry requires larger ones. */
+  /** Size of a chunk in bytes, unless the registry requires larger chunks. */
   readonly chunkBytes: number;
-  /** Repositories of the registry from which it may mount the blob without an upload. */
+  /**
+   * Other repositories of the registry that may have the blob. The registry can mount it from them without an upload.
+   */
   readonly mountFrom: readonly string[];
   /** Called with the number of sent bytes. */
   onProgress(doneBytes: number): void;
 }
 
-/** The registry's state of an unfinished upload. */
+/** An unfinished upload, as the registry reports it. */
 interface Session {
-  /** Target of the next request. */
+  /** URL of the next request. */
   readonly url: URL;
-  /** Bytes that the registry has received. */
+  /** Number of bytes that the registry has received. */
   readonly doneBytes: number;
   readonly chunkBytes: number;
 }
 
 /**
  * Uploads the blob unless the registry has it.
- *
  * @param source.path file with the blob's content
  * @returns whether any bytes were sent
  * @throws SconceError as `Registry.request` does
@@ -41,7 +42,7 @@ export async function uploadBlob(
   const attempt = async () => {
     session = session && (await upload.resume(session));
     if (session === undefined) {
-      // Checked after interruptions too: the upload may be complete, with only the answer lost.
+      // Runs after interruptions too: the upload may be complete, and only the answer was lost.
       if (await upload.isInRegistry()) return upload.hasSent;
       session = await upload.begin();
       if (session === undefined) return upload.hasSent;
@@ -63,10 +64,10 @@ class Upload {
   readonly #path: string;
   readonly #options: UploadOptions;
   hasSent = false;
-  /** Offset of a chunk that the registry refused. */
+  /** Byte offset of the last chunk that the registry refused. */
   #refusedFrom: number | undefined;
   #supportsChunks = true;
-  /** Highest sent offset. */
+  /** Highest byte offset that was sent. */
   #sentBytes = 0;
 
   constructor(registry: Registry, { blob, path }: { blob: BlobRef; path: string }, options: UploadOptions) {
@@ -76,7 +77,9 @@ class Upload {
     this.#options = options;
   }
 
-  /** False for the first try: one request is faster, and some registries accept only small chunks. */
+  /**
+   * Whether to send chunks. The first try sends one request, which is faster; some registries accept only small chunks.
+   */
   get isInChunks(): boolean {
     return this.hasSent && this.#supportsChunks;
   }
@@ -85,14 +88,13 @@ class Upload {
     const { digest, size } = this.#blob;
     return this.#ask(
       { method: "HEAD", target: `blobs/${digest}`, expected: [200, 404] },
-      // A web server that answers every request sends a page of another size.
+      // Compares the size, because a web server that answers every request sends a page of another size.
       ({ status, headers }) => status === 200 && Number(headers.get("content-length") ?? size) === size,
     );
   }
 
   /**
    * Begins the upload, or mounts the blob from another repository.
-   *
    * @returns undefined if the blob was mounted
    */
   async begin(): Promise<Session | undefined> {
@@ -100,20 +102,20 @@ class Upload {
       try {
         return await this.#post(`?${new URLSearchParams({ mount: this.#blob.digest, from })}`);
       } catch (error) {
-        // Without access to that repository the blob is uploaded.
+        // Without access to that repository, the next one is tried, and then the upload.
         if (!(error instanceof SconceError && error.code.startsWith("registry_"))) throw error;
       }
     }
     return this.#post("");
   }
 
-  /** Asks how many bytes the registry has; undefined if the upload has to start over. */
+  /** Asks how many bytes of the upload the registry has; undefined if the upload must start over. */
   async resume(session: Session): Promise<Session | undefined> {
     const request = { method: "GET", target: session.url, expected: [204, 200, 400, 404, 416] } as const;
     const found = await this.#ask(request, (answer) => {
       if (answer.status >= 400) return undefined;
       const doneBytes = receivedBytes(answer) ?? 0;
-      // A registry that claims more bytes than were sent is wrong.
+      // A registry that reports more bytes than were sent is wrong, so the upload starts over.
       if (doneBytes > this.#sentBytes) return undefined;
       return { ...session, url: this.#location(answer, session.url), doneBytes };
     });
@@ -142,10 +144,10 @@ class Upload {
     });
   }
 
-  /** Sends the remaining bytes and the digest. */
+  /** Sends the remaining bytes and the digest, which completes the upload. */
   async finish({ url, doneBytes }: Session): Promise<void> {
     const target = new URL(url);
-    // Appended as text: reserializing the query could break a storage signature.
+    // Appends the digest as text, because reserializing the query could break a signature in it.
     target.search = `${url.search}${url.search === "" ? "?" : "&"}digest=${encodeURIComponent(this.#blob.digest)}`;
     this.hasSent = true;
     this.#sentBytes = this.#blob.size;
@@ -179,12 +181,12 @@ class Upload {
     });
   }
 
-  /** Without retries: after an interruption `resume` has to run first. */
+  /** Sends a request without retries: after an interruption, `resume` must run first. */
   #ask<T>(request: RegistryRequest, read: (answer: RegistryAnswer) => T | Promise<T>): Promise<T> {
     return this.#registry.requestOnce({ ...request, signal: this.#options.signal }, read);
   }
 
-  /** The URL of the next request: the `Location` may be a path or a URL of another host. */
+  /** The URL of the next request, from `Location`: a path, or a URL of any host. */
   #location({ headers, url }: RegistryAnswer, before?: URL): URL {
     const text = headers.get("location");
     if (text === null && before) return before;
@@ -198,8 +200,9 @@ class Upload {
   }
 
   /**
-   * The registry has another part of the upload than expected, dropped the upload, or refuses requests of this size. The
-   * next try asks for its state: `fetch` repeats a request when the connection closes, so the registry may have all of it.
+   * The error for a part that the registry refused. The registry may have another part than expected, may have dropped
+   * the upload, or may refuse requests of this size. The next try asks for the upload's state, because `fetch` repeats
+   * a request when the connection closes, so the registry may have all bytes.
    */
   #partRefused(reason: string): SconceError {
     const { host } = this.#registry.remote;
@@ -207,7 +210,7 @@ class Upload {
   }
 }
 
-/** Parses `Range: 0-1023`. The reference registry also sends `0-0` for an empty upload. */
+/** Number of bytes in `Range: 0-1023`. For an empty upload, the reference registry sends `0-0`. */
 function receivedBytes({ headers }: RegistryAnswer): number | undefined {
   const last = /^(?:bytes=)?0-(\d+)$/.exec(headers.get("range") ?? "")?.[1];
   if (last === undefined) return undefined;

@@ -13,7 +13,7 @@ export type Credentials =
 
 export interface CredentialsLookup {
   readonly found: Credentials | undefined;
-  /** The searched files, for messages. */
+  /** The files that were searched, for messages. */
   readonly files: readonly string[];
 }
 
@@ -37,22 +37,21 @@ type Config = z.infer<typeof configSchema>;
 
 const helperAnswerSchema = z.looseObject({ Username: z.string(), Secret: z.string() });
 
-/** Long enough for a helper that shows a prompt to the user. */
+/** Time limit of a credential helper in milliseconds, long enough for a prompt to the user. */
 const HELPER_TIMEOUT_MS = 30_000;
 
 interface LookupContext {
   readonly file: string;
   readonly env: Environment;
-  /** Time limit of a helper. */
+  /** Time limit of a credential helper in milliseconds. */
   readonly timeoutMs: number;
 }
 
-/** The user name that helpers give with an identity token. */
+/** User name by which helpers mark an identity token. */
 const tokenUser = "<token>";
 
 /**
  * Searches `$REGISTRY_AUTH_FILE`, Docker's `config.json` and podman's `auth.json`, in this order.
- *
  * @throws SconceError `registry_denied` when a file or a helper's answer is invalid; the message has no secrets
  */
 export async function findCredentials(
@@ -69,7 +68,7 @@ export async function findCredentials(
   return { found: undefined, files };
 }
 
-/** The files that may have credentials, in search order. */
+/** Paths of files that may have credentials, in search order. */
 export function credentialFiles(env: Environment = process.env): string[] {
   const { REGISTRY_AUTH_FILE, DOCKER_CONFIG, XDG_RUNTIME_DIR, HOME } = env;
   return [
@@ -92,7 +91,7 @@ async function readConfig(file: string): Promise<Config | undefined> {
   try {
     content = JSON.parse(text);
   } catch {
-    // No `cause`: a parser's message may quote the secrets.
+    // Leaves out the `cause`, because a parser's message may quote secrets.
     throw denied(`${file} is not JSON; log in again, or correct it`);
   }
   const parsed = configSchema.safeParse(content);
@@ -124,13 +123,13 @@ async function lookUp(
   return undefined;
 }
 
-/** Names of entries, most specific first: podman also stores logins for single repositories. */
+/** Keys to look for in a file, the most specific first: podman also stores logins for single repositories. */
 function entryNames(host: string, repository: string): string[] {
   const parts = repository.split("/");
   return [...parts.map((_, index) => [host, ...parts.slice(0, parts.length - index)].join("/")), host];
 }
 
-/** The host and path of a key: older Docker versions wrote URLs such as `https://registry.example.com/v1/`. */
+/** The host and path of a key. Older Docker versions wrote URLs such as `https://registry.example.com/v1/`. */
 function withoutScheme(key: string): string {
   return key.replace(/^https?:\/\//, "").replace(/\/(v[12]\/?)?$/, "");
 }
@@ -141,7 +140,7 @@ function fromEntry({ auth, username, password, identitytoken }: z.infer<typeof a
     const decoded = Buffer.from(auth, "base64").toString();
     const colon = decoded.indexOf(":");
     if (colon < 0) throw denied(`${file} has an "auth" that is not name and password; log in again`);
-    // Some tools pad the secret with zero bytes.
+    // Removes zero bytes, with which some tools pad the secret.
     const secret = decoded.slice(colon + 1).replace(/\0+$/, "");
     return { kind: "password", username: decoded.slice(0, colon), password: secret } as const;
   }
@@ -157,7 +156,7 @@ async function askHelper(
   const program = `docker-credential-${name}`;
   const path = Bun.which(program, { PATH: env.PATH ?? "" });
   if (path === null) throw denied(`${file} names ${program} for credentials, but it is not on the PATH`);
-  // A detached process has no terminal, so the helper cannot prompt there.
+  // Detaches the helper from the terminal, so that it cannot prompt there.
   const child = Bun.spawn([path, "get"], {
     env,
     stdin: new Blob([host]),
@@ -184,12 +183,12 @@ async function askHelper(
     : { kind: "password", username, password: secret };
 }
 
-/** Kills a helper and the programs that it started. */
+/** Kills a credential helper and the programs that it started. */
 function killGroup({ pid }: Bun.Subprocess): void {
   try {
     process.kill(-pid, "SIGKILL");
   } catch {
-    // The helper has already exited.
+    // The helper has exited already.
   }
 }
 

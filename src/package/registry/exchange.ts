@@ -1,4 +1,4 @@
-/** An HTTP request to a registry, with redirects and a limit on the time without traffic. */
+/** An HTTP request to a registry that follows redirects and has a limit on the time without traffic. */
 import { version } from "../../../package.json";
 import type { SconceError } from "../../base/errors.ts";
 import { isLoopback } from "../../machine/network/loopback.ts";
@@ -7,7 +7,7 @@ import { redirectStatuses } from "../../machine/network/redirects.ts";
 export interface ExchangeRequest {
   readonly method: string;
   readonly url: URL;
-  /** Called for each redirect, so that credentials reach one origin only. */
+  /** Headers for a URL. Called for each redirect too, so that only one origin gets the credentials. */
   headers(url: URL): Readonly<Record<string, string>>;
   readonly body?: Blob | Uint8Array | undefined;
   /** Called with the number of sent bytes of a large body. */
@@ -16,7 +16,7 @@ export interface ExchangeRequest {
 
 export interface ExchangeRules {
   readonly signal: AbortSignal;
-  /** The longest time without a byte sent or received. */
+  /** Longest time without a byte sent or received, in milliseconds. */
   readonly silenceMs: number;
   /** Throws if a redirect must not be followed. */
   checkRedirect(to: URL): Promise<void>;
@@ -26,7 +26,7 @@ export interface ExchangeRules {
   refusedRedirect(why: string): SconceError;
 }
 
-/** A registry hashes a large blob before it answers. */
+/** Factor of the limit after a large body is sent, because the registry hashes the blob before it answers. */
 const ANSWER_SILENCES = 10;
 const smallBytes = 1024 * 1024;
 const maxRedirects = 5;
@@ -45,7 +45,7 @@ export class Exchange implements AsyncDisposable {
     this.#limit = new SilenceLimit(rules.signal, rules.silenceMs);
   }
 
-  /** Sends the request and follows redirects. @throws what the rules say, or the signal's reason */
+  /** Sends the request and follows redirects. @throws the errors of `rules`, or the signal's reason */
   static async open(request: ExchangeRequest, rules: ExchangeRules): Promise<Exchange> {
     const exchange = new Exchange(request, rules);
     try {
@@ -61,12 +61,12 @@ export class Exchange implements AsyncDisposable {
     return this.#response;
   }
 
-  /** The URL that answered. */
+  /** The URL that answered, after redirects. */
   get url(): URL {
     return this.#url;
   }
 
-  /** The body of the answer. */
+  /** The answer's body, in chunks. */
   async *chunks(): AsyncGenerator<Uint8Array> {
     const reader = this.#response.body?.getReader();
     try {
@@ -83,7 +83,7 @@ export class Exchange implements AsyncDisposable {
     }
   }
 
-  /** Closes the connection unless the whole body was read. */
+  /** Ends the time limit. Closes the connection unless the whole body was read. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#limit.end();
     const { body } = this.#response;
@@ -121,7 +121,7 @@ export class Exchange implements AsyncDisposable {
     }
   }
 
-  /** Streams a file. Each sent chunk counts as progress. */
+  /** Streams a file, and reports each sent chunk as progress. */
   #watched(body: Blob): ReadableStream<Uint8Array> {
     let sentBytes = 0;
     const count = new TransformStream<Uint8Array, Uint8Array>({
@@ -141,11 +141,11 @@ function isLarge(body: Blob | Uint8Array | undefined): body is Blob {
   return body instanceof Blob && body.size > smallBytes;
 }
 
-/** A `fetch` without redirects, decompression or a limit on the duration. */
+/** Calls `fetch` without redirects, decompression or a limit on the duration. */
 export function fetchPlain(url: URL, init: BunFetchRequestInit): Promise<Response> {
   const headers = new Headers(init.headers);
   headers.set("User-Agent", `sconce/${version}`);
-  // Digests and ranges count the bytes as they are stored.
+  // Requests the stored bytes without compression, because digests and ranges refer to them.
   headers.set("Accept-Encoding", "identity");
   return fetch(url, {
     ...init,
@@ -157,7 +157,7 @@ export function fetchPlain(url: URL, init: BunFetchRequestInit): Promise<Respons
   });
 }
 
-/** Aborts a transfer that makes no progress. A transfer has no limit on its whole duration. */
+/** Aborts a transfer after a time without progress. The whole duration has no limit. */
 class SilenceLimit {
   readonly signal: AbortSignal;
   readonly #controller = new AbortController();
@@ -170,12 +170,12 @@ class SilenceLimit {
     this.#start(ms);
   }
 
-  /** Notes progress. */
+  /** Reports progress. */
   touch(): void {
     this.#timer?.refresh();
   }
 
-  /** Restarts the timer with a multiple of the limit, for a step without traffic. */
+  /** Restarts the timer with a multiple of the limit, before a step without traffic. */
   allow(times: number): void {
     this.#start(this.#ms * times);
   }

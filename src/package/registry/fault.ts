@@ -1,4 +1,4 @@
-/** Describes failed requests and connections in one line with the fix. */
+/** Describes failed requests and connections in one line, with the fix. */
 import { z } from "zod";
 import { messageOf, oneLine, SconceError } from "../../base/errors.ts";
 import { boundedJson, chunksOf } from "../../machine/network/bounded-body.ts";
@@ -10,16 +10,16 @@ const errorsSchema = z.looseObject({
 
 const maxErrorBytes = 64 * 1024;
 
-/** An error that a registry answers: `404 NAME_UNKNOWN: repository name not known to registry`. */
+/** An error in a registry's answer, such as `404 NAME_UNKNOWN: repository name not known to registry`. */
 export interface RegistryFault {
   readonly status: number;
-  /** The first error code in the body (distribution spec, error codes). */
+  /** The first error code in the body (OCI distribution spec, error codes). */
   readonly code: string | undefined;
   /** Status, code and message as one line. */
   readonly text: string;
 }
 
-/** Reads the errors in an answer's body (distribution spec, error codes). */
+/** Reads the error in an answer's body (OCI distribution spec, error codes). */
 export async function readFault(answer: Response): Promise<RegistryFault> {
   const { status } = answer;
   // If the body cannot be read, the status alone describes the error.
@@ -29,7 +29,9 @@ export async function readFault(answer: Response): Promise<RegistryFault> {
   return { status, code: first?.code, text: oneLine(`${status} ${words}`) };
 }
 
-/** The error for a failed or broken connection. The message has no URL, because storage URLs contain signatures. */
+/**
+ * The error for a failed or broken connection. The message leaves out the URL, because storage URLs contain signatures.
+ */
 export function connectionError(url: URL, isPlain: boolean, error: unknown): SconceError {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   return new SconceError("registry_unavailable", `${url.host} ${explain(url, isPlain, code, error)}`, { cause: error });

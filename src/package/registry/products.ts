@@ -1,27 +1,29 @@
-/** The differences between registry products, in one table. */
+/** Differences between registry products such as Docker Hub and Harbor, in one table. */
 
 export interface RegistryProduct {
-  /** Undefined for an unknown product. */
+  /** Name of the product; undefined if it is unknown. */
   readonly name?: string;
-  /** Host of the API, if it differs from the host in references. */
+  /** Host of the API, if it is not the host in references. */
   readonly apiHost?: string;
-  /** Owner of repositories whose name has one part. */
+  /** Owner of repositories whose name has only one part. */
   readonly officialOwner?: string;
-  /** Keys of `docker login`, if not the host. Credential helpers receive the first. */
+  /** Keys of `docker login` entries, if not the host. Credential helpers get the first key. */
   readonly loginKeys?: readonly string[];
-  /** Largest accepted chunk of an upload. */
+  /** Largest accepted chunk of an upload, in bytes. */
   readonly maxChunkBytes: number;
-  /** The thing to create before the first push, for messages; undefined if a push creates everything. */
+  /**
+   * The thing that the user must create before the first push, for messages; undefined if a push creates everything.
+   */
   readonly createFirst?: string;
-  /** Whether a missing repository gives 401 or 403 instead of 404. */
+  /** Whether the product answers 401 or 403 instead of 404 for a missing repository. */
   readonly hidesMissing: boolean;
 }
 
 interface KnownProduct extends RegistryProduct {
   readonly name: string;
-  /** Hosts in references. */
+  /** Matches the hosts in references to the product. */
   readonly hosts: RegExp;
-  /** `service` in the product's challenges; identifies installations on other hosts. */
+  /** `service` in the product's authentication challenges, which identifies it on other hosts. */
   readonly service?: string;
 }
 
@@ -64,7 +66,7 @@ export const knownProducts = {
   harbor: {
     ...unknownProduct,
     name: "Harbor",
-    // Harbor runs on hosts of any name.
+    // Harbor runs on any host, so only its demo server is known by name.
     hosts: /^demo\.goharbor\.io$/,
     service: "harbor-registry",
     createFirst: "the project",
@@ -73,10 +75,10 @@ export const knownProducts = {
   quay: { ...unknownProduct, name: "Quay", hosts: /^quay\.io$/, hidesMissing: true },
 } as const satisfies Record<string, KnownProduct>;
 
-/** Other host names of Docker Hub. */
+/** Matches other host names of Docker Hub. */
 const dockerHubNames = /^(?:index|registry-1|registry\.hub|www)\.docker\.(?:io|com)$/;
 
-/** The host in lower case; `docker.io` for every name of Docker Hub. */
+/** The host in lower case. Every name of Docker Hub becomes `docker.io`. */
 export function canonicalHost(host: string): string {
   const lower = host.toLowerCase();
   return dockerHubNames.test(lower) ? "docker.io" : lower;
@@ -86,7 +88,7 @@ export function productOf(host: string): RegistryProduct {
   return all().find(({ hosts }) => hosts.test(host)) ?? unknownProduct;
 }
 
-/** The product that uses this `service` in its challenges. */
+/** The product that sends this `service` in its authentication challenges; undefined if there is none. */
 export function productOfService(service: string | undefined): RegistryProduct | undefined {
   return service === undefined ? undefined : all().find((one) => one.service === service);
 }

@@ -15,26 +15,32 @@ import { formatRemote } from "./remote-reference.ts";
 export interface PullOptions {
   readonly registry: Registry;
   readonly store: ModelStore;
-  /** Name of the model in the store. */
+  /** Name for the model in the store. */
   readonly repository: string;
   readonly tags: readonly string[];
-  /** Skips the layers that a front does not need. */
+  /** Skips files that a server with `--role front` does not need, such as weights. */
   readonly withoutWeights?: boolean;
-  /** Digest of the complete model that the store has under this name. If the registry has the same, nothing is copied. */
+  /**
+   * Digest of the complete model that the store has under this name. If the registry's digest is the same, nothing is
+   * copied.
+   */
   readonly storedDigest?: string | undefined;
   readonly onProgress?: (progress: ReceiveProgress) => void;
 }
 
 export interface PullResult extends PutResult {
-  /** Downloaded bytes of blobs. */
+  /** Bytes of blobs that were downloaded. */
   readonly receivedBytes: number;
 }
 
-/** The limit in the distribution spec. */
+/** Largest manifest that the OCI distribution spec allows, in bytes. */
 const maxManifestBytes = 4 * 1024 * 1024;
 const blobsAtOnce = 3;
 
-/** Includes types that sconce cannot use, so that the error can name them. */
+/**
+ * Media types of manifests that are requested. Types that sconce cannot use are included, so that the error can name
+ * them.
+ */
 const acceptedTypes = [
   mediaTypes.manifest,
   mediaTypes.index,
@@ -43,8 +49,7 @@ const acceptedTypes = [
 ].join(", ");
 
 /**
- * After a failure the store's index is unchanged.
- *
+ * Copies a model from the registry. A failure leaves the store's index unchanged.
  * @throws SconceError `model_not_found`, `model_invalid`, `registry_corrupt`, or `registry_…` as `Registry.request`
  */
 export async function pull(options: PullOptions): Promise<PullResult> {
@@ -117,7 +122,7 @@ async function readManifest(answer: RegistryAnswer, name: string, digest: string
 const tagsSchema = z.looseObject({ tags: z.array(z.string()).nullable() });
 limitFaults(tagsSchema, 0);
 
-/** The existing tags for the message about a missing one; empty if the registry does not list them. */
+/** Lists the existing tags, for the message about a missing tag; empty if the registry does not list them. */
 async function knownTags(registry: Registry): Promise<string> {
   if (registry.remote.digest !== undefined) return "";
   const request = { method: "GET", target: "tags/list?n=10", expected: [200] } as const;

@@ -14,14 +14,14 @@ export interface PushOptions {
   readonly registry: Registry;
   readonly store: ModelStore;
   readonly model: PackagedModel;
-  /** Tag in the registry. */
+  /** Tag of the model in the registry. */
   readonly tag: string;
   readonly onProgress?: (progress: ReceiveProgress) => void;
   readonly chunkBytes?: number;
 }
 
 export interface PushResult {
-  /** The registry already had the other blobs. */
+  /** Number of blobs that were sent. The registry had the others already. */
   readonly sentBlobs: number;
   readonly sentBytes: number;
   readonly blobs: number;
@@ -30,9 +30,8 @@ export interface PushResult {
 const blobsAtOnce = 3;
 
 /**
- * Sends the blobs that the registry lacks, then the manifest. The manifest is sent byte for byte, so the digest and the
+ * Sends the blobs that the registry lacks, then the manifest. The manifest is sent byte for byte, so digest and
  * generated tag stay the same.
- *
  * @throws SconceError `registry_…` as `Registry.request`, `store_corrupt`
  */
 export async function push({ registry, store, model, tag, onProgress, chunkBytes }: PushOptions): Promise<PushResult> {
@@ -58,7 +57,7 @@ export async function push({ registry, store, model, tag, onProgress, chunkBytes
   try {
     store.noteCopy(model, formatRemote({ ...registry.remote, tag: undefined, digest: undefined }));
   } catch (error) {
-    // A read-only store does not fail the push, but later pushes cannot mount blobs from this repository.
+    // The push succeeds even if the store is read-only. But later pushes cannot mount blobs from this repository.
     log.debug(`the push was not recorded in the store: ${messageOf(error)}`);
   }
   return {
@@ -68,7 +67,7 @@ export async function push({ registry, store, model, tag, onProgress, chunkBytes
   };
 }
 
-/** Repositories of the registry with earlier copies of the model, as recorded in the store. */
+/** Other repositories of the registry that got copies of the model, as the store has recorded. */
 export function siblingsOf(model: PackagedModel, { host, repository }: RemoteReference): string[] {
   return model.copies
     .filter((copy) => copy.startsWith(`${host}/`) && copy !== `${host}/${repository}`)

@@ -1,4 +1,4 @@
-/** Client for one repository of a registry: authorization, redirects and retries (OCI distribution spec 1.1). */
+/** A client for one repository of a registry, with authorization, redirects and retries (OCI distribution spec 1.1). */
 import { isNoFile, SconceError } from "../../base/errors.ts";
 import type { Resolver } from "../../machine/network/name-resolver.ts";
 import { AllowedHosts } from "./allowed-hosts.ts";
@@ -11,48 +11,48 @@ import { Interruption, Retry } from "./retry.ts";
 
 export interface RegistryOptions {
   readonly remote: RemoteReference;
-  /** The actions to authorize. */
+  /** Actions for which authorization is requested. */
   readonly actions: "pull" | "pull,push";
-  /** Other repositories of this registry, for mounting blobs. */
+  /** Other repositories of this registry, from which blobs may be mounted. */
   readonly alsoPull?: readonly string[];
   /** Whether to use http without TLS. */
   readonly isPlain: boolean;
   readonly signal: AbortSignal;
-  /** Environment that locates the credential files; default: the process's. */
+  /** Environment variables that locate the files with credentials. Default: those of the process. */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Delay before the first retry. */
+  /** Delay before the first retry, in milliseconds. */
   readonly retryDelayMs?: number;
-  /** Longest time without a byte sent or received. */
+  /** Longest time without a byte sent or received, in milliseconds. */
   readonly silenceMs?: number;
-  /** By default derived from the host. */
+  /** The registry's product. Default: known from the host, otherwise from the registry's challenges. */
   readonly product?: RegistryProduct;
-  /** Resolves the hosts that the registry names. */
+  /** Looks up the hosts to which the registry sends its clients. */
   readonly resolver?: Resolver;
 }
 
 export interface RegistryRequest {
   readonly method: "HEAD" | "GET" | "POST" | "PATCH" | "PUT";
-  /** A path below the repository, for example `manifests/v1`, or the URL of an upload. */
+  /** A path below the repository, for example `manifests/v1`, or the whole URL of an upload. */
   readonly target: string | URL;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: Blob | Uint8Array;
   /** Called with the number of sent bytes of a large body. */
   readonly onSent?: (bytes: number) => void;
-  /** All other statuses are errors. */
+  /** Accepted HTTP statuses. All other statuses are errors. */
   readonly expected: readonly number[];
-  /** Message for 404. */
+  /** Error message for the status 404. */
   readonly missing?: string;
-  /** Aborts the request; default: the registry's signal. */
+  /** Aborts the request. Default: the signal of the registry client. */
   readonly signal?: AbortSignal;
 }
 
 export interface RegistryAnswer {
   readonly status: number;
   readonly headers: Headers;
-  /** The URL after redirects, the base of a relative `Location`. */
+  /** The URL that answered, after redirects. A relative `Location` refers to it. */
   readonly url: URL;
   chunks(): AsyncIterable<Uint8Array>;
-  /** Reads the body as an error. */
+  /** Reads the body as a registry's error. */
   fault(): Promise<RegistryFault>;
 }
 
@@ -93,15 +93,14 @@ export class Registry {
   }
 
   /**
-   * Sends a request, with retries, and returns the result of `read`. Errors of `read` pass through.
-   *
+   * Sends a request, with retries, and returns the result of `read`. Errors of `read` pass unchanged.
    * @throws SconceError `registry_unavailable`, `registry_denied`, `registry_refused`
    */
   async request<T>(request: RegistryRequest, read: (answer: RegistryAnswer) => T | Promise<T>): Promise<T> {
     return this.retry(request.signal).run(() => this.requestOnce(request, read));
   }
 
-  /** Sends a request without retries. Throws an `Interruption` if a retry may help. */
+  /** Sends a request without retries. @throws Interruption if a retry may help */
   async requestOnce<T>(request: RegistryRequest, read: (answer: RegistryAnswer) => T | Promise<T>): Promise<T> {
     await using exchange = await this.#exchange(request, request.signal ?? this.signal);
     const { response, url } = exchange;
@@ -119,7 +118,7 @@ export class Registry {
     return new Retry({ signal, firstDelayMs: this.#retryDelayMs });
   }
 
-  /** Whether this host answers like a registry; for a better message than "404". */
+  /** Whether this host answers like a registry. This decides between "no such model" and "is not a registry". */
   async isRegistry(): Promise<boolean> {
     const request = { method: "GET", target: new URL("/v2/", this.#base), expected: [] } as const;
     await using exchange = await this.#exchange(request, this.signal);
@@ -128,13 +127,16 @@ export class Registry {
     return isNamed || response.status === 401 || (response.ok && !/html/.test(contentType(response)));
   }
 
-  /** @throws SconceError `registry_refused` if this registry must not send its clients to the URL */
+  /**
+   * Checks a URL to which the registry sends its client. @throws SconceError `registry_refused` for a host in a private
+   * network
+   */
   async #checkHost(url: URL): Promise<void> {
     if (await this.#allowedHosts.allows(url, this.signal)) return;
     throw this.#refused(`leads to ${url.host}, which is in a private network; a public registry must not`);
   }
 
-  /** Sends a request with the authorization that the registry asks for, and follows redirects. */
+  /** Sends a request, logs in if the registry answers 401, and follows redirects. */
   async #exchange(request: RegistryRequest, signal: AbortSignal): Promise<Exchange> {
     for (let logins = 0; ; logins += 1) {
       const authorization = this.#authorization.header;
@@ -143,7 +145,8 @@ export class Registry {
       if (response.status !== 401 || url.origin !== this.#base.origin || logins === maxLogins) return exchange;
       const fault = await readFault(response);
       await exchange[Symbol.asyncDispose]();
-      // A second login helps if another request set the header, or the token expired.
+      // Refuses only after a second login: another request may have set a header meanwhile, or the token may have
+      // expired.
       const isRefused = logins === maxLogins - 1 && authorization === this.#authorization.header;
       if (isRefused) throw this.#authorization.denied(fault.text);
       await this.#authorization.renew(response.headers.get("www-authenticate"), authorization);
@@ -158,7 +161,7 @@ export class Registry {
       {
         method,
         url,
-        // Blobs are often on another host behind signed URLs. The other host must not receive the credentials.
+        // Blobs are often on another host behind signed URLs. Only the registry gets the credentials.
         headers: ({ origin }) => ({
           ...headers,
           ...(origin === this.#base.origin && authorization !== undefined && { Authorization: authorization }),
@@ -186,7 +189,10 @@ export class Registry {
     });
   }
 
-  /** Converts an error of a request or body. @throws the abort's reason */
+  /**
+   * Converts an error of a request or its body into the error for the caller. @throws the signal's reason after an
+   * abort
+   */
   #failure(url: URL, error: unknown): unknown {
     this.signal.throwIfAborted();
     if (error instanceof SconceError || error instanceof Interruption) return error;
@@ -194,7 +200,7 @@ export class Registry {
       return new SconceError("store_corrupt", "a file of the model was removed from the store during the upload");
     }
     const known = connectionError(url, this.#isPlain, error);
-    // No retries for a host that never answered: its name or port is probably misspelled.
+    // Retries only if the host has answered before. Otherwise its name or port is probably misspelled.
     return this.#hasAnswered ? new Interruption(known) : known;
   }
 

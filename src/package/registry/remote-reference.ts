@@ -1,10 +1,10 @@
-/** References to models in registries, in the usual syntax: `HOST[:PORT]/repository[:tag]` or `…@sha256:…`. */
+/** References to models in registries: `HOST[:PORT]/repository[:tag]` or `HOST[:PORT]/repository@sha256:…`. */
 import { SconceError } from "../../base/errors.ts";
 import { parseReference, type Reference } from "../store/reference.ts";
 import { canonicalHost, productOf } from "./products.ts";
 
 export interface RemoteReference {
-  /** Includes the port, if given. */
+  /** Host name, with the port if given. */
   readonly host: string;
   readonly repository: string;
   readonly tag: string | undefined;
@@ -14,7 +14,7 @@ export interface RemoteReference {
 const hostPattern = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?$/;
 const example = "registry.example.com/team/digits:v1";
 
-/** Whether the first part is a host, that is `localhost` or a name with a dot or port. `team/digits` has no host. */
+/** Whether the reference begins with a host: `localhost`, or a name with a dot or a port. `team/digits` has no host. */
 export function isRemote(text: string): boolean {
   const [host = "", rest] = text.split("/", 2);
   return rest !== undefined && ((/[.:]/.test(host) && !/^\.\.?$/.test(host)) || host === "localhost");
@@ -22,7 +22,6 @@ export function isRemote(text: string): boolean {
 
 /**
  * Parses a reference that `isRemote` accepts.
- *
  * @throws SconceError `usage` naming the misspelled part and the allowed syntax
  */
 export function parseRemoteReference(text: string): RemoteReference {

@@ -1,11 +1,11 @@
-/** Repeats requests that a network or an overloaded registry interrupted, with growing delays. */
+/** Repeats requests after failures of the network or of an overloaded registry, with growing delays. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { SconceError } from "../../base/errors.ts";
 
-/** A failure that a retry may avoid. `error` is thrown after the last try. */
+/** A failure that a retry may avoid. After the last try, `error` is thrown. */
 export class Interruption extends Error {
   readonly error: SconceError;
-  /** Delay in milliseconds that the registry asked for. */
+  /** Delay that the registry asked for, in milliseconds. */
   readonly afterMs: number;
 
   constructor(error: SconceError, afterMs = 0) {
@@ -17,7 +17,7 @@ export class Interruption extends Error {
 
 export interface RetryOptions {
   readonly signal: AbortSignal;
-  /** Delay before the second try; it doubles with each further try. */
+  /** Delay before the second try, in milliseconds. It doubles with each further try. */
   readonly firstDelayMs: number;
 }
 
@@ -34,7 +34,7 @@ export class Retry {
 
   /**
    * Repeats `attempt` after an `Interruption`.
-   * @param doneBytes bytes of a transfer so far; progress resets the count of tries
+   * @param doneBytes returns the bytes transferred so far; progress resets the count of tries
    * @throws the last failure
    */
   async run<T>(attempt: () => Promise<T>, doneBytes = () => 0): Promise<T> {

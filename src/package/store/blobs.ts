@@ -1,23 +1,23 @@
-/** Blobs: files named by the SHA-256 of their content. A blob gets its name only when it is complete. */
+/** Blobs are files named by the SHA-256 of their content. A file gets this name only when it is complete. */
 import { existsSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { isNoFile, SconceError } from "../../base/errors.ts";
 import { isDigest } from "./reference.ts";
 
-/** Reference to a blob, as manifests write it. `size` is in bytes. */
+/** Reference to a blob, as in a manifest. `size` is in bytes. */
 export interface BlobRef {
   readonly digest: string;
   readonly size: number;
 }
 
-/** A blob in the store, or in a staged file that only needs a rename. */
+/** A blob that is in the store, or in a temporary file that only needs to be renamed into the store. */
 export interface StagedBlob extends BlobRef {
   readonly stagedPath?: string;
 }
 
 export interface CopyOptions {
-  /** Called after every chunk. */
+  /** Called after each chunk. */
   onProgress?: ((doneBytes: number, totalBytes: number) => void) | undefined;
   signal?: AbortSignal | undefined;
 }
@@ -41,10 +41,7 @@ export class Blobs {
     return join(this.folder, digest.slice("sha256:".length));
   }
 
-  /**
-   * Whether the store has the blob with this size. Synchronous, so that callers can use it while they hold the store's
-   * lock.
-   */
+  /** Whether the store has the blob with this size. Synchronous, for callers that hold the store's lock. */
   has(blob: BlobRef): boolean {
     return statSync(this.path(blob.digest), { throwIfNoEntry: false })?.size === blob.size;
   }
@@ -54,9 +51,9 @@ export class Blobs {
   }
 
   /**
-   * Prepares a file or bytes for the store: hashes them and, unless the store has the blob, writes a durable copy to
-   * `folder`. Until `place`, the copy belongs to one build, so no other process removes it as garbage.
-   * @param folder the build's workspace, on the store's file system
+   * Prepares a file or bytes for the store: hashes them, and unless the store has the blob, writes a durable copy to
+   * `folder`. Only `place` moves the copy into the store, so no other process removes it as garbage before.
+   * @param folder temporary folder of the build, on the store's file system
    * @param options.reuse false copies a blob even if the store has it
    * @throws SconceError `model_invalid` when the path is not a file; the signal's reason when it is aborted
    */
@@ -69,7 +66,8 @@ export class Blobs {
     await using input = await open(source, "r");
     const found = await input.stat();
     if (!found.isFile()) throw new SconceError("model_invalid", `${source} can't be read: it is not a file`);
-    // Weights often stay the same between builds. Reading them is cheaper than writing them again.
+    // Looks for the blob in the store first: weights often stay the same between builds, and reading is cheaper than
+    // writing.
     if (options.reuse && this.#hasAnyOfSize(found.size)) {
       const known = await hashFile(input, undefined, { signal: options.signal });
       if (await this.isIntact(known, { signal: options.signal })) {
@@ -77,7 +75,7 @@ export class Blobs {
         return known;
       }
     }
-    // Without `await`, the input would be closed before it is read.
+    // Without `await`, `input` would be closed before it is read.
     return await stageFile(folder, (output) => hashFile(input, output, options));
   }
 
@@ -85,7 +83,7 @@ export class Blobs {
     return blob.stagedPath !== undefined || this.has(blob);
   }
 
-  /** Renames a staged blob into the store. The caller holds the store's lock. */
+  /** Moves a blob from its temporary file into the store. The caller holds the store's lock. */
   place(blob: StagedBlob): void {
     if (blob.stagedPath !== undefined) renameSync(blob.stagedPath, this.path(blob.digest));
   }
@@ -124,7 +122,7 @@ export class Blobs {
     if (found.digest !== blob.digest) throw wrongDigest(this.path(blob.digest));
   }
 
-  /** Whether the blob exists and its content has the right digest. */
+  /** Whether the blob exists and its content matches its digest. */
   async isIntact(blob: BlobRef, options: CopyOptions = {}): Promise<boolean> {
     if (!this.has(blob)) return false;
     try {
@@ -142,7 +140,7 @@ export class Blobs {
       .filter(isDigest);
   }
 
-  /** Removes a blob and returns its size in bytes. Processes that have the file open can still read it. */
+  /** Removes a blob and returns its size in bytes. A process that has the file open can still read it. */
   remove(digest: string): number {
     const path = this.path(digest);
     const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
@@ -164,7 +162,10 @@ export class Blobs {
   }
 }
 
-/** Error handler for a missing blob. Another process may have removed the file a moment ago. */
+/**
+ * A handler that turns the error of a missing file into `store_corrupt`. Another process may just have removed the
+ * blob.
+ */
 function orMissing({ digest }: BlobRef): (error: unknown) => never {
   return (error) => {
     if (!isNoFile(error)) throw error;
@@ -185,7 +186,7 @@ export function digestOf(bytes: Uint8Array): string {
   return `sha256:${new Bun.CryptoHasher("sha256").update(bytes).digest("hex")}`;
 }
 
-/** Hashes a file from start to end, and copies it to `output` if there is one. */
+/** Hashes a file from start to end, and copies it to `output` if given. */
 async function hashFile(input: FileHandle, output: FileHandle | undefined, options: CopyOptions): Promise<BlobRef> {
   const hasher = new Bun.CryptoHasher("sha256");
   const buffer = new Uint8Array(chunkBytes);

@@ -1,4 +1,4 @@
-/** Garbage collection: finds all referenced blobs. */
+/** Finds all blobs that the index refers to, for garbage collection. */
 import { readFileSync } from "node:fs";
 import { z } from "zod";
 import type { Blobs } from "./blobs.ts";
@@ -6,7 +6,7 @@ import type { IndexDescriptor } from "./index-file.ts";
 
 const childSchema = z.looseObject({ mediaType: z.string().optional(), digest: z.string() });
 
-/** Accepts any OCI or Docker manifest or index, since other tools may write to the same store. */
+/** Any OCI or Docker manifest, since other tools may write to the same store. */
 const manifestSchema = z.looseObject({ config: childSchema.optional(), layers: z.array(childSchema).optional() });
 const indexSchema = z.looseObject({ manifests: z.array(childSchema).optional() });
 
@@ -14,8 +14,8 @@ const manifestType = /manifest/;
 const indexType = /index|manifest\.list/;
 
 /**
- * All digests reachable from the descriptors; undefined when a manifest cannot be read. Synchronous, because the caller
- * holds the store's lock.
+ * All digests that the descriptors refer to, directly or through manifests; undefined when a manifest cannot be read.
+ * Synchronous, because the caller holds the store's lock.
  */
 export function referencedDigests(blobs: Blobs, descriptors: readonly IndexDescriptor[]): Set<string> | undefined {
   const found = new Set<string>();
@@ -28,7 +28,7 @@ export function referencedDigests(blobs: Blobs, descriptors: readonly IndexDescr
     if (!isIndex && !manifestType.test(mediaType)) continue;
     try {
       const content: unknown = JSON.parse(readFileSync(blobs.path(next.digest), "utf8"));
-      // Other fields of a manifest are ignored.
+      // Follows only the fields of indexes and manifests that name blobs.
       if (isIndex) {
         for (const manifest of indexSchema.parse(content).manifests ?? []) open.push(manifest);
         continue;

@@ -1,4 +1,4 @@
-/** The store's index.json: maps references to manifests. */
+/** The store's index.json, which maps references to manifests. */
 import { readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
@@ -14,7 +14,7 @@ const descriptorSchema = z.looseObject({
   annotations: z.record(z.string(), z.string()).optional(),
 });
 
-/** Loose, so that fields written by other tools are preserved. */
+/** Schema of index.json. It is loose, so that fields of other tools are preserved. */
 const indexSchema = z.looseObject({
   schemaVersion: z.literal(2),
   manifests: z.array(descriptorSchema),
@@ -25,7 +25,7 @@ const maxCopies = 4;
 export type IndexDescriptor = z.infer<typeof descriptorSchema>;
 type IndexContent = z.infer<typeof indexSchema>;
 
-/** An entry of the index whose name is a valid reference. */
+/** A manifest in index.json whose name is a valid reference. */
 export interface IndexEntry {
   readonly repository: string;
   readonly tag: string;
@@ -34,13 +34,13 @@ export interface IndexEntry {
   /** Size of the manifest in bytes. */
   readonly size: number;
   readonly created: Date | undefined;
-  /** Registry copies of the model, as `host/repository`, the most recent first. */
+  /** Repositories of registries that have the model, as `host/repository`, the most recent first. */
   readonly copies?: readonly string[];
-  /** Digest of the path of the folder that the model was built from. */
+  /** SHA-256 of the path of the folder from which the model was built. */
   readonly folder?: string | undefined;
 }
 
-/** The content of index.json in memory. Changes are written back as a whole file. */
+/** The content of index.json in memory. `write` replaces the whole file. */
 export class IndexFile {
   readonly #home: string;
   readonly #content: IndexContent;
@@ -51,7 +51,7 @@ export class IndexFile {
   }
 
   /**
-   * Reads the index; a missing store counts as empty. Needs no lock, because the file is always replaced atomically.
+   * Reads the index. A missing store counts as empty. Needs no lock, because the file is always replaced atomically.
    * @throws SconceError `store_corrupt` when the file is not an OCI index
    */
   static read(home: string): IndexFile {
@@ -72,12 +72,12 @@ export class IndexFile {
     }
   }
 
-  /** All manifests, including unnamed ones. */
+  /** All manifests, with or without a name. */
   get descriptors(): readonly IndexDescriptor[] {
     return this.#content.manifests;
   }
 
-  /** All manifests whose name is a valid reference, in file order. */
+  /** The manifests whose name is a valid reference, in the order of the file. */
   entries(): IndexEntry[] {
     return this.#content.manifests.flatMap((descriptor) => {
       const reference = referenceOf(descriptor);
@@ -94,7 +94,7 @@ export class IndexFile {
     });
   }
 
-  /** Points the name at the manifest; an earlier entry of that name is removed. */
+  /** Points a reference at a manifest, in place of the reference's earlier entry. */
   set(entry: IndexEntry): void {
     this.delete(entry);
     this.#content.manifests.push({
@@ -118,7 +118,7 @@ export class IndexFile {
     });
   }
 
-  /** Writes the file. The caller holds the store's lock. */
+  /** Writes the whole file. The caller holds the store's lock. */
   write(): void {
     replaceFile(join(this.#home, "index.json"), `${JSON.stringify(this.#content, null, 2)}\n`);
     syncPath(this.#home);
@@ -132,12 +132,12 @@ function referenceOf(descriptor: IndexDescriptor): TagReference | undefined {
     const reference = parseReference(name);
     return "tag" in reference ? reference : undefined;
   } catch {
-    // Another tool wrote this name, and it is not a valid reference.
+    // Another tool wrote this name, which is not a valid reference.
     return undefined;
   }
 }
 
-/** Stands for a folder of this machine in the index, which other machines may read. */
+/** A digest that represents a folder's path in the index, which other machines may read. */
 export function folderDigest(path: string): string {
   return new Bun.CryptoHasher("sha256").update(realpathSync(path)).digest("hex");
 }

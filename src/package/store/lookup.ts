@@ -1,4 +1,4 @@
-/** Finds the index entry of a reference. Error messages list the existing models or tags. */
+/** Finds the index entry of a reference. Error messages list the models or tags that exist. */
 import { closest } from "../../base/closest.ts";
 import { SconceError } from "../../base/errors.ts";
 import { programName } from "../../machine/processes/program-name.ts";
@@ -8,8 +8,8 @@ import { formatReference, generatedTag, latestTag, type Reference } from "./refe
 const maxListed = 10;
 
 /**
- * The entry of a reference; without a reference, the entry of the most recent build. For a digest, or without a
- * reference, the result carries the generated tag.
+ * The entry of a reference. Without a reference, the entry of the most recent build. The result has the generated tag
+ * if the reference has no tag.
  * @param home the store's folder, for the message about an empty store
  * @throws SconceError `model_not_found`, listing the models or tags that exist
  */
@@ -36,9 +36,9 @@ interface UnnamedOptions {
 }
 
 /**
- * The newest build of a folder. Otherwise the newest build of the store, if the store has only one repository: with
- * several, another project may have built it.
- * @param options.folder the folder's digest, as in index entries
+ * The newest build of a folder. Without one, the newest build of the store if all are of one repository; with several
+ * repositories the build may belong to another project.
+ * @param options.folder digest of the folder's path, as in index entries
  * @throws SconceError `usage`, listing the models, if the store has several repositories
  */
 export function findUnnamed(
@@ -52,7 +52,7 @@ export function findUnnamed(
   throw new SconceError("usage", `the store has ${known.length} models; ${fix} (models: ${listed(known)})`);
 }
 
-/** The entry with the latest build time. If several have the same time, the last in the file wins. */
+/** The entry with the latest build time. Of several with this time, the last in the list wins. */
 export function newest(entries: readonly IndexEntry[]): IndexEntry | undefined {
   const time = (entry: IndexEntry) => entry.created?.getTime() ?? 0;
   return entries.reduce<IndexEntry | undefined>(

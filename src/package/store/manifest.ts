@@ -1,4 +1,4 @@
-/** Schemas of a packaged model in stores and registries: manifest, config and layers. */
+/** Schemas of a packaged model in stores and registries: its manifest, config and layers (files). */
 import { z } from "zod";
 import { limitFaults } from "../../author/fault-limit.ts";
 import { openAiFields } from "../../author/openai.ts";
@@ -17,7 +17,7 @@ export const mediaTypes = {
   golden: "application/vnd.sconce.golden.v1",
 } as const;
 
-/** Content of the file `oci-layout`, which marks an OCI image layout. */
+/** Content of the file `oci-layout`, which marks a folder as OCI image layout. */
 export const ociLayout = '{"imageLayoutVersion":"1.0.0"}\n';
 
 const layerMediaTypes = [
@@ -29,10 +29,13 @@ const layerMediaTypes = [
 ] as const;
 export type LayerMediaType = (typeof layerMediaTypes)[number];
 
-/** Title of the layer that holds the example's golden outputs. */
+/** Title of the layer with the outputs of the example, which a server compares with its own. */
 export const goldenTitle = "example.golden";
 
-/** Whether only model processes open the layer. A front needs no weights, operators or golden outputs. */
+/**
+ * Whether only processes that run the model need the layer. A server with `--role front` needs no weights, operators or
+ * example outputs.
+ */
 export function isForWorkers({ mediaType }: { readonly mediaType: LayerMediaType }): boolean {
   return mediaType !== mediaTypes.bundle && mediaType !== mediaTypes.asset;
 }
@@ -41,19 +44,19 @@ export const annotations = {
   title: "org.opencontainers.image.title",
   refName: "org.opencontainers.image.ref.name",
   created: "org.opencontainers.image.created",
-  /** Used only in index.json: registry repositories that hold the model, separated by blanks. */
+  /** In index.json only: repositories of registries that have the model, separated by blanks. */
   copies: "vnd.sconce.copies",
-  /** Used only in index.json: digest of the path of the folder that the model was built from. */
+  /** In index.json only: digest of the path of the folder from which the model was built. */
   folder: "vnd.sconce.folder",
 } as const;
 
-/** Version of the interface between a bundle and the `sconce` package that loads it. */
+/** Version of the interface between a bundle and the program that loads it. */
 export const sconceApi = 1;
 
 const digestSchema = z.string().refine(isDigest, 'expected "sha256:" and 64 hex digits');
 const sizeSchema = z.int().nonnegative();
 
-/** A layer's title: a relative path that cannot leave its folder, since a registry may send any string. */
+/** Schema of a layer's title: a relative path that stays inside its folder, because a registry may send any string. */
 export const titleSchema = z
   .string()
   .min(1)
@@ -89,7 +92,8 @@ const dimSchema = z.union([
 ]);
 
 /**
- * A declared tensor of one item, without the batch dimension. The list order is the argument order of the forward call.
+ * A declared tensor of one item, without the batch dimension. In lists of tensors, the order is that of the arguments
+ * of `forward`.
  */
 const namedTensorSchema = z.object({
   name: z.string().min(1),
@@ -99,8 +103,8 @@ const namedTensorSchema = z.object({
 const jsonSchemaSchema = z.record(z.string(), z.unknown());
 
 /**
- * Content of the config blob: all facts about a model that need no loading. Build times or machine names must not
- * appear, or equal content would get different tags.
+ * Content of the config blob: all facts about a model that need no loading. It has no build times or machine names, so
+ * that equal content gets equal tags.
  */
 export const modelConfigSchema = z.object({
   sconceApi: z.literal(sconceApi),
@@ -108,7 +112,7 @@ export const modelConfigSchema = z.object({
   description: z.string().optional(),
   inputSchema: jsonSchemaSchema,
   outputSchema: jsonSchemaSchema,
-  /** Set if outputs come in parts. */
+  /** Schema of a part; only for a model whose outputs come in parts. */
   partSchema: jsonSchemaSchema.optional(),
   demoOutputSchema: jsonSchemaSchema.optional(),
   paramsSchema: jsonSchemaSchema.optional(),
@@ -117,26 +121,29 @@ export const modelConfigSchema = z.object({
   batchSize: z.int().positive(),
   torchVersion: z.string(),
   device: z.string().optional(),
-  /** Processor that compiled weights need: architecture, then features by their -m flags, e.g. `x86_64 avx2 fma`. */
+  /**
+   * Processor that compiled weights need: architecture, then features as compiler flags without -m, e.g. `x86_64 avx2
+   * fma`.
+   */
   cpuCapability: z.string().optional(),
   example: z.unknown().optional(),
-  /** Further examples for the demo page. */
+  /** Further examples for the web page. */
   examples: z.array(z.unknown()).optional(),
-  /** Declared fields of the OpenAI API. */
+  /** Fields of inputs and outputs that the author declared for the OpenAI routes. */
   openai: openAiFields.optional(),
 });
 export type ModelConfig = z.infer<typeof modelConfigSchema>;
 
-/** Limits the number of reported faults: a hostile document can contain one every two bytes. */
+/** Limit of the reported faults, because a hostile document can contain a fault every two bytes. */
 const maxFaults = 3;
 for (const schema of [manifestSchema, modelConfigSchema]) limitFaults(schema, maxFaults);
 
-/** The first few faults of a document, as one line. */
+/** The first faults of a document, as one line. */
 export function faultsOf({ issues }: z.ZodError): string {
   return z.prettifyError(new z.ZodError(issues.slice(0, maxFaults))).replaceAll("\n", " ");
 }
 
-/** Whether the title is a normalised relative path inside the folder. */
+/** Whether the title is a normalised relative path that stays inside its folder. */
 export function staysInside(title: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
   if (/[\\\u0000-\u001f\u007f]/.test(title)) return false;

@@ -1,16 +1,16 @@
-/** A packaged model found in the store: manifest, config and paths of its layers. */
+/** A packaged model in the store, with its manifest, config and the paths of its files. */
 import { SconceError } from "../../base/errors.ts";
 import { readIntact } from "./blobs.ts";
 import { type LayerMediaType, type Manifest, type ModelConfig, mediaTypes } from "./manifest.ts";
 
-/** A layer: one file of a packaged model. */
+/** A layer, which is one file of a packaged model. */
 export interface PackagedLayer {
   readonly mediaType: LayerMediaType;
-  /** Relative path at build time, for example `digits.pt`. */
+  /** Path of the file in the model's folder, for example `digits.pt`. */
   readonly title: string;
   readonly digest: string;
   readonly size: number;
-  /** Absolute path of the blob. The name is the digest, without an extension. */
+  /** Absolute path of the blob. The file's name is its digest, without an extension. */
   readonly path: string;
 }
 
@@ -29,21 +29,21 @@ interface PackagedModelInit {
 
 export class PackagedModel {
   readonly repository: string;
-  /** The requested tag; the generated tag if the request had a digest or no reference. */
+  /** The tag in the request; the generated tag if the request had a digest or no reference. */
   readonly tag: string;
   /** Digest of the manifest: `sha256:` and 64 hex digits. */
   readonly digest: string;
-  /** Time of the last build; undefined when another tool filled the store without a time. */
+  /** Time of the last build; undefined when another tool stored the model without a time. */
   readonly created: Date | undefined;
   /** Total size of all blobs in bytes. */
   readonly size: number;
-  /** Registry copies of the model, as `host/repository`, the most recent first. */
+  /** Repositories of registries that have the model, as `host/repository`, the most recent first. */
   readonly copies: readonly string[];
   readonly manifest: Manifest;
   readonly config: ModelConfig;
-  /** In the manifest's order (by title). */
+  /** All layers in the order of the manifest, which is by title. */
   readonly layers: readonly PackagedLayer[];
-  /** Layers missing from the store because the model was pulled for a front. */
+  /** Layers that the store lacks, because the model was pulled without weights for `--role front`. */
   readonly missingLayers: readonly PackagedLayer[];
 
   constructor(init: PackagedModelInit) {
@@ -59,18 +59,18 @@ export class PackagedModel {
     this.missingLayers = init.missingLayers ?? [];
   }
 
-  /** Immutable reference to this model: tags may move, the digest does not. */
+  /** Immutable reference to this model: a tag may move, the digest does not. */
   get byDigest(): string {
     return `${this.repository}@${this.digest}`;
   }
 
-  /** `repository:tag` */
+  /** The reference `repository:tag`. */
   get reference(): string {
     return `${this.repository}:${this.tag}`;
   }
 
   /**
-   * The layer that holds the model's code.
+   * The layer with the model's code.
    * @throws SconceError `store_corrupt` unless there is exactly one
    */
   get bundle(): PackagedLayer {
@@ -81,14 +81,14 @@ export class PackagedModel {
   }
 
   /**
-   * Reads the bundle's text and checks its digest on every call.
+   * Reads the bundle's text. Checks its digest at each call.
    * @throws SconceError `store_corrupt`
    */
   async code(): Promise<string> {
     return new TextDecoder().decode(await readIntact(this.bundle));
   }
 
-  /** Path of the example's golden outputs; undefined when the build stored none. */
+  /** Path of the file with the example's outputs, for comparison; undefined when the build stored none. */
   get golden(): string | undefined {
     return this.layersOf(mediaTypes.golden)[0]?.path;
   }
@@ -98,7 +98,7 @@ export class PackagedModel {
   }
 
   /**
-   * The layer with this title.
+   * Finds the layer with a title.
    * @throws SconceError `store_corrupt` when there is none
    */
   layer(title: string): PackagedLayer {

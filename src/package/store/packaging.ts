@@ -1,4 +1,4 @@
-/** Turns a model's files and config into blobs: layers, config and manifest. */
+/** Turns a model's files and config into blobs, and describes them in a manifest. */
 import type { z } from "zod";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import type { BlobRef, Blobs, CopyOptions, StagedBlob } from "./blobs.ts";
@@ -12,16 +12,16 @@ import {
   modelConfigSchema,
 } from "./manifest.ts";
 
-/** A file to package as a layer: a path, or bytes. */
+/** A file to package: a path, or bytes. */
 export interface LayerSource {
   readonly mediaType: LayerMediaType;
-  /** Relative path in the package, unique among the layers. */
+  /** Relative path of the file in the package, unique among the layers. */
   readonly title: string;
   readonly source: string | Uint8Array;
 }
 
 export interface CopyProgress {
-  /** Title of the layer. */
+  /** Title of the layer that is copied. */
   readonly title: string;
   readonly doneBytes: number;
   readonly totalBytes: number;
@@ -29,11 +29,11 @@ export interface CopyProgress {
 
 export interface PutOptions {
   readonly repository: string;
-  /** Further tags, besides the generated tag and `latest`. */
+  /** Tags in addition to the generated tag and `latest`. */
   readonly tags?: readonly string[];
-  /** A variant does not take over `latest`; it gets `latest` only if the repository has no such tag. */
+  /** A variant moves `latest` only if the repository has no such tag. */
   readonly isVariant?: boolean;
-  /** The folder that the model is built from; `serve` in this folder needs no name. */
+  /** Folder from which the model is built. In this folder, commands such as `serve` need no name. */
   readonly folder?: string | undefined;
   readonly config: ModelConfig;
   readonly layers: readonly LayerSource[];
@@ -43,13 +43,13 @@ export interface PutOptions {
 
 export interface StagedPackage {
   readonly manifest: BlobRef;
-  /** Manifest, config and layers. */
+  /** The blobs of the manifest, config and layers. */
   readonly blobs: readonly StagedBlob[];
 }
 
 /**
- * Stages all blobs of a model in `folder`. Equal content gives an identical manifest.
- * @param reuse whether to skip copies of blobs in the store
+ * Writes all blobs of a model to temporary files in `folder`. Equal content gives an identical manifest.
+ * @param reuse whether blobs in the store need no copy
  * @throws SconceError `model_invalid`, or the signal's reason when it is aborted
  */
 export async function stagePackage(
@@ -65,7 +65,7 @@ export async function stagePackage(
     return { digest: blob.digest, size: blob.size };
   };
   const layers: (BlobRef & { mediaType: LayerMediaType; annotations: Record<string, string> })[] = [];
-  // Sorted by title, so that the order of directory entries does not change the tag.
+  // Sorts by title, so that the order of the files in a folder does not change the tag.
   for (const { mediaType, title, source } of options.layers.toSorted((a, b) => (a.title < b.title ? -1 : 1))) {
     const onProgress = (doneBytes: number, totalBytes: number) =>
       options.onProgress?.({ title, doneBytes, totalBytes });

@@ -1,4 +1,4 @@
-/** A partial download of a blob that later runs can resume: a growing file and the hash of its bytes. */
+/** An unfinished download of a blob that a later run can resume: a growing file, and the hash of its bytes. */
 import { statSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { join } from "node:path";
@@ -25,12 +25,12 @@ export class PartialBlob implements AsyncDisposable {
     this.#file = file;
   }
 
-  /** Bytes that an earlier run left in `folder`. */
+  /** Size in bytes of the file that an earlier run left in `folder`; 0 if there is none. */
   static sizeOf(digest: string, folder: string): number {
     return statSync(pathOf(digest, folder), { throwIfNoEntry: false })?.size ?? 0;
   }
 
-  /** Opens the partial file of an earlier run in `folder`, or an empty file. */
+  /** Opens the file that an earlier run left in `folder`, or an empty file. */
   static async open(blob: BlobRef, folder: string, signal?: AbortSignal): Promise<PartialBlob> {
     const path = pathOf(blob.digest, folder);
     const partial = new PartialBlob(blob, path, await open(path, "a+", 0o644));
@@ -43,17 +43,17 @@ export class PartialBlob implements AsyncDisposable {
     }
   }
 
-  /** Bytes written so far. */
+  /** Bytes in the file so far. */
   get doneBytes(): number {
     return this.#doneBytes;
   }
 
-  /** Bytes that an earlier run had written. */
+  /** Bytes that an earlier run has written. */
   get foundBytes(): number {
     return this.#foundBytes;
   }
 
-  /** @throws SconceError `registry_corrupt` when the bytes exceed the blob's size */
+  /** Appends downloaded bytes. @throws SconceError `registry_corrupt` when the bytes exceed the blob's size */
   async append(bytes: Uint8Array): Promise<void> {
     if (this.#doneBytes + bytes.length > this.blob.size) {
       throw new SconceError("registry_corrupt", `blob ${this.blob.digest} is longer than its ${this.blob.size} bytes`);
@@ -63,7 +63,7 @@ export class PartialBlob implements AsyncDisposable {
     this.#doneBytes += bytes.length;
   }
 
-  /** Discards all bytes. */
+  /** Discards all bytes of the file. */
   async restart(): Promise<void> {
     await this.#file.truncate(0);
     this.#hasher = new Bun.CryptoHasher("sha256");
@@ -71,7 +71,7 @@ export class PartialBlob implements AsyncDisposable {
     this.#foundBytes = 0;
   }
 
-  /** The staged blob, flushed to disk; undefined unless size and digest match. */
+  /** Flushes the file to disk and returns it as a blob; undefined unless size and digest match. */
   async finish(): Promise<StagedBlob | undefined> {
     const { digest, size } = this.blob;
     if (this.#doneBytes !== size || `sha256:${this.#hasher.copy().digest("hex")}` !== digest) return undefined;

@@ -1,4 +1,4 @@
-/** Reads and validates manifests and configs of packaged models. Documents from a registry are untrusted input. */
+/** Reads and validates manifests and configs of packaged models. Documents from a registry are untrusted. */
 import { z } from "zod";
 import { SconceError } from "../../base/errors.ts";
 import { programName } from "../../machine/processes/program-name.ts";
@@ -16,16 +16,17 @@ import {
   sconceApi,
 } from "./manifest.ts";
 
-/** A manifest blob, and the model's name for messages. */
+/** Reference to a manifest's blob, with the model's name for messages. */
 interface NamedManifest extends BlobRef {
   readonly repository: string;
   readonly tag: string;
 }
 
-/** Upper bound for manifests and configs, far above their usual size; rejects blobs that are not JSON documents. */
+/** Upper bound for manifests and configs in bytes, far above their usual size. It excludes blobs that are not JSON. */
 export const maxJsonBytes = 64 * 1024 * 1024;
 
 /**
+ * Reads a model's manifest.
  * @throws SconceError `store_corrupt` when the blob is missing or damaged, `model_invalid` when it is not a sconce
  * model
  */
@@ -33,14 +34,18 @@ export async function readManifest(blobs: Blobs, model: NamedManifest): Promise<
   return checkManifest(await readJson(blobs, model), nameOf(model));
 }
 
-/** @throws SconceError `store_corrupt`, or `model_invalid` when this version of sconce cannot read the config */
+/**
+ * Reads a model's config. @throws SconceError `store_corrupt`, or `model_invalid` when this version of sconce cannot
+ * read the config
+ */
 export async function readConfig(blobs: Blobs, model: NamedManifest, manifest: Manifest): Promise<ModelConfig> {
   return checkConfig(await readJson(blobs, manifest.config), nameOf(model));
 }
 
 /**
+ * Validates a manifest.
  * @param name the model's name in messages
- * @throws SconceError `model_invalid` when the manifest is not a sconce model's
+ * @throws SconceError `model_invalid` when the manifest is not that of a sconce model
  */
 export function checkManifest(content: unknown, name: string): Manifest {
   const { data: kind } = kindSchema.safeParse(content);
@@ -52,6 +57,7 @@ export function checkManifest(content: unknown, name: string): Manifest {
 }
 
 /**
+ * Validates a config.
  * @param name the model's name in messages
  * @throws SconceError `model_invalid` when this version of sconce cannot read the config
  */
@@ -66,7 +72,9 @@ export function checkConfig(content: unknown, name: string): ModelConfig {
   return parse(modelConfigSchema, content, name, "config");
 }
 
-/** Layers that a front skipped when it pulled the model. Locally built models are never incomplete. */
+/**
+ * Layers that the store lacks, because the model was pulled without weights. A model built on this machine is complete.
+ */
 export function missingLayersOf<L extends BlobRef & { readonly mediaType: LayerMediaType }>(
   blobs: Blobs,
   { copies = [] }: Pick<IndexEntry, "copies">,
@@ -75,7 +83,7 @@ export function missingLayersOf<L extends BlobRef & { readonly mediaType: LayerM
   return copies.length === 0 ? [] : layers.filter((layer) => isForWorkers(layer) && blobs.lacks(layer));
 }
 
-/** The error for running or copying a model without weights. */
+/** The error for running or copying a model that was pulled without weights. */
 export function withoutWeights({ repository, tag, digest, copies: [copy] = [] }: IndexEntry): SconceError {
   return new SconceError(
     "model_not_found",

@@ -1,4 +1,4 @@
-/** Receives a model from a registry, blob by blob. Digest and schema are checked before anything is trusted. */
+/** Stores a model from a registry blob by blob. Checks digests and schemas before it trusts any content. */
 import { readFile } from "node:fs/promises";
 import { SconceError } from "../../base/errors.ts";
 import { inParallel } from "../../base/parallel.ts";
@@ -8,7 +8,7 @@ import type { StagedPackage } from "./packaging.ts";
 import { PartialBlob } from "./partial-blob.ts";
 import { checkConfig, checkManifest, maxJsonBytes } from "./read-model.ts";
 
-/** Progress over all blobs. */
+/** Progress over all blobs of a transfer. */
 export interface ReceiveProgress {
   readonly doneBytes: number;
   readonly totalBytes: number;
@@ -16,26 +16,26 @@ export interface ReceiveProgress {
 
 export interface ReceiveOptions {
   readonly repository: string;
-  /** Further tags, besides the generated tag. */
+  /** Tags in addition to the generated tag. */
   readonly tags: readonly string[];
-  /** The registry source, as `host/repository`. */
+  /** The repository in the registry, as `host/repository`. */
   readonly source: string;
   /** The model's name in messages. */
   readonly name: string;
-  /** Bytes of the manifest. If the user asked for a digest, the caller has compared it. */
+  /** Bytes of the manifest. If the user named a digest, the caller has compared it. */
   readonly manifest: Uint8Array;
-  /** Skips the layers that a front does not need. */
+  /** Skips layers that a server with `--role front` does not need, such as weights. */
   readonly withoutWeights?: boolean;
-  /** Number of blobs that may download at the same time. */
+  /** Number of blobs that may be downloaded at the same time. */
   readonly atOnce: number;
-  /** Appends the missing bytes to the blob, and calls `onProgress` now and then. */
+  /** Downloads the missing bytes of a blob, and calls `onProgress` at times. */
   fill(partial: PartialBlob, context: { readonly signal: AbortSignal; onProgress(): void }): Promise<void>;
   readonly onProgress?: ((progress: ReceiveProgress) => void) | undefined;
   readonly signal: AbortSignal;
 }
 
 /**
- * Parses the manifest of a received model.
+ * Parses the manifest of a model from a registry.
  * @throws SconceError `model_invalid` when it is not the manifest of a sconce model
  */
 function parseReceived(bytes: Uint8Array, name: string): Manifest {
@@ -56,8 +56,8 @@ function parseReceived(bytes: Uint8Array, name: string): Manifest {
 }
 
 /**
- * Bytes still to download, according to the manifest.
- * @param folder workspace that may hold partial downloads
+ * Bytes that a pull must still download, according to the manifest.
+ * @param folder temporary folder that may contain partial downloads
  * @throws SconceError `model_invalid`
  */
 export function missingBytes(blobs: Blobs, options: ReceiveOptions, folder: string): number {
@@ -69,9 +69,8 @@ export function missingBytes(blobs: Blobs, options: ReceiveOptions, folder: stri
 }
 
 /**
- * Downloads all blobs of a model into `folder` and resumes partial downloads. Blobs in the store are verified instead
- * of downloaded.
- * @param reuse whether to skip downloads of blobs in the store
+ * Downloads all blobs of a model to `folder`, and resumes partial downloads. Blobs in the store are verified instead.
+ * @param reuse false downloads blobs even if the store has them
  * @throws SconceError `registry_corrupt`, `model_invalid`, errors of `fill`, or the signal's reason
  */
 export async function stageReceived(
@@ -87,11 +86,11 @@ export async function stageReceived(
   const staged: StagedBlob[] = [];
   const receive = async (blob: BlobRef, title: string, signal: AbortSignal) => {
     const onProgress = (doneBytes: number) => tally.set(blob, doneBytes);
-    // Verifying a local blob is cheaper than downloading it.
+    // Verifying a blob in the store is cheaper than downloading it.
     const isStored = reuse && (await blobs.isIntact(blob, { signal, onProgress }));
     staged.push(isStored ? blob : await receiveBlob(blob, { folder, title, options, signal, onProgress }));
   };
-  // The config comes first: if this version of sconce cannot serve the model, the layers are not downloaded.
+  // Downloads the config first: if this version of sconce cannot serve the model, the layers are not downloaded.
   await receive(manifest.config, "its config", options.signal);
   const config = staged.at(-1);
   const path = config?.stagedPath ?? blobs.path(manifest.config.digest);
@@ -132,7 +131,7 @@ async function receiveBlob(blob: BlobRef, { folder, title, options, signal, onPr
       if (!(error instanceof SconceError && error.code === "registry_corrupt")) throw error;
       failure = error;
     }
-    // A power loss may have damaged a partial download. If one was resumed, the whole blob is downloaded again.
+    // A power loss may have damaged the part that an earlier run downloaded. Then the whole blob is downloaded again.
     const wasFound = partial.foundBytes > 0;
     await partial.restart();
     if (wasFound) continue;
@@ -144,7 +143,7 @@ async function receiveBlob(blob: BlobRef, { folder, title, options, signal, onPr
   }
 }
 
-/** Sums the progress of all blobs of a transfer. */
+/** Adds up the progress of all blobs of a transfer. */
 export class Tally {
   readonly #done = new Map<string, number>();
   readonly #totalBytes: number;

@@ -1,15 +1,15 @@
 /**
- * References to packaged models, `repository[:tag]` or `repository@sha256:…`, in the grammar of the OCI distribution
+ * References to packaged models: `repository[:tag]` or `repository@sha256:…`, in the grammar of the OCI distribution
  * spec. The repository of a model from a registry begins with the registry's host.
  */
 
 import { maxRepositoryLength, repositoryPattern } from "../../author/name.ts";
 import { SconceError } from "../../base/errors.ts";
 
-/** The default tag, which every build of a repository moves. */
+/** The default tag. Each build of a repository moves it. */
 export const latestTag = "latest";
 
-/** A tag or a digest, never both. */
+/** A reference has a tag or a digest, never both. */
 export type Reference = TagReference | DigestReference;
 
 export interface TagReference {
@@ -19,7 +19,7 @@ export interface TagReference {
 
 export interface DigestReference {
   readonly repository: string;
-  /** `sha256:` and 64 hex digits. */
+  /** Digest of a manifest: `sha256:` and 64 hex digits. */
   readonly digest: string;
 }
 
@@ -27,7 +27,7 @@ const tagPattern = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$/;
 const digestPattern = /^sha256:[a-f0-9]{64}$/;
 
 /**
- * Parses `repository`, `repository:tag` or `repository@sha256:…`; without a tag, `latest`.
+ * Parses `repository`, `repository:tag` or `repository@sha256:…`. Without a tag, the tag is `latest`.
  * @throws SconceError `usage` naming the misspelled part and the allowed characters
  */
 export function parseReference(text: string): Reference {
@@ -39,7 +39,9 @@ export function parseReference(text: string): Reference {
 
 const hostPattern = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
 
-/** The host at the start of the reference: a first part with a dot or a port, or `localhost`. */
+/**
+ * The host at the start of a reference: a first part with a dot or a port, or `localhost`. Undefined without a host.
+ */
 export function hostOf(text: string): string | undefined {
   const [host = "", rest] = text.split("/", 2);
   const isNamed = host === "localhost" || (/[.:]/.test(host) && hostPattern.test(host));
@@ -55,33 +57,33 @@ function parsePath(text: string, given = text): Reference {
     if (!isDigest(digest)) throw misspelled(given, 'a digest is "sha256:" and 64 hex digits in lower case');
     return { repository: checkRepository(named, given), digest };
   }
-  // A repository contains no colon, so the text after the first colon is the tag. A slash in it is reported as a fault
-  // of the tag.
+  // A repository has no colon, so the text after the first colon is the tag. A slash in it is reported as a fault of
+  // the tag.
   const colon = text.indexOf(":");
   if (colon < 0) return { repository: checkRepository(text, given), tag: latestTag };
   return { repository: checkRepository(text.slice(0, colon), given), tag: checkTag(text.slice(colon + 1), given) };
 }
 
-/** Text form of the reference: `repository:tag` or `repository@sha256:…`. */
+/** Formats a reference as `repository:tag` or `repository@sha256:…`. */
 export function formatReference(reference: Reference): string {
   return "tag" in reference
     ? `${reference.repository}:${reference.tag}`
     : `${reference.repository}@${reference.digest}`;
 }
 
-/** The content-derived tag of a build: the first 12 hex digits of the manifest's digest. */
+/** The tag that depends only on the content of a build: the first 12 hex digits of the manifest's digest. */
 export function generatedTag(digest: string): string {
   return digest.slice("sha256:".length, "sha256:".length + 12);
 }
 
-/** Whether `text` is `sha256:` and 64 lower-case hex digits, and so is safe as a file name. */
+/** Whether `text` is `sha256:` and 64 lower-case hex digits, so that it is safe as a file name. */
 export function isDigest(text: string): boolean {
   return digestPattern.test(text);
 }
 
 /**
  * Returns the repository if its spelling is valid.
- * @param given the user's full input, for the message; the repository by default
+ * @param given the user's full input, for the message. Default: the repository
  * @throws SconceError `usage`
  */
 export function checkRepository(repository: string, given: string = repository): string {
@@ -104,7 +106,7 @@ export function checkRepository(repository: string, given: string = repository):
 
 /**
  * Returns the tag if its spelling is valid.
- * @param given the user's full input, for the message; the tag by default
+ * @param given the user's full input, for the message. Default: the tag
  * @throws SconceError `usage`
  */
 export function checkTag(tag: string, given: string = tag): string {

@@ -22,32 +22,32 @@ import { Workspace } from "./workspace.ts";
 
 const lockTimeoutMs = 30_000;
 
-/** Age at which partial downloads are deleted. */
+/** Milliseconds after which an abandoned partial download is deleted. */
 const maxPartialAgeMs = 7 * 24 * 3600 * 1000;
 
 export type { CopyProgress, LayerSource, PutOptions } from "./packaging.ts";
 export type { ModelSummary } from "./summary.ts";
 
 export interface PutResult {
-  /** Digest of the manifest. */
+  /** Digest of the model's manifest. */
   readonly digest: string;
-  /** The generated tag. */
+  /** The generated tag, which depends only on the content. */
   readonly tag: string;
-  /** `repository:tag` with the generated tag. */
+  /** The reference `repository:tag` with the generated tag. */
   readonly reference: string;
 }
 
 export interface RemoveResult {
-  /** Removed references. */
+  /** References that were removed. */
   readonly removed: readonly string[];
   /** References in the same repository that still point to the model. */
   readonly remaining: readonly string[];
-  /** Disk space freed; 0 while another tag keeps the model. */
+  /** Freed disk space in bytes; 0 while another tag keeps the model. */
   readonly freedBytes: number;
 }
 
 export class ModelStore {
-  /** Absolute path of the store's folder, which the first `put` creates. */
+  /** Absolute path of the store's folder. The first `put` creates it. */
   readonly home: string;
   readonly #blobs: Blobs;
 
@@ -58,7 +58,7 @@ export class ModelStore {
 
   /**
    * Packages a model: writes layers, config and manifest, and points the generated tag, `latest` and the given tags at
-   * them. Safe against kills at any moment and against concurrent runs.
+   * the manifest. Safe against kills at any moment and against concurrent runs.
    * @throws SconceError `usage` for a misspelled name or tag, `model_invalid` for a bad config or an unreadable file,
    * `store_unwritable`; the signal's reason when it is aborted
    */
@@ -75,8 +75,8 @@ export class ModelStore {
   async #put(options: PutOptions): Promise<PutResult> {
     const { repository } = options;
     using workspace = this.#openWorkspace();
-    // Another process may remove a reused blob before the index refers to it. The second attempt copies every blob into
-    // its workspace, so it cannot fail this way.
+    // Before the index refers to a reused blob, another process may remove it. The second attempt copies every blob, so
+    // it cannot fail in this way.
     for (const reuse of [true, false]) {
       const staged = await stagePackage(this.#blobs, options, { folder: workspace.folder, reuse });
       const { digest } = staged.manifest;
@@ -95,7 +95,7 @@ export class ModelStore {
   }
 
   /**
-   * Stores a model from a registry, byte for byte. The generated tag and the given tags move to it; `latest` moves only
+   * Stores a model from a registry, byte for byte. The generated tag and the given tags move to it. `latest` moves only
    * if the repository has none, so pulling an old model does not change the default. A failed or killed download is
    * kept for a week and resumed.
    * @throws SconceError `usage`, `model_invalid`, `registry_corrupt`, errors of `fill`, or the signal's reason
@@ -131,14 +131,14 @@ export class ModelStore {
   }
 
   /**
-   * The manifest's exact bytes.
+   * The exact bytes of a model's manifest.
    * @throws SconceError `store_corrupt`
    */
   manifestBytes({ repository, digest }: PackagedModel): Promise<Uint8Array> {
     return this.#blobs.read(this.#find(`${repository}@${digest}`));
   }
 
-  /** Records that a registry also holds the model, as `host/repository`. */
+  /** Records that a registry has a copy of the model. @param copy `host/repository` in the registry */
   noteCopy({ repository, digest }: PackagedModel, copy: string): void {
     using _lock = this.#lock();
     const index = IndexFile.read(this.home);
@@ -149,15 +149,15 @@ export class ModelStore {
     index.write();
   }
 
-  /** Path of a blob's file. */
+  /** Path of the file of a blob. */
   blobPath(digest: string): string {
     return this.#blobs.path(digest);
   }
 
   /**
-   * Finds a model; without a reference, the most recent build. Checks that every blob exists with its size, and the
-   * digests of manifest and config. `verify` checks the digests of the layers.
-   * @param options.weights false accepts a model that was pulled without weights, for a front
+   * Finds a model. Without a reference, finds the most recent build. Checks that every blob exists with its size, and
+   * the digests of manifest and config. `verify` checks the digests of the layers.
+   * @param options.weights false accepts a model that was pulled without weights, for `--role front`
    * @throws SconceError `usage`, `model_not_found` (listing the models that exist), `model_invalid` (not a sconce
    * model, or a newer one), `store_corrupt`
    */
@@ -181,8 +181,9 @@ export class ModelStore {
   }
 
   /**
-   * The default model of a command in a folder: the folder's newest build, or the only model of the store.
-   * @param fix for the message about several models
+   * The default model of a command: the newest build of the current folder, or the only model of the store.
+   * @param folder the folder in which the command runs
+   * @param fix the fix in the message about several models
    * @throws SconceError `usage` if the store has several models, `model_not_found` if it has none
    */
   unnamed(folder: string, fix?: string): string {
@@ -191,15 +192,15 @@ export class ModelStore {
   }
 
   /**
-   * Checks the digest of every layer of a model. Layers unchanged since their last check are not read again.
-   * @returns the stamps of all layers
+   * Checks the digest of every layer of a model. Layers that are unchanged since their last check are not read again.
+   * @returns metadata stamps of all layers, for the next check
    * @throws SconceError `store_corrupt`, or the signal's reason when it is aborted
    */
   verify(model: PackagedModel, options: VerifyOptions = {}): Promise<Stamps> {
     return verifyLayers(model, { ...options, blobs: this.#blobs, home: this.home });
   }
 
-  /** All models, the most recent build first. Entries by other tools that are not sconce models are skipped. */
+  /** All models, the most recent build first. Entries of other tools that are not sconce models are skipped. */
   async list(): Promise<ModelSummary[]> {
     const groups = Map.groupBy(IndexFile.read(this.home).entries(), (entry) => `${entry.repository}@${entry.digest}`);
     const summaries = await Promise.all([...groups.values()].map((entries) => summarize(this.#blobs, entries)));
@@ -209,14 +210,14 @@ export class ModelStore {
   }
 
   /**
-   * Adds a reference to a model; an existing tag moves.
+   * Adds a reference to a model. An existing tag moves.
    * @returns the new reference, `repository:tag`
    * @throws SconceError `usage`, `model_not_found`, `store_unwritable`
    */
   tag(source: string, target: string): string {
     const name = parseReference(target);
     if (!("tag" in name)) throw new SconceError("usage", `${JSON.stringify(target)} is a digest; expected name[:tag]`);
-    // Fails before a missing store would be created.
+    // Fails for an unknown model before the lock would create a missing store.
     this.#find(source);
     try {
       using _lock = this.#lock();
@@ -230,13 +231,13 @@ export class ModelStore {
   }
 
   /**
-   * Removes a tag, or all tags of a digest in the repository, and the blobs without remaining references. A process
-   * that has the model open can still read it. Works on a full disk.
-   * @param options.allTags removes every tag of the model, whichever tag the reference names
+   * Removes a tag, or with a digest all tags of this model in the repository. Then removes blobs without remaining
+   * references. A process that has the model open can still read it. Works on a full disk.
+   * @param options.allTags removes all tags of the model, even if the reference names one tag
    * @throws SconceError `usage`, `model_not_found`, `store_unwritable`
    */
   remove(reference: string, { allTags = false }: { allTags?: boolean } = {}): RemoveResult {
-    // Fails before a missing store would be created.
+    // Fails for an unknown model before the lock would create a missing store.
     this.#find(reference);
     try {
       return this.#remove(reference, allTags);
@@ -256,7 +257,7 @@ export class ModelStore {
       .filter((entry) => entry.repository === found.repository && entry.digest === found.digest);
     const own = generatedTag(found.digest);
     const isLastName = found.tag !== own && ofModel.every(({ tag }) => tag === found.tag || tag === own);
-    // The generated tag alone does not keep a model: removing the last user-given tag removes it too.
+    // The generated tag alone does not keep a model, so removing the last other tag removes it too.
     const removedEntries = ofModel.filter((entry) => byDigest || isLastName || entry.tag === found.tag);
     for (const entry of removedEntries) index.delete(entry);
     let freedBytes = 0;
@@ -283,8 +284,8 @@ export class ModelStore {
   }
 
   /**
-   * Moves the blobs into the store and points the tags at the manifest. Returns false if a blob is missing. A tag in
-   * `spareTags` is set only if it does not exist.
+   * Moves the blobs into the store and points the tags at the manifest. A tag in `spareTags` is set only if it does not
+   * exist. Returns false if a blob is missing.
    */
   #commit(
     model: {
@@ -313,10 +314,12 @@ export class ModelStore {
     return true;
   }
 
-  /** Removes unreferenced blobs except `exceptDigest`, and returns the freed bytes. The caller holds the lock. */
+  /**
+   * Removes unreferenced blobs except `exceptDigest`, and returns the freed bytes. The caller holds the store's lock.
+   */
   #collect(index: IndexFile, exceptDigest?: string): number {
     const needed = referencedDigests(this.#blobs, index.descriptors);
-    // An unreadable manifest may refer to any blob, so none is removed.
+    // An unreadable manifest may refer to any blob, so no blob is removed.
     if (!needed) return 0;
     const garbage = this.#blobs.all().filter((digest) => !needed.has(digest) && digest !== exceptDigest);
     return garbage.reduce((bytes, digest) => bytes + this.#blobs.remove(digest), 0);
@@ -327,8 +330,8 @@ export class ModelStore {
   }
 
   /**
-   * Creates the store's folder if needed, deletes abandoned workspaces, and opens a workspace.
-   * @param download name of a resumable workspace; if another process uses it, this call opens a new one
+   * Opens a temporary folder in the store. Creates the store if needed, and deletes abandoned temporary folders.
+   * @param download name of a folder that a later pull can resume; if another process uses it, a new folder is opened
    */
   #openWorkspace(download?: string): Workspace {
     const [parent, downloads] = this.#workspaces;
@@ -343,7 +346,7 @@ export class ModelStore {
   }
 
   /**
-   * Deletes abandoned downloads, but only if the disk has enough space without them and too little with them.
+   * Deletes abandoned downloads if the disk has too little space, and deleting them gives enough.
    * @throws SconceError `store_unwritable`
    */
   #freeSpace(bytes: number): void {
@@ -358,12 +361,15 @@ export class ModelStore {
     }
   }
 
-  /** The folders for builds and for downloads. */
+  /** The parent folders of temporary folders: for builds and for downloads. */
   get #workspaces() {
     return [join(this.home, ".tmp"), join(this.home, ".partial")] as const;
   }
 
-  /** Removes workspaces of dead builds, and downloads abandoned for `maxAgeMs`. The caller holds the lock. */
+  /**
+   * Removes temporary folders of dead builds, and downloads unchanged for `maxAgeMs`. The caller holds the store's
+   * lock.
+   */
   #sweep(maxAgeMs = maxPartialAgeMs): void {
     const [parent, downloads] = this.#workspaces;
     if (existsSync(parent)) Workspace.sweep(parent);

@@ -10,19 +10,19 @@ import { generatedTag, latestTag } from "./reference.ts";
 /** A model in the store, with all its tags. */
 export interface ModelSummary {
   readonly repository: string;
-  /** The generated tag first, then `latest`, then the others by name. */
+  /** The generated tag first, then `latest`, then the other tags by name. */
   readonly tags: readonly string[];
   readonly digest: string;
   /** Total size of all blobs in bytes; 0 when the manifest cannot be read. */
   readonly size: number;
   readonly created: Date | undefined;
-  /** Whether the model was pulled for a front, which needs no weights. */
+  /** Whether the model was pulled without weights, for `--role front`. */
   readonly withoutWeights: boolean;
-  /** Reason why the manifest cannot be read. */
+  /** Why the manifest cannot be read; undefined if it can. */
   readonly problem: string | undefined;
 }
 
-/** The summary of a model from its index entries; undefined when the entry is not a sconce model. */
+/** Summarizes a model from its index entries; undefined when it is not a sconce model. */
 export async function summarize(blobs: Blobs, entries: readonly IndexEntry[]): Promise<ModelSummary | undefined> {
   const entry = newest(entries);
   if (!entry) return undefined;

@@ -1,6 +1,6 @@
 /**
  * Checks layers against their digests, which takes a second per gigabyte. Each verified file gets a stamp of its
- * metadata; a layer is read again only when its stamp changes.
+ * metadata. A layer is read again only when its stamp has changed.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,11 +13,11 @@ import type { PackagedModel } from "./packaged-model.ts";
 import type { CopyProgress } from "./packaging.ts";
 
 export const stampsSchema = z.record(z.string(), z.string());
-/** Metadata stamps of verified blobs, by digest. */
+/** Metadata stamps of verified blobs, by the blob's digest. */
 export type Stamps = Readonly<Record<string, string>>;
 
 export interface VerifyOptions {
-  /** Stamps of blobs that another process verified. */
+  /** Stamps of blobs that another process has verified. */
   readonly known?: Stamps;
   readonly onProgress?: (progress: CopyProgress) => void;
   readonly signal?: AbortSignal;
@@ -26,6 +26,7 @@ export interface VerifyOptions {
 const fileName = ".verified";
 
 /**
+ * Checks the layers of a model.
  * @returns the stamps of all layers in the store
  * @throws SconceError `store_corrupt`, or the signal's reason when it is aborted
  */
@@ -37,7 +38,7 @@ export async function verifyLayers(
   const stamps: Record<string, string> = {};
   let isAllKnown = true;
   for (const layer of layers.filter((one) => !missingLayers.includes(one))) {
-    // The stamp is taken before the read, so a write during the read changes it.
+    // Takes the stamp before the read, so that a write during the read invalidates it.
     const stamp = fileStamp(layer.path);
     if (stamp === undefined || verified[layer.digest] !== stamp) {
       isAllKnown = false;
@@ -52,7 +53,7 @@ export async function verifyLayers(
   return stamps;
 }
 
-/** Empty when the file is missing or damaged. */
+/** Reads the saved stamps; empty when their file is missing or damaged. */
 function readStamps(home: string): Stamps {
   try {
     return stampsSchema.parse(JSON.parse(readFileSync(join(home, fileName), "utf8")));
@@ -62,7 +63,7 @@ function readStamps(home: string): Stamps {
 }
 
 /**
- * Saves the stamps and drops stamps of removed blobs. In a read-only store nothing is saved, so every check reads the
+ * Saves the stamps, and drops stamps of removed blobs. In a read-only store nothing is saved, so every check reads the
  * files.
  */
 function remember(stamps: Stamps, blobs: Blobs, home: string): void {

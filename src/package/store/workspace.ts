@@ -1,6 +1,6 @@
 /**
- * A temporary folder of one build. After the build, or its crash, the folder is removed. A download's folder is kept,
- * so that the next pull of the model can resume.
+ * A temporary folder of one build or download. A build's folder is removed after the build or its crash. A download's
+ * folder is kept, so that the next pull of the model can resume.
  */
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -20,8 +20,8 @@ export class Workspace implements Disposable {
   }
 
   /**
-   * Creates a folder inside `parent`. The caller holds the store's lock, so no sweep runs between creating and locking
-   * the folder.
+   * Creates a folder inside `parent`. The caller holds the store's lock, so no other process can remove the folder
+   * before it is locked.
    */
   static open(parent: string): Workspace {
     const folder = join(parent, crypto.randomUUID());
@@ -30,9 +30,9 @@ export class Workspace implements Disposable {
   }
 
   /**
-   * Opens the folder `name` inside `parent` with the files of an earlier owner. Only `finish` removes the files. The
+   * Opens the folder `name` inside `parent`, with the files of an earlier run. Only `finish` removes the files. The
    * caller holds the store's lock.
-   * @returns undefined while another process owns the folder
+   * @returns undefined while another process uses the folder
    */
   static reopen(parent: string, name: string): Workspace | undefined {
     const folder = join(parent, name);
@@ -48,12 +48,12 @@ export class Workspace implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    // A resumable folder may only be removed under the store's lock: another process could be opening it.
+    // Keeps a download's folder. Removing it needs the store's lock, because another process could be opening it.
     if (!this.#isResumable) rmSync(this.folder, { recursive: true, force: true });
     this.#lock?.release();
   }
 
-  /** Bytes that a sweep of `parent` would free. The caller holds the store's lock. */
+  /** Bytes that `sweep` would free in `parent`. The caller holds the store's lock. */
   static unusedBytes(parent: string): number {
     let bytes = 0;
     for (const folder of unused(parent)) {
@@ -75,12 +75,12 @@ export class Workspace implements Disposable {
 }
 
 /**
- * Folders inside `parent` that no process owns. Each stays locked until the caller asks for the next. The kernel
+ * Yields folders inside `parent` that no process uses. Each stays locked until the caller requests the next. The kernel
  * releases the lock of a killed process, so a free lock marks an abandoned folder.
  */
 function* unused(parent: string): Generator<string> {
   for (const entry of readdirSync(parent, { withFileTypes: true })) {
-    // Stray files, for example from a file manager, are not workspaces.
+    // Skips stray files, for example from a file manager.
     if (!entry.isDirectory()) continue;
     const folder = join(parent, entry.name);
     const lockPath = join(folder, lockName);
@@ -94,7 +94,7 @@ function* unused(parent: string): Generator<string> {
   }
 }
 
-/** Milliseconds since the last write to one of the folder's files; infinite for an empty folder. */
+/** Milliseconds since the last write to a file in the folder; infinite for an empty folder. */
 function ageOf(folder: string): number {
   const files = readdirSync(folder).filter((name) => name !== lockName);
   return Date.now() - Math.max(-Infinity, ...files.map((name) => statSync(join(folder, name)).mtimeMs));
