@@ -1,4 +1,4 @@
-/** The command line of sconce. */
+/** The command `sconce` and its subcommands. */
 import { version } from "../../package.json";
 import { programName } from "../machine/processes/program-name.ts";
 import { modelStore } from "../package/model-source.ts";
@@ -94,7 +94,10 @@ export const commands: Commands = {
   },
 };
 
-/** Runs one command line, without the program's name; sets the exit code: 0, 1 for a failure, 2 for a wrong call, 130 if interrupted. */
+/**
+ * Runs one command line, given without the program's name. Sets the exit code: 0, 1 for a failure, 2 for a wrong call,
+ * 130 if interrupted.
+ */
 export async function main(argv: readonly string[]): Promise<void> {
   await runProgram(
     {

@@ -1,4 +1,7 @@
-/** Defines a command. citty parses its arguments; this file refuses what citty lets pass, and reads `SCONCE_…` variables and options files. */
+/**
+ * Defines a command. citty parses its arguments. This file refuses wrong arguments that citty accepts, and reads
+ * `SCONCE_…` variables and options files.
+ */
 import { parseArgs as parseTokens } from "node:util";
 import { type ArgsDef, type CommandContext, type CommandDef, parseArgs } from "citty";
 import { z } from "zod";
@@ -9,24 +12,24 @@ import { type Option, type OptionTable, type OptionValues, openOption, type Posi
 import { commonOptions } from "../../server/config.ts";
 import { type FileUse, OptionsFile } from "./options-file.ts";
 
-/** Help texts of a command; each option has its own. */
+/** Help texts of a command, besides the texts of its options. */
 export interface HelpTexts {
-  /** Paragraphs, separated by empty lines. */
+  /** Explanation below the usage line: paragraphs, separated by empty lines. */
   readonly details?: string;
   /** Example calls, one per line. */
   readonly example?: string;
-  /** Group headings, by the key of the first option in each group. */
+  /** Headings of groups of options, by the key of the first option in each group. */
   readonly groups?: Readonly<Record<string, string>>;
 }
 
 export interface CommandOptions<O extends OptionTable> extends HelpTexts {
   readonly options: O;
   readonly positionals?: readonly Positional[];
-  /** Options of earlier versions with their replacements; messages name the replacement. */
+  /** Options that earlier versions had, each with its replacement, which the error message names. */
   readonly replaced?: Readonly<Record<string, string>>;
   /** Whether the command runs for long, so that its log lines need the time. */
   readonly isServer?: boolean;
-  /** Adds --config, and reads options from a file. */
+  /** Set for a command that reads options from a file; it gets the option --config. */
   readonly file?: FileUse;
   run(parsed: Parsed<O & typeof commonOptions>): Promise<void>;
 }
@@ -44,7 +47,7 @@ export interface Command extends HelpTexts, CommandDef {
   run(context: CommandContext): Promise<void>;
 }
 
-/** A command in the list of a program. `load` is called only to run the command or to show its help. */
+/** A command in a program's list. `load` imports the command only when it runs or its help is shown. */
 export interface ListedCommand {
   readonly description: string;
   load(): Promise<Command>;
@@ -75,28 +78,30 @@ export const configOptions = {
   }),
 } as const;
 
-/** Converts `batchSize` to `batch-size`. */
+/** Converts an option's key to its flag: `batchSize` to `batch-size`. */
 export function flagName(key: string): string {
   return key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
-/** Converts `batchSize` to `SCONCE_BATCH_SIZE`. */
+/** The environment variable of an option: `SCONCE_BATCH_SIZE` for `batchSize`, unless the option names another. */
 export function variableName(key: string, option?: Option<unknown>): string {
   return option?.variable ?? `SCONCE_${flagName(key).toUpperCase().replaceAll("-", "_")}`;
 }
 
-/** Whether the option is a switch without a value. */
+/** Whether the option is a switch, which takes no value. */
 export function isSwitch(option: Option<unknown>): boolean {
   return typeof option.default === "boolean";
 }
 
-/** Arguments that citty passes to a command. */
+/** Arguments of a call as citty parses them. */
 export interface CittyArguments {
   readonly args: Readonly<Record<string, unknown>> & { readonly _: readonly string[] };
   readonly rawArgs: readonly string[];
 }
 
-/** Without defaults: citty does not distinguish a default from a given value. */
+/**
+ * Option definitions for citty. They have no defaults, because citty does not distinguish a default from a given value.
+ */
 function cittyArgs(table: OptionTable): ArgsDef {
   const entries = Object.entries(table).map(([key, option]) => [
     flagName(key),
@@ -111,7 +116,7 @@ interface CheckOptions {
   readonly file?: FileUse | undefined;
 }
 
-/** @throws SconceError `usage` with the given text and the allowed values */
+/** Checks and parses the arguments of a call. @throws SconceError `usage` with the given text and the allowed values */
 export function checkArguments<O extends OptionTable>(
   { args, rawArgs }: CittyArguments,
   table: O,
@@ -122,7 +127,7 @@ export function checkArguments<O extends OptionTable>(
     for (const name of [key, flagName(key), option.alias ?? key]) known.set(name, option);
   for (const [name, value] of Object.entries(args)) {
     const option = known.get(name);
-    // citty accepts unknown options, and `--no-` before options with a value.
+    // Skips correct options. citty accepts unknown options too, and `--no-` before options with a value.
     if (name === "_" || (option !== undefined && (value !== false || isSwitch(option)))) continue;
     const given = `${name.length === 1 ? "-" : "--"}${value === false ? "no-" : ""}${name}`;
     const replacement = Object.hasOwn(replaced, name) ? replaced[name] : undefined;
@@ -150,18 +155,18 @@ export function checkArguments<O extends OptionTable>(
   return { options, positionals: given };
 }
 
-/** @throws SconceError `usage` for a file that cannot be read or is no TOML */
+/** Opens the options file of a command. @throws SconceError `usage` for a file that cannot be read or is not TOML */
 export function openFile(config: string | undefined, table: OptionTable, use: FileUse): OptionsFile | undefined {
   const options = Object.entries(table).filter(([key]) => !use.excluded.includes(key) && !(key in configOptions));
   return OptionsFile.open(config, new Map(options.map(([key, option]) => [flagName(key), option])), use);
 }
 
-/** How help and messages name a positional: `MODEL`, `REF…`. */
+/** The name of a positional argument in help and messages: `MODEL`, or `REF…` for several. */
 export function positionalName({ name, isVariadic }: Positional): string {
   return `${name.toUpperCase()}${isVariadic ? "…" : ""}`;
 }
 
-/** Reads some options and ignores all faults of the call; a faulty option gets its default. */
+/** Reads some options before the call is checked. Faults of the call are ignored; a faulty option gets its default. */
 export function peekOptions<O extends OptionTable>(rawArgs: readonly string[], table: O): OptionValues<O> {
   const given = { args: parseArgs([...rawArgs], cittyArgs(table)), rawArgs };
   return readOptions(given, table, { onFault: () => {} });
@@ -174,27 +179,27 @@ interface ReadOptions {
 
 function readOptions<O extends OptionTable>(given: CittyArguments, table: O, read: ReadOptions = {}): OptionValues<O> {
   const values = Object.entries(table).map(([key, option]) => [key, readOption(given, key, option, read).value]);
-  // Each key of the table was parsed by the schema of its option.
+  // Each key has a value that the schema of its option has parsed, so the cast is safe.
   return Object.fromEntries(values) as OptionValues<O>;
 }
 
-/** An option with its origin. */
+/** The value of an option, and where it comes from. */
 export interface ReadOption {
   readonly value: unknown;
-  /** Undefined for the default. */
+  /** Text of the value as given; undefined for the default. */
   readonly text: string | undefined;
-  /** `--port`, `SCONCE_PORT`, `sconce.toml:3` or `default`. */
+  /** Where the value comes from: `--port`, `SCONCE_PORT`, `sconce.toml:3` or `default`. */
   readonly origin: string;
 }
 
 const noArguments: CittyArguments = { args: { _: [] }, rawArgs: [] };
 
-/** The options of a call without arguments. */
+/** The options of a call without arguments: from environment variables, the file and defaults. */
 export function optionsInForce(table: OptionTable, read: ReadOptions): ReadonlyMap<string, ReadOption> {
   return new Map(Object.entries(table).map(([key, option]) => [key, readOption(noArguments, key, option, read)]));
 }
 
-/** Precedence: flags, then `SCONCE_…` variables, then the file, then defaults. */
+/** Finds the value of an option: in flags first, then `SCONCE_…` variables, then the file, then the default. */
 function readOption(
   given: CittyArguments,
   key: string,
@@ -216,7 +221,10 @@ function readOption(
   return unset;
 }
 
-/** citty takes any value of a switch for true, and keeps only the last value of a list. */
+/**
+ * The text of an option among the arguments; undefined without it. Reads the raw arguments, because citty takes any
+ * value of a switch for true, and keeps only the last value of a list.
+ */
 function flagText({ args, rawArgs }: CittyArguments, name: string, option: Option<unknown>): string | undefined {
   if (option.isList) {
     const short = option.alias === undefined ? {} : { short: option.alias };
@@ -232,7 +240,7 @@ function refuse(message: string): never {
   throw usage(message);
 }
 
-/** The error of a wrong call. */
+/** The error for a wrong call of a command. */
 export function usage(message: string): SconceError {
   return new SconceError("usage", message);
 }

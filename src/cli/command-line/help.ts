@@ -1,26 +1,26 @@
-/** Help texts of commands and programs, generated from their definitions. */
+/** Help texts of commands and programs, made from their definitions. */
 import type { Option, OptionTable } from "../../base/option.ts";
 import { programName } from "../../machine/processes/program-name.ts";
 import { type Command, type Commands, flagName, isSwitch, positionalName } from "./command.ts";
 
 export interface HelpOptions {
-  /** As typed: `sconce serve`. */
+  /** The command as users type it: `sconce serve`. */
   readonly name: string;
   readonly description: string;
   readonly width: number;
   /** Also shows advanced options. */
   readonly isAll?: boolean;
-  /** Commands of a program that also runs one itself. */
+  /** Commands to list, for a program whose default command has this help. */
   readonly commands?: Commands;
 }
 
-/** Width when the output is not a terminal. */
+/** Width of help in characters when the output is not a terminal. */
 const DEFAULT_WIDTH = 100;
 
 const variables =
   "Every option is also read from a variable, --batch-size from SCONCE_BATCH_SIZE; the option takes precedence.";
 
-/** Text width for an output, within readable bounds. */
+/** The width of help for an output in characters, from 60 to 100. */
 export function helpWidth(output: { readonly isTTY?: boolean; readonly columns?: number }): number {
   return output.isTTY && output.columns ? Math.min(Math.max(output.columns, 60), DEFAULT_WIDTH) : DEFAULT_WIDTH;
 }
@@ -50,7 +50,7 @@ export function commandHelp(command: Command, { name, description, width, isAll 
 
 export interface ProgramHelpOptions extends Omit<HelpOptions, "isAll" | "commands"> {
   readonly commands: Commands;
-  /** Paragraphs at the end. */
+  /** Paragraphs at the end of the help. */
   readonly notes: string;
 }
 
@@ -74,19 +74,19 @@ export function programHelp({ name, description, width, commands, notes }: Progr
   ]);
 }
 
-/** Examples with the program's name as it is typed here. */
+/** Writes the program's name into an example as users type it, such as `bunx sconce`. */
 export function exampleText(example: string): string {
   return example.replaceAll(/\bsconce (?=[a-z])/g, `${programName} `);
 }
 
-/** `-p, --port=<n>`; `--[no-]verify` for a switch that is on by default. */
+/** The flag of an option as help shows it: `-p, --port=<n>`, or `--[no-]verify` for a switch that is on by default. */
 export function flagText(key: string, option: Option<unknown>): string {
   const hint = isSwitch(option) ? "" : `=<${option.valueHint ?? "text"}>`;
   const negation = option.default === true ? "[no-]" : "";
   return `${option.alias === undefined ? "" : `-${option.alias}, `}--${negation}${flagName(key)}${hint}`;
 }
 
-/** Default of an option, as help shows it; undefined if there is none. */
+/** The default of an option as help shows it; undefined if there is none. */
 export function defaultText(option: Option<unknown>): string | undefined {
   if (option.described !== undefined) return option.described;
   if (option.isList) return "none";
@@ -94,7 +94,7 @@ export function defaultText(option: Option<unknown>): string | undefined {
   return isSwitch(option) ? (option.default ? "on" : "off") : String(option.default);
 }
 
-/** Description of an option with its default and its variables. */
+/** The description of an option, with its default and its environment variables. */
 export function optionText(option: Option<unknown>): string {
   const stated = defaultText(option);
   const facts = [
@@ -105,7 +105,7 @@ export function optionText(option: Option<unknown>): string {
   return `${option.description}${facts.length > 0 ? ` (${facts.join("; ")})` : ""}`;
 }
 
-/** A name and a text; without text, the heading of a group. */
+/** A row of help: a name and its text. A row without text is the heading of a group. */
 type Row = readonly [name: string, text?: string];
 
 function optionRows(options: OptionTable, groups: Readonly<Record<string, string>>, isAll: boolean): readonly Row[] {
@@ -131,7 +131,7 @@ function usageOf(positional: Command["positionals"][number]): string {
   return positional.required ? `<${name}>` : `[${name}]`;
 }
 
-/** Two columns; the second is wrapped. */
+/** Formats rows in two columns. The text of the second column is wrapped. */
 function table(rows: readonly Row[], width: number): string {
   const column = Math.max(0, ...rows.map(([name, text]) => (text === undefined ? 0 : Bun.stringWidth(name)))) + 4;
   return rows
@@ -158,7 +158,7 @@ function blocks(parts: readonly string[]): string {
   return parts.filter(Boolean).join("\n\n");
 }
 
-/** Bold. `print` removes this unless the output is a terminal. */
+/** Bold text. `print` removes the bold unless the output is a terminal. */
 function heading(text: string): string {
   return `\u001b[1m${text}\u001b[22m`;
 }

@@ -1,32 +1,32 @@
-/** A TOML file with the options of a command, each under its long name. */
+/** A TOML file with the options of a command, each under the long name of its flag. */
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { closest } from "../../base/closest.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import type { Option } from "../../base/option.ts";
 
-/** How a command uses an options file. */
+/** How a command uses its options file. */
 export interface FileUse {
-  /** Without --config, the command reads a file of this name in the working directory. */
+  /** Name of the file in the working directory that is read without --config. */
   readonly name: string;
-  /** Name in the file for an array of the arguments without an option. An option may have the same name, for a text. */
+  /** Name in the file for an array of positional arguments. An option with this name may take a string there. */
   readonly positionals: string;
-  /** Keys of options that a file cannot have. */
+  /** Keys of options that the file must not have. */
   readonly excluded: readonly string[];
 }
 
 interface Entry {
-  /** As the command line has it; undefined for a faulty value. */
+  /** The value as the command line would have it; undefined for a faulty value. */
   readonly text: string | undefined;
-  /** `sconce.toml:3`. */
+  /** File and line of the value: `sconce.toml:3`. */
   readonly origin: string;
 }
 
 export class OptionsFile {
   readonly path: string;
-  /** Unknown names and wrong types, each with its line. */
+  /** Messages about unknown names and wrong types, each with its line. */
   readonly faults: readonly string[];
-  /** Arguments without an option. */
+  /** Positional arguments in the file. */
   readonly positionals: readonly string[];
   readonly #entries: ReadonlyMap<string, Entry>;
 
@@ -59,10 +59,11 @@ export class OptionsFile {
   }
 
   /**
+   * Opens the file that --config names, or the default file in the working directory.
    * @param given the value of --config
-   * @param options by their names in the file
+   * @param options options by their names in the file
    * @returns undefined without --config, if the working directory has no such file
-   * @throws SconceError `usage` for a file that cannot be read or is no TOML
+   * @throws SconceError `usage` for a file that cannot be read or is not TOML
    */
   static open(
     given: string | undefined,
@@ -80,7 +81,7 @@ export class OptionsFile {
     return new OptionsFile(path, content, options, use);
   }
 
-  /** @returns undefined for an option that the file does not have */
+  /** The value of an option in the file. @returns undefined for an option that the file does not have */
   find(name: string): Entry | undefined {
     return this.#entries.get(name);
   }
@@ -94,7 +95,9 @@ function parsed(content: string, path: string): object {
   }
 }
 
-/** Bun's errors have no line: the first lines that fail with the same message end with it. */
+/**
+ * The line of a fault, which Bun's errors do not state. It is the last of the fewest lines that give the same error.
+ */
 function faultLine(content: string, message: string): number {
   const lines = content.split("\n");
   for (let count = 1; count < lines.length; count++) {
@@ -107,19 +110,19 @@ function faultLine(content: string, message: string): number {
   return lines.length;
 }
 
-/** A path to a file of the folder is made absolute; a name of a model stays. */
+/** Makes the path of an existing file absolute, from the folder of the options file. A model's name stays. */
 function pathIn(folder: string, given: string): string {
   return /[./]/.test(given) && existsSync(resolve(folder, given)) ? resolve(folder, given) : given;
 }
 
-/** Line of a name at the top level. */
+/** The line number of a name at the top level of the file. */
 function lineOf(name: string, content: string): number {
   const lines = content.split("\n");
   const index = lines.findIndex((line) => /^\s*\[*\s*["']?([\w-]+)["']?\s*[\].=]/.exec(line)?.[1] === name);
   return index < 0 ? 1 : index + 1;
 }
 
-/** The value as the command line has it, or the expected type. */
+/** Converts a TOML value to the text that the command line would have. Without `text`, the value has a wrong type. */
 function textOf(
   value: unknown,
   { default: initial, isList, fileForm }: Option<unknown>,
@@ -138,7 +141,7 @@ function textOf(
   return { expected: "a text in quotes", ...text };
 }
 
-/** An array of texts; a single text is an array of one. */
+/** The strings of an array, or a single string as an array; undefined for other values. */
 function textsOf(value: unknown): readonly string[] | undefined {
   const values = [value].flat();
   return values.every((each) => typeof each === "string" && !each.includes("\n")) ? values.map(String) : undefined;

@@ -12,25 +12,28 @@ import { type Command, type Commands, type ListedCommand, peekOptions, usage, va
 import { commandHelp, helpWidth, programHelp } from "./help.ts";
 
 export interface Program {
-  /** As typed. */
+  /** The program as users type it. */
   readonly name: string;
   description(): string | Promise<string>;
   readonly commands: Commands;
-  /** Command that runs when none is named, even if options are given. Without a default, the program prints help. */
+  /** The command that runs when the call names none. Without it, such a call prints help. */
   readonly default?: string;
   /** Output of `--version`. */
   version(): string | Promise<string>;
-  /** Internal roles of child processes, which help does not list. */
+  /** Roles of child processes. Help does not list them. */
   readonly roles: Roles;
 }
 
 const exitCodes =
   "Exit codes: 0 done, 1 failed, 2 called wrongly, 130 interrupted. Results go to standard output, the rest to standard error.";
 
-/** Time that a failed command has to flush its output. */
+/** Milliseconds that a failed command has to flush its output. */
 const FAILED_MS = 1000;
 
-/** Runs a command line without the program's name. Sets the exit code: 0, 1 for a failure, 2 for wrong usage. */
+/**
+ * Runs a command line, given without the program's name. Sets the exit code: 0, 1 for a failure, 2 for a wrong call,
+ * 130 if interrupted.
+ */
 export async function runProgram(program: Program, argv: readonly string[]): Promise<void> {
   resolveFolders(process.env);
   const { logLevel: level, logFormat: format } = peekOptions(argv, commonOptions);
@@ -39,7 +42,7 @@ export async function runProgram(program: Program, argv: readonly string[]): Pro
     await run(program, argv);
   } catch (error) {
     process.exitCode = fail(error);
-    // Timers or connections left open by model code must not keep a failed process alive.
+    // Ends the process even if model code left timers or connections open.
     setTimeout(() => exitProcess(), FAILED_MS).unref();
   }
 }
@@ -47,8 +50,8 @@ export async function runProgram(program: Program, argv: readonly string[]): Pro
 const folderVariables = ["LIBTORCH", "SCONCE_HOME", "SCONCE_CACHE_DIR"] as const;
 
 /**
- * Makes relative folders absolute, because commands change the working directory, and child processes may start in
- * another.
+ * Makes relative folders in environment variables absolute, because commands and child processes may have another
+ * working directory.
  */
 function resolveFolders(env: NodeJS.ProcessEnv): void {
   for (const name of folderVariables) {
@@ -74,9 +77,12 @@ async function run(program: Program, argv: readonly string[]): Promise<void> {
   await runCommand(command, { rawArgs: [...rawArgs] });
 }
 
-/** Variables without an option. */
+/** sconce's environment variables that belong to no option. */
 const otherVariables = ["SCONCE_HOME", "SCONCE_MODELS_FOLDER", "SCONCE_CACHE_DIR", "SCONCE_PROGRAM", "SCONCE_FOLLOWED"];
-/** Variables of other programs: Kubernetes sets some for services whose names begin with `sconce`, and tests have theirs. */
+/**
+ * Variables with sconce's prefix that other programs set: Kubernetes for services whose names begin with `sconce`, and
+ * sconce's tests.
+ */
 const foreignVariable = /_(SERVICE_HOST|SERVICE_PORT|PORT)(_|$)|^SCONCE_(TEST|TRIED|SCREENSHOTS)(_|$)/;
 
 async function warnOfUnknownVariables({ commands }: Program, running: Command): Promise<void> {
@@ -103,7 +109,7 @@ function isHelp(arg: string): boolean {
   return arg === "--help" || arg === "-h";
 }
 
-/** Prints the help of the command that the arguments begin with, else of the program. */
+/** Prints the help of the command at the start of the arguments, otherwise of the program. */
 async function printHelp(program: Program, [given = "", ...others]: readonly string[]): Promise<void> {
   const { name, commands } = program;
   const width = helpWidth(process.stdout);
@@ -118,7 +124,7 @@ async function printHelp(program: Program, [given = "", ...others]: readonly str
   print(commandHelp(await found.load(), { ...(chosen === program.default ? whole : own), width, isAll }));
 }
 
-/** @throws SconceError `usage` */
+/** Finds a command by name. @throws SconceError `usage` */
 function commandOf({ commands }: Program, name: string): ListedCommand {
   const found = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (found !== undefined) return found;
@@ -132,7 +138,7 @@ function commandOf({ commands }: Program, name: string): ListedCommand {
   throw usage(`unknown command ${name}; ${hint}`);
 }
 
-/** Prints results to standard output, with colours only on a terminal. */
+/** Prints help and versions to standard output, with bold text only on a terminal. */
 function print(text: string): void {
   const isColoured = process.stdout.isTTY && !process.env.NO_COLOR;
   console.log(isColoured ? text : Bun.stripANSI(text));
@@ -143,9 +149,9 @@ function printable(text: string): string {
   return text.replaceAll(/\s*\n\s*/g, " ").replaceAll(/[\p{Cc}\p{Bidi_Control}]+/gu, " ");
 }
 
-/** Prints an error as one line on standard error; the stack only at log level debug. */
+/** Prints an error as one line on standard error, and its stack only at log level debug. @returns the exit code */
 function fail(error: unknown): number {
-  // EPIPE: the reader closed the pipe, as `head` does. This is not an error.
+  // EPIPE means that the reader closed the pipe, as `head` does. This is not an error.
   if (error instanceof Error && "code" in error && error.code === "EPIPE") return 0;
   const isKnown = error instanceof SconceError;
   if (isLogJson()) {
@@ -156,7 +162,7 @@ function fail(error: unknown): number {
     process.stderr.write(`sconce: ${printable(line)}\n`);
     if (log.level >= 4) console.error(error);
   }
-  // 130 for SIGINT and SIGTERM alike: shells then treat the command as interrupted.
+  // SIGINT and SIGTERM both give 130, so that shells treat the command as interrupted.
   if (isKnown && error.code === "canceled") return 130;
   return isKnown && error.code === "usage" ? 2 : 1;
 }

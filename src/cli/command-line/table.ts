@@ -2,7 +2,7 @@
 
 const quantity = /^[\d.]+( (×|s|ms|B|[KMGT]iB))?$/;
 
-/** Columns of numbers are aligned to the right, except the first column. */
+/** Formats rows as a table. Columns of numbers are aligned to the right, except the first column. */
 export function formatTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const all = [head, ...rows];
   const widths = head.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
@@ -17,7 +17,7 @@ export function formatTable(head: readonly string[], rows: readonly (readonly st
     .join("\n");
 }
 
-/** For example `3 minutes ago`. */
+/** Formats an age, for example as `3 minutes ago`. */
 export function formatAge(ms: number): string {
   const steps = [
     [86_400_000, "day"],
@@ -32,7 +32,7 @@ export function formatAge(ms: number): string {
   return "just now";
 }
 
-/** Indented JSON with lists of numbers on one line. */
+/** Formats JSON with indentation. Lists of numbers take one line. */
 export function formatJson(value: unknown): string {
   return JSON.stringify(value, null, 2).replaceAll(/\[\s+([-+\d.eE,\s]+?)\s+\]/g, (_, numbers: string) => {
     return `[${numbers.replaceAll(/\s+/g, " ")}]`;

@@ -1,4 +1,4 @@
-/** `sconce bench [URL]`: the latency of a running server at growing loads. */
+/** `sconce bench [URL]`: measures the latency of a running server at growing loads. */
 import { readFile } from "node:fs/promises";
 import { z } from "zod";
 import { log } from "../../base/log.ts";
@@ -10,17 +10,20 @@ import { chart } from "./bench/chart.ts";
 import { type Load, offer, saturate } from "./bench/offered-load.ts";
 import { DEFAULT_URL, parsedJson, ServerClient, serverOptions } from "./remote/server-client.ts";
 
-/** Loads without --rates, as shares of the capacity. */
+/** Loads that are offered without --rates, as shares of the server's capacity. */
 const SHARES = [0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.2];
-/** A server that answers less of an offered load is saturated. */
+/** A server that answers less than this share of the offered load is saturated. */
 const SATURATED = 0.95;
 /** Maximum number of loads without --rates. */
 const MAX_LOADS = 12;
-/** Seconds of the load that measures the capacity. */
+/** Seconds for which the capacity is measured. */
 const CAPACITY_S = 3;
-/** How long to wait for outstanding answers after a load. */
+/** Milliseconds to wait for outstanding answers after a load. */
 const GRACE_MS = 10_000;
-/** Warn if requests are sent later than this share of the median latency: the latencies then contain delays of the client. */
+/**
+ * Limit of the client's own delay, as a share of the median latency. Above it a warning says that the latencies contain
+ * the delay.
+ */
 const MAX_LATE_SHARE = 0.25;
 
 const modelSchema = z.looseObject({ name: z.string(), tag: z.string(), batch_size: z.number() });
@@ -90,7 +93,7 @@ sconce bench --input pictures.json --json > bench.json`,
     };
     const { connections = Math.min(256, 4 * model.batch_size) } = options;
     log.info(`Measuring ${model.name}:${model.tag} at ${client.url} with ${bodies.length} requests in turn`);
-    // The first requests compile code, in this process and in the server.
+    // Warms up: the first requests compile code, in this process and in the server.
     await saturate(ask, { connections, seconds: Math.min(1, options.seconds), graceMs: GRACE_MS });
     const capacity = await saturate(ask, {
       connections,
@@ -107,7 +110,8 @@ sconce bench --input pictures.json --json > bench.json`,
       const load = await offer(ask, { rate, seconds: options.seconds, maxOpen: 4096, graceMs: GRACE_MS });
       loads.push(load);
       if (!options.json) log.info(`${rounded(load.offered)} offered: ${rounded(load.answered)} answered a second`);
-      // Busy connections that all wait for one batch find too small a capacity.
+      // Offers more load while the server keeps up. The measured capacity may be too small, if all connections waited
+      // for one batch.
       const keepsUp = load.answered > SATURATED * load.offered;
       if (options.rates === undefined && rates.length === 0 && keepsUp && loads.length < MAX_LOADS)
         rates.push(1.25 * rate);
@@ -129,7 +133,7 @@ sconce bench --input pictures.json --json > bench.json`,
   },
 });
 
-/** @throws SconceError `usage` */
+/** Inputs from a file, or the model's examples. @throws SconceError `usage` */
 async function inputsOf(client: ServerClient, file: string | undefined): Promise<readonly unknown[]> {
   if (file === undefined) {
     const examples = await client.json("examples", z.array(z.unknown()));
@@ -144,7 +148,7 @@ async function inputsOf(client: ServerClient, file: string | undefined): Promise
   throw usage(`--input ${file} must be a JSON list of inputs, such as [{"x": 1}]`);
 }
 
-/** The bodies of requests: a body for each example, or for each group of examples. */
+/** The bodies of requests. Each has `each` inputs, and each input begins one body. */
 function bodiesOf(inputs: readonly unknown[], each: number): string[] {
   return inputs.map((_, first) =>
     JSON.stringify(Array.from({ length: each }, (_, i) => inputs[(first * each + i) % inputs.length])),
@@ -154,7 +158,7 @@ function bodiesOf(inputs: readonly unknown[], each: number): string[] {
 async function outcomeOf(response: Response): Promise<string> {
   const text = await response.text();
   if (!response.ok) return String(response.status);
-  // Outputs may be large, and the status comes before them.
+  // Looks only at the beginning: outputs may be large, and the status comes before them.
   return /"status":\s*"(\w+)"/.exec(text.slice(0, 1000))?.[1] ?? "other";
 }
 

@@ -1,4 +1,4 @@
-/** `sconce build [DIR]` */
+/** `sconce build [DIR]`: packages a model into the store. */
 import { z } from "zod";
 import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
@@ -55,7 +55,7 @@ sconce build traced.pt --input x=float32[N,784]`,
     batchSize: openOption<number>({
       description: "Largest batch of a model from a weights file",
       described: "the largest that the file allows, up to 32",
-      // SCONCE_BATCH_SIZE configures `serve`, so this option has another variable.
+      // The default variable, SCONCE_BATCH_SIZE, configures `serve`.
       variable: "SCONCE_MODEL_BATCH_SIZE",
       ...count(1, 65536),
     }),
@@ -76,7 +76,7 @@ sconce build traced.pt --input x=float32[N,784]`,
     { name: "dir", description: "The model's folder, or a weights file; default: this folder", required: false },
   ],
   async run({ options, positionals: [dir = "."] }) {
-    // Checks spelling first, because trying the model can take long.
+    // Checks the spelling of the name first, because trying the model can take long.
     const { name, tag: ownTag } = nameAndTag(options.tag);
     if (options.weights !== undefined && !isFile(options.weights)) {
       throw usage(`--weights: ${missingFile(options.weights)}`);
@@ -119,7 +119,7 @@ sconce build traced.pt --input x=float32[N,784]`,
   },
 });
 
-/** @throws SconceError `usage` for a misspelled name or tag */
+/** Splits the value of --tag. @throws SconceError `usage` for a misspelled name or tag */
 function nameAndTag(given: string | undefined): { readonly name?: string; readonly tag?: string } {
   if (given === undefined) return {};
   if (given.startsWith(":")) return { tag: checkTag(given.slice(1), given) };
@@ -129,7 +129,7 @@ function nameAndTag(given: string | undefined): { readonly name?: string; readon
   return given === name ? { name } : { name, tag };
 }
 
-/** Logs warnings, or refuses the model. @throws SconceError */
+/** Logs findings that are warnings. @throws SconceError for a finding that refuses the model */
 function settle(findings: readonly Finding[], isRandomAllowed: boolean): void {
   const refused = findings.find(({ effect }) => effect === "refused");
   if (refused !== undefined) throw refused.error;

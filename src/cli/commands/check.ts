@@ -1,4 +1,4 @@
-/** `sconce check [DIR]` */
+/** `sconce check [DIR]`: tries a model and prints faults without packaging it. */
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { colorize } from "consola/utils";

@@ -1,4 +1,4 @@
-/** `sconce compile [repo[:tag]] -o FILE` */
+/** `sconce compile [repo[:tag]] -o FILE`: makes one executable file of a model and its server. */
 import { z } from "zod";
 import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";
@@ -27,7 +27,7 @@ export const compile = command({
       description: "Put libtorch into the file, or find it on the serving machine",
       valueHint: places.join("|"),
       default: "embedded",
-      // In the executable, SCONCE_LIBTORCH is the folder of libtorch.
+      // The default variable, SCONCE_LIBTORCH, is the folder of libtorch in the executable.
       variable: "SCONCE_LIBTORCH_IN",
       parse: z.enum(places, `must be ${places.join(" or ")}`),
     }),

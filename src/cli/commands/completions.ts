@@ -1,17 +1,19 @@
-/** `sconce completions SHELL`: completion scripts for bash, zsh and fish, generated from the command definitions. */
+/**
+ * `sconce completions SHELL`: prints completion scripts for bash, zsh and fish, made from the definitions of commands.
+ */
 import { z } from "zod";
 import type { Option } from "../../base/option.ts";
 import { type Command, type Commands, command, flagName, isSwitch, usage } from "../command-line/command.ts";
 
 const shells = { bash, zsh, fish } as const;
 
-/** Shell command that lists model names. */
+/** Shell command that lists the names of models. */
 const listModels = "sconce models 2>/dev/null | sed '1d;s/ .*//'";
 
 type Completed = ReturnType<typeof completedOf>;
 type Flag = ReturnType<typeof flagsOf>[number];
 
-/** @param commands all completed commands, by name */
+/** The command `completions`. @param commands the commands to complete, by name */
 export function completionsCommand(commands: Commands): Command {
   const known = Object.keys(shells).join(", ");
   return command({
@@ -33,14 +35,14 @@ sconce completions fish > ~/.config/fish/completions/sconce.fish`,
   });
 }
 
-/** Completions of a command: flags, fixed words for its first argument, and whether it takes models. */
+/** Completions of a command: flags, fixed words for its first argument, and whether it takes a model. */
 function completedOf(name: string, description: string, { positionals, options }: Command) {
   const flags = Object.entries(options).flatMap(([key, option]) => flagsOf(flagName(key), option));
   const takesModel = positionals.some(({ description }) => description.startsWith("repo[:tag]"));
   return { name, description, flags, words: positionals[0]?.values ?? [], takesModel };
 }
 
-/** Allowed values of an option; without them the shell completes files. */
+/** Completions of an option: its flags and allowed values. Without allowed values, the shell completes file names. */
 function flagsOf(name: string, option: Option<unknown>) {
   const { description, alias, parse } = option;
   const values = parse instanceof z.ZodEnum ? parse.options.map(String) : [];
@@ -51,7 +53,7 @@ function flagsOf(name: string, option: Option<unknown>) {
 const names = ({ name, alias }: Flag) => (alias === undefined ? [`--${name}`] : [`-${alias}`, `--${name}`]);
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** Without a match, bash completes files by default. */
+/** The script for bash. Bash itself completes file names if no word matches. */
 function bash(commands: readonly Completed[]): string {
   const cases = commands.map(({ name, flags, words, takesModel }) => {
     const first = words.length > 0 ? `\n          ((COMP_CWORD > 2)) || words='${words.join(" ")}'` : "";

@@ -1,4 +1,4 @@
-/** `sconce config check|show [FILE]`: the options of `serve` in a file, and their values in force. */
+/** `sconce config check|show [FILE]`: checks the options of `serve` in a file, or shows their values. */
 import { readFileSync } from "node:fs";
 import { messageOf } from "../../base/errors.ts";
 import type { Option } from "../../base/option.ts";
@@ -54,11 +54,11 @@ function summaryOf({ path }: OptionsFile, faults: number): string {
   return faults === 0 ? `${path} has no faults` : `${path}: ${faults} fault${faults === 1 ? "" : "s"}`;
 }
 
-/** Faults in the files that options name. */
+/** Faults in the files that options name, such as a missing file. */
 function fileFaults(read: ReadonlyMap<string, ReadOption>): string[] {
   return Object.entries(serve.options).flatMap(([key, { isPath }]) => {
     const { text, origin } = read.get(key) ?? { text: undefined, origin: "" };
-    // A store may be a new file.
+    // The store of predictions may be a file that does not exist yet.
     if (!isPath || text === undefined || key === "store") return [];
     try {
       const content = readFileSync(text, "utf8");
@@ -70,11 +70,11 @@ function fileFaults(read: ReadonlyMap<string, ReadOption>): string[] {
   });
 }
 
-/** TOML with the origin of each value in a comment; options without a value are comments. */
+/** TOML of all options, with the origin of each value in a comment. Options without a value are comments. */
 function shown(read: ReadonlyMap<string, ReadOption>, file: OptionsFile | undefined): string {
   const models = file?.positionals ?? [];
   const lines = Object.entries(serve.options).flatMap(([key, option]) => {
-    // An array of the file has the same name as --models.
+    // The file's array of models has the same name as the option --models, so it replaces this option.
     const isListed = key === "models" && models.length > 0;
     const found = key === "config" || isListed ? undefined : read.get(key);
     return found === undefined ? [] : [lineOf(flagName(key), option, found)];
@@ -95,7 +95,7 @@ function lineOf(
   return [`${name} = ${tomlOf(masked, option)}`, origin];
 }
 
-/** The default as an option has it; undefined if it is a description. */
+/** The text of an option's default; undefined if help only describes the default. */
 function statedDefault(option: Option<unknown>): string | undefined {
   const { default: initial, described, isList, parse } = option;
   if (initial === undefined || isList) return undefined;
@@ -112,7 +112,7 @@ function tomlOf(text: string, option: Option<unknown>): string {
   return option.fileForm === "number" ? text : JSON.stringify(text);
 }
 
-/** `redis://:secret@host` without the secret. */
+/** The text without the password of a URL, such as `redis://:password@host`. */
 function withoutPassword(text: string): string {
   return text.replace(/^(\w[\w+.-]*:\/\/[^/@:]*:)[^@/]*@/, "$1•••@");
 }

@@ -1,4 +1,4 @@
-/** `sconce dev [DIR]` */
+/** `sconce dev [DIR]`: serves a folder, and loads it again after each change. */
 import { statSync } from "node:fs";
 import { option } from "../../base/option.ts";
 import { fixedLimits, type ServeConfig, serveGroups, serveOptions } from "../../server/config.ts";
@@ -7,7 +7,10 @@ import { DevServer } from "./dev/dev-server.ts";
 import { stopOnSignals } from "./serve.ts";
 import { externalOption } from "./try-out/trial-options.ts";
 
-/** Options of `serve` without a use for a folder: isolation, stored predictions, several servers, several models, packaged files. */
+/**
+ * Options of `serve` that have no use for a folder: isolation, stored predictions, several servers or models, packaged
+ * files.
+ */
 const { verify, isolate, fronts, store, storeSync, queue, queueName, queueLease, role, bucket, ...others } =
   serveOptions;
 const {
@@ -25,7 +28,7 @@ const {
   ...shared
 } = others;
 
-/** Listens on loopback by default: a model under development should not be public. */
+/** Options of `dev`. It listens on loopback by default, because a model under development should not be public. */
 const options = { port, host: option({ ...host, default: "127.0.0.1" }), ...shared };
 
 const fixed = {
@@ -55,7 +58,7 @@ export const dev = command({
   details: `Packages nothing. When model.ts, an imported file, an asset or the weights change, the new version is loaded in a new process and takes over once it is ready. Until then the old version serves, and it finishes its requests. The port stays open, and answers with 503 while no version works. Weights stay loaded if only code changes. An error in the new code is printed in one line, with its place in model.ts, and the last working version continues. Accepts the options of serve that make sense for a folder.`,
   example: `sconce dev
 sconce dev examples/digits --port 8080`,
-  // The options that begin these groups of `serve` are not options of `dev`.
+  // These groups begin with other options than in `serve`, because `dev` lacks the first ones.
   groups: { ...serveGroups, hookTimeout: "Processes", retainAge: "Storage", external: "Model" },
   isServer: true,
   options: { external: externalOption, ...options },

@@ -1,4 +1,4 @@
-/** `sconce doctor` */
+/** `sconce doctor`: checks whether this machine can serve models. */
 import { colors } from "consola/utils";
 import { flag, option } from "../../base/option.ts";
 import { modelStore } from "../../package/model-source.ts";

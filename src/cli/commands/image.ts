@@ -1,4 +1,4 @@
-/** `sconce image [repo[:tag]] -o DIR` */
+/** `sconce image [repo[:tag]] -o DIR`: writes a container image of a model and its server. */
 import { z } from "zod";
 import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";
@@ -15,7 +15,7 @@ import { ModelStore } from "../../package/store/store.ts";
 import { command, usage } from "../command-line/command.ts";
 import { formatTable } from "../command-line/table.ts";
 
-/** Grammar of an image's name in a layout (OCI image spec, "Pre-Defined Annotation Keys"). */
+/** The pattern of an image's name in a layout (OCI image spec, "Pre-Defined Annotation Keys"). */
 const component = "[A-Za-z0-9]+(?:(?:[-._:@+]|--)[A-Za-z0-9]+)*";
 const refName = new RegExp(`^${component}(?:/${component})*$`);
 const allowed = "letters and digits with single '-', '.', '_', ':', '@', '+' or '/' between them";
@@ -53,7 +53,7 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
       valueHint: "seconds",
       variable: "SOURCE_DATE_EPOCH",
       default: 0,
-      // Limit of a tar header.
+      // The limit is the largest time in a tar header.
       parse: z
         .string()
         .regex(/^\d{1,10}$/, "must be a whole number of seconds from 0 to 8589934591")
@@ -107,7 +107,7 @@ skopeo copy oci:images:digits:v1 docker://registry.example.com/digits:v1`,
   },
 });
 
-/** Prints layers and next steps to standard error; standard output only has the image's name for other tools. */
+/** Prints layers and next steps to standard error. Standard output has only the image's name, for other tools. */
 function tell(written: WrittenImage, at: string, name: string): void {
   const rows = written.layers.map(({ title, digest, size, isShared }) => [
     title,

@@ -1,4 +1,4 @@
-/** `sconce init DIR` */
+/** `sconce init DIR`: writes a model folder to start from. */
 import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
@@ -16,7 +16,7 @@ import { linkTypes, typesConfig } from "./init/types-link.ts";
 import { type PlainOptions, writePlainModel } from "./plain/plain-model.ts";
 import { fixedBatchText, inputOption, isFile } from "./plain/tensor-input.ts";
 
-/** Name of the template's model. */
+/** Name of the model in the template. */
 const templateName = "colours";
 
 export const init = command({
@@ -79,11 +79,11 @@ Next:
   },
 });
 
-/** @returns the names of the files */
+/** Writes the sample model. @returns the names of the files */
 async function writeSample(dir: string, name: string): Promise<readonly string[]> {
   const files = await filesOf(dir, name);
   await mkdir(dir, { recursive: true });
-  // Never overwrites files created in the meantime.
+  // `wx` fails for a file that was created meanwhile, and so never overwrites it.
   for (const [file, content] of files) await writeFile(join(dir, file), content, { flag: "wx" });
   return files.map(([file]) => file);
 }
@@ -105,14 +105,14 @@ async function writeModelOf(
   return [...files, "tsconfig.json", ".gitignore"];
 }
 
-/** Hint for checkouts without the command on the PATH. */
+/** A hint for checkouts whose command is not on the PATH; otherwise empty. */
 async function pathHint(): Promise<string> {
   const script = join(await sourcesFolder(), "scripts", "sconce");
   if (Bun.which("sconce") !== null || !existsSync(script)) return "";
   return ` To type sconce in any folder:\n\n  ln -s ${quoted(script)} ~/.local/bin/`;
 }
 
-/** Derives a repository's name from the folder's name. */
+/** Derives a model's name from the folder's name. */
 export function nameFrom(dir: string): string {
   const name = basename(dir)
     .toLowerCase()
@@ -121,7 +121,10 @@ export function nameFrom(dir: string): string {
   return name === "" ? templateName : name;
 }
 
-/** Files of a new Git repository, or of a package that only installed sconce. */
+/**
+ * Files that a folder may contain and still count as empty: of a new Git repository, or of a package that only
+ * installed sconce.
+ */
 const asGoodAsEmpty = new Set([".git", "package.json", "bun.lock", "node_modules"]);
 
 async function checkEmpty(dir: string, given: string): Promise<void> {
@@ -154,7 +157,7 @@ async function ofTemplate(file: string): Promise<Buffer> {
   return readFile(join(await sourcesFolder(), "src/cli/commands/init/template", file));
 }
 
-/** Occurrences of the model's name in the template, not of the word "colours". */
+/** Matches the model's name in the template's files, but not the word "colours" in prose. */
 const namePattern = new RegExp(`(?<=^# |name: "|sconce (?:predict|serve) )${templateName}\\b`, "gm");
 
 /** Quotes a path for the shell. */

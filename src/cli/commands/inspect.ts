@@ -1,4 +1,4 @@
-/** `sconce inspect [repo[:tag]]` */
+/** `sconce inspect [repo[:tag]]`: prints a model's manifest and config. */
 
 import { flag, option } from "../../base/option.ts";
 import { type ModelSource, modelStore } from "../../package/model-source.ts";

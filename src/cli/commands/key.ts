@@ -1,4 +1,4 @@
-/** `sconce key new` */
+/** `sconce key new`: prints a new API key. */
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { z } from "zod";
 import { log } from "../../base/log.ts";
@@ -73,7 +73,7 @@ sconce serve digits --api-keys keys.toml`,
   },
 });
 
-/** @throws SconceError `usage` for a file that would have no valid keys */
+/** Appends an entry to the file of keys. @throws SconceError `usage` for a file that would have no valid keys */
 function append(file: string, entry: string): void {
   const old = existsSync(file) ? readFileSync(file, "utf8") : "";
   const gap = old === "" || old.endsWith("\n\n") ? "" : old.endsWith("\n") ? "\n" : "\n\n";

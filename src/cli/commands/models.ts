@@ -1,4 +1,4 @@
-/** `sconce models` */
+/** `sconce models`: lists the models in the store. */
 import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";
 import { flag, option } from "../../base/option.ts";

@@ -15,7 +15,7 @@ import { registryOptions } from "./registry/registry-options.ts";
 
 export function modelOptions(source: ModelSource) {
   const plainHttp = { ...registryOptions.plainHttp, isAdvanced: true };
-  // An executable contains no `build`.
+  // An executable packages no models, so it has no --input.
   return { ...(source.reference === undefined ? {} : { input: { ...inputOption, isAdvanced: true } }), plainHttp };
 }
 
@@ -38,7 +38,10 @@ interface NamedModelOptions {
   readonly withoutWeights: boolean;
 }
 
-/** @throws SconceError when the model cannot be found, pulled or packaged */
+/**
+ * Finds the model that a command names: in a store, in a registry, or packaged from a folder or weights file.
+ * @throws SconceError when the model cannot be found, pulled or packaged
+ */
 export async function namedModel(
   source: ModelSource,
   given: string | undefined,
@@ -61,10 +64,10 @@ export async function namedModel(
   return pulledModel(new ModelStore(), reference, { plainHttp, withoutWeights });
 }
 
-/** The file by which tools recognize an OCI image layout. */
+/** Name of the file that marks an OCI image layout, such as a model store. */
 const storeFile = "oci-layout";
 
-/** The only model of a store, which is read in place. */
+/** Finds the only model of a store in the given folder. */
 function modelIn(source: ModelSource, folder: string, options: { readonly weights: boolean }): Promise<PackagedModel> {
   const store = new ModelStore(folder);
   const name = store.unnamed(folder, `name one with SCONCE_HOME=${folder}`);
@@ -76,7 +79,7 @@ function isFolder(given: string): boolean {
   return isAbsolute(given) && (statSync(given, { throwIfNoEntry: false })?.isDirectory() ?? false);
 }
 
-/** A weights file, or the absolute path of a folder with a model or weights; undefined for a reference. */
+/** The path to package: a weights file, or a folder with a model or weights; undefined for a reference. */
 function pathToBuild(given: string): string | undefined {
   if (/[./]/.test(given) && isFile(given)) return given;
   if (!isFolder(given)) return undefined;
@@ -89,8 +92,8 @@ function pathToBuild(given: string): string | undefined {
 }
 
 /**
- * Packages a model in a child process: this process loads no libtorch, and a crash on a broken file stays in the
- * child. A weights file gives its name to the model, which another model may have, so `latest` does not move.
+ * Packages a model in a child process. So this process loads no libtorch, and a broken file can crash only the child. A
+ * model of a weights file gets the file's name, which another model may have, so `latest` does not move.
  * @returns the reference of the model
  */
 async function buildPath(path: string, inputs: readonly GivenInput[]): Promise<string> {
@@ -102,7 +105,7 @@ async function buildPath(path: string, inputs: readonly GivenInput[]): Promise<s
     stderr: "inherit",
   });
   const reference = (await child.stdout.text()).trim();
-  // The child process has printed the error.
+  // The child process has printed the error already.
   if ((await child.exited) !== 0) exitProcess(child.exitCode ?? 1);
   log.info(`Packaged ${path} as ${reference}`);
   return reference;

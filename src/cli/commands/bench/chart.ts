@@ -1,14 +1,14 @@
-/** Draws latencies against load with characters. */
+/** Draws a chart of latencies against load with text characters. */
 
 export interface Curve {
-  /** One character. */
+  /** The character that draws the curve's points. */
   readonly mark: string;
   readonly name: string;
   readonly points: readonly (readonly [x: number, y: number])[];
 }
 
 export interface ChartOptions {
-  /** Characters between the axes. */
+  /** Size of the chart without its labels, in characters. */
   readonly width: number;
   readonly height: number;
   readonly xName: string;
@@ -17,7 +17,10 @@ export interface ChartOptions {
   formatY(value: number): string;
 }
 
-/** The y axis is logarithmic, since latencies grow by powers as a server fills up. @returns lines; none without points */
+/**
+ * Draws the chart. The y axis is logarithmic, because latencies grow by powers as a server fills up. @returns lines;
+ * empty without points
+ */
 export function chart(
   curves: readonly Curve[],
   { width, height, xName, yName, formatX, formatY }: ChartOptions,

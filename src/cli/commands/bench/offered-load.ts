@@ -1,30 +1,38 @@
-/** Load on a server. Clients of an open loop send at times of their own, however late the answers are. */
+/**
+ * Sends load to a server. `offer` sends at times that do not depend on the answers (an open loop); `saturate` waits for
+ * each answer.
+ */
 
-/** The outcome of a request: `success`, the status of a prediction or of an answer, or `no answer`. */
+/**
+ * Sends one request and returns its outcome: `success`, another status of a prediction or an answer, or `no answer`.
+ */
 export type Ask = (signal: AbortSignal) => Promise<string>;
 
 export interface Offer {
-  /** Requests a second. */
+  /** Requests per second. */
   readonly rate: number;
   readonly seconds: number;
-  /** Maximum requests without an answer. Further requests are not sent. */
+  /** Maximum number of requests without an answer. While it is reached, due requests are not sent. */
   readonly maxOpen: number;
-  /** Time for the last answers. */
+  /** Milliseconds to wait for the last answers. */
   readonly graceMs: number;
 }
 
 export interface Load {
-  /** Offered requests a second. */
+  /** Offered requests per second. */
   readonly offered: number;
-  /** Successful answers a second. */
+  /** Successful answers per second. */
   readonly answered: number;
   readonly outcomes: Readonly<Record<string, number>>;
-  /** Latency of successful answers, from the moment at which the request should have been sent. NaN without answers. */
+  /**
+   * Median latency of successful answers in milliseconds, from the time at which the request was due. NaN without
+   * answers.
+   */
   readonly p50Ms: number;
   readonly p90Ms: number;
   readonly p99Ms: number;
   readonly maxMs: number;
-  /** 99th percentile of the delay of this client. The latencies contain it. */
+  /** 99th percentile of the client's own delays in milliseconds. The latencies contain these delays. */
   readonly lateMs: number;
 }
 
@@ -32,8 +40,8 @@ export interface Load {
 const NOT_SENT = "not sent";
 
 /**
- * Sends requests at random times, as many independent clients do (a Poisson process). Latency counts from the
- * time at which a request was due. Otherwise a slow server would delay the requests that measure it, and look faster.
+ * Sends requests at random times (a Poisson process), as many independent clients do. Latency counts from the time at
+ * which a request was due. Otherwise a slow server would delay the requests that measure it, and look faster.
  */
 export async function offer(ask: Ask, { rate, seconds, maxOpen, graceMs }: Offer): Promise<Load> {
   const count = new Counter();
@@ -63,7 +71,10 @@ export async function offer(ask: Ask, { rate, seconds, maxOpen, graceMs }: Offer
   return count.load(sent / seconds, (performance.now() - beganMs) / 1000, seconds);
 }
 
-/** Sends from connections that each wait for their answer. @returns the load of a server without a pause */
+/**
+ * Sends requests from connections that each wait for their answer and then send the next. @returns the load of the busy
+ * server
+ */
 export async function saturate(
   ask: Ask,
   { connections, seconds, graceMs }: { connections: number; seconds: number; graceMs: number },
@@ -99,13 +110,13 @@ class Counter {
     if (outcome === "success") this.#latencies.push(latencyMs);
   }
 
-  /** @param took seconds until the last answer @param seconds seconds of the load */
+  /** Summarizes the load. @param took seconds until the last answer @param seconds length of the load */
   load(offered: number, took: number, seconds: number): Load {
     const sorted = this.#latencies.sort((a, b) => a - b);
     const late = this.late.sort((a, b) => a - b);
     return {
       offered,
-      // Includes the answers after the end of the load, and the time until the last one.
+      // Counts answers that came after the load ended, and the time until the last of them.
       answered: sorted.length / Math.max(took, seconds),
       outcomes: this.outcomes,
       p50Ms: quantile(sorted, 0.5),

@@ -1,4 +1,4 @@
-/** Type-checks a model's folder with the folder's own TypeScript, else with sconce's. */
+/** Type-checks a model's folder with the TypeScript of the folder, otherwise with sconce's. */
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -10,16 +10,16 @@ import { sourcesFolder } from "../../../package/executable/sources.ts";
 import { restoreTypes } from "../init/types-link.ts";
 
 export interface TypeCheck {
-  /** `model.ts(12,3): error TS2339: …` */
+  /** Errors such as `model.ts(12,3): error TS2339: …`. */
   readonly errors: readonly string[];
-  /** Reason if no check ran. */
+  /** Why no check ran; undefined if it ran. */
   readonly skipped: string | undefined;
 }
 
-/** Matches errors in the folder's files or settings, but not in packages or sconce. */
+/** Matches compiler errors in the folder's files or settings, but not in npm packages or sconce. */
 const ownError = /^(?!\.\.\/|\/|node_modules\/|\.sconce\/).*\berror TS\d+: /;
 
-/** Checks model.ts and its imports with the settings of the nearest tsconfig.json. */
+/** Type-checks model.ts and its imports with the settings of the nearest tsconfig.json. */
 export async function checkTypes(dir: string): Promise<TypeCheck> {
   const skipped = (why: string) => ({ errors: [], skipped: `types were not checked: ${why}` });
   const settings = nearest(dir, "tsconfig.json");
@@ -54,7 +54,10 @@ export async function checkTypes(dir: string): Promise<TypeCheck> {
   }
 }
 
-/** The temporary settings file must be inside the project: TypeScript resolves "types" relative to it. */
+/**
+ * A cache folder inside the project. The temporary settings file must be there, because TypeScript resolves "types"
+ * relative to it.
+ */
 async function cacheOf(project: string): Promise<string> {
   const packages = join(project, "node_modules");
   if (!existsSync(packages)) return tmpdir();
@@ -72,7 +75,7 @@ function nearest(dir: string, name: string): string | undefined {
 
 const packageSchema = z.looseObject({ bin: z.looseObject({ tsc: z.string() }) });
 
-/** Path of tsc in the package typescript that modules in this folder would import. */
+/** Path of tsc in the package typescript that modules in this folder would import; undefined without the package. */
 async function compilerFrom(dir: string): Promise<string | undefined> {
   const found = nearest(dir, "node_modules/typescript/package.json");
   if (found === undefined) return undefined;

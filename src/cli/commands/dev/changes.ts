@@ -1,11 +1,11 @@
-/** Reports file changes in folders, debounced. */
+/** Reports file changes in folders. Changes in quick succession are reported once. */
 import { type FSWatcher, watch } from "node:fs";
 import { messageOf } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
 
-/** A save causes several events, and an export writes for a while. */
+/** Milliseconds without a change before the report: a save causes several events, and an export writes for a while. */
 const QUIET_MS = 60;
-/** Paths that belong to no model: packages, and files of editors and version control. */
+/** Matches paths that belong to no model: npm packages, and files of editors and version control. */
 const ignored = /(^|\/)(node_modules|\.[^/]+|__pycache__)(\/|$)|~$/;
 
 export class Changes implements Disposable {
@@ -17,7 +17,7 @@ export class Changes implements Disposable {
     this.#onChange = onChange;
   }
 
-  /** Watches another folder; `recursive` includes its subfolders. */
+  /** Watches a folder, with its subfolders if `recursive` is set. */
   add(folder: string, { recursive }: { recursive: boolean }): void {
     if (this.#watchers.has(folder)) return;
     try {

@@ -1,6 +1,6 @@
 /**
- * A process that loads a folder's code once, to check it and read its declaration. When the process ends, timers and
- * connections of the model's code end too.
+ * The child process that loads a folder's code once, to check it and read its declaration. When this process ends,
+ * timers and connections of the model's code end too.
  */
 import { realpathSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
@@ -27,9 +27,9 @@ const declareStart = z.object({
 
 export const declaredFacts = z.object({
   reference: z.string(),
-  /** Changes only if the engine process must be replaced. */
+  /** A hash that differs only if the engine process, which runs the model, must be replaced. */
   engineKey: z.string(),
-  /** Folders outside the model's folder that contain its files. */
+  /** Folders outside the model's folder that contain files of the model. */
   elsewhere: z.array(z.string()),
 });
 export type DeclaredFacts = z.infer<typeof declaredFacts>;
@@ -71,7 +71,7 @@ function declare(source: SourceModel, { dir, folder }: { dir: string; folder: st
   };
 }
 
-/** Key of everything that the engine process loads. The code only counts if it defines `predict`. */
+/** Hash of everything that the engine process loads. The model's code counts only if it defines `predict`. */
 function engineKey({ tensors, settings, predict }: Model, layers: readonly PackagedLayer[], code: string): string {
   const loaded = layers.filter(
     ({ mediaType }) => mediaType === mediaTypes.weights || mediaType === mediaTypes.operators,

@@ -1,12 +1,12 @@
-/** The port of `sconce dev`. It stays open while front processes are replaced, so clients never see a closed port. */
+/** The port of `sconce dev`. It stays open while HTTP processes are replaced, so clients never see a closed port. */
 import type { ServeConfig } from "../../../server/config.ts";
 import { Listener } from "../../../server/http/listener.ts";
 import { withContext } from "../../../server/http/request.ts";
 import { createStartingApp, Lifecycle } from "../../../server/http/routes/health.ts";
 
-/** Forwards requests to a front. */
+/** Forwards requests to an HTTP process. */
 export class FrontDoor {
-  /** Unix socket of the front. */
+  /** Path of the Unix socket on which the HTTP process listens. */
   readonly #socket: string;
   readonly #unanswered = new Set<Promise<Response>>();
 
@@ -42,24 +42,24 @@ export class FrontDoor {
 
 export class DevPort {
   readonly url: URL;
-  /** The current front; while undefined, clients get 503 with `Retry-After`. */
+  /** Forwards to the current HTTP process. While it is undefined, clients get 503 with `Retry-After`. */
   door: FrontDoor | undefined;
   readonly #listener: Listener;
 
-  /** @throws SconceError `address_in_use` */
+  /** Opens the port. @throws SconceError `address_in_use` */
   constructor(config: ServeConfig) {
     const unready = withContext(createStartingApp(new Lifecycle(), { name: "sconce dev" }).fetch, {
       accessLog: config.accessLog,
     });
     this.#listener = new Listener(config, async (request) => {
       if (this.door === undefined) return unready(request);
-      // The front enforces request timeouts.
+      // Sets no time limit here, because the HTTP process has one.
       this.#listener.timeout(request, 0);
       try {
         return await this.door.forward(request);
       } catch (error) {
         if (request.signal.aborted) throw error;
-        // The front's process has ended and is being restarted.
+        // The HTTP process has ended and starts again.
         return unready(request);
       }
     });

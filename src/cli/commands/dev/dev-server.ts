@@ -1,6 +1,6 @@
 /**
- * Serves a folder on one port. Each change starts a new front process; the engine process stays until the weights
- * change.
+ * Serves a folder on one port. Each change starts a new HTTP process. The engine process, which runs the model, stays
+ * until the weights change.
  */
 import { resolve } from "node:path";
 import { codedError, SconceError } from "../../../base/errors.ts";
@@ -20,13 +20,13 @@ import { type DeclaredFacts, declaredFacts } from "./declare-role.ts";
 import { DevPort, FrontDoor } from "./dev-port.ts";
 import { declaredModel, folderArgv } from "./folder-source.ts";
 
-/** Two fronts: the new one, and the old one that finishes its requests. */
+/** Number of HTTP processes: the new one, and the old one that finishes its requests. */
 const COUNT = 2;
-/** Time limit of one call of the model's code while loading. */
+/** Time limit in seconds for a call of the model's code during loading. */
 const MOST_LOAD_S = 60;
 
 interface Generation {
-  /** Alternates between 0 and 1, because the previous front may still run. */
+  /** Index of the HTTP process, alternately 0 and 1, because the previous one may still run. */
   readonly index: number;
   readonly facts: DeclaredFacts;
   readonly front: Supervised;
@@ -40,7 +40,7 @@ interface FrontPlace {
   readonly unix: string;
 }
 
-/** An engine process, and the fronts connected to it. */
+/** An engine process, which runs the model, and the HTTP processes connected to it. */
 class DevEngine implements EngineEvents {
   readonly key: string;
   readonly fronts = new Set<Supervised>();
@@ -84,7 +84,7 @@ class DevEngine implements EngineEvents {
   }
 }
 
-/** A model's folder, and npm packages to leave out of the bundle. */
+/** The model's folder, and the npm packages that its bundle leaves out. */
 export interface DevSource {
   readonly dir: string;
   readonly externals: readonly string[];
@@ -99,9 +99,9 @@ export class DevServer {
   readonly #changes: Changes;
   #generations = 0;
   #current: Generation | undefined;
-  /** The previous front, which may still be finishing requests. */
+  /** The previous HTTP process, which may still be finishing requests. */
   #retired: Supervised | undefined;
-  /** The front that is starting. */
+  /** The HTTP process that is starting. */
   #next: Supervised | undefined;
   #leaving: Promise<unknown> = Promise.resolve();
   #declaring: Child | undefined;
@@ -120,7 +120,7 @@ export class DevServer {
     this.#changes.add(source.dir, { recursive: true });
   }
 
-  /** @throws SconceError `address_in_use`, `processes_unavailable` */
+  /** Opens the port. @throws SconceError `address_in_use`, `processes_unavailable` */
   static async open({ dir, externals }: DevSource, config: ServeConfig): Promise<DevServer> {
     await using opened = new AsyncDisposableStack();
     const folder = opened.use(await makeRunFolder());
@@ -129,12 +129,12 @@ export class DevServer {
     return server;
   }
 
-  /** Resolves when the folder is served, or its error was logged. Each later change triggers a reload. */
+  /** Loads the folder. Resolves when it is served, or its error was logged. Each later change loads it again. */
   start(): Promise<void> {
     return this.#changed();
   }
 
-  /** Finishes accepted requests, then stops. */
+  /** Finishes accepted requests, then stops all processes. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     this.#changes[Symbol.dispose]();
@@ -147,7 +147,7 @@ export class DevServer {
     await this.#folder[Symbol.asyncDispose]();
   }
 
-  /** Reloads do not overlap; a change during a reload triggers another reload. */
+  /** Loads the folder again. Reloads do not overlap: a change during a reload causes another reload. */
   #changed(): Promise<void> {
     this.#hasChanged = true;
     this.#reloading ??= this.#reloadAll().finally(() => {
@@ -188,7 +188,7 @@ export class DevServer {
     const packaged = declaredModel(this.#folder.path, facts.reference);
     const keeps = before?.engine.key === facts.engineKey;
     const engine = keeps ? before.engine : this.#newEngine(facts);
-    // The new front takes over this one's index.
+    // Ends the process before the previous one, because the new process takes over its index.
     await this.#retired?.stop(0);
     const index = before === undefined ? 0 : (before.index + 1) % COUNT;
     this.#generations++;
@@ -223,7 +223,7 @@ export class DevServer {
     this.#leaving = Promise.all([this.#leaving, leaving]);
   }
 
-  /** @throws SconceError when the model's code fails */
+  /** Checks the folder in a child process and reads its declaration. @throws SconceError when the model's code fails */
   #declare(): Promise<DeclaredFacts> {
     const { promise, resolve, reject } = Promise.withResolvers<DeclaredFacts>();
     const timeoutS = Math.min(MOST_LOAD_S, this.#config.timeout);
@@ -236,7 +236,7 @@ export class DevServer {
           reject(new SconceError(message.error.code ?? "model_invalid", message.error.message));
         child.send({ kind: "stop" });
       },
-      // If the time limit ended the process, the reason was already printed.
+      // If a time limit ended the process, it has printed the reason.
       onEnd: () => reject(new SconceError("model_invalid", "the model's code ended its process")),
     });
     this.#declaring = child;
@@ -261,7 +261,7 @@ export class DevServer {
     const front: Supervised = new Supervised({
       role: "front",
       start: (): FrontStart => {
-        // Messages are buffered until the process reads them.
+        // Sends the state of the engine after the constructor. The process reads buffered messages later.
         queueMicrotask(() => engine.tell(front));
         const { start, counts } = this.#place;
         const relatives = { relatives: [], unavailable: {} };
@@ -280,7 +280,7 @@ export class DevServer {
         };
       },
       batchTimeoutMs: heldAfterMs(this.#config),
-      // This front has no peers: the previous front serves another model.
+      // Answers for the other HTTP processes. There are none: the previous one serves another version of the model.
       onMessage: () => front.send(allDone),
       onEnd: () => this.#place.counters.clear(index),
     });

@@ -1,5 +1,5 @@
 /**
- * Serves a folder without packaging: the bundle is in a temporary folder, all other files stay in the author's folder.
+ * Serves a folder without packaging. The bundle is in a temporary folder; all other files stay in the author's folder.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -16,19 +16,19 @@ interface Declared {
   readonly layers: readonly PackagedLayer[];
 }
 
-/** Command line of server processes that load the model from an author's folder. */
+/** Command line of server processes that load the model from the folder with the declaration. */
 export function folderArgv(folder: string): string[] {
   return ["dev", folder];
 }
 
-/** The source of the models of a command `dev FOLDER`. @returns undefined for commands other than `dev` */
+/** Finds models for a process with the command line `dev FOLDER`. @returns undefined for other commands */
 export function folderSource([command, folder]: readonly string[]): ModelSource | undefined {
   if (command !== "dev" || folder === undefined) return undefined;
   const resolve = async (reference = "") => declaredModel(folder, reference);
   return { ...modelStore, resolve, verify: async () => ({}) };
 }
 
-/** Writes the declaration of a model into the folder. @returns the reference for `declaredModel` */
+/** Writes a model's declaration to a file in the folder. @returns the reference for `declaredModel` */
 export function writeDeclared(folder: string, declared: Declared): string {
   writeFileSync(join(folder, fileOf(declared.digest)), JSON.stringify(declared));
   return `${declared.repository}@${declared.digest}`;
@@ -36,7 +36,7 @@ export function writeDeclared(folder: string, declared: Declared): string {
 
 export function declaredModel(folder: string, reference: string): PackagedModel {
   const file = join(folder, fileOf(reference.slice(reference.lastIndexOf("@") + 1)));
-  // Trusted: this program wrote the file.
+  // The file needs no validation, because this program wrote it.
   const { repository, digest, config, layers }: Declared = JSON.parse(readFileSync(file, "utf8"));
   const bundle = layers[0];
   if (bundle === undefined) throw new SconceError("model_not_found", `${reference} has no code`);

@@ -1,4 +1,4 @@
-/** Compiles exported programs with AOTInductor, using a Python with torch. Results are cached. */
+/** Compiles exported programs with AOTInductor, by a Python with torch. Results are cached. */
 import { existsSync, mkdirSync } from "node:fs";
 import { cpus } from "node:os";
 import { basename, join } from "node:path";
@@ -12,15 +12,20 @@ import { madeOnce } from "../../../machine/files/made-once.ts";
 import { cacheLocation, secureFolder } from "../../../machine/libtorch/cache-folder.ts";
 import { pythonFailure, pythonWithTorch } from "./python-torch.ts";
 
-/** Inductor specializes kernels for the rows of the example. A smaller example is enlarged to the largest batch, by default this. */
+/**
+ * Rows to which a smaller example is enlarged, if the model declares no largest batch. Inductor specializes kernels for
+ * the rows of the example.
+ */
 const EXAMPLE_ROWS = 32;
 
 /**
- * `enlarged` exports the program again with the example's rows repeated, or keeps it if that cannot be done: a fixed
- * batch, or an example that the program's guards refuse. Compiled code usually refuses sizes below 2:
- * `backed_size_oblivious` compiles for them too, where the program declares such a size. `precompile_headers` only pays
- * off for many packages. CPU
- * options: freezing repacks weights for the processor, and layout optimization chooses the memory format that
+ * Python script that compiles an exported program.
+ * `enlarged` exports the program again with the rows of the example repeated. It keeps the program if that is
+ * impossible: with a fixed batch, or if the program's guards refuse the example.
+ * Compiled code usually refuses sizes below 2. `backed_size_oblivious` compiles for them where the program declares
+ * such a size.
+ * `precompile_headers` pays off only for many packages.
+ * On a CPU, freezing repacks weights for the processor, and layout optimization chooses the memory format that
  * convolutions prefer. Linear layers then take less than half the time.
  */
 const script = `import sys, torch, torch._inductor.config as config
@@ -73,12 +78,13 @@ if all(each.device.type == "cpu" for each in program.state_dict.values()):
     options |= {"freezing": True, "force_layout_optimization": True}
 torch._inductor.aoti_compile_and_package(program, package_path=sys.argv[2], inductor_configs=options)`;
 
-/** Bounds too large for JSON numbers mean no bound. */
+/** JSON of the guards. Bounds become doubles; this rounds only bounds too large to matter. */
 function guardJson(guards: GuardSource): string {
   return JSON.stringify(guards, (_key, value: unknown) => (typeof value === "bigint" ? Number(value) : value));
 }
 
 /**
+ * Compiles an exported program, or finds the cached result.
  * @param rows the largest batch that the model declares
  * @returns the path of the AOTInductor package
  * @throws SconceError `weights_invalid` with a fix when compiling fails
@@ -104,7 +110,8 @@ export async function compiledProgram(path: string, rows = EXAMPLE_ROWS): Promis
 }
 
 /**
- * Cache path of a program's package. The name is a hash of the program, the script, torch's version and the processor.
+ * Path of a program's package in the cache. Its name is a hash of the program, the script, torch's version and the
+ * processor.
  */
 export async function compiledPath(path: string, rows = EXAMPLE_ROWS): Promise<string> {
   const hasher = new Bun.CryptoHasher("sha256");
@@ -117,7 +124,10 @@ export async function compiledPath(path: string, rows = EXAMPLE_ROWS): Promise<s
   return join(secureFolder(folder), `${hasher.digest("hex").slice(0, 32)}.pt2`);
 }
 
-/** PyTorch's own error for a program saved by a later release does not mention the release. */
+/**
+ * The error for a program that a later release of torch has saved; PyTorch's own error does not mention the release.
+ * Undefined for other programs.
+ */
 function newerProgram(path: string): SconceError | undefined {
   const [, saved = ""] = /"torch_version": ?"([^"+]+)/.exec(Archive.open(path)?.text(programFile) ?? "") ?? [];
   if (saved === "" || Bun.semver.order(saved, torchVersion()) <= 0) return undefined;

@@ -1,26 +1,26 @@
-/** Reads the inputs of an exported program (`torch.export.save`) from its JSON. */
+/** Reads the inputs of an exported program (`torch.export.save`) from the JSON in its file. */
 import { SconceError } from "../../../base/errors.ts";
 import { Archive } from "../../../engine/native/archive.ts";
 import { programFile } from "../../../engine/native/program.ts";
 import { callInput, dtypeOf, named, programSchema } from "../../../engine/native/program-schema.ts";
 import type { FreeSize, TensorInput } from "./tensor-input.ts";
 
-/** @returns the path if the file is an exported program */
+/** The path itself if the file is an exported program, otherwise undefined. */
 export function exportedProgram(path: string | undefined): string | undefined {
   return path !== undefined && Archive.open(path)?.has(programFile) ? path : undefined;
 }
 
-/** The JSON in an exported program. */
+/** The JSON text in an exported program; empty without it. */
 export function exportedText(path: string): string {
   return Archive.open(path)?.text(programFile) ?? "";
 }
 
-/** @throws SconceError `weights_invalid` */
+/** The inputs of the program. @throws SconceError `weights_invalid` */
 export function inputsOfProgram(json: string): TensorInput[] {
   const { success, data } = programSchema.safeParse(JSON.parse(json));
   if (!success) throw refused("it is written in a schema that this version of sconce does not know");
   const { graph_module: module, range_constraints: ranges } = data;
-  /** Free sizes by their symbolic expression. A size's name comes from its first occurrence. */
+  /** Free sizes by their symbolic expression. A size gets its name from its first occurrence. */
   const free = new Map<string, FreeSize>();
   return module.signature.input_specs.flatMap((spec) => {
     const { user_input: input, constant_input: constant } = callInput.parse(spec);

@@ -1,4 +1,4 @@
-/** Names a colour. This file declares the whole model: change it step by step into yours. */
+/** Names a colour. This file declares the whole model. Change it step by step into your model. */
 import { defineModel, float32, tensor, topK, z } from "sconce";
 
 /** The classes, in the order of COLOURS in export.py. */
@@ -22,7 +22,7 @@ export default defineModel({
   name: "colours",
   description: "Names a colour.",
 
-  // JSON of requests and responses, as zod schemas. For images and other files use image() and file().
+  // Schemas of the JSON in requests and responses. For images and other files, use image() and file().
   input: z.object({ colour: z.string().regex(/^#[0-9a-f]{6}$/i, "must be # and six hex digits, like #ff8800") }),
   output: z.object({ name: z.enum(names), probability: z.number() }),
 
@@ -36,7 +36,7 @@ export default defineModel({
   // Runs at build and at warm-up, and appears in the docs.
   example: { colour: "#ff8800" },
 
-  // Turns an input into tensors. An error fails only this input; clients receive the message of an InputError.
+  // Turns an input into tensors. An error fails only this input. Clients get the message of an InputError.
   preprocess({ colour }) {
     const channels = [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16) / 255);
     return { rgb: tensor.float32(channels) };
