@@ -129,11 +129,11 @@ describe("files", () => {
     expect(remote.toDataUri()).toBe("data:audio/wav;base64,AQ==");
   });
 
-  test("that were never fetched are sent back as their URL", () => {
+  test("without bytes are sent back as their URL", () => {
     expect(z.encode(image(), z.decode(image(), pixel))).toBe(pixel);
   });
 
-  test("over the field's limit are refused with both sizes", () => {
+  test("above the field's size limit are refused, with both sizes", () => {
     const remote = z.decode(file({ maxBytes: 2 }), pixel);
     expect(() => remote.fill({ bytes: new Uint8Array(3), mediaType: "" })).toThrow(
       "The file has 3 bytes; this field takes at most 2",
@@ -148,7 +148,7 @@ describe("files", () => {
       fill(taken);
   });
 
-  test("carry their field's limits", () => {
+  test("have the limits of their field", () => {
     expect(z.decode(image({ maxPixels: 9 }), pixel).limits).toEqual({
       maxBytes: 32 * 2 ** 20,
       maxPixels: 9,
@@ -157,7 +157,7 @@ describe("files", () => {
     });
   });
 
-  test("are found in decoded inputs at any depth, in order", () => {
+  test("are found in decoded inputs at any depth, in the order of the input", () => {
     const [a, b, c] = [1, 2, 3].map((byte) => new ModelFile({ bytes: Uint8Array.of(byte), mediaType: "x/y" }));
     const input = { a, list: [[0.5, { b }], new Float32Array(4), null], text: "t", when: new Date(0), last: [c] };
     expect(filesOf(input)).toEqual([a, b, c] as ModelFile[]);

@@ -1,14 +1,14 @@
-/** The choice of the addon for a libtorch. */
+/** Finds the native addon that was compiled for the libtorch in use. */
 import { expect, test } from "bun:test";
 import { addonFor } from "../src/machine/libtorch/find-addon.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-test("the addon of the libtorch's minor version is chosen", async () => {
+test("the addon for the minor version of libtorch is chosen", async () => {
   await using dir = await addons("2.9", "2.13", "2.14");
   expect(addonFor(await libtorch(dir, "2.13.1+cu130"), dir.path)).toBe(dir.join("2.13/sconce.node"));
 });
 
-test("without a matching addon, one line names the found and the available versions", async () => {
+test("without an addon for this libtorch, one line names the versions found and supported", async () => {
   await using dir = await addons("2.9", "2.13", "2.14");
   const newer = await libtorch(dir, "2.16.0");
   expect(() => addonFor(newer, dir.path)).toThrow(

@@ -1,4 +1,4 @@
-/** The item flow continues when some items fail, hang or are large. */
+/** Predictions go on while other inputs fail, hang or are large. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { eventsOf } from "./helpers/events.ts";
 import { hold } from "./helpers/hold.ts";
@@ -14,7 +14,7 @@ afterAll(async () => {
   await store[Symbol.asyncDispose]();
 });
 
-test("a prediction with more failing inputs than are prepared ahead ends", async () => {
+test("a prediction ends even if more of its inputs fail than are prepared in advance", async () => {
   await using server = await store.serve("lab");
   const body = await server.client.predict(Array.from({ length: 60 }, () => ({ x: 1, steps: -1 })));
   expect(body.status).toBe("failed");
@@ -30,7 +30,7 @@ test("inputs without files overtake any number of predictions whose files hang",
   expect((await server.client.predict([{ image }])).status).toBe("success");
 });
 
-test("inputs without files overtake a thousand inputs of their prediction whose files hang", async () => {
+test("inputs without files overtake a thousand inputs of the same prediction whose files hang", async () => {
   await using server = await store.serve("picture", { maxFetches: 2, allowPrivateUrls: true });
   await using gate = hold();
   const image = `data:image/png;base64,${(await Bun.file(`${import.meta.dir}/models/picture/white.png`).bytes()).toBase64()}`;
@@ -45,7 +45,7 @@ test("inputs without files overtake a thousand inputs of their prediction whose 
   expect(new Set(ended)).toEqual(new Set([500, 1001]));
 });
 
-test("inputs overtake any number of predictions whose preprocessing hangs", async () => {
+test("inputs overtake any number of predictions whose preprocess hangs", async () => {
   await using server = await store.serve("lab");
   await using gate = hold();
   for (const _ of Array(4))
@@ -64,7 +64,7 @@ test("the number of concurrent fetches is limited across all predictions", async
     async fetch() {
       now += 1;
       most = Math.max(most, now);
-      // A turn of the event loop, in which more requests would arrive.
+      // Waits one turn of the event loop, in which more requests could arrive.
       await new Promise((resolve) => setImmediate(resolve));
       now -= 1;
       return new Response(png);
@@ -94,7 +94,7 @@ test("canceling a demo before it awaits its predictions leaves the server runnin
   expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
 });
 
-test("an ended demo sends nothing more to the model", async () => {
+test("a demo that has ended sends no more inputs to the model", async () => {
   await using server = await store.serve("stage");
   await using gate = hold();
   const response = await server.client.fetch("/demo", {
@@ -110,7 +110,7 @@ test("an ended demo sends nothing more to the model", async () => {
   expect(await server.client.metric("sconce_batch_size_sum")).toBe(1);
 });
 
-test("outputs beyond the byte limit of a prediction fail it", async () => {
+test("outputs above the byte limit of a prediction fail the prediction", async () => {
   await using server = await store.serve("lab", { maxResultBytes: 100 });
   const body = await server.client.predict(Array.from({ length: 20 }, (_, x) => ({ x })));
   expect(body.status).toBe("failed");
@@ -120,7 +120,7 @@ test("outputs beyond the byte limit of a prediction fail it", async () => {
   expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
 });
 
-test("the error of a single large input does not suggest fewer inputs", async () => {
+test("if a single input has too large an output, the error does not suggest fewer inputs", async () => {
   await using server = await store.serve("lab", { maxResultBytes: 4 });
   const { error_message } = await server.client.predict([{ x: 1 }]);
   expect(error_message).toBe("The output has more than 4 bytes (--max-result-bytes)");

@@ -1,6 +1,6 @@
 /**
- * Files that use internals of packages, with the package versions that they were written for. Check the file at each
- * update.
+ * The files of src that use internals of packages, and the package versions that they were written for. Check such a
+ * file when its package is updated.
  */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
@@ -13,7 +13,7 @@ const { dependencies } = z
   .object({ dependencies: z.record(z.string(), z.string()) })
   .parse(await Bun.file(join(root, "package.json")).json());
 
-/** Paths of files of `src` whose code matches. */
+/** Paths of the files of `src` whose code, without comments, matches. */
 async function filesWith(pattern: RegExp): Promise<string[]> {
   const files: string[] = [];
   for await (const path of new Bun.Glob("src/**/*.ts").scan(root)) {
@@ -23,7 +23,7 @@ async function filesWith(pattern: RegExp): Promise<string[]> {
   return files.sort();
 }
 
-test("only src/author/zod-internals.ts uses internals of zod, of zod 4.6.7", async () => {
+test("only src/author/zod-internals.ts uses zod's internals, and those of zod 4.6.7", async () => {
   expect(await filesWith(/\b_zod\b/)).toEqual(["src/author/zod-internals.ts"]);
   expect(dependencies.zod).toBe("4.6.7");
 });
@@ -36,7 +36,7 @@ test("only src/cli/commands/plain/package-source.ts reads the C++ that torch 2.1
 const schema = join(readLibtorch()?.root ?? "", "_export/serde/schema.py");
 
 test.skipIf(!(await Bun.file(schema).exists()))(
-  "src/engine/native/program-schema.ts alone has torch's schema of exported programs, version 8 (skipped for a libtorch without Python)",
+  "only src/engine/native/program-schema.ts has torch's schema of exported programs, and it is version 8 (skipped for a libtorch without Python)",
   async () => {
     expect(await filesWith(/\b(graph_module|tensor_meta|as_expr)\b.*z\.looseObject/)).toEqual([
       "src/engine/native/program-schema.ts",
@@ -45,7 +45,7 @@ test.skipIf(!(await Bun.file(schema).exists()))(
   },
 );
 
-test("no module of src imports an inner file of a package", async () => {
+test("no file of src imports an inner file of a package", async () => {
   const inner = /from "(?!#|node:|bun:|\.)(?:@[\w-]+\/)?[\w.-]+\/(?:lib|dist|src)\//;
   expect(await filesWith(inner)).toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** Hostile forms are refused before they exhaust the server's memory or block its event loop. */
+/** Malicious multipart forms are refused before they exhaust the server's memory or block its event loop. */
 import { expect, test } from "bun:test";
 import { z } from "../src/author/z.ts";
 import { readBody, Uploads } from "../src/server/http/body-reader.ts";
@@ -10,13 +10,13 @@ import { loopTurns } from "./helpers/loop-turns.ts";
 
 const expected: Expected = expectedKinds(z.strictObject({ numbers: z.array(z.number()) }));
 
-/** A form with one part for each Content-Disposition. */
+/** The body of a form with one part for each Content-Disposition. `value` is the content of every part. */
 function formOf(dispositions: readonly string[], value = "1"): Uint8Array<ArrayBuffer> {
   const parts = dispositions.map((each) => `--b\r\nContent-Disposition: form-data; ${each}\r\n\r\n${value}\r\n`);
   return new TextEncoder().encode(`${parts.join("")}--b--`);
 }
 
-/** 9,998 parts, each with a path of 32 distinct levels. */
+/** 9,998 parts. The name of each part is a path of 32 levels. */
 const deep = formOf(Array.from({ length: 9998 }, (_, i) => `name=${i}${".a".repeat(31)}`));
 
 test("the number of fields in all parts of a form is limited", async () => {
@@ -28,8 +28,8 @@ test("the number of fields in all parts of a form is limited", async () => {
   expect(taken).toHaveLength(30_000);
 });
 
-test("the fields of a form are counted while it is read", async () => {
-  // Enough memory for the body and for few form fields.
+test("memory for the fields of a form is charged while the form is read", async () => {
+  // Enough memory for the body, but for few fields.
   const memory = new MemoryAccount({ maxBytes: 3 * deep.length + 200_000 });
   const headers = { "Content-Type": "multipart/form-data; boundary=b", "Content-Length": String(deep.length) };
   const request = new Request("http://x/", { method: "POST", headers, body: deep.slice() });
@@ -54,7 +54,7 @@ test("the event loop turns while a form with many parts is read", async () => {
   expect([typeof body, turns.count > 3]).toEqual(["object", true]);
 });
 
-test("a large text field is not parsed on the JS thread", async () => {
+test("a large text field is parsed in a thread, not on the main thread", async () => {
   const text = `[${"1,".repeat(150_000)}1]`;
   const parse = JSON.parse;
   const parsed: number[] = [];

@@ -1,4 +1,4 @@
-/** Inputs as multipart forms with uploaded files. */
+/** Inputs sent as multipart forms, with uploaded files. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { z } from "../src/author/z.ts";
 import { float32, ndarray } from "../src/index.ts";
@@ -22,7 +22,7 @@ afterAll(async () => {
   await store[Symbol.asyncDispose]();
 });
 
-/** A white pixel. */
+/** A PNG of one white pixel. */
 const png = Uint8Array.fromBase64(
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4//8/AAX+Av4N70a4AAAAAElFTkSuQmCC",
 );
@@ -68,7 +68,7 @@ const input = z.strictObject({
   tree: node.optional(),
 });
 
-/** The inputs that a form contains. */
+/** The inputs that the server reads from a form. */
 async function inputsOf(parts: Parts): Promise<unknown> {
   const request = new Request("http://x/", { method: "POST", body: formOf(parts) });
   const boundary = request.headers.get("content-type")?.split("boundary=")[1]?.replaceAll('"', "") ?? "";
@@ -76,7 +76,7 @@ async function inputsOf(parts: Parts): Promise<unknown> {
   return JSON.parse(typeof body === "string" ? body : Buffer.concat(body).toString());
 }
 
-describe("a form becomes", () => {
+describe("a form is read as", () => {
   test.each<[string, Parts, unknown]>([
     [
       "one input, its texts as the schema has them",
@@ -252,7 +252,7 @@ describe("a form becomes", () => {
     expect(await part(head, "series", "[1, 2]")).toEqual([1, 2]);
   });
 
-  test("a large file unchanged", async () => {
+  test("unchanged bytes for a large file", async () => {
     const bytes = crypto.getRandomValues(new Uint8Array(60_000));
     const file = new Blob(Array.from({ length: 20 }, () => bytes));
     const [first] = (await inputsOf([["text", file]])) as { text: string }[];
@@ -278,7 +278,7 @@ test("a prediction can have a file and other fields", async () => {
   expect(await (await send(lab, [["x", "3"]])).json()).toMatchObject({ outputs: [{ y: 7 }] });
 });
 
-test("faults are named as in JSON", async () => {
+test("faults have the same pointers and messages as in JSON", async () => {
   const { errors } = await problemOf(
     await send(lab, [
       ["x", "three"],

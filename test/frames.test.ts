@@ -1,4 +1,7 @@
-/** Frames pass a socket unchanged, however the socket splits them and however full it is. */
+/**
+ * Messages between processes ("frames") pass a socket unchanged, however the socket splits them and however full it
+ * is.
+ */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { arrayTypes, type DType, pad, type Tensor, type TensorSpecs } from "../src/author/tensor.ts";
@@ -9,7 +12,7 @@ import { ItemFrames } from "../src/engine/remote/item-frame.ts";
 import { Outbox } from "../src/engine/remote/outbox.ts";
 import { RowsFrames } from "../src/engine/remote/rows-frame.ts";
 
-/** Accepts as many bytes at a time as `sizes` say in turn, and later everything. */
+/** A socket that accepts only so many bytes in each write as `sizes` says, then everything. */
 class SlowSocket {
   readonly #sizes: number[];
   readonly chunks: Uint8Array[] = [];
@@ -29,7 +32,7 @@ class SlowSocket {
   }
 }
 
-/** Reads bytes in chunks of these sizes, and the rest in one chunk. */
+/** Feeds bytes to a frame reader in chunks of these sizes, and the rest in one chunk. */
 function read(bytes: Uint8Array, sizes: readonly number[], handle: (memory: FrameMemory, at: number) => void): void {
   const reader = new FrameReader(handle);
   let begin = 0;
@@ -59,7 +62,7 @@ function expectSame(got: readonly Tensor[], given: readonly Tensor[]): void {
   for (const [i, tensor] of given.entries()) expect(bytesOf(got[i] ?? tensor)).toEqual(bytesOf(tensor));
 }
 
-test("items of every dtype, with fixed, free and padded sizes, pass any split unchanged", () => {
+test("items with tensors of every dtype, with fixed, free and padded sizes, pass a socket unchanged", () => {
   const specs: TensorSpecs = Object.fromEntries(
     dtypes.flatMap((dtype) => [
       [`${dtype} fixed`, { dtype, dims: [3] }],
@@ -105,7 +108,7 @@ test("items of every dtype, with fixed, free and padded sizes, pass any split un
   );
 });
 
-test("rows pass whole or in parts, copied or not", () => {
+test("rows of outputs pass in one frame or in parts, copied or not", () => {
   const specs: TensorSpecs = Object.fromEntries(dtypes.map((dtype) => [dtype, { dtype, dims: [2, "n"] }]));
   const frames = new RowsFrames(specs);
   fc.assert(
@@ -136,7 +139,7 @@ test("rows pass whole or in parts, copied or not", () => {
   );
 });
 
-test("a large frame in many pieces is assembled once, in its own memory", () => {
+test("a large frame in many pieces is assembled only once, in its own memory", () => {
   const bytes = new Uint8Array(8 * 2 ** 20);
   new Uint32Array(bytes.buffer).set([bytes.length / 8, frameKinds.submit]);
   const got: FrameMemory[] = [];
@@ -144,7 +147,7 @@ test("a large frame in many pieces is assembled once, in its own memory", () => 
   expect(got.map(({ buffer }) => buffer.byteLength)).toEqual([bytes.length]);
 });
 
-test("a frame in one piece is read in place", () => {
+test("a frame that arrives in one piece is read where it lies", () => {
   const bytes = new Uint8Array(64);
   new Uint32Array(bytes.buffer).set([4, frameKinds.cancel]);
   new Uint32Array(bytes.buffer, 32).set([4, frameKinds.hurry]);
@@ -159,7 +162,7 @@ test("a frame in one piece is read in place", () => {
   ]);
 });
 
-test("frames follow each other in memory while it lasts", () => {
+test("further frames are written behind each other into the same memory until it is full", () => {
   const [blocks, socket] = [new FrameBlocks(), new SlowSocket([])];
   const outbox = new Outbox(socket, blocks);
   for (let i = 0; i < 100; i++) {
@@ -173,7 +176,7 @@ test("frames follow each other in memory while it lasts", () => {
   expect(socket.chunks.map(({ length }) => length)).toEqual([6400]);
 });
 
-test("memory is reused once no frame in it is held", () => {
+test("memory is used again once nothing refers to a frame in it", () => {
   const blocks = new FrameBlocks();
   const first = blocks.withRoomFor(BLOCK_BYTES / 4);
   beginFrame(first, BLOCK_BYTES / 4, frameKinds.submit);

@@ -1,5 +1,5 @@
 /**
- * Freezing weights, and folding and packing layers, change no output: each network gives the same values as PyTorch in
+ * Freezing weights, and folding and packing layers, changes no output: each network gives the values of PyTorch in
  * eager mode.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
@@ -24,7 +24,7 @@ beforeAll(async () => {
 
 afterAll(() => opened.disposeAsync());
 
-/** The first output for a batch of all items. Runs twice: TorchScript optimizes after the first run. */
+/** The first output for a batch of all items. The batch runs twice, since TorchScript optimizes after the first run. */
 async function run(file: string, { x, y, pack }: { x: Known; y: Known; pack: boolean }): Promise<Tensor> {
   const session = await openSession({
     path: join(folder, file),
@@ -54,7 +54,7 @@ async function call(file: string, x: Known): Promise<Tensor> {
   return (await session.call("forward", [tensor(Float32Array.from(x.data), x.shape)])) as Tensor;
 }
 
-/** The largest relative difference of the values. */
+/** Largest difference between two outputs, relative to the larger value, or absolute for values below 1. */
 function apart(expected: Known, given: Tensor): number {
   return Math.max(
     ...expected.data.map((value, i) => {
@@ -64,7 +64,7 @@ function apart(expected: Known, given: Tensor): number {
   );
 }
 
-test("networks give the same outputs as PyTorch, however they were written, packed or plain, in batches and calls", async () => {
+test("networks give the same outputs as PyTorch, exported, scripted or traced, packed or plain, in batches and in calls", async () => {
   const wrong: string[] = [];
   for (const [name, { files, x, y }] of Object.entries(networks)) {
     for (const file of files) {

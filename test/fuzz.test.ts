@@ -1,4 +1,7 @@
-/** Readers of files and frames refuse damaged ones with an error of their own: a short form of `npm run fuzz`, and what it found. */
+/**
+ * Readers of files and frames refuse damaged bytes with a coded error. A short form of `npm run fuzz`, and tests for
+ * faults that it found.
+ */
 import { expect, test } from "bun:test";
 import { fileURLToPath } from "node:url";
 import { Archive } from "../src/engine/native/archive.ts";
@@ -28,7 +31,7 @@ test.each(Object.keys(targets))("damaged inputs of the target %s are read or ref
   }
 });
 
-test("an exported program whose graph is no JSON is refused by the name of its file", async () => {
+test("an exported program whose graph is no JSON is refused with the name of its file", async () => {
   await using dir = await tempDir();
   const bytes = Buffer.from(await Bun.file(program).bytes());
   bytes[bytes.indexOf('{"graph_module"')] = 0;
@@ -38,7 +41,7 @@ test("an exported program whose graph is no JSON is refused by the name of its f
   expect(message).toMatch(/^cut\.pt2 can't be run uncompiled: a part of it is not JSON/);
 });
 
-test("an input named like a member of every object has no sizes", () => {
+test('an input named like a member of every JavaScript object, such as "constructor", has no sizes', () => {
   const parsed = programSchema.parse(JSON.parse(Archive.open(program)?.text(programFile) ?? ""));
   for (const spec of parsed.graph_module.signature.input_specs) {
     if ("user_input" in spec) Object.assign(spec, { user_input: { arg: { as_tensor: { name: "constructor" } } } });
@@ -46,7 +49,7 @@ test("an input named like a member of every object has no sizes", () => {
   expect(() => programText(parsed)).toThrow("it does not say the sizes of its input constructor");
 });
 
-test("an exported program whose tree of outputs is no JSON is refused", () => {
+test("an exported program whose output tree is no JSON is refused", () => {
   for (const outSpec of ["TRAINING", '[1, {"type": "dict", "context": "[x", "children_spec": []}]']) {
     const parsed = programSchema.parse(parseExactly(Archive.open(program)?.text(programFile) ?? ""));
     for (const { signature } of parsed.graph_module.module_call_graph)

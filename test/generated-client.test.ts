@@ -1,6 +1,6 @@
 /**
- * A client written against types generated from /openapi.json compiles under strict types, and the types match the
- * answers.
+ * Clients whose types are generated from /openapi.json compile under strict types, and answers of the server match
+ * the types.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { symlink } from "node:fs/promises";
@@ -57,7 +57,7 @@ export async function roundTrip(baseUrl: string) {
   // @ts-expect-error: x must be a number
   const refused = await POST("/predictions", { body: [{ x: "one", steps: 0 }] });
   const problem: components["schemas"]["Problem"]["type"] | undefined = refused.error?.type;
-  // @ts-expect-error: the problem type does not exist
+  // @ts-expect-error: no problem has this type
   const other: boolean = problem === "urn:sconce:problem:none";
   const unknown = await GET("/demo/{demo_id}", { params: { path: { demo_id: "none" } } });
 
@@ -107,7 +107,7 @@ export async function heyRoundTrip(baseUrl: \`\${string}://\${string}\`) {
   // @ts-expect-error: x must be a number
   const refused = await createPrediction({ client, body: [{ x: "one" }] });
   const problem = refused.error?.type;
-  // @ts-expect-error: the problem type does not exist
+  // @ts-expect-error: no problem has this type
   const other: boolean = problem === "urn:sconce:problem:none";
   return {
     y: outputs.map(({ y }) => y),
@@ -153,7 +153,7 @@ beforeAll(async () => {
   await Bun.write(dir.join("client.ts"), client);
   await Bun.write(dir.join("hey/client.ts"), heyClient);
   await Bun.write(dir.join("tsconfig.json"), JSON.stringify({ compilerOptions, include: ["*.ts"] }));
-  // Hey API's code does not compile with this option.
+  // The code that Hey API generates does not compile with exactOptionalPropertyTypes.
   const heyOptions = { ...compilerOptions, exactOptionalPropertyTypes: false };
   await Bun.write(dir.join("hey/tsconfig.json"), JSON.stringify({ compilerOptions: heyOptions, include: ["**/*.ts"] }));
   await symlink(`${root}node_modules`, dir.join("node_modules"));
@@ -165,7 +165,7 @@ afterAll(async () => {
   await dir[Symbol.asyncDispose]();
 });
 
-/** Output of a script that must succeed. */
+/** Runs a script that must succeed. @returns its standard output */
 async function outputOf(script: string, ...args: string[]): Promise<string> {
   const child = Bun.spawn([process.execPath, "--bun", script, ...args], { cwd: root, stdout: "pipe", stderr: "pipe" });
   const [out, err, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);

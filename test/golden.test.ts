@@ -1,4 +1,7 @@
-/** Outputs of a model's example: a build compares them with PyTorch, and each start compares them with the build's. */
+/**
+ * The outputs of a model's example: a build compares them with PyTorch, and each start of the server compares them
+ * with the outputs of the build.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -50,18 +53,18 @@ async function compared(weights: string, program: string) {
   }
 }
 
-test("weights are compared with PyTorch: the example, a batch, other values, and sizes that both refuse", async () => {
+test("weights are compared with PyTorch: the example, a batch, other values, and sizes that sconce and PyTorch refuse", async () => {
   const even = await programOf("a branch by an even size");
   expect(await compared(even, even)).toEqual({ compared: 5, refused: 1, missing: undefined, differences: [] });
 });
 
-test("weights with other outputs than PyTorch are found", async () => {
+test("weights whose outputs differ from PyTorch's are found", async () => {
   const [even, other] = [await programOf("a branch by an even size"), await programOf("infinity")];
   const { differences } = await compared(other, even);
   expect(differences).toContain('with the example, output "y" differs by up to 4 from PyTorch\'s');
 });
 
-test("a build stores the outputs of the example, and equal models get equal tags", async () => {
+test("a build stores the outputs of the example, and equal models have equal tags", async () => {
   const build = () => cli(["build", "examples/digits"], { env: env() });
   const [one, two] = [await build(), await build()];
   expect(one.stdout).toBe(two.stdout);
@@ -95,10 +98,10 @@ test("a server whose outputs differ from the build's starts only with --no-golde
   await server.line("http://");
 });
 
-test("where Python cannot start, the build says that nothing was compared, and why", async () => {
+test("if Python cannot start, the build says that it compared nothing, and why", async () => {
   await copyFile(await programOf("a branch by an even size"), dir.join("even.pt2"));
   const { code, stderr } = await cli(["build", dir.join("even.pt2"), "--compare"], {
-    // This variable makes Python fail to start.
+    // With this variable Python cannot find its library, so it does not start.
     env: { ...env(), PYTHONHOME: dir.join("nowhere") },
   });
   const reason = /not compared with PyTorch: (.*)/.exec(stderr)?.[1];

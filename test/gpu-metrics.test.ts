@@ -1,4 +1,7 @@
-/** GPUs in the metrics, as NVIDIA's library reports them. No machine of these tests has a GPU: a small library in C stands in for the driver's. */
+/**
+ * Metrics of GPUs, as NVIDIA's library reports them. The tests run without a GPU: a small C library takes the place
+ * of the driver's.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { $ } from "bun";
@@ -33,7 +36,7 @@ describe("the metrics", () => {
     ]);
   });
 
-  test("have no GPUs without the library, with a library of another kind, and for a model on the CPU", async () => {
+  test("have no GPUs if the library is missing or is another, and for a model on the CPU", async () => {
     expect(Nvml.open(dir.join("missing.so"))).toBeUndefined();
     const other = dir.join("other.so");
     await Bun.write(dir.join("other.c"), "int other(void) { return 0; }");

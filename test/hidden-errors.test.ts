@@ -1,4 +1,7 @@
-/** Text of an error in a model's code reaches the log, and no client. The text of an InputError reaches the client. */
+/**
+ * The text of an error in a model's code goes to the log, and to no client. The text of an InputError goes to the
+ * client.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { bundleModel } from "../src/package/code/bundle.ts";
 import { loadModel } from "../src/package/code/load.ts";
@@ -14,7 +17,10 @@ import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 const path = "/srv/secret/words.txt";
 const message = `ENOENT: no such file ${path}`;
 
-/** Hooks that throw what the input names. `fail` is a function of the file, so that stacks have two frames. */
+/**
+ * A model whose hook or schema throws where the input says. It throws in a function of the file, so stacks have two
+ * lines.
+ */
 const text = modelText({
   name: '"leaky"',
   input: `z.object({ text: z.string().refine((text) => fail("schema", text) === undefined) })`,
@@ -76,7 +82,7 @@ const places = ["preprocess", "predict", "postprocess"] as const;
 const json = (body: unknown) => ({ method: "POST", body: JSON.stringify(body) });
 
 test.each(places)(
-  "an error of %s: clients read that the model failed, the log has text, place and stack",
+  "an error of %s: clients read only that the model failed; the log has text, place and stack",
   async (at) => {
     const seen = server.lines.length;
     const answer = await client.predict([{ text: "calm" }, { text: at }]);
@@ -99,7 +105,7 @@ test.each([
   expect((await client.predict([{ text }])).errors).toMatchObject([{ index: 0, message: expected }]);
 });
 
-test("an error of the input schema is a fault of the value, with the text in the log", async () => {
+test("an error in the code of the input schema counts as a fault of the value, and its text is in the log", async () => {
   const seen = server.lines.length;
   const { status, errors } = await client.refused([{ text: "calm" }, { text: "schema" }]);
   expect({ status, errors }).toEqual({
@@ -109,7 +115,7 @@ test("an error of the input schema is a fault of the value, with the text in the
   expect(await server.line(message, seen)).toContain("The input schema failed at /text: ");
 });
 
-test("an InputError reaches the client as it is, with the pointer of its field, and is not logged", async () => {
+test("an InputError reaches the client unchanged, with the pointer of its field, and is not logged", async () => {
   const seen = server.lines.length;
   const { errors } = await client.predict([{ text: "calm" }, { text: "unwanted" }]);
   expect(errors).toEqual([{ index: 1, message: `write in ${path}`, pointer: "/1/text" } as never]);
@@ -144,7 +150,7 @@ test.each([...places, "encode", "demo", "schema"])("an error of %s shows no path
   for (const { data } of to.received) expect(JSON.stringify(data)).not.toContain("secret");
 });
 
-test("a package of an earlier version that imports SconceError loads", async () => {
+test("a model that an earlier version built, and that imports SconceError, loads", async () => {
   const old = `import { SconceError } from "sconce";\nif (typeof SconceError !== "function") throw new Error("none");`;
   const { code } = await bundleModel(dir.path);
   expect((await loadModel(`${old}\n${code}`, "old")).name).toBe("leaky");

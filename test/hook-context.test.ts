@@ -1,4 +1,7 @@
-/** Contexts of hooks: the state of `setup`, parameters of the operator, a signal, a log, the device, and `teardown`. */
+/**
+ * What hooks get as their context: the state of `setup`, parameters of the operator, a signal, a log, the device. And
+ * the hook `teardown`.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { z } from "zod";
 import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
@@ -7,7 +10,7 @@ import { modelText, writeModel } from "./helpers/model-text.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-/** The output has the context of each hook. */
+/** A model whose output shows the context that each hook got. */
 const text = modelText({
   name: '"context"',
   input: "z.object({ x: z.number(), wait: z.url().optional() })",
@@ -105,7 +108,7 @@ describe.each([
   });
 });
 
-test("log lines carry the ids of the request and the prediction", async () => {
+test("log lines have the ids of the request and the prediction", async () => {
   await using server = serve("--log-format", "json");
   const url = /http:\/\/[\d.]+:\d+/.exec(await server.line("Listening on"))?.[0] ?? "";
   const response = await fetch(new URL("/predictions", url), {
@@ -142,7 +145,7 @@ test.each([
   expect(await server.exited).not.toBe(0);
 });
 
-test("inspect shows the parameters", async () => {
+test("sconce inspect shows the parameters", async () => {
   const { stdout } = await cli(["inspect", "context"], { env: { SCONCE_HOME: store.home } });
   expect(JSON.parse(stdout)).toMatchObject({
     config: { paramsSchema: { properties: { factor: { type: "number", default: 2 }, word: { default: "none" } } } },

@@ -1,4 +1,4 @@
-/** Images on a base image, and refused folders and base images. */
+/** Images that add their layers to a base image, and base images and folders that are refused. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { appendFile, mkdir, writeFile } from "node:fs/promises";
 import { openBase } from "../src/package/image/base-image.ts";
@@ -21,7 +21,7 @@ afterAll(() => home[Symbol.asyncDispose]());
 
 const base = (path: string) => openBase(path, platform);
 
-describe("upon a base image", () => {
+describe("an image upon a base image", () => {
   const execution = {
     Env: ["PATH=/base/bin", "LANG=C.UTF-8", "SCONCE_PORT=80"],
     User: "1000:1000",
@@ -33,7 +33,7 @@ describe("upon a base image", () => {
     Volumes: { "/data": {} },
   };
 
-  test("its layers replace the runtime libraries, and its settings are inherited, except its start command", async () => {
+  test("has the base's layers in place of runtime libraries, and the base's settings except its start command", async () => {
     await using dir = await tempDir();
     const { digest } = await writeBase(dir.join("base"), { execution });
     const images = dir.join("images");
@@ -68,7 +68,7 @@ describe("upon a base image", () => {
     expect(readImage(dir.join("images"), "digits").config.config?.User).toBe("65532:65532");
   });
 
-  test("it may be in the same layout, and the folder's name may contain a colon", async () => {
+  test("may be in the same layout as its base, in a folder whose name contains a colon", async () => {
     await using dir = await tempDir();
     const images = dir.join("a:b");
     await writeBase(images, { name: "debian:12" });

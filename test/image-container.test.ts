@@ -1,4 +1,4 @@
-/** Runs a model's image as a container engine would: its layers on top of each other, and no other files. */
+/** Runs a model's image as a container engine does: its layers on top of each other, and no other files. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type BareRoot, bareRoot, bareRootObstacle, bareRootTest } from "./helpers/bare-root.ts";
@@ -17,7 +17,8 @@ beforeAll(async () => {
   dir = await tempDir();
   const env = { SCONCE_HOME: dir.join("store") };
   const images = dir.join("images");
-  // The sources compile the program of the prepared layers.
+  // `sconce image` compiles the program for its layers from the sources; the prepared layers contain the same
+  // program.
   await copyPreparedImages(images);
   for (const command of [
     ["build", digits, "-t", "digits:v1"],
@@ -42,7 +43,7 @@ const bareTest = bareRootTest(test);
 const run = (...args: string[]) => root.run([...start.command, ...args], start.options);
 
 bareTest("a container serves its model as a user without rights, and ends with 0 when it is asked to", async () => {
-  // The test shares the machine's network, so the image's port may be in use.
+  // The container shares the network of the machine, where the image's port may be in use, so the port is 0.
   const container = run("--host", "127.0.0.1", "--port", "0");
   const client = await clientOf(container);
   expect(await (await client.fetch("/")).json()).toMatchObject({ name: "digits", batch_size: 64 });

@@ -1,4 +1,4 @@
-/** The tar archives of image layers, read with GNU tar. */
+/** The tar archives of image layers, unpacked with GNU tar. */
 import { expect, test } from "bun:test";
 import { createWriteStream } from "node:fs";
 import { readlink, stat, writeFile } from "node:fs/promises";
@@ -45,7 +45,7 @@ test("GNU tar unpacks modes, times, links, names of any length and files of any 
   }
 });
 
-test("a file that grows during the read is an error, not a damaged archive", async () => {
+test("a file that grows while it is read is an error, not a damaged archive", async () => {
   await using dir = await tempDir();
   await writeFile(dir.join("source"), bytes(10));
   const archive = tar([{ kind: "file", path: "a", mode: 0o644, source: dir.join("source") }], 0);

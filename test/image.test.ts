@@ -1,4 +1,4 @@
-/** Images with a small program in an OCI image layout: their content, and the layers that they share. */
+/** OCI images with a small program: their content, and the layers that several images share. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, spyOn, test } from "bun:test";
 import { mkdir, readdir } from "node:fs/promises";
 import { refNameKey } from "../src/package/image/documents.ts";
@@ -36,7 +36,7 @@ const names = () =>
     .index()
     .manifests.map(({ annotations }) => annotations?.[refNameKey]);
 
-/** Paths of all files of a folder, with content hashes. */
+/** Path and content hash of each file in a folder. */
 async function contentOf(folder: string): Promise<Record<string, bigint | number>> {
   const found = (await readdir(folder, { recursive: true, withFileTypes: true })).filter((each) => each.isFile());
   const paths = found.map((each) => `${each.parentPath}/${each.name}`).sort();
@@ -55,7 +55,7 @@ describe("an image", () => {
       expect(seen.Layers).toEqual(layersOf("digits:v1"));
       await skopeo("copy", `oci:${images}:digits:v1`, `oci:${dir.join("copy")}:other`);
       expect(readImage(dir.join("copy"), "other").digest).toBe(digest);
-      // A Docker archive has uncompressed layers, named by the digests in the config.
+      // A Docker archive has the layers uncompressed, named by the digests that the image's config lists.
       await skopeo("copy", `oci:${images}:digits:v1`, `docker-archive:${dir.join("archive")}:digits:v1`);
     },
   );
@@ -105,7 +105,7 @@ describe("an image", () => {
     });
   });
 
-  test("has equal bytes when it is written again elsewhere, and all its times are the given time", async () => {
+  test("is the same bytes when it is written again elsewhere, and all its times are the given time", async () => {
     await write("digits:v1");
     await smallImage(dir.join("again"), { home: home.path, reference: "digits:v1" });
     expect(await contentOf(images)).toEqual(await contentOf(dir.join("again")));
@@ -132,7 +132,7 @@ describe("in one layout", () => {
     expect(names()).toEqual(["digits:v1", "digits:v2"]);
   });
 
-  test("an image takes over the name of another, and the same model under another name adds no layer", async () => {
+  test("an image takes over the name of another, and adds no layer if it has the same model", async () => {
     await write("digits:v1");
     await write("digits:v2", { name: "digits:v1" });
     expect(names()).toEqual(["digits:v1"]);
@@ -151,7 +151,7 @@ describe("in one layout", () => {
     expect([digest, model].map(isThere)).toEqual([false, false]);
     expect([...layersOf("a"), ...layersOf("b")].every(isThere)).toBe(true);
     await write("digits:v2", { name: "b" });
-    // Three shared layers, and an equal config and manifest.
+    // Three layers that the images share, and one config and one manifest.
     expect((await readdir(`${images}/blobs/sha256`)).length).toBe(5);
   });
 
@@ -171,13 +171,13 @@ describe("in one layout", () => {
     expect(names()).toEqual(["digits:v1"]);
   });
 
-  test("concurrently written images are all there", async () => {
+  test("all images that are written at the same time exist afterwards", async () => {
     await write("digits:v1");
     await Promise.all(["a", "b", "c"].map((name) => write("digits:v2", { name })));
     expect(names().sort()).toEqual(["a", "b", "c", "digits:v1"]);
   });
 
-  test("a failed image changes nothing, and leaves no file", async () => {
+  test("an image that fails changes nothing, and leaves no file", async () => {
     await write("digits:v1");
     const before = await contentOf(images);
     const libraries = [{ name: "libgone.so", path: dir.join("gone") }];

@@ -1,4 +1,4 @@
-/** `RoundRobin` serves owners in turn. `OutputTurns` makes the outputs of several input lists in turn. */
+/** `RoundRobin` serves owners by turns. `OutputTurns` makes the outputs of several lists of inputs by turns. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { RoundRobin } from "../src/base/collections/round-robin.ts";
@@ -7,7 +7,7 @@ import { OutputTurns } from "../src/server/flow/output-turns.ts";
 const turnOfTheLoop = () => new Promise((resolve) => setImmediate(resolve));
 
 describe("round robin", () => {
-  test("gives one item of each owner before a second item of any, in order of arrival", () => {
+  test("gives one item of each owner before a second item of any owner, in order of arrival", () => {
     const step = fc.oneof(fc.record({ owner: fc.integer({ min: 0, max: 4 }) }), fc.constant(undefined));
     fc.assert(
       fc.property(fc.array(step, { maxLength: 200 }), (steps) => {
@@ -33,7 +33,7 @@ describe("round robin", () => {
 });
 
 describe("output turns", () => {
-  test("postpone slow outputs of one turn of the event loop to later turns", async () => {
+  test("leave slow outputs to later turns of the event loop", async () => {
     const turns = new OutputTurns();
     turns.took(1);
     expect(turns.isOpen).toBe(true);
@@ -47,7 +47,7 @@ describe("output turns", () => {
     expect(turns.isOpen).toBe(true);
   });
 
-  test("give postponed outputs of several lists by turns, as time allows", async () => {
+  test("make the outputs that were left by turns of their lists, as many as fit in the time", async () => {
     const turns = new OutputTurns();
     const made: string[] = [];
     const [many, few] = [{}, {}];
@@ -62,7 +62,7 @@ describe("output turns", () => {
     expect(made).toEqual(["a1", "b1", "a2", "a3"]);
   });
 
-  test("give no outputs on hold, and all outputs afterwards", async () => {
+  test("make no output while they are on hold, and all outputs afterwards", async () => {
     let isHeld = true;
     const turns = new OutputTurns(() => isHeld);
     const made: number[] = [];

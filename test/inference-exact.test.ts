@@ -1,4 +1,4 @@
-/** The Open Inference Protocol v2 carries numbers that JSON has no form for, in both directions. */
+/** The Open Inference Protocol v2 carries numbers that JSON cannot express, in both directions. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { float32, ndarray, type Tensor, z } from "../src/index.ts";
 import { prepareInputs } from "../src/server/http/apis/v2/prediction-inputs.ts";
@@ -69,7 +69,7 @@ const inputOf = (name: string, datatype: string, data: ArrayBufferView & { reado
   parameters: { binary_data_size: data.byteLength },
 });
 
-/** @param spaces before the JSON, which move the tensors behind it */
+/** A request with binary tensors. @param spaces number of spaces in the JSON, which move the tensors behind it */
 function request(numbers: Float32Array, parameters: object, spaces = 0): ReturnType<typeof binaryBody> {
   const inputs = [inputOf("floats", "FP32", numbers), inputOf("wholes", "INT64", wholes)];
   const space = " ".repeat(spaces);
@@ -83,11 +83,11 @@ async function roundTrip(to: TestServer, numbers: Float32Array, spaces = 0): Pro
 }
 
 describe("binary tensors", () => {
-  test("give back NaN, infinities, -0 and every int64, at any offset in the body", async () => {
+  test("return NaN, infinities, -0 and every int64, at any offset in the body", async () => {
     for (let spaces = 0; spaces < 8; spaces++) await roundTrip(server, floats, spaces);
   });
 
-  test("give back a million numbers, too", () =>
+  test("return a million numbers, too", () =>
     roundTrip(
       server,
       Float32Array.from({ length: 2 ** 20 }, (_, i) => (i % 3 === 0 ? Number.NaN : i / 7)),
@@ -100,13 +100,13 @@ describe("binary tensors", () => {
     await roundTrip(front, floats);
   });
 
-  test("leave arrays inside JSON as lists", async () => {
+  test("leave arrays inside JSON values as lists", async () => {
     const { bytes } = await binaryAnswer(await post(server, path, ...request(floats, { binary_data_output: true })));
     const textOf = (name: string) => Buffer.from(bytes.get(name)?.subarray(4) ?? []).toString();
     expect([textOf("boxes"), textOf("maybe")]).toEqual(['[{"corner":[0.5,2]}]', "[0.5,2]"]);
   });
 
-  test("stand in the prediction as data URIs", async () => {
+  test("are data URIs in the prediction", async () => {
     const { body } = await binaryAnswer(await post(server, path, ...request(floats, { binary_data_output: true })));
     const { outputs } = await server.client.end(body.id);
     const base64 = (data: ArrayBufferView) => Buffer.from(bytesOf(data)).toString("base64");
@@ -144,14 +144,14 @@ describe("an answer in JSON", () => {
     expect(text).toContain('"data":[9007199254740993,-9223372036854775808,9223372036854775807]');
   });
 
-  test("is refused for NaN, with the way out", async () => {
+  test("is refused if it would contain NaN, with a way to ask for bytes", async () => {
     expect(await refusalOf(await post(server, path, ...request(floats, {})))).toEqual([
       400,
       "output 'floats', row 0: element 0 is NaN, which JSON has no number for; ask for its bytes with binary_data",
     ]);
   });
 
-  test("may leave such an output out", async () => {
+  test("is possible if the client asks only for other outputs", async () => {
     const inputs = [inputOf("floats", "FP32", floats), inputOf("wholes", "INT64", wholes)];
     const [body, headers] = binaryBody({ inputs, outputs: [{ name: "maybe" }] }, bytesOf(floats), bytesOf(wholes));
     const { outputs } = (await (await post(server, path, body, headers)).json()) as InferBody;

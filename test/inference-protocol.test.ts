@@ -1,4 +1,6 @@
-/** The Open Inference Protocol v2: tensors of JSON and of bytes are the fields of predictions, to the last bit. */
+/**
+ * The Open Inference Protocol v2: its tensors, in JSON or as bytes, are the fields of a prediction, to the last bit.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { deflateSync, gunzipSync, gzipSync, inflateSync } from "node:zlib";
 import { hold } from "./helpers/hold.ts";
@@ -51,7 +53,7 @@ const infer = (body: unknown, headers: Record<string, string> = {}) =>
   post(tensors, inferPath, typeof body === "string" ? body : JSON.stringify(body), headers);
 
 describe("a server", () => {
-  test("says what it is, and which extensions it has", async () => {
+  test("names itself, its version and its extensions of the protocol", async () => {
     expect(await json(await lab.client.fetch("/v2"))).toEqual({
       name: "sconce",
       version: expect.any(String),
@@ -77,7 +79,7 @@ describe("a server", () => {
 });
 
 describe("a model", () => {
-  test("has its fields as tensors, the batch first, free sizes as -1", async () => {
+  test("has its fields as tensors, with the batch as first dimension and -1 for free sizes", async () => {
     const fields = columns.map(([name, datatype, dims]) => ({
       name,
       datatype,
@@ -146,7 +148,7 @@ describe("a model", () => {
 });
 
 describe("an inference", () => {
-  test("in JSON gives back each tensor, and has the model and the id of the request", async () => {
+  test("in JSON returns each tensor, and has the model and the id of the request", async () => {
     const response = await infer({ id: "mine", inputs: jsonInputs });
     expect(response.headers.get("content-type")).toBe("application/json");
     const body = (await response.json()) as InferBody;
@@ -161,7 +163,7 @@ describe("an inference", () => {
     expect(body.outputs).toEqual([...expected, note]);
   });
 
-  test("takes nested lists, too", async () => {
+  test("accepts nested lists, too", async () => {
     const nested = changed("list", {
       data: [
         [
@@ -178,7 +180,7 @@ describe("an inference", () => {
     expect(body.outputs[0]?.data).toEqual([1, 2, 3, 4, 5, 6, 7, 8.5]);
   });
 
-  test("takes one value a row as [n, 1], too", async () => {
+  test("accepts one value per row as shape [n, 1], too", async () => {
     const number = { ...changed("number", { shape: [2, 1], data: [[0.25], [1e-9]] }), outputs: [{ name: "number" }] };
     const body = (await (await infer(number)).json()) as InferBody;
     expect(body.outputs).toEqual([{ name: "number", datatype: "FP64", shape: [2], data: [0.25, 1e-9] }]);
@@ -205,7 +207,7 @@ describe("an inference", () => {
     }
   });
 
-  test("gives the chosen outputs in their order, each in JSON or binary", async () => {
+  test("returns the requested outputs in the requested order, each in JSON or binary", async () => {
     const outputs = [{ name: "text", parameters: { binary_data: true } }, { name: "int8" }];
     const { body, bytes } = await binaryAnswer(await infer({ inputs: jsonInputs, outputs }));
     expect(body.outputs).toEqual([
@@ -266,7 +268,7 @@ describe("an inference", () => {
     expect(response.headers.get("content-encoding")).toBeNull();
   });
 
-  test("of a picture takes its bytes alone, and gives the bytes of pictures", async () => {
+  test("of a picture takes the bytes of a file, and returns the bytes of pictures", async () => {
     await using picture = await store.serve("picture");
     const white = await Bun.file(new URL("models/picture/white.png", import.meta.url)).bytes();
     const headers = { "Inference-Header-Content-Length": "0" };
@@ -279,7 +281,7 @@ describe("an inference", () => {
     expect(Buffer.from(bytes.get("swatch")?.subarray(5, 8) ?? []).toString()).toBe("PNG");
   });
 
-  test("of a large body is the same as of a small one", async () => {
+  test("with a large body is the same as with a small one", async () => {
     const count = 100_000;
     const data = Float32Array.from({ length: 2 * count }, (_, i) => i / 7);
     const inputs = binaryInputs.map((input) => {
@@ -298,7 +300,7 @@ describe("an inference", () => {
     expect(Buffer.compare(bytes.get("fp32") ?? new Uint8Array(), bytesOf(data))).toBe(0);
   });
 
-  test("ends with its client", async () => {
+  test("is canceled when its client leaves", async () => {
     await using gate = hold();
     const leaving = new AbortController();
     const input = (name: string, text: string) => ({ name, datatype: "BYTES", shape: [1], data: [text] });

@@ -104,7 +104,7 @@ describe("a refusal", () => {
     expect([status, error]).toEqual([400, expect.stringContaining(message)]);
   });
 
-  test("names rows that have other sizes than row 0 in an output", async () => {
+  test("names rows whose output has another size than that of row 0", async () => {
     await using store_ = await storeWith(await writeModel(dir, ragged, "ragged"));
     await using server = await store_.serve("ragged");
     const inputs = [{ name: "x", datatype: "FP64", shape: [2], data: [1, 2] }];
@@ -130,7 +130,7 @@ describe("a refusal", () => {
     ]);
   });
 
-  test("names a wrong number of bytes, a length beyond its element, and a header beyond the body", async () => {
+  test("names a wrong number of bytes, a length that exceeds its element, and a header that exceeds the body", async () => {
     const refusedFor = async (name: string, bytes: Uint8Array) => {
       const inputs = jsonInputs.map((input) => {
         const { data: _, ...rest } = input;
@@ -173,7 +173,7 @@ describe("a refusal", () => {
     expect(await refusalOf(response)).toEqual([status, expect.stringContaining(message)]);
   });
 
-  test("of a full queue is 503, as Triton's, with Retry-After; a body that is too large is 413", async () => {
+  test("of a full queue is 503 with Retry-After, as Triton's; of a body that is too large it is 413", async () => {
     await using gate = hold();
     await using narrow = await store.serve("lab", { maxQueuedItems: 1, maxBodyBytes: 1000 });
     const waiting = narrow.client.predict([{ x: 1, before: gate.url("a") }]);
@@ -199,7 +199,7 @@ describe("a refusal", () => {
     },
   );
 
-  test("is counted by its cause, and requests by their route", async () => {
+  test("is counted in the metrics by its cause, and requests by their route", async () => {
     const refused = () => tensors.client.metric('sconce_requests_rejected_total{code="422",cause="inputs"}');
     const counted = () =>
       tensors.client.metric('sconce_http_requests_total{route="/v2/models/{model}/infer",code="400"}');

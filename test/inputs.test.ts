@@ -1,4 +1,4 @@
-/** Bodies of requests become inputs, for schemas that the test models lack. */
+/** Request bodies become inputs, with schemas that no test model has. */
 import { describe, expect, test } from "bun:test";
 import { Hono } from "hono";
 import { InputError, type InputErrorOptions, z } from "../src/index.ts";
@@ -10,7 +10,7 @@ import { toArray } from "../src/server/inputs/input-list.ts";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import type { ProblemBody } from "./helpers/client.ts";
 
-/** Reads a body with a schema. @returns the inputs with their bytes, or the problem */
+/** Reads a request body with a schema. @returns the inputs with the bytes that each takes, or the problem */
 async function read(schema: z.ZodType, body: string | Uint8Array<ArrayBuffer>): Promise<unknown> {
   const bodies = new Bodies(new InputDecoder(schema));
   const app = new Hono();
@@ -51,7 +51,7 @@ describe("a schema", () => {
     expect(problem).toMatchObject({ status: 422, detail: "an input is nested too deeply" });
   });
 
-  test("with defaults adds them", async () => {
+  test("with defaults adds missing values", async () => {
     expect(await read(z.object({ x: z.number().default(3) }), "[{}]")).toMatchObject({ inputs: [{ x: 3 }] });
   });
 
@@ -96,7 +96,7 @@ describe("a schema", () => {
     expect(list?.map(({ pointer }) => pointer)).toEqual(Array.from({ length: 1000 }, (_, i) => `/0/${i}`));
   });
 
-  test("counts characters as its JSON Schema does", async () => {
+  test("counts the characters of a text as JSON Schema does", async () => {
     const schema = z.object({ x: z.string().min(2).max(3) });
     const detail = "Too small: expected string to have >=2 characters";
     expect((await refused(schema, [{ x: "\u{1F600}" }])).errors).toEqual([{ pointer: "/0/x", detail }]);
@@ -128,7 +128,7 @@ describe("a schema", () => {
     });
   });
 
-  test("that throws an InputError gives its message, at the field that it names", async () => {
+  test("whose code throws an InputError gives its message, at the field that it names", async () => {
     const check = (options: InputErrorOptions) => (): boolean => {
       throw new InputError("it is not wanted", options);
     };
@@ -139,7 +139,7 @@ describe("a schema", () => {
     expect((await refused(ofWhole, [{ at: [1, 2] }])).errors).toEqual([{ pointer: "/0/at/1", detail }]);
   });
 
-  test("that is asynchronous is a fault of the model, not of its clients", async () => {
+  test("that is asynchronous is an error of the model, not of the client", async () => {
     const schema = z.object({ x: z.number().transform(async (x) => x) });
     expect(await refused(schema, [{ x: 1 }])).toMatchObject({ status: 500 });
   });
@@ -150,7 +150,7 @@ describe("a schema", () => {
 });
 
 describe("a body", () => {
-  test("is measured in bytes, not in characters", async () => {
+  test("has its limit in bytes, not in characters", async () => {
     expect(await read(z.object({ text: z.string() }), '[{"text":"äöü€"}]')).toMatchObject({ bytes: 13 + 9 });
   });
 
@@ -168,7 +168,7 @@ describe("a body", () => {
     });
   });
 
-  test("may have a byte order mark, and any characters", async () => {
+  test("may begin with a byte order mark, and may have any characters", async () => {
     for (const mark of ["", "efbbbf"]) {
       const body = Buffer.concat([Buffer.from(mark, "hex"), inQuotes("efbfbdf09f9880")]);
       expect(await read(z.string(), body)).toMatchObject({ inputs: ["\uFFFD\u{1F600}"], bytes: body.length });

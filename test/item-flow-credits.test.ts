@@ -1,4 +1,4 @@
-/** Credits of the flow: the number of items that are prepared ahead of the batches, and their clients. */
+/** Credits of the item flow: how many items it may prepare before their batches, and how clients share them. */
 import { expect, spyOn, test } from "bun:test";
 import { defineModel } from "../src/author/define.ts";
 import { float32, tensor } from "../src/author/tensor.ts";
@@ -14,8 +14,8 @@ import { anyModel, HeldEngine, inputs, numbers, tensors } from "./helpers/held-e
 
 const COUNT = 200;
 
-test("a tensor is charged three times until its batch has ended, which limits the items in progress", () => {
-  // The clock stands still, so the flow need not yield in this test.
+test("a tensor is charged three times until its batch has ended, which limits the number of prepared items", () => {
+  // With a clock that stands still, the flow never has to yield to the event loop.
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   const model = defineModel({
     ...numbers,
@@ -26,7 +26,7 @@ test("a tensor is charged three times until its batch has ended, which limits th
   });
   using fetcher = new Fetcher({ guard: new AddressGuard() });
   const engine = new HeldEngine();
-  // Tensors may take up to 0.55 of the memory.
+  // 0.55 of this memory is for tensors.
   const memory = new MemoryAccount({ maxBytes: 1_200_000 });
   const flow = new ItemFlow(engine, new ItemPipeline(model, fetcher), {
     maxReadyBytes: 2 ** 28,
@@ -43,7 +43,7 @@ test("a tensor is charged three times until its batch has ended, which limits th
   expect(memory.parts.tensors).toBe(55 * 3 * 4000);
 });
 
-/** A flow whose engine holds all items. */
+/** A flow whose engine never ends an item, so that prepared items can be counted. */
 function heldFlow() {
   const fetcher = new Fetcher({ guard: new AddressGuard() });
   const engine = new HeldEngine();
@@ -61,7 +61,7 @@ test.each([
   ["waits for", true],
   ["comes back for", false],
 ])("a list with more inputs than may be ready does not delay the first input that a client %s", (_, isWaitedFor) => {
-  // The clock stands still, so the flow need not yield in this test.
+  // With a clock that stands still, the flow never has to yield to the event loop.
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using held = heldFlow();
   const come = (count: number) => held.come(count, isWaitedFor);
@@ -71,13 +71,13 @@ test.each([
   expect(mostReady).toBeLessThan(1000);
   expect(held.flow.waitMs(isWaitedFor).waitMs).toBe(0);
   expect([come(1), come(5)].map(readyOf)).toEqual([1, 1]);
-  // First items of predictions have the same limit as all items.
+  // The limit for first items of predictions is the same as for all items; three are in use.
   const firsts = Array.from({ length: 2 * mostReady }, () => readyOf(come(1)));
   expect(firsts.filter((count) => count === 1).length).toBe(mostReady - 3);
   expect(readyOf(large)).toBe(mostReady);
 });
 
-test("a list with more inputs than may be ready does not delay the first inputs of small lists", () => {
+test("a list with more inputs than may be prepared does not delay the first inputs of small lists", () => {
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using held = heldFlow();
   held.come(10_000);
@@ -89,7 +89,7 @@ test("a list with more inputs than may be ready does not delay the first inputs 
   }
 });
 
-test("quarantined items leave space for other items, and may take a quarter of the bytes", () => {
+test("items of clients whose items fail (quarantined items) leave space for other items, and may take a quarter of the bytes", () => {
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using fetcher = new Fetcher({ guard: new AddressGuard() });
   const engine = new HeldEngine();
@@ -148,7 +148,7 @@ test("quarantined items overtake items that the model's code never finishes, as 
   expect(engine.items.filter(({ lane }) => lane.client === unlucky)).toHaveLength(1);
 });
 
-test("so do items of lists with one failed item", () => {
+test("lists with one failed item leave space for other items, too", () => {
   using _clock = spyOn(performance, "now").mockImplementation(() => 0);
   using held = heldFlow();
   const { engine, flow, come, itemsOf } = held;
@@ -177,7 +177,7 @@ test("a list with one failed input still fills its batches", () => {
   engine.listener?.dispatched([bad, ...good]);
   engine.listener?.failed(bad, new SconceError("run_failed", "bad"));
   for (const item of good) engine.listener?.finished(item, {});
-  // These items started before the failure; later items start after it.
+  // The earlier items were prepared before the failure; the flow prepares the following items after it.
   engine.listener?.dispatched(itemsOf(list).slice(good.length + 1));
   expect(flow.ready.items).toBeGreaterThanOrEqual(engine.maxBatchSize);
   flow.end(list);

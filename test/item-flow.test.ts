@@ -16,13 +16,13 @@ import { loopTurns } from "./helpers/loop-turns.ts";
 
 const COUNT = 200;
 
-/** Blocks for 2 ms. */
+/** Blocks the thread for 2 ms. */
 function busy(): void {
   const end = performance.now() + 2;
   while (performance.now() < end);
 }
 
-test("with a device that takes no time, the event loop turns before all inputs are prepared", async () => {
+test("even if the device takes no time, the event loop turns before all inputs are prepared", async () => {
   let prepared = 0;
   const model = defineModel({
     name: "slow",
@@ -31,7 +31,7 @@ test("with a device that takes no time, the event loop turns before all inputs a
     tensors: { inputs: { x: float32() }, outputs: { y: float32() } },
     weights: "none.pt",
     preprocess: ({ x }) => {
-      // All of them together would block the loop for much longer than the flow may.
+      // Half a millisecond per input: all inputs together would block the event loop far longer than the flow may.
       const end = performance.now() + 0.5;
       while (performance.now() < end);
       prepared += 1;
@@ -52,13 +52,13 @@ test("with a device that takes no time, the event loop turns before all inputs a
     failed: (_, error) => reject(error),
   });
   flow.run(list);
-  // The flow has yielded, with most items unprepared.
+  // The event loop has turned while most inputs are unprepared.
   expect(prepared).toBeLessThan(COUNT / 2);
   await done;
   expect(prepared).toBe(COUNT);
 });
 
-test("slow outputs of a batch let the event loop turn, and alternate with outputs of other lists", async () => {
+test("while outputs of a batch are slow, the event loop turns, and lists make their outputs by turns", async () => {
   const model = defineModel({
     ...numbers,
     name: "slow",
@@ -122,7 +122,7 @@ test.each([
       },
     });
     using fetcher = new Fetcher({ guard: new AddressGuard() });
-    // Enough for the rows of a hundred items.
+    // Memory for the output rows of a hundred items.
     const limits = { maxReadyBytes: 400, maxFetches: 1, pollShare: 0.1 };
     const flow = new ItemFlow(new RowsEngine(), new ItemPipeline(model, fetcher), limits);
     const receiver = (done: () => void) => ({
@@ -140,7 +140,7 @@ test.each([
         }),
       ),
     );
-    // Repeats until the flow starts no more items.
+    // Enough turns of the event loop for the flow to start all items that it may start.
     for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate);
     await new Promise<void>((resolve) => flow.run(new ItemList(new ReadyInputs([{ x: -1 }]), receiver(resolve))));
     expect(left).toBe(COUNT);
@@ -149,7 +149,7 @@ test.each([
   },
 );
 
-test("a demo gets large outputs as the model made them, and the event loop turns while they become text", async () => {
+test("a demo gets large outputs as the model returned them, and the event loop turns while they become JSON", async () => {
   const list = Array.from({ length: 200_000 }, (_, i) => i / 7);
   const given: unknown[] = [];
   const y = z.array(z.number());
@@ -182,7 +182,7 @@ test("a demo gets large outputs as the model made them, and the event loop turns
   expect(turns.count).toBeGreaterThan(4);
 });
 
-test("the time after all clients have left does not slow down the estimated rate", () => {
+test("the time after all clients have left does not lower the estimated rate", () => {
   let nowMs = 0;
   using _ = spyOn(performance, "now").mockImplementation(() => nowMs);
   using fetcher = new Fetcher({ guard: new AddressGuard() });

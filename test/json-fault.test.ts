@@ -1,4 +1,4 @@
-/** The position of an error in invalid JSON. */
+/** Where invalid JSON is wrong: line and column of the first wrong character. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { faultPlace } from "../src/server/inputs/json-text.ts";
@@ -23,22 +23,22 @@ test.each([
   ["[1.]", 3],
   ["[]]", 3],
   ['["never ends', 13],
-])("of %p is column %d", (text, column) => {
+])("the error in %p is at column %d", (text, column) => {
   expect(placeIn(text)).toBe(`line 1, column ${column}`);
 });
 
-test("is counted in lines", () => {
+test("the position of an error in JSON is given as line and column", () => {
   expect(placeIn('[\n  {"x": 1},\n  {"x": 2},\n]')).toBe("line 3, column 11");
 });
 
-test("is counted in characters, not in bytes", () => {
+test("the column of an error in JSON counts characters, not bytes", () => {
   expect(placeIn('["é€😀",]')).toBe("line 1, column 8");
 });
 
-test("is the wrong character, at any position in JSON", () => {
+test("the position is that of the wrong character, wherever it is in the JSON", () => {
   fc.assert(
     fc.property(fc.json(), fc.nat(), (json, place) => {
-      // Every truncated text is invalid at its end, and not earlier.
+      // Truncated JSON is wrong at its end, not earlier.
       const cut = json.slice(0, place % json.length);
       let isWhole = true;
       try {

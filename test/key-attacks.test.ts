@@ -1,4 +1,4 @@
-/** Attempts to read a server with API keys without a key, or with the key of another client. */
+/** Attempts to read from a server with API keys: without a key, and with the key of another client. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync, statSync } from "node:fs";
 import { dirname } from "node:path";
@@ -18,7 +18,7 @@ const owner = makeKey({ name: "owner" });
 const other = makeKey({ name: "other" });
 const bearer = (secret: string) => ({ Authorization: `Bearer ${secret}` });
 
-/** Texts that no answer without a key has: the model's name, its input field, metrics, the result. */
+/** What no answer without a key may contain: the model's names, its input field, metrics, a result. */
 const secrets = /\blab\b|\bparts\b|"x"|sconce_predictions|"outputs"|"prediction_id"/;
 
 beforeAll(async () => {
@@ -39,7 +39,7 @@ afterAll(async () => {
   await Promise.all([store[Symbol.asyncDispose](), dir[Symbol.asyncDispose]()]);
 });
 
-/** Sends a request line and headers as they are. */
+/** Sends a request line and headers exactly as given. @returns the answer */
 async function send(
   line: string,
   headers: readonly string[] = [],
@@ -94,7 +94,7 @@ describe("without a key", () => {
     expect(read).toEqual([]);
   });
 
-  test("no odd path leads round the check", async () => {
+  test("no unusual spelling of a path avoids the check of the key", async () => {
     const id = prediction.prediction_id;
     const targets = [
       "metrics",
@@ -184,7 +184,7 @@ describe("without a key", () => {
     }
   });
 
-  test("neither the hash of a key nor a part of its secret is a key", async () => {
+  test("neither the hash of a key nor a part of its secret is accepted as the key", async () => {
     const hash = /sha256:[0-9a-f]+/.exec(owner.entry)?.[0] ?? "";
     const guesses = [
       hash,
@@ -241,7 +241,7 @@ describe("without a key", () => {
   });
 });
 
-/** A request whose headers may replace `Connection: close`. */
+/** Like `send`, for headers that may have a `Connection` of their own. Then `fetch` sends the request. */
 async function sendOnce(line: string, headers: readonly string[]) {
   const isUpgrade = headers.some((each) => each.startsWith("Connection:"));
   if (!isUpgrade) return send(line, headers);
@@ -251,7 +251,7 @@ async function sendOnce(line: string, headers: readonly string[]) {
   return { status: answer.status, text: `\r\n\r\n${await answer.text()}` };
 }
 
-/** Predictions so far, by a key that may read metrics. */
+/** The metric of succeeded predictions so far, read with a key that permits metrics. */
 async function countOf(): Promise<string | undefined> {
   const text = await (await client.fetch("/metrics", { headers: bearer(owner.secret) })).text();
   return /^sconce_predictions_total\{status="success"\} .*/m.exec(text)?.[0];
@@ -296,7 +296,7 @@ describe("with the key of another client", () => {
     }
   });
 
-  test("an id or an Idempotency-Key of another client begins a prediction of its own", async () => {
+  test("an id or an Idempotency-Key that another client used begins a new prediction", async () => {
     const chosen = "chosen-by-two-clients";
     const put = (secret: string, x: number) => client.put(chosen, [{ x }], bearer(secret));
     const [first, second] = [await put(owner.secret, 3), await put(other.secret, 4)];
@@ -306,7 +306,7 @@ describe("with the key of another client", () => {
   });
 });
 
-test("preflights of --cors-origin need no key, and show nothing", async () => {
+test("preflights of --cors-origin need no key, and reveal nothing", async () => {
   const page = "https://page.example";
   await using open = await store.serve("lab", { apiKeys: dir.join("keys.toml"), corsOrigin: [page] });
   const ask = async (headers: Readonly<Record<string, string>>) =>

@@ -1,4 +1,4 @@
-/** Large bodies are parsed in parts: the result is the same, and other requests do not wait. */
+/** Large bodies are parsed part by part: the inputs are the same, and other requests do not wait. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { SconceError } from "../src/base/errors.ts";
@@ -33,7 +33,10 @@ const outcomeOf = (read: () => unknown) => {
   }
 };
 
-/** Reads a body in parts of a few bytes; a body that cannot be split is read as a whole. */
+/**
+ * Reads a body in parts of 8 bytes, as large bodies are read in larger parts. A body that cannot be split is read
+ * whole.
+ */
 function readInParts(body: string, decoder: InputDecoder): unknown {
   const bytes = new TextEncoder().encode(body);
   const scan = checkLargeBody(bytes, decoder, MAX_INPUTS, { partBytes: 8 });
@@ -41,11 +44,11 @@ function readInParts(body: string, decoder: InputDecoder): unknown {
 }
 
 const space = fc.stringMatching(/^[ \t\n\r]{0,3}$/);
-/** JSON with random white space. */
+/** Random JSON lists, with random white space. */
 const listText = fc
   .tuple(fc.array(fc.jsonValue({ maxDepth: 4 }), { maxLength: 60 }), space, space, fc.constantFrom(undefined, 1, "\t"))
   .map(([list, before, after, indent]) => `${before}${JSON.stringify(list, null, indent)}${after}`);
-/** Invalid JSON: with a character added, removed or replaced. */
+/** Random invalid JSON: a character is added, removed or replaced. */
 const brokenText = fc
   .tuple(listText, fc.nat(), fc.constantFrom("", ",", "]", "[", "{", "}", '"', "\\", "1", "é", "\u0000"), fc.nat(2))
   .map(([text, at, insert, cut]) => {
@@ -53,8 +56,8 @@ const brokenText = fc
     return text.slice(0, place) + insert + text.slice(place + cut);
   });
 
-describe("a body that is parsed in parts", () => {
-  test("gives the same inputs as a whole", () => {
+describe("a body that is parsed part by part", () => {
+  test("gives the same inputs as a body that is parsed whole", () => {
     fc.assert(
       fc.property(listText, (text) => {
         expect(outcomeOf(() => readInParts(text, anything))).toEqual(outcomeOf(() => anything.body(text, MAX_INPUTS)));
@@ -63,7 +66,7 @@ describe("a body that is parsed in parts", () => {
     );
   });
 
-  test("is refused for the same reason as a whole", () => {
+  test("is refused for the same reason as a body that is parsed whole", () => {
     fc.assert(
       fc.property(brokenText, (text) => {
         expect(outcomeOf(() => readInParts(text, anything))).toEqual(outcomeOf(() => anything.body(text, MAX_INPUTS)));
@@ -72,7 +75,7 @@ describe("a body that is parsed in parts", () => {
     );
   });
 
-  test("has its faults at the same positions as a whole", () => {
+  test("has its faults at the same positions as a body that is parsed whole", () => {
     const decoder = new InputDecoder(z.object({ x: z.number(), text: z.string().optional() }));
     const body = JSON.stringify(
       Array.from({ length: 40 }, (_, x) => (x % 7 === 3 ? { x: `${x}`, text: 'a],"b' } : { x, text: "é\\" })),
@@ -95,7 +98,7 @@ test("a list is split only between elements", () => {
 });
 
 describe("threads that validate large bodies", () => {
-  /** Input validation in a thread that never ends, or gets no processor time for a while, if the input says so. */
+  /** A model whose input schema never ends for -1, and blocks its thread for 1.3 s for -2. */
   const text = modelText({
     name: '"slow"',
     input:
@@ -124,7 +127,7 @@ describe("threads that validate large bodies", () => {
   };
   const xOf = async (body: Promise<DecodedBody>) => toArray((await body).inputs);
 
-  test("run other bodies beside a slow one", async () => {
+  test("validate other bodies beside a slow one", async () => {
     using bodies = open({ maxThreads: 2, timeoutMs: 600_000 });
     let hasEnded = false;
     const slow = bodies.read(bodyOf(-1), 10).finally(() => {
@@ -136,7 +139,7 @@ describe("threads that validate large bodies", () => {
     expect(hasEnded).toBe(false);
   });
 
-  test("end with a body that takes too long, and are replaced", async () => {
+  test("are ended, and replaced, if a body takes too long", async () => {
     using bodies = open({ maxThreads: 1, timeoutMs: 1500 });
     const slow = failureOf(bodies.read(bodyOf(-1), 10));
     const next = xOf(bodies.read(bodyOf(1), 10));
@@ -168,7 +171,7 @@ describe("threads that validate large bodies", () => {
     }
   });
 
-  test("are charged more for lists whose elements zod validates", () => {
+  test("are charged more memory for lists whose elements zod validates", () => {
     const of = (element: z.ZodType) => z.object({ x: z.number(), list: z.array(element).default([]) });
     const refined = z.number().refine(() => true);
     for (const element of [z.int().min(0), z.array(z.number()), z.string().max(9), image()]) {
@@ -185,7 +188,7 @@ describe("threads that validate large bodies", () => {
     expect(memory.parts.bodies).toBe(30 * bytes);
   });
 
-  test("report the stop of the server to every body", async () => {
+  test("report the stop of the server for every body", async () => {
     const bodies = open({ maxThreads: 1 });
     const reading = [-1, 1].map((x) => bodies.read(bodyOf(x), 10));
     bodies[Symbol.dispose]();
@@ -195,7 +198,7 @@ describe("threads that validate large bodies", () => {
   });
 });
 
-test("the memory limit includes the lists and objects of an input, and their defaults", () => {
+test("the memory limit covers the lists and objects of an input, and their defaults", () => {
   const schema = (fields: z.ZodRawShape) => z.object({ list: z.array(z.object(fields)) });
   const plain = new InputDecoder(schema({ b: z.string().optional() }));
   const filled = new InputDecoder(schema({ b: z.string().default("much text") }));
@@ -206,7 +209,10 @@ test("the memory limit includes the lists and objects of an input, and their def
   expect(check).toThrow("/0: expected at most 99 lists and objects in an input, for the memory of this server");
 });
 
-/** Peak memory of a process that checks a body, minus the body; `body` is an expression. */
+/**
+ * Checks a body in a new process. @param body JavaScript expression for the body @returns the body's length, the peak
+ * memory beyond the body, and the error message
+ */
 async function peakOf(body: string): Promise<{ body: number; peak: number; message: string }> {
   const from = (path: string) => JSON.stringify(require.resolve(path));
   const script = `
@@ -251,12 +257,12 @@ describe("memory for a body with wrong inputs", () => {
   ])("is a few times the body (%s)", async (_, expression, expected) => {
     const { body, peak, message } = await peakOf(expression);
     expect(message).toContain(expected);
-    // The second term covers a process without a body.
+    // The second term is the memory of the process itself.
     expect(peak).toBeLessThan(3 * body + 64 * 2 ** 20);
   });
 });
 
-test("memory for a list of numbers is its values, without objects for each", async () => {
+test("a list of numbers takes memory for its values, not for an object each", async () => {
   const { body, peak, message } = await peakOf(`'[{"x":1,"numbers":[' + "1,".repeat(6e6) + '1]}]'`);
   expect(message).toBe("");
   expect(peak).toBeLessThan(12 * body + 64 * 2 ** 20);
@@ -290,7 +296,7 @@ describe.concurrent("a server", () => {
 
   afterAll(() => store[Symbol.asyncDispose]());
 
-  /** White space pads a body to any size. */
+  /** Adds white space between the inputs, which makes the body large. */
   const spaced = (inputs: readonly unknown[]) =>
     inputs.map((input) => JSON.stringify(input)).join(`,${" ".repeat(300)}`);
   const xs = (count: number) => Array.from({ length: count }, (_, x) => ({ x }));
@@ -376,7 +382,7 @@ describe.concurrent("a server", () => {
     const created = client.post(`[${spaced(xs(2000))}]`).finally(() => {
       isAccepted = true;
     });
-    // The thread has started, and waits for the gate.
+    // The file says that the thread has begun to validate; the thread waits for the gate.
     await until(() => Bun.file(`${gate}.begun`).exists());
     expect((await client.predict([{ x: 1 }])).outputs).toEqual([{ y: 3 }]);
     expect(isAccepted).toBe(false);

@@ -1,4 +1,4 @@
-/** Serializing large outputs yields to the event loop, and gives the same text as JSON.stringify. */
+/** Writing large outputs as JSON yields to the event loop, and gives the text of JSON.stringify. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { withholding } from "../src/author/withheld-files.ts";
@@ -26,7 +26,7 @@ test("the pieces form the text of JSON.stringify", () => {
   );
 });
 
-test("lists of a hundred thousand numbers and such tensors are large; bytes and short lists are not", () => {
+test("lists and tensors of a hundred thousand numbers count as large; bytes and short lists do not", () => {
   const flat = new Array(100_000).fill(0.5);
   const nested = Array.from({ length: 100 }, () => new Array(1000).fill(1));
   const row = tensor(new Float32Array(100_000), [100, 1000]);
@@ -35,7 +35,7 @@ test("lists of a hundred thousand numbers and such tensors are large; bytes and 
     expect(isLarge(small)).toBe(false);
 });
 
-test("four large outputs waiting for their texts postpone further outputs", async () => {
+test("while four large outputs wait for their texts, no further output is made", async () => {
   const json = new LargeJson();
   const turns = new OutputTurns(() => json.isFull);
   const list = new Array(50_000).fill(0.5);
@@ -67,7 +67,7 @@ test("while large texts are written one after another, the event loop turns", as
   expect(turns.count).toBeGreaterThan(4);
 });
 
-test("texts of large files are written in parts, and equal their data URIs", async () => {
+test("large files are written part by part, as their data URIs", async () => {
   const mediaType = "text/plain;charset=utf-8";
   const files = [1_000_000, 700_001, 10].map(
     (size) => new ModelFile({ bytes: new Uint8Array(size).fill(size), mediaType }),

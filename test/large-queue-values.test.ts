@@ -1,5 +1,6 @@
 /**
- * Large bodies and outcomes in the queue get time in proportion to their size, and small values do not wait for them.
+ * Large bodies and outcomes in the queue have a time limit in proportion to their size, and small values do not wait
+ * for them.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
@@ -58,7 +59,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
 
   const large = JSON.stringify("x".repeat(LARGE));
 
-  test("get time in proportion to their bytes, and small commands keep their shorter limit", async () => {
+  test("have a time limit in proportion to their bytes; small commands keep their shorter limit", async () => {
     using one = await worker("slow");
     const smallFails = () => expect(one.queue.digestOf("p")).rejects.toThrow("the queue of the replicas");
     redis.pause();
@@ -74,16 +75,17 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     expect((await loaded)?.body).toHaveLength(large.length);
   });
 
-  test("fail after their time, with their connection, which is replaced", async () => {
+  test("fail after their time limit together with their connection, which is replaced", async () => {
     using one = await worker("given-up");
     redis.pause();
-    // Repeats until sending fails: a new connection has no answer yet.
+    // Repeats until a command fails before it is sent: then the old connection is closed, and the new one is not
+    // ready.
     await until(async () => !isAnswerLost(await one.largeLink.fetch(0, "get", "x").catch((error) => error)));
     redis.resume();
     await until(() => one.largeLink.fetch(0, "ping").then(Boolean, () => false));
   });
 
-  test("are read whole, beside small ones and by several readers", async () => {
+  test("are read whole, beside small values and by several readers", async () => {
     using one = await worker("read");
     const ends = [endOf("p", `"outputs":[${large}]`), endOf("q", '"outputs":[1]')];
     for (const record of ends) {
@@ -150,7 +152,7 @@ describe.skipIf(!hasRedis)(`large values (with redis-server${hasRedis ? "" : ": 
     expect(claims.ids).toEqual([]);
   });
 
-  test("that were sent twice, because the queue was emptied, release their memory", async () => {
+  test("that were sent twice, because the queue was emptied meanwhile, release their memory", async () => {
     const kept = Promise.withResolvers<void>();
     using one = await worker("emptied", {
       put: () => kept.promise,

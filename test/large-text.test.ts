@@ -1,4 +1,4 @@
-/** `LargeText` stores a text as pieces. Every reader gets the whole text, also when several read at the same time. */
+/** `LargeText` stores a text as pieces. Every reader gets the whole text, even if several read at the same time. */
 import { expect, test } from "bun:test";
 import { LargeAnswers } from "../src/server/http/large-answers.ts";
 import { families, largeRecord, recordPath } from "../src/server/http/record-json.ts";
@@ -7,11 +7,11 @@ import { byteLengthOf, joined, LargeText, listText } from "../src/server/predict
 import { loopTurns } from "./helpers/loop-turns.ts";
 import { endOf } from "./helpers/predictions.ts";
 
-/** Characters of one to four bytes, at every offset from the end of a piece. */
+/** Texts with characters of one to four bytes, so that a piece ends at every offset within a character. */
 const outputs = ["a", '"語"', ...[0, 1, 2, 3].map((n) => `${"b".repeat(n)}${"😀é語".repeat(200_000)}`), "c"];
 const members = `"outputs":[${outputs.join(",")}]`;
 
-test("outputs of any size are listed as in one text", () => {
+test("outputs of any size are joined to the same text as in one string", () => {
   const text = listText("outputs", outputs);
   expect(text).toBeInstanceOf(LargeText);
   expect(String(text) === members).toBe(true);
@@ -25,7 +25,7 @@ test("chunks of stored bytes may end within a character", () => {
   expect(String(text) === `語${members}`).toBe(true);
 });
 
-test("readers of one record get the whole text from one copy", async () => {
+test("all readers of one record get the whole text from one copy", async () => {
   const memory = new MemoryAccount();
   const answers = new LargeAnswers(memory);
   const text = listText("outputs", outputs);
@@ -36,14 +36,14 @@ test("readers of one record get the whole text from one copy", async () => {
     .map((body) => new Response(body).text());
   expect((await first)?.includes(members)).toBe(true);
   expect((await second) === (await first)).toBe(true);
-  // The record contains the sent bytes.
+  // The bytes that were sent are also the bytes of the record.
   if (!(text instanceof LargeText)) throw new Error("it is large");
   expect(text.pieces.every((piece) => piece instanceof Uint8Array)).toBe(true);
   expect(String(text) === members).toBe(true);
   expect(memory.used).toBe(0);
 });
 
-test("one piece is sent per turn of the event loop, for any number and speed of readers", async () => {
+test("one piece is sent per turn of the event loop, however many and however fast the readers are", async () => {
   const answers = new LargeAnswers(new MemoryAccount());
   const text = new LargeText(["a".repeat(5_000_000)]);
   using turns = loopTurns();

@@ -1,9 +1,12 @@
-/** A stopping server lets clients finish reading their answers within the linger time, and waits for nothing else. */
+/**
+ * A stopping server waits until clients have read their answers, at most for the linger time (--linger), and for
+ * nothing else.
+ */
 import { expect, test } from "bun:test";
 import { connect } from "node:net";
 import { storeWith, type TestServer } from "./helpers/server.ts";
 
-/** More than the kernel buffers for a connection without a reader. */
+/** Characters of an answer: more than the kernel buffers for a client that does not read. */
 const LENGTH = 40_000_000;
 
 /** Starts to read an answer. @returns a function that reads the rest */
@@ -36,7 +39,7 @@ test("slow clients can read answers during the linger time", async () => {
   await using patient = await store.serve("greedy", { linger: 600 });
   const readers = [await beginReading(patient), await beginReading(hasty)] as const;
   const stopped = patient.stop();
-  // The server stops after closing the reader's connection.
+  // `stop` resolves when the server has closed the connections of its slow readers.
   await hasty.stop();
   const [whole, torn] = [await readers[0](), await readers[1]()];
   expect(whole.length).toBeGreaterThan(LENGTH);
@@ -45,7 +48,7 @@ test("slow clients can read answers during the linger time", async () => {
   await stopped;
 });
 
-test("an incomplete request does not delay a stop until the end of the linger time", async () => {
+test("an incomplete request does not keep a stopping server until the end of the linger time", async () => {
   await using store = await storeWith("greedy");
   await using server = await store.serve("greedy", { linger: 600 });
   const answered = Promise.withResolvers<void>();
@@ -55,7 +58,7 @@ test("an incomplete request does not delay a stop until the end of the linger ti
   const head =
     "POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n";
   socket.write(`${head}Expect: 100-continue\r\n\r\n[`);
-  // The server has received the head of the request.
+  // The server has answered the earlier request, so it has received the head of the incomplete one.
   await answered.promise;
   await server.stop();
   socket.destroy();

@@ -1,5 +1,6 @@
 /**
- * Compares a latency target with the best fixed setting for each load, found by a grid search in the same simulation.
+ * Compares a latency target with the best fixed setting for each load, which a grid search finds in the same
+ * simulation.
  */
 import { describe, expect, test } from "bun:test";
 import { bestFixed, bursts, type Curve, poisson, serveLoad, serveLoads, steps } from "./helpers/loads.ts";
@@ -18,7 +19,10 @@ const kinds = { poisson, bursts, steps };
 const cases = Object.entries(kinds).flatMap(([kind, make]) =>
   Object.entries(levels).map(([level, part]) => [kind, level, make, part] as const),
 );
-/** Allowed ratio of p99 to the p99 of the best setting: five loads together still differ by chance. A single load differs by a tenth and more. */
+/**
+ * Largest allowed ratio of the 99th percentile to that of the best fixed setting. Even over five loads it varies by
+ * chance; over a single load by a tenth and more.
+ */
 const MAX_P99_RATIO = 1.05;
 
 describe.each(Object.entries(devices))("on a device that %s", (_, curve) => {
@@ -26,10 +30,10 @@ describe.each(Object.entries(devices))("on a device that %s", (_, curve) => {
   const latencyTargetMs = 3 * curve(maxBatchSize);
 
   test.each(cases)(
-    "%s, %s: throughput within 5 %% of the best fixed setting, p99 no worse",
+    "%s, %s: throughput within 5 %% of the best fixed setting, 99th percentile no worse",
     async (...[, , make, part]) => {
       const load = (seed: number) => make(part * capacity, { count: 4000, seed });
-      // The grid search uses one load; the comparison uses five others.
+      // The grid search uses one load, the comparison five others.
       const loads = [2, 3, 4, 5, 6].map(load);
       const best = await serveLoads(loads, await bestFixed(load(1), grid, curve), curve);
       const adaptive = await serveLoads(loads, { maxBatchSize, latencyTargetMs }, curve);
@@ -51,14 +55,14 @@ describe.each(Object.entries(devices))("on a device that %s", (_, curve) => {
     },
   );
 
-  test.each([1, 3])("%d runners meet the target where possible", async (runners) => {
+  test.each([1, 3])("with %d runners the 99th percentile meets the target if that is possible", async (runners) => {
     const load = bursts(0.5 * runners * capacity, { count: 4000, seed: 9 });
     const { p99Ms } = await serveLoad(load, { maxBatchSize, latencyTargetMs, runners }, { curve, seed: 10 });
     expect(p99Ms).toBeLessThan(latencyTargetMs);
   });
 });
 
-test("the comparison detects a bad fixed setting", async () => {
+test("the comparison itself detects a bad fixed setting", async () => {
   const curve: Curve = (size) => 8 + 0.5 * size;
   const loads = [2, 3, 4].map((seed) => poisson(0.85 * (64 / curve(64)), { count: 4000, seed }));
   const adaptive = await serveLoads(loads, { maxBatchSize, latencyTargetMs: 120 }, curve);

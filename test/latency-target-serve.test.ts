@@ -1,16 +1,16 @@
-/** A latency target as an option of `serve` and as a setting of the model. */
+/** A latency target as an option of `sconce serve`, and as a setting of the model. */
 import { expect, test } from "bun:test";
 import { cli, startCli } from "./helpers/cli.ts";
 import { modelText, writeModel } from "./helpers/model-text.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-/** An item takes at least some milliseconds. */
+/** Settings of a model that needs at least some milliseconds for an item. */
 const slow = {
   preprocess: "({ x }) => ({ x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(20n), []) })",
   batchSize: "4",
 };
 
-/** A store with a slow model with these settings. @returns the error of `serve` */
+/** Builds a slow model with these settings into a new store. @returns the environment for `sconce serve` */
 async function built(settings: Readonly<Record<string, string>> = {}) {
   const dir = await tempDir();
   const env = { SCONCE_HOME: dir.join("home") };
@@ -24,7 +24,7 @@ async function built(settings: Readonly<Record<string, string>> = {}) {
 
 const serve = ["serve", "small", "--host", "127.0.0.1", "--port", "0"];
 
-test("a target below the time of one item is refused at start, in one line with both times and the fix", async () => {
+test("a target below the time of one item is refused at start, in one line with the two times and the fix", async () => {
   await using store = await built();
   const { code, stderr } = await cli([...serve, "--latency-target", "0.5", "--log-level", "error"], store);
   expect(code).toBe(1);
@@ -35,7 +35,7 @@ test("a target below the time of one item is refused at start, in one line with 
   expect(Number(fix)).toBeGreaterThanOrEqual(Number(least));
 });
 
-test("the author's target applies unless the operator sets one, and does not affect builds", async () => {
+test("the author's target applies unless the operator sets another, and does not affect builds", async () => {
   await using store = await built({ latencyTargetMs: "0.5" });
   const refused = await cli([...serve, "--log-level", "error"], store);
   expect(refused.stderr).toStartWith("sconce: the latency target is 0.5 ms, but");

@@ -1,4 +1,4 @@
-/** Life of a server: start, ready, drain, end. */
+/** The life of a server: start, ready, drain, end. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client, problemOf } from "./helpers/client.ts";
@@ -10,7 +10,7 @@ import { storeWith, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
 let store: TestStore;
-/** A store with a model whose setup a test releases. */
+/** A store with a model whose `setup` waits until a test releases it. */
 let gated: TestStore;
 
 beforeAll(async () => {
@@ -23,15 +23,18 @@ afterAll(async () => {
   await gated[Symbol.asyncDispose]();
 });
 
-/** `sconce serve` on a free port of loopback. */
+/** Starts `sconce serve` on a free loopback port. */
 function serve(args: readonly string[] = ["lab"], env: Record<string, string> = {}): RunningCli {
   return startCli(["serve", "-p", "0", "--host", "127.0.0.1", ...args], { env: { SCONCE_HOME: store.home, ...env } });
 }
 
-/** Log lines without warnings: busy machines cause warnings about slow steps. */
+/** Log lines without warnings: a busy machine causes warnings about slow steps. */
 const toldBy = ({ lines }: RunningCli) => lines.filter((line) => line.trim() !== "" && !line.includes("WARN"));
 
-/** The setup returns at once in a build. In a server it waits for the test, or never returns. */
+/**
+ * `setup` of a model. It throws, waits for a URL, or returns at once, as its environment says. A build sets neither
+ * variable.
+ */
 const setup = `async () => {
   if (process.env.BREAK) throw new Error("no vocabulary here");
   if (process.env.GATE) await fetch(process.env.GATE);
@@ -48,7 +51,7 @@ describe("a server", () => {
 
   afterAll(() => server[Symbol.asyncDispose]());
 
-  test("logs each step in order, without colours in a pipe, and its address last, when it accepts predictions", async () => {
+  test("logs each step in order, without colours in a pipe; its address comes last, when it accepts predictions", async () => {
     expect((await client.fetch("/health/ready")).status).toBe(200);
     const steps = [
       /Setting up the model lab:[0-9a-f]{12} \(sha256:[0-9a-f]{64}\)$/,
@@ -67,7 +70,7 @@ describe("a server", () => {
     expect((await (await client.fetch("/")).json()) as object).toMatchObject({ name: "lab" });
   });
 
-  test("owns its port: a server that does not find it, as one of another user, is refused", async () => {
+  test("owns its port: another server that does not find it, such as one of another user, is refused", async () => {
     await using dir = await tempDir();
     const { port } = client.url;
     const args = ["serve", "lab", "--host", "127.0.0.1", "-p", port];
@@ -83,7 +86,7 @@ describe("a server", () => {
 });
 
 describe("starting", () => {
-  test("opens the port first: live, and 503 to other requests until the model is ready", async () => {
+  test("opens its port first: it is live, and answers 503 to other requests until the model is ready", async () => {
     await using gate = hold();
     const port = freePort();
     await using server = serve(["-p", String(port)], { SCONCE_HOME: gated.home, GATE: gate.url("setup") });
@@ -127,7 +130,7 @@ describe("starting", () => {
     expect(toldBy(server)).toHaveLength(2);
   });
 
-  test("reads options from SCONCE_ variables after flags, and logs JSON lines on request", async () => {
+  test("reads options from flags, then from SCONCE_ variables, and logs JSON lines on request", async () => {
     const args = ["lab", "--threads", "1", "--log-format", "json"];
     await using server = serve(args, { SCONCE_BATCH_SIZE: "7", SCONCE_THREADS: "2" });
     await server.line("Listening on");
@@ -175,7 +178,7 @@ describe.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)("%s", (signal) => {
     expect(server.lines.at(-1)).toContain("Stopped");
   });
 
-  test("repeated, but not by npm at once, ends the server immediately", async () => {
+  test("that is repeated ends the server at once, but not within a second, since npm sends it twice", async () => {
     await using gate = hold();
     await using server = serve();
     const client = await clientOf(server);
@@ -193,7 +196,7 @@ describe.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)("%s", (signal) => {
     expect(performance.now() - began).toBeGreaterThan(1000);
   });
 
-  test("during the set-up ends the server with code 0: nothing was accepted", async () => {
+  test("during setup ends the server with code 0, since nothing was accepted", async () => {
     await using gate = hold();
     await using server = serve([], { SCONCE_HOME: gated.home, GATE: gate.url("setup") });
     await gate.arrived("setup");
@@ -203,7 +206,7 @@ describe.each(["SIGTERM", "SIGINT", "SIGHUP"] as const)("%s", (signal) => {
 });
 
 describe("a stopping server", () => {
-  test("dispatches items without waiting for fuller batches", async () => {
+  test("dispatches items at once, without waiting for fuller batches", async () => {
     await using server = serve(["lab", "--max-queue-delay", "600000"]);
     const client = await clientOf(server);
     const waiting = client.predict([{ x: 1 }]);
@@ -226,7 +229,7 @@ describe("a stopping server", () => {
     expect(await server.exited).toBe(0);
   });
 
-  test("answers requests for the last results, and ends once each was read", async () => {
+  test("answers requests for the last results, and ends once each result was read", async () => {
     await using gate = hold();
     await using server = serve(["lab", "--linger", "600"]);
     const client = await clientOf(server);
@@ -251,7 +254,7 @@ describe("a stopping server", () => {
     expect(await server.exited).toBe(0);
   });
 
-  test("leaves unfinished predictions to the next process", async () => {
+  test("leaves unfinished predictions to the next server", async () => {
     await using dir = await tempDir();
     await using gate = hold();
     const args = ["lab", "--store", dir.join("left.sqlite"), "--drain-timeout", "0.1"];

@@ -1,4 +1,4 @@
-/** Limits of a server: concurrent work, durations and retained results. */
+/** Limits of a server: unfinished work, durations, and retained results. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
 import type { ProblemBody } from "./helpers/client.ts";
@@ -36,7 +36,7 @@ describe("batches", () => {
     expect(ends.map(({ outputs }) => outputs?.[0]?.together).sort()).toEqual([2, 2, 4, 4, 4, 4]);
   });
 
-  test("have the operator's size", async () => {
+  test("have the size that the operator sets", async () => {
     await using server = await store.serve("lab", { batchSize: 16 });
     expect((await server.client.fetch("/").then((response) => response.json())) as object).toMatchObject({
       batch_size: 16,
@@ -63,7 +63,7 @@ describe("batches", () => {
 });
 
 describe("a full queue", () => {
-  test("gives 429 with Retry-After, accepts no part of the request, and the server continues", async () => {
+  test("gives 429 with Retry-After and accepts no part of the request; the server continues", async () => {
     await using gate = hold();
     await using server = await store.serve("lab", { maxQueuedItems: 3 });
     const first = await server.client.create([{ x: 1, before: gate.url("a") }, { x: 2 }]);
@@ -72,14 +72,14 @@ describe("a full queue", () => {
     expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(0);
     expect(await problemOf(response)).toMatchObject({ status: 429, type: "urn:sconce:problem:queue_full" });
     expect(await server.client.metric("sconce_predictions_active")).toBe(1);
-    // Smaller requests are still accepted.
+    // The queue has space for a smaller request.
     expect((await server.client.predict([{ x: 5 }])).outputs?.[0]?.y).toBe(11);
     gate.release("a");
     expect((await server.client.end(first.prediction_id)).status).toBe("success");
     expect((await server.client.predict([{ x: 3 }, { x: 4 }])).status).toBe("success");
   });
 
-  test("gives an answer before a body has arrived", async () => {
+  test("gives 429 before the body has arrived", async () => {
     await using gate = hold();
     await using server = await store.serve("lab", { maxQueuedItems: 1 });
     await server.client.create([{ x: 1, before: gate.url("a") }]);
@@ -95,7 +95,7 @@ describe("a full queue", () => {
     gate.release("a");
   });
 
-  test("by bytes gives 429, too", async () => {
+  test("of bytes gives 429, too", async () => {
     await using gate = hold();
     await using server = await store.serve("lab", { maxQueuedBytes: 200 });
     await server.client.create([{ x: 1, before: gate.url("a") }]);
@@ -106,7 +106,7 @@ describe("a full queue", () => {
     expect((await server.client.predict(large)).status).toBe("success");
   });
 
-  test("gives 422 to a request that never fits: a retry would be useless", async () => {
+  test("gives 422 to a request that is larger than the queue, because a retry would be useless", async () => {
     await using server = await store.serve("lab", { maxQueuedItems: 3 });
     const problem = await server.client.refused([{ x: 1 }, { x: 2 }, { x: 3 }, { x: 4 }]);
     expect(problem.status).toBe(422);
@@ -140,7 +140,7 @@ describe("the time limit", () => {
     expect(body.error_message).toBe("Timed out after 0.1 s");
   });
 
-  test("stops a running prediction from waiting for its batch", async () => {
+  test("ends a running prediction although its input waits for a batch", async () => {
     await using server = await store.serve("lab");
     const blocker = await server.client.create([{ x: 0, steps: 2000 }]);
     await server.client.until(blocker.prediction_id, ({ status }) => status === "running");
@@ -181,10 +181,10 @@ test("hanging files of one prediction do not delay another", async () => {
   expect((await server.client.read(stuck.prediction_id)).status).toBe("pending");
 });
 
-test("a request that would wait in vain is refused at once with a time to retry; one that polls is accepted", async () => {
+test("a request that would wait too long is refused at once with a time to retry; a request that polls is accepted", async () => {
   await using server = await store.serve("lab", { timeout: 600 });
   const created = await Promise.all(Array.from({ length: 200 }, (_, x) => server.client.create([{ x, steps: 400 }])));
-  // The first predictions teach how long a prediction takes.
+  // Until the server has learned how long a prediction takes, it accepts every request.
   let response: Response;
   do response = await server.client.post([{ x: 1 }], { Prefer: "wait=1" });
   while (response.ok);
@@ -207,7 +207,7 @@ describe("ended predictions", () => {
     expect(await server.client.metric("sconce_retained_predictions")).toBe(2);
   });
 
-  test("are not retained if the operator sets 0; waiting clients still get the answer", async () => {
+  test("are not retained if the operator sets 0; waiting clients get the answer nevertheless", async () => {
     await using server = await store.serve("lab", { retainCount: 0 });
     const body = await server.client.predict([{ x: 1 }]);
     expect(body.outputs?.[0]?.y).toBe(3);
@@ -221,7 +221,7 @@ describe("ended predictions", () => {
     expect((await server.client.fetch(`/predictions/${id}`)).status).toBe(404);
   });
 
-  test("without an end are always retained", async () => {
+  test("that have not ended are always retained", async () => {
     await using gate = hold();
     await using server = await store.serve("lab", { retainCount: 1, retainAge: 0 });
     const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);

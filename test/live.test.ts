@@ -1,4 +1,4 @@
-/** A running prediction, and its end. */
+/** A prediction in progress: its items end, it is observed, and it ends. */
 import { describe, expect, test } from "bun:test";
 import { SconceError } from "../src/base/errors.ts";
 import type { ItemList } from "../src/server/flow/item-list.ts";
@@ -9,7 +9,7 @@ import { OutputMemory } from "../src/server/predictions/output-memory.ts";
 import { type EndedRecord, statusOf } from "../src/server/predictions/record.ts";
 import { livePrediction } from "./helpers/live.ts";
 
-/** A prediction, its inputs, and the records at its end. */
+/** A prediction in progress, its inputs, and the records that it reported at its end. */
 function started(count = 1) {
   const ended: EndedRecord[] = [];
   const live = livePrediction({ count, onEnd: (_, record) => ended.push(record) });
@@ -42,7 +42,7 @@ describe("a prediction that has ended", () => {
     expect(ended).toHaveLength(1);
   });
 
-  test("calls each registered callback once, except removed ones", () => {
+  test("calls each registered callback once, except callbacks that were removed", () => {
     const { live } = started();
     const called: string[] = [];
     const [first, second, third] = ["first", "second", "third"].map((name) => () => called.push(name));
@@ -54,7 +54,7 @@ describe("a prediction that has ended", () => {
   });
 });
 
-test("an ended item releases its input", () => {
+test("an item that has ended releases its input", () => {
   const { list } = started(2);
   expect(list.input(0)).toBe(1);
   list.succeeded(0, "a");
@@ -91,7 +91,7 @@ test("an observer is notified of each change, and can read the outputs so far", 
   expect(seen).toEqual(["0 ", '1 "a"']);
 });
 
-test("outputs without memory end a prediction, unless it is alone", () => {
+test("outputs that do not fit in memory end a prediction, unless no other prediction holds memory", () => {
   const memory = new MemoryAccount({ maxBytes: 1e6 });
   const [first, second] = [livePrediction(), livePrediction()];
   using one = new OutputMemory(first, memory, 1e6);
@@ -114,7 +114,7 @@ test("the first 4 kB of a prediction's outputs always fit", () => {
   expect(outputs.take(1)).toMatchObject({ reason: "memory" });
 });
 
-test("a fault's message is shortened, however long the model's message is", () => {
+test("the message of a fault is shortened, however long the model's message is", () => {
   const { list, ended } = started(200);
   for (let i = 0; i < 200; i++) list.failed(i, new SconceError("item_failed", "m".repeat(100_000)));
   expect(ended[0]?.outcome.members.length).toBeLessThan(100 * 11_000 + 100 * 600 + 200_000);

@@ -1,4 +1,4 @@
-/** Clients cause at most one log line a second of each kind. */
+/** Clients can cause at most one log line per second of each kind. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { configureLog, log } from "../src/base/log.ts";
 import { LogLimit } from "../src/base/log-limit.ts";
@@ -15,7 +15,7 @@ describe("lines of one kind", () => {
     return { clock, lines, write };
   }
 
-  test("are written once a second; the last has a count of the suppressed lines", async () => {
+  test("are written once a second; the last line has the number of suppressed lines", async () => {
     const { clock, lines, write } = limited();
     for (let i = 1; i <= 155; i++) write("a", `a ${i}`);
     expect(lines.splice(0)).toEqual(["a 1"]);
@@ -54,7 +54,7 @@ describe("a server whose model fails for every input", () => {
     log.setReporters([{ log: ({ args }) => void lines.push(args.filter((arg) => typeof arg === "string").join(" ")) }]);
     const requests = Array.from({ length: 300 }, () => server.client.predict([{ x: 1, fail: "preprocess" }]));
     for (const { status } of await Promise.all(requests)) expect(status).toBe("failed");
-    // Earlier tests in this process may have used up the line of this second.
+    // An earlier test in this process may have written the line of this second.
     await until(() => lines.length > 0);
     expect(lines[0]).toMatch(
       /^prediction \S+, input 0: .*no such x \(model\.ts:25\)( \(and \d+ more like it in the last second\))?$/,

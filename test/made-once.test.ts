@@ -1,4 +1,4 @@
-/** Files and folders that exist only when complete. */
+/** Files and folders that appear under their name only when they are complete. */
 import { expect, test } from "bun:test";
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ function folderOf(text: string) {
   };
 }
 
-test("a file or folder gets its name when it is complete, and is made once", async () => {
+test("a file or folder gets its name when it is complete, and is made only once", async () => {
   await using dir = await tempDir();
   const path = dir.join("a/b");
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -29,7 +29,7 @@ test("a file or folder gets its name when it is complete, and is made once", asy
   expect(readdirSync(dir.join("a")).sort()).toEqual(["b", "file"]);
 });
 
-test("the first of several concurrent results stays", async () => {
+test("of several concurrent results, the first stays", async () => {
   await using dir = await tempDir();
   const { promise, resolve } = Promise.withResolvers<void>();
   const late = madeOnce(dir.join("folder"), async (temporary) => {
@@ -43,7 +43,7 @@ test("the first of several concurrent results stays", async () => {
   expect(readdirSync(dir.path)).toEqual(["folder"]);
 });
 
-test("a failure, or the end of the process, leaves nothing", async () => {
+test("a failure, or the end of the process, leaves nothing behind", async () => {
   await using dir = await tempDir();
   const failing = madeOnce(dir.join("folder"), async (temporary) => {
     await folderOf("half")(temporary);

@@ -1,4 +1,4 @@
-/** CONTRIBUTING.md describes the sources correctly. */
+/** CONTRIBUTING.md describes the folders and files of the sources as they are. */
 import { expect, test } from "bun:test";
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
@@ -7,14 +7,14 @@ const root = dirname(import.meta.dir);
 const text = await Bun.file(join(root, "CONTRIBUTING.md")).text();
 const transpiler = new Bun.Transpiler({ loader: "ts" });
 
-/** File paths of a section, in order, without repetitions. */
+/** Paths of source files that a section of CONTRIBUTING.md names, in order, without repetitions. */
 function pathsOf(title: string): string[] {
   const section = text.split(/^## /m).find((each) => each.startsWith(title)) ?? "";
   const named = [...section.matchAll(/`([\w/-]+\.(?:ts|cc))`/g)].map(([, path = ""]) => path);
   return [...new Set(named)].filter((path) => path.includes("/") && !path.startsWith("test/"));
 }
 
-/** All direct and indirect imports of a source. */
+/** All direct and indirect imports of a source file. */
 async function importsOf(path: string, found = new Set<string>()): Promise<Set<string>> {
   for (const each of transpiler.scanImports(await Bun.file(join(root, "src", path)).text())) {
     if (!each.path.startsWith(".") || !each.path.endsWith(".ts")) continue;
@@ -26,7 +26,7 @@ async function importsOf(path: string, found = new Set<string>()): Promise<Set<s
   return found;
 }
 
-test("The way of a prediction names at most 20 files, and all of them exist", () => {
+test('the section "The way of a prediction" names at most 20 files, and all of them exist', () => {
   const paths = pathsOf("The way of a prediction");
   expect(paths.length).toBeGreaterThan(10);
   expect(paths.length).toBeLessThanOrEqual(20);
@@ -34,7 +34,7 @@ test("The way of a prediction names at most 20 files, and all of them exist", ()
   expect(missing).toEqual([]);
 });
 
-test("No file of the way imports one before it", async () => {
+test('no file of the section "The way of a prediction" imports a file that the section names earlier', async () => {
   const paths = pathsOf("The way of a prediction").filter((path) => path.endsWith(".ts"));
   const back: string[] = [];
   for (const [i, path] of paths.entries()) {
@@ -49,7 +49,7 @@ test("No file of the way imports one before it", async () => {
   expect(back).toEqual([]);
 });
 
-test("The map names every room of src and every folder of a room", () => {
+test("the map names every folder of src, and every folder inside one", () => {
   const map = text.slice(text.indexOf("## Map"), text.indexOf("\nnative/"));
   const folders = (path: string) =>
     readdirSync(join(root, "src", path), { withFileTypes: true })

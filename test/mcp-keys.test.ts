@@ -9,7 +9,7 @@ import { tempDir } from "./helpers/temp-dir.ts";
 
 type Headers = Readonly<Record<string, string>>;
 
-test("a client reads, updates and cancels no task of another API key, whichever front answers", async () => {
+test("a client reads, updates and cancels no task of another API key, whichever HTTP process answers", async () => {
   await using store = await storeWith("lab");
   await using dir = await tempDir();
   await using gate = hold();
@@ -33,7 +33,7 @@ test("a client reads, updates and cancels no task of another API key, whichever 
   const refused = async (headers: Headers, reason: string) => {
     for (const method of ["tasks/get", "tasks/update", "tasks/cancel"]) {
       for (const id of [taskId, stem, `${stem}.${ownSuffix}`, `${taskId}.${ownSuffix}`]) {
-        // The header chooses the front, and may name another task than the body.
+        // The header Mcp-Name decides which HTTP process answers. It may name another task than the body.
         for (const named of [{}, {}, {}, { "Mcp-Name": stem }, { "Mcp-Name": "" }]) {
           const answer = await mcp(method, { taskId: id }, { ...headers, ...named });
           expect([method, id, answer]).toEqual([method, id, expect.stringContaining(reason)]);

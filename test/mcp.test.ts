@@ -1,4 +1,4 @@
-/** The Model Context Protocol, with the official clients: the model as a tool, refusals, tasks and cancellation. */
+/** The Model Context Protocol with the official clients: the model as a tool, refusals, tasks and cancellation. */
 import { describe, expect, test } from "bun:test";
 import Ajv from "ajv/dist/2020";
 import { z } from "zod";
@@ -61,13 +61,13 @@ describe.each(["modern", "legacy"] as const)("for a client of the %s revision", 
     ]);
   });
 
-  test("an input that fails is a result with its message", async () => {
+  test("an input that fails gives a result with its message", async () => {
     await using connection = await mcpClient(server.url, era);
     const result = await connection.client.callTool({ name: "lab", arguments: { x: 1, fail: "input" } });
     expect(result).toMatchObject({ isError: true, content: [{ type: "text", text: "x is not wanted" }] });
   });
 
-  test("arguments that do not match the schema are a result with each fault", async () => {
+  test("arguments that do not match the schema give a result with each fault", async () => {
     await using connection = await mcpClient(server.url, era);
     const { isError, content } = await connection.client.callTool({ name: "lab", arguments: { x: "1", steps: 0.5 } });
     const { detail, errors } = await server.client.refused([{ x: "1", steps: 0.5 }]);
@@ -76,7 +76,7 @@ describe.each(["modern", "legacy"] as const)("for a client of the %s revision", 
     expect(content).toEqual([{ type: "text", text: faults?.join("\n") ?? "" }]);
   });
 
-  test("another tool is an error that names the tool", async () => {
+  test("a call of an unknown tool is an error that names the known tool", async () => {
     await using connection = await mcpClient(server.url, era);
     const call = connection.client.callTool({ name: "bal", arguments: { x: 1 } });
     expect(await call.catch((error) => error)).toMatchObject({
@@ -94,7 +94,7 @@ describe.each(["modern", "legacy"] as const)("for a client of the %s revision", 
     const call = connection.client.callTool({ name: "lab", arguments: { x: 1, before: gate.url("a") } }, options);
     const ended = call.catch((error: unknown) => error);
     await gate.arrived("a");
-    // Clients of the older revision keep the stream of a call that they give up.
+    // The older revision's client keeps the stream open if a call is aborted, so it closes the whole client.
     if (era === "modern") leave.abort();
     else await connection.client.close();
     expect(await ended).toBeInstanceOf(Error);
@@ -102,7 +102,7 @@ describe.each(["modern", "legacy"] as const)("for a client of the %s revision", 
     expect(await canceled()).toBe(before + 1);
   });
 
-  test("a picture of the output is content, too", async () => {
+  test("a picture in the output is also content of the result", async () => {
     await using pictures = await server.beside("picture");
     const [input = {}] = inputsSchema.parse(await (await pictures.client.fetch("/examples")).json());
     await using connection = await mcpClient(pictures.url, era);
@@ -130,7 +130,7 @@ describe.each(["modern", "legacy"] as const)("for a client of the %s revision", 
   });
 });
 
-test("an input that is no object is an argument, and so is an output for older clients", async () => {
+test("an input that is no object is wrapped in one as an argument, and so is an output for older clients", async () => {
   await using dir = await tempDir();
   const text = modelText({
     input: "z.union([z.object({ x: z.number() }), node])",
@@ -249,7 +249,7 @@ describe("over HTTP", () => {
     expect(await response.text()).toContain('"text":"an input is nested too deeply"}],"isError":true');
   });
 
-  test("--api none has no endpoint", async () => {
+  test("--api none has no MCP endpoint", async () => {
     await using closed = await server.beside("lab", { api: [] });
     expect((await send(closed.url, "tools/list")).status).toBe(404);
   });

@@ -3,7 +3,7 @@ import { canonicalize, side } from "../examples/digits/canonicalize.ts";
 import { heldOutDigits, python } from "../examples/digits/heldout.ts";
 import { Image } from "../src/author/media.ts";
 
-/** Prepares a picture as model.ts does. */
+/** Prepares a picture as the model.ts of the example digits does. */
 async function canonical(image: Image): Promise<Float32Array> {
   const { width, height } = await image.size();
   const scale = Math.min(1, 128 / Math.max(width, height));
@@ -11,7 +11,7 @@ async function canonical(image: Image): Promise<Float32Array> {
   return canonicalize(await image.pixels({ ...size, channels: 1 }));
 }
 
-/** Largest difference between the TypeScript and Python versions of a picture, in 255ths. */
+/** Largest difference between pixels that TypeScript and Python have prepared, in units of 1/255. */
 function greatestDifference(ours: Float32Array, theirs: string): number {
   const expected = Buffer.from(theirs, "hex");
   expect(expected.length).toBe(ours.length);
@@ -32,7 +32,7 @@ describe("the digits example prepares pictures as in its training", () => {
     for (const [i, expected] of python.heldout.entries()) {
       const image = digits[i]?.image;
       expect(image).toBeDefined();
-      // Python rounds to bytes, which costs half a 255th.
+      // Python's values are rounded to bytes, which is half a unit.
       if (image) expect(greatestDifference(await canonical(image), expected)).toBeLessThanOrEqual(0.51);
     }
   });
@@ -48,7 +48,7 @@ describe("the digits example prepares pictures as in its training", () => {
     expect(draw(90, 9, 64, 200, 60)).toEqual(reference);
   });
 
-  test("a blank picture and a single pixel give pixels too", () => {
+  test("a blank picture and a picture of one pixel give pixels too", () => {
     expect(canonicalize({ data: new Uint8Array(9).fill(7), width: 3, height: 3 })).toEqual(
       new Float32Array(side * side),
     );

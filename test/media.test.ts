@@ -6,13 +6,13 @@ import { failureOf } from "./helpers/failure.ts";
 
 const folder = new URL("./data/media/", import.meta.url);
 
-/** A line of expected.jsonl, which media.py writes. */
+/** A line of expected.jsonl, which test/data/media.py writes: options, and the pixels that Pillow gives. */
 interface Case {
   file: string;
   options: PixelOptions;
   width: number;
   height: number;
-  /** A zlib stream in base64. */
+  /** The pixels, as a zlib stream in base64. */
   data: string;
 }
 
@@ -43,7 +43,10 @@ describe("pixels equal Pillow's, or differ by 1 of 255 where transparency is res
   }
 });
 
-/** Pixels of a picture, or no result: decoded by `Bun.Image`, and by sconce. */
+/**
+ * Decodes a picture with `Bun.Image` and with sconce. Each result has size and a hash of the pixels, or says why
+ * there are none.
+ */
 async function decodings(bytes: Uint8Array): Promise<{ theirs: unknown; ours: unknown }> {
   const pixels = (file: Uint8Array) => new Image({ bytes: file, mediaType: "image/*" }).pixels();
   const outcome = (made: Promise<{ data: Uint8Array; width: number; height: number }>) =>
@@ -55,7 +58,7 @@ async function decodings(bytes: Uint8Array): Promise<{ theirs: unknown; ours: un
 }
 
 describe("a JPEG gives the same pixels as Bun.Image", () => {
-  /** An Exif segment with an orientation, in either byte order. */
+  /** An Exif segment that states an orientation, in one of the two byte orders. */
   const exif = (orientation: number, order: "II" | "MM", { offset = 8, entries = 1, tag = 0x0112 } = {}) => {
     const u16 = (value: number) => (order === "MM" ? [value >> 8, value & 255] : [value & 255, value >> 8]);
     const u32 = (value: number) => (order === "MM" ? [0, 0, ...u16(value)] : [...u16(value), 0, 0]);
@@ -85,7 +88,7 @@ describe("a JPEG gives the same pixels as Bun.Image", () => {
   test.each([0x01, 0xd0, 0xd7])("with its size behind marker %d, which has no length", async (marker) => {
     const jpeg = await read("baseline.jpg");
     const segments = Buffer.concat([Uint8Array.of(0xff, 0xd8, 0xff, marker), jpeg.subarray(2)]);
-    // A picture of 1 × 1, placed where the segment would end if the next marker were its length.
+    // A picture of 1 × 1, at the place where a reader would look that took the marker's next bytes for a length.
     const frame = Buffer.from("ffc0000b080001000101011100ffda0008010100003f00ffd9", "hex");
     const file = Buffer.alloc(4 + segments.readUInt16BE(4) + frame.length);
     segments.copy(file);
@@ -113,9 +116,9 @@ describe("a JPEG gives the same pixels as Bun.Image", () => {
     }
   });
 
-  test("with any damage gives the same pixels, or both decoders refuse it", async () => {
+  test("with random damage gives the same pixels, or both decoders refuse it", async () => {
     const originals = await Promise.all(["baseline.jpg", "progressive.jpg", "subsampled.jpg", "turned.jpg"].map(read));
-    // An integer in thousandths: random doubles are nearly always close to 0.
+    // A place as an integer in thousandths: random doubles would nearly always be close to 0.
     const place = fc.noBias(fc.nat(999));
     const damage = fc.array(fc.record({ at: place, byte: fc.nat(255) }), { minLength: 1, maxLength: 4 });
     let decoded = 0;
@@ -124,7 +127,7 @@ describe("a JPEG gives the same pixels as Bun.Image", () => {
         const bytes = original.slice();
         for (const { at, byte } of changes) bytes[Math.floor((at / 1000) * bytes.length)] = byte;
         const { theirs, ours } = await decodings(bytes);
-        // sconce refuses truncated pictures, and Bun fills them with grey; limits differ, too.
+        // sconce refuses truncated pictures, which Bun fills with grey, and has other limits of size.
         if (ours === "too large" || (ours === "no picture" && !bytes.toHex().includes("ffd9"))) return;
         if (ours !== "no picture") decoded += 1;
         expect(ours).toEqual(theirs);
@@ -158,7 +161,7 @@ describe("size and shape", () => {
     }
   });
 
-  test("the bars of contain have the background colour in every layout", async () => {
+  test('the bars of "contain" have the background colour in every layout', async () => {
     const options: PixelOptions = { width: 8, height: 20, fit: "contain", background: [1, 2, 3] };
     const image = await open("rgb.png");
     expect([...(await image.pixels(options)).data.subarray(0, 3)]).toEqual([1, 2, 3]);
@@ -166,7 +169,7 @@ describe("size and shape", () => {
     expect([0, 160, 320, 480].map((at) => chw.data[at])).toEqual([3, 2, 1, 255]);
   });
 
-  test("a draft is close to the full decoding, with the same shape", async () => {
+  test("a draft has nearly the pixels of the full decoding, and the same shape", async () => {
     const image = await open("subsampled.jpg");
     const [whole, draft] = [await image.pixels({ width: 10 }), await image.pixels({ width: 10, draft: true })];
     expect([draft.width, draft.height]).toEqual([whole.width, whole.height]);
@@ -215,7 +218,7 @@ describe("size and shape", () => {
     expect(Buffer.compare((await image.pixels({ channels: 1 })).data, data)).toBe(0);
   });
 
-  test("bars and crops of a transparent image show the background in floats too", async () => {
+  test("bars and crops of a transparent image show the background in float pixels, too", async () => {
     const image = await open("alpha.png");
     const options: PixelOptions = { shortSide: 12, crop: { width: 30, height: 10 }, background: [0, 51, 255] };
     const bytes = await image.pixels({ ...options, layout: "chw" });
@@ -250,7 +253,7 @@ describe("invalid and oversized images", () => {
     "rgb.bmp",
     "grey16.png",
   ]) {
-    test(`${name} truncated anywhere is refused`, async () => {
+    test(`${name} that is truncated anywhere is refused`, async () => {
       const bytes = await read(name);
       for (const share of [0.05, 0.3, 0.6, 0.9]) {
         const cut = new Image({ bytes: bytes.subarray(0, Math.floor(bytes.length * share)), mediaType: "image/png" });
@@ -259,7 +262,7 @@ describe("invalid and oversized images", () => {
     });
   }
 
-  test("noise behind a valid start gives pixels or a file error", async () => {
+  test("noise behind a valid start gives pixels or a coded error", async () => {
     for (const name of ["rgb.png", "baseline.jpg", "rgb.webp", "animated.webp", "animated.gif", "rgb.bmp"]) {
       const bytes = await read(name);
       for (let seed = 1; seed <= 40; seed++) {
@@ -273,7 +276,7 @@ describe("invalid and oversized images", () => {
     }
   });
 
-  test("removed, repeated or swapped pieces give pixels or a file error", async () => {
+  test("removed, repeated or swapped pieces give pixels or a coded error", async () => {
     const originals = await Promise.all(["rgb.png", "baseline.jpg", "progressive.jpg", "rgb.webp"].map(read));
     const place = fc.double({ min: 0, max: 1, noNaN: true });
     const change = fc.record({ from: place, length: fc.nat(40), to: place, isKept: fc.boolean() });
@@ -309,7 +312,7 @@ describe("invalid and oversized images", () => {
     );
   });
 
-  test("the field's limit applies, and messages have the URL without its query", async () => {
+  test("the field's limit of pixels applies, and messages have the URL without its query", async () => {
     const image = new Image({ url: "https://user:secret@example.org/a.png?key=1", limits: { maxPixels: 1199 } });
     image.fill({ bytes: await read("rgb.png"), mediaType: "image/png" });
     const { message } = await failureOf(image.size());
@@ -318,13 +321,13 @@ describe("invalid and oversized images", () => {
     );
   });
 
-  test("a long image that would cover the wanted size with too many pixels is refused", async () => {
+  test("a long image is refused if covering the wanted size would take too many pixels", async () => {
     const line = await Image.fromPixels({ data: new Uint8Array(16000), width: 16000, height: 1, channels: 1 });
     expect((await failureOf(line.pixels({ width: 224, height: 224, fit: "cover" }))).code).toBe("file_too_large");
     expect((await line.pixels({ width: 224, height: 224, fit: "contain" })).data.length).toBe(224 * 224 * 3);
   });
 
-  test("a long, narrow image whose scaled rows would have too many pixels is refused", async () => {
+  test("a long, narrow image is refused if its scaled rows would have too many pixels", async () => {
     const line = await Image.fromPixels({ data: new Uint8Array(250_000), width: 1, height: 250_000, channels: 1 });
     expect((await failureOf(line.pixels({ width: 224, height: 224 }))).message).toEndWith(
       "is an image of 224 × 250000 pixels while it is scaled; this field takes at most 50000000 pixels",
@@ -337,7 +340,7 @@ describe("images from pixels", () => {
   const height = 4;
 
   for (const channels of [1, 3, 4] as const) {
-    test(`a PNG of ${channels} channels returns its pixels, from either layout`, async () => {
+    test(`a PNG of ${channels} channels returns its pixels, made from either layout`, async () => {
       const data = new Uint8Array(width * height * channels).map((_, i) => (i * 37) & 255);
       const image = await Image.fromPixels({ data, width, height, channels });
       expect(image.mediaType).toBe("image/png");
@@ -374,12 +377,12 @@ describe("images from pixels", () => {
   });
 });
 
-test("a decoded picture counts its wait for the event loop as a wait", async () => {
+test("a picture whose decoding waits for the event loop counts that time as a wait", async () => {
   const heldMs = 50;
   for (let waitedMs = 0; waitedMs < heldMs / 2; ) {
     const image = await open("baseline.jpg");
     const decoding = image.pixels();
-    // The decoder has the picture after some promises.
+    // The decoder finishes after some promises, then waits for the event loop, which the next line blocks.
     for (let i = 0; i < 20; i++) await undefined;
     for (const untilMs = performance.now() + heldMs; performance.now() < untilMs; );
     const before = image.waitedMs;

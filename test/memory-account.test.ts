@@ -1,4 +1,4 @@
-/** The account of the bytes that a server holds for its clients. */
+/** The account of all bytes that a server holds for its clients (--max-memory). */
 import { edenGC, heapSize } from "bun:jsc";
 import { describe, expect, test } from "bun:test";
 import { mkdir } from "node:fs/promises";
@@ -13,7 +13,7 @@ import { tempDir } from "./helpers/temp-dir.ts";
 const inTurn = { signal: new AbortController().signal, isNext: false };
 
 describe("memory of requests", () => {
-  test("is granted if it fits, and released once when its charge is disposed", () => {
+  test("is granted if it fits, and released once, when its charge is disposed", () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     const first = account.take("bodies", 30);
     expect(account.take("bodies", 21)).toBeUndefined();
@@ -24,7 +24,7 @@ describe("memory of requests", () => {
     expect(account.used).toBe(0);
   });
 
-  test("is always granted to a single holder, beside evictable results", () => {
+  test("is always granted to a request that is alone; retained results do not count, since they can be evicted", () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     account.add("results", 90);
     const alone = account.take("bodies", 500);
@@ -33,7 +33,7 @@ describe("memory of requests", () => {
     expect(account.take("bodies", 1)).toBeUndefined();
   });
 
-  test("leaves memory for the end of accepted requests", () => {
+  test("leaves memory to finish accepted requests", () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     account.take("bodies", 40);
     expect(account.take("bodies", 1)).toBeUndefined();
@@ -51,7 +51,7 @@ describe("memory of requests", () => {
     expect(account.hasRoom("tensors", 1)).toBe(false);
   });
 
-  test("is granted to small outputs above the limit: accepted requests must end", () => {
+  test("is granted to small outputs above the limit, because accepted requests must end", () => {
     const account = new MemoryAccount({ maxBytes: 51_200 });
     account.add("bodies", 60_000);
     expect([account.hasRoom("outputs", 12), account.hasRoom("outputs", 13)]).toEqual([true, false]);
@@ -66,7 +66,7 @@ describe("memory of requests", () => {
     expect(outputs.bytes).toBeLessThan(account.maxBytes / 16);
   });
 
-  test("is refused because of growing charges", () => {
+  test("is refused while charges that have grown exceed the limit", () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     using outputs = account.add("outputs", 10);
     outputs.grow(200);
@@ -78,7 +78,7 @@ describe("memory of requests", () => {
 });
 
 describe("files", () => {
-  test("wait for memory in order of arrival", async () => {
+  test("wait for memory in the order of their arrival", async () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     const charges = Array.from({ length: 4 }, () => account.add("files", 0));
     const order: number[] = [];
@@ -98,7 +98,7 @@ describe("files", () => {
     expect(order).toEqual([0, 1, 2, 3]);
   });
 
-  test("as large as a quarter of the memory are granted one by one, regardless of other parts", async () => {
+  test("of up to a quarter of the memory are granted one by one, whatever else holds memory", async () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     account.add("bodies", 90);
     const [first, second] = [account.add("files", 0), account.add("files", 0)];
@@ -110,7 +110,7 @@ describe("files", () => {
     expect(second.bytes).toBe(25);
   });
 
-  test("that are abandoned give their place to the next", async () => {
+  test("that are abandoned give their turn to the next", async () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     const [first, second, third] = [account.add("files", 0), account.add("files", 0), account.add("files", 0)];
     await account.takeInTurn(first, 40, inTurn);
@@ -125,7 +125,7 @@ describe("files", () => {
 });
 
 describe("pictures", () => {
-  test("have their own share, which does not count for other parts", () => {
+  test("have their own share of memory, which other parts do not use", () => {
     const account = new MemoryAccount({ maxBytes: 100 });
     account.add("tensors", 100);
     const { pictures } = account;
@@ -138,7 +138,7 @@ describe("pictures", () => {
   });
 });
 
-test("that wait are notified once for all releases of one turn", async () => {
+test("whoever waits for memory is notified once for all releases in one turn of the event loop", async () => {
   const account = new MemoryAccount({ maxBytes: 100 });
   const [first, second] = [account.add("tensors", 100), account.add("tensors", 10)];
   let told = 0;
@@ -191,7 +191,7 @@ describe("results", () => {
 
 const names = ["held", "pictures", "results"] as const;
 
-/** An account shared with other processes. */
+/** An account that shares its counters with other processes. */
 function accountOf(
   counters: SharedCounters<(typeof names)[number]>,
   { row, count, maxBytes }: { readonly row: number; readonly count: number; readonly maxBytes: number },
@@ -204,7 +204,7 @@ function accountOf(
   return new MemoryAccount({ maxBytes, siblings: { count, held, pictures, results } });
 }
 
-test("processes share one account, and are notified of each other's releases", async () => {
+test("processes share one account, and learn of each other's releases", async () => {
   await using dir = await tempDir();
   const counters = SharedCounters.create({ path: join(dir.path, "counters"), names, rows: 2 });
   const [one, other] = [0, 1].map((row) => accountOf(counters, { row, count: 2, maxBytes: 100 }));
@@ -221,7 +221,7 @@ test("processes share one account, and are notified of each other's releases", a
 });
 
 test.each([1, 2])(
-  "released arrays are collected before the limit is exceeded, with %d processes, even if they survived young collections",
+  "arrays that were released are collected before the limit is exceeded, with %d processes, even if they have survived young collections",
   async (count) => {
     const MB = 2 ** 20;
     await using dir = await tempDir();
@@ -230,10 +230,10 @@ test.each([1, 2])(
       count,
       maxBytes: 256 * count * MB,
     });
-    // Garbage of other tests would falsify the count.
+    // Garbage of other tests would change the measurement.
     Bun.gc(true);
     const before = heapSize();
-    // Many arrays: a garbage collection keeps those whose addresses are still on the stack.
+    // 20 arrays: a garbage collection may keep a few whose addresses are still on the stack.
     giveBack(account, { count: 20, bytes: 8 * MB });
     expect(heapSize() - before).toBeGreaterThan(150 * MB);
     account.add("files", 64 * count * MB);
@@ -243,7 +243,7 @@ test.each([1, 2])(
   },
 );
 
-/** Holds arrays until the collector counts them as old objects, then releases them. */
+/** Holds arrays until the collector counts them as old, then releases them. */
 function giveBack(account: MemoryAccount, { count, bytes }: { readonly count: number; readonly bytes: number }): void {
   using _charge = account.add("files", count * bytes);
   const arrays = Array.from({ length: count }, () => new Uint8Array(bytes));
@@ -262,7 +262,7 @@ describe("the memory of this machine", () => {
     return dir;
   };
 
-  test("is limited by a control group or one of its parents", async () => {
+  test("is limited by a control group, or by a parent of it", async () => {
     await using dir = await files({
       "proc/self/cgroup": "0::/a/b\n",
       "sys/fs/cgroup/a/b/memory.max": "max\n",
@@ -280,7 +280,7 @@ describe("the memory of this machine", () => {
     expect(memoryLimit(dir.path, 10_000)).toBe(2048);
   });
 
-  test("is the whole memory without a limit", async () => {
+  test("is the whole memory if there is no limit", async () => {
     await using dir = await tempDir();
     expect(memoryLimit(dir.path, 10_000)).toBe(10_000);
     expect(memoryLimit()).toBeGreaterThan(2 ** 20);

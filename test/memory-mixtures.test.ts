@@ -1,4 +1,4 @@
-/** For random clients and failures: all memory charges are released. */
+/** With random clients and failures, the server releases all memory that it has charged. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { connect } from "node:net";
 import { hold } from "./helpers/hold.ts";
@@ -14,7 +14,7 @@ beforeAll(async () => {
 
 afterAll(() => store[Symbol.asyncDispose]());
 
-/** Random integers below `n`, reproducible by seed (mulberry32). */
+/** Random integers from 0 to below `n`, repeatable by seed (mulberry32). */
 function randomFrom(seed: number): (n: number) => number {
   let state = seed;
   return (n) => {
@@ -25,7 +25,7 @@ function randomFrom(seed: number): (n: number) => number {
   };
 }
 
-/** Sends one request, and ends it in a random manner. */
+/** Sends one request, and reads, cancels or abandons it at random. */
 async function sendOne(server: TestServer, inputs: readonly unknown[], random: (n: number) => number): Promise<void> {
   const { client, url } = server;
   const path = random(4) === 0 ? "/demo" : "/predictions";
@@ -64,14 +64,14 @@ async function sendOne(server: TestServer, inputs: readonly unknown[], random: (
     await (await client.fetch("/health/live")).text();
     socket.destroy();
   } else if (way === 5) {
-    // In chunks.
+    // Sends the body in chunks, without a Content-Length.
     await (await post({ body: new Blob([body]).stream(), headers: { Prefer: "wait" } })).text();
   } else {
     await (await post({ headers: { "Content-Encoding": "gzip" } })).text();
   }
 }
 
-/** Sends two hundred requests, some of them concurrently. Afterwards only retained results hold memory. */
+/** Sends two hundred requests, several at a time. Afterwards, memory is held by retained results only. */
 async function expectAllGivenBack(server: TestServer, inputOf: (random: (n: number) => number) => unknown) {
   const random = randomFrom(12);
   let left = 200;
@@ -91,13 +91,13 @@ async function expectAllGivenBack(server: TestServer, inputOf: (random: (n: numb
     );
   };
   await until(async () => (await server.client.metric("sconce_predictions_active")) === 0);
-  // The server notices closed connections after a while, and finishes their started work.
+  // The server notices closed connections only after a while, and then ends their work.
   const isGivenBack = ([part, bytes]: [string, unknown]) => part === "results" || bytes === "0";
   await until(async () => Object.entries(await read()).every(isGivenBack));
   expect((await read()).results).toBe(String(await server.client.metric("sconce_retained_bytes")));
 }
 
-test("inputs whose model code fails, is slow, or never ends in time", async () => {
+test("after inputs whose model code fails, is slow, or does not end in time, no memory stays charged", async () => {
   await using server = await store.serve("lab", { maxMemory: 60_000 });
   await using gate = hold();
   gate.release("soon");
@@ -116,7 +116,7 @@ test("inputs whose model code fails, is slow, or never ends in time", async () =
   await expectAllGivenBack(server, (random) => inputs[random(random(3) === 0 ? inputs.length : 2)]?.());
 });
 
-test("files that arrive, are broken, too large, or never arrive", async () => {
+test("after files that arrive, are broken, are too large, or never arrive, no memory stays charged", async () => {
   const png = Buffer.from(await Bun.file(`${import.meta.dir}/models/picture/white.png`).bytes());
   await using files = await rawServer((socket, request) => {
     const way = Number(/^GET \/(\d)/.exec(request)?.[1]);

@@ -1,4 +1,4 @@
-/** Ended predictions in memory: retention by count, age and bytes. */
+/** The store that keeps ended predictions in memory: limits of their number, age and bytes. */
 import { describe, expect, test } from "bun:test";
 import { MemoryStore } from "../src/server/predictions/memory-store.ts";
 import type { EndedRecord } from "../src/server/predictions/record.ts";
@@ -40,7 +40,7 @@ describe("an ended prediction is evicted", () => {
     expect(await keptOf(...records)).toEqual([false, true, true]);
   });
 
-  test("when later predictions exceed the bytes, including their overhead", () => {
+  test("when later predictions exceed the bytes, counted with their overhead", () => {
     const { store } = storeWith({ maxCount: Infinity, maxBytes: 100_000 });
     for (let i = 0; i < 1000; i++) store.finish(endOf(`${i}`));
     expect(store.retained.count).toBeGreaterThan(100);
@@ -64,7 +64,7 @@ describe("the store", () => {
     expect(await keptOf(record)).toEqual([true]);
   });
 
-  test("counts UTF-8 bytes including logs, until eviction", () => {
+  test("counts a result's bytes in UTF-8, with its logs, until it is evicted", () => {
     const { store } = storeWith({ maxCount: 1 });
     const outcome = { status: "success", members: `"outputs":["${"語".repeat(1000)}"]` } as const;
     store.finish(endOf("1", { outcome, logs: "é".repeat(1000) }));
@@ -75,7 +75,7 @@ describe("the store", () => {
     expect(store.retained.bytes).toBeLessThan(1000);
   });
 
-  test("keeps the first outcome of an id", async () => {
+  test("keeps the first outcome of an id, and ignores a second", async () => {
     const { store } = storeWith({});
     const first = endOf("1");
     store.finish(first);
@@ -84,7 +84,7 @@ describe("the store", () => {
     expect(store.retained.count).toBe(1);
   });
 
-  test("accepts another outcome of an id once the first has expired, even if nobody has read it", async () => {
+  test("accepts another outcome of an id once the first has expired, even if nobody has read it since", async () => {
     const { store, clock } = storeWith({ maxAgeMs: 1000 });
     store.finish(endOf("1"));
     clock.nowMs = 1001;
@@ -113,12 +113,12 @@ describe("the store", () => {
       store.finish(largeEndOf(`${i}`, 10_000));
       store.evict(`${i}`);
     }
-    // The evicted results had 200 MB.
+    // The results had 200 MB, and nearly all were evicted.
     expect(heldBytes() - before).toBeLessThan(16e6);
     expect(store.retained).toEqual({ count: 0, bytes: 0 });
   });
 
-  test("keeps no requests: another process finds nothing", async () => {
+  test("has no unfinished requests for another process", async () => {
     const { store } = storeWith({});
     await store.create();
     store.begun();
@@ -126,7 +126,7 @@ describe("the store", () => {
   });
 });
 
-/** Bytes in reachable buffers. */
+/** Bytes of all buffers that are still reachable. */
 function heldBytes(): number {
   Bun.gc(true);
   return process.memoryUsage().external;

@@ -1,4 +1,7 @@
-/** `--max-memory`: bodies, fetched files and outputs stay within one account of bytes, and release their charges. */
+/**
+ * `--max-memory`: bodies, fetched files and outputs stay within one account of bytes, and leave it when they are no
+ * longer needed.
+ */
 import { afterAll, beforeAll, describe, expect, spyOn, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { decodings } from "../src/author/decoding-gate.ts";
@@ -21,7 +24,7 @@ afterAll(() => store[Symbol.asyncDispose]());
 
 const held = (server: TestServer, part: string) => server.client.metric(`sconce_memory_bytes{part="${part}"}`);
 
-/** A connection that sends this text and does not read the answer. */
+/** Opens a connection, sends this text, and never reads the answer. */
 async function opened(url: URL, text: string): Promise<Socket & Disposable> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const socket = connect({ host: url.hostname, port: Number(url.port) });
@@ -38,14 +41,14 @@ const upload = (length: string) =>
 describe("bodies in transit", () => {
   const large = JSON.stringify([{ x: 1, note: { text: "n".repeat(200_000) } }]);
 
-  test("are charged three times their length from the start; others are refused unread", async () => {
+  test("are charged three times their length from the start; a body that does not fit is refused before it is read", async () => {
     await using server = await store.serve("lab", { maxMemory: 3_600_000 });
     const first = await opened(server.url, upload("Content-Length: 400000"));
     await until(async () => (await held(server, "bodies")) === 1_200_000);
     const response = await server.client.post(large);
     expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(0);
     expect(await problemOf(response)).toMatchObject({ status: 429, type: "urn:sconce:problem:queue_full" });
-    // The connection stays usable after a skipped body.
+    // The server skipped the refused body, so the connection can be used again.
     expect((await server.client.predict([{ x: 1 }])).status).toBe("success");
     first.destroy();
     await until(async () => (await held(server, "bodies")) === 0);
@@ -53,7 +56,7 @@ describe("bodies in transit", () => {
     expect(await held(server, "bodies")).toBe(0);
   });
 
-  test("without a length are charged as they grow", async () => {
+  test("without a Content-Length are charged as they grow", async () => {
     await using server = await store.serve("lab", { maxMemory: 3_600_000 });
     using first = await opened(server.url, upload("Content-Length: 400000"));
     await until(async () => (await held(server, "bodies")) === 1_200_000);
@@ -66,7 +69,7 @@ describe("bodies in transit", () => {
     await until(async () => (await held(server, "bodies")) === 0);
   });
 
-  test("that are alone may use the whole memory", async () => {
+  test("of a request that is alone may use the whole memory", async () => {
     await using server = await store.serve("lab", { maxMemory: 3 * large.length });
     expect((await server.client.predict(JSON.parse(large))).status).toBe("success");
     expect(await server.client.metric("sconce_memory_limit_bytes")).toBe(3 * large.length);
@@ -79,7 +82,7 @@ describe("bodies in transit", () => {
   });
 });
 
-test("a server is not ready if image decoding has made no progress for half a minute", async () => {
+test("a server is not ready if picture decoding has made no progress for half a minute", async () => {
   await using server = await store.serve("picture");
   const ready = () => server.client.fetch("/health/ready");
   const { promise, resolve } = Promise.withResolvers<void>();
@@ -102,7 +105,7 @@ describe("fetched files", () => {
   const bytes = 60_000;
   const config = { maxMemory: 300_000, allowPrivateUrls: true } as const;
 
-  /** Serves pictures of this size: the head at once, the rest at `release`. */
+  /** A server whose pictures have `bytes` bytes. It sends the head of the answer at once, the rest at `release`. */
   async function pictures(): Promise<RawServer & { release(): void }> {
     const released = Promise.withResolvers<void>();
     const body = new Uint8Array(bytes);
@@ -127,7 +130,7 @@ describe("fetched files", () => {
     expect(await held(server, "files")).toBe(0);
   });
 
-  test("that wait are abandoned when their prediction ends", async () => {
+  test("that wait for memory are abandoned when their prediction ends", async () => {
     await using server = await store.serve("picture", config);
     await using files = await pictures();
     const inputs = Array.from({ length: 6 }, (_, i) => ({ image: `http://127.0.0.1:${files.port}/${i}` }));
@@ -137,7 +140,7 @@ describe("fetched files", () => {
     expect([await held(server, "files"), await held(server, "bodies")]).toEqual([0, 0]);
   });
 
-  test("of a demo that can never fit are refused at once", async () => {
+  test("of a demo that could never fit are refused at once", async () => {
     await using server = await store.serve("picture", { ...config, maxMemory: 600_000 });
     await using files = await pictures();
     const demo = (count: number) =>
@@ -157,12 +160,12 @@ describe("fetched files", () => {
     expect(await held(server, "files")).toBe(0);
   });
 
-  test("of inputs that each hold a part and need more release it, and all succeed in the end", async () => {
+  test("of inputs that each hold one file and need a second wait without a deadlock, and all succeed", async () => {
     await using server = await store.serve("greedy", { maxMemory: 800_000, allowPrivateUrls: true });
     const inputs = 5;
     const isFirst = (request: string) => request.startsWith("GET /0");
     const firsts = Promise.withResolvers<void>();
-    // Second files are requested only after five first files, of which four fit.
+    // Four first files fit in memory. Second files are requested only after five first files were.
     await using files = await rawServer((socket, request) => {
       if (files.requests.filter(isFirst).length === inputs) firsts.resolve();
       const answer = () => {
@@ -186,7 +189,7 @@ describe("pictures", () => {
     image: `data:image/png;base64,${palettePng(side, side).toString("base64")}`,
   });
 
-  test("are charged while they are decoded, and a waiting one leaves the queue when its prediction ends", async () => {
+  test("are charged while they are decoded; a picture that waits for memory leaves the queue when its prediction ends", async () => {
     await using server = await store.serve("picture", { maxMemory: 1_000_000 });
     const decoding = Promise.withResolvers<void>();
     const other = decodings.run(900_000, () => decoding.promise);
@@ -200,7 +203,7 @@ describe("pictures", () => {
     expect(await held(server, "pictures")).toBe(0);
   });
 
-  test("wait for memory in preprocess_wait, not in preprocess", async () => {
+  test("that wait for memory count as the stage preprocess_wait, not preprocess", async () => {
     await using server = await store.serve("picture", { maxMemory: 1_000_000 });
     const decoding = Promise.withResolvers<void>();
     const other = decodings.run(900_000, () => decoding.promise);
@@ -218,14 +221,14 @@ describe("pictures", () => {
     expect(1000 * (await stage("sum", "preprocess_wait"))).toBeGreaterThanOrEqual(leastMs);
   });
 
-  test("that can never fit are refused", async () => {
+  test("that could never fit are refused", async () => {
     await using server = await store.serve("picture", { maxMemory: 1_000_000 });
     const { error_message } = await server.client.predict([picture(200)]);
     expect(error_message).toContain("200 × 200, then 4 × 4 pixels; this server has 350000 for one (--max-memory)");
   });
 });
 
-test("rows that wait for a slow postprocess delay new inputs", async () => {
+test("while output rows wait for a slow postprocess, new inputs wait", async () => {
   await using gate = hold();
   const inputs = Array.from({ length: 60 }, () => ({ x: 1, after: gate.url("a") }));
   const body = JSON.stringify(inputs).padEnd(40_000);
@@ -235,22 +238,22 @@ test("rows that wait for a slow postprocess delay new inputs", async () => {
   let most = 0;
   for (let looks = 0; looks < 30; looks++) most = Math.max(most, await held(server, "tensors"));
   gate.release("a");
-  // Enough for 10 rows of 12 bytes, and the batches that were running.
+  // 10 rows of 12 bytes fit; rows of batches that were already running come on top.
   expect(most).toBeGreaterThan(0);
   expect(most).toBeLessThan((60 / 2) * 12);
   expect((await server.client.end(id)).status).toBe("success");
   expect(await held(server, "tensors")).toBe(0);
 });
 
-describe("outputs of a prediction that is alone may use the memory that others would", () => {
-  test("of rows held by an asynchronous postprocess", async () => {
+describe("outputs of a prediction that is alone may use memory that would otherwise be reserved", () => {
+  test("for rows that an asynchronous postprocess holds", async () => {
     await using server = await store.serve("greedy", { maxMemory: 1_000_000 });
     const input = { rows: 40_000, laterMs: 1, length: 60_000 };
     expect((await server.client.predict([input, input, input])).status).toBe("success");
     expect([await held(server, "tensors"), await held(server, "outputs")]).toEqual([0, 0]);
   });
 
-  test("of files that were fetched for it", async () => {
+  test("for files that were fetched for the prediction", async () => {
     await using server = await store.serve("greedy", { maxMemory: 1_000_000, allowPrivateUrls: true });
     await using files = await rawServer((socket) => {
       socket.write("HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n");

@@ -1,4 +1,7 @@
-/** GET /metrics: Prometheus' conventions, from the first scrape on, with reasons and causes. */
+/**
+ * GET /metrics follows Prometheus' conventions, has every series from the first scrape on, and counts reasons and
+ * causes.
+ */
 import { describe, expect, test } from "bun:test";
 import { z } from "zod";
 import {
@@ -18,7 +21,7 @@ import { SharedServer } from "./helpers/shared-server.ts";
 
 const server = new SharedServer(["lab"], "lab");
 
-/** Growth of a series while the task runs. */
+/** How much a series grows while the task runs. */
 async function growth(
   series: string,
   task: () => Promise<unknown>,
@@ -104,10 +107,10 @@ describe("a failed prediction", () => {
     expect(grown).toBe(1);
   });
 
-  test("because of its time or its client is counted separately, with its unfinished inputs", async () => {
+  test("that timed out or was canceled is counted as such, with its unfinished inputs", async () => {
     await using gate = hold();
     const late = [{ x: 1 }, { x: 1, before: gate.url("late") }];
-    // Long enough for the input without a wait.
+    // The first input can end within the time limit; the second waits for its file.
     const timedOut = () => server.client.predict(late, { "Cancel-After": "0.5" });
     expect(await growth('sconce_items_total{status="failed",reason="timeout"}', timedOut)).toBe(1);
     expect(await growth(failed("timeout"), timedOut)).toBe(1);
@@ -118,7 +121,7 @@ describe("a failed prediction", () => {
     expect(await growth(failed("canceled"), canceled)).toBe(1);
   });
 
-  test("because of too much output is counted as such", async () => {
+  test("with too much output is counted as such", async () => {
     await using small = await server.beside("lab", { maxResultBytes: 4 });
     expect(await growth(failed("size"), () => small.client.predict([{ x: 1 }]), small)).toBe(1);
   });
@@ -137,7 +140,7 @@ describe("a refused request", () => {
     expect(await growth(refused(code, cause), () => server.client.post(body, headers))).toBe(1);
   });
 
-  test("because of missing memory is counted with the exceeded limit", async () => {
+  test("that does not fit in memory is counted with the exceeded limit", async () => {
     await using full = await server.beside("lab", { maxQueuedItems: 1, maxQueuedBytes: 100 });
     await using heavy = await server.beside("lab", { maxQueuedBytes: 100 });
     await using narrow = await server.beside("lab", { maxMemory: 1000 });
@@ -153,7 +156,7 @@ describe("a refused request", () => {
   });
 });
 
-test("requests are counted by route and status, regardless of ids", async () => {
+test("requests are counted by route and status; ids in their paths make no series", async () => {
   const series = (route: string, code: number) => `sconce_http_requests_total{route="${route}",code="${code}"}`;
   expect(await growth(series("/predictions", 200), () => server.client.predict([{ x: 1 }]))).toBe(1);
   expect(await growth(series("/predictions/{id}", 404), () => server.client.fetch("/predictions/0abc"))).toBe(1);
@@ -167,7 +170,7 @@ test("requests are counted by route and status, regardless of ids", async () => 
   ]);
 });
 
-test("every status of a route is counted as itself", async () => {
+test("a route counts each status separately", async () => {
   const { paths } = z
     .object({
       paths: z.record(z.string(), z.record(z.string(), z.object({ responses: z.record(z.string(), z.unknown()) }))),
@@ -232,7 +235,7 @@ describe("an input", () => {
     const counts = await Promise.all(
       stages.map((stage) => fresh.client.metric(`sconce_stage_seconds_count{stage="${stage}"}`)),
     );
-    // The input has no file to fetch or to decode.
+    // The input has no file, so two stages have no time.
     expect(Object.fromEntries(stages.map((stage, i) => [stage, counts[i]]))).toEqual({
       ...Object.fromEntries(stages.map((stage) => [stage, 1])),
       fetch: 0,
@@ -241,7 +244,7 @@ describe("an input", () => {
     expect(await fresh.client.metric('sconce_batches_total{cause="idle"}')).toBe(1);
   });
 
-  test("is waiting until its forward pass, with its age; then it is running", async () => {
+  test("waits until its forward pass, with its age in the metrics, and then runs", async () => {
     await using gate = hold();
     await using fresh = await server.beside("lab");
     const metric = (name: string) => fresh.client.metric(name);

@@ -1,4 +1,4 @@
-/** Durations for people. */
+/** Durations as texts for people. */
 import { expect, test } from "bun:test";
 import { milliseconds } from "../src/base/milliseconds.ts";
 

@@ -1,4 +1,4 @@
-/** The served example minilm, compared with the original implementation. */
+/** The example minilm, served: its embeddings equal those of the original implementation. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type PreparedModel, preparedModel, type Reference } from "../examples/minilm/prepared.ts";
@@ -37,13 +37,13 @@ function cosine(a: readonly number[], b: readonly number[]): number {
   return dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b));
 }
 
-/** Similarity of each text's embedding to the original's. */
+/** Cosine similarity of each embedding to the original's embedding. */
 function similarities(embeddings: readonly number[][], references: readonly Reference[]): number[] {
   expect(embeddings.length).toBe(references.length);
   return embeddings.map((embedding, i) => cosine(embedding, references[i]?.embedding ?? []));
 }
 
-/** Shuffles reproducibly, so that neighbours differ in length. */
+/** The values in another order, the same in each run, so that neighbours differ in length. */
 function shuffled<T>(values: readonly T[]): T[] {
   return values.map((_, i) => values[(i * 17 + 3) % values.length]).filter((value) => value !== undefined);
 }
@@ -124,7 +124,7 @@ test("an input that is not text is refused with its position", async () => {
 });
 
 describe.each(paths)("POST %s", (path) => {
-  /** Embeddings of texts sent as JSON. */
+  /** Embeddings of texts. Each text is given as JSON, which may escape characters. */
   async function embedJson(texts: readonly string[]): Promise<number[][]> {
     const family = new Family(server.client, path);
     const answer = await family.post(`[${texts.map((text) => `{"text": ${text}}`).join()}]`, { Prefer: "wait" });
@@ -150,7 +150,7 @@ describe.each(paths)("POST %s", (path) => {
     ["a megabyte without a space", JSON.stringify("x".repeat(1e6)), JSON.stringify("x".repeat(5e5))],
   ] as const;
 
-  test("reads unusual texts like their normal forms, beside a valid input", async () => {
+  test("reads unusual forms of a text like their normal form, beside a valid input", async () => {
     const [embeddings, plain, [neighbour], [alone]] = await Promise.all([
       embedJson(odd.map(([, text]) => text)),
       embedJson(odd.map(([, , text]) => text)),

@@ -1,4 +1,7 @@
-/** Models that are loaded by their first prediction, and unloaded when they are idle or when another needs their place. */
+/**
+ * A server loads a model at its first prediction, and unloads it when it is idle or when another model needs its
+ * place.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client, type PredictionBody } from "./helpers/client.ts";
@@ -31,7 +34,10 @@ const serveIn = (env: Readonly<Record<string, string>>, ...args: string[]): Runn
   });
 const serve = (...args: string[]): RunningCli => serveIn({}, ...args);
 
-/** Variables break or hold it, only in engine processes or only in fronts. */
+/**
+ * The `setup` of a model. Environment variables let it fail or wait; BREAKS names the role of the processes in which
+ * it fails.
+ */
 const setup = `async () => {
   const { existsSync, readFileSync } = await import("node:fs");
   const { SETUP_NEEDS, SETUP_URL, BREAKS } = process.env;
@@ -59,12 +65,12 @@ const move = (client: Client, name: string, what: "load" | "unload") =>
   client.fetch(`/v2/repository/models/${name}/${what}`, { method: "POST" });
 
 describe("--keep-alive", () => {
-  test("loads a model once for many first predictions, and tells their clients that they wait", async () => {
+  test("loads a model once for many first predictions, and tells their clients that the model is being loaded", async () => {
     await using server = serve("lab", "ten", "--keep-alive", "600");
     const client = await clientOf(server);
     expect(await statesOf(client)).toEqual({ lab: "unloaded", ten: "unloaded" });
     expect(await inRole(server.pid, "engine")).toEqual([]);
-    // Nothing that only reads loads a model.
+    // Requests that only read do not load the model.
     for (const path of ["", "/openapi.json", "/health/ready", "/predictions/none"])
       await client.fetch(`/models/ten${path}`);
     expect(await inRole(server.pid, "engine")).toEqual([]);
@@ -103,7 +109,7 @@ describe("--keep-alive", () => {
     }
   });
 
-  test("unloads no model that works", async () => {
+  test("unloads no model while it works", async () => {
     await using held = hold();
     await using server = serve("lab", "--keep-alive", "0.05", "--preload", "lab");
     const client = await clientOf(server);
@@ -117,7 +123,7 @@ describe("--keep-alive", () => {
   });
 });
 
-test("--max-loaded unloads the model that was used least recently", async () => {
+test("--max-loaded unloads the model whose last use is the oldest", async () => {
   await using server = serve("lab", "ten", "hundred", "--max-loaded", "2", "--preload", "lab,ten");
   const client = await clientOf(server);
   expect(await statesOf(client)).toEqual({ lab: "ready", ten: "ready", hundred: "unloaded" });
@@ -125,7 +131,7 @@ test("--max-loaded unloads the model that was used least recently", async () => 
   expect((await predictAt(client, "/models/lab", 1)).status).toBe("success");
   expect((await predictAt(client, "/models/hundred", 1)).outputs).toEqual([{ y: 300 }]);
   expect(await statesOf(client)).toEqual({ lab: "ready", ten: "unloaded", hundred: "ready" });
-  // All at once: each waits for its turn.
+  // Six concurrent predictions with three models; two models fit, so each waits for its turn.
   const paths = ["ten", "hundred", "lab", "ten", "hundred", "lab"].map((name) => `/models/${name}`);
   const ends = await Promise.all(paths.map((path) => predictAt(client, path, 2)));
   expect(ends.map(({ status }) => status)).toEqual(paths.map(() => "success"));
@@ -158,7 +164,8 @@ test.each([
   const { prediction_id: id } = await client.create([{ x: 1, after: held.url("last") }]);
   await held.arrived("last");
   const unloading = move(port, "lab", "unload").then(({ status }) => status, String);
-  // The server closes an idle connection which began after the request.
+  // Waits until the server has closed an idle connection that is newer than the request. So the request itself is not
+  // closed as idle.
   const idle = Promise.withResolvers<void>();
   const { hostname, port: number } = port.url;
   await Bun.connect({ hostname, port: Number(number), socket: { data() {}, close: () => idle.resolve() } });
@@ -168,7 +175,7 @@ test.each([
   expect((await client.end(id)).outputs).toMatchObject([{ y: 3 }]);
 });
 
-test("a load that fails is reported to the predictions that waited, and refuses later ones for a while", async () => {
+test("a load that fails is reported to the predictions that waited, and later ones are refused for a while", async () => {
   await using server = serve("lab", "ten", "--keep-alive", "600", "--device", "cuda:7");
   const client = await clientOf(server);
   const waited = await predictAt(client, "/models/ten", 1);
@@ -180,7 +187,7 @@ test("a load that fails is reported to the predictions that waited, and refuses 
   expect((await move(client, "ten", "load")).status).toBe(503);
 });
 
-test("a load on request is another try, whatever became of the last one", async () => {
+test("a request to load a model tries again, even after a failed load", async () => {
   await using server = serveIn({ SETUP_NEEDS: dir.join("tokens") }, "lab", "needy", "--preload", "lab");
   const client = await clientOf(server);
   const failed = await move(client, "needy", "load");
@@ -204,14 +211,14 @@ test("a model that is being loaded is unloaded on request", async () => {
   expect(await statesOf(client)).toMatchObject({ needy: "unloaded" });
 });
 
-test("a model that only fronts cannot open leaves its place to the others", async () => {
+test("a model that the HTTP process cannot open leaves its place to other models", async () => {
   await using server = serveIn({ BREAKS: "front" }, "needy", "lab", "--max-loaded", "1", "--preload", "needy");
   const client = await clientOf(server);
   expect(await statesOf(client)).toEqual({ needy: "failed", lab: "unloaded" });
   expect((await predictAt(client, "/models/lab", 1)).outputs).toMatchObject([{ y: 3 }]);
 });
 
-test("two fronts share the engine process of a model, and both leave it before it is unloaded", async () => {
+test("two HTTP processes share the engine process of a model, and both leave it before it is unloaded", async () => {
   await using server = serve("lab", "ten", "--fronts", "2", "--keep-alive", "0.2");
   const client = await clientOf(server);
   const close = { ...json, Prefer: "wait", Connection: "close" };

@@ -26,7 +26,7 @@ beforeAll(async () => {
 
 afterAll(() => store[Symbol.asyncDispose]());
 
-test("answers, their headers and events of every kind of prediction name the build", async () => {
+test("answers, headers and events of every kind of prediction name the build", async () => {
   await using server = await store.serve("lab");
   const { client } = server;
   const wait = { Prefer: "wait" };
@@ -54,7 +54,7 @@ test("answers, their headers and events of every kind of prediction name the bui
   expect(events.map(({ event }) => event)).toEqual(["start", "output", "completed"]);
 });
 
-test("answers of the Open Inference Protocol name the build in the header", async () => {
+test("answers of the Open Inference Protocol name the build in a header", async () => {
   await using server = await store.serve("lab");
   const inputs = [
     { name: "x", datatype: "FP64", shape: [1, 1], data: [1] },
@@ -102,7 +102,7 @@ describe("a store on disk", () => {
     await next.close();
   });
 
-  test("knows for unfinished requests which build accepted them", async () => {
+  test("has the build that accepted each unfinished request", async () => {
     await using dir = await tempDir();
     const path = dir.join("predictions.db");
     const first = await open(path);
@@ -115,7 +115,7 @@ describe("a store on disk", () => {
     await next.close();
   });
 
-  test("of an earlier release is read, without builds, and written", async () => {
+  test("of an earlier release is read, though it names no builds, and can be written", async () => {
     await using dir = await tempDir();
     const path = dir.join("predictions.db");
     const first = await open(path);

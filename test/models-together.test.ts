@@ -1,4 +1,4 @@
-/** Several models in one server, together with keys, queues, webhooks, MCP, upgrades and lists of models. */
+/** Several models in one server, together with API keys, queues, webhooks, MCP, upgrades and lists of models. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { makeKey } from "../src/server/access/key-file.ts";
 import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
@@ -19,7 +19,8 @@ let store: TestStore;
 beforeAll(async () => {
   dir = await tempDir();
   const postprocess = "({ y }) => ({ y: 10 * y.data[0] })";
-  // The example runs in the engine process, which then does not start.
+  // The engine process runs the model's example before it is ready. With the file BREAK, that example fails, so the
+  // engine process does not start.
   const preprocess = `async ({ x }) => {
     if (x === 1 && await Bun.file(process.env.BREAK ?? "/none").exists()) throw new Error("no weights today");
     return { x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) };
@@ -62,7 +63,7 @@ async function namesOf(client: Client): Promise<string[]> {
   return models.map(({ name }) => name);
 }
 
-test("an API key counts for all models, and reads only its predictions", async () => {
+test("an API key is valid for all models, and reads only its own predictions", async () => {
   const [one, two, reader] = [
     makeKey({ name: "one", rate: "3/h" }),
     makeKey({ name: "two" }),
@@ -89,7 +90,7 @@ test("an API key counts for all models, and reads only its predictions", async (
   const path = `/models/ten/predictions/${made.prediction_id}`;
   expect((await client.fetch(path, { headers: by(one) })).status).toBe(200);
   expect((await client.fetch(path, { headers: by(two) })).status).toBe(404);
-  // The rate counts the predictions of all models.
+  // The rate limit of a key counts its predictions with all models.
   const statuses = [];
   for (const name of ["lab", "ten", "lab"]) statuses.push((await post(client, name, { x: 1 }, by(one))).status);
   expect(statuses).toEqual([200, 200, 429]);
@@ -99,7 +100,7 @@ test("an API key counts for all models, and reads only its predictions", async (
   expect((await client.fetch("/models", { headers: by(reader) })).status).toBe(200);
 });
 
-test("each model is a tool at its path", async () => {
+test("MCP has a tool for each model, at the model's path", async () => {
   await using server = serve(["lab", "ten"]);
   const client = await clientOf(server);
   await using mcp = await mcpClient(client.url, "modern", "/models/ten/mcp");
@@ -139,7 +140,7 @@ test("a newer server takes over all models, and reads the predictions of each", 
   const fresh = async (path: string) =>
     (await client.fetch(path, { headers: { Connection: "close" } })).json() as Promise<PredictionBody>;
   expect(await fresh(`/models/ten/predictions/${ended.prediction_id}`)).toEqual(ended);
-  // The input waits for a file.
+  // The prediction is unfinished, because its input waits for a file.
   expect((await fresh(`/models/lab/predictions/${held.prediction_id}`)).status).toBe("pending");
   gate.release("a");
   expect(await first.exited).toBe(0);
@@ -168,7 +169,7 @@ test.skipIf(!hasRedis)(
   },
 );
 
-test("a model whose load has failed is loaded again by a request, and then by its predictions", async () => {
+test("after a failed load, a request loads the model again, and then its predictions do", async () => {
   const file = dir.join("break");
   await Bun.write(file, "");
   await using server = serve(["lab", "ten"], { env: { BREAK: file } });

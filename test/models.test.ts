@@ -1,4 +1,4 @@
-/** Several models in one server: each below `/models`, with an engine process of its own. */
+/** Several models in one server: each has its routes below `/models`, and its own engine process. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { ApiDocument } from "./helpers/api-document.ts";
 import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
@@ -61,7 +61,7 @@ describe("a server with three models", () => {
 
   afterAll(() => server[Symbol.asyncDispose]());
 
-  test("answers for each model below its name, and for the first at the root, with one engine process each", async () => {
+  test("answers for each model below its name and for the first model at the root, with one engine process each", async () => {
     expect((await predictAt(client, "", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
     expect((await predictAt(client, "/models/lab", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
     expect((await predictAt(client, "/models/team/ten", [{ x: 1 }])).outputs).toEqual([{ y: 30 }]);
@@ -90,7 +90,7 @@ describe("a server with three models", () => {
     expect(await own.text()).toContain("<title>team/ten</title>");
   });
 
-  test("has all routes of a model below its name, with Locations that a client can read", async () => {
+  test("has all routes of a model below its name, and Locations that a client can read", async () => {
     for (const path of ["", "/docs", "/demo", "/examples", "/health/ready", "/metrics", "/v2", "/v1/models"]) {
       expect([path, (await client.fetch(`/models/team/ten${path}`)).status]).toEqual([path, 200]);
     }
@@ -104,11 +104,11 @@ describe("a server with three models", () => {
     for await (const { data } of eventsOf(events)) last = data;
     expect(last).toMatchObject({ outputs: [{ y: 70 }], model: { repository: "team/ten" } });
     expect(await jsonAt(client, location)).toMatchObject({ status: "success" });
-    // The id is unknown to the other models.
+    // Other models do not know the id.
     expect((await client.fetch(location.replace("team/ten", "lab"))).status).toBe(404);
   });
 
-  test("documents the list, loads and unloads at its root", async () => {
+  test("has the list, loads and unloads in the OpenAPI document at its root", async () => {
     const pathsOf = async (base: string) =>
       Object.keys(((await jsonAt(client, `${base}/openapi.json`)) as { paths: object }).paths);
     const own = ["/models", "/v2/repository/models/{model}/load", "/v2/repository/models/{model}/unload"];
@@ -116,12 +116,12 @@ describe("a server with three models", () => {
     for (const path of await pathsOf("/models/lab")) expect(own).not.toContain(path);
     const document = new ApiDocument(client, await jsonAt(client, "/openapi.json"));
     const asked = document.requests.filter(({ path }) => own.includes(path));
-    // The last one unloads the model, and the next prediction loads it again.
+    // The last request unloads the model. The next prediction loads it again.
     for (const each of asked) expect([each.path, await document.faultsOf(each)]).toEqual([each.path, []]);
     expect((await predictAt(client, "/models/texts", [{ text: "a" }])).status).toBe("success");
   });
 
-  test("says which models there are where a path names another", async () => {
+  test("lists its models if a path names none of them", async () => {
     for (const path of ["/models/none", "/models/none/predictions", "/models/tea", "/models/"]) {
       const answer = await client.fetch(path);
       if (path === "/models/") expect(answer.status).toBe(200);
@@ -171,7 +171,7 @@ describe("a server with three models", () => {
     const other = await embed("team/ten");
     expect(other.status).toBe(404);
     expect(await other.text()).toContain("the model team/ten cannot answer this");
-    // Without a name, the first model is asked.
+    // A request without a model's name goes to the first model.
     expect(await (await embed(undefined)).text()).toContain("the model lab cannot answer this");
     expect(await (await embed("none")).text()).toContain('this server has \\"lab\\", \\"team/ten\\", \\"texts\\"');
     const rank = { model: "texts", query: "a", documents: ["b", "a"] };
@@ -179,7 +179,7 @@ describe("a server with three models", () => {
     expect(ranked).toMatchObject({ model: "texts", results: [{ index: 1 }, { index: 0 }] });
   });
 
-  test("counts each model under its name, and the memory of the server once", async () => {
+  test("counts each model under its name, and the server's memory once", async () => {
     const count = async () => client.metric('sconce_predictions_total{model="texts",status="success"}');
     const before = await count();
     await predictAt(client, "/models/texts", [{ text: "a" }]);
@@ -208,11 +208,11 @@ describe("a server with three models", () => {
   });
 });
 
-test("a broken model is reported by name, and the others are served", async () => {
+test("a broken model is reported by name, and the other models are served", async () => {
   await using server = serve(["broken", "lab", "--admin-port", "0"], { BREAKS_SETUP: "1" });
   const client = await clientOf(server);
   const admin = new Client(new URL(/http:\S+/.exec(await server.line("Admin port"))?.[0] ?? ""));
-  // The first model answers at the root, but these paths are of the server.
+  // The root has the first model's routes, but these routes belong to the server.
   for (const path of ["/health/live", "/health/ready", "/metrics"])
     expect([path, (await admin.fetch(path)).status]).toEqual([path, 200]);
   expect((await admin.fetch("/reload", { method: "POST" })).status).toBe(409);
@@ -241,7 +241,7 @@ test("a server without a usable model is live and not ready", async () => {
   expect((await client.fetch("/health/ready")).status).toBe(503);
 });
 
-test("while the engine process of the first model starts again, the server is ready, and the model is not", async () => {
+test("while the engine process of the first model restarts, the server is ready, and the model is not", async () => {
   await using gate = hold();
   await using server = serve(["slow", "lab"], { SETUP_URL: gate.url("") });
   await until(async () => (await inRole(server.pid, "engine")).length === 2);

@@ -1,10 +1,11 @@
 /**
- * Lookups of names that never resolve: they block no thread, their number is limited, and they end with their caller.
+ * Look-ups of names that never resolve: they block no thread, their number is limited, and they end with their
+ * caller.
  */
 import { describe, expect, test } from "bun:test";
 import { NameResolver } from "../src/machine/network/name-resolver.ts";
 
-/** A name server whose answers wait for a test. */
+/** A name server that does not answer until the test says so. */
 function heldAnswers() {
   const asked: string[] = [];
   const answers = new Map<string, PromiseWithResolvers<readonly string[]>>();
@@ -18,7 +19,7 @@ function heldAnswers() {
 }
 
 describe("look-ups", () => {
-  test("run with a limit, the next after an earlier one", async () => {
+  test("have a limit; a further look-up starts when an earlier one ends", async () => {
     const { asked, ask, answer } = heldAnswers();
     const names = new NameResolver({ ask, maxLookups: 2 });
     const found = ["a", "b", "c"].map((name) => names.resolve(name));
@@ -34,7 +35,7 @@ describe("look-ups", () => {
     expect(names.load).toEqual({ running: 0, waiting: 0 });
   });
 
-  test("that end together let as many others start", async () => {
+  test("that end at the same time let as many others start", async () => {
     const { asked, ask, answer } = heldAnswers();
     const names = new NameResolver({ ask, maxLookups: 2 });
     const found = ["a", "b", "c", "d"].map((name) => names.resolve(name));
@@ -46,7 +47,7 @@ describe("look-ups", () => {
     expect(asked).toEqual(["a", "b", "c", "d"]);
   });
 
-  test("leave an unused place to the next caller", async () => {
+  test("that are aborted before they start leave their place to the next", async () => {
     const { asked, ask, answer } = heldAnswers();
     const names = new NameResolver({ ask, maxLookups: 2 });
     const controller = new AbortController();
@@ -62,7 +63,7 @@ describe("look-ups", () => {
     expect(asked).toEqual(["a", "b", "c", "d"]);
     answer("c");
     await behind[0];
-    // Aborted before its first step.
+    // Its turn has come, but it has not asked the name server.
     controller.abort(new Error("gone"));
     expect(await Promise.allSettled([given])).toMatchObject([{ status: "rejected" }]);
     await Bun.sleep(0);
@@ -81,14 +82,14 @@ describe("look-ups", () => {
     expect(asked).toEqual(["a"]);
   });
 
-  test("that fail release their place, too", async () => {
+  test("that fail also release their place", async () => {
     const names = new NameResolver({ ask: (name) => Promise.reject(new Error(name)), maxLookups: 1 });
     const found = await Promise.allSettled(["a", "b", "c"].map((name) => names.resolve(name)));
     expect(found.map(({ status }) => status)).toEqual(["rejected", "rejected", "rejected"]);
     expect(names.load).toEqual({ running: 0, waiting: 0 });
   });
 
-  test("end with the signal, and waiting callers leave the queue", async () => {
+  test("end when their signal is aborted, and waiting callers leave the queue", async () => {
     const { asked, ask } = heldAnswers();
     const names = new NameResolver({ ask, maxLookups: 1 });
     const controller = new AbortController();
@@ -106,7 +107,10 @@ test("names in /etc/hosts resolve without a name server", async () => {
   expect(["127.0.0.1", "::1"]).toContain(addresses[0] ?? "");
 });
 
-/** A new process, as name servers are settings of the process. It exits without waiting for hanging lookups. */
+/**
+ * A new process, because its name servers are settings of the process. It exits without waiting for look-ups that
+ * hang.
+ */
 const script = `
   import dgram from "node:dgram";
   import dns from "node:dns";

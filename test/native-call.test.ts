@@ -1,4 +1,4 @@
-/** Methods of TorchScript modules with any argument types; wrong arguments are refused by name. */
+/** Calls of methods of TorchScript modules with arguments of any type. Wrong arguments are refused by name. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { CallArgument, CallResult } from "../src/author/session.ts";
@@ -59,7 +59,7 @@ describe("a method receives", () => {
 });
 
 describe("a method returns", () => {
-  test("numbers, booleans, strings and None in a tuple, an int beyond 2^53 as bigint", async () => {
+  test("numbers, booleans, strings and None in a tuple, and an int beyond 2^53 as bigint", async () => {
     expect(await methods.call("numbers", [])).toEqual([7, 2n ** 60n, 0.5, true, "text", null]);
   });
 
@@ -68,7 +68,7 @@ describe("a method returns", () => {
     expect(await methods.call("nested", [x])).toEqual({ once: [x], twice: [x, floats(2, 4)] });
   });
 
-  test("null if it returns nothing", async () => {
+  test("null from a method without a result", async () => {
     expect(await methods.call("bump", [])).toBeNull();
   });
 
@@ -89,7 +89,7 @@ describe("a module", () => {
     expect(await other.call("keep", [])).toEqual(floats(1, 1));
   });
 
-  test("runs calls and batches in call order", async () => {
+  test("runs calls and batches in the order in which they were started", async () => {
     const session = await opened(path);
     const results: CallResult[] = [];
     for (let i = 0; i < 20; i++) session.call("bump", []);
@@ -99,7 +99,7 @@ describe("a module", () => {
     expect(results).toEqual([floats(20, 20), floats(40, 40)]);
   });
 
-  test("receives copies: arguments may be overwritten at once", async () => {
+  test("receives copies of arguments, which may be overwritten at once", async () => {
     const given = floats(1, 2);
     const result = methods.call("forward", [given]);
     given.data.fill(9);
@@ -122,7 +122,7 @@ describe("a module", () => {
 });
 
 describe("an AOTInductor package", () => {
-  test("has forward, with results in order", async () => {
+  test("has the method forward, with results in order", async () => {
     const fixture = made.get("aotinductor float32 one tuple");
     const session = await opened(fixture.path);
     const [x] = fixture.items[5] ?? [];

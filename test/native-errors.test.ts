@@ -1,4 +1,4 @@
-/** Wrong tensors give a coded error that names tensor and value; the session stays usable. */
+/** Wrong tensors give a coded error that names tensor and value, and the session can still be used. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -100,7 +100,7 @@ describe("items", () => {
     });
   }
 
-  test("a detached buffer is refused", async () => {
+  test("a detached ArrayBuffer is refused", async () => {
     const opened = await session("identity.pt");
     const tensor = ones(4);
     structuredClone(tensor.data.buffer, { transfer: [tensor.data.buffer as ArrayBuffer] });
@@ -182,7 +182,7 @@ describe("weights whose results do not match the declaration", () => {
   });
 });
 
-/** First bytes of files that people mistake for weights. */
+/** Files that people mistake for weights, by their first bytes. */
 const mistaken = {
   "pointer.pt": "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
   "page.pt": "\n<!DOCTYPE html>\n<html></html>",
@@ -223,7 +223,7 @@ describe("weights that cannot be opened", () => {
     expect(await failure(session("", { path: folder }))).toContain("there is no such file");
   });
 
-  test("common wrong files are recognized, with a fix", async () => {
+  test("common wrong files are recognized, and the error says how to fix them", async () => {
     const fix = (text: string) => expect.stringContaining(text);
     const bytes = { ...mistaken, "numbers.safetensors": safetensors() };
     for (const [name, content] of Object.entries(bytes)) await writeFile(join(folder, name), content);
@@ -248,7 +248,7 @@ describe("weights that cannot be opened", () => {
     });
   });
 
-  test("forward's names differ from the declared inputs", async () => {
+  test("an error names forward's arguments if they differ from the declared inputs", async () => {
     expect(await failure(session("identity.pt", { inputs: { pixels: float32(4) } }))).toBe(
       "weights_invalid: forward takes (x), the model declares the inputs (pixels): rename one of them",
     );
@@ -263,7 +263,7 @@ describe("weights that cannot be opened", () => {
     );
   });
 
-  test("a compiled package's inputs and outputs differ from the declared ones", async () => {
+  test("an error names a compiled package's inputs and outputs if they differ from the declared ones", async () => {
     const several = made.get("aotinductor int64 several dict");
     const { left, right, gain } = several.inputs;
     const { first, second } = several.outputs;
@@ -306,13 +306,13 @@ describe("the forward pass", () => {
 
   test("an error of libtorch is reported in one line", async () => {
     const opened = await session("mismatch.pt");
-    // From torch 2.15 on the message names the operator.
+    // Since torch 2.15 the message names the operator.
     expect(await failure(opened.run([[ones(4)]]))).toMatch(
       /^run_failed: (mm: )?mat1 and mat2 shapes cannot be multiplied \(1x4 and 5x2\)$/,
     );
   });
 
-  test("an error of libtorch in a method that forward calls is reported, although freezing has freed that method", async () => {
+  test("an error of libtorch in a method that forward calls is reported, although freezing has deleted the method", async () => {
     const script = `
       import { openSession } from "./src/engine/native/binding.ts";
       const tensor = { dtype: "float32", dims: ["width", "height"] };
@@ -327,7 +327,7 @@ describe("the forward pass", () => {
       console.log(await session.run([[wide]]).catch(({ code, message }) => code + ": " + message));`;
     const child = Bun.spawn([process.execPath, "-e", script], {
       cwd: join(import.meta.dir, ".."),
-      // glibc overwrites freed memory at once.
+      // glibc overwrites memory as soon as it is freed, which shows reads of freed memory.
       env: { ...process.env, GLIBC_TUNABLES: "glibc.malloc.tcache_count=0:glibc.malloc.perturb=165" },
       stderr: "pipe",
     });
@@ -335,13 +335,13 @@ describe("the forward pass", () => {
     expect({ code: await child.exited, signal: child.signalCode }).toEqual({ code: 0, signal: null });
   });
 
-  test("missing memory has its own code", async () => {
+  test("missing memory has its own error code", async () => {
     const opened = await session("greedy.pt");
     expect(await failure(opened.run([[ones(4)]]))).toStartWith("out_of_memory: ");
     const huge = await session("identity.pt", {
       inputs: { x: float32({ name: "a", value: 0 }, { name: "b", value: 0 }) },
     });
-    // Padded to the larger sizes, the batch would take petabytes.
+    // The batch would be padded to the larger size in both dimensions: petabytes.
     const batch = [[{ ...ones(0), shape: [2 ** 25, 0] }], [{ ...ones(0), shape: [0, 2 ** 25] }]];
     expect(await failure(huge.run(batch))).toStartWith("out_of_memory: ");
   });
@@ -360,7 +360,7 @@ test("an invalid number of threads is refused", async () => {
   expect(await failure(session("identity.pt", { threads: 0 }))).toBe("usage: threads must be between 1 and 4096");
 });
 
-test("importing the binding loads nothing, and a missing addon is reported with a fix", async () => {
+test("importing the binding loads no addon, and a missing addon is reported with a fix", async () => {
   const script = `
     import { readFileSync } from "node:fs";
     import { openSession, setNativeLocation } from "./src/engine/native/binding.ts";

@@ -1,4 +1,4 @@
-/** A process exits with the right code in every situation, without a crash or a hang. */
+/** A process that uses sessions exits with the right code in every situation, without a crash or a hang. */
 import { beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { type Fixtures, fixtures } from "./helpers/weights.ts";
@@ -21,7 +21,7 @@ const codes = {
   "run while leaving": 7,
 };
 
-// One session in each state: with a running thread, with an ending thread, and without a thread.
+// The states of the three sessions at the exit: with a running thread, with a thread that ends, and without a thread.
 const disposals = ["open", "disposing", "disposed"];
 
 async function leave(way: string, batches: number): Promise<unknown> {
@@ -32,7 +32,8 @@ async function leave(way: string, batches: number): Promise<unknown> {
   });
   const errors = await new Response(child.stderr).text();
   const code = await child.exited;
-  // An exit by exception prints the exception, so only words of a crash count. Every other exit must print nothing.
+  // If the exit is an exception, the output has the exception, so only words of a crash count. Any other exit must
+  // print nothing.
   return {
     code,
     signal: child.signalCode,

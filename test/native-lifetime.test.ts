@@ -1,4 +1,4 @@
-/** Concurrent sessions, transferred buffers, and disposed sessions. */
+/** Lifetimes around sessions: concurrent sessions, transferred buffers, and disposed sessions. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Tensor, TensorSpec } from "../src/author/tensor.ts";
 import { keptMemory } from "../src/engine/libtorch-env.ts";
@@ -67,7 +67,7 @@ describe("buffers", () => {
 });
 
 describe("concurrent sessions", () => {
-  test("batches of one session end in order", async () => {
+  test("run the batches of one session in order", async () => {
     const opened = await session("defaults.pt");
     const ended: number[] = [];
     await Promise.all(
@@ -81,7 +81,7 @@ describe("concurrent sessions", () => {
   });
 
   for (const format of ["torchscript", "aotinductor"] as const) {
-    test(`sessions that share ${format} weights give equal rows, and outlive the first session`, async () => {
+    test(`that share ${format} weights give equal rows, and outlive the first session`, async () => {
       const fixture = made.get(`${format} float32 one tuple`);
       const first = await session("", { ...fixture, instances: 3 });
       const others = await Promise.all([1, 2].map(() => session("", { ...fixture, path: "", share: first })));
@@ -125,7 +125,7 @@ describe("dispose", () => {
   test("rejects waiting batches, lets the running batch end, and may be called again", async () => {
     const opened = await session("slow.pt");
     const running = opened.run([number(100)]);
-    // The first batch leaves the queue at once; the second batch waits behind it.
+    // The session takes the first batch at once, so `setThreads` waits behind it.
     const ahead = await Promise.race([opened.setThreads(1).then(() => "later"), Promise.resolve("now")]);
     expect(ahead).toBe("now");
     const queued = [opened.run([number(1)]), opened.run([number(2)])].map(codeOf);
@@ -149,7 +149,7 @@ describe("dispose", () => {
     }
   });
 
-  test("an unreferenced session is closed by the garbage collector, and other sessions continue", async () => {
+  test("the garbage collector closes a session without references, and other sessions continue", async () => {
     for (let round = 0; round < 20; round++) {
       await openSession({
         path: made.path("identity.pt"),
@@ -168,7 +168,7 @@ describe("dispose", () => {
 test("memory of large batches is released once batches are small", async () => {
   const script = require.resolve("./helpers/kept-memory-child.ts");
   const child = Bun.spawn([process.execPath, "--no-install", script, made.path("totals.pt")], {
-    // As in the engine process.
+    // With the memory settings that the engine process has.
     env: { ...process.env, ...keptMemory },
     stdout: "pipe",
     stderr: "inherit",

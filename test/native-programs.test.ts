@@ -1,4 +1,4 @@
-/** Exported programs run without compiler and Python, at any size that they were exported for. */
+/** Exported programs run without a compiler and without Python, at every size that they were exported for. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
@@ -22,7 +22,7 @@ beforeAll(async () => {
 
 afterAll(() => session?.dispose());
 
-/** A row of PyTorch's inputs: 3 rows of 7. */
+/** Item `row` of the three that PyTorch computed, cut to `length` of its 7 tokens. */
 function item(row: number, length = 7) {
   const part = (name: string, size: number) =>
     Float32Array.from((known[name] ?? []).slice(row * size, row * size + (size / 7) * length));
@@ -32,14 +32,14 @@ function item(row: number, length = 7) {
   ] as const;
 }
 
-test("a program gives the same outputs as PyTorch, for sizes other than the exported ones", async () => {
+test("a program gives the same outputs as PyTorch, at other sizes than it was exported with", async () => {
   const outputs = await session.run([0, 1, 2].map((row) => item(row)));
   for (const [i, name] of ["flat", "picked", "best", "at"].entries()) {
     const expected = known[name] ?? [];
     expect(outputs[i]?.data).toHaveLength(expected.length);
     for (const [at, value] of expected.entries()) expect(Number(outputs[i]?.data[at])).toBeCloseTo(value, 4);
   }
-  // torch.export assumes that a dynamic batch dimension is never 1.
+  // torch.export assumes that a dynamic batch dimension is at least 2, so a batch of one is worth a test.
   const [alone] = await session.run([item(1)]);
   expect([...(alone?.data ?? [])]).toEqual([...(outputs[0]?.data.slice(13, 26) ?? [])]);
 });
@@ -50,11 +50,11 @@ test("sizes that the program was not exported for are refused, with the name of 
   );
 });
 
-test("the batch size of a program comes from its first sizes", async () => {
+test("the largest batch of a program is the bound of its first dimension", async () => {
   expect(readProgram(join(folder, "masked.pt2"))?.guards.mostRows).toBe(16);
 });
 
-test("programs that only AOTInductor can run are reported by name, and other files are no programs", () => {
+test("a program that only AOTInductor can run is reported with the reason, and other files are no programs", () => {
   expect(() => readProgram(join(folder, "number.pt2"))).toThrow(
     "number.pt2 can't be run uncompiled: its inputs hold a constant_input",
   );

@@ -1,4 +1,4 @@
-/** A session gives the same values as PyTorch. */
+/** A session gives the values of PyTorch. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFile, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -44,7 +44,7 @@ function expectClose(given: readonly Tensor[], expected: readonly Tensor[]): voi
   }
 }
 
-/** Row `i` of each output, as the result of a batch of one. */
+/** Row `i` of each output, in the shape of a batch of one. */
 function row(outputs: readonly Tensor[], i: number): Tensor[] {
   return outputs.map(({ dtype, shape, data }) => {
     const size = data.length / (shape[0] ?? 1);
@@ -59,12 +59,12 @@ const combinations = ["float32", "int64", "uint8"].flatMap((dtype) =>
     ["tensor", "tuple", "list", "dict"].map((container) => `torchscript ${dtype} ${arity} ${container}`),
   ),
 );
-/** The combinations of weights.py. */
+/** Compiled packages that weights.py makes. */
 const compiled = ["float32 one tuple", "int64 several dict", "uint8 one tensor"].map(
   (combination) => `aotinductor ${combination}`,
 );
 
-test.each([...combinations, ...compiled])("%s has PyTorch's values, together and alone", async (name) => {
+test.each([...combinations, ...compiled])("%s has PyTorch's values, in one batch and alone", async (name) => {
   const fixture = made.get(name);
   const opened = await session(fixture);
   expectClose(await opened.run(fixture.items), fixture.expected);
@@ -74,18 +74,18 @@ test.each([...combinations, ...compiled])("%s has PyTorch's values, together and
   }
 });
 
-test("a package that returns a list has PyTorch's values, like one that returns a tuple", async () => {
+test("a package that returns a list has PyTorch's values, like a package that returns a tuple", async () => {
   const fixture = made.get("aotinductor float32 one tuple");
   await using dir = await tempDir();
   const path = dir.join("list.pt2");
-  // As torch.export writes it, with one more blank, so that the length stays the same.
+  // The output spec as torch.export writes it. An additional blank keeps the length when "tuple" becomes "list".
   const spec = (type: string) => `[1, {"type":${type}, "context": "null", "children_spec": [{"type": null`;
   await Bun.write(path, withCode(await readFile(fixture.path), spec(' "builtins.tuple"'), spec('  "builtins.list"')));
   const opened = await session({ ...fixture, path });
   expectClose(await opened.run(fixture.items), fixture.expected);
 });
 
-test("each of 64 rows equals the row of its item alone", async () => {
+test("each of 64 rows of a batch equals the output of its item alone", async () => {
   const fixture = made.get("network");
   const opened = await session(fixture);
   const together = await opened.run(fixture.items);
@@ -93,7 +93,7 @@ test("each of 64 rows equals the row of its item alone", async () => {
   for (const [i, item] of fixture.items.entries()) expectClose(await opened.run([item]), row(together, i));
 });
 
-test("inputs are matched by name if they are declared in another order than forward's", async () => {
+test("inputs are matched by name, even if the order of forward's arguments is another", async () => {
   const fixture = made.get("torchscript float32 several tensor");
   const inputs = Object.fromEntries(Object.entries(fixture.inputs).reverse());
   const opened = await session({ ...fixture, inputs });
@@ -115,7 +115,7 @@ test("outputs of a dict and of a NamedTuple are matched by name", async () => {
   expect([high?.data[0], low?.data[0]]).toEqual([6, 4]);
 });
 
-test("arguments with a default value may be undeclared or declared", async () => {
+test("arguments with a default value may be declared or left out", async () => {
   const path = made.path("defaults.pt");
   const number = (value: number): Tensor => ({ dtype: "float32", shape: [], data: Float32Array.of(value) });
   const short = await session({ path, inputs: { x: float32() }, outputs: { y: float32() } });
@@ -124,7 +124,7 @@ test("arguments with a default value may be undeclared or declared", async () =>
   expect((await long.run([[number(100), number(2)]]))[0]?.data).toEqual(Float32Array.of(106));
 });
 
-test("every dtype is unchanged after a round trip", async () => {
+test("values of every dtype pass a session unchanged", async () => {
   for (const [name, type] of Object.entries(arrayTypes)) {
     const dtype = name as DType;
     const spec: TensorSpec = { dtype, dims: [2, 3] };
@@ -154,7 +154,7 @@ describe("shapes", () => {
     const [each, mean, ids] = fixture.expected;
     if (each === undefined || mean === undefined || ids === undefined) throw new Error("three outputs");
     expectClose(await opened.run(cut), [mean, each, ids]);
-    // A batch of one has no padding; the mean of the real tokens is the same as in a padded batch.
+    // The mean is over real tokens, so it is the same without padding. A batch of one has no padding.
     const [alone, , unpadded] = await opened.run(cut.slice(2));
     if (alone === undefined) throw new Error("three outputs");
     expectClose([alone], row([mean], 2));
@@ -213,7 +213,7 @@ describe("shapes", () => {
 describe("results", () => {
   const number = (value: number): Tensor[] => [{ dtype: "float32", shape: [], data: Float32Array.of(value) }];
 
-  test("large results keep their values after later batches", async () => {
+  test("of large outputs keep their values after later batches", async () => {
     const opened = await session({
       path: made.path("large.pt"),
       inputs: { x: float32() },
@@ -227,7 +227,7 @@ describe("results", () => {
     }
   });
 
-  test("writing to a result changes neither the weights nor other results", async () => {
+  test("may be written to, which changes neither the weights nor other results", async () => {
     const constant = await session({
       path: made.path("constant.pt"),
       inputs: { x: float32() },
@@ -250,7 +250,7 @@ describe("results", () => {
   });
 });
 
-test("weights are recognized by content, whatever their name", async () => {
+test("weights are recognized by their content, whatever the file's name", async () => {
   const folder = await mkdtemp(join(tmpdir(), "sconce-native-"));
   try {
     for (const format of ["torchscript", "aotinductor"] as const) {
@@ -265,7 +265,7 @@ test("weights are recognized by content, whatever their name", async () => {
   }
 });
 
-test("a package that links libtorch.so, like those of GPU builds, runs without that file", async () => {
+test("a package that links libtorch.so, as packages of GPU builds do, runs without that file", async () => {
   const fixture = made.get("aotinductor float32 one tuple");
   await using dir = await tempDir();
   const path = dir.join("asking.pt2");
@@ -279,7 +279,7 @@ test("the addon reports its libtorch version and counts CUDA devices", () => {
   expect(cudaDeviceCount()).toBeGreaterThanOrEqual(0);
 });
 
-test("settle() reports an ended batch at once; else the event loop does", async () => {
+test("settle() reports an ended batch at once; otherwise the event loop reports it", async () => {
   const fixture = made.get("network");
   const opened = await session(fixture);
   const isTold = async (settle: () => void, withinMs: number) => {
@@ -288,7 +288,7 @@ test("settle() reports an ended batch at once; else the event loop does", async 
       told = true;
     });
     const end = performance.now() + withinMs;
-    // Only promises: the event loop does not turn here.
+    // Awaits only promises, so the event loop does not turn.
     for (; !told && performance.now() < end; await Promise.resolve()) settle();
     const was = told;
     await batch;

@@ -1,4 +1,4 @@
-/** Tensor fields: lists of numbers and bytes give the same tensors, and every fault has its position. */
+/** Tensor fields: lists of numbers and bytes become the same tensors, and every fault has its position. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { arrayTypes, type TensorSpec } from "../src/author/tensor.ts";
@@ -13,7 +13,7 @@ const whole = (bits: number, isSigned = true) =>
   isSigned
     ? fc.integer({ min: -(2 ** (bits - 1)), max: 2 ** (bits - 1) - 1 })
     : fc.integer({ min: 0, max: 2 ** bits - 1 });
-/** JSON numbers that the dtype represents exactly. */
+/** For each dtype, numbers that JSON and the dtype represent exactly. */
 const exact: Readonly<Record<DType, fc.Arbitrary<number | boolean>>> = {
   float32: fc.float({ noNaN: true, noDefaultInfinity: true }),
   float64: fc.double({ noNaN: true, noDefaultInfinity: true }),
@@ -31,7 +31,7 @@ const dataUri = (bytes: Uint8Array, parameters = "") =>
   `data:application/octet-stream${parameters};base64,${bytes.toBase64()}`;
 const bytesOf = ({ data }: Tensor) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 
-/** Faults of a value, as pointers and messages. */
+/** The faults of a value: position and message. */
 function faultsOf(spec: TensorSpec, value: unknown) {
   const { error } = z.object({ x: ndarray(spec) }).safeParse({ x: value });
   return error?.issues.map(({ path, message }) => [path.join("/"), message]);
@@ -43,12 +43,12 @@ describe.each(dtypes)("an array of %s", (dtype) => {
     .integer({ min: 1, max: 5 })
     .chain((n) => fc.array(fc.array(exact[dtype], { minLength: n, maxLength: n }), { minLength: 2, maxLength: 2 }));
 
-  test("is unchanged after a round trip through code as lists", () => {
+  test("is unchanged after it was decoded and encoded as lists", () => {
     fc.assert(
       fc.property(lists, (given) => {
         const decoded = z.decode(field, given);
         expect(decoded).toMatchObject({ dtype, shape: [2, given[0]?.length] });
-        // JSON has no negative zero.
+        // JSON has no negative zero, so the given value passes through JSON, too.
         expect(JSON.parse(JSON.stringify(z.encode(field, decoded)))).toEqual(JSON.parse(JSON.stringify(given)));
       }),
     );
@@ -66,16 +66,16 @@ describe.each(dtypes)("an array of %s", (dtype) => {
 });
 
 describe("a field accepts", () => {
-  test("bytes at any offset of the text's memory", () => {
+  test("bytes at any offset in memory", () => {
     const bytes = new Uint8Array(Float64Array.of(1, Math.PI).buffer);
     expect([...z.decode(ndarray(float64(2)), dataUri(bytes)).data]).toEqual([1, Math.PI]);
   });
 
-  test("a single number without dimensions", () => {
+  test("a single number if it has no dimensions", () => {
     expect(z.decode(ndarray(float32()), 1.5)).toEqual(tensor.float32(1.5));
   });
 
-  test("empty lists, which return unchanged", () => {
+  test("empty lists, which are returned unchanged", () => {
     for (const given of [
       [[], []],
       [[[]], [[]]],
@@ -85,13 +85,13 @@ describe("a field accepts", () => {
     }
   });
 
-  test("empty bytes, with their own sizes, and with large declared sizes", () => {
+  test("empty bytes, with their own sizes, even if declared sizes are large", () => {
     const [free, fixed] = [float32("a", "b"), float32("a", 3000, 3000)];
     expect(z.decode(ndarray(free), dataUri(new Uint8Array(0), ";shape=0x768")).shape).toEqual([0, 768]);
     expect(z.decode(ndarray(fixed), dataUri(new Uint8Array(0), ";shape=0x3000x3000")).shape).toEqual([0, 3000, 3000]);
   });
 
-  test("padded sizes as given", () => {
+  test("padded dimensions of any size", () => {
     expect(z.decode(ndarray(int64(pad("tokens", 0))), [1, 2, 3])).toMatchObject({ shape: [3] });
   });
 
@@ -187,11 +187,11 @@ describe("a field refuses", () => {
     expect(faultsOf(float32(1), "data:;base64,AAAAA")?.[0]?.[1]).toContain("its base64 is cut off");
   });
 
-  test("many wrong elements, with the first thousand faults", () => {
+  test("many wrong elements, and reports the first thousand faults", () => {
     expect(faultsOf(float32(5000), Array(5000).fill("1"))?.length).toBe(1000);
   });
 
-  test("a first list that claims more elements than exist, before allocating memory", () => {
+  test("lists whose first list promises more elements than exist, before it allocates memory", () => {
     const huge = [Array(1e6).fill(1), ...Array(1e5).fill([])];
     expect(faultsOf(float32("a", "b"), huge)?.[0]).toEqual(["x/1", "expected a list of 1000000, received one of 0"]);
   });
@@ -205,14 +205,14 @@ describe("a field refuses", () => {
     expect(error?.issues[0]?.path.join("/")).toBe(place);
   });
 
-  test("another tensor as an output", () => {
+  test("a tensor of another dtype or shape as an output", () => {
     const given = tensor(new Float32Array(3));
     const { error } = z.safeEncode(ndarray(float32(2)), given);
     expect(error?.issues[0]?.message).toBe("Expected a tensor float32(2); make one with tensor(data, shape)");
   });
 });
 
-test("the JSON Schema describes lists and bytes", () => {
+test("the JSON Schema describes the forms as lists and as bytes", () => {
   const { anyOf } = wireSchema(ndarray(float32(2, "n")), "input") as { anyOf: readonly object[] };
   expect(anyOf).toEqual([
     { type: "array", minItems: 2, maxItems: 2, items: { type: "array", items: { type: "number" } } },

@@ -1,4 +1,7 @@
-/** The npm packages, installed with only Bun: an empty home, without Python, another libtorch, or a checkout. */
+/**
+ * The npm packages, installed on a machine that has only Bun: no Python, no other libtorch, no checkout, an empty
+ * home.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { chmod, mkdir, readdir, symlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -15,7 +18,7 @@ let dir: TempDir;
 let registry: NpmRegistry;
 let project: string;
 
-/** Runs Bun without other environment variables of this machine. */
+/** Runs Bun with these environment variables only. */
 function start(command: readonly string[], { cwd = project, env = {} } = {}) {
   const known = {
     HOME: dir.join("home"),
@@ -53,12 +56,12 @@ test("bun create sconce DIR makes a folder that `bun run serve` serves", async (
   await using server = start(["run", "serve", "--port", "0", "--host", "127.0.0.1"]);
   const client = await clientOf(server);
   expect(await client.predict([{ colour: "#ff8800" }])).toMatchObject({ status: "success" });
-  // The started process forwards the signal to the server.
+  // `bun run` passes the signal on to the server.
   server.kill("SIGTERM");
   expect(await server.exited).toBe(0);
 });
 
-test("libtorch comes from $LIBTORCH, else from the Python on the PATH, else from the npm package; other releases are skipped", async () => {
+test("libtorch comes from $LIBTORCH, else from the Python on the PATH, else from the npm package; unsupported versions are skipped", async () => {
   const libtorchOf = async (env = {}) => {
     await using doctor = start(["x", "sconce", "doctor", "--port", "0"], { env });
     return /^. libtorch .* in (\S+)$/m.exec(await doctor.stdout)?.[1];
@@ -93,7 +96,7 @@ test.if(Bun.which("npm") !== null)("npm create sconce DIR makes the same folder,
   expect(await readdir(dir.join("by-npm"))).toEqual(await readdir(project));
 });
 
-test("build and check resolve relative folders in environment variables from the calling folder", async () => {
+test("build and check resolve relative folders in environment variables from the folder of the caller", async () => {
   await symlink(libtorch?.root ?? "", dir.join("torch"));
   const env = { LIBTORCH: "torch", SCONCE_HOME: "own/home", SCONCE_CACHE_DIR: "own/cache" };
   const sconce = join(project, "node_modules/sconce/src/main.ts");
@@ -121,7 +124,7 @@ test("the types resolve with Node's module resolution, the strictest, without Bu
   expect(await output([join(root, "node_modules/typescript/bin/tsc"), "-p", ".", ...how])).toBe("");
 });
 
-test("no installed package reports its installation", () => {
+test("no installed package sends a report about its installation", () => {
   expect(registry.downloads).toContain("sconce");
   expect(registry.downloads.filter((name) => /scarf|swagger-ui-dist/.test(name))).toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** Predictions with a client's id or key are created once, however often they are sent. */
+/** A prediction with an id or key of the client is created once, however often the client sends it. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { type PredictionBody, problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
@@ -27,7 +27,7 @@ interface Sent {
   readonly signal?: AbortSignal;
 }
 
-/** The two requests that create a prediction only once. */
+/** The two requests with which a client creates a prediction only once. */
 const ways = {
   "PUT of an id": (name: string, inputs: unknown, sent: Sent = {}) => send("PUT", `/${name}`, inputs, sent),
   "Idempotency-Key": (name: string, inputs: unknown, { headers = {}, ...sent }: Sent = {}) =>
@@ -58,7 +58,7 @@ describe.each(Object.entries(ways))("%s", (_, sendAs) => {
     expect(await server.client.metric('sconce_predictions_total{status="success"}')).toBe(before + 1);
   });
 
-  test("is answered with the current prediction when sent again", async () => {
+  test("is answered with the current prediction if it is sent again", async () => {
     await using gate = hold();
     const inputs = [{ x: 2, before: gate.url("a") }];
     const name = named();
@@ -73,7 +73,7 @@ describe.each(Object.entries(ways))("%s", (_, sendAs) => {
     expect(await made(sendAs(name, inputs))).toEqual(ended);
   });
 
-  test("is refused with another body", async () => {
+  test("is refused if it is sent again with another body", async () => {
     const name = named();
     const { prediction_id: id } = await made(sendAs(name, [{ x: 1 }]));
     const other = await problemOf(await sendAs(name, [{ x: 2 }]));
@@ -94,13 +94,13 @@ describe.each(Object.entries(ways))("%s", (_, sendAs) => {
     expect(await made(sendAs(name, inputs, { headers: wait }))).toMatchObject({ status: "success" });
   });
 
-  test("can be sent again with another body after a refusal", async () => {
+  test("can be sent again with another body after it was refused", async () => {
     const name = named();
     expect((await sendAs(name, [{ x: "one" }])).status).toBe(422);
     expect(await made(sendAs(name, [{ x: 1 }], { headers: wait }))).toMatchObject({ status: "success" });
   });
 
-  test("is known when the queue is full, if it was accepted before", async () => {
+  test("is answered even if the queue is full, if it was accepted before", async () => {
     await using full = await store.serve("lab", { maxQueuedItems: 1 });
     await using gate = hold();
     const inputs = [{ x: 1, before: gate.url("a") }];
@@ -110,7 +110,7 @@ describe.each(Object.entries(ways))("%s", (_, sendAs) => {
     expect((await made(sendAs(name, inputs, { to: full }))).prediction_id).toBe(id);
   });
 
-  test("is known after a restart, ended or not", async () => {
+  test("is answered after a restart, ended or not", async () => {
     const config = { store: dir.join(`${named()}.sqlite`), drainTimeout: 0 };
     await using gate = hold();
     const [ended, open] = [named(), named()];
@@ -128,18 +128,18 @@ describe.each(Object.entries(ways))("%s", (_, sendAs) => {
     expect(last).toMatchObject({ prediction_id: id, outputs: [{ y: 11 }] });
   });
 
-  test("separates predictions from demo predictions", async () => {
+  test("distinguishes predictions from demo predictions", async () => {
     const name = named();
     await made(sendAs(name, [{ x: 1 }], { headers: wait }));
     const demo = await sendAs(name, [{ x: 1 }], { headers: wait, path: "/demo" });
-    // Keys are scoped to a path; an id is an id of one prediction.
+    // A key is valid for one path, so the demo is new. An id belongs to one prediction, so the demo is refused.
     const hasPath = sendAs === ways["Idempotency-Key"];
     expect(demo.status).toBe(hasPath ? 200 : 422);
     expect((await demo.text()).includes("demo_outputs")).toBe(hasPath);
   });
 });
 
-test("PUT creates the id in the path", async () => {
+test("PUT creates a prediction with the id in the path", async () => {
   const id = `a-_${crypto.randomUUID()}`;
   const response = await ways["PUT of an id"](id, [{ x: 1 }], { headers: wait });
   expect(response.headers.get("location")).toBe(`/predictions/${id}`);

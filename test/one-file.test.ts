@@ -1,4 +1,4 @@
-/** The whole command line as one file, and as a wheel, in an empty home without a checkout. */
+/** The whole command line as one file, and as a Python wheel, with an empty home and without a checkout. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdir, readFile, readlink } from "node:fs/promises";
 import { basename, delimiter, dirname, join } from "node:path";
@@ -75,7 +75,7 @@ describe.skipIf(!hasPip || !libtorch?.python)("a wheel", () => {
     expect(await pip.exited, pip.lines.join("\n")).toBe(0);
   });
 
-  test("has the supported systems in its name, and packages weights with the installed torch", async () => {
+  test("has the supported systems in its file name, and packages weights with the installed torch", async () => {
     expect(basename(wheel)).toMatch(/^sconce_serve-[\d.]+-py3-none-manylinux_2_\d\d_(x86_64|aarch64)\.whl$/);
     const weights = join(root, "src/cli/commands/init/template/model.pt2");
     const building = ["build", weights, "-t", "weights:v1"];
@@ -83,7 +83,7 @@ describe.skipIf(!hasPip || !libtorch?.python)("a wheel", () => {
     expect(await program.stdout, program.lines.join("\n")).toBe("weights:v1\n");
   });
 
-  test("without torch runs commands that need none, and explains how to install it", async () => {
+  test("runs commands that need no torch without torch, and says how to install it for the others", async () => {
     const { version } = await Bun.file(join(root, "package.json")).json();
     await using asked = start([python, "-S", "-m", "sconce_serve", "--version"]);
     expect(await asked.stdout).toBe(`${version}\n`);

@@ -1,4 +1,4 @@
-/** A map for entries that come and go. It behaves like Map, and its old memory keeps no garbage alive. */
+/** `OpenMap`, for entries that come and go: it behaves like Map, but its old tables keep no removed entry alive. */
 
 import { edenGC, fullGC, heapStats } from "bun:jsc";
 import { describe, expect, test } from "bun:test";
@@ -36,7 +36,7 @@ describe("an open map", () => {
     });
   }
 
-  test("keeps only current entries alive in a young collection", () => {
+  test("keeps only its current entries alive in a collection of young objects", () => {
     fullGC();
     const before = datesAlive();
     const map = new OpenMap<number, Date>((key) => key);
@@ -48,7 +48,8 @@ describe("an open map", () => {
       }
       edenGC();
     }
-    // The map's earlier entries are in the old generation. With a `Map`, 6 times as many dates would stay alive.
+    // Up to 64 current entries for each round. With a `Map`, whose old tables stay in the old generation, 6 times as
+    // many dates would be alive.
     expect(datesAlive() - before).toBeLessThanOrEqual((rounds + 1) * 64);
   });
 });

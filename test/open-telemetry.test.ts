@@ -1,4 +1,4 @@
-/** Spans and metrics by OTLP, which OpenTelemetry's standard variables switch on. */
+/** Spans and metrics that the server exports by OTLP, if OpenTelemetry's standard variables are set. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { telemetrySettings } from "../src/server/telemetry/settings.ts";
 import { type Build, storeOfBuilds } from "./helpers/builds.ts";
@@ -50,7 +50,7 @@ afterAll(async () => {
 
 const parent = (traceId: string, flags = "01") => `00-${traceId}-00f067aa0ba902b7-${flags}`;
 const newTrace = () => crypto.randomUUID().replaceAll("-", "");
-/** Resolves with the spans of a trace once these names are among them. */
+/** Resolves with the spans of a trace once spans with all these names have arrived. */
 const traceOf = async (id: string, ...names: string[]): Promise<Span[]> => {
   const own = (spans: readonly Span[]) => spans.filter(({ traceId }) => traceId === id);
   return own(await collected.until((spans) => names.every((name) => own(spans).some((span) => span.name === name))));
@@ -61,7 +61,7 @@ const named = (spans: readonly Span[], name: string) => {
   return found;
 };
 
-test("a request, its prediction and the stages of its inputs are spans below the span of the client", async () => {
+test("a request, its prediction and the stages of its inputs are spans below the client's span", async () => {
   const trace = newTrace();
   const headers = { traceparent: parent(trace), tracestate: "vendor=1" };
   const { prediction_id: id, model } = await client.predict([{ x: 1 }, { x: 2 }], headers);
@@ -95,11 +95,11 @@ test("a request, its prediction and the stages of its inputs are spans below the
   expect(collected.headers.get("x-team")).toBe("vision");
 });
 
-test("a batch with inputs of several clients has links to all, and the time of each input in it has a link to the batch", async () => {
+test("a batch with inputs of several clients has links to their spans, and the span of each input links to the batch", async () => {
   await using gate = hold();
   const running = await client.create([{ x: 1, rounds: 1, gate: gate.url("") }]);
   await gate.arrived("r0");
-  // The only instance is busy. More inputs wait than one batch takes, so that some share a batch.
+  // The only instance is busy, and more inputs wait than fit in a batch, so some share a batch.
   const traces = Array.from({ length: 8 }, newTrace);
   const all = await Promise.all(traces.map((trace) => client.create([{ x: 2 }], { traceparent: parent(trace) })));
   gate.release("r0");
@@ -118,7 +118,7 @@ test("a batch with inputs of several clients has links to all, and the time of e
   }
 });
 
-test("the log has the ids of the request's span, and a client's mistake is no error of the server", async () => {
+test("log lines have the ids of the request's span, and a client's mistake is no error of the server", async () => {
   const trace = newTrace();
   await client.post("no JSON", { traceparent: parent(trace) });
   const span = named(await traceOf(trace, "POST /predictions"), "POST /predictions");
@@ -134,7 +134,7 @@ test("a failed prediction has its reason", async () => {
   expect(prediction).toMatchObject({ attributes: { "error.type": "model" }, status: { code: 2 } });
 });
 
-test("a trace that the client does not sample, and probes, have no span", async () => {
+test("a trace that the client does not sample has no span, and neither have probes", async () => {
   const [unsampled, probe, last] = [newTrace(), newTrace(), newTrace()];
   await client.predict([{ x: 1 }], { traceparent: parent(unsampled, "00") });
   await client.fetch("/health/ready", { headers: { traceparent: parent(probe) } });
@@ -143,7 +143,7 @@ test("a trace that the client does not sample, and probes, have no span", async 
   expect(collected.spans.filter(({ traceId }) => [unsampled, probe].includes(traceId))).toEqual([]);
 });
 
-test("metrics are those of /metrics: sums, gauges and histograms", async () => {
+test("metrics are those of /metrics, as sums, gauges and histograms", async () => {
   const { status } = await client.predict([{ x: 1 }]);
   expect(status).toBe("success");
   const ended = (metrics: Awaited<ReturnType<Collector["metrics"]>>) =>
@@ -163,7 +163,7 @@ test("metrics are those of /metrics: sums, gauges and histograms", async () => {
   for (const [, name = ""] of text.matchAll(/^# TYPE (\S+) /gm)) expect(found(name)).toBeDefined();
 });
 
-test("a stop exports the last spans", async () => {
+test("a server that stops exports its last spans", async () => {
   await using own = collector();
   await using other = serve({ OTEL_EXPORTER_OTLP_ENDPOINT: own.url, OTEL_BSP_SCHEDULE_DELAY: "600000" });
   const trace = newTrace();
@@ -174,7 +174,7 @@ test("a stop exports the last spans", async () => {
   expect(own.spans.map(({ name }) => name)).toContain("prediction");
 });
 
-test("an earlier build that finishes its predictions exports spans, and no metrics beside the server's", async () => {
+test("an earlier build that finishes its predictions exports spans, but no metrics under the server's name", async () => {
   await using builds = await storeOfBuilds();
   await using dir = await tempDir();
   await using gate = hold();
@@ -207,7 +207,7 @@ test("an earlier build that finishes its predictions exports spans, and no metri
   await until(async () => (await inRole(second.pid, "front")).length === 2);
   gate.release("a");
   await until(async () => (await next.end(id)).status === "success");
-  // The earlier build exports for the last time when it ends.
+  // The HTTP process of the earlier build has ended, and with it its last export.
   await until(async () => (await inRole(second.pid, "front")).length === 1);
   const [, tag = ""] = builds.names.v2.split(":");
   await own.metrics((all) => tagOf(all) === tag);
@@ -216,7 +216,7 @@ test("an earlier build that finishes its predictions exports spans, and no metri
 });
 
 describe("without a reachable collector", () => {
-  test("predictions run, the log names the failure, and a stop ends", async () => {
+  test("predictions run, the log names the failure, and the server stops", async () => {
     await using other = serve({ OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9" });
     expect(await (await clientOf(other)).predict([{ x: 1 }])).toMatchObject({ status: "success" });
     await other.line("OpenTelemetry: ");

@@ -1,4 +1,7 @@
-/** OpenAI's API and its neighbours: the same values as POST /predictions, and errors in their form. */
+/**
+ * OpenAI's API, and similar APIs for reranking and classification: the values of POST /predictions, and errors in the
+ * form of each API.
+ */
 import { describe, expect, test } from "bun:test";
 import { foundFields, openAiFaults } from "../src/author/openai.ts";
 import { wireSchema } from "../src/author/wire-schema.ts";
@@ -29,7 +32,7 @@ async function post(
 
 const embed = (input: unknown, more: object = {}) => post("/v1/embeddings", { model: "texts", input, ...more });
 
-/** The vectors of POST /predictions. */
+/** The vectors that POST /predictions gives for these texts. */
 async function vectors(...texts: readonly string[]): Promise<unknown[]> {
   const { outputs = [] } = await server.client.predict(texts.map((text) => ({ text })));
   return outputs.map(({ vector }) => vector);
@@ -62,7 +65,7 @@ describe("POST /v1/embeddings", () => {
     expect<unknown>(numbers).toEqual(await vectors(sentence, "b"));
   });
 
-  test("takes token ids where the model declares a field for them", async () => {
+  test("takes token ids if the model declares a field for them", async () => {
     const { outputs } = await server.client.predict([{ ids: [5, 6] }, { ids: [7] }]);
     const expected = outputs?.map(({ vector }) => vector);
     const several = await embed([[5, 6], [7]]);
@@ -71,14 +74,14 @@ describe("POST /v1/embeddings", () => {
     expect((await embed([5, 6])).body.data[0]?.embedding).toEqual(expected?.[0]);
   });
 
-  test("takes the size of the vector as dimensions, and the model's name with a tag or none at all", async () => {
+  test("accepts `dimensions` equal to the vector's size, and a model name with a tag, without one, or none", async () => {
     const { tag } = z.looseObject({ tag: z.string() }).parse(await (await server.client.fetch("/")).json());
     for (const more of [{ dimensions: 3 }, { dimensions: null }, { model: `texts:${tag}` }, { model: undefined }]) {
       expect([more, (await embed("a", more)).status]).toEqual([more, 200]);
     }
   });
 
-  test("takes a list that another thread parses", async () => {
+  test("accepts a list so large that another thread parses it", async () => {
     const texts = Array.from({ length: 1500 }, (_, i) => `${i} words `.repeat(16));
     const { body } = await embed(texts);
     expect(body.data.length).toBe(1500);
@@ -109,21 +112,21 @@ describe("POST /v1/embeddings", () => {
     });
   });
 
-  test("refuses a body that is no JSON object, and one that is too large", async () => {
+  test("refuses a body that is no JSON object or that is too large", async () => {
     expect((await post("/v1/embeddings", "{")).body.error.message).toStartWith("the body is not JSON");
     expect((await post("/v1/embeddings", "[]")).body.error.message).toContain("must be a JSON object");
     const large = await post("/v1/embeddings", { input: "x".repeat(8 * 2 ** 20) });
     expect([large.status, large.body.error.code]).toEqual([413, "body_too_large"]);
   });
 
-  test("answers 500 for an input that the model's code refuses, and asks clients not to repeat it", async () => {
+  test("answers 500 for an input that the model's code refuses, and asks clients not to send it again", async () => {
     const { status, headers, body } = await embed(["a", "unwanted"]);
     expect([status, headers.get("x-should-retry")]).toEqual([500, "false"]);
     expect(body.error).toMatchObject({ type: "server_error", code: "prediction_failed" });
     expect(body.error.message).toContain("input 1: this text is not wanted");
   });
 
-  test("answers 429 with Retry-After when the queue is full, and counts it", async () => {
+  test("answers 429 with Retry-After if the queue is full, and counts the refusal", async () => {
     await using full = await server.beside("texts", { maxQueuedItems: 1 });
     await using gate = hold();
     await full.client.create([{ text: gate.url("a") }]);
@@ -189,7 +192,7 @@ describe("POST /v1/rerank and /v2/rerank", () => {
   });
 });
 
-test("POST /classify answers the best label, and all scores", async () => {
+test("POST /classify answers with the best label, and all scores", async () => {
   const { status, body } = await post("/classify", { model: "texts", input: ["HELP", "hello"] });
   expect<unknown>([status, body]).toEqual([
     200,
@@ -214,12 +217,12 @@ describe("the model", () => {
   };
   const texts = { id: "texts", object: "model", created: expect.any(Number), owned_by: "sconce" };
 
-  test("is in GET /v1/models, and under its name", async () => {
+  test("is listed in GET /v1/models, and is found under its name", async () => {
     expect(await get("/v1/models")).toEqual([200, { object: "list", data: [texts] }]);
     expect(await get("/v1/models/texts")).toEqual([200, texts]);
   });
 
-  test("of another name, another path and another method are refused in OpenAI's form", async () => {
+  test("is unknown under another name, and other paths and methods are refused, in OpenAI's form", async () => {
     const error = (code: string) => ({ error: expect.objectContaining({ type: "invalid_request_error", code }) });
     expect(await get("/v1/models/a%2Fb")).toEqual([404, error("model_not_found")]);
     expect(await get("/v1/chat/completions", "POST")).toEqual([404, error("unknown_url")]);
@@ -304,7 +307,7 @@ describe("fields", () => {
     expect(foundFields(schemas(input, output))).toEqual(expected);
   });
 
-  test("of a declaration that do not exist or have another type are refused by name", () => {
+  test("that are misspelled or have another type are refused by name when the model is declared", () => {
     const declared = {
       embeddings: { input: "txt", output: "size", tokens: "vector", tokenIds: "prefix" },
       rerank: { query: "text", document: "prefix", score: "vector" },

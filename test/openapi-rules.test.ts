@@ -1,6 +1,4 @@
-/**
- * OpenAPI documents follow Redocly's recommended rules, and the further rules of Spectral, which are rewritten here.
- */
+/** OpenAPI documents follow Redocly's recommended rules, and rules of Spectral, which this file has as tests. */
 import { expect, test } from "bun:test";
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { createConfig, lintFromString } from "@redocly/openapi-core";
@@ -53,7 +51,7 @@ const inParts = defineModel({
 });
 
 const models: readonly Model[] = [digits, upscale, minilm, trees, inParts];
-/** A new document for each test. */
+/** A name for each document, and a function that makes it anew. */
 const documents = [
   ...models.map((model) => [model.name, () => documentFor(model)] as const),
   ["several models", () => documentFor(minilm, { modelNames: ["minilm", "team/digits:v2"] })] as const,
@@ -106,7 +104,7 @@ test.each(documents)("Redocly's recommended rules find no fault in the document 
   expect(problems.map(({ ruleId, message }) => `${ruleId}: ${message}`)).toEqual([]);
 });
 
-test.each(documents)("the document of %s names contact and server, and that no login exists", (_, make) => {
+test.each(documents)("the document of %s names a contact and a server, and states that no login exists", (_, make) => {
   const document = make();
   expect(document).toMatchObject({
     info: { version: "1.2.3+0123456789ab", contact: { name: expect.any(String) }, license: expect.any(Object) },
@@ -115,7 +113,7 @@ test.each(documents)("the document of %s names contact and server, and that no l
   });
 });
 
-test.each(documents)("each operation of %s has a description, and tags with descriptions", (_, make) => {
+test.each(documents)("each operation of %s has a description and tags, and each tag a description", (_, make) => {
   const document = make();
   const tags = (document.tags ?? []).filter(({ description }) => description).map(({ name }) => name);
   for (const operation of operationsOf(document)) {
@@ -137,12 +135,12 @@ test.each(documents)("each operation of %s lists 4xx and 5xx answers", (_, make)
   }
 });
 
-test.each(documents)("the document of %s refers to the model's schemas unchanged", (_, make) => {
+test.each(documents)("the document of %s has the model's schemas unchanged", (_, make) => {
   const document = make();
   expect(JSON.stringify(document.paths)).not.toContain('"allOf"');
 });
 
-test.each(documents)("the time limit of %s is a number with bounds", (_, make) => {
+test.each(documents)("the time limit header of %s is a number with bounds", (_, make) => {
   const document = make();
   for (const { parameters = [] } of operationsOf(document).filter(({ operationId }) =>
     operationId?.startsWith("create"),
@@ -156,7 +154,7 @@ test.each(documents)("the time limit of %s is a number with bounds", (_, make) =
   }
 });
 
-test.each(documents)("each operation of %s accepts a request id and a trace, and returns its id", (_, make) => {
+test.each(documents)("each operation of %s accepts a request id and a trace, and returns the request id", (_, make) => {
   for (const { parameters = [], responses = {} } of operationsOf(make())) {
     const names = parameters.map((parameter) => ("name" in parameter ? parameter.name : ""));
     expect(names).toEqual(expect.arrayContaining(["X-Request-Id", "traceparent"]));
@@ -164,13 +162,18 @@ test.each(documents)("each operation of %s accepts a request id and a trace, and
   }
 });
 
-test.each(documents)("webhooks of %s have no tag of a route, since generators would overwrite its file", (_, make) => {
-  const document = make();
-  const ofRoutes = new Set(operationsOf(document).flatMap(({ tags = [] }) => tags));
-  const ofWebhooks = Object.values(document.webhooks ?? {}).flatMap((item) => ("post" in item ? item.post?.tags : []));
-  expect(new Set(ofWebhooks)).toEqual(new Set(["Webhooks"]));
-  expect(ofRoutes).not.toContain("Webhooks");
-});
+test.each(documents)(
+  "webhooks of %s have no tag of a route: generators would overwrite the file of the tag",
+  (_, make) => {
+    const document = make();
+    const ofRoutes = new Set(operationsOf(document).flatMap(({ tags = [] }) => tags));
+    const ofWebhooks = Object.values(document.webhooks ?? {}).flatMap((item) =>
+      "post" in item ? item.post?.tags : [],
+    );
+    expect(new Set(ofWebhooks)).toEqual(new Set(["Webhooks"]));
+    expect(ofRoutes).not.toContain("Webhooks");
+  },
+);
 
 test("only a server with a secret for webhooks declares their headers, and none declares Content-Encoding, which clients do not set by hand", () => {
   const headersOf = (document: Document) =>
@@ -182,7 +185,7 @@ test("only a server with a secret for webhooks declares their headers, and none 
   for (const name of [...hooks, "Content-Encoding"]) expect(headersOf(documentFor(digits))).not.toContain(name);
 });
 
-test("a prediction has the members of its status", () => {
+test("a prediction in the document has the members of its status", () => {
   const ajv = new Ajv({ strict: false, validateFormats: false });
   ajv.addSchema(documentFor(minilm), "openapi");
   const fits = ajv.compile({ $ref: "openapi#/components/schemas/Prediction" });

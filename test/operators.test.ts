@@ -1,4 +1,4 @@
-/** Libraries with custom operators are packed with the model, and loaded before its weights. */
+/** Libraries with custom operators are packaged with the model, and loaded before its weights. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { cp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -31,7 +31,7 @@ export default defineModel({
 });
 `;
 
-/** A separate process: a loaded library stays loaded. */
+/** Builds in a separate process, because a process cannot unload a library. */
 async function build(operators: string): Promise<CliResult> {
   const folder = join(dir.path, Bun.hash(operators).toString(36));
   await cp(made, folder, { recursive: true });
@@ -48,7 +48,7 @@ test("a model with its operators builds, packs and runs", async () => {
   expect(JSON.parse(stdout)).toEqual({ y: 7.5 });
 });
 
-test("an executable contains the operators", async () => {
+test("an executable file contains the libraries of custom operators", async () => {
   expect((await build('["operators.so"]')).code).toBe(0);
   const path = join(dir.path, "executable");
   const env = { SCONCE_HOME: join(dir.path, "store"), SCONCE_CACHE_DIR: join(dir.path, "cache") };
@@ -58,7 +58,7 @@ test("an executable contains the operators", async () => {
   expect(JSON.parse(await child.stdout.text())).toEqual({ y: 7.5 });
 });
 
-test("without its operators the model is refused with the operator's name", async () => {
+test("a model that lacks its operators is refused with the operator's name", async () => {
   const { code, stderr } = await build("[]");
   expect(code).toBe(1);
   expect(stderr).toContain("sconce::triple");

@@ -1,4 +1,4 @@
-/** Options files: sconce.toml, `serve --config`, `config check` and `config show`. */
+/** Files with options for `serve`: sconce.toml and --config; and the commands `config check` and `config show`. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { symlink } from "node:fs/promises";
 import { flagName } from "../src/cli/command-line/command.ts";
@@ -24,14 +24,17 @@ async function folderWith(toml: string, name = "sconce.toml") {
   return dir;
 }
 
-/** The error of a call that starts no server. */
+/**
+ * Exit code and error of `sconce serve` in a folder with this sconce.toml. The arguments must be wrong, so that no
+ * server starts.
+ */
 async function refusal(toml: string, args: readonly string[] = [], env: Readonly<Record<string, string>> = {}) {
   await using dir = await folderWith(toml);
   const { code, stderr } = await cli(["serve", ...args], { cwd: dir.path, env });
   return { code, stderr: stderr.trim() };
 }
 
-/** The lines of `config show`, by the name of the option. */
+/** The lines that `config show` prints, by the name of the option. */
 async function shown(toml: string, env: Readonly<Record<string, string>> = {}) {
   await using dir = await folderWith(toml);
   const { stdout } = await cli(["config", "show"], { cwd: dir.path, env });
@@ -39,7 +42,7 @@ async function shown(toml: string, env: Readonly<Record<string, string>> = {}) {
 }
 
 describe("sconce.toml in the working folder", () => {
-  test("gives options and the model to serve, with paths beside the file", async () => {
+  test("gives options and the model to serve, with paths relative to the file", async () => {
     await using dir = await folderWith(`
 models = ["lab"]
 host = "127.0.0.1"
@@ -58,7 +61,7 @@ log-format = "json"
     expect(server.lines.some((each) => each.includes("Options are also read from sconce.toml"))).toBe(true);
   });
 
-  test("names several models, or a file of them beside itself", async () => {
+  test("names several models, or a file with the list of models", async () => {
     const models = async (toml: string, env: Readonly<Record<string, string>> = {}) => {
       await using dir = await folderWith(`host = "127.0.0.1"\nport = 0\n${toml}`);
       await Bun.write(dir.join("list.txt"), "lab\nparts\n");
@@ -72,7 +75,7 @@ log-format = "json"
     expect(await models("", { SCONCE_MODELS: "list.txt" })).toEqual(["lab", "parts"]);
   });
 
-  test("yields to a flag and to a variable, and is replaced by --config", async () => {
+  test("has less precedence than a flag and a variable, and is replaced by --config", async () => {
     expect(await refusal("port = 99999")).toMatchObject({
       code: 2,
       stderr: 'sconce: sconce.toml:1: port must be a whole number from 0 to 65535, not "99999"',
@@ -84,7 +87,7 @@ log-format = "json"
     expect(stderr).toContain("other.toml:1: timeout must be");
   });
 
-  test("concerns serve only", async () => {
+  test("is read by serve only", async () => {
     await using dir = await folderWith("port = 99999");
     expect((await cli(["models"], { cwd: dir.path, env: { SCONCE_HOME: store.home } })).code).toBe(0);
   });
@@ -135,7 +138,7 @@ test("every option of serve has the type that its help states", async () => {
 });
 
 describe("config check", () => {
-  test("lists all faults, and those of the files that options name", async () => {
+  test("lists all faults, also those of the files that options name", async () => {
     await using dir = await folderWith(`api-keys = "keys.toml"\nprot = 1\nhost = 5\ntls-cert = "none.pem"\n`);
     await Bun.write(dir.join("keys.toml"), "[[key]]\nname = 'a'\n");
     const { code, stdout } = await cli(["config", "check"], { cwd: dir.path });
@@ -151,7 +154,7 @@ describe("config check", () => {
     ]);
   });
 
-  test("accepts a good file, also through a link, and needs a file", async () => {
+  test("accepts a valid file, also through a symbolic link, and requires a file", async () => {
     await using dir = await folderWith("port = 0\n", "a.toml");
     await symlink(dir.join("a.toml"), dir.join("b.toml"));
     expect(await cli(["config", "check", "b.toml"], { cwd: dir.path })).toMatchObject({
@@ -165,7 +168,7 @@ describe("config check", () => {
 });
 
 describe("config show", () => {
-  test("prints each option with its origin, and no secret", async () => {
+  test("prints each option with its origin, but no secret", async () => {
     const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     const lines = await shown(
       `models = ["lab"]\nport = 80\nwebhook-secret = ["${secret}"]\nqueue = "redis://user:hidden@host:1"\nparam = ["a=1", "b=2"]\n`,

@@ -1,4 +1,4 @@
-/** Predictions that a build accepted before its server was killed, and a server that starts with another build. */
+/** One build of a model accepted predictions, its server was killed, and the next server has another build. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Build, type BuildsStore, beyond, storeOfBuilds } from "./helpers/builds.ts";
 import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
@@ -38,7 +38,9 @@ const serve = (build: Build, dir: TempDir, ...options: string[]): RunningCli =>
 const COUNT = 4;
 const expected = (build: Build) => Array.from({ length: COUNT }, (_, x) => 2 * x + 1 + beyond[build]);
 
-/** Accepts predictions with the first build, and kills its server before they end. */
+/**
+ * Starts a server with the first build, lets it accept predictions, and kills it before they end. @returns their ids
+ */
 async function acceptedAndKilled(dir: TempDir, gate: Hold): Promise<string[]> {
   await using server = serve("v1", dir);
   const client = await clientOf(server);
@@ -54,7 +56,7 @@ async function acceptedAndKilled(dir: TempDir, gate: Hold): Promise<string[]> {
 
 const modelOf = ({ model }: PredictionBody) => `${model?.repository}:${model?.tag}`;
 
-test("the build that accepted them finishes them, while the new build takes new ones", async () => {
+test("the build that accepted predictions finishes them, while the new build runs new ones", async () => {
   await using dir = await tempDir();
   await using gate = hold();
   const ids = await acceptedAndKilled(dir, gate);
@@ -63,7 +65,7 @@ test("the build that accepted them finishes them, while the new build takes new 
   const client = await clientOf(server);
   const fresh = await client.predict([{ x: 1 }]);
   expect([fresh.outputs?.[0]?.y, modelOf(fresh)]).toEqual([1003, store.names.v2]);
-  // Unfinished until the gate opens, whoever has it.
+  // The prediction cannot end before the gate opens, whichever process runs it.
   expect(await (await client.fetch(`/predictions/${first}`)).json()).toMatchObject({
     model: { tag: store.names.v1.slice(4) },
     status: expect.stringMatching(/ing$/),
@@ -80,12 +82,12 @@ test("the build that accepted them finishes them, while the new build takes new 
   expect(new Set(ended.map(modelOf))).toEqual(new Set([store.names.v1]));
   const events = await Array.fromAsync(stream);
   expect(events.at(-1)?.data).toMatchObject({ status: "success", model: { tag: store.names.v1.slice(4) } });
-  // The earlier build ends its processes, and its outcomes stay readable.
+  // Only processes of the new build are left. The outcomes of the earlier build stay readable.
   await until(async () => (await descendants(server.pid)).length === 3);
   expect((await client.end(first)).outputs?.[0]?.y).toBe(1);
 }, 60_000);
 
-test("the new build runs them with --take-over, and says so", async () => {
+test("with --take-over the new build runs the predictions that an earlier build accepted, and the log says so", async () => {
   await using dir = await tempDir();
   await using gate = hold();
   const ids = await acceptedAndKilled(dir, gate);

@@ -1,4 +1,6 @@
-/** A device with too little memory for the configured batch size: batches shrink for a while, and no item is lost. */
+/**
+ * A device has too little memory for the configured batch size. Batches are smaller for a while, and no item is lost.
+ */
 import { expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { cli, type RunningCli, startCli } from "./helpers/cli.ts";
@@ -14,7 +16,7 @@ test("a batch that does not fit runs in halves, and later batches are smaller", 
   expect(simulation.done.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 300 }, (_, id) => id));
   expect(simulation.lost).toEqual([]);
   const sizes = simulation.batches.map(({ items }) => items.length);
-  // Two batches of 64 were already dispatched; each fails and runs again in halves.
+  // Two batches of 64 had been dispatched. Each fails, and so do its halves, before quarters fit.
   expect(sizes.filter((size) => size > 20).length).toBe(2 * (1 + 2));
   expect(sizes.slice(-8).every((size) => size <= 16)).toBe(true);
 });
@@ -27,7 +29,7 @@ test("each reduced size is reported once, however many batches failed", async ()
   expect(simulation.done.length).toBe(2000);
 });
 
-test("a failed smaller batch reduces the limit below its own size at once", async () => {
+test("a smaller batch that fails reduces the limit below its own size at once", async () => {
   const simulation = new Simulation({ maxBatchSize: 64, fits: 9 });
   simulation.add({}, 1);
   simulation.add({}, 15);
@@ -67,7 +69,7 @@ test("the limit doubles after a minute, until the full size fits again", async (
   await run();
   expect(await run()).toEqual(Array(8).fill(2));
   await simulation.clock.advanceTo(61_000);
-  // The batch still does not fit: it runs again in halves, and logs nothing.
+  // The batch still does not fit, so it runs in halves. The limit stays, so nothing is logged.
   expect((await run()).slice(0, 4)).toEqual([4, 4, 2, 2]);
   expect(simulation.shrinks).toEqual([8, 4, 2]);
   fits = 16;
@@ -83,7 +85,7 @@ test("the limit doubles after a minute, until the full size fits again", async (
 const warning = (size: number) =>
   `The device has too little memory for larger batches: the limit is ${size} inputs for now; --batch-size ${size} sets it from the start`;
 
-/** Warnings about memory, without their times. */
+/** Log lines with warnings about memory, without their times. */
 const warnedBy = ({ lines }: RunningCli) =>
   lines.filter((line) => line.includes("memory")).map((line) => line.slice(line.indexOf("WARN")));
 
@@ -103,7 +105,7 @@ test("a full batch that does not fit at warm-up is halved until one fits, with o
 test("batches that do not fit while serving run in halves, with one warning for each size", async () => {
   await using dir = await tempDir();
   const env = { SCONCE_HOME: dir.join("home") };
-  // No warm-up runs: without an example the dynamic sizes are unknown.
+  // The model has a dynamic size and no example, so no batch runs before the first prediction.
   const text = (await Bun.file(`${modelFolder("hungry")}/model.ts`).text())
     .replaceAll("float32()", 'float32("length")')
     .replace("  example: { x: 1 },\n", "")
@@ -122,7 +124,7 @@ test("batches that do not fit while serving run in halves, with one warning for 
   }
   await server.line(warning(2));
   const warned = warnedBy(server);
-  // The size of the first batches depends on timing, and with it the sizes that fail.
+  // The sizes of the first batches depend on timing, so some sizes may fail or not.
   expect(warned).toEqual([8, 4, 2].map((size) => `WARN  ${warning(size)}`).filter((line) => warned.includes(line)));
   expect(warned.at(-1)).toBe(`WARN  ${warning(2)}`);
 });

@@ -1,4 +1,4 @@
-/** Files in outputs, as raw bytes. */
+/** Files in outputs, sent as raw bytes by their own URLs. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { LargeText } from "../src/server/predictions/large-text.ts";
 import { listIn } from "../src/server/predictions/outcome-list.ts";
@@ -41,7 +41,7 @@ afterAll(async () => {
   await store[Symbol.asyncDispose]();
 });
 
-/** Path of the outputs of inputs, which are lengths of pages. */
+/** Path of the outputs of a prediction. Each number is the length of a page that the model returns as a file. */
 async function pathFor(...lengths: number[]): Promise<string> {
   const { prediction_id: id } = await server.client.predict(lengths.map((x) => ({ x })));
   return `/predictions/${id}/outputs`;
@@ -68,7 +68,7 @@ test("a script is served as plain text, so no page of the same origin can run it
   expect(headers.get("x-content-type-options")).toBe("nosniff");
 });
 
-test("a file is found for any id and host", async () => {
+test("a file is found whatever the prediction's id and the host are", async () => {
   const path = "/predictions/the-first-outputs";
   const headers = { "Content-Type": "application/json", Prefer: "wait" };
   await server.client.fetch(path, { method: "PUT", headers, body: JSON.stringify([{ x: 10 }]) });
@@ -95,10 +95,10 @@ test("files of a demo are found in outputs and demo outputs", async () => {
   expect(await Promise.all(both)).toEqual([smallPage, smallPage]);
 });
 
-describe.each([10, 1_000_000])("of a file of %d bytes", (length) => {
+describe.each([10, 1_000_000])("a file of %d bytes", (length) => {
   const page = pageOf(length);
 
-  test("a cached copy is confirmed with 304", async () => {
+  test("is confirmed with 304 if the client has it", async () => {
     const path = `${await pathFor(length)}/0/pages/0/page`;
     const etag = (await get(path)).headers.get("etag") ?? "";
     const again = await get(path, { "If-None-Match": `"other", ${etag}` });
@@ -106,7 +106,7 @@ describe.each([10, 1_000_000])("of a file of %d bytes", (length) => {
     expect((await get(path, { "If-None-Match": '"other"' })).status).toBe(200);
   });
 
-  test("a range returns a part", async () => {
+  test("is sent in part if the client asks for a range", async () => {
     const path = `${await pathFor(length)}/0/pages/0/page`;
     const part = async (range: string, more: Record<string, string> = {}) => {
       const response = await get(path, { Range: range, ...more });
@@ -124,7 +124,7 @@ describe.each([10, 1_000_000])("of a file of %d bytes", (length) => {
     expect(await problemOf(refused)).toMatchObject({ status: 416 });
   });
 
-  test("HEAD returns the length", async () => {
+  test("has its length in the answer to HEAD", async () => {
     const path = `${await pathFor(length)}/0/pages/0/page`;
     const answer = await sendRaw(server.url, `HEAD ${path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`);
     expect(answer.toLowerCase()).toContain(`content-length: ${page.length}\r\n`);
@@ -153,7 +153,7 @@ test("memory of large files is released, also if the client leaves", async () =>
   while ((await held()) > 0);
 });
 
-test("list elements are found in JSON text, whatever they contain", () => {
+test("elements of a list are found in the text of its JSON, whatever they contain", () => {
   const value = {
     error: 'a "list":[1] \\',
     empty: [],
@@ -162,7 +162,7 @@ test("list elements are found in JSON text, whatever they contain", () => {
   };
   const members = JSON.stringify(value).slice(1, -1);
   const bytes = new TextEncoder().encode(members);
-  // Split at every byte.
+  // The text in two pieces, split at every byte.
   const cut = [...bytes.keys()].map((at) => new LargeText([bytes.subarray(0, at), bytes.subarray(at)]));
   for (const text of [members, new LargeText([members]), ...cut]) {
     for (const name of ["empty", "list", "last"] as const) {

@@ -13,7 +13,7 @@ beforeAll(async () => {
 
 afterAll(() => store[Symbol.asyncDispose]());
 
-test("once a client has left a full queue, others are told to retry, and new clients go first", async () => {
+test("once a client has left a full queue, other waiting clients are asked to retry later, and new clients go first", async () => {
   await using gate = hold();
   await using hooks = receiver();
   // An input has tensors of 12 bytes, so at most two inputs are in `preprocess` at once.
@@ -29,7 +29,7 @@ test("once a client has left a full queue, others are told to retry, and new cli
   void refused.then(() => {
     isRefused = true;
   });
-  // On a busy machine the first client may leave before the queue is full, so another client follows.
+  // A client that leaves before the queue is full has no effect, so further clients leave until requests are refused.
   const leavers: string[] = [];
   while (!isRefused) {
     const leaving = client.post([{ x: 2 }], { Prefer: "wait" }, AbortSignal.timeout(600));
@@ -46,11 +46,11 @@ test("once a client has left a full queue, others are told to retry, and new cli
     expect(Number(response.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
     expect(await problemOf(response)).toMatchObject({ status: 429, type: "urn:sconce:problem:queue_full" });
   }
-  // A prediction with a webhook was accepted; it fails later.
+  // The client of the webhook had the answer that its prediction was accepted, so the prediction fails later.
   const failed = { status: "failed", error_message: expect.stringContaining("the queue is too long") };
   expect(await told).toMatchObject(failed);
   expect((await hooks.until(1))[0]?.data).toMatchObject(failed);
-  // Other predictions are not retained; they count as refused, not as failed.
+  // Other predictions are not retained. They count as refused requests, not as failed predictions.
   expect(await client.metric("sconce_predictions_active")).toBe(polled.length);
   expect(await client.metric('sconce_requests_rejected_total{code="429",cause="time"}')).toBe(
     waiting.length + leavers.length - left,
@@ -66,7 +66,7 @@ test("inputs that cannot finish in time do not start", async () => {
   await using gate = hold();
   await using server = await store.serve("lab", { maxReadyBytes: 20 });
   const { client } = server;
-  // Teaches the server that an input takes this long.
+  // The server learns from this prediction how long an input takes.
   await client.predict([{ x: 1, steps: 200 }]);
   const { prediction_id: first } = await client.create([
     { x: 1, before: gate.url("a") },

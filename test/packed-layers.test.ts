@@ -1,4 +1,7 @@
-/** Layers whose weights are rearranged for the processor ("packed") give the same values as PyTorch, in any network. */
+/**
+ * Layers with weights that are rearranged for the processor ("packed layers") give the values of PyTorch, in any
+ * network.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +15,7 @@ import { fixtures } from "./helpers/weights.ts";
 const tensorSchema = z.object({ shape: z.array(z.int()), data: z.array(z.number()) });
 type Known = z.infer<typeof tensorSchema>;
 
-/** oneDNN uses bfloat16 on processors with AVX-512. */
+/** With AVX-512, oneDNN runs layers in bfloat16. */
 const canBfloat16 = / avx512bw /.test(readFileSync("/proc/cpuinfo", "utf8"));
 
 let folder: string;
@@ -28,8 +31,8 @@ beforeAll(async () => {
 afterAll(() => opened.disposeAsync());
 
 /**
- * Weights files with their networks, and the number of layers that can be packed; a shared layer counts once. `most` is
- * the allowed error; sums in bfloat16 have 8 bits.
+ * Each weights file with its network, and the number of layers that can be packed (a shared layer counts once).
+ * `most` is the allowed error; sums in bfloat16 have 8 bits.
  */
 const files: readonly { file: string; network: string; packed: number; most?: number }[] = [
   { file: "Residual.pt", network: "Residual", packed: 8 },
@@ -52,7 +55,7 @@ const files: readonly { file: string; network: string; packed: number; most?: nu
   { file: "Written.pt", network: "Written", packed: 0 },
 ];
 
-test("a module with only forward has packed layers in calls, too", async () => {
+test("a module with no method but forward has packed layers in calls, too", async () => {
   const { x, y } = known.Residual ?? {};
   for (const [file, packed] of [
     ["traced.pt", 8],
@@ -84,7 +87,7 @@ async function open(file: string, network: string, pack?: boolean): Promise<Nati
   return session;
 }
 
-/** The inputs that PyTorch received. */
+/** The inputs of the network for which PyTorch's outputs are known, as items. */
 function items(network: string) {
   const { shape = [], data = [] } = known[network]?.x ?? {};
   const size = data.length / (shape[0] ?? 1);
@@ -93,11 +96,11 @@ function items(network: string) {
   ]);
 }
 
-test("plain layers beyond the limit of kept weights stay packed, and give PyTorch's outputs", async () => {
+test("layers whose plain weights exceed the limit of kept weights stay packed, and give PyTorch's outputs", async () => {
   await using vast = new AsyncDisposableStack();
   const specs = { inputs: { x: float32(4096) }, outputs: { y: float32(4096) } };
   const row = [tensor(new Float32Array(4096), [4096])];
-  // Four times 64 MiB are the limit, if no earlier test keeps plain weights.
+  // Four sessions with plain weights of 64 MiB reach the limit of kept weights.
   for (let i = 0; i < 4; i++) {
     const session = await openSession({ path: join(folder, "Vast.pt"), device: "cpu", threads: 1, ...specs });
     vast.defer(() => session.dispose());
@@ -115,7 +118,7 @@ test("plain layers beyond the limit of kept weights stay packed, and give PyTorc
 }, 60_000);
 
 describe.each(files)("$file", ({ file, network, packed, most = 1e-4 }) => {
-  test("gives PyTorch's outputs, packed and plain, with either variant of small layers", async () => {
+  test("gives PyTorch's outputs with packed and with plain layers, with each form of small layers", async () => {
     const sessions = [await open(file, network), await open(file, network, false)];
     expect(sessions.map(({ packedLayers }) => packedLayers)).toEqual([packed, 0]);
     const { x: _, ...outputs } = known[network] ?? {};
@@ -131,12 +134,12 @@ describe.each(files)("$file", ({ file, network, packed, most = 1e-4 }) => {
   });
 });
 
-/** Largest difference of two numbers. */
+/** Largest difference between expected and given numbers. */
 function apart(expected: readonly number[], given: Tensor | undefined): number {
   return Math.max(...expected.map((value, i) => Math.abs(value - Number(given?.data[i]))));
 }
 
-describe("an input that layers refuse", () => {
+describe("an input whose size the layers refuse", () => {
   const strange = [
     { what: "other channels", file: "Shapes.pt", shape: [2, 8, 8] },
     { what: "a picture smaller than the kernel", file: "Shapes.pt", shape: [3, 2, 1] },
@@ -163,10 +166,10 @@ describe("an input that layers refuse", () => {
   });
 });
 
-test("packed weights are freed with their session, and the memory is returned", async () => {
+test("packed weights are freed with their session, and the system gets the memory back", async () => {
   const script = require.resolve("./helpers/packed-memory-child.ts");
   const child = Bun.spawn([process.execPath, "--no-install", script, join(folder, "Vast.pt")], {
-    // As in the engine process.
+    // With the memory settings that the engine process has.
     env: { ...process.env, ...keptMemory },
     stdout: "pipe",
     stderr: "inherit",
@@ -176,11 +179,11 @@ test("packed weights are freed with their session, and the memory is returned", 
   expect(disposed).toBeLessThan(opened / 2);
 }, 60_000);
 
-/** The operations of oneDNN in each pass of runs with two batch sizes. */
+/** Runs batches of two sizes `count` times in a process. @returns the names of oneDNN's operations, for each time */
 async function passesOf(count: number): Promise<string[][]> {
   const script = require.resolve("./helpers/packed-reorders-child.ts");
   const child = Bun.spawn([process.execPath, "--no-install", script, join(folder, "Scales.pt"), String(count)], {
-    // oneDNN then logs every operation.
+    // With this variable oneDNN prints every operation.
     env: { ...process.env, ONEDNN_VERBOSE: "profile_exec" },
     stdout: "pipe",
     stderr: "inherit",
@@ -189,14 +192,14 @@ async function passesOf(count: number): Promise<string[][]> {
   return passes.map((text) => [...text.matchAll(/,exec,cpu,(\w+)/g)].map(([, operation = ""]) => operation));
 }
 
-test("weights are not rearranged again for known batch sizes", async () => {
+test("weights are not rearranged again for batch sizes that have run", async () => {
   const [, done = []] = await passesOf(2);
   expect(done.filter((each) => each === "convolution").length).toBe(6);
   expect(done).not.toContain("reorder");
 }, 60_000);
 
-test("packed and plain layers take turns before the faster form is chosen", async () => {
-  // The first pass makes the layouts.
+test("packed and plain layers run by turns until the faster form is chosen", async () => {
+  // The first time is left out, because it rearranges the weights.
   const [, ...passes] = await passesOf(16);
   const arePacked = passes.map((done) => Bun.deepEquals(done, passes[0]));
   const [packed, plain] = [Array(4).fill(true), Array(4).fill(false)];

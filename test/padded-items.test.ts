@@ -1,4 +1,7 @@
-/** Items with padded dimensions: their checks, and their part of outputs that have the length of the longest item. */
+/**
+ * Items with padded dimensions: how they are checked, and how they get their part of outputs that are as long as the
+ * longest item.
+ */
 import { describe, expect, test } from "bun:test";
 import { bool, float32, int64, pad, type Tensor, tensor } from "../src/author/tensor.ts";
 import type { Item, Rows } from "../src/engine/engine.ts";
@@ -9,7 +12,7 @@ import type { Runner } from "../src/engine/runner.ts";
 describe("an item with padded dimensions", () => {
   const ids = (length: number) => tensor(new BigInt64Array(length), [length]);
 
-  test("has the product of its padded sizes as length, and none of them in its key", () => {
+  test("has the product of its padded sizes as its length, and its key contains none of them", () => {
     const check = itemCheck({ a: int64("free", pad("x", 0)), b: float32(pad("x", 0), pad("y", 0)) });
     const { key, length, padded } = check({
       a: tensor(new BigInt64Array(15), [5, 3]),
@@ -23,14 +26,14 @@ describe("an item with padded dimensions", () => {
     expect(itemCheck({ a: float32(2) })({ a: tensor(new Float32Array(2), [2]) }).length).toBe(0);
   });
 
-  test("is copied on submission, from a Buffer too", () => {
+  test("is copied when it is submitted, also from a Buffer", () => {
     const data = Buffer.from([1, 2]);
     const [own] = copied([{ dtype: "uint8", shape: [2], data }]);
     data.fill(9);
     expect(own).toEqual(tensor(Uint8Array.of(1, 2), [2]));
   });
 
-  test("without elements has no sizes that would make padding or outputs large", () => {
+  test("without elements is refused if its sizes would make padding or outputs large", () => {
     const check = itemCheck({ mask: float32(pad("layers", 0), pad("bytes", 0)) });
     const empty = (layers: number) => ({ mask: tensor(new Float32Array(0), [layers, 0]) });
     expect(check(empty(2 ** 20)).tensors[0]?.data.length).toBe(0);
@@ -39,7 +42,7 @@ describe("an item with padded dimensions", () => {
 
   test("is refused if a size is negative or not an integer", () => {
     const check = itemCheck({ x: float32("height", pad("width", 0)) });
-    // Built by hand: `tensor` refuses such tensors.
+    // Made without `tensor`, which refuses such shapes.
     const made = (shape: number[], count: number): Tensor => ({
       dtype: "float32",
       shape,
@@ -56,7 +59,7 @@ describe("an item with padded dimensions", () => {
     );
   });
 
-  test("is refused, with the fix, if a mask is not bool but another dtype with the same array type", () => {
+  test("is refused if a mask is not bool but another dtype in the same array type; the error says how to fix it", () => {
     const check = itemCheck({ mask: bool(pad("tokens", 0)) });
     expect(() => check({ mask: tensor(Uint8Array.of(1, 1), [2]) })).toThrow(
       'input "mask": bool(pad tokens) was declared, preprocess gave uint8(2); a bool tensor is made with tensor(new Uint8Array(…), shape, "bool")',
@@ -65,8 +68,8 @@ describe("an item with padded dimensions", () => {
   });
 
   /**
-   * Outputs of a runner: `each` has a row of two numbers for each token up to the longest, `grid` has tokens in both
-   * dimensions.
+   * A runner with two outputs: `each` has two numbers for each token up to the longest item, and `grid` is tokens by
+   * tokens.
    */
   const runner: Runner = {
     async run(items) {

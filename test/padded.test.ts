@@ -6,7 +6,7 @@ import { type Item, Simulation } from "./helpers/simulation.ts";
 
 let nextId = 0;
 
-/** Adds a ready item for each length, all in one lane. */
+/** Adds a ready item for each length, all of the prediction `lane`. */
 function add(
   simulation: Simulation,
   lane: object,
@@ -23,7 +23,7 @@ function add(
 const lengthOf = ({ length = 0 }: Item) => length;
 const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0);
 
-/** Share of padding in all batches. */
+/** Share of padding in all batches so far. */
 function waste({ batches }: Simulation): number {
   const padded = batches.map(({ items }) => items.length * Math.max(...items.map(lengthOf)));
   return 1 - sum(batches.flatMap(({ items }) => items.map(lengthOf))) / sum(padded);
@@ -110,7 +110,7 @@ describe("for any load with padded lengths", () => {
     );
   });
 
-  test("of one prediction, the oldest item is in the next batch", async () => {
+  test("the next batch always contains the oldest item of a prediction", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.integer({ min: 0, max: 1000 }), { minLength: 1, maxLength: 60 }),
@@ -138,7 +138,7 @@ describe("for any load with padded lengths", () => {
 });
 
 describe("with two padded dimensions", () => {
-  /** Items with these numbers of rows and columns, for a model with one tensor of 4-byte numbers. */
+  /** Adds items with these numbers of [rows, columns], for a model with one tensor of 4-byte numbers. */
   function addGrids(simulation: Simulation, grids: readonly (readonly [number, number])[]): Item[] {
     const lane = {};
     const items = grids.map(([rows, columns]) => ({
@@ -160,7 +160,7 @@ describe("with two padded dimensions", () => {
   const sizesOf = ({ padded }: Item) => [...(padded?.values() ?? [])];
   const size = fc.oneof(fc.integer({ min: 0, max: 60 }), fc.constantFrom(1, 7500, 100_000));
 
-  test("wide and high items never share a batch, even with equal areas", async () => {
+  test("wide and high items never share a batch, even if their areas are equal", async () => {
     const simulation = new Simulation({ maxBatchSize: 8 });
     addGrids(simulation, [[9, 9]]);
     addGrids(simulation, [
@@ -182,7 +182,7 @@ describe("with two padded dimensions", () => {
     ]);
   });
 
-  test("items of a batch have similar sizes, a batch has a bounded number of bytes, and no item is lost", async () => {
+  test("items of a batch have similar sizes, the bytes of a batch have a limit, and no item is lost", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.tuple(size, size), { minLength: 1, maxLength: 60 }),
@@ -205,18 +205,18 @@ describe("with two padded dimensions", () => {
     );
   });
 
-  test("a batch is as large as its bytes allow, and a single item always runs", async () => {
+  test("a batch is as large as its limit of bytes allows, and a single item always runs", async () => {
     const simulation = new Simulation({ maxBatchSize: 8 });
     addGrids(simulation, [[1, 1]]);
-    // Five items of 100 MB each, then one of 400 MB.
+    // Five items of 100 MB, then one of 400 MB.
     addGrids(simulation, [...Array<[number, number]>(5).fill([5000, 5000]), [10_000, 10_000]]);
     await simulation.clock.drain();
     expect(simulation.batches.map(({ items }) => items.length)).toEqual([1, 2, 2, 1, 1]);
   });
 });
 
-describe("wasted padding", () => {
-  /** Random numbers from 0 to below 1, reproducible. */
+describe("padding", () => {
+  /** Random numbers from 0 to below 1, the same in each run. */
   function random(): () => number {
     let state = 1;
     return () => {
@@ -229,7 +229,7 @@ describe("wasted padding", () => {
     "of any length from 1 to 256": (next: () => number) => 1 + Math.floor(256 * next()),
     "of mostly short and some long texts": (next: () => number) => Math.round(4 * 64 ** (next() ** 2)),
   };
-  /** Advances time while `count` items always wait. */
+  /** Adds items over two seconds so that `count` always wait. @param draw makes a random length */
   async function keepWaiting(simulation: Simulation, count: number, draw: (next: () => number) => number) {
     const next = random();
     const lanes = Array.from({ length: 8 }, () => ({}));
@@ -242,7 +242,7 @@ describe("wasted padding", () => {
   }
 
   for (const [name, draw] of Object.entries(loads)) {
-    test(`is below a fifth for a load ${name} with a few waiting batches`, async () => {
+    test(`is less than a fifth of the batches for a load ${name} with a few waiting batches`, async () => {
       const simulation = new Simulation({ maxBatchSize: 16 });
       await keepWaiting(simulation, 64, draw);
       expect(waste(simulation)).toBeLessThan(0.2);
@@ -274,7 +274,7 @@ describe("wasted padding", () => {
   });
 });
 
-test("a lone long item among 10,000 short ones waits at most two batches, and takes no short item with it", async () => {
+test("a long item among 10,000 short ones waits for at most two batches, and no short item joins its batch", async () => {
   const simulation = new Simulation({ maxBatchSize: 16 });
   add(simulation, {}, Array<number>(10_000).fill(8));
   await simulation.clock.advanceTo(25);
@@ -286,7 +286,7 @@ test("a lone long item among 10,000 short ones waits at most two batches, and ta
   expect(simulation.batches[batch]?.items.length).toBe(1);
 });
 
-test("a lone item among 10,000 of every length in another prediction waits at most two batches", async () => {
+test("an item among 10,000 of every length in another prediction waits for at most two batches", async () => {
   const simulation = new Simulation({ maxBatchSize: 16 });
   const lengths = Array.from({ length: 10_000 }, (_, i) => 1 + ((i * 97) % 256));
   add(simulation, {}, lengths);
@@ -298,7 +298,7 @@ test("a lone item among 10,000 of every length in another prediction waits at mo
   expect(batch - running).toBeLessThanOrEqual(2);
 });
 
-test("a long item of one prediction is not starved by a stream of short ones of others", async () => {
+test("a long item of one prediction runs soon, despite a stream of short items of others", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   const lanes = [{}, {}, {}];
   const [long] = add(simulation, lanes[0] ?? {}, [500]);
@@ -310,7 +310,7 @@ test("a long item of one prediction is not starved by a stream of short ones of 
   expect(simulation.finishedAtMs.get(long?.id ?? -1)).toBeLessThanOrEqual(30);
 });
 
-test("predictions share batches by turns if their items have similar lengths", async () => {
+test("predictions put items into batches by turns if the items have similar lengths", async () => {
   const simulation = new Simulation({ maxBatchSize: 4 });
   const lanes = [{}, {}];
   add(simulation, {}, [1]);
@@ -342,7 +342,7 @@ test("removing a prediction removes its items of every length", async () => {
   expect(simulation.batcher.length).toBe(0);
 });
 
-test("an item of any length costs as much among 100,000 as among 1,000", () => {
+test("handling an item of any length takes as long among 100,000 waiting items as among 1,000", () => {
   const cost = (count: number) => {
     const simulation = new Simulation({ maxBatchSize: 16, runners: count });
     const lanes = Array.from({ length: 100 }, () => ({}));

@@ -1,4 +1,4 @@
-/** The fields that the page shows for an input schema, without a browser. */
+/** Which fields the model's page shows for an input schema, tested without a browser. */
 import { expect, test } from "bun:test";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import { SchemaNode } from "../src/base/json-schema.ts";
@@ -25,7 +25,7 @@ test.each([
   expect<string>(kindOf(shown(schema)).name).toBe(name);
 });
 
-test("a nullable field starts with its default", () => {
+test("the field of a nullable value starts with its default", () => {
   const schema = shown(z.object({ x: z.number().nullable().default(3), y: z.boolean().nullable() }));
   expect(initialOf(schema)).toEqual({ x: 3, y: false });
 });

@@ -1,4 +1,4 @@
-/** Number formats and delays of the page, without a browser. */
+/** Numbers, pauses and events of the model's page, tested without a browser. */
 import { describe, expect, spyOn, test } from "bun:test";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import { SchemaNode } from "../src/base/json-schema.ts";
@@ -16,7 +16,7 @@ test.each([
   expect(alignedTexts(values)).toEqual(texts);
 });
 
-test("a pause removes its listener, however it ends", async () => {
+test("a pause removes its abort listener, however the pause ends", async () => {
   const { signal } = new AbortController();
   const added = spyOn(signal, "addEventListener");
   const removed = spyOn(signal, "removeEventListener");
@@ -30,7 +30,7 @@ describe("parts of an output", () => {
   const grown = (part: z.ZodType, parts: readonly Json[]) =>
     parts.reduce<Json | undefined>((before, each) => grownBy(node(part), before, each), undefined);
 
-  test("grow as texts, and replace each other as files and other values", () => {
+  test("are joined if they are texts, and replace each other if they are files or other values", () => {
     const part = z.object({
       text: z.string().optional(),
       step: z.int(),
@@ -47,14 +47,14 @@ describe("parts of an output", () => {
     expect(grown(z.array(z.int()), [[1], [2, 3]])).toEqual([2, 3]);
   });
 
-  test("grow as texts, also with an address in the text", () => {
+  test("are joined as texts, even if a text contains an address", () => {
     expect(grown(z.string(), ["see ", "https://a.example", " or ", "data: 3"])).toBe(
       "see https://a.example or data: 3",
     );
   });
 });
 
-test("events are found in any chunks of their text", async () => {
+test("events are found in their text, whatever chunks it arrives in", async () => {
   const text = "retry: 1\n\nid: 1\ndata: a\n\n: comment\n\ndata: b\n\nrest";
   for (let size = 1; size <= text.length; size++) {
     const chunks = async function* () {

@@ -1,4 +1,4 @@
-/** The page of the model, in a browser and for programs. */
+/** The model's page in a browser, and what programs get at its URL. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
@@ -31,7 +31,7 @@ afterAll(async () => {
 });
 
 describe("GET /", () => {
-  test("redirects a browser to the page, below any path of a proxy", async () => {
+  test("redirects a browser to the page, also below the path of a proxy", async () => {
     const response = await stage.client.fetch("/", { headers: { Accept: accepted }, redirect: "manual" });
     expect([response.status, response.headers.get("vary")]).toEqual([302, "Accept"]);
     expect(new URL(response.headers.get("location") ?? "", "http://proxy/prefix/").pathname).toBe("/prefix/demo");
@@ -57,7 +57,7 @@ describe("GET /demo", () => {
     expect(html).not.toMatch(/<style|\sstyle=|<script(?! type="module" src=)|\son[a-z]+=/);
   });
 
-  test("has less than 60 kB compressed, with names that browsers may cache", async () => {
+  test("has less than 60 kB compressed, and names that browsers may cache", async () => {
     const html = await (await stage.client.fetch("/demo")).text();
     let bytes = gzipSync(html).length;
     const links = [...html.matchAll(/(?:src|href)="(demo\/assets\/[^"]+)"/g)].map(([, link]) => `/${link}`);
@@ -84,14 +84,14 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     await Promise.all([visitor[Symbol.asyncDispose](), kinds[Symbol.asyncDispose]()]);
   });
 
-  /** Screenshots for the README, only with `SCONCE_SCREENSHOTS=1`. */
+  /** Takes a screenshot for the README, only with `SCONCE_SCREENSHOTS=1`. */
   const screenshot = async (name: string) => {
     if (!process.env.SCONCE_SCREENSHOTS) return;
     const picture = await visitor.browser.view.screenshot({ format: "webp", quality: 88 });
     await Bun.write(fileURLToPath(new URL(`../docs/${name}.webp`, import.meta.url)), picture);
   };
 
-  test("a digit is read from the example, with a heat map over the picture, and without accessibility faults", async () => {
+  test("a digit is read from the example; its heat map lies over the picture; the page has no accessibility faults", async () => {
     await using digits = await store.serve("digits");
     const { browser } = visitor;
     await visitor.open(digits.url);
@@ -126,7 +126,7 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     await screenshot("page-upscale");
   });
 
-  test("parts are shown as they come: texts grow, and the whole output replaces them", async () => {
+  test("parts are shown as they arrive: texts grow, and the whole output replaces them", async () => {
     await using parts = await store.serve("parts");
     await using gate = hold();
     const inputs = [{ x: 1, words: ["one ", "two "], gate: gate.url("") }];
@@ -158,7 +158,7 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     expect(await visitor.text(".stat")).toBe("3");
   });
 
-  test("a failed input is named, and other inputs have their results", async () => {
+  test("an input that fails is named, and other inputs have their outputs", async () => {
     await visitor.open(stage.url);
     await visitor.click("Duplicate");
     await visitor.until(`document.getElementById("field/1/x") !== null`);
@@ -173,7 +173,7 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     expect(await visitor.text(".stat")).not.toBe("nothing");
   });
 
-  test("the keyboard alone suffices", async () => {
+  test("everything can be done with the keyboard", async () => {
     const { view } = visitor.browser;
     await visitor.open(stage.url);
     await visitor.tabTo('[id="field/0/x"]');
@@ -193,7 +193,7 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     );
   });
 
-  test("runs of this browser are listed with their inputs, and the link opens a result in any browser", async () => {
+  test("runs of this browser are listed with their inputs, and the link to a result works in any browser", async () => {
     await visitor.open(kinds.url);
     await visitor.browser.evaluate("localStorage.clear()");
     await visitor.open(kinds.url);
@@ -211,7 +211,7 @@ describe.skipIf(!hasBrowser)("in a browser (chromium-headless-shell of Debian)",
     expect(await visitor.browser.evaluate<string>(`document.getElementById("field/0/said").value`)).toBe("first words");
     await visitor.click("Clear");
     await visitor.until(`document.querySelector(".history") === null`);
-    // As in a browser without the page's stored state.
+    // Opens the link of a run as another browser would, without the stored inputs.
     await visitor.goTo(link);
     await visitor.until(`document.querySelector(".members dd")?.textContent === "second words"`);
     expect(await visitor.text("form")).toBe("nothing");

@@ -1,4 +1,7 @@
-/** Parts that `predict` yields in the engine process: cancellations, and runs that start over. */
+/**
+ * Parts of outputs that `predict` yields in the engine process, when predictions are canceled and when runs start
+ * again.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import type { Client } from "./helpers/client.ts";
@@ -41,7 +44,7 @@ const accept = { Accept: "text/event-stream" };
 const watch = (from: Client, id: string, headers: Record<string, string> = {}) =>
   from.fetch(`/predictions/${id}`, { headers: { ...accept, ...headers } });
 
-/** The data of the next part of a stream. */
+/** The data of the next event `part` of a stream, with the event's id. */
 async function nextPart(events: AsyncGenerator<ServerEvent>): Promise<PartData & { readonly id: string }> {
   for (;;) {
     const { value, done } = await events.next();
@@ -55,7 +58,10 @@ const partsOf = (events: readonly ServerEvent[], index: number): PartData[] =>
     event === "part" && (data as PartData).index === index ? [data as PartData] : [],
   );
 
-/** The parts that a client has at the end: a part with sequence 0 replaces the earlier ones. */
+/**
+ * Texts of the parts that a client has at the end. A part with sequence 0 begins a new run, and replaces all earlier
+ * parts.
+ */
 function lastRun(parts: readonly PartData[]): string[] {
   const texts: string[] = [];
   for (const { sequence, part } of parts) {
@@ -66,7 +72,7 @@ function lastRun(parts: readonly PartData[]): string[] {
   return texts;
 }
 
-/** Runs a prediction up to the wait for its second round. */
+/** Starts a prediction, reads its first part, and leaves it waiting for its second round. */
 async function begun(gate: Hold, from = client, rounds = 3) {
   const { prediction_id: id } = await from.create([{ x: 1, rounds, gate: gate.url("") }]);
   const events = eventsOf(await watch(from, id));
@@ -86,7 +92,7 @@ describe.each(["engine process", "same process"])("parts of predict in the %s", 
   });
   afterAll(() => local?.stop());
 
-  test("are sent as they are yielded; parts of postprocess and the whole output follow", async () => {
+  test("are sent as they are yielded, before the parts of postprocess and the whole output", async () => {
     await using gate = hold();
     const input = { x: 1, rounds: 2, words: ["a"], gate: gate.url("") };
     const events = eventsOf(await here.post([input], accept));
@@ -102,7 +108,7 @@ describe.each(["engine process", "same process"])("parts of predict in the %s", 
     expect(rest[0]?.data).toEqual({ index: 0, output: { y: 3, text: "a" } });
   });
 
-  test("are of each item of the batch: items with fewer rounds have fewer parts", async () => {
+  test("are separate for each item of a batch: items with fewer rounds have fewer parts", async () => {
     const events = await Array.fromAsync(
       eventsOf(await here.post([{ x: 1, rounds: 3 }, { x: 2, rounds: 1 }, { x: 3 }], accept)),
     );
@@ -114,7 +120,7 @@ describe.each(["engine process", "same process"])("parts of predict in the %s", 
     expect(events.at(-1)?.data).toMatchObject({ outputs: [{ y: 3 }, { y: 5 }, { y: 7 }] });
   });
 
-  test("start over with sequence 0 when an error runs the batch again in halves", async () => {
+  test("start again with sequence 0 if the batch fails and runs again in halves", async () => {
     const inputs = [
       { x: 1, rounds: 2 },
       { x: 2, rounds: 2, fail: "predict" },
@@ -128,7 +134,7 @@ describe.each(["engine process", "same process"])("parts of predict in the %s", 
     });
   });
 
-  test("come before the failure of predict", async () => {
+  test("arrive before the failure of predict", async () => {
     const events = await Array.fromAsync(eventsOf(await here.post([{ x: 1, rounds: 3, fail: "predict" }], accept)));
     expect(lastRun(partsOf(events, 0))).toEqual(["round 0"]);
     expect(events.map(({ event }) => event).at(-1)).toBe("completed");
@@ -148,19 +154,19 @@ describe.each(["engine process", "same process"])("parts of predict in the %s", 
     });
   });
 
-  test("end at the next yield when the prediction is canceled: the next batch runs", async () => {
+  test("end at the next yield if the prediction is canceled, and the next batch runs", async () => {
     await using gate = hold();
     const { id, events } = await begun(gate, here, 1000);
     await gate.arrived("r1");
     await here.cancel(id);
     expect((await Array.fromAsync(events)).at(-1)?.data).toMatchObject({ error_message: "Canceled" });
-    // The model has one instance, so this prediction waits for the end of the canceled prediction.
+    // The model has one instance, so this prediction runs after the canceled one.
     const next = here.predict([{ x: 2 }]);
     let isRunning = true;
     void next.finally(() => {
       isRunning = false;
     });
-    // The engine process may get the cancellation some rounds later.
+    // The canceled prediction may run some more rounds until the engine process knows of the cancellation.
     let round = 1;
     for (; isRunning; round++) {
       gate.release(`r${round}`);
@@ -170,12 +176,12 @@ describe.each(["engine process", "same process"])("parts of predict in the %s", 
     expect(round).toBeLessThan(100);
   });
 
-  test("continue for the other predictions of the batch when one is canceled", async () => {
+  test("continue for the other predictions of a batch if one is canceled", async () => {
     await using gate = hold();
     const { id: blocker } = await begun(gate, here);
     await using other = hold();
     const input = { rounds: 2, gate: other.url("") };
-    // Both wait for the same batch.
+    // The two predictions wait while a batch runs, so they share the next batch.
     const [canceled, stays] = await Promise.all([here.create([{ x: 3, ...input }]), here.create([{ x: 4, ...input }])]);
     const events = eventsOf(await watch(here, stays.prediction_id));
     for (const round of ["r1", "r2"]) gate.release(round);
@@ -202,7 +208,7 @@ test("parts of a killed engine process are replaced by the parts of the next one
   const again = await nextPart(events);
   expect(again).toMatchObject({ sequence: 0, part: { text: "round 0" } });
   expect(again.part.pid).not.toBe(engine);
-  // A later reader gets no part of the killed process.
+  // A reader that comes later gets no part of the killed process.
   expect((await nextPart(eventsOf(await watch(client, id)))).part.pid).toBe(again.part.pid);
   for (const round of ["r1", "r2"]) gate.release(round);
   const rest = await Array.fromAsync(events);
@@ -210,7 +216,7 @@ test("parts of a killed engine process are replaced by the parts of the next one
   expect(rest.at(-1)?.data).toMatchObject({ outputs: [{ y: 3 }] });
 });
 
-test("a client that reconnects after a kill of the front gets the parts of the new run from sequence 0 on", async () => {
+test("a client that reconnects after the HTTP process was killed gets the parts of the new run from sequence 0 on", async () => {
   await using own = serve("--store", dir.join("parts.sqlite"));
   const from = await clientOf(own);
   await using gate = hold();
@@ -223,7 +229,7 @@ test("a client that reconnects after a kill of the front gets the parts of the n
   while (!response?.ok) {
     response = await watch(from, id, { "Last-Event-ID": first.id, Connection: "close" }).catch(() => undefined);
   }
-  // The prediction cannot end before the client is back.
+  // The prediction waits for the gate, so it has not ended when the client reconnects.
   gate.release("r2");
   const rest = await Array.fromAsync(eventsOf(response));
   expect(lastRun(partsOf(rest, 0))).toEqual(["round 0", "round 1", "round 2"]);

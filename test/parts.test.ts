@@ -1,4 +1,4 @@
-/** Outputs in parts: event streams have the parts as the model yields them. */
+/** Outputs in parts: event streams carry the parts as the model yields them. */
 import { describe, expect, test } from "bun:test";
 import { EventStream } from "../src/server/http/event-stream.ts";
 import { LargeAnswers } from "../src/server/http/large-answers.ts";
@@ -22,7 +22,7 @@ const post = async (inputs: readonly unknown[]) => Array.fromAsync(eventsOf(awai
 const named = (events: readonly ServerEvent[], name: string) =>
   events.filter(({ event }) => event === name).map(({ data }) => data);
 const words = ["grüße", "to", "you"];
-/** The next events of a stream. */
+/** The next events of a stream, at most `count`. */
 async function take(events: AsyncGenerator<ServerEvent>, count: number): Promise<ServerEvent[]> {
   const taken: ServerEvent[] = [];
   while (taken.length < count) {
@@ -42,7 +42,7 @@ describe("an event stream of POST", () => {
     expect(events.at(-1)?.data).toMatchObject({ status: "success", outputs: [{ y: 3, text: "grüße to you" }] });
   });
 
-  test("has parts of several inputs, each in order and before its output", async () => {
+  test("has the parts of each input in order, and before its output", async () => {
     const events = await post([{ x: 1, words }, { x: 2 }, { x: 3, words: ["a", "b"] }]);
     const parts = named(events, "part") as { index: number; sequence: number }[];
     for (const [index, count] of [3, 0, 2].entries()) {
@@ -69,7 +69,7 @@ describe("an event stream of POST", () => {
   });
 });
 
-test("parts are sent as they come, before the output is known", async () => {
+test("parts are sent as they are yielded, before the output is known", async () => {
   await using gate = hold();
   const { prediction_id: id } = await server.client.create([{ x: 1, words, gate: gate.url("") }]);
   const events = eventsOf(await watch(`/predictions/${id}`));
@@ -83,7 +83,7 @@ test("parts are sent as they come, before the output is known", async () => {
   expect((await take(events, 9)).map(({ event }) => event)).toEqual(["output", "completed"]);
 });
 
-test("a reader that comes later starts at the first part; one that reconnects continues after its last part", async () => {
+test("a reader that comes later gets all parts from the first on; a reader that reconnects continues after its last part", async () => {
   await using gate = hold();
   const { prediction_id: id } = await server.client.create([{ x: 1, words, gate: gate.url("") }]);
   for (const name of ["w0", "w1"]) gate.release(name);
@@ -95,12 +95,12 @@ test("a reader that comes later starts at the first part; one that reconnects co
   gate.release("w2");
   gate.release("end");
   expect((await take(resumed, 9)).map(({ event }) => event)).toEqual(["part", "output", "completed"]);
-  // The whole output has replaced the parts.
+  // The prediction has ended, so its output has replaced the parts.
   const after = await Array.fromAsync(eventsOf(await watch(`/predictions/${id}`)));
   expect(after.map(({ event }) => event)).toEqual(["start", "output", "completed"]);
 });
 
-test("a part id of another process starts over with sequence 0", async () => {
+test("after the id of a part of another process, parts start again with sequence 0", async () => {
   await using gate = hold();
   const { prediction_id: id } = await server.client.create([{ x: 1, words, gate: gate.url("") }]);
   gate.release("w0");
@@ -109,7 +109,7 @@ test("a part id of another process starts over with sequence 0", async () => {
   expect(event).toMatchObject({ event: "part", data: { sequence: 0 } });
 });
 
-test("slow readers share the parts, get every one after the end, and free the memory when they leave", async () => {
+test("slow readers share the parts in memory, get every part even after the end, and free the memory when they leave", async () => {
   const memory = new MemoryAccount();
   const parts = new PartLog(memory.add("outputs", 0));
   const live = livePrediction({ parts });
@@ -146,7 +146,7 @@ test("slow readers share the parts, get every one after the end, and free the me
   expect(memory.parts.outputs).toBe(0);
 });
 
-test("parts count as outputs: too many fail the prediction", () => {
+test("parts count as outputs: too many bytes of them fail the prediction", () => {
   const memory = new MemoryAccount();
   const live = livePrediction({ parts: new PartLog(memory.add("outputs", 0)) });
   live.begin({ failure: () => "", release: () => {} });
@@ -159,7 +159,7 @@ test("parts count as outputs: too many fail the prediction", () => {
   expect(memory.parts.outputs).toBe(0);
 });
 
-test("parts that start over are charged once", () => {
+test("parts of a run that starts again are charged once", () => {
   const memory = new MemoryAccount();
   const live = livePrediction({ parts: new PartLog(memory.add("outputs", 0)) });
   live.begin({ failure: () => "", release: () => {} });
@@ -177,7 +177,7 @@ test("parts that start over are charged once", () => {
   expect(live.failedFor).toBe("size");
 });
 
-test("GET / has the schema of a part, and the OpenAPI document the components Part and PartEvent", async () => {
+test("GET / has the schema of a part, and the OpenAPI document has the components Part and PartEvent", async () => {
   const model = await (await server.client.fetch("/")).json();
   expect(model).toMatchObject({ part_schema: { properties: { text: { type: "string" } }, required: ["text"] } });
   const { components, paths } = (await (await server.client.fetch("/openapi.json")).json()) as {

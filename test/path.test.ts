@@ -1,4 +1,4 @@
-/** The path of a request, whatever the client sends as host and path. */
+/** The path of a request, whatever host and path the client has sent. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { urlOf } from "../src/server/http/request.ts";

@@ -1,4 +1,4 @@
-/** Pictures with small files and large decoded sizes: the bytes and passes that a server spends on them. */
+/** Pictures that are small files but large when decoded: how many bytes and passes the server spends on them. */
 import { describe, expect, test } from "bun:test";
 import { ByteGate } from "../src/author/decoding-gate.ts";
 import { countScans } from "../src/author/jpeg.ts";
@@ -26,7 +26,7 @@ describe("a JPEG", () => {
     }
   });
 
-  test("of the maximum size may have few scans", async () => {
+  test("of the maximum size may have only a few scans", async () => {
     const limited = (scans: number) => {
       const image = new Image({ url: "https://example.org/a.jpg", limits: { maxPixels: 1200 } });
       image.fill({ bytes: withScans(progressive, scans), mediaType });
@@ -36,7 +36,7 @@ describe("a JPEG", () => {
     expect((await failureOf(limited(21).size())).message).toContain("is a JPEG of more than 20 scans");
   });
 
-  test("has no scans in data after its end, in a thumbnail or inside a segment", () => {
+  test("is not refused for scans after its end, in a thumbnail or inside a segment", () => {
     const scans = countScans(progressive, 1000);
     const noise = Buffer.from("ffda".repeat(500), "hex");
     const segment = Buffer.concat([Buffer.from([0xff, 0xe5, 0x03, 0xea]), Buffer.from("ffda".repeat(500), "hex")]);
@@ -47,7 +47,7 @@ describe("a JPEG", () => {
   });
 });
 
-describe("the decoding gate", () => {
+describe("the gate that limits the memory of concurrent decoding", () => {
   const held = () => {
     const begun: number[] = [];
     const ends: PromiseWithResolvers<void>[] = [];
@@ -61,12 +61,12 @@ describe("the decoding gate", () => {
     return { begun, ends, run };
   };
 
-  test("starts tasks that fit, in order, and a single task of any size", async () => {
+  test("starts tasks in order as long as they fit, and a single task of any size", async () => {
     const gate = new ByteGate(100);
     const { begun, ends, run } = held();
     const tasks = [60, 30, 500, 10, 10].map((bytes) => run(gate, bytes));
     await Bun.sleep(0);
-    // The last two would fit, but wait for the large picture in front of them.
+    // Each of the last two tasks would fit, but they wait behind the large one.
     expect([begun, gate.load]).toEqual([[0, 1], { bytes: 90, waiting: 3 }]);
     ends[0]?.resolve();
     await tasks[0];
@@ -100,7 +100,7 @@ describe("the decoding gate", () => {
     await Promise.all([first, third]);
   });
 
-  test("reports how long no running task has started or ended", async () => {
+  test("knows for how long no running task has started or ended", async () => {
     let now = 0;
     const gate = new ByteGate(100, () => now);
     const { ends, run } = held();
@@ -136,7 +136,7 @@ const peak = `
   import { Image } from ${JSON.stringify(require.resolve("../src/author/media.ts"))};
   const bytes = await Bun.file(process.argv.at(-1)).bytes();
   const { readFileSync } = require("node:fs");
-  // Peak memory of this process: its resource usage would include the parent process.
+  // Peak memory of this process, from Linux's /proc: resource usage would include the parent process.
   const peakKb = () => Number(/VmHWM:\\s+(\\d+)/.exec(readFileSync("/proc/self/status", "utf8"))[1]);
   const before = peakKb();
   await Promise.all(
@@ -145,7 +145,7 @@ const peak = `
   console.log((peakKb() - before) * 1024);
 `;
 
-test("many transparent pictures at once take at most the gate's memory", async () => {
+test("many transparent pictures at once take at most the memory that the gate allows", async () => {
   await using dir = await tempDir();
   const path = dir.join("palette.png");
   await Bun.write(path, palettePng(3000, 3000));

@@ -1,4 +1,4 @@
-/** The fast validation of simple inputs accepts only values that zod accepts unchanged. */
+/** A fast check of simple inputs, which accepts only values that zod accepts without changing them. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { plainCheck } from "../src/author/plain-check.ts";
@@ -52,7 +52,7 @@ const notPlain = {
   "an object of zod's own, which drops what it does not know": z.strictObject({ x: z.number() }).strip(),
 };
 
-/** Almost valid JSON values, like the mistakes of clients. */
+/** Random JSON values. Many are nearly valid, like mistakes of clients. */
 const json = fc.letrec((tie) => ({
   value: fc.oneof(
     { maxDepth: 4 },
@@ -75,7 +75,7 @@ const json = fc.letrec((tie) => ({
   ),
 })).value;
 
-test.each(Object.entries(plain))("for %s it agrees with zod", (_, schema) => {
+test.each(Object.entries(plain))("the fast check for %s accepts what zod accepts", (_, schema) => {
   const check = plainCheck(schema);
   fc.assert(
     fc.property(fc.oneof(json, fc.record({ a: json })), (value) => {
@@ -86,6 +86,6 @@ test.each(Object.entries(plain))("for %s it agrees with zod", (_, schema) => {
   expect(check?.(JSON.parse('{"x":[1,2,3]}'))).toBe(schema.safeParse({ x: [1, 2, 3] }).success);
 });
 
-test.each(Object.entries(notPlain))("it does not exist for %s", (_, schema) => {
+test.each(Object.entries(notPlain))("there is no fast check for %s", (_, schema) => {
   expect(plainCheck(schema)).toBeUndefined();
 });

@@ -1,4 +1,4 @@
-/** Models from a weights file: `build FILE`, `serve FILE` and `init --from FILE` generate model.ts. */
+/** Models from a weights file alone: `build FILE`, `serve FILE` and `init --from FILE` generate the model.ts. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFile, mkdir, readFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -30,7 +30,7 @@ beforeAll(async () => {
 
 afterAll(() => dir[Symbol.asyncDispose]());
 
-/** Outputs of the model for its example, or for an input. */
+/** Output of `sconce predict` for the model's example, or for these fields; the error message if it fails. */
 async function predict(model: string, ...fields: string[]): Promise<unknown> {
   const { stdout, stderr } = await cli(["predict", model, ...fields], { env: env() });
   return stdout === "" ? stderr : JSON.parse(stdout);
@@ -52,7 +52,7 @@ describe("an AOTInductor package", () => {
     });
   });
 
-  test("has free sizes with bounds, and one name for equal sizes", () => {
+  test("has free sizes with bounds, and equal sizes share a name", () => {
     const source = Archive.open(weights.path("enlarged-compiled.pt2"))?.text(/\.wrapper\.cpp$/) ?? "";
     const free = (name: string) => ({ name, min: 1, max: 16384 });
     const pixels = inputsOfSource(source)?.[0];
@@ -74,9 +74,9 @@ describe("an exported program", () => {
     ]);
   });
 
-  test("runs unchanged without Python, under its own names", async () => {
+  test("runs without changes and without Python, under the names of its inputs and outputs", async () => {
     const { code } = await cli(["build", join(programs, "masked.pt2")], {
-      // This variable makes Python fail to start.
+      // With this variable Python cannot find its library, so it does not start.
       env: { ...env(), PYTHONHOME: dir.join("nowhere") },
     });
     expect(code).toBe(0);
@@ -87,9 +87,9 @@ describe("an exported program", () => {
     });
   });
 
-  test("is compiled once with --aot, and serves like its package, with its own names", async () => {
+  test("is compiled once with --aot, and serves like the compiled package, but with the program's names", async () => {
     const { path } = weights.get("aotinductor float32 one tuple");
-    // Compiling takes half a minute, so the test uses a prepared cache.
+    // Compiling takes half a minute, so the compiled package is put into the cache beforehand.
     process.env.SCONCE_CACHE_DIR = dir.join("cache");
     const kept = await compiledPath(join(programs, "tuple.pt2"), 5).finally(() => delete process.env.SCONCE_CACHE_DIR);
     await mkdir(dirname(kept), { recursive: true });
@@ -101,7 +101,7 @@ describe("an exported program", () => {
     expect(await predict("tuple", "--example")).toMatchObject({ output1: [0.5, 0.5, 0.5] });
   });
 
-  test("whose package accepts fewer rows is built for those, with a warning about the example's rows", async () => {
+  test("whose compiled package accepts fewer rows is built for those, with a warning about the rows of the example", async () => {
     process.env.SCONCE_CACHE_DIR = dir.join("few-rows");
     const kept = await compiledPath(join(programs, "tuple.pt2")).finally(() => delete process.env.SCONCE_CACHE_DIR);
     const compiled = await readFile(weights.get("aotinductor float32 one tuple").path);
@@ -162,7 +162,7 @@ describe("a TorchScript module", () => {
   });
 });
 
-test("a fixed batch size is reported, and limits the batches", async () => {
+test("a batch size that --input fixes is reported, and limits the batches", async () => {
   const { code, stderr } = await cli(
     ["init", "one", "--from", weights.path("identity.pt"), "--input", "x=float32[1,2]"],
     { cwd: dir.path },
@@ -172,7 +172,7 @@ test("a fixed batch size is reported, and limits the batches", async () => {
   expect(await readFile(dir.join("one/model.ts"), "utf8")).toContain("batchSize: 1,");
 });
 
-test("None is not an output", async () => {
+test("an output of the weights that is None is no output of the model", async () => {
   const input = ["--input", "x=float32[N,3]"];
   await build(join(programs, "partial.pt2"));
   for (const file of ["partialnamed.pt", "partialtuple.pt"]) await build(weights.path(file), ...input);
@@ -182,7 +182,7 @@ test("None is not an output", async () => {
   expect(await predict("partialtuple", "x=[1, 2, 3]")).toEqual({ output0: named.low, output1: named.high });
 });
 
-test("--input is a name, a dtype and sizes, the batch first", () => {
+test("--input is a name, a dtype and sizes, with the batch first", () => {
   expect(inputOption.parse.parse("x=float32[N, 3,height]")).toMatchObject([
     { name: "x", dtype: "float32", sizes: [{ name: "N" }, 3, { name: "height" }] },
   ]);
@@ -191,7 +191,7 @@ test("--input is a name, a dtype and sizes, the batch first", () => {
   }
 });
 
-test("a file without a network is recognized, with the Python fix", async () => {
+test("a file that has weights but no network is recognized, and the error has the Python that exports it", async () => {
   const { code, stderr } = await build(weights.path("checkpoint.pt"));
   expect(code).toBe(1);
   expect(stderr).toContain("checkpoint.pt: it is a state dict");
@@ -213,7 +213,7 @@ test("`serve FILE` packages the file under its name, and serves arrays as lists 
   expect(outputs?.[1]).toEqual(outputs?.[0]);
 });
 
-test("`serve /FOLDER` packages the model or the only weights of the folder, and refuses several", async () => {
+test("`serve /FOLDER` packages the model or the only weights file of the folder, and refuses several", async () => {
   const { path } = weights.get("aotinductor float32 one tuple");
   const folder = dir.join("mounted");
   await mkdir(folder);
@@ -242,7 +242,7 @@ test.each([
   expect(await server.line("Running on")).toContain(told);
 });
 
-test("`serve FILE` does not move latest of another model with the file's name", async () => {
+test("`serve FILE` does not change the tag latest of another model with the file's name", async () => {
   const { path } = weights.get("aotinductor float32 one tuple");
   const repository = basename(path, ".pt2");
   const store = new ModelStore(dir.join("other-home"));
@@ -254,7 +254,7 @@ test("`serve FILE` does not move latest of another model with the file's name", 
   expect((await store.resolve(repository)).digest).toBe(other.digest);
 });
 
-test("a file of another program is refused with the expected formats", async () => {
+test("a file of another format is refused with the accepted formats", async () => {
   await using dir = await tempDir();
   await Bun.write(dir.join("net.onnx"), "\b\u0007 another format");
   const { code, stderr } = await build(dir.join("net.onnx"));

@@ -1,4 +1,4 @@
-/** Mistakes of a model's `predict` give an error of one line, and the runner continues. */
+/** Mistakes in a model's `predict` give an error of one line, and the runner continues. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import type { Predict } from "../src/author/session.ts";
@@ -12,7 +12,7 @@ const item = (value: number): Tensor[] => [tensor(Float32Array.of(value, value),
 const y = (rows: number) => tensor(new Float32Array(rows * 2), [rows, 2]);
 const n = (rows: number) => tensor(new BigInt64Array(rows), [rows]);
 
-/** The function that runs the next batch. */
+/** What `predict` does for the next batch. */
 let next: Predict;
 let runner: Runner;
 
@@ -109,7 +109,7 @@ test("a batch fails if predict returns impossible sizes", async () => {
   }
 });
 
-test("results of predict may be overwritten afterwards: rows are copies", async () => {
+test("predict may overwrite its results afterwards, because rows are copies", async () => {
   const kept = tensor(Float32Array.of(1, 2), [1, 2]);
   next = () => ({ y: kept, n: n(1) });
   const [given] = await runner.run([item(1)]);
@@ -117,7 +117,7 @@ test("results of predict may be overwritten afterwards: rows are copies", async 
   expect(given).toEqual(tensor(Float32Array.of(1, 2), [1, 2]));
 });
 
-test("results of predict in a Buffer may be overwritten, too", async () => {
+test("predict may also overwrite results in a Buffer", async () => {
   const kept = Buffer.from([1, 2]);
   const [bytes] = await openRunners({
     ...options,
@@ -154,7 +154,7 @@ describe("the batch that predict gets", () => {
     }
   }
 
-  test("is stacked and padded, by name", async () => {
+  test("is stacked and padded, and has the tensors by name", async () => {
     expect(await batchOf([words(2, 5n), words(2), words(2, 6n, 7n, 8n)])).toEqual({
       x: tensor(Float32Array.of(1, 1, 0, 0, 3, 3), [3, 2]),
       ids: tensor(BigInt64Array.of(5n, -1n, -1n, -1n, -1n, -1n, 6n, 7n, 8n), [3, 3]),
@@ -183,7 +183,7 @@ describe("the batch that predict gets", () => {
     }
   });
 
-  test("is refused by item and name if an item does not match", async () => {
+  test("is refused with item and name if an item does not match", async () => {
     expect(await failure(batchOf([words(2, 5n), words(3, 5n)]))).toBe(
       'tensor_invalid: item 1, input "x": "width" is 3, in item 0 it is 2; items of one batch must have equal sizes unless a dimension is padded',
     );

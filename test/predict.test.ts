@@ -1,4 +1,4 @@
-/** `predict` replaces the forward pass: several networks in one model, and modules that keep a state. */
+/** `predict` replaces the forward pass: a model with several networks, and modules that keep a state. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { cp } from "node:fs/promises";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ let meter: TestServer;
 
 beforeAll(async () => {
   dir = await tempDir();
-  // The model reads pages with the network of the example.
+  // The model `page` reads digits with the network of the example digits.
   const folder = join(dir.path, "test/models/page");
   await cp(modelFolder("page"), folder, { recursive: true });
   await cp(join(digits, "digits.pt2"), join(folder, "reader.pt"));
@@ -31,7 +31,7 @@ afterAll(async () => {
   await dir[Symbol.asyncDispose]();
 });
 
-/** A white page with the drawn digits of the example side by side. */
+/** A data URI of a white page that shows digits of the example side by side. */
 async function pageOf(names: readonly string[], height: number): Promise<string> {
   const gap = 12;
   const width = names.length * (height + gap) + gap;
@@ -48,8 +48,8 @@ async function pageOf(names: readonly string[], height: number): Promise<string>
   return image.toDataUri();
 }
 
-describe("a detector and a reader", () => {
-  test("read the digits of pages, any number each, in order", async () => {
+describe("a model with two networks, one that finds digits and one that reads them,", () => {
+  test("reads the digits of pages, any number on each, in order", async () => {
     const pages = await Promise.all([
       pageOf(["3", "7", "9", "4"], 40),
       pageOf([], 40),
@@ -60,10 +60,10 @@ describe("a detector and a reader", () => {
     expect(outputs?.map((output) => output.digits)).toEqual([[3, 7, 9, 4], [], [9], [4, 4]]);
   });
 
-  test("share batches: pages of one size pass both networks together", async () => {
+  test("runs pages of one size in one batch through both networks", async () => {
     const one = await pageOf(["3", "7"], 40);
     const other = await pageOf(["9", "4"], 40);
-    // Pages are decoded one by one. With the long delay, the first page waits for the others.
+    // Pages are decoded one by one. With the long queue delay, the first page waits for the others.
     await using patient = await store.serve("page", { maxQueueDelay: 60_000 });
     const { outputs } = await patient.client.predict([one, other, other, one].map((each) => ({ page: each })));
     expect(outputs?.map((output) => output.digits)).toEqual([
@@ -77,7 +77,7 @@ describe("a detector and a reader", () => {
 });
 
 describe("a module with state", () => {
-  test("receives pieces: each level depends on all earlier pieces of its signal, and on no other signal", async () => {
+  test("receives a signal in pieces: each level depends on all earlier pieces of its signal, and on no other signal", async () => {
     const loud = Array.from({ length: 16 }, () => 1);
     const silent = Array.from({ length: 8 }, () => 0);
     const { outputs } = await meter.client.predict([
@@ -95,7 +95,7 @@ describe("a module with state", () => {
     }
   });
 
-  test("keeps concurrent predictions apart", async () => {
+  test("keeps concurrent predictions separate", async () => {
     const signals = Array.from({ length: 40 }, (_, i) =>
       Array.from({ length: 1 + ((i * 7) % 33) }, (_, at) => ((i + at) % 5) / 4),
     );
@@ -121,7 +121,7 @@ describe("a module with state", () => {
     expect(decibel).toBeCloseTo(10 * Math.log10(Number(slow)), 4);
   });
 
-  test("that throws for one item fails only that item", async () => {
+  test("fails only the item for which it raises an error", async () => {
     const good = { samples: [1, 1, 1, 1] };
     const { status, errors, partial_outputs } = await meter.client.predict([good, { ...good, unit: "nothing" }, good]);
     expect({ status, errors }).toEqual({
@@ -132,7 +132,7 @@ describe("a module with state", () => {
   });
 });
 
-/** The formula of meter.pt: squared samples with exponential decay, with a time constant of half a second. */
+/** Levels by the formula of meter.pt: squared samples with exponential decay, with a time constant of half a second. */
 function expectedLevels(samples: readonly number[], rate: number): number[] {
   const weight = Math.exp(-1 / (0.5 * rate));
   const levels: number[] = [];

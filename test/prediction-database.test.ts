@@ -1,4 +1,4 @@
-/** A client may reuse an id once its outcome has expired, before retention has evicted the row. */
+/** A client may use an id again once its outcome has expired, even if its row is still in the database. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import { existsSync } from "node:fs";
 import type { EndedRecord } from "../src/server/predictions/record.ts";
@@ -10,7 +10,7 @@ import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 const BYTES = 700;
 const retention = { ...keepAll, maxAgeMs: 1000 };
-/** More predictions than one commit evicts. */
+/** More predictions than one commit can evict. */
 const ids = Array.from({ length: 60 }, (_, index) => `a-chosen-id-${index}`);
 const id = ids.at(-1) ?? "";
 const again = endOf(id, { outcome: { status: "success", members: '"outputs":["again"]' } });
@@ -41,14 +41,14 @@ function open(): PredictionDatabase {
   });
 }
 
-/** Opens the database in a process that starts when all outcomes have expired. */
+/** Closes the database, and opens it again at a time when all outcomes have expired. */
 function expire(): void {
   database.close();
   wallMs += retention.maxAgeMs + 1;
   database = open();
 }
 
-/** Commits changes of a store. */
+/** Commits changes to the database. */
 function write(change: (queue: ChangeQueue) => void): Written {
   const queue = new ChangeQueue(retention);
   change(queue);
@@ -68,7 +68,7 @@ function create(queue: ChangeQueue, name: string): void {
   });
 }
 
-/** @param isStored whether the store has the request */
+/** Commits the end of a prediction. @param isStored whether the database has the prediction's request */
 function end(record: EndedRecord, isStored: boolean): Written {
   return write((queue) => queue.end(record, BYTES, isStored));
 }
@@ -90,7 +90,7 @@ describe("an id that a client uses again", () => {
     expect(database.get(id)?.members).toBe(String(again.outcome.members));
   });
 
-  test("gets a request and its outcome in one commit", () => {
+  test("gets its request and its outcome in one commit", () => {
     endAll();
     expire();
     const { refused } = write((queue) => {
@@ -102,7 +102,7 @@ describe("an id that a client uses again", () => {
   });
 
   test.each([true, false])(
-    "gets a deferred outcome, whether the request of the expired one was stored (%p) or not",
+    "gets an outcome that is written later, whether the request of the expired one was stored (%p) or not",
     (wasStored) => {
       endAll();
       end(endOf("a-second-id"), wasStored);
@@ -130,7 +130,7 @@ describe("an id that a client uses again", () => {
     expect(database.totals).toMatchObject({ totalCount: 1, totalBytes: BYTES });
   });
 
-  test("before its outcome has expired refuses request and outcome", () => {
+  test("is refused, with its request and its outcome, before the earlier outcome has expired", () => {
     endAll();
     const { totalCount, totalBytes } = database.totals;
     write((queue) => create(queue, id));

@@ -1,4 +1,4 @@
-/** The life of a prediction, as a client sees it. */
+/** The life of a prediction as its client sees it. */
 import { describe, expect, test } from "bun:test";
 import { type PredictionBody, problemOf } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
@@ -9,7 +9,7 @@ const server = new SharedServer(["lab", "shapes"], "lab");
 const milliseconds = (time: string | undefined) => Date.parse(time ?? "");
 
 describe("creating a prediction", () => {
-  test("is answered at once with its id and the status pending", async () => {
+  test("is answered at once, with its id and the status pending", async () => {
     await using gate = hold();
     const response = await server.client.post([{ x: 1, before: gate.url("a") }]);
     expect(response.status).toBe(200);
@@ -27,7 +27,7 @@ describe("creating a prediction", () => {
     });
   });
 
-  test("returns a Location for reading it", async () => {
+  test("returns a Location where the prediction can be read", async () => {
     const response = await server.client.post([{ x: 1 }]);
     const { prediction_id } = (await response.json()) as PredictionBody;
     expect(response.headers.get("location")).toBe(`/predictions/${prediction_id}`);
@@ -37,10 +37,11 @@ describe("creating a prediction", () => {
   test("returns ids that are short, URL-safe and unique", async () => {
     const predictions = await Promise.all(Array.from({ length: 200 }, () => server.client.create([{ x: 1 }])));
     const ids = predictions.map(({ prediction_id }) => prediction_id);
-    // 16 characters of 6 bits each, 96 random bits. In front: one character for the owner and four for the second.
+    // 16 random characters of 6 bits each. In front, one character for the owner and four for the second of the
+    // creation.
     for (const id of ids) expect(id).toMatch(/^[A-Za-z0-9_-]{21}$/);
     expect(new Set(ids).size).toBe(200);
-    // No random character is constant.
+    // Each random character varies.
     for (let i = 5; i < 21; i++) expect(new Set(ids.map((id) => id[i])).size).toBeGreaterThan(16);
   });
 
@@ -58,7 +59,7 @@ describe("Prefer: wait", () => {
     });
   });
 
-  test("answers with the current state after the given seconds", async () => {
+  test("answers with the current state after the given number of seconds", async () => {
     await using gate = hold();
     const input = { x: 1, before: gate.url("a") };
     const told: string[] = [];
@@ -67,7 +68,7 @@ describe("Prefer: wait", () => {
       told.push(headers.Prefer ?? "");
       return body;
     };
-    // The waiting request gets its answer after a later request that does not wait.
+    // The waiting client is answered after this request, which does not wait.
     const waiting = create({ Prefer: "wait=1" });
     await gate.arrived("a");
     await create({});
@@ -78,7 +79,7 @@ describe("Prefer: wait", () => {
     expect((await server.client.end(body.prediction_id)).status).toBe("success");
   });
 
-  test("is read among other preferences", async () => {
+  test("is found among other preferences", async () => {
     expect((await server.client.predict([{ x: 1 }], { Prefer: 'respond-async, wait="60"; x=y' })).status).toBe(
       "success",
     );
@@ -129,7 +130,7 @@ describe("reading a prediction", () => {
     expect(await server.client.end(first.prediction_id)).toEqual(first);
   });
 
-  test("of an unknown id is a 404", async () => {
+  test("with an unknown id answers 404", async () => {
     const problem = await problemOf(await server.client.fetch("/predictions/AAAAAAAAAAAAAAAA"));
     expect(problem).toMatchObject({ status: 404, type: "urn:sconce:problem:prediction_not_found" });
   });
@@ -142,7 +143,7 @@ describe("a prediction", () => {
     expect(outputs?.map(({ y }) => y)).toEqual(xs.map((x) => 2 * x + 1));
   });
 
-  test("keeps the order if later inputs are ready first", async () => {
+  test("keeps the order of inputs even if later ones are ready first", async () => {
     await using gate = hold();
     const end = server.client.predict([{ x: 0, before: gate.url("a") }, { x: 1, after: gate.url("b") }, { x: 2 }]);
     await Promise.all([gate.arrived("a"), gate.arrived("b")]);
@@ -151,7 +152,7 @@ describe("a prediction", () => {
     expect((await end).outputs?.map(({ y }) => y)).toEqual([1, 3, 5]);
   });
 
-  test("is running from its first dispatched item to its end", async () => {
+  test("is running from the dispatch of its first item to its end", async () => {
     await using gate = hold();
     const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a"), after: gate.url("b") }]);
     await gate.arrived("a");
@@ -174,7 +175,7 @@ describe("a prediction", () => {
     expect(times).toEqual(times.toSorted((a, b) => a - b));
   });
 
-  test("runs items of other sizes, each with its own result", async () => {
+  test("runs items of different sizes, each with its own result", async () => {
     await using shapes = await server.beside("shapes");
     const input = (rows: number, columns: number, set: number) => ({
       matrix: Array.from({ length: rows }, (_, r) => Array.from({ length: columns }, (_, c) => r + c)),
@@ -192,7 +193,7 @@ describe("a prediction", () => {
 });
 
 describe("a failed prediction", () => {
-  test("names each bad input by index, and keeps finished outputs", async () => {
+  test("names each bad input by index, and keeps the outputs of finished inputs", async () => {
     const failed = await server.client.predict([
       { x: 1 },
       { x: 2, steps: -1 },

@@ -1,4 +1,6 @@
-/** Resources shared by a server's processes: a folder and counters. And how processes notice that one is blocked. */
+/**
+ * What the processes of a server share: a folder and counters. And how processes notice that one of them is blocked.
+ */
 import { expect, test } from "bun:test";
 import { chmod, mkdir, readdir, stat } from "node:fs/promises";
 import { createServer } from "node:net";
@@ -23,7 +25,7 @@ test("a run folder is private, and removed when released", async () => {
   expect(await readdir(place.path)).toEqual([]);
 });
 
-test("folders of killed servers are removed; folders of running servers and other users stay", async () => {
+test("folders of killed servers are removed; folders of running servers and of other users stay", async () => {
   await using place = await tempDir();
   const folders: string[] = [];
   for (let i = 0; i < 3; i++) folders.push(await leftFolder(place.path));
@@ -35,7 +37,7 @@ test("folders of killed servers are removed; folders of running servers and othe
   expect((await readdir(place.path)).map((name) => place.join(name)).sort()).toEqual(expected.sort());
 });
 
-/** The folder of a killed process. */
+/** Starts a process with a run folder in `place`, and kills it. @returns the folder that is left */
 async function leftFolder(place: string): Promise<string> {
   const ready = Promise.withResolvers<string>();
   const ended = Promise.withResolvers<void>();
@@ -52,14 +54,14 @@ async function leftFolder(place: string): Promise<string> {
   return told;
 }
 
-test("the first usable place is chosen", async () => {
+test("the run folder is in the first place that can be used", async () => {
   await using place = await tempDir();
   await mkdir(place.join("x".repeat(100)));
   await using folder = await makeRunFolder(["/nowhere", place.join("x".repeat(100)), place.path]);
   expect(folder.path).toStartWith(place.path);
 });
 
-test("without a usable place, one line lists the fault of each", async () => {
+test("if no place can be used, one line lists the fault of each", async () => {
   await using place = await tempDir();
   const long = place.join("x".repeat(100));
   await mkdir(long);
@@ -70,7 +72,7 @@ test("without a usable place, one line lists the fault of each", async () => {
   expect(error).toHaveProperty("message", expect.not.stringContaining("\n"));
 });
 
-test("the longest socket name in the longest place works", async () => {
+test("the longest possible name of a socket works in the longest possible folder", async () => {
   await using dir = await tempDir();
   for (let length = 40; length < 107; length++) {
     const place = dir.join("x".repeat(length - dir.path.length - 1));
@@ -87,7 +89,7 @@ test("the longest socket name in the longest place works", async () => {
   }
 });
 
-test("counters of several processes add up, and those of a dead process are dropped", async () => {
+test("counters of several processes add up, and the counters of a dead process are dropped", async () => {
   await using dir = await tempDir();
   const path = dir.join("counters");
   const counters = SharedCounters.create({ path, names: ["items"], rows: 2 });
@@ -116,7 +118,7 @@ test("counters of several processes add up, and those of a dead process are drop
   await other.stop(60_000);
 });
 
-test("counters are created once, and refuse a file of another shape", async () => {
+test("counters are created once, and a file of another shape is refused", async () => {
   await using dir = await tempDir();
   const options = { path: dir.join("counters"), names: ["items", "bytes"], rows: 3 } as const;
   const counters = SharedCounters.create(options);
@@ -128,7 +130,7 @@ test("counters are created once, and refuse a file of another shape", async () =
   expect([counters.counter("bytes", 0).sum(), counters.counter("items", 0).sum()]).toEqual([9, 0]);
 });
 
-/** A clock with late timers. */
+/** A simulated clock on which time can pass without timers, as in a blocked process. */
 class HeldClock extends SimulatedClock {
   #heldMs = 0;
 
@@ -136,13 +138,13 @@ class HeldClock extends SimulatedClock {
     return super.now() + this.#heldMs;
   }
 
-  /** Advances time without running timers. */
+  /** Lets time pass without running timers. */
   hold(ms: number): void {
     this.#heldMs += ms;
   }
 }
 
-test("a hook that blocked the thread is named, at most once a second, with a count of the rest", async () => {
+test("a hook that has blocked the thread is named at most once a second, with the number of further times", async () => {
   const clock = new HeldClock();
   const warnings: string[] = [];
   const lags: number[] = [];
@@ -168,7 +170,7 @@ test("a hook that blocked the thread is named, at most once a second, with a cou
   expect(warnings.splice(0)).toEqual([
     "preprocess held the server for 2.0 s: nothing else was answered meanwhile (2 more times since the last warning)",
   ]);
-  // Blocked by something else, or briefly.
+  // The first block has another cause than a hook, and the second is short, so neither is named.
   await hold(5000);
   lag.ran("demo");
   await hold(100);
@@ -200,7 +202,7 @@ function watch(clock: HeldClock) {
   return { watchdog, reasons, asked: () => asked };
 }
 
-test("one question is asked at a time, and silence beyond the limit ends the process", async () => {
+test("the watchdog asks a process one question at a time, and ends it after the limit without an answer", async () => {
   const clock = new HeldClock();
   const { watchdog, reasons, asked } = watch(clock);
   await clock.advanceTo(1000);
@@ -211,7 +213,7 @@ test("one question is asked at a time, and silence beyond the limit ends the pro
   expect([asked(), reasons]).toEqual([2, ["it gave no answer for 5 s"]]);
 });
 
-test("a process is silent after two seconds without an answer, until it answers again", async () => {
+test("a process counts as silent after two seconds without an answer, until it answers again", async () => {
   const clock = new HeldClock();
   const silences: boolean[] = [];
   const watchdog = new Watchdog({
@@ -232,7 +234,7 @@ test("a process is silent after two seconds without an answer, until it answers 
   watchdog.stop();
 });
 
-test("a batch beyond the limit ends the process, reported once", async () => {
+test("a batch that exceeds the limit ends the process, and is reported once", async () => {
   const clock = new HeldClock();
   const { watchdog, reasons } = watch(clock);
   await clock.advanceTo(1000);
@@ -245,7 +247,7 @@ test("a batch beyond the limit ends the process, reported once", async () => {
   expect(clock.nextAtMs).toBe(Infinity);
 });
 
-test("time in which the watching process itself was blocked does not count", async () => {
+test("time in which the watchdog's own process was blocked does not count", async () => {
   const clock = new HeldClock();
   const { watchdog, reasons } = watch(clock);
   await clock.advanceTo(1000);

@@ -1,4 +1,4 @@
-/** Child processes: restarts, messages, watchdog and stop. */
+/** Child processes with a supervisor: restarts, messages, watchdog and stop. */
 import { afterEach, expect, spyOn, test } from "bun:test";
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ import { type Order, program } from "./helpers/process-roles.ts";
 import { children, isRunning, until } from "./helpers/running.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-/** A supervised process whose events can be awaited in order. */
+/** Starts a supervised process. Its ends, readiness and messages can be awaited, each in order. */
 function supervise(options: Partial<SupervisedOptions> & { readonly data?: object } = {}) {
   const ends = queue<string>();
   const readies = queue<unknown>();
@@ -99,7 +99,7 @@ test("a process that exits restarts, and its code is reported", async () => {
   }
 });
 
-test("signals to the whole server do not end its child processes", async () => {
+test("signals for the whole server do not end its child processes", async () => {
   await using process = supervise();
   using logged = lines();
   await process.supervised.start();
@@ -109,20 +109,20 @@ test("signals to the whole server do not end its child processes", async () => {
   expect(logged.all).toEqual([]);
 });
 
-/** Process id in the ready message of a worker or a supervisor. */
+/** Process id in the ready message of a worker, or of the worker below a supervisor. */
 function pidOf(told: unknown): number {
   if (typeof told !== "object" || told === null) return 0;
   return "pid" in told ? Number(told.pid) : "told" in told ? pidOf(told.told) : 0;
 }
 
-test("a failure reported at the first start is the error, and nothing restarts", async () => {
+test("a failure that the process reports at its first start is the error, and nothing restarts", async () => {
   await using process = supervise({ data: { fail: "digits.pt has no tensor x" } });
   const error: unknown = await process.supervised.start().catch((error) => error);
   expect(hasCode(error, "weights_invalid")).toBe(true);
   expect(error).toHaveProperty("message", "digits.pt has no tensor x");
 });
 
-test("a failure reported at a later start is retried", async () => {
+test("a failure that the process reports at a later start leads to another try", async () => {
   using logged = lines();
   let starts = 0;
   await using process = supervise({ start: () => (++starts === 2 ? { fail: "the disk is gone" } : {}) });
@@ -144,7 +144,7 @@ test("a process that dies three times before it is ready is not restarted", asyn
   expect(error).toHaveProperty("message", "the worker process was ended by SIGSEGV, 3 times before it was ready");
 });
 
-test("a program that cannot start is not retried", async () => {
+test("a program that cannot be started is not started again", async () => {
   using _logged = lines();
   await using process = supervise({ program: ["/nowhere/sconce"] });
   const error: unknown = await process.supervised.start().catch((error) => error);
@@ -152,7 +152,7 @@ test("a program that cannot start is not retried", async () => {
   expect(error).toHaveProperty("message", expect.stringContaining("could not be started (ENOENT"));
 });
 
-test("a process stuck in a loop is ended", async () => {
+test("a process that is stuck in a loop is ended", async () => {
   using _logged = lines();
   await using process = supervise({ batchTimeoutMs: 200 });
   await process.supervised.start();
@@ -162,7 +162,7 @@ test("a process stuck in a loop is ended", async () => {
   await process.ready();
 });
 
-test("a process with an endless batch is ended", async () => {
+test("a process whose batch never ends is ended", async () => {
   using _logged = lines();
   await using process = supervise({ batchTimeoutMs: 200 });
   await process.supervised.start();
@@ -170,7 +170,7 @@ test("a process with an endless batch is ended", async () => {
   expect(await process.end()).toBe("was ended: a batch did not end within 0.2 s");
 });
 
-test("a stopped process ends in order, and does not restart", async () => {
+test("a process that is stopped ends in order, and does not restart", async () => {
   await using process = supervise();
   const pid = pidOf(await process.supervised.start());
   await process.supervised.stop(60_000);
@@ -222,13 +222,13 @@ test("twenty deaths leave no process, descriptor, file or folder behind", async 
     await process.ready();
   }
   expect(descriptors()).toBeLessThanOrEqual(before);
-  // Each start has removed the folders of its predecessors.
+  // Each start has removed the folder of the process before it.
   expect(readdirSync(folder.path)).toHaveLength(1);
   await process.supervised.stop(60_000);
   expect(readdirSync(folder.path)).toEqual([]);
 }, 120_000);
 
-/** A clock without waits: restarts are immediate, and no limit expires. */
+/** A clock on which restarts are immediate and time limits never expire. */
 const hastyClock: Clock = {
   now: () => 0,
   after(delayMs, task) {
@@ -247,7 +247,7 @@ test("the first restart is immediate, later delays grow, and a quiet period rese
   expect([early.nextMs(0), early.nextMs(0), early.nextMs(0)]).toEqual([0, 50, 100]);
 });
 
-test("a kill is attributed to missing memory if the kernel's count has risen", () => {
+test("a kill is attributed to missing memory if the kernel's count of such kills has risen", () => {
   const folder = mkdtempSync("/tmp/sconce-test-");
   const file = join(folder, "memory.events");
   const write = (count: number) => writeFileSync(file, `low 0\noom 9\noom_kill ${count}\noom_group_kill 0\n`);

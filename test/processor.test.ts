@@ -1,4 +1,4 @@
-/** Compiled weights for another processor are refused before any compiled code is loaded. */
+/** Weights that were compiled for another processor are refused before any compiled code is loaded. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, readFileSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
@@ -13,8 +13,8 @@ import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { type Fixture, fixtures } from "./helpers/weights.ts";
 
 /**
- * Instruction sets for which inductor generates code: the name in a package, the flag of Linux, and the name in
- * messages.
+ * Instruction sets for which inductor generates code: its name in a package, its flag in /proc/cpuinfo, and its name
+ * in messages.
  */
 const vectorIsas = [
   { isa: "AMX_TILE", flag: "amx_tile", told: "AMX" },
@@ -55,7 +55,7 @@ describe("a compiled package", () => {
     );
   });
 
-  // Instructions of Xeon Phi, which no later processor has.
+  // Only Xeon Phi has these instructions.
   test.skipIf(!isX86)("whose compiler used features that this processor lacks is refused", async () => {
     expect(await refusal(withCode(zip, "-mno-avx5124fmaps", "-mavx5124fmaps   "))).toContain(
       "weights_invalid: the package was compiled for a processor with AVX5124FMAPS, which this one (",
@@ -89,7 +89,7 @@ export default defineModel({
 `;
   const elsewhere = (): Buffer => withMetadata(zip, { AOTI_MACHINE: isX86 ? "aarch64" : "x86_64" });
 
-  test("is packaged with its processor needs", async () => {
+  test("is packaged with the processor features that it needs", async () => {
     await using dir = await modelFolder(zip);
     expect((await run(dir, "build", dir.path)).code).toBe(0);
     const { config } = await new ModelStore(dir.join("store")).resolve("compiled");
@@ -135,7 +135,7 @@ export default defineModel({
   }
 });
 
-/** The error of opening the package. */
+/** The error of opening a changed package. */
 async function refusal(changed: Buffer): Promise<string> {
   await using dir = await tempDir();
   const path = dir.join("changed.pt2");

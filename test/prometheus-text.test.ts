@@ -1,4 +1,4 @@
-/** Prometheus text from the metrics of several processes. */
+/** Joins the metrics of several processes into one text for Prometheus. */
 import { expect, test } from "bun:test";
 import type { Family } from "../src/server/metrics/counts.ts";
 import { prometheusText } from "../src/server/metrics/prometheus-text.ts";
@@ -7,7 +7,7 @@ function gauge(aggregator: Family["aggregator"], values: Family["values"], help 
   return { name: aggregator, help, type: "gauge", aggregator, values };
 }
 
-test("equal series of several processes are combined by sum, maximum or first value", () => {
+test("series with equal names are combined by sum, maximum or first value", () => {
   const ofProcess = (a: number, b: number) =>
     (["sum", "max", "first"] as const).map((aggregator) =>
       gauge(aggregator, [

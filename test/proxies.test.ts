@@ -1,4 +1,4 @@
-/** The proxies of `deploy/` in front of a server with API keys: nginx, Caddy, and the load balancer of Compose. */
+/** The proxies of `deploy/` before a server with API keys: nginx, Caddy, and the load balancer of Compose. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { mkdir, readFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
@@ -42,7 +42,10 @@ afterAll(async () => {
 
 interface Proxy {
   readonly tool: "nginx" | "caddy" | "haproxy";
-  /** Writes the configuration with other ports. @returns the arguments of the check, and of the proxy */
+  /**
+   * Writes the proxy's configuration with other ports. @returns the arguments that check it, and the arguments that
+   * run the proxy
+   */
   configure(port: number, to: string): Promise<{ check: readonly string[]; run: readonly string[] }>;
   readonly scheme: "http" | "https";
 }
@@ -126,7 +129,7 @@ for (const { tool, scheme, configure } of [nginx, caddy, haproxy]) {
       await child.exited;
     });
 
-    test("a key starts a prediction, and nobody without a key reads anything", async () => {
+    test("a prediction starts with a key, and nobody without a key can read anything", async () => {
       expect(await client.predict([{ x: 1 }], bearer)).toMatchObject({ status: "success" });
       expect((await client.fetch("/", { headers: { "X-API-Key": secret } })).status).toBe(200);
       expect((await client.fetch("/")).status).toBe(401);
@@ -141,7 +144,7 @@ for (const { tool, scheme, configure } of [nginx, caddy, haproxy]) {
       const names: string[] = [];
       for await (const { event } of eventsOf(response)) {
         names.push(event);
-        // The first output waits for its release.
+        // The second input waits for the gate, so this output was sent before the end.
         if (event === "output") gate.release("a");
       }
       expect(names.filter((name) => name === "output").length).toBe(2);
@@ -165,20 +168,20 @@ for (const { tool, scheme, configure } of [nginx, caddy, haproxy]) {
   });
 }
 
-/** Trusts the test's certificate authority. */
+/** A client that trusts the certificate authority of the test. */
 class ProxyClient extends Client {
   override fetch(path: string, init: RequestInit = {}): Promise<Response> {
     return super.fetch(path, { ...init, tls: { ca } } as RequestInit);
   }
 }
 
-/** Resolves when the proxy answers with a ready server behind it. */
+/** Resolves once the proxy answers for a ready server. */
 async function reached(client: Client): Promise<void> {
   for (;;) {
     try {
       if ((await client.fetch("/health/ready")).status === 200) return;
     } catch {
-      // The proxy is not listening yet.
+      // The proxy does not listen yet.
     }
     await Bun.sleep(20);
   }

@@ -1,4 +1,4 @@
-/** Clients whose inputs fail batches: their items run in separate batches, after those of other clients. */
+/** Quarantine: inputs of clients whose inputs often fail run in separate batches, after the inputs of other clients. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
 import { Quarantine, type Sender } from "../src/server/flow/quarantine.ts";
@@ -18,7 +18,7 @@ describe("a client", () => {
   };
   const times = <T>(count: number, value: T) => Array<T>(count).fill(value);
 
-  test("is quarantined when more than a quarter of its items fail, until they succeed again", () => {
+  test("is quarantined if more than a quarter of its items fail, until its items succeed again", () => {
     const { quarantine } = after(times(5, [bad, true]));
     expect([quarantine.holds(good), quarantine.holds(bad), quarantine.holds(undefined)]).toEqual([false, true, false]);
     for (let i = 0; i < 20; i++) quarantine.ended(bad, false);
@@ -31,7 +31,7 @@ describe("a client", () => {
     expect([quarantine.holds(good), quarantine.holds(mixed)]).toEqual([false, false]);
   });
 
-  test("is not quarantined without other clients, as behind a proxy that names none", () => {
+  test("is not quarantined if there are no other clients, as behind a proxy that names no client", () => {
     const { quarantine, pass } = after(times(50, [proxy, true]));
     expect(quarantine.holds(proxy)).toBe(false);
     for (let i = 0; i < 50; i++) quarantine.ended(proxy, false);
@@ -44,7 +44,7 @@ describe("a client", () => {
     expect(quarantine.holds(proxy)).toBe(false);
   });
 
-  test("is not quarantined for others of its address, once its own items succeeded", () => {
+  test("is not quarantined because of others at its address, once its own items have succeeded", () => {
     const bads = Array.from({ length: 64 }, (_, i) => from("proxy", `bad ${i}`));
     const one = from("proxy", "good");
     const { quarantine } = after(
@@ -63,7 +63,7 @@ describe("a client", () => {
     expect(quarantine.holds(from("proxy", "new"))).toBe(true);
   });
 
-  test("need not be tracked while nothing fails", () => {
+  test("is not tracked while nothing fails", () => {
     const { quarantine, pass } = after([[good, false]]);
     expect(quarantine.isWatching).toBe(false);
     quarantine.ended(undefined, true);
@@ -80,7 +80,7 @@ describe("a client", () => {
   });
 });
 
-test("quarantined items share no batch with others, from the first one on", async () => {
+test("quarantined items share no batch with others, from the first item on", async () => {
   const simulation = new Simulation({ maxBatchSize: 8 });
   simulation.add({}, 1);
   const late = [{}, {}, {}, {}].flatMap((lane) => simulation.add(lane, 1, { isBad: true, isDeprioritised: true }));
@@ -96,14 +96,14 @@ describe("a server", () => {
   beforeAll(async () => {
     store = await storeWith("lab");
   });
-  // Open until the end: a later connection could reuse the port, and connections are identified by it.
+  // Connections stay open until the end: clients are known by their port, which a later connection could get again.
   const sockets: Socket[] = [];
   afterAll(async () => {
     for (const socket of sockets) socket.destroy();
     await store[Symbol.asyncDispose]();
   });
 
-  /** Sends one input from a local address over a new connection. @returns the answer */
+  /** Sends one input over a new connection from a local address. @returns the answer */
   const sendFrom = (localAddress: string, { url }: Client, input: object, forwarded = "") => {
     const body = JSON.stringify([input]);
     const head = `POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nPrefer: wait${forwarded && `\r\nX-Forwarded-For: ${forwarded}`}`;
@@ -128,7 +128,8 @@ describe("a server", () => {
     for (let i = 0; i < 8; i++) expect(await sendFrom("127.0.0.5", client, bad)).toContain('"status":"failed"');
     expect(await sendFrom("127.0.0.5", client, good)).toContain('"status":"success"');
     expect(await late()).toBe(0);
-    // Quarantine delays an item only within 2 s of another client's last item. A stalled machine exceeds the 2 s, so the test tries again.
+    // Quarantine delays an item only if another client's last item was less than 2 s ago. A machine that stalls takes
+    // longer, so the test repeats.
     for (let tries = 0; (await late()) === 0 && tries < 20; tries++) {
       expect(await sendFrom("127.0.0.1", client, good)).toContain('"status":"success"');
       expect(await late()).toBe(0);

@@ -1,4 +1,7 @@
-/** Reads damaged inputs, one after the other: `child.ts NAME SEED FROM MS PROGRESS`. Its parent sees in the file PROGRESS which one ended or held it. */
+/**
+ * `child.ts NAME SEED FROM MS PROGRESS` reads damaged inputs, one after another. It writes the number of each input
+ * into the file PROGRESS, so that its parent knows which input crashed or blocked it.
+ */
 import { openSync, writeFileSync, writeSync } from "node:fs";
 import { seeded } from "../helpers/loads.ts";
 import { targets } from "./targets.ts";

@@ -1,13 +1,13 @@
-/** Random damage to files, and to JSON. */
+/** Random damage to the bytes of files, and to JSON values. */
 
 type Random = () => number;
 
-/** Numbers at the edges of what fields can hold. */
+/** Numbers at the limits of integer fields of 8, 16 and 32 bits. */
 const edges = [0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff] as const;
-/** Names that objects have without being given them, and values that are hard to read. */
+/** Names that every JavaScript object has, and values that readers handle wrongly. */
 const values = ["", "__proto__", "constructor", "toString", "0", -1, 2 ** 53, 1e308, 1.5, true, null, [], {}] as const;
 
-/** @param seeds valid files */
+/** A valid file with one to six random changes. @param seeds valid files */
 export function damaged(seeds: readonly Uint8Array[], random: Random): Uint8Array {
   let bytes = Uint8Array.from(pick(seeds, random));
   for (let change = 1 + below(6, random); change > 0; change--) bytes = changed(bytes, seeds, random);
@@ -19,7 +19,7 @@ function changed(
   seeds: readonly Uint8Array[],
   random: Random,
 ): Uint8Array<ArrayBuffer> {
-  // Headers hold most of what a reader believes.
+  // Half of the changes hit the first 128 bytes: readers trust what a header says.
   const at = below(random() < 0.5 ? Math.min(bytes.length, 128) : bytes.length, random);
   const length = 1 + below(random() < 0.9 ? 16 : 1000, random);
   const view = new DataView(bytes.buffer);
@@ -55,7 +55,7 @@ function changed(
   }
 }
 
-/** A copy of a JSON value with a few parts replaced, removed or repeated. */
+/** A copy of a JSON value in which one to four parts are replaced, removed, repeated or renamed. */
 export function damagedJson(value: unknown, random: Random): unknown {
   const copy: unknown = structuredClone(value);
   for (let change = 1 + below(4, random); change > 0; change--) damage(copy, copy, random);

@@ -1,4 +1,5 @@
-// A target of libFuzzer for native/pixels: files and shapes of pictures, in arrays of the exact sizes that JS allocates.
+// A libFuzzer target for native/pixels. It reads files and shapes of pictures, into arrays of the exact size that
+// JavaScript would allocate, so that AddressSanitizer sees each byte too many.
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -13,7 +14,7 @@
 
 namespace {
 
-/** Numbers from the head of the input. */
+/** Random numbers, read from the first bytes of the fuzzer's input. */
 class Head {
  public:
   Head(const uint8_t* data, size_t size) : at_(data), left_(size) {}
@@ -45,7 +46,7 @@ pixels::Target target_of(Head& head) {
   return target;
 }
 
-/** As addon.cc writes a decoded picture. */
+/** Converts a decoded picture to a tensor of random size and type, as addon.cc does. */
 void write(const pixels::Raster& whole, bool is_opaque, Head& head) {
   const auto target = target_of(head);
   const int64_t width = head.number(1, 90);
@@ -67,10 +68,10 @@ void write(const pixels::Raster& whole, bool is_opaque, Head& head) {
 void stored_png(Head& head, std::vector<uint8_t> file) {
   try {
     const auto raster = pixels::read_stored_png(file.data(), file.size());
-    // The server limits pixels before it decodes.
+    // The server never decodes a picture of 0 pixels.
     if (raster.width > 0 && raster.height > 0) write(raster, pixels::is_opaque(raster), head);
   } catch (const std::runtime_error&) {
-    // Refused.
+    // The reader refuses the file, which is no fault.
   }
 }
 
@@ -100,7 +101,7 @@ void bitmap(Head& head, std::vector<uint8_t> data) {
 
 }  // namespace
 
-/** Bytes of shapes before the file. */
+/** Number of bytes that choose the case and its sizes; the rest of the input is the file. */
 constexpr size_t kHead = 40;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

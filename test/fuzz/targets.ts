@@ -1,4 +1,4 @@
-/** Readers of files and frames, for `npm run fuzz`. */
+/** The readers of files and frames that `npm run fuzz` gives damaged inputs. */
 import { mkdtempSync, readdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -24,9 +24,9 @@ import { damaged, damagedJson } from "./mutator.ts";
 
 export interface FuzzTarget {
   readonly title: string;
-  /** @returns an input, to save when it is at fault */
+  /** Makes a random damaged input. */
   make(random: () => number): Uint8Array;
-  /** Reads the input. @throws what `isRefusal` does not know, if the reader is at fault */
+  /** Reads an input. The reader has a fault if it throws an error that `isRefusal` does not accept. */
   read(input: Uint8Array): unknown;
   isRefusal(error: unknown): boolean;
 }
@@ -41,7 +41,7 @@ export const targets: Readonly<Record<string, () => Promise<FuzzTarget>>> = {
     title: "NumPy files",
     ...fromFiles(npyFiles()),
     read: listsOfNpy,
-    // It throws no class of its own.
+    // The reader throws plain `Error`s.
     isRefusal: isPlainError,
   }),
   audio: async () => ({
@@ -80,7 +80,7 @@ function fromFiles(seeds: readonly Uint8Array[]): Pick<FuzzTarget, "make"> {
   return { make: (random) => damaged(seeds, random) };
 }
 
-/** A file of NumPy for each type, with zeros. */
+/** A NumPy file of zeros for each element type. */
 function npyFiles(): Uint8Array[] {
   return ["<f2", "<f4", "<f8", "|i1", "<i8", "|b1"].map((type, i) => {
     const header = `{'descr': '${type}', 'fortran_order': False, 'shape': (2, ${i}, 3), }`.padEnd(117);
@@ -123,7 +123,10 @@ async function graphTarget(): Promise<FuzzTarget> {
   };
 }
 
-/** Frames of both directions, in one stream. Readers of a bad stream close it, whichever error it gives. */
+/**
+ * Frames of both directions in one stream. For a bad stream any error is right: the process that reads it closes the
+ * socket.
+ */
 function frameTarget(): FuzzTarget {
   const items = new ItemFrames({ x: float32("length", 3), y: int64() });
   const rows = new RowsFrames({ x: float32("length"), y: int64() });

@@ -1,5 +1,6 @@
 /**
- * Reads /openapi.json as a client does: builds requests from its examples, and validates answers against its schemas.
+ * A client that knows only /openapi.json: it makes requests from the document's examples, and validates answers
+ * against its schemas.
  */
 import Ajv from "ajv/dist/2020";
 import { z } from "zod";
@@ -28,14 +29,14 @@ const shape = z.looseObject({
   }),
 });
 
-/** HTTP headers that an OpenAPI document does not list. */
+/** Headers of the connection, which an OpenAPI document does not list. */
 const transport = new Set(["connection", "content-length", "content-type", "date", "keep-alive", "transfer-encoding"]);
 
 interface Asked {
   readonly path: string;
   readonly method: string;
   readonly operation: z.infer<typeof operation>;
-  /** Media type of the body, if there is one. */
+  /** Media type of the body; undefined for an operation without a body. */
   readonly mediaType: string | undefined;
 }
 
@@ -43,7 +44,7 @@ export class ApiDocument {
   readonly #client: Client;
   readonly #document: z.infer<typeof shape>;
   readonly #ajv = new Ajv({ strict: false, validateFormats: false, validateSchema: false });
-  /** Ids of created predictions, by name. */
+  /** Values for path parameters: ids of the predictions that earlier requests created, by parameter name. */
   readonly #ids = new Map<string, string>();
 
   constructor(client: Client, document: unknown) {
@@ -52,7 +53,7 @@ export class ApiDocument {
     this.#ajv.addSchema(this.#document, "openapi");
   }
 
-  /** Each operation, once for each kind of body. */
+  /** Each operation of the document, once for each media type of its body. */
   get requests(): Asked[] {
     return Object.entries(this.#document.paths).flatMap(([path, operations]) =>
       Object.entries(operations).flatMap(([method, operation]) =>
@@ -67,8 +68,8 @@ export class ApiDocument {
   }
 
   /**
-   * Sends the documented request with ids of earlier predictions.
-   * @returns differences between the answer and the document; undefined if a path parameter has no example
+   * Sends the documented request, with ids of earlier predictions. @returns how the answer differs from the document;
+   * undefined if a path parameter has no value
    */
   async faultsOf({ path, method, operation, mediaType }: Asked): Promise<string[] | undefined> {
     const headers = new Headers();
@@ -80,7 +81,7 @@ export class ApiDocument {
       if (place === "path") url = url.replace(`{${name}}`, encodeURIComponent(String(value)));
     }
     const body = this.#bodyOf(operation, mediaType);
-    // `fetch` sets the multipart boundary of a form.
+    // `fetch` sets the Content-Type of a form, with its boundary.
     if (mediaType !== undefined && typeof body === "string") headers.set("Content-Type", mediaType);
     const answer = await this.#client.fetch(url, { method: method.toUpperCase(), headers, ...(body ? { body } : {}) });
     return this.#check(answer, { path, method, operation, mediaType });

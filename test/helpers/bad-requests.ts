@@ -1,22 +1,22 @@
-/** Invalid requests to any model whose input is an object with one string field. */
+/** Invalid requests to a model whose input is an object with one string field. */
 
 export interface BadRequest {
   readonly name: string;
   readonly body: unknown;
   readonly headers?: Readonly<Record<string, string>>;
   readonly status: number;
-  /** Suffix of the problem type, after `urn:sconce:problem:`. */
+  /** End of the problem's type, after `urn:sconce:problem:`. */
   readonly code: string;
-  /** JSON pointers of all faults in the body. */
+  /** JSON pointers of all faults in the body; undefined if the body has no single values to name. */
   readonly pointers?: readonly string[];
 }
 
 export interface Sample {
-  /** Name of the string field. */
+  /** Name of the model's only input field. */
   readonly field: string;
   /** A valid value of the field. */
   readonly value: string;
-  /** The server's limit of inputs in one request. */
+  /** The server's limit for inputs in one request. */
   readonly maxInputs: number;
   readonly maxBodyBytes: number;
 }

@@ -1,19 +1,19 @@
 /**
- * A root file system that contains only the files that a test adds. Programs run in it as in a container without a base
- * image. A mount namespace for each program removes its mounts when the program ends. The network is shared.
+ * A root file system that contains only the files that a test adds, like a container without a base image. Each
+ * program has a mount namespace, so its mounts end with it. Programs share the network of the machine.
  */
 import { chmod, copyFile, link, mkdir, realpath, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { follow, type RunningCli } from "./cli.ts";
 import { tempDir } from "./temp-dir.ts";
 
-/** A user other than root: programs that need root's rights fail. */
+/** The default user of programs, which is not root, so programs that need root's rights fail. */
 const defaultUser = { uid: 65532, gid: 65532 };
 const devices = ["/dev/null", "/dev/urandom"];
 
 const unshare = Bun.which("unshare") ?? "unshare";
 
-/** Arguments of unshare: gain the right to mount, then drop it and switch to a user. */
+/** Arguments of `unshare`: first to get the right to mount, then to drop it and become a user. */
 interface Privileges {
   readonly gain: readonly string[];
   drop(user: BareRootUser): readonly string[];
@@ -21,7 +21,8 @@ interface Privileges {
 
 const allPrivileges: readonly Privileges[] = [
   { gain: [], drop: ({ uid, gid }) => [`--setuid=${uid}`, `--setgid=${gid}`] },
-  // Other users mount in a user namespace, and pick the program's user in a second, nested namespace.
+  // If the tests do not run as root: a user namespace gives the right to mount, and a second, nested one sets the
+  // program's user.
   {
     gain: ["--user", "--map-root-user"],
     drop: ({ uid, gid }) => ["--user", `--map-user=${uid}`, `--map-group=${gid}`],
@@ -35,34 +36,34 @@ export interface BareRootUser {
 }
 
 export interface BareRunOptions {
-  /** The complete environment; empty by default. */
+  /** The whole environment of the program; empty by default. */
   readonly env?: Readonly<Record<string, string>>;
-  /** By default a user without a name and without rights. */
+  /** Default: a user without a name, who is not root. */
   readonly user?: BareRootUser;
-  /** Working folder in the root; `/` by default. */
+  /** Working folder of the program in the root; default `/`. */
   readonly cwd?: string;
-  /** Folders with an in-memory file system, and the mount options of each, e.g. `size=10m,noexec`. */
+  /** Paths where an in-memory file system is mounted, with the mount options of each, e.g. `size=10m,noexec`. */
   readonly tmpfs?: Readonly<Record<string, string>>;
 }
 
-/** A root file system. The end of the scope kills the programs in it and removes it. */
+/** A root file system, for `await using`: the end of the scope kills its programs and removes it. */
 export interface BareRoot extends AsyncDisposable {
-  /** Path outside the root. */
+  /** Path of the root on this machine. */
   readonly path: string;
   /**
-   * Adds files: absolute paths in the root, each with the path of its source outside. Links are followed. Files are
-   * hard-linked where possible.
+   * Adds files: each key is an absolute path in the root, its value the path of the source on this machine. Symbolic
+   * links are followed. Files are hard-linked if possible, otherwise copied.
    */
   add(files: Readonly<Record<string, string>>): Promise<void>;
-  /** Starts a program by its absolute path in the root. */
+  /** Starts a program. `command` begins with the program's absolute path in the root. */
   run(command: readonly string[], options?: BareRunOptions): RunningCli;
 }
 
-/** The reason why this machine cannot create a bare root; undefined if it can. */
+/** Why this machine cannot make such a root file system; undefined if it can. */
 export const bareRootObstacle: string | undefined =
   privileges === undefined ? "it needs Linux, and root or user namespaces" : undefined;
 
-/** Returns `test`, or `test.skip` if this machine cannot create a bare root. A skipped test has the reason in its name. */
+/** `test`, or `test.skip` if this machine cannot make a root file system; then the name of the test says why. */
 export function bareRootTest(test: {
   (name: string, body: () => Promise<void>, timeoutMs?: number): void;
   skip: BareRootTest;
@@ -74,10 +75,10 @@ export function bareRootTest(test: {
 
 type BareRootTest = (name: string, body: () => Promise<void>, timeoutMs?: number) => void;
 
-/** A root file system with `/proc`, `/dev/null`, `/dev/urandom` and an empty `/tmp`. */
+/** Makes a root file system with `/proc`, `/dev/null`, `/dev/urandom` and an empty `/tmp`. */
 export async function bareRoot(): Promise<BareRoot> {
   const dir = await tempDir();
-  // A temporary folder is readable only for its owner, but the programs run as other users.
+  // The temporary folder is open to its owner only, but programs run as other users.
   await chmod(dir.path, 0o755);
   for (const folder of ["proc", "dev", "tmp"]) await mkdir(dir.join(folder));
   await chmod(dir.join("tmp"), 0o1777);
@@ -91,7 +92,7 @@ export async function bareRoot(): Promise<BareRoot> {
         const source = await realpath(outside);
         await mkdir(dirname(path), { recursive: true });
         await rm(path, { force: true });
-        // Hard links fail across file systems, and for files of root if the user is not root.
+        // A hard link fails between file systems, and for files of root if the user is not root.
         await link(source, path).catch(() => copyFile(source, path));
       }
     },
@@ -110,7 +111,7 @@ export async function bareRoot(): Promise<BareRoot> {
 }
 
 /**
- * The loader and the system libraries that these binaries link, as `bareRoot().add` takes them. Libraries beside the
+ * The loader and the system libraries that these binaries need, in the form of `add`. Libraries in the folders of the
  * binaries are left out.
  */
 export async function systemLibraries(...binaries: readonly string[]): Promise<Record<string, string>> {
@@ -126,13 +127,13 @@ export async function systemLibraries(...binaries: readonly string[]): Promise<R
 }
 
 /**
- * The command that mounts, changes root and user, and then execs the program. The program is the same process, so it
- * receives the signals.
+ * The command that mounts, changes the root and the user, and then becomes the program by `exec`. So signals for the
+ * process reach the program.
  */
 function enter(root: string, command: readonly string[], options: BareRunOptions): string[] {
   if (privileges === undefined) throw new Error(`no bare root: ${bareRootObstacle}`);
   const { env = {}, user = defaultUser, cwd = "/", tmpfs = {} } = options;
-  // Recursive: users other than root may not drop the system's mounts below /proc.
+  // `--rbind` copies mounts below /proc, too: in a user namespace these may not be left out.
   const mounts = [
     ...["/proc", ...devices].map((path) => `mount --rbind ${path} "$1${path}"`),
     ...Object.entries(tmpfs).map(([path, given]) => `mount -t tmpfs -o '${given}' tmpfs "$1${path}"`),

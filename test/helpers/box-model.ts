@@ -1,4 +1,4 @@
-/** Source text of a model for `writeModel`: an input field of every kind, and outputs with files. */
+/** Source text of a model for tests: an input field of every kind, and outputs with files. */
 export const boxModel = `import { defineModel, file, float32, int64, ModelFile, tensor, z } from "sconce";
 
 const text = (content) => new ModelFile({ bytes: new TextEncoder().encode(content), mediaType: "text/plain" });

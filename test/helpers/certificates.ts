@@ -1,7 +1,10 @@
 /** TLS certificates for test servers, made with openssl. */
 import type { TempDir } from "./temp-dir.ts";
 
-/** A certificate for files.test and 127.0.0.1 from a test authority; each run makes it, so it never expires. */
+/**
+ * Makes a test authority and its certificate for files.test and 127.0.0.1. It is new in each run, so it never
+ * expires.
+ */
 export async function makeCertificates(dir: TempDir): Promise<{ ca: string; key: string; cert: string }> {
   const openssl = async (...args: string[]) => {
     const child = Bun.spawn(["openssl", ...args], { cwd: dir.path, stdout: "ignore", stderr: "pipe" });

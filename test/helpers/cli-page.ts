@@ -1,4 +1,4 @@
-/** The sections of docs/cli.md, generated from the definitions of the commands. */
+/** Generates the sections of docs/cli.md from the definitions of the commands. */
 
 import type { Command } from "../../src/cli/command-line/command.ts";
 import { positionalName } from "../../src/cli/command-line/command.ts";
@@ -20,7 +20,7 @@ function sectionOf({ name, description, command }: NamedCommand): string {
   const calls = positionals.map((each) => (each.required ? `<${positionalName(each)}>` : `[${positionalName(each)}]`));
   const argumentRows = positionals.map((each) => row([`\`${positionalName(each)}\``, "", each.description]));
   const optionRows = Object.entries(options).flatMap(([key, option]) => {
-    // The head of the page documents the common options.
+    // The head of the page has the options that all commands share.
     if (key in commonOptions) return [];
     const group = groups[key] === undefined ? [] : [row([`**${groups[key]}**`, "", ""])];
     const variables = [option.variable, option.otherVariable].filter((name) => name !== undefined);
@@ -52,7 +52,7 @@ function row(cells: readonly string[]): string {
   return `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
 }
 
-/** Marks options, variables and calls as code, and escapes characters of Markdown. */
+/** Markdown of a help text: options, variables and commands become code, and other characters are escaped. */
 function marked(text: string): string {
   return text
     .split(/(`[^`]*`)/)

@@ -1,6 +1,6 @@
 /**
- * Runs the command line in a child process, without the set-up: under `npm test` as one compiled file, which starts
- * faster, else from the sources.
+ * Runs the command line in a child process, without the set-up. Under `npm test` it is one compiled file, which
+ * starts faster; otherwise it runs from the sources.
  */
 import { fileURLToPath } from "node:url";
 import { readLibtorch } from "../../scripts/setup/libtorch.ts";
@@ -18,7 +18,9 @@ interface Program {
 
 export const sources: Program = { command: [process.execPath, "--no-install", script], env: {} };
 
-/** The compiled file finds libtorch by its variable, and prints the same program name in hints as the sources. */
+/**
+ * The variables give the compiled file the checkout's libtorch, and the program name that the sources print in hints.
+ */
 export const program: Program =
   compiled === undefined
     ? sources
@@ -28,10 +30,10 @@ export const program: Program =
       };
 
 export interface CliOptions {
-  /** Added to a clean environment. Most commands need `SCONCE_HOME`. */
+  /** Variables added to an environment without SCONCE_* variables. Most commands need `SCONCE_HOME`. */
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
-  /** Runs the sources also under `npm test`. */
+  /** Whether to run the sources, even under `npm test`. */
   readonly isSource?: boolean;
 }
 
@@ -41,7 +43,7 @@ export interface CliResult {
   readonly stderr: string;
 }
 
-/** Runs a command until it ends. */
+/** Runs a command until it ends. @returns its output and exit code */
 export async function cli(args: readonly string[], options: CliOptions = {}): Promise<CliResult> {
   const child = spawn(args, options);
   const [stdout, stderr, code] = await Promise.all([
@@ -52,15 +54,18 @@ export async function cli(args: readonly string[], options: CliOptions = {}): Pr
   return { code, stdout, stderr: stderr.split("\n").filter(isNoSlowStep).join("\n") };
 }
 
-/** A running command. The end of the scope kills it. */
+/** A running command, for `await using`: the end of the scope kills it. */
 export interface RunningCli extends AsyncDisposable {
   readonly pid: number;
   readonly exited: Promise<number>;
-  /** All of standard output; resolves at the end of the process. */
+  /** Resolves with the whole standard output when the process ends. */
   readonly stdout: Promise<string>;
-  /** Standard error so far, line by line. */
+  /** Lines of standard error so far. */
   readonly lines: readonly string[];
-  /** Resolves with the first line of standard error from index `seen` that contains `part`; rejects if the process ends without such a line. */
+  /**
+   * Resolves with the first line of standard error that contains `part`, from index `seen` on; rejects if the process
+   * ends before such a line.
+   */
   line(part: string, seen?: number): Promise<string>;
   kill(signal: NodeJS.Signals): void;
 }
@@ -69,7 +74,7 @@ export function startCli(args: readonly string[], options: CliOptions = {}): Run
   return follow(spawn(args, options));
 }
 
-/** Collects the output of a process. */
+/** Collects the output of a child process, line by line. */
 export function follow(child: Bun.Subprocess<"ignore", "pipe", "pipe">): RunningCli {
   const lines: string[] = [];
   let waiters: (() => void)[] = [];
@@ -112,7 +117,7 @@ export function follow(child: Bun.Subprocess<"ignore", "pipe", "pipe">): Running
   };
 }
 
-/** False for progress lines of slow steps: a fast machine prints none. */
+/** False for the line that announces a slow step: only slow machines print it. */
 function isNoSlowStep(line: string): boolean {
   return !/^ℹ .* …$/.test(line);
 }
@@ -129,7 +134,7 @@ function spawn(args: readonly string[], { env = {}, cwd = root, isSource = false
   });
 }
 
-/** A client for a server command. Resolves once the server is ready. */
+/** Resolves with a client for a starting server, once the server is ready. */
 export async function clientOf(server: RunningCli): Promise<Client> {
   const line = await server.line("Listening on");
   return new Client(new URL(/http:\S+/.exec(line)?.[0] ?? ""));

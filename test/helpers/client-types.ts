@@ -1,7 +1,7 @@
-/** Prints client types of a document: `bun client-types.ts openapi.json` prints the output of openapi-typescript. */
+/** `bun client-types.ts openapi.json` prints the client types that openapi-typescript generates from a document. */
 import { pathToFileURL } from "node:url";
 
-// openapi-typescript needs the compiler API, which the TypeScript of this project no longer has.
+// openapi-typescript needs the compiler API of TypeScript 5. This project's TypeScript has none.
 Bun.plugin({
   name: "typescript-5",
   setup(build) {

@@ -1,4 +1,4 @@
-/** A client of the HTTP API that gives tests control over every byte of a request. */
+/** A client of the HTTP API that lets tests set every byte of a request. */
 
 export interface PredictionBody {
   readonly prediction_id: string;
@@ -34,7 +34,7 @@ export class Client {
     return fetch(new URL(path, this.url), init);
   }
 
-  /** POST /predictions with any body. */
+  /** Sends POST /predictions with any body. */
   post(body: unknown, headers: Headers = {}, signal?: AbortSignal): Promise<Response> {
     return this.fetch("/predictions", {
       method: "POST",
@@ -44,17 +44,17 @@ export class Client {
     });
   }
 
-  /** Posts a prediction without waiting for its outputs. */
+  /** Creates a prediction, and does not wait for its end. */
   create(inputs: readonly unknown[], headers: Headers = {}): Promise<PredictionBody> {
     return this.post(inputs, headers).then(bodyOf<PredictionBody>);
   }
 
-  /** Posts a prediction and waits for its end. */
+  /** Creates a prediction, and waits for its end. */
   predict(inputs: readonly unknown[], headers: Headers = {}): Promise<PredictionBody> {
     return this.create(inputs, { Prefer: "wait", ...headers });
   }
 
-  /** Puts a prediction with the given id and waits for its end. */
+  /** Creates a prediction with the given id by PUT, and waits for its end. */
   put(id: string, inputs: readonly unknown[], headers: Headers = {}): Promise<PredictionBody> {
     return this.fetch(`/predictions/${id}`, {
       method: "PUT",
@@ -67,7 +67,7 @@ export class Client {
     return this.fetch(`/predictions/${id}`, { headers }).then(bodyOf<PredictionBody>);
   }
 
-  /** Waits for the end of a prediction. */
+  /** Resolves with the prediction once it has ended. */
   end(id: string): Promise<PredictionBody> {
     return this.read(id, { Prefer: "wait" });
   }
@@ -76,19 +76,19 @@ export class Client {
     return this.fetch(`/predictions/${id}/cancel`, { method: "POST" }).then(bodyOf<PredictionBody>);
   }
 
-  /** Sends a request and expects a refusal. */
+  /** Sends POST /predictions, which the server must refuse. @returns the problem */
   async refused(body: unknown, headers: Headers = {}): Promise<ProblemBody> {
     return problemOf(await this.post(body, headers));
   }
 
-  /** A value of GET /metrics, by name and labels. */
+  /** The value of a series of GET /metrics, by name and labels; 0 if the server has no such series. */
   async metric(name: string): Promise<number> {
     const text = await (await this.fetch("/metrics")).text();
     const line = text.split("\n").find((candidate) => candidate.startsWith(`${name} `));
     return Number(line?.slice(name.length) ?? 0);
   }
 
-  /** Resolves once `condition` holds for the prediction. Polls without sleeping: each request takes time. */
+  /** Resolves with the prediction once `condition` holds. Polls without sleeping, since each request takes time. */
   async until(id: string, condition: (body: PredictionBody) => boolean): Promise<PredictionBody> {
     for (;;) {
       const body = await this.read(id);
@@ -97,7 +97,10 @@ export class Client {
   }
 }
 
-/** Reads a problem response. Expects the same status in head and body, and the media type of problems. */
+/**
+ * Reads the problem of a refused request. Throws if the media type is not a problem's, or the body's status is not
+ * the response's.
+ */
 export async function problemOf(response: Response): Promise<ProblemBody> {
   const body = (await response.json()) as ProblemBody;
   const mediaType = response.headers.get("content-type");

@@ -1,4 +1,4 @@
-/** A loopback collector of OpenTelemetry for OTLP as JSON. */
+/** A collector for OpenTelemetry on loopback, which receives OTLP as JSON. */
 import { z } from "../../src/author/z.ts";
 
 const valueSchema = z.union([
@@ -59,11 +59,11 @@ export interface Collector extends AsyncDisposable {
   readonly url: string;
   readonly spans: readonly Span[];
   readonly resource: Readonly<Record<string, unknown>>;
-  /** Headers of the latest export. */
+  /** HTTP headers of the latest export. */
   readonly headers: Headers;
-  /** Resolves once the condition holds for the spans so far. */
+  /** Resolves with all spans so far once the condition holds for them. */
   until(isDone: (spans: readonly Span[]) => boolean): Promise<readonly Span[]>;
-  /** Resolves with the next metrics for which the condition holds. */
+  /** Resolves with the first export of metrics for which the condition holds. */
   metrics(isDone: (metrics: readonly Metric[]) => boolean): Promise<readonly Metric[]>;
 }
 

@@ -1,19 +1,19 @@
-/** Runs `sconce` commands in this process: a child process costs half a second of a processor. */
+/** Runs `sconce` commands in the test's own process: a child process costs half a second of processor time. */
 import { runCommand } from "citty";
 import type { Command } from "../../src/cli/command-line/command.ts";
 import { withConsole } from "../../src/server/flow/captured-console.ts";
 
 export interface CommandHereOptions {
-  /** Folder of the model store. */
+  /** SCONCE_HOME of the command: the folder of the model store. */
   readonly home: string;
-  /** Base of relative paths. */
+  /** Working folder of the command. */
   readonly cwd?: string;
 }
 
-/** Environment and working folder belong to the process, so commands run one after another. */
+/** Environment and working folder are those of the whole process, so commands run one after another. */
 let last: Promise<unknown> = Promise.resolve();
 
-/** @returns standard output; rejects with the error that the command line would print */
+/** Runs a command. @returns its standard output; rejects with the error that the command line would print */
 export function commandHere(command: Command, args: readonly string[], options: CommandHereOptions): Promise<string> {
   const running = last.catch(() => {}).then(() => run(command, args, options));
   last = running;

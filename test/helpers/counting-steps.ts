@@ -1,4 +1,4 @@
-/** Engines of a model with `step` that counts. */
+/** Engines for a model with `step` whose items count. */
 import { join } from "node:path";
 import type { Steps } from "../../src/author/session.ts";
 import { float32, type Tensor, tensor } from "../../src/author/tensor.ts";
@@ -11,13 +11,13 @@ import { engineOver } from "../../src/engine/step-engine.ts";
 import { made } from "./made.ts";
 import { until } from "./running.ts";
 
-/** Path of the weights. The first call makes them. */
+/** Path of the model's weights, which the first call makes. */
 export async function weights(): Promise<string> {
   const script = join(import.meta.dir, "device_tensors.py");
   return join(await made({ name: "device-tensors", script }), "device-tensors.pt");
 }
 
-/** An item that counts from `from` to `to`, one a step. */
+/** State of an item: it counts from `from` to `to`, one per step, and is at `count`. */
 export interface Counting {
   readonly from: number;
   readonly count: number;
@@ -34,7 +34,10 @@ export const outputs = { counted: float32() };
 export const number = (value: number) => tensor(Float32Array.of(value), []);
 export const numberOf = (given: Tensor | undefined) => Number(given?.data[0]);
 
-/** Counts by one a step, with a part for each step. `onStep` sees the states before each step. */
+/**
+ * The hooks `begin` and `step` of the model. Each step adds one, and yields the count as a part. `onStep` gets the
+ * states before each step.
+ */
 export function counting(onStep: (states: readonly Counting[]) => unknown = () => {}): Steps {
   return {
     begin: ({ from, to }): Counting => ({ from: numberOf(from), count: numberOf(from), to: numberOf(to) }),
@@ -50,7 +53,7 @@ export function counting(onStep: (states: readonly Counting[]) => unknown = () =
 }
 
 const open: { close(): Promise<void> }[] = [];
-/** Closes the engines that a test opened. */
+/** Closes all engines that the test has opened. */
 export async function closeEngines(): Promise<void> {
   await Promise.all(open.splice(0).map((engine) => engine.close()));
 }
@@ -70,7 +73,7 @@ export async function opened(steps: Steps, { maxBatchSize = 4, instances = 1 } =
   const observer = { ran: (run: BatchRun) => runs.push(run) };
   const engine = new LocalEngine<Job>({ runners, inputs, outputs, maxBatchSize, maxQueueDelayMs: 0, observer });
   engine.listener = {
-    // The parts of an item start over.
+    // An item that is dispatched again yields all its parts again.
     dispatched: (jobs) => {
       for (const { name } of jobs) parts.delete(name);
     },
@@ -102,7 +105,7 @@ export async function runnerOf(predict: Steps): Promise<Runner & AsyncDisposable
   return Object.assign(runner, { [Symbol.asyncDispose]: () => runner.dispose() });
 }
 
-/** An engine with runners of 4 items. Each item counts by two. */
+/** A batch engine whose runners take 4 items. Each item counts two steps. `ends` has the final counts. */
 export async function overRunners(
   predict: Steps,
   listener: Partial<BatchEngineListener<BatchItem>> = {},
@@ -147,7 +150,7 @@ export async function overRunners(
   return { engine, submit, ends };
 }
 
-/** Stops each step until `next`. */
+/** Hooks that count, where each step waits until the test calls `next`. */
 export function gated(): {
   readonly steps: Steps;
   readonly groups: number[][];

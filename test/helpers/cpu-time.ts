@@ -1,6 +1,6 @@
-/** Processor time of a task, independent of other load on the machine. */
+/** Measures processor time, which hardly depends on the load of the machine. */
 
-/** @returns processor time of this process, in milliseconds */
+/** Runs a task. @returns the processor time of this process meanwhile, in milliseconds */
 export function cpuMs(task: () => void): number {
   const before = process.cpuUsage();
   task();

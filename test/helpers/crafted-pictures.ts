@@ -1,8 +1,11 @@
-/** Small image files that are expensive to decode. */
+/** Makes small picture files that are expensive to decode. */
 import { deflateSync } from "node:zlib";
 import { countScans } from "../../src/author/jpeg.ts";
 
-/** Repeats the last scan of a JPEG until the file has `count` scans, then inserts `before` in front of the end. */
+/**
+ * Repeats the last scan of a JPEG until the file has `count` scans, then inserts `beforeEnd` in front of the end
+ * marker.
+ */
 export function withScans(
   jpeg: Uint8Array,
   count: number,
@@ -15,7 +18,7 @@ export function withScans(
   return Buffer.concat([bytes.subarray(0, end), ...more, beforeEnd, bytes.subarray(end)]);
 }
 
-/** A PNG with two colours, one of them translucent: a few kB at any size. */
+/** A PNG of two colours, one of them translucent. The file has a few kB at any size. */
 export function palettePng(width: number, height: number): Buffer<ArrayBuffer> {
   const chunk = (type: string, data: Uint8Array) => {
     const bytes = Buffer.alloc(data.length + 12);

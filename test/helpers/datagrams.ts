@@ -1,4 +1,4 @@
-/** A Unix datagram socket, as service managers have it. */
+/** A Unix datagram socket, on which a service manager such as systemd receives messages. */
 import { dlopen, FFIType, ptr } from "bun:ffi";
 
 const { int, ptr: pointer, u64, i64 } = FFIType;
@@ -7,7 +7,7 @@ const SOCK_DGRAM = 2;
 const MSG_DONTWAIT = 0x40;
 
 export interface Datagrams extends Disposable {
-  /** Takes the datagrams that have arrived. */
+  /** Returns the datagrams that have arrived, and forgets them. */
   read(): string[];
 }
 

@@ -1,6 +1,6 @@
 /**
- * Debian programs that tests use: the installed program, or a copy unpacked into `.sconce/debian`. Unpacking needs no
- * root and changes nothing outside the checkout.
+ * Programs of Debian that tests use: the installed program, or a copy unpacked into `.sconce/debian`. Unpacking needs
+ * no root, and changes nothing outside the checkout.
  */
 import { existsSync, readdirSync } from "node:fs";
 import { mkdir, rename, rm } from "node:fs/promises";
@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { Failure, run } from "../../scripts/setup/command.ts";
 import { state, withLock } from "../../scripts/setup/step.ts";
 
-/** Each name is a package and its program. */
+/** Names of programs; each is the name of its package, too. */
 export const debianTools = [
   "docker-registry",
   "skopeo",
@@ -19,33 +19,36 @@ export const debianTools = [
   "caddy",
   "prometheus",
 ] as const;
-/** Packages to unpack beside a tool even if they are installed: the tool looks for their files beside itself. */
+/**
+ * By program: packages to unpack beside it even if the machine has them, because the program looks for their files
+ * beside itself.
+ */
 const ownPackages: Readonly<Record<string, readonly string[]>> = { "chromium-headless-shell": ["chromium-common"] };
-/** Tools that work without the dependencies of their package: promtool of Prometheus needs none of its fonts and scripts. */
+/** Programs that run without the dependencies of their package: promtool of `prometheus` needs no fonts and scripts. */
 const aloneTools: ReadonlySet<string> = new Set(["prometheus"]);
 export type DebianToolName = (typeof debianTools)[number];
 
 export interface DebianTool {
-  /** Command; further arguments follow. */
+  /** Path of the program. */
   readonly command: string;
-  /** Variables to add to the tool's environment. */
+  /** Variables that the program needs in its environment. */
   readonly env: Readonly<Record<string, string>>;
 }
 
 export interface DebianToolOptions {
-  /** Folder of unpacked tools. */
+  /** Folder for unpacked programs; default `.sconce/debian`. */
   readonly home?: string;
-  /** Prefers unpacked tools to installed tools. */
+  /** Ignores programs that the machine has. */
   readonly ignoreSystem?: boolean;
-  /** More options of apt-get. */
+  /** Further options of apt-get. */
   readonly apt?: readonly string[];
-  /** Replaces the packages that are always unpacked with a tool. */
+  /** Replaces `ownPackages`. */
   readonly own?: Readonly<Record<string, readonly string[]>>;
 }
 
 const defaultHome = join(state, "debian");
 
-/** The tool; undefined if it is neither installed nor fetched. */
+/** A program of Debian; undefined if it is neither installed nor unpacked. */
 export function debianTool(name: string, options: DebianToolOptions = {}): DebianTool | undefined {
   const { home = defaultHome, ignoreSystem = false } = options;
   const installed = ignoreSystem ? null : Bun.which(name);
@@ -58,9 +61,8 @@ export function debianTool(name: string, options: DebianToolOptions = {}): Debia
 }
 
 /**
- * Unpacks missing tools with the libraries that the system lacks. Does nothing if all exist. A kill at any moment is
- * harmless.
- * @returns the reason for missing tools, in words; undefined if all exist
+ * Unpacks the programs that are missing, with the libraries that the machine lacks. A kill at any moment does no
+ * harm. @returns why programs are missing, in words; undefined if all exist
  */
 export async function fetchDebianTools(
   names: readonly string[] = debianTools,
@@ -70,7 +72,7 @@ export async function fetchDebianTools(
   if (!names.some(isMissing)) return undefined;
   for (const tool of ["apt-get", "dpkg"]) if (!Bun.which(tool)) return `${tool} is not there`;
   try {
-    // Checks again under the lock: the previous lock owner may have fetched the tools.
+    // `fetchAll` checks again under the lock: another process may have fetched the programs.
     await withLock(() => fetchAll(names, isMissing, options));
     return undefined;
   } catch (error) {
@@ -98,7 +100,7 @@ async function fetchAll(
       const [archives, folder] = [join(work, "archives", name), join(work, "unpacked", name)];
       await mkdir(archives, { recursive: true });
       await mkdir(folder, { recursive: true });
-      // apt-get downloads into its working folder, and verifies downloads against the signed lists.
+      // apt-get downloads into its working folder. It verifies each package against the signed lists.
       await run(["sh", "-c", 'cd "$0" && exec "$@"', archives, ...apt, "download", ...packages], { verbose: false });
       for (const file of readdirSync(archives)) {
         await run(["dpkg", "-x", join(archives, file), folder], { verbose: false });
@@ -110,13 +112,16 @@ async function fetchAll(
   }
 }
 
-/** apt-get with the system's sources and list of installed packages, but separate lists and cache. */
+/**
+ * The command apt-get with the machine's package sources and list of installed packages, but with other folders for
+ * lists and cache.
+ */
 function aptIn(work: string, further: readonly string[]): string[] {
   const settings = [
     `Dir::State::Lists=${join(work, "lists")}`,
     `Dir::Cache=${join(work, "cache")}`,
     "Debug::NoLocking=true",
-    // apt-get run by root would download as the user `_apt`, who may not read this folder.
+    // As root, apt-get would download as the user `_apt`, who may not read this folder.
     "APT::Sandbox::User=",
     "Acquire::Languages=none",
     "Acquire::Retries=1",
@@ -125,7 +130,7 @@ function aptIn(work: string, further: readonly string[]): string[] {
   return ["apt-get", "-qq", ...settings.flatMap((setting) => ["-o", setting]), ...further];
 }
 
-/** These packages and their missing dependencies, as `name=version`. */
+/** The packages with these names, and their dependencies that the machine lacks, each as `name=version`. */
 async function packagesOf(names: readonly string[], apt: readonly string[]): Promise<string[]> {
   const command = [...apt, "install", "--simulate", "--reinstall", "--no-install-recommends", ...names];
   const child = Bun.spawn(command, {
@@ -135,13 +140,15 @@ async function packagesOf(names: readonly string[], apt: readonly string[]): Pro
     env: { ...process.env, LC_ALL: "C" },
   });
   const [output, errors, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
-  // For example `Inst skopeo [1.9.2] (1.9.3+ds1-1+b10 Debian:12.5/stable [amd64])`.
+  // apt-get prints lines such as `Inst skopeo [1.9.2] (1.9.3+ds1-1+b10 Debian:12.5/stable [amd64])`.
   const packages = [...output.matchAll(/^Inst (\S+) .*?\((\S+) /gm)].map(([, each, version]) => `${each}=${version}`);
   if (code === 0 && packages.length > 0) return packages;
   throw new Failure([errors.trim().split("\n").at(-1) ?? "", `apt-get cannot install ${names.join(" ")}`]);
 }
 
-/** The folder and its subfolders for one architecture. */
+/**
+ * The folder's subfolders for one processor architecture, such as `x86_64-linux-gnu`, where Debian has its libraries.
+ */
 function librariesIn(folder: string): string[] {
   if (!existsSync(folder)) return [];
   return readdirSync(folder)

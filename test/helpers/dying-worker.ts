@@ -1,4 +1,7 @@
-/** The database thread of predictions. It exits when it should write a text that contains "die now". */
+/**
+ * A database thread of the prediction store that crashes: it exits when it is asked to write a text that contains
+ * "die now".
+ */
 import "../../src/server/predictions/sqlite/sqlite-worker.ts";
 import type { Call } from "../../src/server/predictions/sqlite/database-thread.ts";
 

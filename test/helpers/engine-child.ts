@@ -1,4 +1,7 @@
-/** An engine process whose runner doubles numbers. The number -9 ends the process. Argument: path of its socket. */
+/**
+ * An engine process whose runner doubles numbers; the number -9 ends the process. The argument is the path of its
+ * socket.
+ */
 
 import type { Tensor } from "../../src/author/tensor.ts";
 import { EngineServer } from "../../src/engine/remote/engine-server.ts";

@@ -6,7 +6,10 @@ export interface ServerEvent {
   readonly data: unknown;
 }
 
-/** Yields events one by one, and comments as events without a name. Leaving the loop closes the connection. */
+/**
+ * Yields the events of a response one by one. Comments are events without a name. Leaving the loop closes the
+ * connection.
+ */
 export async function* eventsOf(response: Response): AsyncGenerator<ServerEvent> {
   if (response.headers.get("content-type") !== "text/event-stream") throw new Error(await response.text());
   let text = "";

@@ -1,4 +1,4 @@
-/** Builds and runs models as executable files. */
+/** Builds models as executable files, and runs them. */
 import { expect } from "bun:test";
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
@@ -10,7 +10,10 @@ import { cacheFolder } from "./machine.ts";
 import { shared } from "./shared.ts";
 import { tempDir } from "./temp-dir.ts";
 
-/** Packs libraries at a low compression level, in a fifth of the time. No test measures the compression. */
+/**
+ * Packs the libraries of executable files at a low compression level, which takes a fifth of the time. Tests do not
+ * measure the compression.
+ */
 export async function packedLibraries(): Promise<void> {
   const { addon, libtorch } = await libraryFiles();
   await packLibraries([addon, ...libtorch], { cacheFolder, onProgress: () => {}, level: 1 });
@@ -18,15 +21,15 @@ export async function packedLibraries(): Promise<void> {
 
 const digits = join(import.meta.dir, "../../examples/digits");
 
-/** The end of the scope removes it. */
+/** An executable file, for `await using`: the end of the scope removes it. */
 export interface Executable extends AsyncDisposable {
   readonly path: string;
-  /** Reference of the model, as `sconce build` printed it. */
+  /** Reference of the model that the file contains. */
   readonly reference: string;
   readonly compiling: Pick<CliResult, "stdout" | "stderr">;
 }
 
-/** The example `digits` as an executable. Tests share it and must not change it. */
+/** The example `digits` as an executable file. All tests share the file, so they must not change it. */
 export async function digitsExecutable(): Promise<Executable> {
   const folder = await shared("digits-executable", async (unfinished) => {
     await using own = await executable(digits);
@@ -40,10 +43,8 @@ export async function digitsExecutable(): Promise<Executable> {
 }
 
 /**
- * Builds a model folder and compiles it.
- * @param options of `sconce compile`
- * @param building options of `sconce build`
- * @param further environment variables of both
+ * Builds a model folder and compiles it to an executable file. @param options of `sconce compile` @param building
+ * options of `sconce build` @param further environment variables of the two commands
  */
 export async function executable(
   folder: string,
@@ -53,7 +54,7 @@ export async function executable(
 ): Promise<Executable> {
   const dir = await tempDir();
   const env = { SCONCE_HOME: dir.join("home"), SCONCE_CACHE_DIR: cacheFolder, ...further };
-  // The sources compile: tests compare bytes of executables.
+  // Tests compare bytes of executable files, so the command line runs from the sources.
   const ofSources = { env, isSource: true };
   const built = await cli(["build", folder, ...building], ofSources);
   if (built.code !== 0) throw new Error(built.stderr);
@@ -68,7 +69,7 @@ export async function executable(
   };
 }
 
-/** The system's C and C++ libraries for a bare root. An executable needs no other system library. */
+/** The machine's C and C++ libraries, in the form of `BareRoot.add`. An executable file needs no other library. */
 export async function systemLibraries(): Promise<Record<string, string>> {
   const names = ["c", "m", "dl", "rt", "pthread", "stdc++", "gcc_s"].map(
     (name) => new RegExp(`/lib${name.replaceAll("+", "\\+")}\\.so\\.\\d+$`),
@@ -83,7 +84,10 @@ export async function systemLibraries(): Promise<Record<string, string>> {
   return Object.fromEntries([...found.map(([, , , path = ""]) => [path, path]), [loader, loader]]);
 }
 
-/** Runs an executable with only these environment variables. */
+/**
+ * Runs an executable file with only these environment variables. It serves on a free loopback port unless `args` has
+ * `predict`.
+ */
 export function startExecutable(
   path: string,
   args: readonly string[],
@@ -93,7 +97,7 @@ export function startExecutable(
   return follow(Bun.spawn([path, ...all], { env, stdin: "ignore", stdout: "pipe", stderr: "pipe" }));
 }
 
-/** Starts an executable, and stops it once it is ready. @returns its messages about unpacking */
+/** Starts a server from an executable file, and stops it once it is ready. @returns its messages about unpacking */
 export async function startAndStop(
   path: string,
   env: Readonly<Record<string, string>>,
@@ -103,13 +107,13 @@ export async function startAndStop(
   await clientOf(server);
   server.kill("SIGTERM");
   expect(await server.exited).toBe(0);
-  // Lines begin with their time.
+  // Removes the time at the beginning of each line.
   return server.lines
     .filter((line) => /unpack/i.test(line))
     .map((line) => line.replace(/^\S+Z(?= )/, "").replace(/^ (?=ℹ)/, ""));
 }
 
-/** Error line of an executable that fails to start. */
+/** Waits until an executable file has failed. @returns its exit code and the last line of standard error */
 export async function failureOfProgram(program: RunningCli): Promise<{ code: number; line: string }> {
   await using ended = program;
   const code = await ended.exited;

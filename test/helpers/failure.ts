@@ -1,7 +1,7 @@
-/** Returns the SconceError of a failing task, for tests that check its code and its message. */
+/** Errors of tasks that must fail, for tests of code and message. */
 import { SconceError } from "../../src/base/errors.ts";
 
-/** Runs a task that must fail. @returns its error @throws if the task succeeds, or fails with another kind of error */
+/** Runs a task that must fail with a SconceError. @returns the error @throws if the task succeeds or fails otherwise */
 export async function failureOf(task: Promise<unknown> | (() => unknown)): Promise<SconceError> {
   let value: unknown;
   try {
@@ -13,7 +13,7 @@ export async function failureOf(task: Promise<unknown> | (() => unknown)): Promi
   throw new Error(`expected a SconceError; it succeeded with ${Bun.inspect(value)}`);
 }
 
-/** Code and message of a failing task's error, as one text. */
+/** Runs a task that must fail with a SconceError. @returns "code: message" */
 export async function failure(task: Promise<unknown> | (() => unknown)): Promise<string> {
   const { code, message } = await failureOf(task);
   return `${code}: ${message}`;

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { made } from "./made.ts";
 
-/** @returns the path of the library; a process cannot unload it. The first call compiles for half a minute or more. */
+/** The library's path; the first call compiles it, which takes half a minute or more. A process cannot unload it. */
 export async function fakeCuda(): Promise<string> {
   const here = join(import.meta.dir, "fake-cuda");
   const sources = ["device.cc", "memory.h", "streams.h"].map((name) => join(here, name));

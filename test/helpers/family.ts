@@ -1,10 +1,12 @@
-/** Client of predictions and demo predictions: both have the same API with different paths and id names. */
+/**
+ * A client for predictions or for demo predictions: the two have the same API, with other paths and names of the id.
+ */
 import { type Client, type ProblemBody, problemOf } from "./client.ts";
 
 export const paths = ["/predictions", "/demo"] as const;
 export type FamilyPath = (typeof paths)[number];
 
-/** Answer of a prediction or a demo prediction. */
+/** Answer about a prediction or a demo prediction. */
 export interface Answer {
   readonly id: string;
   readonly status: "pending" | "running" | "success" | "failed";
@@ -26,7 +28,7 @@ export class Family {
     this.path = path;
   }
 
-  /** Posts any body; values other than text and bytes become JSON. */
+  /** Posts a body. Text and bytes are sent as they are, other values as JSON. */
   post(body: unknown, headers: Headers = {}): Promise<Response> {
     return this.#client.fetch(this.path, {
       method: "POST",
@@ -43,7 +45,7 @@ export class Family {
     return this.post(inputs, headers).then(answerOf);
   }
 
-  /** Posts inputs and waits for the end. */
+  /** Creates a prediction, and waits for its end. */
   predict(inputs: readonly unknown[], headers: Headers = {}): Promise<Answer> {
     return this.create(inputs, { Prefer: "wait", ...headers });
   }
@@ -60,7 +62,7 @@ export class Family {
     return this.#client.fetch(`${this.path}/${id}/cancel`, { method: "POST" }).then(answerOf);
   }
 
-  /** Resolves once the prediction has this status. Polls without sleeping: each request takes time. */
+  /** Resolves once the prediction has this status. Polls without sleeping, since each request takes time. */
   async until(id: string, status: Answer["status"]): Promise<void> {
     while ((await this.read(id)).status !== status);
   }

@@ -1,4 +1,4 @@
-/** The fixed cases of the short form of `npm run fidelity`, kept in `.sconce/fixtures`. */
+/** The cases of the short form of `npm run fidelity`, stored in `.sconce/fixtures`. */
 import { join } from "node:path";
 import { made } from "./made.ts";
 

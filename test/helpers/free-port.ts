@@ -1,15 +1,16 @@
-/** Ports for servers that cannot choose a port, or that restart on the same port. */
+/** Free ports, for servers that cannot choose one themselves or that restart on the same port. */
 
 /**
- * Below the range of outgoing connections (Linux from 32768, others from 49152). An outgoing connection could take the port of a restarting server.
+ * Ports below the range of outgoing connections (from 32768 on Linux, from 49152 elsewhere): these could occupy the
+ * port of a restarting server.
  */
 const FIRST = 10_000;
 const LAST = 32_767;
 
-/** Ports that this process has handed out. */
+/** Ports that this process has given to tests. */
 const given = new Set<number>();
 
-/** A free port of loopback. */
+/** A random free port of the loopback address. */
 export function freePort(): number {
   for (;;) {
     const port = FIRST + Math.floor(Math.random() * (LAST - FIRST + 1));
@@ -19,7 +20,7 @@ export function freePort(): number {
   }
 }
 
-/** Whether the loopback port has no listener. */
+/** Whether no process listens on this loopback port. */
 export function isFree(port: number): boolean {
   try {
     using _ = Bun.listen({ hostname: "127.0.0.1", port, socket: { data() {} } });

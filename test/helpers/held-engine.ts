@@ -1,4 +1,4 @@
-/** Engines and inputs for tests of the item flow. */
+/** Engines and inputs for tests of the item flow: fetch, preprocess, engine, postprocess. */
 import { defineModel } from "../../src/author/define.ts";
 import { float32, tensor } from "../../src/author/tensor.ts";
 import type { Engine } from "../../src/engine/engine.ts";
@@ -6,7 +6,7 @@ import { z } from "../../src/index.ts";
 import type { ListItem } from "../../src/server/flow/item-list.ts";
 import { ReadyInputs } from "../../src/server/inputs/input-list.ts";
 
-/** An engine without batch time, so every item is accepted at once. */
+/** An engine that accepts every item at once, and takes no time for a batch. */
 export class InstantEngine implements Engine<ListItem> {
   readonly pid = undefined;
   readonly maxBatchSize: number = 1;
@@ -25,7 +25,7 @@ export class InstantEngine implements Engine<ListItem> {
   async close(): Promise<void> {}
 }
 
-/** Ends all items when the test calls `end`. */
+/** An engine whose items do not end until the test calls `end`. */
 export class HeldEngine extends InstantEngine {
   override readonly maxBatchSize: number = 128;
   readonly #items: ListItem[] = [];
@@ -34,7 +34,7 @@ export class HeldEngine extends InstantEngine {
     this.#items.push(item);
   }
 
-  /** Items that wait. */
+  /** Items that have not ended. */
   get items(): readonly ListItem[] {
     return this.#items;
   }

@@ -1,7 +1,7 @@
-/** Generates a client with Hey API: `bun hey-client.ts openapi.json FOLDER`. */
+/** `bun hey-client.ts openapi.json FOLDER` generates a client with Hey API. */
 import { plugin } from "bun";
 
-// Hey API needs the compiler API, as openapi-typescript does.
+// Hey API needs the compiler API of TypeScript 5. This project's TypeScript has none.
 plugin({
   name: "typescript-5",
   setup(build) {

@@ -1,12 +1,12 @@
 /**
- * A loopback server that holds its answers back until a test releases them. Model code that fetches its URLs waits,
+ * A loopback server that does not answer until the test releases the answer. Model code that fetches its URLs waits,
  * too.
  */
 
 export interface Hold extends AsyncDisposable {
-  /** A URL whose answer waits for `release(name)`. */
+  /** A URL whose answer waits until the test calls `release(name)`. */
   url(name: string): string;
-  /** Resolves at the first request for the name. */
+  /** Resolves when the first request for the name has arrived. */
   arrived(name: string): Promise<void>;
   release(name: string): void;
 }
@@ -16,7 +16,7 @@ interface Gate {
   readonly released: PromiseWithResolvers<void>;
 }
 
-/** @param options.body body of every answer */
+/** Starts the server. @param options.body body of every answer */
 export function hold({ body = "go on" }: { readonly body?: string | Uint8Array<ArrayBuffer> } = {}): Hold {
   const gates = new Map<string, Gate>();
   const gate = (name: string): Gate => {

@@ -1,4 +1,4 @@
-/** Writes small images and base images, and reads images of an OCI layout. */
+/** Writes small OCI images and base images, and reads images of an OCI layout. */
 import { realpath } from "node:fs/promises";
 import { z } from "zod";
 import { type ImageConfig, type ImageManifest, refNameKey } from "../../src/package/image/documents.ts";
@@ -11,7 +11,7 @@ import { ModelStore } from "../../src/package/store/store.ts";
 
 export const platform = imagePlatform();
 
-/** An image with a model of a store, `/usr/bin/true` as program, and a small library. */
+/** Writes an image with a model of a store, `/usr/bin/true` as its program, and a small library. */
 export async function smallImage(
   folder: string,
   { home, reference, ...change }: { home: string; reference: string } & Partial<Omit<ImageOptions, "model" | "home">>,
@@ -31,13 +31,13 @@ export async function smallImage(
 
 export interface BaseOptions {
   readonly name?: string;
-  /** Content of `/etc/base` in the layer. */
+  /** Content of the file `/etc/base` in the only layer. */
   readonly text?: string;
   readonly architecture?: string;
   readonly execution?: Readonly<Record<string, unknown>>;
 }
 
-/** Writes an image with one layer in the format of other tools. */
+/** Writes a base image with one layer, in the format that other tools write. */
 export async function writeBase(folder: string, options: BaseOptions = {}): Promise<{ digest: string }> {
   const { name = "base", text = "a base", architecture = platform.architecture, execution = {} } = options;
   const layout = ImageLayout.openOrCreate(folder);
@@ -74,7 +74,7 @@ export interface ReadImage {
   readonly config: ImageConfig;
 }
 
-/** Reads the image with this name. */
+/** Reads the image with this name from the OCI layout in `folder`. */
 export function readImage(folder: string, name: string): ReadImage {
   const layout = ImageLayout.open(folder);
   const descriptor = layout.index().manifests.find(({ annotations }) => annotations?.[refNameKey] === name);
@@ -89,7 +89,7 @@ const startSchema = z.looseObject({
   WorkingDir: z.string(),
 });
 
-/** The start settings of the image: command, user, environment. */
+/** How a container starts from the image: command, user, environment and working folder. */
 export function startOf({ config }: ReadImage) {
   const { User, Env, Entrypoint, WorkingDir } = startSchema.parse(config.config);
   const [uid = 0, gid = 0] = User.split(":").map(Number);
@@ -97,7 +97,7 @@ export function startOf({ config }: ReadImage) {
   return { command: Entrypoint, options: { user: { uid, gid }, env, cwd: WorkingDir } };
 }
 
-/** Unpacks all layers of an image in order. */
+/** Unpacks all layers of an image, in order, into a folder. */
 export async function unpackImage(folder: string, { manifest }: ReadImage, into: string): Promise<void> {
   const layout = ImageLayout.open(folder);
   for (const { digest } of manifest.layers) await Bun.$`tar -xpzf ${layout.blobs.path(digest)} -C ${into}`.quiet();

@@ -1,4 +1,4 @@
-/** Requests and answers of the Open Inference Protocol, in JSON and in binary, for the model of `tensor-model.ts`. */
+/** Requests and answers of the Open Inference Protocol, in JSON and in binary, for the model of tensor-model.ts. */
 import { expect } from "bun:test";
 import type { TestServer } from "./server.ts";
 
@@ -37,7 +37,7 @@ export async function refusalOf(response: Response): Promise<[status: number, er
   return [response.status, body.error];
 }
 
-/** JSON first, then the bytes of the tensors. */
+/** Body and headers of a request in binary form: the JSON, then the bytes of the tensors. */
 export function binaryBody(
   request: object,
   ...parts: readonly Uint8Array[]
@@ -61,7 +61,7 @@ export async function binaryAnswer(response: Response): Promise<{ body: InferBod
   return { body, bytes };
 }
 
-/** Elements of BYTES. */
+/** The binary form of a BYTES tensor: each text follows its length in 4 bytes. */
 export function elements(...texts: readonly string[]): Buffer {
   return Buffer.concat(
     texts.flatMap((text) => {
@@ -74,7 +74,7 @@ export function elements(...texts: readonly string[]): Buffer {
 
 export const bytesOf = (data: ArrayBufferView) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 
-/** Two rows of each input, as JSON and as bytes. */
+/** Two rows for each input of the model, in JSON and in binary form. */
 export const columns: readonly (readonly [
   name: string,
   datatype: string,
@@ -126,7 +126,7 @@ export const binaryInputs = columns.map(
 );
 export const parts = columns.map(([, , , , bytes]) => bytes);
 
-/** All inputs as JSON, one of them changed. */
+/** A request with all inputs as JSON, one of them changed. */
 export const changed = (name: string, change: Partial<GivenTensor>) => ({
   inputs: jsonInputs.map((input) => (input.name === name ? { ...input, ...change } : input)),
 });

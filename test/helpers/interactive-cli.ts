@@ -1,4 +1,4 @@
-/** Runs the command line on a terminal, or with standard input. */
+/** Runs the command line on a terminal, or with text on its standard input. */
 import { fileURLToPath } from "node:url";
 import type { CliOptions, CliResult } from "./cli.ts";
 import { machineEnv } from "./machine.ts";
@@ -17,11 +17,11 @@ function environment({ env = {} }: CliOptions): Record<string, string> {
 
 export interface TerminalResult {
   readonly code: number;
-  /** Standard output and standard error, in order of arrival. */
+  /** What a user sees: standard output and standard error, in order of arrival. */
   readonly screen: string;
 }
 
-/** Runs a command on a terminal with 80 columns until it ends. */
+/** Runs a command on a terminal of 80 columns until it ends. */
 export async function cliOnTerminal(args: readonly string[], options: CliOptions = {}): Promise<TerminalResult> {
   const chunks: Uint8Array[] = [];
   const child = Bun.spawn(commandOf(args), {
@@ -34,14 +34,14 @@ export async function cliOnTerminal(args: readonly string[], options: CliOptions
   return { code, screen: Buffer.concat(chunks).toString().replaceAll("\r\n", "\n") };
 }
 
-/** A command on a terminal. The end of the scope kills it. */
+/** A command that runs on a terminal, for `await using`: the end of the scope kills it. */
 export interface OnTerminal extends AsyncDisposable {
   readonly exited: Promise<number>;
-  /** Presses keys. */
+  /** Types keys. */
   write(keys: string): void;
 }
 
-/** Starts a command on a terminal with 80 columns. @param onText called with each piece of its output */
+/** Starts a command on a terminal of 80 columns. @param onText is called with each piece of its output */
 export function startOnTerminal(
   args: readonly string[],
   onText: (text: string) => void,
@@ -63,7 +63,7 @@ export function startOnTerminal(
   };
 }
 
-/** Runs a command with this standard input until it ends. */
+/** Runs a command with `input` on its standard input until it ends. */
 export async function cliWithInput(
   args: readonly string[],
   input: string,

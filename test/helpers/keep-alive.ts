@@ -1,8 +1,11 @@
-/** A load of predictions over kept and over new connections. Its clients obey `Connection: close`, as clients in wide use do. */
+/**
+ * Load by clients that keep their connections and by clients that do not. They obey `Connection: close`, as common
+ * HTTP clients do.
+ */
 import { connect, type Socket } from "node:net";
 import type { PredictionBody } from "./client.ts";
 
-/** One connection at a time; it is used again unless the server says that it closes it. */
+/** A client with one connection at a time. It uses the connection again unless an answer says `Connection: close`. */
 class Connection {
   readonly #port: number;
   #socket: Socket | undefined;
@@ -45,7 +48,7 @@ class Connection {
 
   #connect(): Socket {
     const socket = connect(this.#port, "127.0.0.1");
-    // An error between two requests must not end the test.
+    // The server may close the connection between two requests, which must not end the test.
     socket.on("error", () => {});
     this.#socket = socket;
     return socket;
@@ -59,7 +62,7 @@ class Connection {
 
 export interface LoadOptions {
   readonly port: number;
-  /** Clients that keep their connection, and clients that make one for each request. */
+  /** Number of clients that keep their connection, and of clients that open a new one for each request. */
   readonly keeping: number;
   readonly renewing: number;
 }

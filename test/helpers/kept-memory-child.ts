@@ -1,14 +1,14 @@
 /**
- * Runs batches of 64 MB, then batches of 4 MB until the process has released half of its memory. The outputs are small:
- * the garbage collector decides when the memory of large ones is free. Prints the memory at both times, in bytes.
- * `bun kept-memory-child.ts TOTALS.pt`
+ * `bun kept-memory-child.ts TOTALS.pt` runs batches of 64 MB, then batches of 4 MB until the process has released
+ * half of its memory. It prints the memory at the two times, in bytes. Outputs are small, so that their memory does
+ * not depend on the garbage collector.
  */
 import { readFileSync } from "node:fs";
 import { float32, type Tensor } from "../../src/author/tensor.ts";
 import { openSession } from "../../src/engine/native/binding.ts";
 
 const ELEMENTS = 2 ** 20;
-/** Limit after which the process counts as not releasing memory. */
+/** After so many batches of 4 MB, the process counts as not releasing memory. */
 const MOST_SMALL_RUNS = 2000;
 
 const spec = float32(ELEMENTS);

@@ -1,7 +1,10 @@
-/** Kills a process that has a store of predictions. */
+/** Kills a process while it writes a store of predictions. */
 import { expect } from "bun:test";
 
-/** Kills a front after it has printed `count` lines. @returns the ids of its stored predictions */
+/**
+ * Starts a process that stores predictions, and kills it after it has printed `lines` lines. @returns the ids of its
+ * stored predictions
+ */
 export async function killedAfter(
   lines: number,
   path: string,

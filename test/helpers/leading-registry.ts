@@ -1,5 +1,5 @@
 /**
- * A loopback registry that redirects its clients to a second loopback server. A fake name lookup gives the registry
+ * A loopback registry that sends its clients to a second loopback server. A fake name look-up gives the registry
  * another address.
  */
 import { pull } from "../../src/package/registry/pull.ts";
@@ -8,13 +8,13 @@ import { parseRemoteReference } from "../../src/package/registry/remote-referenc
 import type { ModelStore } from "../../src/package/store/store.ts";
 
 export interface LeadingRegistry extends AsyncDisposable {
-  /** Requests to the second server. */
+  /** Number of requests that reached the second server. */
   readonly reached: number;
   pullInto(store: ModelStore): Promise<unknown>;
 }
 
 interface LeadingRegistryOptions {
-  /** Address that the fake lookup gives for the registry's name. */
+  /** Address that the fake look-up gives for the registry's name. */
   readonly address: string;
   readonly lead: "redirect" | "realm";
 }

@@ -1,5 +1,5 @@
 /**
- * A child process that exits as its arguments say: weights, kind of exit, number of batches in progress, and when to
+ * A child process that exits as its arguments say: weights, kind of exit, number of batches that run, and when to
  * dispose each session.
  */
 import { openSession } from "../../src/engine/native/binding.ts";

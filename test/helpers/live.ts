@@ -1,4 +1,4 @@
-/** Creates predictions whose items no engine runs. */
+/** Makes predictions in progress without an engine: their items never run. */
 import { MemoryAccount } from "../../src/server/memory/memory-account.ts";
 import { type LiveOptions, LivePrediction } from "../../src/server/predictions/live.ts";
 import type { PartLog } from "../../src/server/predictions/part-log.ts";

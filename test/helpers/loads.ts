@@ -1,7 +1,7 @@
-/** Random loads on a simulated device, reproducible by seed. */
+/** Random loads on a simulated device. A seed repeats them. */
 import { type Batch, Simulation } from "./simulation.ts";
 
-/** Random numbers from 0 to 1, reproducible by seed (mulberry32). */
+/** Random numbers from 0 to below 1; the same seed gives the same numbers (mulberry32). */
 export function seeded(seed: number): () => number {
   let state = seed;
   return () => {
@@ -12,13 +12,13 @@ export function seeded(seed: number): () => number {
   };
 }
 
-/** A device's time for a batch without noise, in milliseconds. */
+/** Milliseconds that a device takes for a batch of `size` items, without noise. */
 export type Curve = (size: number) => number;
 
-/** Times at which items become ready, in milliseconds, sorted. */
+/** Times in milliseconds at which items become ready, sorted. */
 export type Load = readonly number[];
 
-/** Single items, independently. */
+/** A load of single items that arrive independently, `perMs` on average. */
 export function poisson(perMs: number, { count, seed }: { count: number; seed: number }): Load {
   const random = seeded(seed);
   let atMs = 0;
@@ -28,7 +28,7 @@ export function poisson(perMs: number, { count, seed }: { count: number; seed: n
   });
 }
 
-/** Independent bursts of 1 to 31 items within some milliseconds. */
+/** A load of independent bursts. Each has 1 to 31 items within some milliseconds. */
 export function bursts(perMs: number, { count, seed }: { count: number; seed: number }): Load {
   const random = seeded(seed);
   const meanSize = 16;
@@ -44,7 +44,7 @@ export function bursts(perMs: number, { count, seed }: { count: number; seed: nu
   return times.sort((a, b) => a - b).slice(0, count);
 }
 
-/** Alternates between a third and five thirds of the rate, half a second each. */
+/** A load whose rate alternates between a third and five thirds of `perMs`, every half second. */
 export function steps(perMs: number, { count, seed }: { count: number; seed: number }): Load {
   const random = seeded(seed);
   const times: number[] = [];
@@ -67,17 +67,17 @@ export interface Setting {
 }
 
 export interface Outcome {
-  /** Items a second between the first arrival and the last completion. */
+  /** Items per second, from the first arrival to the last completion. */
   readonly throughput: number;
   readonly p99Ms: number;
   readonly latenciesMs: readonly number[];
   readonly batches: readonly Batch[];
 }
 
-/** Latencies of the first items do not count: the policy still learns. */
+/** Number of first items whose latencies do not count, because the policy still learns. */
 const LEARNING = 500;
 
-/** Serves a load on a device whose batch times vary by about 5 %. */
+/** Runs a load on a simulated device. Batch times vary by about 5 %. */
 export async function serveLoad(
   load: Load,
   setting: Setting,
@@ -86,7 +86,7 @@ export async function serveLoad(
   const random = seeded(seed);
   const noise = () => Math.exp(0.05 * Math.sqrt(3) * (random() + random() + random() + random() - 2));
   const simulation = new Simulation({ ...setting, durationMs: (size) => curve(size) * noise() });
-  // Warm-up runs of the real server.
+  // The two batches with which a real server warms up teach the latency target.
   for (const size of [1, setting.maxBatchSize]) simulation.target?.ran(size, curve(size));
   const lane = {};
   for (const atMs of load) {
@@ -99,7 +99,10 @@ export async function serveLoad(
   return { throughput, p99Ms: p99(latenciesMs), latenciesMs, batches: simulation.batches };
 }
 
-/** Serves several loads of one kind separately. @returns their mean throughput, and the p99 latency of all items */
+/**
+ * Runs several loads of one kind, each on a new device. @returns their mean throughput, and the 99th percentile of
+ * all latencies
+ */
 export async function serveLoads(
   loads: readonly Load[],
   setting: Setting,
@@ -112,7 +115,10 @@ export async function serveLoads(
   return { throughput, p99Ms: p99(latenciesMs), latenciesMs };
 }
 
-/** The best fixed setting for a load: the lowest p99 among settings with the highest throughput. */
+/**
+ * The best fixed setting for a load: the lowest 99th percentile of latency among the settings with (nearly) the
+ * highest throughput.
+ */
 export async function bestFixed(load: Load, grid: readonly Setting[], curve: Curve): Promise<Setting> {
   const outcomes: { setting: Setting; throughput: number; p99Ms: number }[] = [];
   for (const setting of grid) outcomes.push({ setting, ...(await serveLoad(load, setting, { curve, seed: 1 })) });

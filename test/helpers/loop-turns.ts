@@ -1,4 +1,4 @@
-/** Counts turns of the event loop until it is disposed. */
+/** Counts the turns of the event loop, until the counter is disposed. */
 export function loopTurns(): Disposable & { readonly count: number } {
   let count = 0;
   const turn = () => {

@@ -1,4 +1,4 @@
-/** Files generated once on this machine by a Python script with torch, stored in `.sconce/fixtures`. */
+/** Files that a Python script with torch makes once on this machine, stored in `.sconce/fixtures`. */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { z } from "zod";
@@ -12,15 +12,15 @@ const libtorch = z.object({
 });
 
 export interface Making {
-  /** Prefix of the folder's name. */
+  /** First part of the folder's name. */
   readonly name: string;
-  /** Script; its argument is the folder to fill. */
+  /** Path of the script. It gets the folder to fill as its argument. */
   readonly script: string;
-  /** Other source files: a change of one runs the script again. */
+  /** Other files that the result depends on: a change of one runs the script again. */
   readonly sources?: readonly string[];
 }
 
-/** Runs the script, unless its folder for the same sources and torch exists. @returns the folder */
+/** Runs the script, unless its folder exists for the same sources and torch version. @returns the folder */
 export async function made({ name, script, sources = [] }: Making): Promise<string> {
   const { version, python } = libtorch.parse(await Bun.file(join(root, ".sconce/libtorch.json")).json());
   const hash = createHash("sha256").update(version);
@@ -31,9 +31,9 @@ export async function made({ name, script, sources = [] }: Making): Promise<stri
       ...process.env,
       ...pythonVariables(python),
       TORCHINDUCTOR_CACHE_DIR: join(root, ".sconce/inductor"),
-      // The wrapper runs once: without optimization it compiles faster. Debug tables name the processor.
+      // Compiles the generated wrapper without optimization, which is faster: it runs only once.
       AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
-      // Inductor would compile a file to test each instruction set.
+      // Otherwise Inductor compiles a file to test each instruction set of the processor.
       TORCHINDUCTOR_VEC_ISA_OK: "1",
     };
     const child = Bun.spawn([python.command, script, temporary], {

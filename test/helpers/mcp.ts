@@ -1,10 +1,13 @@
-/** Clients of the Model Context Protocol: the official one for both revisions, and single messages. */
+/**
+ * Clients of the Model Context Protocol: the official client for both revisions of the protocol, and functions that
+ * send single messages.
+ */
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { createTaskSessionFromClient, type TaskEnabledSession } from "@modelcontextprotocol/ext-tasks/client";
 import { z } from "zod";
 
 export const revision = "2026-07-28";
-/** `legacy` is the handshake of the revision 2025-11-25. */
+/** `legacy` is the handshake of the revision 2025-11-25, `modern` the revision 2026-07-28. */
 export type Era = "modern" | "legacy";
 
 const responseSchema = z.object({
@@ -13,10 +16,10 @@ const responseSchema = z.object({
 });
 const clientInfo = { name: "test", version: "1" };
 const clientCapabilities = { extensions: { "io.modelcontextprotocol/tasks": {} } };
-/** Part of a message that says that its client knows tasks. */
+/** Metadata of a message whose client understands tasks. */
 export const knowsTasks = { "io.modelcontextprotocol/clientCapabilities": clientCapabilities };
 
-/** A connected client; the end of the scope closes it. */
+/** A connected official client, for `await using`: the end of the scope closes it. */
 export async function mcpClient(
   url: URL,
   era: Era,
@@ -29,7 +32,7 @@ export async function mcpClient(
   return { client, [Symbol.asyncDispose]: () => client.close() };
 }
 
-/** The official client of tasks. It leaves the sending of messages to its caller. */
+/** The official client for tasks. Its callback sends the messages to the server. */
 export function taskSession(client: Client, url: URL): TaskEnabledSession {
   let id = 0;
   return createTaskSessionFromClient(client, {
@@ -50,7 +53,7 @@ export interface MessageOptions {
   readonly meta?: Readonly<Record<string, unknown>>;
 }
 
-/** Sends a message of the revision 2026-07-28. */
+/** Sends one message of the revision 2026-07-28. */
 export function send(
   url: URL,
   method: string,
@@ -67,7 +70,7 @@ export function send(
   return post(url, message, { ...nameHeaders(method, params), ...headers });
 }
 
-/** Headers that repeat parts of the message. */
+/** The headers that repeat the method and the name of a message. */
 function nameHeaders(method: string, { name, taskId }: Readonly<Record<string, unknown>>): Record<string, string> {
   return { "Mcp-Method": method, "Mcp-Name": String(name ?? taskId ?? "") };
 }

@@ -1,4 +1,4 @@
-/** A small model for a store. Commands can list and resolve it, but not run it. */
+/** A small model for a store: commands can list and resolve it, but not run it. */
 import { type ModelConfig, mediaTypes } from "../../src/package/store/manifest.ts";
 import type { LayerSource } from "../../src/package/store/store.ts";
 
@@ -16,7 +16,7 @@ export function modelConfig(change: Partial<ModelConfig> = {}): ModelConfig {
   };
 }
 
-/** A bundle and weights that consist of `content`. */
+/** Layers for a bundle and weights whose bytes are `content`. */
 export function modelLayers(content: string, weights: string | Uint8Array = Buffer.from(content)): LayerSource[] {
   return [
     { mediaType: mediaTypes.bundle, title: "model.js", source: Buffer.from(`// ${content}`) },

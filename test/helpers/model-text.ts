@@ -1,10 +1,10 @@
-/** Writes model folders with mistakes. */
+/** Writes model folders for tests. A test changes a field to make a mistake. */
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
 import { modelFolder } from "./server.ts";
 import type { TempDir } from "./temp-dir.ts";
 
-/** Valid fields of a small model for the weights of `test/models/lab`, as source text. */
+/** Valid fields of a small model, as source text. The model has the weights of `test/models/lab`. */
 const right = {
   name: '"small"',
   input: "z.object({ x: z.number() })",
@@ -14,11 +14,11 @@ const right = {
   example: "{ x: 1 }",
   preprocess: "({ x }) => ({ x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) })",
   postprocess: "({ y }) => ({ y: y.data[0] })",
-  // The output `together` is the batch size of the item.
+  // The weights have an output `together`: the number of items in the batch.
   batchSize: "1",
 } as const;
 
-/** The text of a model.ts with changed fields; undefined removes a field. */
+/** The text of a model.ts in which `change` replaces fields. The value undefined removes a field. */
 export function modelText(change: Readonly<Record<string, string | undefined>> = {}): string {
   const fields = Object.entries({ ...right, ...change }).filter(([, value]) => value !== undefined);
   const lines = fields.map(([name, value]) => `  ${name}: ${value},`);
@@ -31,8 +31,8 @@ ${lines.join("\n")}
 }
 
 /**
- * Writes a model folder with this model.ts and the weights of `test/models/lab`.
- * @param name of a folder in `dir`; by default `dir` is the model folder
+ * Writes a model folder: this model.ts and the weights of `test/models/lab`. @param name subfolder of `dir`; by
+ * default `dir` itself
  */
 export async function writeModel(dir: TempDir, text: string, name = "."): Promise<string> {
   await Bun.write(dir.join(name, "model.ts"), text);

@@ -1,4 +1,4 @@
-/** First bytes of unsupported files that people upload as pictures. */
+/** The first bytes of files that people upload as pictures, but that are none, or of an unsupported kind. */
 
 const bytes = (...parts: readonly (string | number | Uint8Array)[]) =>
   Buffer.concat(
@@ -7,7 +7,7 @@ const bytes = (...parts: readonly (string | number | Uint8Array)[]) =>
     ),
   );
 
-/** First bytes by file type. */
+/** First bytes of a file, by its kind. */
 export const notPictures: Readonly<Record<string, Uint8Array<ArrayBuffer>>> = {
   "WAV sound": bytes(
     "RIFF\x34\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x40\x1f\0\0\x01\0\x08\0data\x10\0\0\0",

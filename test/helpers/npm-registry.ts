@@ -1,10 +1,10 @@
-/** An npm registry on loopback. The registry serves the given tarballs, and all other packages from node_modules. */
+/** An npm registry on loopback: it serves the given tarballs, and all other packages from node_modules. */
 import { join } from "node:path";
 import { z } from "zod";
 
 export interface NpmRegistry extends AsyncDisposable {
   readonly url: string;
-  /** Names of the packages whose tarballs were downloaded. */
+  /** Names of the packages whose tarballs clients have downloaded. */
   readonly downloads: readonly string[];
 }
 
@@ -18,7 +18,7 @@ export async function npmRegistry(tarballs: readonly string[]): Promise<NpmRegis
     contents.set(content.description.name, Promise.resolve(content));
   }
   const downloads: string[] = [];
-  // Packs once: packing the same files again gives another digest.
+  // Each package is packed once: packing the same files again would give another digest.
   const contentOf = (name: string) => {
     const content = contents.get(name) ?? installed(name);
     contents.set(name, content);

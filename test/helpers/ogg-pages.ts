@@ -1,7 +1,7 @@
-/** Ogg files with changed pages, whose checksums are right. */
+/** Changes pages of Ogg files, and corrects their checksums. */
 import { checksum, pagesOf } from "../../src/author/audio/ogg.ts";
 
-/** @param change changes a page of the copy */
+/** A copy of an Ogg file with changed pages and right checksums. @param change is called with each page of the copy */
 export function withPages(bytes: Uint8Array, change: (page: DataView, index: number) => void): Uint8Array<ArrayBuffer> {
   const copy = Uint8Array.from(bytes);
   let at = 0;
@@ -14,7 +14,7 @@ export function withPages(bytes: Uint8Array, change: (page: DataView, index: num
   return copy;
 }
 
-/** A damaged file with right checksums: the damage reaches the decoder. */
+/** A damaged Ogg file with right checksums, so that the damage reaches the decoder. Other bytes stay as they are. */
 export function repaired(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   try {
     return withPages(bytes, () => {});

@@ -1,10 +1,10 @@
-/** Compiles a library with operators that libtorch lacks, and exports weights that call them. */
+/** Compiles libraries with operators that libtorch lacks, and exports weights that call them. */
 import { join } from "node:path";
 import { made } from "./made.ts";
 
 /**
- * @returns a folder with `operators.so`, `triple.pt`, `fault.pt`, and `broken.so`, an invalid library. The first call
- * compiles for a minute.
+ * Folder with `operators.so`, `triple.pt`, `fault.pt`, and `broken.so`, which is no library. The first call compiles
+ * for a minute.
  */
 export function compiledOperators(): Promise<string> {
   const here = join(import.meta.dir, "operators");

@@ -1,4 +1,4 @@
-/** Simulates an overloaded item flow with clients that give up. */
+/** Simulates an overloaded server whose clients give up after a while. */
 import { spyOn } from "bun:test";
 import { defineModel } from "../../src/author/define.ts";
 import { float32, tensor } from "../../src/author/tensor.ts";
@@ -28,18 +28,21 @@ const model = defineModel({
 
 export interface Overload {
   readonly maxBatchSize: number;
-  /** Time of a batch of any size. */
+  /** Milliseconds of a batch, of any size. */
   readonly batchMs: number;
-  /** Clients leave after this time. */
+  /** Milliseconds after which a client leaves if it has no answer. */
   readonly patienceMs: number;
-  /** Offered requests, as a multiple of the device's capacity. */
+  /** Number of requests, as a multiple of what the device can answer. */
   readonly load: number;
   readonly seconds: number;
   readonly instances?: number;
   readonly seed: number;
 }
 
-/** @returns answers to clients that still wait, as a share of the device's capacity, in the second half of the time */
+/**
+ * Simulates an overload. @returns the number of answers in time, as a share of the device's capacity, in the second
+ * half of the simulated time
+ */
 export async function goodputOf(overload: Overload): Promise<number> {
   const { maxBatchSize, batchMs, patienceMs, load, seconds, instances = 1, seed } = overload;
   const clock = new SimulatedClock();
@@ -95,7 +98,7 @@ function deviceOf(clock: SimulatedClock, batchMs: number): Runner {
   };
 }
 
-/** Advances the clock event by event, with a turn of the event loop after each. */
+/** Advances the clock from event to event. Promises settle after each event. */
 async function advance(clock: SimulatedClock, atMs: number): Promise<void> {
   while (clock.nextAtMs <= atMs) {
     await clock.advanceTo(clock.nextAtMs);

@@ -1,9 +1,9 @@
 /**
- * Opens weights and disposes them. Prints the additional memory at both times, in bytes. `bun packed-memory-child.ts
- * WEIGHTS`
+ * `bun packed-memory-child.ts WEIGHTS` opens weights, then disposes them. It prints the additional memory of the
+ * process at the two times, in bytes.
  */
 import { readFileSync } from "node:fs";
-// `npm run pack` can replace the addon for a trial.
+// `npm run pack` uses this import to run the script with another build of the addon.
 import "../../scripts/pack/addon-trial.ts";
 import { openSession } from "../../src/engine/native/binding.ts";
 

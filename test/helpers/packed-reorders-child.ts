@@ -1,6 +1,9 @@
-/** Runs batches of two sizes several times, and says "pass" before each time. `bun packed-reorders-child.ts WEIGHTS PASSES` */
+/**
+ * `bun packed-reorders-child.ts WEIGHTS PASSES` runs batches of two sizes PASSES times, and prints "pass" before each
+ * time.
+ */
 import { writeSync } from "node:fs";
-// `npm run pack` can replace the addon for a trial.
+// `npm run pack` uses this import to run the script with another build of the addon.
 import "../../scripts/pack/addon-trial.ts";
 import { float32, tensor } from "../../src/author/tensor.ts";
 import { openSession } from "../../src/engine/native/binding.ts";

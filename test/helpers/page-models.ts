@@ -1,4 +1,4 @@
-/** Builds and serves the models of a documentation page, with small networks in place of the author's. */
+/** Builds and serves the models of a documentation page, with small networks in place of the author's weights. */
 import { expect, test } from "bun:test";
 import { copyFile, readFile, symlink } from "node:fs/promises";
 import { basename, join } from "node:path";
@@ -12,13 +12,13 @@ const root = join(import.meta.dir, "../..");
 
 export interface PageModel {
   readonly input: unknown;
-  /** Checks the output of the input. */
+  /** Checks the model's output for `input`. */
   readonly check: (output: unknown) => void | Promise<void>;
-  /** Further files of the model's folder: bytes, or texts. */
+  /** Further files of the model folder, by name: bytes or text. */
   readonly files?: Readonly<Record<string, Uint8Array | string>>;
 }
 
-/** Adds a test for each model of the page. @param models by the path in the page */
+/** Adds a test for each model of a documentation page. @param models by the path that the page gives them */
 export function testPageModels(page: string, models: Readonly<Record<string, PageModel>>): void {
   const blocks = readFile(join(root, page), "utf8").then((text) =>
     blocksOf(text).filter(({ content }) => content.includes("export default defineModel(")),
@@ -37,7 +37,7 @@ export function testPageModels(page: string, models: Readonly<Record<string, Pag
       const weights = await made({ name: "guide", script: join(import.meta.dir, "guide.py") });
       for (const [, file = ""] of text.matchAll(/"([\w-]+\.pt2?)"/g))
         await copyFile(join(weights, file), dir.join(file));
-      // The npm packages of the page are packages of this checkout.
+      // npm packages that the page installs are in node_modules of this checkout.
       await symlink(join(root, "node_modules"), dir.join("node_modules"));
       for (const [name, content] of Object.entries(files)) await Bun.write(dir.join(name), content);
       await using store = await storeWith(dir.path);

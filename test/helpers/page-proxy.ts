@@ -1,12 +1,15 @@
-/** A proxy in front of a server. It can delay events, stop, and start again, and it records the requests. */
+/**
+ * A proxy before a server, for tests of the model's page. It can delay events, stop, and start again. It records the
+ * requests.
+ */
 
 export interface PageProxy extends AsyncDisposable {
   readonly url: URL;
-  /** Posted inputs, in order. */
+  /** Bodies of POST requests, in order. */
   readonly posted: unknown[];
-  /** Requested paths. */
+  /** Paths of all requests, in order. */
   readonly paths: string[];
-  /** Closes all connections and refuses new connections. */
+  /** Stops the proxy: it closes all connections, and refuses new ones until `comeBack`. */
   leave(): Promise<void>;
   comeBack(): void;
 }

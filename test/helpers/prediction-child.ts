@@ -1,6 +1,6 @@
 /**
- * A front that stores predictions until a test kills it: `bun prediction-child.ts PATH ROLE OWNER`. Prints a line for
- * each stored and each finished prediction, so that a test can kill it at any point.
+ * `bun prediction-child.ts PATH ROLE OWNER` stores predictions until a test kills it. It prints a line for each
+ * stored and each ended prediction, so that the test can kill it at any point.
  */
 import { SqliteStore } from "../../src/server/predictions/sqlite/sqlite-store.ts";
 import { endOf, keepAll, largeEndOf, requestOf } from "./predictions.ts";
@@ -9,7 +9,9 @@ const [path = "", role = "", owner = ""] = process.argv.slice(2);
 const store = await SqliteStore.open({ path, retention: keepAll, role: role === "main" ? "main" : "member" });
 process.stdout.write("open\n");
 
-/** Some predictions have a large body or a large outcome, which the store writes to a file. */
+/**
+ * Stores predictions one after another. Some have a large body or a large outcome, which the store writes to a file.
+ */
 async function work(lane: number): Promise<void> {
   for (let index = 0; ; index++) {
     const id = `${owner}${lane}-${index}`;

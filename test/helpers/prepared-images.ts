@@ -1,4 +1,4 @@
-/** An image layout with the layers of libtorch and the server, at a low compression level for speed. */
+/** An OCI image layout with the layers of libtorch and the server. A low compression level makes it fast to write. */
 import { join } from "node:path";
 import { state } from "../../scripts/setup/step.ts";
 import { writeImage } from "../../src/package/image/image.ts";
@@ -12,7 +12,7 @@ import { tempDir } from "./temp-dir.ts";
 const folder = join(state, "cache", "images");
 const digits = join(import.meta.dir, "../../examples/digits");
 
-/** Writes the layout for the current program; takes a few seconds if nothing has changed. */
+/** Writes the layout for the current sources, which takes a few seconds even if nothing has changed. */
 export async function preparedImages(): Promise<void> {
   await using store = await tempDir();
   const { code, stderr } = await cli(["build", digits], { env: { SCONCE_HOME: store.path } });
@@ -29,7 +29,7 @@ export async function preparedImages(): Promise<void> {
   });
 }
 
-/** Copies the prepared layout to `path`. */
+/** Copies the layout to `path`, with hard links. */
 export async function copyPreparedImages(path: string): Promise<void> {
   await Bun.$`cp -al ${folder} ${path}`;
 }

@@ -1,4 +1,4 @@
-/** Child process roles that die, hang or answer as their start data says: `bun process-roles.ts [role]`. */
+/** `bun process-roles.ts [role]`: child processes that die, hang or answer as their start data says. */
 import { z } from "zod";
 import { SconceError } from "../../src/base/errors.ts";
 import { EventLoopLag } from "../../src/machine/processes/event-loop-lag.ts";
@@ -16,7 +16,7 @@ const order = z.union([
   z.object({ batch: z.literal(true) }),
   z.object({ add: z.number() }),
 ]);
-/** Commands to a worker. */
+/** Commands that a test sends to a worker process. */
 export type Order = z.infer<typeof order>;
 
 const startData = z.object({
@@ -25,7 +25,7 @@ const startData = z.object({
   counters: z.object({ path: z.string(), row: z.int() }).optional(),
 });
 
-/** Reports readiness, then executes commands until the end command. */
+/** Reports that it is ready, then obeys commands until the test ends it. */
 async function worker(start: unknown, link: Link): Promise<void> {
   const { order: first, fail, counters } = startData.parse(start);
   if (fail !== undefined) throw new SconceError("weights_invalid", fail);
@@ -50,20 +50,20 @@ async function worker(start: unknown, link: Link): Promise<void> {
   await link.stopping;
 }
 
-/** Ignores the end command. */
+/** Reports that it is ready, and ignores the command to end. */
 async function deaf(_start: unknown, link: Link): Promise<void> {
   link.ready();
   await new Promise(() => {});
 }
 
-/** Creates a run folder in the given place, and reports its path. */
+/** Creates a run folder in the given folder, and reports its path. */
 async function folder(start: unknown, link: Link): Promise<void> {
   await using folder = await makeRunFolder([z.object({ place: z.string() }).parse(start).place]);
   link.ready({ folder: folder.path });
   await link.stopping;
 }
 
-/** A supervisor in a child process. */
+/** Starts a worker as its own child process, and passes messages on to it. */
 async function supervisor(_start: unknown, link: Link): Promise<void> {
   const child = new Supervised({ role: "worker", start: () => ({}), program });
   const told = await child.start();
@@ -73,7 +73,7 @@ async function supervisor(_start: unknown, link: Link): Promise<void> {
   await child.stop(10_000);
 }
 
-/** Preprocesses longer than the limit of the slow-step warning. */
+/** Blocks in `preprocess` for longer than the limit above which a warning names the hook. */
 async function slow(_start: unknown, link: Link): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<string>();
   const lag = new EventLoopLag({ warn: resolve });

@@ -1,10 +1,9 @@
-/** Sends raw bytes, valid or invalid, over a connection. */
+/** Sends raw bytes over a connection, whether they are valid HTTP or not. */
 import { connect } from "node:net";
 
 /**
- * Sends `bytes` to a loopback server.
- * @param options.end closes the sending side afterwards
- * @returns everything received until the server closes the connection
+ * Sends `bytes` to a loopback server. @param options.end whether to close the sending side afterwards @returns
+ * everything that the server sends until it closes the connection
  */
 export async function sendRaw(url: URL, bytes: string, options: { readonly end?: boolean } = {}): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();

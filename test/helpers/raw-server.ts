@@ -1,17 +1,20 @@
-/** A loopback server that answers with raw bytes, valid or invalid. */
+/** A loopback server that answers with raw bytes, whether they are valid HTTP or not. */
 import { createServer, type Socket } from "node:net";
 
 export interface RawServer extends AsyncDisposable {
   readonly port: number;
-  /** Heads of the received requests. */
+  /** Request line and headers of each request, as text. */
   readonly requests: readonly string[];
-  /** Number of opened connections. */
+  /** Number of connections that clients have opened. */
   readonly connections: number;
-  /** Resolves once either side has closed a connection. */
+  /** Resolves when the client or the server has closed a connection. */
   closed(): Promise<void>;
 }
 
-/** Listens on `host` at a free port. Calls `answer` for each request; requests have no body. */
+/**
+ * Starts the server on a free port of `host`. It calls `answer` for each request, and expects requests without a
+ * body.
+ */
 export async function rawServer(
   answer: (socket: Socket, request: string) => void,
   host = "127.0.0.1",

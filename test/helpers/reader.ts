@@ -1,4 +1,4 @@
-/** Runs the shell commands of a documentation page in a folder, with `sconce` on the PATH. */
+/** Runs the shell commands of a documentation page in a folder, as its reader does, with `sconce` on the PATH. */
 import { expect } from "bun:test";
 import { chmod, mkdir, readFile, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -14,14 +14,14 @@ import { tempDir } from "./temp-dir.ts";
 
 const root = join(import.meta.dir, "../..");
 
-/** Registry host in the pages; commands get the host of a test registry instead. */
+/** The registry host that the pages show. Commands get the host of a test registry instead. */
 const shownRegistry = "registry.example.com";
 
 const { scripts } = z
   .object({ scripts: z.record(z.string(), z.string()) })
   .parse(await Bun.file(join(root, "package.json")).json());
 
-/** Environment variables for faster AOTInductor compilation: compiled code runs only a few times here. */
+/** Environment variables with which AOTInductor compiles faster. The compiled code runs only a few times. */
 const fastCompilation = {
   AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
   AOT_INDUCTOR_ENABLE_LINE_TABLES: "0",
@@ -29,13 +29,13 @@ const fastCompilation = {
   TORCHINDUCTOR_CACHE_DIR: join(root, ".sconce/inductor"),
 };
 
-/** The end of the scope stops the server. */
+/** A shell in the reader's folder, for `await using`: the end of the scope stops the reader's server. */
 export interface Reader extends AsyncDisposable {
   /** `text` with the address of the running server in place of localhost:3000. */
   addressed(text: string): string;
   /** Runs shell commands. @returns their standard output @throws if a command fails */
   run(commands: string): Promise<string>;
-  /** Stops the running server and starts another one. Resolves when it listens. */
+  /** Stops the running server, and starts another with this command. Resolves when the new server listens. */
   serve(command: string): Promise<RunningCli>;
 }
 
@@ -43,11 +43,11 @@ export interface ReaderOptions {
   /** Working folder of the commands. */
   readonly folder: string;
   /**
-   * Puts the set-up's Python on the PATH as `python3`. Pages with `npm` commands must not set this option: the set-up
-   * would look for torch again.
+   * Whether the set-up's Python is on the PATH as `python3`. It must be false for pages with `npm` commands: the
+   * set-up would look for torch again.
    */
   readonly python: boolean;
-  /** Runs the sources also under `npm test`. */
+  /** Whether to run the sources, even under `npm test`. */
   readonly isSource?: boolean;
 }
 
@@ -94,7 +94,8 @@ export async function startReader({ folder, python, isSource = false }: ReaderOp
     },
     async serve(command) {
       expect(await stop()).toBe(0);
-      // Port 0 is impossible: `npm start` prints a sample request with the port from its options.
+      // The server gets a free port instead of port 0, because `npm start` prints a sample request with the port of
+      // its options.
       server = follow(bash(`exec ${command} >&2`, freePort()));
       address = (await clientOf(server)).url.host;
       return server;
@@ -107,18 +108,19 @@ export async function startReader({ folder, python, isSource = false }: ReaderOp
 }
 
 export interface PageOptions {
-  /** Names of examples to build first. */
+  /** Names of examples that are built before the page runs. */
   readonly models?: readonly string[];
   onServer?(server: RunningCli, reader: Reader): Promise<void>;
 }
 
-/** Runs the code blocks of a page in order. A JSON block must match the output of the command before it. */
+/** Runs the code blocks of a page in order. A block of JSON must match the output of the command before it. */
 export async function runPage(path: string, { models = [], onServer }: PageOptions = {}): Promise<void> {
   const blocks = blocksOf(await readFile(join(root, path), "utf8"));
   const uses = (text: string) => blocks.some((block) => isRun(block) && block.content.includes(text));
   await using folder = await tempDir();
   await using registry = hasRegistry && uses(shownRegistry) ? await startRegistry() : undefined;
-  // The sources compile the program of the prepared layers.
+  // `sconce image` compiles the program for its layers from the sources; the prepared layers contain the same
+  // program.
   const isSource = uses("sconce image");
   await using reader = await startReader({ folder: folder.path, python: uses("python3"), isSource });
   await symlink(join(root, "examples"), folder.join("examples"));
@@ -148,7 +150,8 @@ function isServer(command: string): boolean {
 }
 
 /**
- * Adapts a command: the test registry, a shorter tuning, and scripts of package.json without npm, which takes 0.3 s.
+ * The command as tests run it: with the test registry, a shorter tuning, and package.json's script in place of `npm
+ * run`, which takes 0.3 s.
  */
 function localised(command: string, registry: string): string {
   return command
@@ -173,7 +176,7 @@ function pythonCommand(): string {
   return `${assigned(variables)} exec ${python.command}`;
 }
 
-/** Assignments of a shell command. */
+/** Variables as assignments before a shell command. */
 function assigned(variables: Readonly<Record<string, string>>): string {
   return Object.entries(variables)
     .map(([name, value]) => `${name}='${value}'`)
@@ -183,7 +186,10 @@ function assigned(variables: Readonly<Record<string, string>>): string {
 const pendingSchema = z.looseObject({ status: z.literal("pending") });
 const startedSchema = z.looseObject({ status: z.enum(["running", "success"]) });
 
-/** `given` without its progress, if the page shows a pending prediction: the prediction may end before the answer is sent. */
+/**
+ * The answer `given` without its progress, if the page shows a pending prediction: a fast prediction has already
+ * started or ended.
+ */
 function asPending(shown: unknown, given: unknown): unknown {
   const [pending, started] = [pendingSchema.safeParse(shown).data, startedSchema.safeParse(given).data];
   if (pending === undefined || started === undefined) return given;
@@ -191,7 +197,10 @@ function asPending(shown: unknown, given: unknown): unknown {
   return Object.fromEntries(members.filter(([name]) => name in pending));
 }
 
-/** Shortens `given` where the page does: "abc…" stands for a string that begins with abc, and "…" for any value. */
+/**
+ * The answer `given`, shortened where the page shortens it: "abc…" in the page stands for a text that begins with
+ * abc, and "…" for any value.
+ */
 function abridgedAs(shown: unknown, given: unknown): unknown {
   if (shown === "…") return shown;
   if (typeof shown === "string" && shown.endsWith("…") && typeof given === "string") {
@@ -205,7 +214,7 @@ function abridgedAs(shown: unknown, given: unknown): unknown {
   return given;
 }
 
-/** `value` without parts that differ between runs: ids, times, tags, and the last digits of fractions. */
+/** `value` without the parts that differ between runs: ids, times, tags, and the last digits of fractions. */
 function shapeOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(shapeOf);
   if (typeof value === "object" && value !== null) {

@@ -1,11 +1,11 @@
-/** Reads the documentation pages: code blocks, commands and links. */
+/** Reads the documentation pages: their code blocks, commands and links. */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 
 const root = join(import.meta.dir, "../..");
 
 export interface Page {
-  /** Path in the checkout. */
+  /** Path of the page in the checkout. */
   readonly path: string;
   readonly text: string;
 }
@@ -19,7 +19,7 @@ export async function readPages(): Promise<Page[]> {
   return [readme, ...(await Promise.all([...paths].map(read)))];
 }
 
-/** Links to other files and to headings, without web addresses. */
+/** Targets of the links to other files and to headings, but not to web addresses. */
 export function linksOf(markdown: string): string[] {
   const prose = markdown.replace(/^```[\s\S]*?^```$/gm, "");
   return [...prose.matchAll(/\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"/g)]
@@ -27,7 +27,7 @@ export function linksOf(markdown: string): string[] {
     .filter((link) => !/^[a-z]+:/.test(link));
 }
 
-/** Anchors of all headings. */
+/** Anchors of all headings, as GitHub makes them. */
 export function anchorsOf(markdown: string): Set<string> {
   const prose = markdown.replace(/^```[\s\S]*?^```$/gm, "");
   const slug = (title: string) =>
@@ -40,7 +40,7 @@ export function anchorsOf(markdown: string): Set<string> {
 }
 
 export interface Block {
-  /** Language of the block: `sh`, `json`, `ts`, … */
+  /** Language of the code block: `sh`, `json`, `ts`, … */
   readonly language: string;
   /** File path after the language, if the block shows a file. */
   readonly path: string | undefined;
@@ -57,7 +57,7 @@ export function blocksOf(markdown: string): Block[] {
   );
 }
 
-/** Commands of a shell block. Lines that end with a backslash are joined with the next line. */
+/** Commands of a shell block. A line that ends with a backslash is joined with the next. */
 export function commandsOf(block: Block): string[] {
   return block.content
     .replaceAll("\\\n", " ")
@@ -65,7 +65,7 @@ export function commandsOf(block: Block): string[] {
     .filter((line) => line.trim() !== "");
 }
 
-/** Whether a reader runs the block. `bash` blocks need tools that tests lack, such as Docker. */
+/** Whether tests run the block. Blocks of the language `bash` need tools that tests lack, such as Docker. */
 export function isRun({ language, content }: Block): boolean {
   return language === "sh" && content.trim() !== "npm test";
 }

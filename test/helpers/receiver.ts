@@ -1,10 +1,10 @@
-/** A loopback receiver of webhooks. It verifies every message with the library of Standard Webhooks. */
+/** A server on loopback that receives webhooks. It verifies every message with the library of Standard Webhooks. */
 import { Webhook } from "standardwebhooks";
 
 export const secret = `whsec_${Buffer.from("a secret of thirty-two bytes, ok").toString("base64")}`;
 
 export interface Received {
-  /** Message id; retries have the same id. */
+  /** Id of the message; repeated attempts have the same id. */
   readonly id: string;
   readonly path: string;
   readonly type: string;
@@ -14,16 +14,16 @@ export interface Received {
 
 export interface Receiver extends AsyncDisposable {
   readonly received: readonly Received[];
-  /** Number of requests without an answer. */
+  /** Number of requests that the receiver has not answered. */
   readonly open: number;
   url(path?: string): string;
-  /** Resolves with all messages once `count` messages have arrived. */
+  /** Resolves with all messages so far once there are `count`. */
   until(count: number): Promise<readonly Received[]>;
 }
 
 type Answer = (message: Received, index: number) => Response | Promise<Response>;
 
-/** @param answer makes the response to each message; status 200 by default */
+/** Starts the server. @param answer makes the response to each message; default: status 200 */
 export function receiver(answer: Answer = () => new Response(), port = 0): Receiver {
   const received: Received[] = [];
   const waiting = new Set<() => void>();

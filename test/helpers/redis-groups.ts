@@ -31,8 +31,9 @@ export async function startSentinel(): Promise<TestSentinel> {
   });
   await saying(child.stdout, /\+slave/);
   const sentinel = new Redis({ port, protocol: 2 });
-  // "ping-period" stays at its default. Sentinel promotes only a replica whose INFO is younger than five periods. While
-  // the master is down, Sentinel reads INFO only once a second.
+  // Makes failover faster: Sentinel reads INFO more often. "ping-period" keeps its default, because Sentinel promotes
+  // only a replica whose INFO is younger than five such periods, and reads INFO only once a second while the master
+  // is down.
   await sentinel.call("sentinel", "debug", "info-period", 100);
   sentinel.disconnect();
   const owned = stack.move();
@@ -44,8 +45,8 @@ export async function startSentinel(): Promise<TestSentinel> {
 }
 
 /**
- * A master without a replica and its Sentinel. Both accept only TLS with certificates of `makeCertificates`; the
- * Sentinel has a password.
+ * A Sentinel, and a master without a replica. They accept only TLS with the certificates of `makeCertificates`; the
+ * Sentinel requires a password.
  */
 export async function startGuardedSentinel(
   certificates: TempDir,

@@ -1,4 +1,4 @@
-/** Opens the two Redis connections of a queue: one for commands, one for large values. */
+/** The two Redis connections of a queue: one for commands, and one for large values. */
 import { parseRedisAddress } from "../../src/server/queue/redis-address.ts";
 import { RedisLink } from "../../src/server/queue/redis-link.ts";
 
@@ -7,7 +7,7 @@ export interface RedisLinks extends Disposable {
   readonly largeLink: RedisLink;
 }
 
-/** Resolves once the connections are open. @param url the value of `--queue` */
+/** Opens the connections, and resolves once they are ready. @param url the value of `--queue` */
 export async function redisLinks(url: string): Promise<RedisLinks> {
   const ready = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const;
   const options = { address: parseRedisAddress(url), onFault: () => {} };

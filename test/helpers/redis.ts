@@ -1,6 +1,6 @@
 /**
- * A Redis server on a Unix socket with a temporary folder: Debian's redis-server, or `SCONCE_TEST_REDIS`, e.g. a
- * valkey-server.
+ * A Redis server on a Unix socket, with a temporary folder. The program is Debian's redis-server, or
+ * SCONCE_TEST_REDIS, e.g. the path of a valkey-server.
  */
 import { Redis } from "ioredis";
 import { debianTool } from "./debian-tools.ts";
@@ -9,10 +9,10 @@ import { tempDir } from "./temp-dir.ts";
 const given = process.env.SCONCE_TEST_REDIS;
 const tool = given === undefined ? debianTool("redis-server") : { command: given, env: {} };
 
-/** Whether the server is installed. Names of skipped tests mention it. */
+/** Whether a Redis server is installed. Names of tests say so if they are skipped. */
 export const hasRedis = tool !== undefined;
 
-/** Whether the server supports TLS. The started server always exits at once: it lacks TLS or a certificate. */
+/** Whether the server supports TLS. Without a certificate the started server exits at once; the reason tells. */
 export function hasRedisTls(): boolean {
   if (tool === undefined) return false;
   const { stdout } = Bun.spawnSync([tool.command, "--port", "0", "--tls-port", "1"], { env: tool.env });
@@ -20,19 +20,19 @@ export function hasRedisTls(): boolean {
 }
 
 export interface TestRedis extends AsyncDisposable {
-  /** Value for `--queue`. */
+  /** Value of `--queue` for this server. */
   readonly url: string;
-  /** A Redis client for tests. Its commands wait while the server is down. */
+  /** A Redis client for the test. Its commands wait while the server is down. */
   readonly client: Redis;
-  /** Stops answering, but keeps connections open. */
+  /** Stops the process: it answers nothing, but its connections stay open. */
   pause(): void;
   resume(): void;
-  /** Stops the server. Its data on disk survives until the next start. */
+  /** Ends the process. The next start finds the data that it had written to disk. */
   stop(signal?: NodeJS.Signals): Promise<void>;
   start(): Promise<void>;
 }
 
-/** @param args more arguments, e.g. `--appendonly yes` */
+/** Starts a server. @param args further arguments, e.g. `--appendonly yes` */
 export async function startRedis(...args: readonly string[]): Promise<TestRedis> {
   const dir = await tempDir();
   const path = dir.join("redis.sock");
@@ -44,7 +44,7 @@ export async function startRedis(...args: readonly string[]): Promise<TestRedis>
   };
   let child = await launch();
   const client = new Redis({ path, protocol: 2, retryStrategy: () => 50, maxRetriesPerRequest: null });
-  // Failed commands reject with the same error.
+  // A command that fails rejects with the same error.
   client.on("error", () => {});
   const stop = async (signal: NodeJS.Signals = "SIGTERM") => {
     child.kill("SIGCONT");
@@ -78,7 +78,7 @@ export function spawnRedis(args: readonly string[]): Bun.Subprocess<"ignore", "p
   });
 }
 
-/** Resolves once the output matches. Keeps reading afterwards, or the pipe would fill and block the server. */
+/** Resolves once the output matches. Reading continues afterwards: a full pipe would block the server. */
 export async function saying(output: ReadableStream<Uint8Array>, expected: RegExp): Promise<void> {
   const said = Promise.withResolvers<void>();
   void (async () => {

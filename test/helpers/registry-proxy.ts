@@ -1,4 +1,4 @@
-/** A proxy in front of a registry. It injects network faults and wrong answers. */
+/** A proxy before a registry. It injects network faults and wrong answers. */
 import {
   type ClientRequest,
   createServer,
@@ -10,38 +10,38 @@ import {
 
 export interface SeenRequest {
   readonly method: string;
-  /** Path with query. */
+  /** Path of the request, with its query. */
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
 }
 
-/** A fault for one request; undefined forwards the request. */
+/** The fault of one request; undefined forwards the request without a fault. */
 export type Trick =
-  /** The proxy answers instead of the registry. */
+  /** The proxy answers, and the registry gets no request. */
   | { readonly status: number; readonly headers?: Readonly<Record<string, string>>; readonly body?: string }
-  /** Sends this many body bytes of the answer, and closes the connection once `taken` has resolved. */
+  /** Sends so many bytes of the answer's body, and closes the connection once `taken` has resolved. */
   | { readonly cutAnswerAfter: number; taken(): Promise<void> }
-  /** Closes the connection after the registry has received this many body bytes. */
+  /** Closes the connection once the registry has received so many bytes of the request's body. */
   | { readonly cutRequestAfter: number }
   /** Closes the connection before the registry receives the request. */
   | { readonly dropRequest: true }
-  /** The registry handles the request, but its answer is lost. */
+  /** The registry handles the request, but the client gets no answer. */
   | { readonly dropAnswer: true }
-  /** Replaces the body of the answer by another body of the same length. */
+  /** Replaces the body of the answer by another of the same length. */
   | { readonly change: (body: Buffer) => Buffer }
   /** Forwards the request without this header. */
   | { readonly withoutHeader: string }
-  /** Stops the answer after this many body bytes, calls `held`, and leaves the connection open. */
+  /** Sends so many bytes of the answer's body, then calls `held`, and leaves the connection open. */
   | { readonly holdAnswerAfter: number; held(): void };
 
 export interface RegistryProxy extends AsyncDisposable {
   readonly host: string;
   readonly requests: readonly SeenRequest[];
-  /** Requests with this method and a matching path, in order. */
+  /** The requests so far with this method and a matching path, in order. */
   of(method: string, path: RegExp): readonly SeenRequest[];
 }
 
-/** @param trick chooses the fault of each request, in order */
+/** Starts the proxy. @param trick chooses the fault of each request */
 export async function registryProxy(
   upstreamPort: number,
   trick: (request: SeenRequest) => Trick | undefined = () => undefined,
@@ -114,7 +114,8 @@ async function cutRequest(incoming: IncomingMessage, upstream: ClientRequest, by
     await new Promise<void>((resolve) => upstream.write(part, () => resolve()));
     if (left === 0) break;
   }
-  // The registry answers only after reading the whole request.
+  // Closes the connection to the registry now. The registry answers only after the whole request, so it never
+  // answers.
   upstream.socket?.end();
 }
 
@@ -125,7 +126,7 @@ async function changed(answer: IncomingMessage, outgoing: ServerResponse, change
   outgoing.end(change(Buffer.concat(chunks)));
 }
 
-/** Sends the head and the given number of body bytes. Resolves once the socket has sent them. */
+/** Sends the head and so many bytes of the body. Resolves once the socket has sent them. */
 async function begin(answer: IncomingMessage, outgoing: ServerResponse, bytes: number): Promise<void> {
   const chunks: Buffer[] = [];
   for await (const chunk of answer) chunks.push(chunk);

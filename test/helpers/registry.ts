@@ -1,24 +1,24 @@
-/** Debian's registry, the reference implementation, on a free port of loopback. */
+/** A registry on a free loopback port: Debian's docker-registry, the reference implementation. */
 import { join } from "node:path";
 import { debianTool } from "./debian-tools.ts";
 import { tempDir } from "./temp-dir.ts";
 
-/** Whether the registry is installed. Names of skipped tests mention it. */
+/** Whether the registry is installed. Names of tests say so if they are skipped. */
 export const hasRegistry = debianTool("docker-registry") !== undefined;
 export const hasSkopeo = debianTool("skopeo") !== undefined;
 
 export interface TestRegistry extends AsyncDisposable {
-  /** `127.0.0.1:PORT` */
+  /** `127.0.0.1:PORT`, as references name the registry. */
   readonly host: string;
   readonly port: number;
-  /** Path of the file with the blob's bytes, relative to the registry's folder. */
+  /** Path of the file with a blob's bytes, in the registry's folder. */
   blobPath(digest: string): string;
 }
 
 export interface TestRegistryOptions {
-  /** Passwords by user name; undefined allows every request. */
+  /** Passwords by user name; undefined for a registry without users. */
   readonly users?: Readonly<Record<string, string>>;
-  /** Accepts only TLS. */
+  /** Key and certificate of a registry that accepts only TLS. */
   readonly tls?: { readonly key: string; readonly cert: string };
 }
 
@@ -48,7 +48,7 @@ export async function startRegistry(options: TestRegistryOptions = {}): Promise<
     },
     ...(users && { auth: { htpasswd: { realm: "tests", path: dir.join("htpasswd") } } }),
   };
-  // The registry reads YAML; JSON is valid YAML.
+  // The registry reads YAML, and every JSON document is YAML.
   await Bun.write(dir.join("config.yml"), JSON.stringify(config));
   const child = Bun.spawn([tool.command, "serve", dir.join("config.yml")], {
     env: { ...process.env, ...tool.env, OTEL_TRACES_EXPORTER: "none" },
@@ -73,8 +73,8 @@ export async function startRegistry(options: TestRegistryOptions = {}): Promise<
 }
 
 /**
- * Reads the port from the log line that announces it. Keeps reading afterwards, or the pipe would fill and block the
- * server.
+ * Reads the port from the log line that announces it. Reading continues afterwards: a full pipe would block the
+ * registry.
  */
 async function listeningPort(output: ReadableStream<Uint8Array>): Promise<number> {
   const reader = output.getReader();
@@ -92,7 +92,7 @@ async function listeningPort(output: ReadableStream<Uint8Array>): Promise<number
   }
 }
 
-/** Runs skopeo until it ends. */
+/** Runs skopeo, an image copier, until it ends. */
 export async function skopeo(...args: readonly string[]): Promise<string> {
   const tool = debianTool("skopeo");
   if (tool === undefined) throw new Error("skopeo is not here; npm test fetches it");

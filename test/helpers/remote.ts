@@ -1,6 +1,6 @@
 /**
- * Test doubles for both sides of the engine's socket: a front that records reports about its items, and engines that a
- * test controls.
+ * Replaces one side of the socket between HTTP process and engine process: a `Front` records the reports about its
+ * items, a `ScriptedEngine` does what the test says.
  */
 import type { UnixSocketListener } from "bun";
 import { float32, type Tensor, tensor } from "../../src/author/tensor.ts";
@@ -19,7 +19,7 @@ export const info = { devices: ["cpu"], torch: "2.0.0", pid: process.pid, thread
 /** Tensors of a model whose items are single numbers. */
 export const one = { inputs: { x: float32() }, outputs: { y: float32() } };
 
-/** A front. It records the reports about its items by index. */
+/** The HTTP process's side of the socket. It records what the engine reports, by the index of the item. */
 export class Front {
   readonly engine: RemoteEngine<Item>;
   readonly dispatched: number[] = [];
@@ -39,14 +39,14 @@ export class Front {
     };
   }
 
-  /** Submits items of a single number, with the number as index. */
+  /** Submits an item for each number; the number is also the item's index. */
   submit(lane: object, ...values: readonly number[]): void {
     for (const value of values) {
       this.engine.submit({ lane, index: value }, { x: tensor(Float32Array.of(value), []) });
     }
   }
 
-  /** Resolves once a report makes the condition true. */
+  /** Resolves once a report of the engine has made the condition true. */
   until(isMet: () => boolean): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#waiting.push({ isMet, resolve });
@@ -58,7 +58,7 @@ export class Front {
     return this.until(() => this.rows.size + this.errors.size >= count);
   }
 
-  /** Outputs of items of a single number. */
+  /** Index and output of each item that has ended. */
   get values(): [number, number][] {
     return [...this.rows].map(([index, { y }]) => [index, Number(y?.data[0])]);
   }
@@ -76,7 +76,7 @@ export class Front {
   }
 }
 
-/** Doubles numbers. With `hold`, a batch ends only when the test calls `end`. */
+/** A runner that doubles numbers. With `hold`, a batch does not end until the test calls `end`. */
 export class DoublingRunner implements Runner {
   readonly batches: number[][] = [];
   readonly #ends: (() => void)[] = [];
@@ -99,7 +99,7 @@ export class DoublingRunner implements Runner {
     ];
   }
 
-  /** Ends the oldest batch. */
+  /** Ends the oldest running batch. */
   end(): void {
     this.#ends.shift()?.();
   }
@@ -111,9 +111,9 @@ export class DoublingRunner implements Runner {
   }
 }
 
-/** An engine process controlled by a test. Items are single numbers. */
+/** The engine process's side of the socket, controlled by the test. Items are single numbers. */
 export class ScriptedEngine implements Disposable {
-  /** Frames received since its start. */
+  /** Items that the engine has received since its start. */
   readonly submitted: { readonly value: number; readonly number: number; readonly isAlone: boolean }[] = [];
   cancels = 0;
   readonly #blocks = new FrameBlocks();
@@ -155,7 +155,10 @@ export class ScriptedEngine implements Disposable {
     while (this.cancels === 0) await this.#next();
   }
 
-  /** Reports the dispatch of a batch with these items. @param options.isAlone whether it is the batch of a single suspect */
+  /**
+   * Reports that a batch with these items was dispatched. @param options.isAlone whether the item must run alone,
+   * because it may have ended an engine process
+   */
   dispatch(values: readonly number[], { isAlone = false } = {}): void {
     const block = this.#blocks.withRoomFor(aligned(12 + 4 * values.length));
     const from = block.end;
@@ -165,7 +168,7 @@ export class ScriptedEngine implements Disposable {
     this.#outbox?.flush();
   }
 
-  /** Reports results: twice each number. */
+  /** Reports the outputs of these items: twice each number. */
   finish(values: readonly number[]): void {
     const outbox = this.#outbox;
     if (outbox === undefined) return;
@@ -181,7 +184,7 @@ export class ScriptedEngine implements Disposable {
     outbox.flush();
   }
 
-  /** Closes the connection, as the end of a process does. */
+  /** Closes the connection, as the end of an engine process does. */
   [Symbol.dispose](): void {
     this.#listener.stop(true);
   }

@@ -1,7 +1,7 @@
-/** AOTInductor packages with false metadata. */
+/** Changes packages of AOTInductor: false metadata, or other code. */
 import { crc32 } from "node:zlib";
 
-/** Replaces metadata values, and drops other values so that the length stays the same. */
+/** Replaces values of the package's metadata. It leaves out another value, so that the length stays the same. */
 export function withMetadata(zip: Buffer, change: Readonly<Record<string, string>>): Buffer {
   return rewritten(zip, (name, content) => {
     if (!name.endsWith("_metadata.json")) return content;
@@ -10,12 +10,12 @@ export function withMetadata(zip: Buffer, change: Readonly<Record<string, string
   });
 }
 
-/** Replaces a text in the compiled code by a text of the same length. */
+/** Replaces a text in the package's compiled code by a text of the same length. */
 export function withCode(zip: Buffer, from: string, to: string): Buffer {
   return withText(zip, ".so", from, to);
 }
 
-/** Replaces a text in the contained source by a text of the same length. */
+/** Replaces a text in the package's C++ source by a text of the same length. */
 export function withSource(zip: Buffer, from: string, to: string): Buffer {
   return withText(zip, ".wrapper.cpp", from, to);
 }
@@ -26,7 +26,7 @@ function withText(zip: Buffer, ending: string, from: string, to: string): Buffer
   );
 }
 
-/** Changes the content of an uncompressed zip file. The length stays the same; checksums are corrected. */
+/** Changes files of an uncompressed zip archive. Lengths stay the same, and checksums are corrected. */
 function rewritten(zip: Buffer, change: (name: string, content: Buffer) => Buffer): Buffer {
   const result = Buffer.from(zip);
   const end = result.lastIndexOf("PK\x05\x06", result.length, "latin1");

@@ -1,4 +1,4 @@
-/** Information about processes from the operating system. */
+/** Processes of the machine: their children, roles and libraries. */
 import { readFile } from "node:fs/promises";
 
 export function isRunning(pid: number): boolean {
@@ -9,24 +9,24 @@ export function isRunning(pid: number): boolean {
   }
 }
 
-/** Polls a condition that has no event. */
+/** Checks a condition every 10 ms until it is true, for conditions without an event. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await condition())) await Bun.sleep(10);
 }
 
-/** Process ids of the children of a process; of this process by default. */
+/** Ids of the child processes of a process; default: of this process. */
 export async function children(pid = process.pid): Promise<number[]> {
   const text = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8");
   return text.split(" ").filter(Boolean).map(Number);
 }
 
-/** Process ids of a process and all its descendants. */
+/** Ids of a process and all its descendants. */
 export async function descendants(pid: number): Promise<number[]> {
   const below = await Promise.all((await children(pid)).map(descendants));
   return [pid, ...below.flat()];
 }
 
-/** Process ids of the server's child processes with this role. */
+/** Ids of the server's child processes in this role. */
 export async function inRole(server: number, role: "engine" | "front"): Promise<number[]> {
   const found: number[] = [];
   for (const pid of await children(server)) {

@@ -1,4 +1,4 @@
-/** Real servers in this process, with models in a temporary store. */
+/** Real servers in the test's process, with models in a temporary store. */
 import { cp } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -18,30 +18,30 @@ const { SCONCE_DEVICE: device } = machineEnv;
 const folder = fileURLToPath(new URL("../models", import.meta.url));
 const examples = fileURLToPath(new URL("../../examples", import.meta.url));
 
-/** Path of a folder of `test/models`. */
+/** Path of a model folder of `test/models`. */
 export function modelFolder(name: string): string {
   return join(folder, name);
 }
 
-/** A model store; the end of the scope removes it. */
+/** A model store, for `await using`: the end of the scope removes it. */
 export interface TestStore extends AsyncDisposable {
-  /** Value for `SCONCE_HOME`. */
+  /** Path of the store, the value of SCONCE_HOME. */
   readonly home: string;
-  /** Starts a server for a model of the store on a free loopback port. */
+  /** Starts a server for a model of the store, on a free loopback port. */
   serve(reference: string, config?: Partial<ServeConfig>): Promise<TestServer>;
 }
 
 export interface TestServer extends AsyncDisposable {
   readonly url: URL;
   readonly client: Client;
-  /** A client of the admin port. */
+  /** A client for the admin port; undefined for a server without one. */
   readonly admin: Client | undefined;
   stop(): Promise<void>;
 }
 
 /**
- * A new store with these models built into it: names in `test/models`, or paths of model folders. One run of `npm test`
- * builds each model of this checkout once, and copies it for each file.
+ * Makes a store, and builds models into it: names in `test/models`, or paths of model folders. Under `npm test`, a
+ * model of this checkout is built once and then copied.
  */
 export async function storeWith(...models: readonly string[]): Promise<TestStore> {
   const dir = await tempDir();
@@ -77,8 +77,8 @@ export async function storeWith(...models: readonly string[]): Promise<TestStore
 
 async function build(home: string, path: string): Promise<void> {
   configureLog({ level: "error", format: "text" });
-  // Outputs of some models contain the batch size, so trial runs differ. Python takes seconds to start, so builds do not
-  // compare with PyTorch.
+  // `--allow-random`, because outputs of some models contain the batch size. `--no-compare`, because Python takes
+  // seconds to start.
   await commandHere(buildCommand, ["--allow-random", "--no-compare", path], { home });
 }
 

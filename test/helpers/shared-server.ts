@@ -1,4 +1,4 @@
-/** A server for all tests of a file or of a `describe`. Starts before the first test, and stops after the last. */
+/** A server that all tests of a file or a `describe` use. It starts before the first test, and stops after the last. */
 import { afterAll, beforeAll } from "bun:test";
 import type { ServeConfig } from "../../src/server/config.ts";
 import type { Client } from "./client.ts";
@@ -8,7 +8,7 @@ export class SharedServer {
   #store: TestStore | undefined;
   #server: TestServer | undefined;
 
-  /** @param models to build into the store, as in `storeWith` */
+  /** Starts the server for `reference`. @param models are built into the store, as in `storeWith` */
   constructor(models: readonly string[], reference: string, config: Partial<ServeConfig> = {}) {
     beforeAll(async () => {
       this.#store = await storeWith(...models);
@@ -28,7 +28,7 @@ export class SharedServer {
     return this.#here.client;
   }
 
-  /** Starts a second server for another model of the store, for a single test. */
+  /** Starts another server, for another model of the same store. */
   beside(reference: string, config: Partial<ServeConfig> = {}): Promise<TestServer> {
     if (this.#store === undefined) throw new Error("no test has begun");
     return this.#store.serve(reference, config);

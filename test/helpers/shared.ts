@@ -1,10 +1,13 @@
-/** Content shared by several test files, which must not change it. In one run of `npm test` the first file makes it. */
+/**
+ * Folders that several test files use and must not change. In one run of `npm test`, the first file that needs a
+ * folder makes it.
+ */
 import { existsSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { made } from "../../examples/minilm/prepared.ts";
 
-/** @returns the folder, filled by the first caller; undefined if a file runs without `npm test` */
+/** @returns a folder that the first caller fills; undefined if the file runs without `npm test` */
 export async function shared(name: string, make: (folder: string) => Promise<void>): Promise<string | undefined> {
   const all = process.env.SCONCE_TEST_SHARED;
   if (all === undefined) return undefined;
@@ -12,7 +15,7 @@ export async function shared(name: string, make: (folder: string) => Promise<voi
   await mkdir(dirname(folder), { recursive: true });
   for (;;) {
     if (existsSync(folder)) return folder;
-    // Test files run in parallel; creating the folder is the lock.
+    // Test files run in parallel. The file that creates this folder makes the content; the others wait.
     const isOurs = await mkdir(`${folder}.making`).then(
       () => true,
       () => false,

@@ -1,4 +1,4 @@
-/** A simulated clock and device: time passes only when a test advances it. */
+/** A simulated clock and simulated devices: time passes only when the test advances it. */
 import type { Clock } from "../../src/base/clock.ts";
 import type { BatchCause } from "../../src/base/labels.ts";
 import { QueueDelay } from "../../src/engine/batch-policy.ts";
@@ -11,7 +11,7 @@ export class SimulatedClock implements Clock {
   #timers: { atMs: number; callback: () => void }[] = [];
   readonly #turnMs: number;
 
-  /** @param turnMs interval at which the event loop checks its timers; 0 for an idle loop */
+  /** @param turnMs interval at which the event loop checks its timers; 0 for an event loop that is idle */
   constructor(turnMs = 0) {
     this.#turnMs = turnMs;
   }
@@ -34,7 +34,7 @@ export class SimulatedClock implements Clock {
     return next;
   }
 
-  /** Runs timers until `atMs`, in order. */
+  /** Advances the time to `atMs`, and runs the timers on the way in order. */
   async advanceTo(atMs: number): Promise<void> {
     while (this.nextAtMs <= atMs) {
       const [next] = this.#timers.toSorted((a, b) => a.atMs - b.atMs);
@@ -48,14 +48,14 @@ export class SimulatedClock implements Clock {
     this.#now = Math.max(this.#now, atMs);
   }
 
-  /** Advances time until no event is left. */
+  /** Advances the time until no timer is left. */
   async drain(): Promise<void> {
     await settle();
     while (this.nextAtMs < Infinity) await this.advanceTo(this.nextAtMs);
   }
 }
 
-/** Runs promise callbacks: a batch ends in several steps. */
+/** Runs the callbacks of promises: the end of a batch takes several. */
 async function settle(): Promise<void> {
   for (let i = 0; i < 8; i++) await Promise.resolve();
 }
@@ -75,12 +75,15 @@ export interface Batch {
 
 const outOfMemory = new Error("out of memory");
 
-/** A device with the batch time `msPerBatch + msPerItem * size`. It runs one batch at a time and throws for batches with a bad item. */
+/**
+ * A simulated device that runs one batch at a time, each for `durationMs`. A batch with a bad item fails, and so does
+ * a batch that does not fit in memory.
+ */
 export class SimulatedRunner {
   readonly batches: Batch[] = [];
   readonly #clock: SimulatedClock;
   readonly #durationMs: (size: number, items: readonly Item[]) => number;
-  /** Maximum items of one shape that fit in memory. */
+  /** The largest batch that fits in memory, by the shape of its items. */
   readonly #fits: (key: string) => number;
   #busyUntilMs = 0;
 
@@ -110,22 +113,22 @@ export class SimulatedRunner {
   }
 }
 
-/** A batcher on simulated devices, with a record of its reports to its listener. */
+/** A batcher on simulated devices. It records what the batcher reports. */
 export class Simulation implements BatchListener<Item, readonly number[]> {
   readonly clock: SimulatedClock;
   readonly runners: readonly SimulatedRunner[];
-  /** Used only with `express`. */
+  /** The device of the express runner. It runs only with the option `express`. */
   readonly express: SimulatedRunner;
   readonly batcher: Batcher<Item, readonly number[]>;
   readonly target: LatencyTarget | undefined;
-  /** Ids of succeeded and failed items, in the order of their reports. */
+  /** Ids of the items that succeeded, in the order of their reports. */
   readonly done: number[] = [];
-  /** Number of reported items at each dispatch of a batch. */
+  /** For each dispatched batch, the number of items that had ended before. */
   readonly reportedBefore: number[] = [];
   readonly lost: number[] = [];
-  /** Cause of each dispatch. */
+  /** Why each batch was dispatched. */
   readonly causes: BatchCause[] = [];
-  /** Batch size limits after each reduction. */
+  /** The maximum batch size after each reduction, which follows a batch that did not fit in memory. */
   readonly shrinks: number[] = [];
   readonly finishedAtMs = new Map<number, number>();
   #nextId = 0;
@@ -134,7 +137,7 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
     readonly maxBatchSize: number;
     readonly runners?: number;
     readonly express?: boolean;
-    /** As `fits`, while other batches run. */
+    /** Like `fits`, for batches of the express runner, which run beside others. */
     readonly fitsBeside?: number;
     readonly maxQueueDelayMs?: number;
     readonly latencyTargetMs?: number | undefined;
@@ -168,7 +171,7 @@ export class Simulation implements BatchListener<Item, readonly number[]> {
     return runners.flatMap((runner) => runner.batches).sort((a, b) => a.startedAtMs - b.startedAtMs);
   }
 
-  /** Adds ready items at the current time. */
+  /** Adds items that are ready at the current time, for the prediction `lane`. */
   add(
     lane: object,
     count: number,

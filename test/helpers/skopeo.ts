@@ -1,15 +1,15 @@
-/** skopeo, an independent image copier that verifies every digest. */
+/** skopeo copies images between registries and folders, and verifies every digest. */
 import { debianTool } from "./debian-tools.ts";
 
 const tool = debianTool("skopeo");
 
-/** Reason for a skipped test, if skopeo is unavailable. */
+/** Why tests with skopeo are skipped; undefined if skopeo is installed. */
 export const skopeoObstacle = tool === undefined ? "it needs skopeo" : undefined;
 
-/** Runs skopeo until it ends. @returns standard output */
+/** Runs skopeo until it ends. @returns its standard output */
 export async function skopeo(...args: readonly string[]): Promise<string> {
   if (tool === undefined) throw new Error(skopeoObstacle);
-  // Signatures are not tested.
+  // Images without a signature are accepted.
   const child = Bun.spawn([tool.command, "--insecure-policy", ...args], {
     env: { ...process.env, ...tool.env },
     stdin: "ignore",

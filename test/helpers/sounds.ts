@@ -1,4 +1,4 @@
-/** MP3 and Ogg files that libsndfile wrote, with the samples that it reads from them. */
+/** MP3 and Ogg files that libsndfile wrote, and the samples that it reads from them. */
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -10,7 +10,7 @@ import { state } from "../../scripts/setup/step.ts";
 import { messageOf } from "../../src/base/errors.ts";
 import type { AudioDecoders } from "../../src/index.ts";
 
-/** No fixed version where a package is compiled for each version of Python. */
+/** cffi and numpy are compiled for each version of Python, so their versions are not fixed. */
 const packages = ["soundfile==0.14.0", "cffi", "numpy"];
 const script = join(import.meta.dir, "sounds.py");
 const key = createHash("sha256").update(packages.join(" ")).update(readFileSync(script)).digest("hex").slice(0, 16);
@@ -20,16 +20,19 @@ export interface Sound {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly rate: number;
   readonly channels: number;
-  /** Samples of one channel. */
+  /** Number of samples in one channel. */
   readonly length: number;
-  /** The samples of each channel, one channel after the other. */
+  /** The samples of the first channel, then those of the next. */
   readonly samples: Float32Array;
 }
 
-/** Whether the files are there. Names of skipped tests mention it. */
+/** Whether the files exist. Names of tests say so if they are skipped. */
 export const hasSounds = existsSync(folder);
 
-/** Installs libsndfile (6 MB) and writes the files, if they are missing. @returns a reason in words if that fails */
+/**
+ * Installs libsndfile (6 MB) and writes the files, if they are missing. @returns why that failed; undefined for
+ * success
+ */
 export async function writeSounds(): Promise<string | undefined> {
   try {
     const installed = await made(join(state, "soundfile-0.14.0"), (unfinished) =>
@@ -54,7 +57,7 @@ export async function writeSounds(): Promise<string | undefined> {
 
 const description = z.object({ rate: z.int(), channels: z.int(), length: z.int() });
 
-/** All files by name; none if they are missing. */
+/** All files by name; empty if the files are missing. */
 export function sounds(): ReadonlyMap<string, Sound> {
   if (!hasSounds) return new Map();
   const all = z.record(z.string(), description).parse(JSON.parse(readFileSync(join(folder, "sounds.json"), "utf8")));
@@ -67,5 +70,5 @@ export function sounds(): ReadonlyMap<string, Sound> {
   );
 }
 
-/** The decoders of docs/declare.md. */
+/** The decoders that docs/declare.md recommends. */
 export const decoders: AudioDecoders = { mp3: () => new MPEGDecoder(), vorbis: () => new OggVorbisDecoder() };

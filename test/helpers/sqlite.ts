@@ -1,4 +1,4 @@
-/** Opens prediction databases in a test folder. */
+/** Opens stores of predictions (SQLite) in the folder of a test. */
 import { join } from "node:path";
 import { type SqliteOptions, SqliteStore } from "../../src/server/predictions/sqlite/sqlite-store.ts";
 import type { UnfinishedRequest } from "../../src/server/predictions/store.ts";
@@ -8,7 +8,7 @@ export function open(folder: { readonly path: string }, options: Partial<SqliteO
   return SqliteStore.open({ path: join(folder.path, "predictions.db"), retention: keepAll, ...options });
 }
 
-/** Unfinished requests that an earlier process left in the database, by default of all owners. */
+/** The unfinished requests that earlier processes left in the store. @param isOwn chooses the owners; default: all */
 export function leftOf(store: SqliteStore, isOwn = (_owner: string) => true): Promise<UnfinishedRequest[]> {
   return Array.fromAsync(store.takeOver(({ owner }) => isOwn(owner)));
 }

@@ -1,4 +1,4 @@
-/** A temporary folder with the lifetime of a scope. */
+/** A temporary folder that the end of a scope removes. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,9 +10,7 @@ export interface TempDir extends AsyncDisposable {
   join(...parts: string[]): string;
 }
 
-/**
- * A new empty folder. `await using dir = await tempDir()` removes the folder and its content at the end of the scope.
- */
+/** Makes an empty folder. `await using dir = await tempDir()` removes it with its content at the end of the scope. */
 export async function tempDir(): Promise<TempDir> {
   const path = await mkdtemp(join(tmpdir(), "sconce-test-"));
   return {

@@ -1,4 +1,4 @@
-/** Source text of a model for `writeModel`: an input of every dtype and kind, and each of them as output. */
+/** Source text of a model for tests: an input of every dtype and kind, and each of them as an output. */
 export const tensorModel = `import * as sconce from "sconce";
 import { defineModel, file, float32, int64, ndarray, tensor, z } from "sconce";
 
@@ -39,7 +39,7 @@ export default defineModel({
 });
 `;
 
-/** Source text of a model for `writeModel`: an array in, the same array out. */
+/** Source text of a model for tests that returns its array. */
 export const arrayModel = `import { defineModel, float32, int64, ndarray, tensor, z } from "sconce";
 
 const field = ndarray(float32(16));

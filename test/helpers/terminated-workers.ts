@@ -1,6 +1,6 @@
 /**
- * A child process that terminates Workers while each calls an addon function with invalid arguments. Arguments: the
- * addon's path, and the function's name.
+ * A child process that terminates Workers while each calls a function of the addon with invalid arguments. Arguments:
+ * the addon's path, and the function's name.
  */
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 

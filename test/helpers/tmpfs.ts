@@ -1,4 +1,4 @@
-/** A small file system in memory, for tests of full and read-only disks. */
+/** A small in-memory file system, for tests of full and read-only disks. */
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ function mount(...args: string[]): boolean {
   return process.platform === "linux" && Bun.spawnSync(["mount", ...args]).success;
 }
 
-/** Whether this user may mount a file system. */
+/** Whether the user of the tests may mount file systems. */
 export const canMount = (() => {
   const path = mkdtempSync(join(tmpdir(), "sconce-test-mount-"));
   const done = mount("-t", "tmpfs", "-o", "size=64k", "tmpfs", path);

@@ -1,5 +1,6 @@
 /**
- * Pushes a model over TLS and pulls it into another store: `bun transfer-child.ts FROM TO HOST/repo:tag`. A child process, because trusted authorities are read at the start of a process.
+ * `bun transfer-child.ts FROM TO HOST/repo:tag` pushes a model over TLS and pulls it into another store. It is a
+ * separate process, because a process reads its trusted authorities only when it starts.
  */
 import { ModelStore } from "../../src/package/store/store.ts";
 import { pullFrom, pushTo } from "./transfer.ts";

@@ -1,4 +1,4 @@
-/** Pushes and pulls within this process, with short retry delays. */
+/** Pushes and pulls models in the test's process, with short delays before retries. */
 import { type PullResult, pull } from "../../src/package/registry/pull.ts";
 import { type PushResult, push, siblingsOf } from "../../src/package/registry/push.ts";
 import { Registry } from "../../src/package/registry/registry.ts";
@@ -11,14 +11,14 @@ export interface TransferOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
   readonly chunkBytes?: number;
-  /** Longest silence of the registry. */
+  /** Milliseconds without a byte from the registry after which a transfer fails. */
   readonly silenceMs?: number;
-  /** Uses http without TLS; true by default. */
+  /** Whether to use HTTP without TLS; default true. */
   readonly isPlain?: boolean;
   readonly onProgress?: (progress: ReceiveProgress) => void;
 }
 
-/** Pulls `HOST/repo:tag` into the store as `digits` with the tag. */
+/** Pulls `HOST/repo:tag` into the store, as `digits:tag`. */
 export function pullFrom(store: ModelStore, given: string, options: TransferOptions = {}): Promise<PullResult> {
   const remote = parseRemoteReference(given);
   return pull({
@@ -30,7 +30,7 @@ export function pullFrom(store: ModelStore, given: string, options: TransferOpti
   });
 }
 
-/** Pushes a model of the store to `HOST/repo:tag`. */
+/** Pushes a model of the store to `HOST/repo:tag`. @param given is `HOST/repo:tag` */
 export async function pushTo(
   store: ModelStore,
   reference: string,
@@ -49,7 +49,7 @@ export async function pushTo(
   });
 }
 
-/** Stores a model with `weightBytes` bytes of incompressible weights. The same name gives the same bytes. */
+/** Stores a model with `weightBytes` bytes of weights that do not compress. The same name gives the same bytes. */
 export function putModel(store: ModelStore, name: string, weightBytes = 1000): Promise<PutResult> {
   const weights = new Uint8Array(weightBytes);
   let state = Bun.hash.crc32(name) | 1;
@@ -63,6 +63,6 @@ export function putModel(store: ModelStore, name: string, weightBytes = 1000): P
 
 function common(options: TransferOptions) {
   const { env = {}, signal = new AbortController().signal, isPlain = true, silenceMs = 60_000 } = options;
-  // An empty home folder hides the machine's registry credentials.
+  // A home folder that does not exist hides the machine's registry credentials.
   return { isPlain, env: { HOME: "/nonexistent", ...env }, signal, retryDelayMs: 1, silenceMs };
 }

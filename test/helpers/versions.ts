@@ -1,4 +1,4 @@
-/** Versions of the model `ten`, and servers for them. */
+/** Builds versions of the model `ten`, and starts servers for them. */
 import { expect } from "bun:test";
 import { cli, type RunningCli, startCli } from "./cli.ts";
 import { writeModel } from "./model-text.ts";
@@ -6,7 +6,7 @@ import type { TempDir } from "./temp-dir.ts";
 
 type Env = Readonly<Record<string, string>>;
 
-/** Builds `ten:TAG` from the text of its model. */
+/** Builds a version of the model from the text of its model.ts, with the reference `ten:TAG`. */
 export async function buildVersion(dir: TempDir, text: string, tag: string, env: Env): Promise<void> {
   const { code, stderr } = await cli(["build", await writeModel(dir, text, tag), "-t", `ten:${tag}`], { env });
   expect({ code, stderr }).toMatchObject({ code: 0 });

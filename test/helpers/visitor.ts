@@ -1,4 +1,4 @@
-/** Operates the page of a model in a browser: opens it, types, drops files and reads texts. */
+/** A visitor of a model's page in a browser, who types, drops files and reads texts. */
 import axe from "axe-core";
 import { type Browser, openBrowser } from "./browser.ts";
 
@@ -10,7 +10,7 @@ export interface GivenFile {
 
 export class Visitor implements AsyncDisposable {
   readonly browser: Browser;
-  /** Servers whose pages were opened. */
+  /** Origins of the servers whose pages were opened. */
   readonly origins = new Set<string>();
 
   private constructor(browser: Browser) {
@@ -21,7 +21,7 @@ export class Visitor implements AsyncDisposable {
     return new Visitor(await openBrowser());
   }
 
-  /** Opens a server's page on a screen of the usual size. Resolves once the page is complete. */
+  /** Opens the page of a server in a window of 1280 × 900 pixels. Resolves once the page is complete. */
   async open(url: URL | string): Promise<void> {
     await this.goTo(url);
     await this.until(`document.querySelector('button[type="submit"]') !== null`);
@@ -41,24 +41,27 @@ export class Visitor implements AsyncDisposable {
     return this.until(`document.body.innerText.includes(${JSON.stringify(text)})`);
   }
 
-  /** Resolves once the run has this status. */
+  /** Resolves once the page shows this status of the run. */
   comesTo(status: "Done" | "Done in part" | "Failed" | "Canceled" | "Refused"): Promise<void> {
     return this.until(`document.querySelector(".status span").textContent === "${status}"`);
   }
 
-  /** The text of the first element that the selector finds. */
+  /** Text of the first element that the CSS selector finds; "nothing" if there is none. */
   text(selector: string): Promise<string> {
     return this.browser.evaluate(`document.querySelector(${JSON.stringify(selector)})?.textContent ?? "nothing"`);
   }
 
-  /** @param name label of the button */
+  /** Clicks a button once it exists. @param name text of the button */
   async click(name: string): Promise<void> {
     const button = `[...document.querySelectorAll("button")].find(({ textContent }) => textContent === ${JSON.stringify(name)})`;
     await this.until(`${button} !== undefined`);
     await this.browser.evaluate(`${button}.click()`);
   }
 
-  /** Adds the optional field of a JSON pointer, and waits until it has the focus. */
+  /**
+   * Adds an optional field to the form, and waits until the field has the focus. @param pointer JSON pointer of the
+   * field
+   */
   async add(name: string, pointer: string): Promise<void> {
     await this.click(`+ ${name}`);
     await this.until(`document.activeElement.id === "field${pointer}"`);
@@ -68,14 +71,14 @@ export class Visitor implements AsyncDisposable {
     return this.click("Run");
   }
 
-  /** Types into the field of a JSON pointer. */
+  /** Replaces the text in a field by typing. @param pointer JSON pointer of the field */
   async write(pointer: string, text: string): Promise<void> {
     await this.until(`document.getElementById("field${pointer}") !== null`);
     await this.browser.evaluate(`document.getElementById("field${pointer}").select()`);
     await this.browser.view.type(text);
   }
 
-  /** Presses Tab until an element of the selector has the focus. */
+  /** Presses Tab until an element that the CSS selector matches has the focus. */
   async tabTo(selector: string): Promise<void> {
     for (let presses = 0; presses < 40; presses++) {
       await this.browser.view.press("Tab");
@@ -94,10 +97,10 @@ export class Visitor implements AsyncDisposable {
     })()`);
   }
 
-  /** Violations of axe rules for screen readers, keyboards and contrast. */
+  /** Elements of the page that violate axe's rules for screen readers, keyboards and contrast. */
   async violations(): Promise<string[]> {
     if (!(await this.browser.evaluate<boolean>("'axe' in window"))) {
-      // Chrome's developer tools run scripts regardless of the page's security policy.
+      // Runs axe through Chrome's developer tools, which ignore the page's security policy.
       await this.browser.view.cdp("Runtime.evaluate", { expression: axe.source });
     }
     return this.browser.evaluate(

@@ -1,29 +1,29 @@
-/** Weights, and outputs computed by PyTorch, stored in `.sconce/fixtures`. */
+/** Weights that Python exports, with outputs that PyTorch computes for them, stored in `.sconce/fixtures`. */
 import { join } from "node:path";
 import { z } from "zod";
 import { arrayTypes, type DType, type Tensor, type TensorData, type TensorSpec } from "../../src/author/tensor.ts";
 import { made } from "./made.ts";
 
-/** A weights file, its declared tensors, and `rows` items with the outputs that PyTorch computed. */
+/** A weights file with its declared tensors, `rows` items, and the outputs that PyTorch computes for these. */
 export interface Fixture {
   readonly path: string;
   readonly inputs: Record<string, TensorSpec>;
   readonly outputs: Record<string, TensorSpec>;
-  /** items[i][j] is tensor j of item i */
+  /** items[i][j] is input tensor j of item i. */
   readonly items: Tensor[][];
-  /** Each output for all items: the shape is [rows, ...]. */
+  /** Each output for all items, stacked: its shape is [rows, ...]. */
   readonly expected: Tensor[];
 }
 
 export interface Fixtures {
-  /** Number of items of each fixture. */
+  /** Number of items that each weights file has. */
   readonly rows: number;
-  /** Path of a fixture file. */
+  /** Path of a file in the folder of weights. */
   path(file: string): string;
   get(name: string): Fixture;
 }
 
-/** The set-up or the first test makes the fixtures; compilation takes most of a minute. */
+/** All weights. The set-up or the first test makes them, which takes most of a minute. */
 export function fixtures(): Promise<Fixtures> {
   making ??= make();
   return making;

@@ -1,4 +1,4 @@
-/** Fields of the page: typing, files, camera and microphone, and the author's descriptions. */
+/** Tests of the fields on the model's page: typing, files, camera and microphone, and the author's descriptions. */
 import { expect, test } from "bun:test";
 import { pageProxy } from "../helpers/page-proxy.ts";
 import { modelFolder } from "../helpers/server.ts";
@@ -7,11 +7,11 @@ import type { Visitor } from "../helpers/visitor.ts";
 
 interface Fields {
   readonly visitor: Visitor;
-  /** URL of a server for the model kinds. */
+  /** URL of a server for the model of kinds.ts. */
   readonly kinds: URL;
 }
 
-/** [[1, 2, 3], [4, 5, 6]] of float32, as `numpy.save` writes it. */
+/** The NumPy file of [[1, 2, 3], [4, 5, 6]] in float32. */
 function npy(): Uint8Array {
   const header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }".padEnd(117).concat("\n");
   const start = [0x93, ...Buffer.from("NUMPY"), 1, 0, header.length, 0, ...Buffer.from(header)];
@@ -41,7 +41,7 @@ export function fieldTests(given: () => Fields): void {
     expect(Object.keys(await outputs())).toEqual([...own, "Name", "Crop"]);
   });
 
-  test("outputs are shown by type: a word, a plot, a table, a collapsible tree", async () => {
+  test("outputs are shown by type: a word, a plot, a table, a tree that can be collapsed", async () => {
     const { visitor, kinds } = given();
     await visitor.open(kinds);
     const { "It said": said, Wave, Boxes, Tree } = await outputs();
@@ -52,7 +52,7 @@ export function fieldTests(given: () => Fields): void {
     expect(await visitor.violations()).toEqual([]);
   });
 
-  test("files in a list are shown by type, alone and in objects", async () => {
+  test("files are shown by type, in a list and in objects", async () => {
     const { visitor, kinds } = given();
     await visitor.open(kinds);
     const { Swatches, Found } = await outputs();
@@ -72,7 +72,7 @@ export function fieldTests(given: () => Fields): void {
     expect(await visitor.violations()).toEqual([]);
   });
 
-  test("an array is read from a .npy file; other files are refused", async () => {
+  test("an array is read from a .npy file, and other files are refused", async () => {
     const { visitor, kinds } = given();
     await visitor.open(kinds);
     await visitor.add("Matrix", "/0/matrix");
@@ -124,7 +124,7 @@ export function fieldTests(given: () => Fields): void {
     expect(fetched).toEqual([url]);
   });
 
-  test("a file that is not a picture is named instead of shown as broken", async () => {
+  test("a file that is not a picture is shown by its name, not as a broken picture", async () => {
     const { visitor, kinds } = given();
     await visitor.open(kinds);
     await visitor.add("Picture", "/0/picture");
@@ -173,7 +173,7 @@ export function fieldTests(given: () => Fields): void {
     await visitor.open(kinds);
     await visitor.add("Sound", "/0/sound");
     await visitor.click("Microphone");
-    // Chromium's fake microphone beeps once a second.
+    // Waits for more than a second of sound: Chromium's fake microphone beeps once a second.
     await visitor.until(`parseFloat(document.querySelector(".recorder .took")?.textContent) > 1`);
     await visitor.click("Stop");
     await visitor.until(`document.querySelector(".file .wave") !== null`);
@@ -182,7 +182,7 @@ export function fieldTests(given: () => Fields): void {
     await visitor.until(`document.querySelector(".result .wave") !== null`);
   });
 
-  test("the request in curl, TypeScript and Python equals the page's, for any typed and dropped values", async () => {
+  test("the request that the page shows in curl, TypeScript and Python equals the page's own, for any typed and dropped values", async () => {
     const { visitor, kinds } = given();
     await using proxy = pageProxy(kinds);
     await using dir = await tempDir();
@@ -207,7 +207,7 @@ export function fieldTests(given: () => Fields): void {
       await Bun.write(dir.join("request.ts"), text);
       const child = Bun.spawn([command, "request.ts"], { cwd: dir.path, stdout: "pipe", stderr: "pipe" });
       const [said, problem] = await Promise.all([child.stdout.text(), child.stderr.text()]);
-      // Python parses the whole program before it looks for the package.
+      // Python has parsed the whole program when it misses the package, which is enough.
       if (language === "Python" && problem.includes("No module named 'requests'")) continue;
       expect([await child.exited, said]).toEqual([0, expect.stringContaining("success")]);
       expect(proxy.posted.at(-1)).toEqual(proxy.posted[0]);

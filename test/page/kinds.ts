@@ -1,4 +1,4 @@
-/** A model with a field of each kind that has its own widget on the page. The outputs are the inputs. */
+/** A model with a field of each kind that looks different on the page. Its outputs are its inputs. */
 import { audio, defineModel, float32, Image, image, int64, ndarray, tensor, z } from "sconce";
 
 export default defineModel({
@@ -11,7 +11,7 @@ export default defineModel({
       .default("l")
       .meta({ enumNames: ["Small", "Large"] }),
     secret: z.int().default(3).meta({ hidden: true }),
-    /** A URL that the model fetches before it answers. */
+    /** A URL that the model fetches before it answers, so that a test can delay it. */
     before: z.url().optional(),
     matrix: ndarray(float32(2, 3)).optional(),
     picture: image().optional(),

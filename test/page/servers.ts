@@ -1,4 +1,4 @@
-/** The page with servers that restart, and with proxies in between. */
+/** Tests of the model's page with servers that restart, and with proxies before them. */
 import { expect, test } from "bun:test";
 import { makeKey } from "../../src/server/access/key-file.ts";
 import { freePort } from "../helpers/free-port.ts";
@@ -10,14 +10,14 @@ import type { Visitor } from "../helpers/visitor.ts";
 
 interface Servers {
   readonly visitor: Visitor;
-  /** A store with the models kinds and stage. */
+  /** A store with the models `kinds` and `stage`. */
   readonly store: TestStore;
   readonly stage: TestServer;
   readonly kinds: TestServer;
 }
 
 export function serverTests(given: () => Servers): void {
-  /** Starts a run whose demo waits for the URL. Resolves with the first logs. */
+  /** Starts a run whose demo waits for the URL. Resolves once the page shows the first logs. */
   const runUntil = async (url: string) => {
     const { visitor } = given();
     await visitor.write("/0/say", "hello to the page");
@@ -27,7 +27,7 @@ export function serverTests(given: () => Servers): void {
     await visitor.says("said hello to the page");
   };
 
-  test("logs appear during the run, from events, and the run can be canceled", async () => {
+  test("logs appear during the run as events bring them, and the run can be canceled", async () => {
     const { visitor, stage } = given();
     await using held = hold();
     await using proxy = pageProxy(stage.url);
@@ -41,7 +41,7 @@ export function serverTests(given: () => Servers): void {
     expect(proxy.paths.filter((path) => /^\/demo\/[^/]+\/events$/.test(path))).toHaveLength(1);
   });
 
-  test("outputs appear as they complete", async () => {
+  test("outputs appear when they are complete", async () => {
     const { visitor, kinds } = given();
     await using held = hold();
     await visitor.open(kinds.url);
@@ -85,7 +85,7 @@ export function serverTests(given: () => Servers): void {
     await visitor.says("/predictions");
   });
 
-  test("a run continues after its connection broke", async () => {
+  test("a run continues after its connection was lost", async () => {
     const { visitor, stage } = given();
     await using held = hold();
     await using proxy = pageProxy(stage.url);
@@ -100,7 +100,7 @@ export function serverTests(given: () => Servers): void {
     expect(await visitor.text(".logs pre")).toMatch(/^begin 1\.5\nsaid hello.*\n.* again\n/);
   });
 
-  test("behind a proxy that buffers events, a run still ends", async () => {
+  test("behind a proxy that holds events back, a run still ends", async () => {
     const { visitor, stage } = given();
     await using proxy = pageProxy(stage.url, { eatsEvents: true });
     await using held = hold();
@@ -110,7 +110,7 @@ export function serverTests(given: () => Servers): void {
     await visitor.comesTo("Done");
   });
 
-  /** Starts a server for kinds whose set-up waits for a release. */
+  /** Starts a server for the model `kinds`, whose `setup` waits until `held` releases it. */
   const settingUp = async (held: Hold, port: number) => {
     process.env.SCONCE_TEST_SETUP = held.url("setup");
     const starting = given().store.serve("kinds", { port });
@@ -125,7 +125,7 @@ export function serverTests(given: () => Servers): void {
     };
   };
 
-  test("the page finds a restarted server, also during its set-up, and reports its new build", async () => {
+  test("the page finds a restarted server, also while that runs its setup, and reports the new build", async () => {
     const { visitor, store } = given();
     const first = await store.serve("stage", { port: freePort() });
     await visitor.open(first.url);
@@ -143,7 +143,7 @@ export function serverTests(given: () => Servers): void {
     await visitor.until(`document.querySelector("h1")?.textContent === "kinds"`);
   });
 
-  test("during the set-up, browsers get a waiting page that becomes the model's page, and programs get a problem", async () => {
+  test("during setup, browsers get a waiting page that becomes the model's page, and programs get a problem", async () => {
     const { visitor } = given();
     const port = freePort();
     const url = `http://127.0.0.1:${port}/`;

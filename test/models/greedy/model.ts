@@ -1,6 +1,6 @@
 /**
- * A model with every kind of large input: pictures, files, lists of numbers, padded tensors; and with large or late
- * outputs on request.
+ * A model with large inputs of every kind (pictures, files, lists of numbers, padded tensors). Its outputs are large
+ * or late if the input says so.
  */
 import { defineModel, file, float32, image, int64, pad, tensor, uint8, z } from "sconce";
 
@@ -14,13 +14,13 @@ export default defineModel({
     numbers: z.array(z.number()).default([]),
     rows: z.int().default(1),
     columns: z.int().default(1),
-    /** Number of layers of an empty mask. */
+    /** First size of a mask without elements. */
     layers: z.int().default(0),
-    /** Duration of `postprocess`. */
+    /** How long `postprocess` takes. */
     laterMs: z.int().default(0),
-    /** Number of invalid elements in the output. */
+    /** Number of elements in the output that do not match its declaration. */
     faults: z.int().default(0),
-    /** Length of a text in the output. */
+    /** Number of characters of the output's text. */
     length: z.int().default(0),
   }),
   output: z.object({ files: z.int(), values: z.array(z.number()), text: z.string() }),

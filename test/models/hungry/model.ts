@@ -1,4 +1,4 @@
-/** 2 x. Batches of more than two items need more memory than any machine has. */
+/** Computes 2 x. A batch of more than two items needs more memory than any machine has. */
 import { defineModel, float32, tensor, z } from "sconce";
 
 export default defineModel({

@@ -1,4 +1,4 @@
-/** 2 x + 1. The input can ask for delays and faults. */
+/** Computes 2 x + 1. The input can ask for delays and faults. */
 import { defineModel, float32, InputError, int64, tensor, z } from "sconce";
 
 export default defineModel({
@@ -6,16 +6,21 @@ export default defineModel({
   description: "Doubles a number and adds one.",
   input: z.object({
     x: z.number(),
-    /** Number of matrix products in the forward pass; a negative number makes it throw. */
+    /**
+     * Number of matrix products in the forward pass, which take time. A negative number makes the module raise an
+     * error.
+     */
     steps: z.int().default(0),
-    /** A hook that throws, or an output that does not match its declaration. */
+    /** The hook that throws; or `output`: an output that does not match its declaration; or `input`: an InputError. */
     fail: z.enum(["preprocess", "postprocess", "output", "input"]).optional(),
-    /** URLs that are fetched before and after the forward pass: their server decides the delay. */
+    /**
+     * URLs that the hooks fetch before and after the forward pass. The server of the URL decides how long that takes.
+     */
     before: z.url().optional(),
     after: z.url().optional(),
     note: z.object({ text: z.string(), marks: z.array(z.object({ at: z.int() })).optional() }).optional(),
   }),
-  /** `together`: number of items in the batch. */
+  /** `together` is the number of items in the batch. */
   output: z.object({ y: z.number(), together: z.int() }),
   tensors: { inputs: { x: float32(), steps: int64() }, outputs: { y: float32(), together: int64() } },
   weights: "lab.pt",

@@ -1,12 +1,12 @@
 /**
- * Loudness of a signal over time: a module with state that receives the signal in pieces. Its sampling rate is an
- * argument of the session.
+ * Loudness of a signal over time. The module keeps a state, and receives the signal piece by piece. The sampling rate
+ * is an argument of its methods.
  */
 import { defineModel, float32, int64, pad, tensor, z } from "sconce";
 
-/** Samples of one piece. */
+/** Number of samples in a piece. */
 const piece = 4;
-/** Padding is silence, too, so the length of the signal is an input. */
+/** Largest number of samples. Padding looks like silence, so the length of the signal is an input too. */
 const longest = 64;
 
 export default defineModel({
@@ -16,7 +16,7 @@ export default defineModel({
     rate: z.int().min(1).default(8),
     unit: z.enum(["level", "decibel", "nothing"]).default("level"),
   }),
-  /** The loudness after each piece, and the number of samples counted by the module. */
+  /** The loudness after each piece, and the number of samples that the module has counted. */
   output: z.object({ levels: z.array(z.number()), samples: z.int() }),
   tensors: {
     inputs: { samples: float32(pad("samples", 0)), length: int64(), rate: int64(), unit: int64() },

@@ -1,4 +1,4 @@
-/** Reads the digits of a page: one network finds them, and another reads them, in one batch. */
+/** Reads the digits on a page. One network finds the digits, and another reads them, all in one batch. */
 import { defineModel, float32, image, int64, type Tensor, tensor, z } from "sconce";
 import { canonicalize, side } from "../../../examples/digits/canonicalize.ts";
 
@@ -65,7 +65,7 @@ export default defineModel({
   },
 });
 
-/** Adds a border of paper, so that ink differs from paper. */
+/** Adds a border of white paper, so that ink differs from its surroundings. */
 function framed(grey: Uint8Array, width: number, height: number) {
   const border = 2;
   const data = new Uint8Array((width + 2 * border) * (height + 2 * border)).fill(255);

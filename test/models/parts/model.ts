@@ -1,4 +1,4 @@
-/** 2 x + 1 in parts: rows that `predict` yields, then words that `postprocess` yields. The input can ask for faults. */
+/** Computes 2 x + 1 in parts: `predict` yields rows, then `postprocess` yields words. The input can ask for faults. */
 import { defineModel, float32, Image, image, int64, pad, type Tensor, tensor, uint8, z } from "sconce";
 
 const faults = ["none", "predict", "postprocessPart", "part", "postprocess"] as const;
@@ -9,16 +9,16 @@ export default defineModel({
     x: z.number(),
     /** Number of rows that `predict` yields. */
     rounds: z.int().default(0),
-    /** Parts that `postprocess` yields. */
+    /** Words that `postprocess` yields as parts. */
     words: z.array(z.string()).default([]),
-    /** URL of a server that delays each round (`r0`), each word (`w0`) and the ends of `postprocess` (`end`). */
+    /** Base URL of a server that delays each round (`r0`), each word (`w0`) and the end of `postprocess` (`end`). */
     gate: z.url().optional(),
-    /** Adds a picture to each word. */
+    /** Whether each word comes with a picture. */
     draw: z.boolean().default(false),
     fail: z.enum(faults).default("none"),
   }),
   output: z.object({ y: z.number(), text: z.string() }),
-  /** `pid`: the process of `predict`. */
+  /** `pid` is the id of the process that runs `predict`. */
   part: z.object({ text: z.string(), pid: z.int().optional(), picture: image().optional() }),
   tensors: {
     inputs: { x: float32(), rounds: int64(), fault: int64(), gate: uint8(pad("gate", 0)) },

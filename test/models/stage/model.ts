@@ -1,17 +1,17 @@
-/** 2 x + 1, with a demo that logs, waits and fails as the input asks. */
+/** Computes 2 x + 1. Its demo logs, waits and fails as the input says. */
 import { defineModel, float32, int64, tensor, z } from "sconce";
 
 export default defineModel({
   name: "stage",
   input: z.object({
     x: z.number(),
-    /** Text that the demo and preprocess write to `console`. */
+    /** Text that `preprocess` and the demo write to `console`. */
     say: z.string().default("nothing"),
     /** A URL that the demo fetches before it continues. */
     before: z.url().optional(),
-    /** The fault of the demo. */
+    /** How the demo fails. */
     fail: z.enum(["demo", "item", "count", "output", "late"]).optional(),
-    /** Number of characters to log. */
+    /** Number of characters that the demo logs. */
     flood: z.int().default(0),
   }),
   output: z.object({ y: z.number() }),
@@ -28,7 +28,7 @@ export default defineModel({
   demo: {
     output: z.object({ half: z.number() }),
     async predict(inputs, { predict, log }) {
-      // Called now, awaited at the end.
+      // "late": the demo calls `predict` before it throws, and awaits it at the end.
       const early = inputs[0]?.fail === "late" ? predict(inputs) : undefined;
       for (const { x, say, before, fail, flood } of inputs) {
         log("begin", x);

@@ -1,4 +1,4 @@
-/** A text, or a pair of texts, becomes a vector, a score and scores by label: for the OpenAI API. */
+/** A text, or a pair of texts, becomes a vector, a score, and a score for each label. For tests of OpenAI's API. */
 import { defineModel, float32, InputError, int64, tensor, z } from "sconce";
 
 export default defineModel({
@@ -6,7 +6,7 @@ export default defineModel({
   input: z.object({
     text: z.string().max(200).default(""),
     ids: z.array(z.int()).default([]),
-    /** The score grows with the number of its characters that `text` has, too. */
+    /** The second text of a pair. The score grows with the number of its characters that `text` has, too. */
     document: z.string().default(""),
   }),
   output: z.object({
@@ -27,7 +27,7 @@ export default defineModel({
   async preprocess({ text, ids, document }) {
     if (text === "unreadable") throw new Error("no such file: /srv/secret/words.txt");
     if (text === "unwanted") throw new InputError("this text is not wanted", { field: "text" });
-    // The server of the URL decides the delay.
+    // If the text is a URL, its server decides how long `preprocess` takes.
     if (text.startsWith("http://")) await (await fetch(text)).arrayBuffer();
     const x = ids.reduce((sum, id) => sum + id, 0) + text.length + [...document].filter((c) => text.includes(c)).length;
     return { x: tensor(Float32Array.of(x / 3), []), steps: tensor(BigInt64Array.of(0n), []) };
