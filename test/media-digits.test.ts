@@ -1,14 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import { canonicalize, side } from "../examples/digits/canonicalize.ts";
+import { greyPicture } from "../examples/digits/grey-picture.ts";
 import { heldOutDigits, python } from "../examples/digits/heldout.ts";
 import { Image } from "../src/author/media.ts";
 
 /** Prepares a picture as the model.ts of the example digits does. */
 async function canonical(image: Image): Promise<Float32Array> {
-  const { width, height } = await image.size();
-  const scale = Math.min(1, 128 / Math.max(width, height));
-  const size = { width: Math.round(width * scale), height: Math.round(height * scale) };
-  return canonicalize(await image.pixels({ ...size, channels: 1 }));
+  return canonicalize(await greyPicture(image));
 }
 
 /** Largest difference between pixels that TypeScript and Python have prepared, in units of 1/255. */

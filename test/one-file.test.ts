@@ -29,7 +29,7 @@ afterAll(() => dir[Symbol.asyncDispose]());
 
 bareRootTest(test)("packages a model of TypeScript, serves it, and writes another with its types", async () => {
   await using system = await bareRoot();
-  const names = ["model.ts", "canonicalize.ts", "heat-map.ts", "digits.pt2", "samples/3.png"];
+  const names = ["model.ts", "canonicalize.ts", "grey-picture.ts", "heat-map.ts", "digits.pt2", "samples/3.png"];
   const files = new Map(names.map((name) => [`/model/${name}`, join(digits, name)]));
   for (const [minor, path] of Object.entries(addons)) files.set(`/bin/addons/${minor}/sconce.node`, path);
   for (const { name, path } of (await libraryFiles()).libtorch) files.set(`/torch/lib/${name}`, path);

@@ -1,9 +1,13 @@
 /** Normalizes a picture of a digit to the form of the training data. train.py has the same code in Python. */
 
-/** Side of the network's input, in pixels. */
+/** Width and height of the network's input, in pixels. */
 export const side = 20;
-/** Longer side of the digit in the input. */
+/** Longer side of the scaled digit within the network's input, in pixels. */
 const inner = 16;
+/** A picture with a smaller difference between ink and paper is blank. Pixels have values from 0 to 255. */
+const minContrast = 16;
+/** Pixels with more ink belong to the digit, pixels with less may be noise. Ink has values from 0 to 1. */
+const minInk = 0.3;
 
 interface Grey {
   data: Uint8Array;
@@ -11,6 +15,7 @@ interface Grey {
   height: number;
 }
 
+/** Values from 0 (paper) to 1 (the darkest ink). */
 interface Ink {
   data: Float64Array;
   width: number;
@@ -18,8 +23,8 @@ interface Ink {
 }
 
 /**
- * Scales a grey picture, dark on light or light on dark, to `side` × `side` values: ink is 1, paper is 0. The picture
- * is cropped to the ink and centred. A blank picture gives zeros.
+ * Crops a grey picture to the digit, scales the digit and centres it on `side` × `side` values: ink is 1, paper is 0.
+ * The digit may be dark on light or light on dark. A blank picture gives zeros.
  */
 export function canonicalize(grey: Grey): Float32Array<ArrayBuffer> {
   const canvas = new Float32Array(side * side);
@@ -41,7 +46,10 @@ export function canonicalize(grey: Grey): Float32Array<ArrayBuffer> {
   return canvas;
 }
 
-/** The paper is the median of the border pixels. Ink is the difference from it in either direction. */
+/**
+ * The grey of the paper is the median of the border pixels. Ink is the difference from the paper, darker or lighter.
+ * @returns undefined for a blank picture
+ */
 function separateInk({ data, width, height }: Grey): Ink | undefined {
   const edge: number[] = [];
   for (let x = 0; x < width; x++) edge.push(data[x] ?? 0, data[(height - 1) * width + x] ?? 0);
@@ -53,18 +61,19 @@ function separateInk({ data, width, height }: Grey): Ink | undefined {
     if (value < darkest) darkest = value;
   }
   const contrast = Math.max(lightest - paper, paper - darkest);
-  if (contrast < 16) return undefined;
+  if (contrast < minContrast) return undefined;
   const sign = lightest - paper > paper - darkest ? 1 : -1;
   const ink = new Float64Array(data.length);
   for (let i = 0; i < data.length; i++) ink[i] = Math.max(0, (((data[i] ?? 0) - paper) * sign) / contrast);
   return { data: ink, width, height };
 }
 
+/** The smallest rectangle that contains all pixels of the digit. */
 function cropToInk({ data, width, height }: Ink): Ink {
   let [left, right, top, bottom] = [width, 0, height, 0];
   for (let y = 0, i = 0; y < height; y++) {
     for (let x = 0; x < width; x++, i++) {
-      if ((data[i] ?? 0) <= 0.3) continue;
+      if ((data[i] ?? 0) <= minInk) continue;
       if (x < left) left = x;
       if (x >= right) right = x + 1;
       if (y < top) top = y;
@@ -96,7 +105,12 @@ function resize(ink: Ink, { width, height }: { width: number; height: number }):
   return { data, width, height };
 }
 
-/** For each target pixel, the weights of the source pixels: a triangle filter, widened when shrinking. */
+/**
+ * A triangle filter for one dimension, as wide as two target pixels when it shrinks.
+ * @param source number of source pixels
+ * @param target number of target pixels
+ * @returns for each target pixel, the weights of source pixels; their sum is 1
+ */
 function weights(source: number, target: number): [from: number, weight: number][][] {
   const scale = source / target;
   const reach = Math.max(1, scale);

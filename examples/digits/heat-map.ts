@@ -1,19 +1,15 @@
 /** Shows which parts of a picture matter, by occlusion: cover a part, and measure how far the answer's score falls. */
 import { Image, type Pixels } from "sconce";
+import { scaledSize } from "./grey-picture.ts";
 
 /** Patches per row and per column. */
 const grid = 8;
-/** Longer side of the heat map, in pixels: small pictures are enlarged. */
+/** Longer side of the heat map, in pixels. Smaller pictures are enlarged. */
 const shownSide = 256;
-const workSide = 128;
 
-/** The picture in grey, at most as large as the model's input limit. */
-export async function greyPicture(image: Image): Promise<Pixels> {
-  return image.pixels({ ...(await scaledSize(image, workSide)), channels: 1 });
-}
-
-/** Copies of the picture, each with one patch covered in the paper's colour. */
+/** Copies of a grey picture. Each copy has another patch in the colour of the paper. */
 export function occlusions(picture: Pixels): Promise<Image>[] {
+  // The first pixel is a corner, where digits seldom have ink.
   const paper = picture.data[0] ?? 255;
   return Array.from({ length: grid * grid }, (_, patch) => {
     const data = Uint8Array.from(picture.data);
@@ -24,7 +20,7 @@ export function occlusions(picture: Pixels): Promise<Image>[] {
 
 /**
  * The picture in pale grey, with red over the patches that matter.
- * @param falls decrease of the answer's score for each patch; the largest is reddest
+ * @param falls for each patch, how far the answer's score falls when the patch is covered; the largest fall is reddest
  */
 export async function heatMap(image: Image, falls: readonly number[]): Promise<Image> {
   const size = await scaledSize(image, shownSide, Infinity);
@@ -41,7 +37,12 @@ export async function heatMap(image: Image, falls: readonly number[]): Promise<I
   return Image.fromPixels({ data: rgb, width, height, channels: 3 });
 }
 
-/** Interpolates the patch values between patch centres. */
+/**
+ * Bilinear interpolation between the centres of the patches.
+ * @param values one value for each patch, row by row
+ * @param x column, from 0 (centre of the first patch); fractions lie between two patches
+ * @param y row, likewise
+ */
 function between(values: readonly number[], x: number, y: number): number {
   const clamp = (at: number) => Math.min(grid - 1, Math.max(0, at));
   const [left, top] = [Math.floor(x), Math.floor(y)];
@@ -51,16 +52,11 @@ function between(values: readonly number[], x: number, y: number): number {
   return upper * (top + 1 - y) + lower * (y - top);
 }
 
+/** Indices of the pixels in a patch. */
 function* patchPixels({ width, height }: Pixels, patch: number): Generator<number> {
   const edge = (length: number, at: number) => Math.round((length * at) / grid);
   const [column, row] = [patch % grid, Math.floor(patch / grid)];
   for (let y = edge(height, row); y < edge(height, row + 1); y++) {
     for (let x = edge(width, column); x < edge(width, column + 1); x++) yield y * width + x;
   }
-}
-
-async function scaledSize(image: Image, side: number, most = 1): Promise<{ width: number; height: number }> {
-  const { width, height } = await image.size();
-  const scale = Math.min(most, side / Math.max(width, height));
-  return { width: Math.max(1, Math.round(width * scale)), height: Math.max(1, Math.round(height * scale)) };
 }

@@ -8,7 +8,7 @@ export interface HeldOutDigit {
   readonly image: Image;
 }
 
-/** All held-out digits. Each character of `pixels` is one pixel: 0 to 16 in base 17. */
+/** All held-out digits. `heldout.json` has one character for each pixel: 0 to 16 in base 17. */
 export function heldOutDigits(): Promise<HeldOutDigit[]> {
   return Promise.all(
     heldout.pixels.map(async (text, i) => {
@@ -19,5 +19,5 @@ export function heldOutDigits(): Promise<HeldOutDigit[]> {
   );
 }
 
-/** Results of train.py for comparison: its answers, and canonical pixels as hexadecimal bytes. */
+/** Results of train.py, for comparison in tests: answers of the network, and normalized pixels as hexadecimal bytes. */
 export const python = heldout.python;

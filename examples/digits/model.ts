@@ -1,10 +1,8 @@
 /** Reads one handwritten digit, drawn at any size, dark on light or light on dark. */
 import { argmax, defineModel, float32, image, tensor, z } from "sconce";
 import { canonicalize, side } from "./canonicalize.ts";
-import { greyPicture, heatMap, occlusions } from "./heat-map.ts";
-
-/** Longest side in pixels; larger pictures are shrunk first. */
-const largestSide = 128;
+import { greyPicture } from "./grey-picture.ts";
+import { heatMap, occlusions } from "./heat-map.ts";
 
 export default defineModel({
   name: "digits",
@@ -16,14 +14,7 @@ export default defineModel({
   batchSize: 64,
   example: { image: "samples/3.png" },
   async preprocess({ image }) {
-    const { width, height } = await image.size();
-    const scale = Math.min(1, largestSide / Math.max(width, height));
-    const grey = await image.pixels({
-      width: Math.max(1, Math.round(width * scale)),
-      height: Math.max(1, Math.round(height * scale)),
-      channels: 1,
-    });
-    return { pixels: tensor(canonicalize(grey), [side, side]) };
+    return { pixels: tensor(canonicalize(await greyPicture(image)), [side, side]) };
   },
   postprocess({ scores }) {
     return { digit: argmax(scores), scores: [...scores.data] };

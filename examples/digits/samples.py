@@ -1,6 +1,6 @@
-"""Draws samples/: digits along hand-chosen curves like a pen's, and one real held-out digit.
+"""Draws the pictures in samples/: digits along curves chosen by hand, and one real held-out digit.
 
-train.py calls this; python samples.py alone draws them again without the real one.
+train.py calls `write`. `python samples.py` draws the pictures again, except the real digit.
 """
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 here = Path(__file__).parent
-finer = 4  # drawn this much larger, then shrunk: smooth edges
+finer = 4  # pictures are drawn this many times larger and then shrunk, which makes smooth edges
 
 # Points on the pen's path, one list per stroke, in pixels of the final picture.
 drawings = {
@@ -52,7 +52,7 @@ def draw(size, pen, ink, strokes) -> Image.Image:
 
 
 def write(real: np.ndarray | None, digit: int = 0) -> list[Path]:
-    """Writes samples/, with the real digit of 8x8 pixels (uint8) enlarged. Returns the paths."""
+    """Writes the drawings into samples/ and, unless it is None, the real digit [8, 8] (uint8), enlarged. Returns all paths there."""
     folder = here / "samples"
     folder.mkdir(exist_ok=True)
     for name, drawing in drawings.items():

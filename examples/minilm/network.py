@@ -28,7 +28,7 @@ class Layer(nn.Module):
 
 
 class MiniLM(nn.Module):
-    """`config` and `weights` are those of the package: its config.json and the tensors of its model.safetensors."""
+    """`config` is the package's config.json, `weights` has the tensors of its model.safetensors."""
 
     def __init__(self, config: dict, weights: dict[str, Tensor]):
         super().__init__()
@@ -43,7 +43,7 @@ class MiniLM(nn.Module):
         self.load_state_dict(renamed(weights, len(self.layers)))
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """[rows, tokens] each to [rows, width]; rows are of length 1, and do not depend on how far they were padded."""
+        """Ids and mask [rows, tokens] to embeddings [rows, width] of length 1, which do not depend on the padding."""
         x = self.words(input_ids) + self.positions.weight[: input_ids.size(1)]
         x = self.norm(x)
         mask = attention_mask.ne(0)[:, None, None, :]
@@ -55,10 +55,10 @@ class MiniLM(nn.Module):
 
 
 def renamed(weights: dict[str, Tensor], layers: int) -> dict[str, Tensor]:
-    """The package's tensors under the names that they have here."""
+    """The package's tensors under the names of this module."""
     state = {
         "words.weight": weights["embeddings.word_embeddings.weight"],
-        # Every token is of the first of two sentences: its embedding is part of the positions'.
+        # BERT adds an embedding of sentence 1 or 2 to each token. All tokens are in sentence 1, so the positions have it.
         "positions.weight": weights["embeddings.position_embeddings.weight"]
         + weights["embeddings.token_type_embeddings.weight"][0],
     }

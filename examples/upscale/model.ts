@@ -12,12 +12,12 @@ export default defineModel({
     outputs: { enlarged: uint8("largeHeight", "largeWidth", 3) },
   },
   weights: "upscale.pt2",
-  // In batches of four, icons of 32 × 32 take about 40 % less time each. From 64 × 64 on, a CPU gains little or
-  // nothing.
+  // In batches of four, icons of 32 × 32 take about 40 % less time each. Larger pictures gain little or nothing on a
+  // CPU.
   batchSize: 4,
   example: { image: "samples/chelsea.png" },
   async preprocess({ image }) {
-    // Transparent pixels are blended with white.
+    // `pixels` blends transparent pixels with white.
     const { data, width, height } = await image.pixels();
     return { pixels: tensor(data, [height, width, 3]) };
   },

@@ -8,9 +8,9 @@ class Upscale(nn.Module):
     """[N, height, width, 3] pixels (RGB, 0 to 255) to [N, 2 height, 2 width, 3], both uint8.
 
     After ESPCN (W. Shi et al., "Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional
-    Neural Network", CVPR 2016): the network works at the small size, and
-    gives four channels for the four pixels that replace each pixel. As in VDSR, the result is added to the bicubic
-    interpolation, equally to red, green and blue. So colours stay the same, and grey stays grey.
+    Neural Network", CVPR 2016): the convolutions work on the small picture. Their four output channels are the four pixels
+    that replace each pixel. As in VDSR, the result is added to the bicubic interpolation, equally to red, green and blue.
+    So colours stay the same, and grey stays grey.
     """
 
     def __init__(self, channels: int = 24, layers: int = 4) -> None:
@@ -47,6 +47,6 @@ def bicubic() -> Tensor:
         return torch.where(x < 1, near, torch.where(x < 2, far, torch.zeros_like(x)))
 
     taps = torch.arange(-2.0, 3.0)
-    across = torch.stack([cubic(taps + 0.25), cubic(taps - 0.25)])  # of the left and the right (upper and lower) new pixel
+    across = torch.stack([cubic(taps + 0.25), cubic(taps - 0.25)])  # weights of the left and the right new pixel, or the upper and the lower
     kernels = torch.einsum("yi,xj->yxij", across, across).reshape(4, 5, 5)
     return torch.einsum("cd,kij->ckdij", torch.eye(3), kernels).reshape(12, 3, 5, 5).contiguous()

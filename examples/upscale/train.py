@@ -3,9 +3,8 @@
     pip install torch==2.13.0 scikit-image==0.26.0 pillow==13.0.0
     python train.py
 
-Data: photographs that come with scikit-image and that its documentation gives a licence for. Four are held out and never trained
-on. A small picture is its large one halved by Pillow's bicubic filter, which widens its support when shrinking (antialias), and
-rounded to bytes.
+Data: photographs of scikit-image whose licence its documentation names. Four are held out and never trained on. A small picture
+is a large one, halved by Pillow's bicubic filter (with antialias) and rounded to bytes.
 """
 import time
 from pathlib import Path
@@ -32,7 +31,7 @@ samples = {
     "coffee.jpg": dict(box=(100, 60, 340, 240), quality=90),
 }
 seed = 20
-steps, batch, patch = 4000, 16, 32  # patches have `patch` x `patch` small pixels
+steps, batch, patch = 4000, 16, 32  # a patch has `patch` x `patch` pixels of the small picture
 grey = np.array([0.299, 0.587, 0.114], np.float32)
 
 
@@ -79,7 +78,7 @@ def report(model: Upscale) -> None:
 
 
 class Patches:
-    """Draws pairs: a small patch with the network's margin, and the detail that bicubic interpolation misses there."""
+    """Training pairs: a patch of a small picture with the network's margin, and the detail that bicubic interpolation misses."""
 
     def __init__(self, model: Upscale) -> None:
         self.random = np.random.default_rng(seed)
@@ -94,7 +93,10 @@ class Patches:
         self.chances = sides / sides.sum()
 
     def draw(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """[batch, 1, patch + 2 margin, patch + 2 margin] and [batch, 4, patch, patch]: the harder half of twice as many pairs."""
+        """Patches [batch, 1, patch + 2 margin, patch + 2 margin] and their missing detail [batch, 4, patch, patch].
+
+        The harder half of twice as many random pairs.
+        """
         chosen = self.random.choice(len(self.pairs), 2 * batch, p=self.chances)
         smalls, larges = (torch.stack(patches)[:, None] for patches in zip(*map(self.cut, chosen)))
         beyond = self.margin - 2
@@ -116,7 +118,7 @@ class Patches:
 
 def train() -> Upscale:
     torch.manual_seed(seed)
-    # Channels last, as in the input: convolutions take half the time.
+    # With channels last, the layout of the input, convolutions take half the time.
     model = Upscale().to(memory_format=torch.channels_last)
     patches = Patches(model)
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=1e-4)
@@ -138,7 +140,7 @@ def train() -> Upscale:
 
 
 def main() -> None:
-    torch.set_num_threads(1)  # more threads may add in another order: other weights
+    torch.set_num_threads(1)  # several threads may add in another order, which gives other weights
     (here / "samples").mkdir(exist_ok=True)
     for name, options in samples.items():
         original = Image.open(next(photographs.glob(f"{Path(name).stem}.*")))

@@ -1,11 +1,15 @@
+/** Continues texts, one character of every text in each step. */
 import { argmax, type DeviceTensor, defineModel, float32, int64, type Tensor, tensor, uint8, unstack, z } from "sconce";
 
-/** A text between two steps. */
+/** State of one text between two steps. */
 interface Text {
+  /** Keys and values of all read characters, on the device of the network. */
   readonly cache: DeviceTensor;
   /** The character that the network reads in the next step. */
   readonly next: number;
+  /** ASCII codes of the characters that the network has written. */
   readonly written: readonly number[];
+  /** Characters to write. */
   readonly length: number;
   readonly temperature: number;
   readonly seed: number;
@@ -36,7 +40,7 @@ export default defineModel({
     temperature: tensor.float32(temperature),
     seed: tensor.int64(seed),
   }),
-  // The last character of the prompt is for the first step.
+  // Reads the prompt except its last character, which the first step reads.
   async begin({ prompt, length, temperature, seed }, { model }): Promise<Text> {
     const [next = 0n] = prompt.data.slice(-1);
     const [, cache] = await model.call<readonly [Tensor, DeviceTensor]>("begin", tensor(prompt.data.slice(0, -1)));
@@ -74,22 +78,21 @@ export default defineModel({
   postprocess: ({ text }) => ({ text: String.fromCharCode(...text.data) }),
 });
 
-/** A character for its scores: the likeliest, or one at random. */
+/** Chooses the next character: the likeliest at temperature 0, else one at random, by its score. */
 function picked(scores: Tensor<"float32">, { temperature, seed, written }: Text): number {
   if (temperature === 0) return argmax(scores);
   const most = Math.max(...scores.data);
   const weights = scores.data.map((score) => Math.exp((score - most) / temperature));
   let left = random(seed, written.length) * weights.reduce((sum, weight) => sum + weight, 0);
-  return Math.max(
-    0,
-    weights.findIndex((weight) => {
-      left -= weight;
-      return left < 0;
-    }),
-  );
+  const chosen = weights.findIndex((weight) => {
+    left -= weight;
+    return left < 0;
+  });
+  // By rounding, a little may be left after the last character.
+  return chosen < 0 ? argmax(scores) : chosen;
 }
 
-/** A number from 0 to 1 for each character of a text: equal seeds give equal texts, alone and beside others. */
+/** A pseudo-random number from 0 to 1. It depends on nothing else, so equal seeds give equal texts in every batch. */
 function random(seed: number, at: number): number {
   let bits = (Math.imul(seed + 1, 0x9e3779b1) + Math.imul(at + 1, 0x85ebca6b)) | 0;
   bits = Math.imul(bits ^ (bits >>> 16), 0x21f0aaad);

@@ -38,7 +38,7 @@ def heads(x: Tensor) -> Tensor:
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, mask: Optional[Tensor] = None) -> Tensor:
-    """Attention over [..., T, WIDTH], in heads: to the tokens of the mask, or to earlier ones without a mask."""
+    """Attention over [..., T, WIDTH], in heads: to the tokens of the mask, or without a mask to earlier tokens."""
     attended = F.scaled_dot_product_attention(heads(q), heads(k), heads(v), mask, is_causal=mask is None)
     return attended.transpose(-3, -2).flatten(-2)
 
@@ -78,7 +78,7 @@ class Writer(nn.Module):
 
     @torch.jit.export
     def step(self, tokens: Tensor, caches: List[Tensor]) -> Tuple[Tensor, List[Tensor]]:
-        """The scores after one more token of each text, [N] to [N, TOKENS], and longer caches. Caches have any length."""
+        """Reads one more token of each text [N]. Returns scores [N, TOKENS] and the longer caches, which may differ in length."""
         ends = [cache.size(2) for cache in caches]
         rows = torch.arange(len(ends), device=tokens.device)
         at = torch.tensor(ends, device=tokens.device)
