@@ -137,7 +137,7 @@ describe("a server", () => {
     }
     expect(await late()).toBe(1);
   };
-  // Other systems have only one loopback address.
+  // Only Linux has more than one loopback address.
   const onLinux = test.skipIf(process.platform !== "linux");
 
   onLinux("quarantines items of an address that sent bad ones, and of no other", async () => {
@@ -145,7 +145,7 @@ describe("a server", () => {
     await expectLate(server.client);
   });
 
-  test("separates clients of a proxy by the proxy's headers", async () => {
+  test("tells clients behind a proxy apart by the proxy's headers", async () => {
     await using server = await store.serve("lab");
     const { client } = server;
     const late = () => client.metric('sconce_batches_total{cause="late"}');

@@ -1,4 +1,7 @@
-/** Events of a running prediction in Redis: reports of the replica that runs it, and reads of the replicas with event streams. */
+/**
+ * Events of a running prediction in Redis: the replica that runs the prediction reports them, and replicas with event
+ * streams read them.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { LivePrediction } from "../src/server/predictions/live.ts";
@@ -27,7 +30,7 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
   const kind = "prediction" as const;
   const origin = { requestId: "r", traceId: undefined, spanId: undefined };
 
-  /** A replica that has claimed the prediction, with its parts. */
+  /** A replica that has claimed the prediction and reports its parts, and a reader on another replica. */
   async function claimed(name: string) {
     const links = await redisLinks(redis.url);
     const memory = new MemoryAccount();
@@ -74,7 +77,7 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
       (part) => part !== undefined,
     );
 
-  test("have one report in flight, and the next report has all parts that came meanwhile", async () => {
+  test("have one report in flight; the next report has all parts that came meanwhile", async () => {
     using replica = await claimed("slow");
     const { queue, live, add, reader, read } = replica;
     await read();
@@ -97,7 +100,7 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     reports.remove(id);
   });
 
-  test("are read again after a notification during a read that found none", async () => {
+  test("are read again if a notification arrives during a read that found none", async () => {
     using replica = await claimed("early");
     const { queue, reader, read } = replica;
     const first = read();
@@ -109,7 +112,7 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     expect(reader.outputs[1]).toBe('"y"');
   });
 
-  test("are read with one command, which tells their number", async () => {
+  test("are read with one command if a notification says how many there are", async () => {
     using replica = await claimed("count");
     const { queue, reader, read } = replica;
     await read();
@@ -120,12 +123,12 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     expect((await scriptCalls()) - before).toBe(1);
   });
 
-  test("have null as a part, and leave out parts of an input that ran again before their report", async () => {
+  test("can have null as a part, and leave out parts of an input that ran again before they were reported", async () => {
     using replica = await claimed("void");
     const { queue, live, parts, add, reader, read } = replica;
     await read();
     const reports = new EventReports(queue.events);
-    // One report has at most 500 events.
+    // More events than the 500 that fit in one report.
     for (let i = 0; i < 501; i++) add(1, "null");
     reports.add(live);
     const flushed = reports.flush([id]);
@@ -142,7 +145,7 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     reports.remove(id);
   });
 
-  test("free the parts of a prediction that another replica runs", async () => {
+  test("free the memory of parts if another replica runs the prediction", async () => {
     using replica = await claimed("dropped");
     const { claims, live, parts, add } = replica;
     parts.charge.grow(100);
@@ -154,7 +157,7 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     expect(parts.charge.bytes).toBe(0);
   });
 
-  test("are reported from the first one on when a replica watches, and not before", async () => {
+  test("are reported from the first one on, once a replica watches the prediction", async () => {
     using replica = await claimed("unwatched");
     const { queue, live, add, reader, read } = replica;
     const reports = new EventReports(queue.events);
@@ -173,7 +176,7 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     mailbox.stop();
   });
 
-  test("are refused by a full Redis, and reported again when it has memory", async () => {
+  test("are refused by a Redis that is full, and reported again when it has memory", async () => {
     using replica = await claimed("full");
     const { queue, live, add, reader, read } = replica;
     await read();
@@ -196,7 +199,7 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     reports.remove(id);
   });
 
-  test("stay within a size in Redis: a reader that falls behind gets no more, and another one gets all", async () => {
+  test("have a limit of bytes in Redis: a reader that falls behind gets no more of them, and other readers get all", async () => {
     using replica = await claimed("large");
     const { queue, memory, reader, read } = replica;
     const text = JSON.stringify("x".repeat(2 ** 22));
@@ -216,7 +219,7 @@ describe.skipIf(!hasRedis)(`events in a queue (with redis-server${hasRedis ? "" 
     expect(partsOf(slow).map(({ sequence }) => sequence)).toEqual([0]);
   });
 
-  test("start over with the outputs of the replica that runs the prediction again", async () => {
+  test("start again with the outputs of the replica that runs the prediction again", async () => {
     using replica = await claimed("again");
     const { queue, memory, reader, read } = replica;
     await read();

@@ -1,6 +1,6 @@
 /**
- * Replicas without their queue or without other replicas: clients get an answer at once, accepted predictions are not
- * lost, and no item runs too often.
+ * Replicas whose queue or other replicas fail: clients get an answer at once, accepted predictions are not lost, and
+ * no input runs too often.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { clientOf, startCli } from "./helpers/cli.ts";
@@ -23,11 +23,11 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await redis?.[Symbol.asyncDispose]();
   });
 
-  /** Prepares one input at a time. */
+  /** With this setting a replica prepares one input at a time. */
   const narrow = { maxReadyBytes: 1 };
   const unavailable = { status: 503, type: "urn:sconce:problem:queue_unavailable" };
 
-  test("report an unavailable queue, and afterwards the ends that happened meanwhile", async () => {
+  test("report that the queue is unavailable, and afterwards store outcomes of the meantime", async () => {
     await using server = await store.serve("lab", { queue: redis.url, queueName: "away" });
     await using gate = hold();
     const waiting = server.client.predict([{ x: 1, before: gate.url("a") }]);
@@ -50,13 +50,13 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await server.client.metric('sconce_queue_faults_total{reason="away"}')).toBeGreaterThan(0);
   });
 
-  test("refuse within two seconds what a hanging queue does not accept, and continue with an emptied queue", async () => {
+  test("refuse requests within two seconds while the queue hangs, and continue with a queue that was emptied", async () => {
     await using server = await store.serve("lab", { queue: redis.url, queueName: "hangs" });
     await using gate = hold();
     const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
     await gate.arrived("a");
     redis.pause();
-    // Timers of one process keep their order, however busy the machine is.
+    // A limit of two seconds. The test's timers and the server's are in one process, so a busy machine delays both.
     const limit = () => AbortSignal.timeout(2000);
     const [posted, read] = await Promise.all([
       server.client.post([{ x: 1 }], { Prefer: "wait" }, limit()),
@@ -86,7 +86,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
   test("refuse predictions that would wait longer than their client or their time limit, and accept others", async () => {
     await using front = await store.serve("lab", { queue: redis.url, queueName: "slow", role: "front", timeout: 300 });
     await front.client.create(Array.from({ length: 10 }, () => ({ x: 1 })));
-    // The wait grows by the second if no worker runs the prediction.
+    // No worker runs the first prediction, so the expected wait grows until it exceeds two seconds.
     const patience = { Prefer: "wait=2" };
     while ((await front.client.post([{ x: 1 }], patience)).status !== 429);
     for (const headers of [patience, { "Cancel-After": "1" }]) {
@@ -101,12 +101,12 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await redis.client.hget("sconce:5:{slow}:totals", "items")).not.toBe("0");
   });
 
-  test("accept nothing while the queue is read-only, and report the ends that happened meanwhile", async () => {
+  test("accept nothing while the queue is read-only, and afterwards store outcomes of the meantime", async () => {
     await using server = await store.serve("lab", { queue: redis.url, queueName: "read-only" });
     await using gate = hold();
     const { prediction_id: id } = await server.client.create([{ x: 1, before: gate.url("a") }]);
     await gate.arrived("a");
-    // Like the old master after a failover.
+    // Redis is read-only now, like a former master after a failover.
     await redis.client.replicaof("127.0.0.1", "1");
     expect(await server.client.refused([{ x: 1 }])).toMatchObject(unavailable);
     gate.release("a");
@@ -118,7 +118,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await server.client.metric('sconce_queue_faults_total{reason="readonly"}')).toBeGreaterThan(0);
   });
 
-  test("are not ready and accept nothing while Redis is full, and finish predictions, with clients that wait later too", async () => {
+  test("are not ready and accept nothing while Redis is full; accepted predictions end, and later readers get them", async () => {
     await using server = await store.serve("lab", { queue: redis.url, queueName: "full" });
     await using gate = hold();
     const waiting = server.client.predict([{ x: 1, before: gate.url("a") }]);
@@ -128,7 +128,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await server.client.refused([{ x: 1 }])).toMatchObject(unavailable);
     await unready(server, "the queue of the replicas is full: Redis has reached its maxmemory");
     const later = server.client.fetch(`/predictions/${id}`, { headers: { Prefer: "wait" } });
-    // By the time of this answer, the earlier message has arrived.
+    // Redis has notified the server of the client that waits, since it has answered this later read.
     expect(await server.client.read(id)).toHaveProperty("status");
     gate.release("a");
     expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
@@ -139,7 +139,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await server.client.metric('sconce_queue_faults_total{reason="full"}')).toBeGreaterThan(0);
   });
 
-  test("share their limits, end predictions without a worker on time, and cancel them at once", async () => {
+  test("share their limits; without a worker, predictions end on time and are canceled at once", async () => {
     const config = { queue: redis.url, queueName: "limits", role: "front", maxQueuedItems: 3 } as const;
     await using first = await store.serve("lab", config);
     await using second = await store.serve("lab", config);
@@ -153,7 +153,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect((await first.client.create([{ x: 1 }, { x: 2 }])).status).toBe("pending");
   });
 
-  test("of another build ignore it", async () => {
+  test("ignore a queue of another build", async () => {
     await using front = await store.serve("lab", { queue: redis.url, role: "front" });
     await using other = await store.serve("stage", { queue: redis.url });
     const { prediction_id: id } = await front.client.create([{ x: 1 }]);
@@ -163,7 +163,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await front.client.cancel(id);
   });
 
-  test("return unstarted predictions when they stop, and finish started ones", async () => {
+  test("that stop return predictions that have not started, and finish started ones", async () => {
     await using front = await store.serve("lab", { queue: redis.url, queueName: "stops", role: "front" });
     await using stopped = await store.serve("lab", { queue: redis.url, queueName: "stops", role: "worker", ...narrow });
     await using gate = hold();
@@ -199,7 +199,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await next.client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 5 }] });
   });
 
-  test("take over the predictions of a killed one once; a second kill fails them", async () => {
+  test("take over the predictions of a killed replica once; a second kill fails them", async () => {
     const args = ["--queue", redis.url, "--queue-name", "kills", "--queue-lease", "1"];
     const worker = () =>
       startCli(["serve", "lab", "-p", "0", "--host", "127.0.0.1", "--no-isolate", "--role", "worker", ...args], {
@@ -224,7 +224,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(runs.counts).toEqual({ deadly: 2, innocent: 2 });
   });
 
-  test("that are fronts load no libtorch", async () => {
+  test("in the role front load no libtorch", async () => {
     const args = ["-p", "0", "--host", "127.0.0.1", "--role", "front", "--queue", redis.url];
     await using front = startCli(["serve", "lab", ...args], { env: { SCONCE_HOME: store.home } });
     await clientOf(front);
@@ -247,7 +247,7 @@ async function unready({ client }: TestServer, reason = "the queue of the replic
   });
 }
 
-/** Resends a prediction until it is accepted. @returns its end */
+/** Sends a prediction until the server accepts it. @returns the answer with its end */
 async function accepted({ client }: TestServer): Promise<unknown> {
   for (;;) {
     const response = await client.post([{ x: 1 }], { Prefer: "wait" });
@@ -255,7 +255,7 @@ async function accepted({ client }: TestServer): Promise<unknown> {
   }
 }
 
-/** URLs that count their requests, and answer only from a given request on. */
+/** A server that counts the requests to each URL, and answers only from a given request on. */
 function countedRuns() {
   const counts: Record<string, number> = {};
   let waiters: (() => void)[] = [];

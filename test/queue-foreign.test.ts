@@ -32,7 +32,7 @@ describe.skipIf(!hasRedis)(`foreign values in the queue (with redis-server${hasR
   const named = (key: string, fault: string, seen: number) =>
     server.line(`Another program wrote to the queue: ${base}${key} ${fault}; sconce removed that`, seen);
 
-  /** Key of the hash with the prediction. */
+  /** Redis key of the hash that has the prediction. */
   const hashOf = (id: string) => `p:${id.slice(1, 5)}`;
 
   async function ended() {
@@ -53,7 +53,7 @@ describe.skipIf(!hasRedis)(`foreign values in the queue (with redis-server${hasR
     await redis.client.set(base + key, "foreign");
     await named(key, `was a string, expected a ${type}`, seen);
     await until(async () => (await client.fetch("/health/ready")).ok);
-    // The consumer group is created again with the stream.
+    // The deleted stream exists again, with its consumer group.
     await until(async () => (await client.post([{ x: 1 }], { Prefer: "wait" })).ok);
     await ended();
   });
@@ -70,7 +70,7 @@ describe.skipIf(!hasRedis)(`foreign values in the queue (with redis-server${hasR
     },
   );
 
-  test("predictions of a replaced hash are not found", async () => {
+  test("predictions are not found if their hash was replaced", async () => {
     const id = await ended();
     const seen = server.lines.length;
     await redis.client.set(base + hashOf(id), "foreign");
@@ -90,7 +90,7 @@ describe.skipIf(!hasRedis)(`foreign values in the queue (with redis-server${hasR
     expect(await client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
   });
 
-  test("foreign totals are corrected", async () => {
+  test("foreign values of the totals are corrected", async () => {
     await ended();
     const seen = server.lines.length;
     await redis.client.hset(`${base}totals`, "items", "many", "bytes", "-");

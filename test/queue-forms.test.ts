@@ -1,4 +1,4 @@
-/** A queue in every setup of Redis: with TLS and a login, with Sentinel and a failover, and as a Cluster. */
+/** A queue on every kind of Redis: with TLS and a login, with Sentinel and a failover, and as a Cluster. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { messageOf } from "../src/base/errors.ts";
 import { parseRedisAddress, redisClient } from "../src/server/queue/redis-address.ts";
@@ -36,7 +36,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await Promise.all([store, redis, sentinel, cluster].map((each) => each?.[Symbol.asyncDispose]()));
   });
 
-  /** Two replicas; one runs what the other accepts. */
+  /** Two replicas. The front accepts predictions, and the worker runs them. */
   async function replicas(model: string, queue: string) {
     await using stack = new AsyncDisposableStack();
     const [front, worker] = await Promise.all(
@@ -47,7 +47,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     return { front, worker, [Symbol.asyncDispose]: () => owned.disposeAsync() };
   }
 
-  /** Creates, waits, reads, cancels, and runs a demo. */
+  /** Creates, awaits, reads and cancels predictions, and runs a demo. */
   async function roundTrip({ client }: TestServer): Promise<void> {
     const { prediction_id: id } = await client.create([{ x: 1 }]);
     expect(await client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
@@ -63,7 +63,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
   }
 
   const hasTls = hasRedisTls();
-  test.skipIf(!hasTls)(`behind TLS with mutual certificates${hasTls ? "" : ": built without"}`, async () => {
+  test.skipIf(!hasTls)(`works over TLS with certificates of both sides${hasTls ? "" : ": built without"}`, async () => {
     await using dir = await tempDir();
     await makeCertificates(dir);
     const tlsPort = freePort();
@@ -77,7 +77,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await expect(ping(url)).rejects.toThrow(/certificate/);
   });
 
-  test.skipIf(!hasTls)("with Sentinels behind TLS and a separate password", async () => {
+  test.skipIf(!hasTls)("works with Sentinels that use TLS and their own password", async () => {
     await using dir = await tempDir();
     await makeCertificates(dir);
     await using guarded = await startGuardedSentinel(dir, "p@ss");
@@ -88,7 +88,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await expect(ping(`${url.replace("rediss", "redis")}&sentinel_password=p%40ss`)).rejects.toThrow();
   });
 
-  test("with a password, and a user limited to its keys", async () => {
+  test("works with a password, and with a user who may use only its keys", async () => {
     const client = redis?.client;
     await client?.call("acl", "setuser", "sconce", "on", ">p@ss:1", "~sconce:*", "+@all", "-@dangerous", "+info");
     await client?.config("SET", "requirepass", "secret");
@@ -120,7 +120,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await other?.client.read(ended.prediction_id)).toEqual(ended);
   });
 
-  test("in a Cluster does not resend a command after a broken connection", async () => {
+  test("in a Cluster does not send a command again after a broken connection", async () => {
     const ready = Promise.withResolvers<void>();
     const address = parseRedisAddress(cluster?.url ?? "");
     using link = new RedisLink({ address, onFault: () => {}, onReady: ready.resolve });
@@ -138,7 +138,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await owner.lrange("list", 0, -1)).toEqual(["first"]);
   });
 
-  test("with a killed master refuses requests until a Sentinel has promoted another, and loses nothing", async () => {
+  test("whose master is killed refuses requests until a Sentinel has promoted a replica, and loses nothing", async () => {
     await using both = await replicas("lab", sentinel?.url ?? "");
     await using gate = hold();
     const waiting = both.front.client.predict([{ x: 1, before: gate.url("a") }]);

@@ -10,7 +10,7 @@ describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRed
   let redis: TestRedis;
   let store: TestStore;
   let worker: TestServer;
-  /** Two replicas that only answer. */
+  /** Two replicas that answer clients, and run no predictions. */
   let front: TestServer;
   let other: TestServer;
 
@@ -33,7 +33,7 @@ describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRed
   const accept = { Accept: "text/event-stream" };
   const watch = async ({ client }: TestServer, id: string, headers: Record<string, string> = {}) =>
     eventsOf(await client.fetch(`/predictions/${id}`, { headers: { ...accept, ...headers } }));
-  /** The next event that is not a comment. */
+  /** The next event of a stream that is no comment. */
   async function next(events: AsyncGenerator<ServerEvent>): Promise<ServerEvent> {
     for (;;) {
       const { value, done } = await events.next();
@@ -43,7 +43,7 @@ describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRed
   }
   const words = ["one", "two", "three"];
 
-  test("have parts as they come, from the first one on, and continue on another replica", async () => {
+  test("have parts as they are yielded, from the first one on, and continue on another replica", async () => {
     await using gate = hold();
     const { prediction_id: id } = await front.client.create([{ x: 1, words, gate: gate.url("") }]);
     const events = await watch(front, id);
@@ -87,7 +87,7 @@ describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRed
     expect(events.at(-1)).toMatchObject({ event: "completed", data: { status: "success" } });
   });
 
-  test("have outputs as they complete, before the end", async () => {
+  test("have outputs when they are complete, before the prediction ends", async () => {
     const queue = { queue: redis.url, queueName: "outputs" };
     await using own = await store.serve("lab", { ...queue, role: "front" });
     await using _worker = await store.serve("lab", { ...queue, role: "worker" });
@@ -101,7 +101,7 @@ describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRed
     expect(await next(events)).toMatchObject({ event: "completed" });
   });
 
-  test("have each output once after the kill of a worker that had reported one of two, also for a later client", async () => {
+  test("have each output once, also for a later client, if a worker was killed that had reported one of two", async () => {
     const args = ["--queue", redis.url, "--queue-name", "outputs-killed", "--queue-lease", "1"];
     const start = () =>
       startCli(["serve", "lab", "-p", "0", "--host", "127.0.0.1", "--no-isolate", "--role", "worker", ...args], {
@@ -131,7 +131,7 @@ describe.skipIf(!hasRedis)(`event streams of replicas (with redis-server${hasRed
     ]);
   });
 
-  test("start over with sequence 0 when another worker runs the prediction after a kill", async () => {
+  test("start again with sequence 0 if another worker runs the prediction after a kill", async () => {
     const args = ["--queue", redis.url, "--queue-name", "killed", "--queue-lease", "1"];
     const start = () =>
       startCli(["serve", "parts", "-p", "0", "--host", "127.0.0.1", "--no-isolate", "--role", "worker", ...args], {

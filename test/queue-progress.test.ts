@@ -1,4 +1,4 @@
-/** Progress of predictions on other replicas, with a queue that fails at times. */
+/** Replicas read the progress of predictions from the queue, although Redis fails at times. */
 import { describe, expect, test } from "bun:test";
 import { MemoryAccount } from "../src/server/memory/memory-account.ts";
 import { pendingRecord } from "../src/server/predictions/record.ts";
@@ -9,7 +9,7 @@ import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { redisLinks } from "./helpers/redis-links.ts";
 
 describe.skipIf(!hasRedis)(`the logs of a demo (with redis-server${hasRedis ? "" : ": not here"})`, () => {
-  test("are complete in the queue after lost messages and lost answers", async () => {
+  test("are complete in the queue although messages and answers were lost", async () => {
     await using redis = await startRedis();
     using links = await redisLinks(redis.url);
     const limits = { maxQueuedItems: 10, maxQueuedBytes: 1000 };
@@ -34,7 +34,7 @@ describe.skipIf(!hasRedis)(`the logs of a demo (with redis-server${hasRedis ? ""
     const first = said("öne\n");
     await queue.reportProgress(first);
     claims.progressReported(first);
-    // The first message got lost. The second arrived, but its answer got lost.
+    // Two reports failed before: the first did not arrive, and the answer to the second was lost.
     expect(said("two\n")).toMatchObject([{ logBytes: 5, logs: "two\n" }]);
     await queue.reportProgress(said("three\n"));
     const last = said("four\n");

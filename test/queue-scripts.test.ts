@@ -1,4 +1,4 @@
-/** Lua scripts of the queue for workers with expired leases, and the format of the queue's address. */
+/** The queue's Lua scripts, run by workers whose leases have expired; and the forms of a queue's address. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { LargeValues } from "../src/server/queue/large-values.ts";
 import { Queue } from "../src/server/queue/queue.ts";
@@ -16,7 +16,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
 
   afterAll(() => redis?.[Symbol.asyncDispose]());
 
-  /** A worker whose leases expire at once. */
+  /** A worker whose leases expire at once, so that others may take over its predictions. */
   async function worker(name: string, node: string, large?: LargeValues) {
     const links = await redisLinks(redis.url);
     const { link, largeLink } = links;
@@ -50,7 +50,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
 
   const reclaim = ({ queue }: { queue: Queue }) => queue.reclaim("-", 10);
 
-  test("counts the workers until they leave, also before their first prediction", async () => {
+  test("counts its workers from their start until they leave", async () => {
     using one = await worker("counted", "a");
     using other = await worker("counted", "b");
     expect(await one.queue.tend("0-0", true)).toMatchObject({ workers: 1 });
@@ -60,7 +60,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await other.queue.tend("0-0", false)).toMatchObject({ workers: 1 });
   });
 
-  test("keeps the first outcome, from any worker", async () => {
+  test("keeps the first outcome, whichever worker reports it", async () => {
     using first = await worker("first", "a");
     using second = await worker("first", "b");
     await first.queue.create(request);
@@ -81,7 +81,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     });
   });
 
-  test("gives a prediction to at most two workers, not counting lost answers and returned predictions", async () => {
+  test("gives a prediction to at most two workers; lost answers and returned predictions do not count", async () => {
     using first = await worker("third", "a");
     using second = await worker("third", "b");
     using third = await worker("third", "c");
@@ -89,7 +89,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await first.take();
     await first.queue.giveBack([{ id: "p", hasBegun: false }]);
     expect((await first.take()).requests).toHaveLength(1);
-    // The worker has received it before, and asks again.
+    // The first worker asks again for a prediction that it has already received, so it gets it again.
     expect((await reclaim(first)).requests).toHaveLength(1);
     expect((await reclaim(second)).requests).toHaveLength(1);
     expect(await reclaim(third)).toEqual({ requests: [], givenUp: 1, next: "" });
@@ -97,7 +97,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(record?.outcome?.members).toContain("Given up: 2 replicas ended");
   });
 
-  test("receives large outcomes inline for a while after the bucket failed", async () => {
+  test("stores large outcomes itself for a while after the bucket has failed", async () => {
     const names: string[] = [];
     const put = (name: string) => Promise.reject(new Error(`${names.push(name)} failed`));
     using one = await worker("large", "a", { put, get: () => Promise.resolve(undefined), delete: () => {} });
@@ -111,7 +111,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(names).toEqual(["large/p/members/a"]);
   });
 
-  test("evicts the oldest ended predictions beyond a count or bytes", async () => {
+  test("evicts the oldest ended predictions above a number or a size", async () => {
     using one = await worker("kept", "a");
     const end = async (id: string, members: string) => {
       await one.queue.create({ ...request, id });
@@ -140,20 +140,20 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await redis.client.exists("sconce:5:{bodies}:b:p")).toBe(0);
   });
 
-  test("ends predictions without a worker in order of deadlines, behind longer ones too", async () => {
+  test("ends predictions that no worker runs at their deadline, even behind predictions with a later one", async () => {
     using one = await worker("late", "a");
     const ids = ["long", "short", "other"];
     await Promise.all(ids.map((id) => one.queue.create({ ...request, id, timeoutMs: id === "short" ? 1 : 60_000 })));
     while ((await one.queue.tend("0-0", false)).kept === 0);
     const ended = await Promise.all(ids.map((id) => one.queue.read(id, { isAwaited: false })));
     expect(ended.map((record) => record?.outcome?.status)).toEqual([undefined, "failed", undefined]);
-    // The read entries are no longer in order.
+    // The stream's entries are read; a returned prediction is read again.
     expect((await one.take()).requests).toHaveLength(2);
     await one.queue.giveBack([{ id: "long", hasBegun: false }]);
     expect((await one.take()).requests).toMatchObject([{ id: "long" }]);
   });
 
-  test("does not run a prediction after its deadline, and ends it at once", async () => {
+  test("does not give a prediction to a worker after its deadline, but ends it at once", async () => {
     using one = await worker("too-late", "a");
     const created = await one.queue.create({ ...request, timeoutMs: 1 });
     const nowMs = async () => {
@@ -166,7 +166,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(outcome?.members).toContain("Timed out");
   });
 
-  test("stops counting predictions that expired while no replica ran", async () => {
+  test("no longer counts predictions that expired while no replica ran", async () => {
     using one = await worker("expired", "a");
     const webhook: Webhook = { url: "https://example.com/", events: ["completed"] };
     const ids = ["_AAAAp", "_AAAAq", "_BBBBr"];
@@ -182,7 +182,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     expect(await redis.client.exists("sconce:5:{expired}:hooks")).toBe(0);
   });
 
-  test("notifies the worker of a cancelled prediction, and ignores the end of a deleted one", async () => {
+  test("notifies the worker of a canceled prediction, and ignores the end of a deleted one", async () => {
     using one = await worker("gone", "a");
     await one.queue.create(request);
     await one.take();

@@ -1,6 +1,6 @@
 /**
- * Replicas of two builds of one model with one Redis: separate unless a name joins them, and replaceable under load
- * without losses.
+ * Replicas of two builds of a model with one Redis. They have separate queues unless a name joins them, and replace
+ * each other under load without losing predictions.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ import { redisLinks } from "./helpers/redis-links.ts";
 import { modelFolder, storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-/** Difference of a build's outputs from 2 x + 1. */
+/** What each build adds to the outputs 2 x + 1. */
 const beyond = { v1: 0, v2: 1000 };
 type Version = keyof typeof beyond;
 const CLIENTS = 4;
@@ -45,7 +45,7 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
   const serve = (version: Version, config: Partial<ServeConfig> = {}) =>
     store.serve(`lab:${version}`, { queue: redis.url, ...config });
 
-  /** Counts all queues, so that an input that ran without its client's knowledge shows. */
+  /** Number of inputs that have ended, over all queues. It shows inputs that ran although no client sent them. */
   async function endedInputs(): Promise<number> {
     const keys = await redis.client.keys("*:totals");
     const ended = await Promise.all(keys.map((key) => redis.client.hget(key, "ended")));
@@ -54,7 +54,7 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
 
   beforeEach(() => redis.client.flushall());
 
-  test("replace each other one by one under load: each prediction ends with the outputs of the build that accepted it", async () => {
+  test("replace each other one by one under load, and each prediction has outputs of the build that accepted it", async () => {
     await using oldFront = await serve("v1", { role: "front" });
     await using oldWorker = await serve("v1", { role: "worker" });
     await using load = new Load([{ server: oldFront, version: "v1" }]);
@@ -91,7 +91,7 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
     expect(await ended.json()).toMatchObject({ demo_id, status: "success" });
   });
 
-  test("do not know ids of other repositories, and rarely ask Redis about unknown ids", async () => {
+  test("do not know ids of other repositories, and rarely ask Redis about ids that they do not know", async () => {
     using links = await redisLinks(redis.url);
     const { link, largeLink } = links;
     const options = { link, largeLink, node: "n", leaseMs: 1000, retention: { ms: 0, bytes: 0 }, timeoutMs: 0 };
@@ -105,7 +105,7 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
         open: (each) => new Queue({ ...options, name: each, limits }),
       });
     const first = directory("lab", "first");
-    // The first replica is found at once; then a second joins.
+    // The first replica finds each replica that starts after it by the id of a prediction.
     for (const later of [directory("lab", "second"), directory("lab", "third")]) {
       await later.refresh();
       expect(await first.queueOf(later.newId())).toBeInstanceOf(Queue);
@@ -119,13 +119,13 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
     expect(await redis.client.info("commandstats")).toContain("evalsha:calls=1,");
   });
 
-  test("ignore data of an older sconce under the same name", async () => {
+  test("ignore data of an older sconce release under the same name", async () => {
     await redis.client.set("sconce:{joined}:work", "of another layout");
     await using front = await serve("v1", { queueName: "joined", role: "front" });
     expect((await front.client.create([{ x: 1 }])).status).toBe("pending");
   });
 
-  test("share a named queue: new replicas finish predictions that old replicas return", async () => {
+  test("can share a queue by its name: new replicas finish predictions that old replicas return", async () => {
     const config = { queueName: "joined" };
     await using old = await serve("v1", config);
     expect(await redis.client.zrange("sconce:5:queues:lab", "0", "-1")).toEqual(["joined"]);
@@ -154,7 +154,10 @@ interface Accepted {
   readonly body: PredictionBody;
 }
 
-/** Clients that send to the newest or an older replica, to another after a refusal, and record accepted predictions. */
+/**
+ * Clients that send predictions to all replicas by turns, and to the next replica after a refusal. They record what
+ * was accepted.
+ */
 class Load {
   readonly #replicas: Replica[];
   readonly #accepted: Accepted[] = [];
@@ -170,7 +173,7 @@ class Load {
     this.#replicas.push(replica);
   }
 
-  /** Resolves when the newest replica has reported `count` more ends. */
+  /** Resolves when clients have got `count` more outputs from the newest replica. */
   async ended(count: number): Promise<void> {
     const { version } = this.#replicas.at(-1) ?? {};
     const told = () =>
@@ -185,11 +188,11 @@ class Load {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // Failures reach the waiting test.
+    // `stop` has reported failures to the test.
     await this.stop().catch(() => {});
   }
 
-  /** Difference of each output from the first build's output, read at the end. */
+  /** For each accepted prediction, its build and how far its output is from 2 x + 1. */
   outputs(reader: TestServer): Promise<{ version: Version; more: number }[]> {
     const ends = this.#accepted.map(async ({ version, x, body }) => {
       const { outputs } = await reader.client.end(body.prediction_id);
@@ -202,9 +205,9 @@ class Load {
     for (let x = client; !this.#isStopped; x += CLIENTS) {
       const { server, version } = this.#replicas[Math.floor(x / CLIENTS) % this.#replicas.length] ?? {};
       if (server === undefined || version === undefined) continue;
-      // Some clients do not wait for the end.
+      // A third of the requests does not wait for the end of the prediction.
       const headers = x % 3 === 0 ? {} : { Prefer: "wait" };
-      // A stopping server refuses or resets connections.
+      // A replica that stops refuses requests or resets connections.
       const response = await server.client.post([{ x }], headers).catch(() => undefined);
       if (response === undefined || response.status === 503) continue;
       if (!response.ok) throw new Error(await response.text());

@@ -1,4 +1,7 @@
-/** Webhooks of replicas: any replica may end a prediction, and any may be killed before it sends the webhook. */
+/**
+ * Webhooks of replicas. Any replica may end a prediction, and any replica may be killed before it has sent the
+ * webhook.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { clientOf, startCli } from "./helpers/cli.ts";
 import { hold } from "./helpers/hold.ts";
@@ -23,11 +26,11 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
   const serve = (config: Parameters<TestStore["serve"]>[1]) =>
     store.serve("lab", { queue: redis.url, queueLease: 1, webhookSecret: [secret], allowPrivateUrls: true, ...config });
   const told = (url: string, events = "completed") => ({ "Webhook-URL": url, "Webhook-Events": events });
-  /** Resolves once all sent webhooks are deleted from the queue. */
+  /** Resolves once the queue has no webhook left. */
   const forgotten = (name: string) =>
     until(async () => (await redis.client.exists(`sconce:5:{${name}}:hooks`, `sconce:5:{${name}}:due`)) === 0);
 
-  test("send a front's webhooks about a worker's work, each once, and the end last", async () => {
+  test("send the webhooks that a front accepted about predictions that a worker runs, each once, and the end last", async () => {
     await using to = receiver();
     await using gate = hold();
     await using front = await serve({ queueName: "told", role: "front" });
@@ -47,7 +50,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(to.received.filter(({ type }) => type === "prediction.completed")).toHaveLength(1);
   });
 
-  test("send webhooks about predictions that never ran: cancelled or expired", async () => {
+  test("send webhooks about predictions that never ran, because they were canceled or expired", async () => {
     await using to = receiver();
     await using front = await serve({ queueName: "alone", role: "front" });
     const canceled = await front.client.create([{ x: 1 }], told(to.url("/canceled")));
@@ -61,7 +64,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await forgotten("alone");
   });
 
-  test("refuse webhooks without a secret, and a worker without one leaves them to others", async () => {
+  test("without a secret refuse webhooks, and leave accepted ones to other replicas", async () => {
     await using to = receiver();
     await using front = await serve({ queueName: "secret", role: "front" });
     await using other = await serve({ queueName: "secret", webhookSecret: [] });
@@ -70,7 +73,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect((await to.until(1))[0]).toMatchObject({ id: `msg_${id}`, data: { status: "success" } });
   });
 
-  test("send to the new receiver of a reused id, and no more to the earlier receiver", async () => {
+  test("send to the new receiver of an id that is used again, and no longer to the earlier receiver", async () => {
     const isTold = Promise.withResolvers<unknown>();
     await using to = receiver(({ path, data }) => {
       if (path === "/earlier") return new Response(null, { status: 500 });

@@ -1,4 +1,4 @@
-/** Replicas that share predictions through Redis: each answers for all. */
+/** Replicas that share predictions through Redis: each can answer for all. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { problemOf } from "./helpers/client.ts";
 import { eventsOf } from "./helpers/events.ts";
@@ -9,7 +9,7 @@ import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts"
 describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not here"})`, () => {
   let redis: TestRedis;
   let store: TestStore;
-  /** A replica that only answers, and a replica that only runs. */
+  /** A replica that answers clients and runs nothing, and one that does both. */
   let front: TestServer;
   let both: TestServer;
 
@@ -25,21 +25,21 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await redis?.[Symbol.asyncDispose]();
   });
 
-  test("run each other's predictions, and all know the outcome", async () => {
+  test("run each other's predictions, and every replica knows the outcome", async () => {
     const ended = await front.client.predict([{ x: 1 }, { x: 2 }]);
     expect(ended).toMatchObject({ status: "success", outputs: [{ y: 3 }, { y: 5 }] });
     expect(await both.client.read(ended.prediction_id)).toEqual(ended);
     expect(await front.client.read(ended.prediction_id)).toEqual(ended);
   });
 
-  test("start without a fault of the queue", async () => {
+  test("start without an error of the queue in the log", async () => {
     for (const { client } of [front, both]) {
       const faults = (await (await client.fetch("/metrics")).text()).match(/^sconce_queue_faults_total.*/gm);
       expect(faults?.filter((line) => !line.endsWith(" 0"))).toEqual([]);
     }
   });
 
-  test("create one prediction for one id, on any replica", async () => {
+  test("create one prediction for one id, on whichever replica it is sent", async () => {
     const id = crypto.randomUUID();
     const put = ({ client }: TestServer, x: number, note?: object) =>
       client.fetch(`/predictions/${id}`, {
@@ -54,11 +54,11 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     const bodies = new Set(await Promise.all(answers.map((answer) => answer.text())));
     expect(bodies.size).toBe(1);
     expect(JSON.parse([...bodies][0] ?? "")).toMatchObject({ prediction_id: id, status: "success" });
-    // Too large for the record of the prediction.
+    // This body is so large that Redis stores it beside the prediction's record.
     expect((await put(front, 1, { text: "n".repeat(100_000) })).status).toBe(422);
   });
 
-  test("show running predictions of others, and wait for their end", async () => {
+  test("show running predictions of other replicas, and wait for their end", async () => {
     await using gate = hold();
     const inputs = [1, 2].map((x) => ({ x, before: gate.url(`${x}`) }));
     const { prediction_id: id, status } = await both.client.create(inputs);
@@ -70,7 +70,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await end).toMatchObject({ status: "success", outputs: [{ y: 3 }, { y: 5 }] });
   });
 
-  test("run a small prediction while a worker has many long ones", async () => {
+  test("run a small prediction soon although a worker has many long ones", async () => {
     const queue = { queue: redis.url, queueName: "long" };
     await using own = await store.serve("lab", { ...queue, role: "front" });
     await using _worker = await store.serve("lab", { ...queue, role: "worker" });
@@ -87,7 +87,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     await using gate = hold();
     const running = await both.client.create([{ x: 1 }, { x: 2, before: gate.url("a") }]);
     await front.client.until(running.prediction_id, ({ status }) => status === "running");
-    // When this prediction has ended, the previous batch has ended, too.
+    // This prediction runs after the first input, so that the first input has ended.
     await front.client.predict([{ x: 3 }]);
     const canceled = await front.client.cancel(running.prediction_id);
     expect(canceled).toMatchObject({ status: "failed", error_message: "Canceled" });
@@ -107,7 +107,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     while ((await redis.client.hget(await totals(redis), "items")) !== "0");
   });
 
-  test("refuse a body as a single server does, and find no prediction of another kind", async () => {
+  test("refuse a body as a single server does, and do not find a demo as a prediction", async () => {
     expect(await front.client.refused([{ y: 1 }])).toMatchObject({ status: 422 });
     const { prediction_id: id } = await front.client.predict([{ x: 1 }]);
     expect((await front.client.fetch(`/demo/${id}`)).status).toBe(404);
@@ -115,14 +115,14 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect((await front.client.fetch("/predictions/nobody/cancel", { method: "POST" })).status).toBe(404);
   });
 
-  test("end a prediction at its time limit, with its finished outputs", async () => {
+  test("end a prediction at its time limit, with the outputs of finished inputs", async () => {
     await using gate = hold();
     const ended = await front.client.predict([{ x: 1 }, { x: 2, before: gate.url("a") }], { "Cancel-After": "0.5" });
     expect(ended).toMatchObject({ status: "failed", error_message: "Timed out after 0.5 s" });
     expect(ended.partial_outputs).toEqual([expect.objectContaining({ y: 3 }), null]);
   });
 
-  test("leave only retained predictions behind", async () => {
+  test("leave only retained predictions behind in Redis", async () => {
     const { prediction_id: id } = await front.client.predict([{ x: 1 }]);
     const [key = ""] = await redis.client.keys(`*p:${id.slice(1, 5)}`);
     expect(await redis.client.hget(key, id)).not.toContain('"x"');

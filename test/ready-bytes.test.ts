@@ -1,10 +1,10 @@
-/** `maxReadyBytes` bounds the tensors that are prepared ahead of the batches. */
+/** `maxReadyBytes` limits the bytes of tensors that are prepared before their batches. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";
 import { Image } from "../src/author/media.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 
-/** All inputs have different shapes, so no batch fills up, and ready tensors stay ready. */
+/** Inputs of the tests differ in shape, so batches do not fill up, and with this delay prepared tensors wait. */
 const config = { maxReadyBytes: 20_000, maxQueueDelay: 600_000 };
 
 let store: TestStore;
@@ -15,7 +15,7 @@ beforeAll(async () => {
 
 afterAll(() => store[Symbol.asyncDispose]());
 
-/** Sends three predictions of 40 inputs each. @returns the most ready items and bytes at a time */
+/** Sends three predictions of 40 inputs each. @returns the largest number of prepared items and of their bytes */
 async function mostReady(
   server: TestServer,
   inputOf: (i: number) => unknown,
@@ -32,7 +32,7 @@ async function mostReady(
   for (let same = 0; same < 30; ) {
     const now = await read();
     same = most.items > 0 && now.bytes === most.bytes ? same + 1 : 0;
-    // Prefers the later reading for equal bytes: items and bytes are read one after the other.
+    // Items and bytes are read one after another, so of readings with equal bytes the later is right.
     if (now.bytes >= most.bytes) most = now;
   }
   for (const { prediction_id: id } of predictions) await server.client.cancel(id);
@@ -40,7 +40,7 @@ async function mostReady(
   return most;
 }
 
-test("inputs become ready up to the byte limit, and one more", async () => {
+test("inputs are prepared up to the byte limit, and one more", async () => {
   await using server = await store.serve("shapes", config);
   const { items, bytes } = await mostReady(server, (i) => {
     const vector = Array(1000 + i).fill(1);
@@ -53,14 +53,14 @@ test("inputs become ready up to the byte limit, and one more", async () => {
   expect((await server.client.predict(same)).status).toBe("success");
 });
 
-test("so do pictures, which are decoded in parallel", async () => {
+test("pictures, which are decoded in parallel, are prepared up to the byte limit, too", async () => {
   await using server = await store.serve("upscale", config);
   const inputOf = async (i: number) => {
     const [width, height] = [50, 40 + i];
     const data = new Uint8Array(width * height * 3);
     return { image: (await Image.fromPixels({ data, width, height, channels: 3 })).toDataUri() };
   };
-  // The first prepared inputs teach the size of an input's tensors.
+  // From these inputs the server learns how many bytes the tensors of an input have.
   await mostReady(server, inputOf);
   const { items, bytes } = await mostReady(server, inputOf);
   expect(items).toBeGreaterThan(0);

@@ -1,4 +1,6 @@
-/** Ended records in compact memory: reads give the stored record at any offset, and removed records are gone. */
+/**
+ * Records of ended predictions in compact memory: a read gives the stored record, and removed records take no memory.
+ */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { hashOf, newId } from "../src/server/predictions/ids.ts";
@@ -50,11 +52,11 @@ describe("a log of records", () => {
     );
   });
 
-  test("holds much more than one block of memory, and reuses released blocks", () => {
+  test("holds far more than one block of memory, and uses freed blocks again", () => {
     const log = new RecordLog();
     const kept: { place: Place; record: EndedRecord }[] = [];
     for (let i = 0; i < 5000; i++) {
-      // Records above 16 kB stay objects.
+      // Sizes up to 17 kB. Records above 16 kB stay objects.
       const record = largeEndOf(newId("0"), (i * 7919) % 17_000);
       kept.push({ place: push(log, record), record });
       if (i % 3 > 0) continue;
@@ -83,8 +85,8 @@ describe("a log of records", () => {
   });
 });
 
-describe("records dropped out of order", () => {
-  test("are released with earlier records", () => {
+describe("a record that is removed before an older one", () => {
+  test("is freed together with the older record", () => {
     const log = new RecordLog();
     const [a = 0, b = 0, c = 0] = ["a", "b", "c"].map((id) => push(log, endOf(id)));
     log.drop(b);
@@ -93,7 +95,7 @@ describe("records dropped out of order", () => {
     expect(log.first).toBe(c);
   });
 
-  test("hold no large outcome", () => {
+  test("holds no large outcome in memory", () => {
     const log = new RecordLog();
     push(log, endOf("a"));
     const large = largeEndOf("b", 100_000);
@@ -106,7 +108,7 @@ describe("records dropped out of order", () => {
 describe("an index of records", () => {
   const named = { id: (place: Place) => String(place) };
 
-  test("finds each by hash, also among equal hashes, until it is deleted", () => {
+  test("finds each record by its id's hash, also among equal hashes, until it is deleted", () => {
     const step = fc.record({
       isAdded: fc.boolean(),
       hash: fc.constantFrom(-1, 0, 1, 9, 8 << 24, -1 << 24),
@@ -134,7 +136,7 @@ describe("an index of records", () => {
   });
 });
 
-test("similar ids have different, stable hashes", () => {
+test("similar ids have different hashes, which are the same in every process", () => {
   const rest = "x".repeat(59);
   const ids = Array.from({ length: 10_000 }, (_, i) => String(i).padStart(5, "0"));
   for (const whole of [
@@ -142,7 +144,7 @@ test("similar ids have different, stable hashes", () => {
     (id: string) => rest + id,
     (id: string) => rest.slice(30) + id + rest.slice(30),
   ]) {
-    // Of 10,000 ids, about one run in 80 has two with the same hash of 32 bits.
+    // Of 10,000 ids, two have the same 32-bit hash in one of 80 runs.
     expect(new Set(ids.map((id) => hashOf(whole(id)))).size).toBeGreaterThan(9990);
     expect(hashOf(whole("00007"))).toBe(hashOf(whole("00007")));
   }

@@ -8,7 +8,7 @@ describe.skipIf(!hasRedis)(`a failed command (with redis-server${hasRedis ? "" :
   const failureOf = (link: RedisLink, ...command: [string, ...string[]]) =>
     link.call(...command).catch((error) => error);
 
-  test("counts as unanswered only if it was sent", async () => {
+  test("may have been executed only if it was sent", async () => {
     await using redis = await startRedis();
     using links = await redisLinks(redis.url);
     const { link } = links;
@@ -16,7 +16,7 @@ describe.skipIf(!hasRedis)(`a failed command (with redis-server${hasRedis ? "" :
     redis.pause();
     expect(isAnswerLost(await failureOf(link, "incr", "x"))).toBe(true);
     await redis.stop();
-    // The loop ends when the connection is closed, because then the command is not sent.
+    // Repeats until a command fails before it is sent, because the closed connection is known by then.
     while (isAnswerLost(await failureOf(link, "incr", "x")));
   });
 });

@@ -9,7 +9,7 @@ const component = fc.stringMatching(/^[a-z0-9]{1,8}((\.|_|__|-{1,3})[a-z0-9]{1,8
 const repository = fc.array(component, { minLength: 1, maxLength: 3 }).map((parts) => parts.join("/"));
 const tag = fc.stringMatching(/^[A-Za-z0-9_][A-Za-z0-9._-]{0,40}$/);
 
-describe("a reference", () => {
+describe("a model reference", () => {
   test("without a tag means the latest build", () => {
     expect(parseReference("digits")).toEqual({ repository: "digits", tag: "latest" });
   });
@@ -22,7 +22,7 @@ describe("a reference", () => {
     expect(parseReference(`digits@${digest}`)).toEqual({ repository: "digits", digest });
   });
 
-  test("is unchanged after formatting and parsing", () => {
+  test("is the same after formatting and parsing", () => {
     const reference = fc.oneof(
       fc.record({ repository, tag }, { noNullPrototype: true }),
       fc.record({ repository, digest: fc.constant(digest) }, { noNullPrototype: true }),
@@ -48,7 +48,7 @@ describe("a reference", () => {
   });
 });
 
-describe("a misspelled reference", () => {
+describe("a misspelled model reference", () => {
   const faults: [text: string, message: string][] = [
     ["", "the name is empty"],
     [":v1", "the name is empty"],

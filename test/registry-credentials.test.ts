@@ -1,5 +1,5 @@
 /**
- * Logins: passwords, credential helpers, tokens, and the receivers of secrets. The registry is Debian's
+ * Logins at registries: passwords, credential helpers, tokens, and who gets a secret. The registry is Debian's
  * docker-registry.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
@@ -30,14 +30,17 @@ beforeAll(async () => {
 
 afterAll(() => dir[Symbol.asyncDispose]());
 
-/** A folder for `$DOCKER_CONFIG` with this config.json. */
+/** Writes this config.json into a new folder. @returns DOCKER_CONFIG for it */
 async function dockerConfig(content: unknown): Promise<Record<string, string>> {
   const folder = dir.join(crypto.randomUUID());
   await Bun.write(`${folder}/config.json`, JSON.stringify(content));
   return { DOCKER_CONFIG: folder };
 }
 
-/** A PATH folder with a credential helper that runs this script, and records its input. */
+/**
+ * Writes a credential helper with this script, which also records its input. @returns a PATH that finds the helper,
+ * and the file with its input
+ */
 async function helper(name: string, script: string): Promise<{ PATH: string; asked: string }> {
   const folder = dir.join(crypto.randomUUID());
   const asked = `${folder}/asked`;
@@ -66,7 +69,7 @@ describe.skipIf(!hasRegistry)("a registry with passwords (Debian's docker-regist
     expect(JSON.stringify([pushed, pulled])).not.toMatch(/s3cret|cmVhZGVy/);
   });
 
-  test("without a login reports the searched files, and how to log in", async () => {
+  test("without a login reports which files were searched, and how to log in", async () => {
     const { code, stderr } = await run({}, "pull", `${registry.host}/team/digits:v1`);
     expect(code).toBe(1);
     expect(stderr).toContain(`sconce: ${registry.host} asks for a login to pull team/digits (401); none was found in `);
@@ -91,7 +94,7 @@ describe.skipIf(!hasRegistry)("a registry with passwords (Debian's docker-regist
     expect(await Bun.file(asked).text()).toBe(`get ${registry.host}\nget ${registry.host}\n`);
   });
 
-  test("uses podman's file, which can have entries for repositories", async () => {
+  test("uses podman's file, whose entries may be for repositories", async () => {
     const wrong = Buffer.from("reader:wr0ng").toString("base64");
     const file = dir.join("auth.json");
     const auths = { [registry.host]: { auth: wrong }, [`${registry.host}/podman`]: { auth } };
@@ -121,7 +124,7 @@ describe("saved credentials", () => {
     expect((await find(await dockerConfig(config))).found).toEqual(expected);
   });
 
-  test("of a helper can be a token, or missing", async () => {
+  test("from a helper can be a token, or be missing", async () => {
     const config = await dockerConfig({ credsStore: "test", auths: { "registry.example.com": { auth } } });
     const token = await helper("test", `echo '{"Username":"<token>","Secret":"t"}'`);
     expect((await find({ ...config, PATH: token.PATH })).found).toEqual({ kind: "identity", token: "t" });
@@ -129,7 +132,7 @@ describe("saved credentials", () => {
     expect((await find({ ...config, PATH: nothing.PATH })).found).toMatchObject({ username: "reader" });
   });
 
-  test("that cannot be read fail with the reason, without their content", async () => {
+  test("that cannot be read fail with the reason, which does not contain them", async () => {
     const env = await dockerConfig({});
     const file = `${env.DOCKER_CONFIG}/config.json`;
     await Bun.write(file, `{"auths": {"registry.example.com": {"auth": "${auth}"`);
@@ -162,14 +165,17 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
   }
 
   interface TokenServerOptions {
-    /** Number of requests that a token is valid for. */
+    /** Number of requests for which a token is valid. */
     readonly uses?: number;
     readonly mayHave?: (asked: Asked) => boolean;
-    /** Whether blobs may be mounted from other repositories. */
+    /** Whether the registry may take a blob from another of its repositories, instead of an upload. */
     readonly mayMount?: boolean;
   }
 
-  /** Issues tokens with a limited number of requests to authorized users. */
+  /**
+   * Starts a token server, which gives each authorized user tokens for a limited number of requests, and a registry
+   * that requires the tokens.
+   */
   async function tokenServer(options: TokenServerOptions = {}) {
     const asked: Asked[] = [];
     const left = new Map<string, number>();
@@ -207,7 +213,7 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
     };
   }
 
-  test("gives one token by name and password for each scope", async () => {
+  test("gives one token for a name and password, for each scope", async () => {
     await using server = await tokenServer();
     const env = await dockerConfig({ auths: { [server.proxy.host]: { auth } } });
     await pushTo(store, "digits:v1", `${server.proxy.host}/team/digits:v1`, { env });
@@ -219,14 +225,14 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
     ]);
   });
 
-  test("gives tokens without a login too, and a new one after expiry", async () => {
+  test("gives tokens without a login, too, and a new token when the old one has expired", async () => {
     await pushTo(store, "digits:v1", `${registry.host}/open/digits:v1`);
     await using server = await tokenServer({ uses: 2 });
     await pullFrom(new ModelStore(dir.join("anonymous")), `${server.proxy.host}/open/digits:v1`);
     expect(server.asked.map(({ authorization }) => authorization)).toEqual([null, null]);
   });
 
-  test("exchanges an identity token", async () => {
+  test("exchanges an identity token for a token", async () => {
     await using server = await tokenServer();
     const env = await dockerConfig({ auths: { [server.proxy.host]: { auth, identitytoken: "long-lived" } } });
     await pushTo(store, "digits:v1", `${server.proxy.host}/identity/digits:v1`, { env });
@@ -244,7 +250,7 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
     ]);
   });
 
-  test("is asked for repositories to mount blobs from; blobs of refused ones are uploaded", async () => {
+  test("is asked for permission to take blobs from other repositories; without permission, blobs are uploaded", async () => {
     for (const mayMount of [true, false]) {
       const from = new ModelStore(dir.join(`mount-${mayMount}`));
       await putModel(from, `mount ${mayMount}`);
@@ -266,14 +272,14 @@ describe.skipIf(!hasRegistry)("a registry with a token server (in front of Debia
     expect(server.asked.length).toBeGreaterThan(0);
   });
 
-  test("with invalid tokens is not asked for ever", async () => {
+  test("that gives invalid tokens is not asked again and again", async () => {
     await using server = await tokenServer({ uses: 0 });
     const message = await failure(pullFrom(new ModelStore(dir.join("never")), `${server.proxy.host}/team/digits:v1`));
     expect(message).toContain("registry_denied: ");
     expect(server.asked.length).toBe(1);
   });
 
-  test("gets no credentials without TLS from a registry with TLS", async () => {
+  test("without TLS gets no credentials of a registry with TLS", async () => {
     const env = await dockerConfig({ auths: { "registry.example.com": { auth } } });
     const authorization = new Authorization({
       host: "registry.example.com",
@@ -293,7 +299,7 @@ describe.skipIf(!hasRegistry)("blobs on another host (before Debian's docker-reg
   test("are fetched without the registry's credentials", async () => {
     await using registry = await startRegistry({ users: { reader: password } });
     await using storage = await registryProxy(registry.port, ({ path }) => {
-      // A storage with signed URLs, which has the blob in the signature.
+      // A storage that answers only signed URLs. The signature has the digest of the blob.
       const digest = /signed=(sha256:[0-9a-f]+)/.exec(path)?.[1];
       return digest === undefined
         ? { status: 403 }

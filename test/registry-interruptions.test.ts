@@ -1,4 +1,4 @@
-/** Interrupted, killed, aborted and concurrent pushes and pulls. The registry is Debian's docker-registry. */
+/** Pushes and pulls that are interrupted, killed, aborted or concurrent. The registry is Debian's docker-registry. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import { ModelStore } from "../src/package/store/store.ts";
@@ -30,7 +30,7 @@ afterAll(async () => {
   await dir?.[Symbol.asyncDispose]();
 });
 
-/** Applies one fault to each request for the weights, in order; later requests are forwarded. */
+/** Chooses the fault of each request for the weights, in order. Further requests are forwarded without a fault. */
 function onWeights(method: string, ...tricks: readonly Trick[]): (request: SeenRequest) => Trick | undefined {
   const left = [...tricks];
   return (request) =>
@@ -38,8 +38,8 @@ function onWeights(method: string, ...tricks: readonly Trick[]): (request: SeenR
 }
 
 /**
- * Closes the connection after this many bytes of an answer, once the puller has written `partBytes` of the weights to
- * disk.
+ * A fault that closes the connection after `bytes` of the answer, once the pull has written `partBytes` of the
+ * weights to disk.
  */
 function cutAfter(bytes: number, { home }: ModelStore, partBytes = bytes): Trick {
   return { cutAnswerAfter: bytes, taken: () => untilPart(home, partBytes) };
@@ -55,7 +55,7 @@ async function expectWhole(pulled: ModelStore, name = "digits:v1"): Promise<void
 }
 
 describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
-  test("that is interrupted requests only the rest", async () => {
+  test("that is interrupted requests only the missing part", async () => {
     const pulled = new ModelStore(dir.join("cut"));
     await using proxy = await registryProxy(
       registry.port,
@@ -67,7 +67,7 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
     await expectWhole(pulled);
   });
 
-  test("without traffic for too long requests the rest over another connection", async () => {
+  test("that receives nothing for too long requests the rest over another connection", async () => {
     const pulled = new ModelStore(dir.join("silent"));
     const hold = { holdAnswerAfter: 250_000, held: () => {} };
     await using proxy = await registryProxy(registry.port, onWeights("GET", hold));
@@ -76,7 +76,7 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
     await expectWhole(pulled);
   });
 
-  test("starts again if the registry ignores the range", async () => {
+  test("starts again if the registry ignores the requested range", async () => {
     const pulled = new ModelStore(dir.join("ignored"));
     await using proxy = await registryProxy(
       registry.port,
@@ -87,7 +87,7 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
     await expectWhole(pulled);
   });
 
-  test("starts again if the registry sends another range, or none", async () => {
+  test("starts again if the registry sends another range, or refuses the range", async () => {
     const part = { "Content-Range": `bytes 0-9/${weightBytes}`, "Content-Length": "10" };
     for (const trick of [
       { status: 206, headers: part, body: "0123456789" },
@@ -101,7 +101,7 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
     }
   });
 
-  test("is retried while the registry is overloaded, and reports its last answer at the end", async () => {
+  test("is repeated while the registry is overloaded, and in the end reports its last answer", async () => {
     const busy = { status: 503, body: '{"errors":[{"code":"TOOMANYREQUESTS","message":"too\\nbusy"}]}' };
     await using passing = await registryProxy(registry.port, onWeights("GET", busy, { ...busy, status: 429 }));
     const pulled = new ModelStore(dir.join("busy"));
@@ -118,7 +118,7 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
     expect(await left.list()).toEqual([]);
   });
 
-  test("that is killed leaves the store unchanged; the next pull resumes, beside builds and garbage collections", async () => {
+  test("that is killed leaves the store unchanged; the next pull resumes, although a build and a garbage collection came between", async () => {
     const held = Promise.withResolvers<void>();
     await using proxy = await registryProxy(
       registry.port,
@@ -133,7 +133,7 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
     child.kill("SIGKILL");
     await child.exited;
     expect(await pulled.list()).toEqual([]);
-    // A build removes the leftovers of dead builds, but keeps files with which a pull can continue.
+    // The build removes what killed builds have left, but keeps the part of a pull that can be resumed.
     const built = await putModel(pulled, "built meanwhile");
     pulled.remove(`digits@${built.digest}`);
     await pullFrom(pulled, `${proxy.host}/digits:v1`);
@@ -141,7 +141,7 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
     await expectWhole(pulled);
   });
 
-  test("that is interrupted by a signal says so, exits with 130, and the next pull resumes", async () => {
+  test("that a signal interrupts says so and exits with 130, and the next pull resumes", async () => {
     const held = Promise.withResolvers<void>();
     await using proxy = await registryProxy(
       registry.port,
@@ -162,7 +162,7 @@ describe.skipIf(!hasRegistry)("a pull (with Debian's docker-registry)", () => {
     await expectWhole(new ModelStore(env.SCONCE_HOME), `${proxy.host}/digits:v1`);
   });
 
-  test("resumes only with the right content: the rest is requested again", async () => {
+  test("resumes only if its part has the right content; otherwise all is requested again", async () => {
     const pulled = new ModelStore(dir.join("rotten"));
     await using proxy = await registryProxy(registry.port, onWeights("GET", cutAfter(400_000, pulled)));
     const controller = new AbortController();
@@ -198,7 +198,8 @@ describe.skipIf(!hasRegistry)("a push (with Debian's docker-registry)", () => {
   const sent = (requests: readonly SeenRequest[]) => requests.map(({ headers }) => headers["content-range"]);
 
   /**
-   * Injects faults into the requests that send weights. This registry discards an upload after an interrupted request.
+   * Chooses the faults of the requests that send weights, by their number. Docker-registry discards an upload if a
+   * request is interrupted.
    */
   function cutting(tricks: Readonly<Record<number, Trick>>) {
     let count = 0;
@@ -210,7 +211,7 @@ describe.skipIf(!hasRegistry)("a push (with Debian's docker-registry)", () => {
     };
   }
 
-  test("that is interrupted resumes in chunks, after the last chunk", async () => {
+  test("that is interrupted resumes in chunks, after the last chunk that the registry has", async () => {
     const tricks = { 1: { cutRequestAfter: 250_000 }, 3: { dropRequest: true } } as const;
     await using proxy = await registryProxy(registry.port, cutting(tricks));
     await pushTo(store, "digits:v1", `${proxy.host}/cut/digits:v1`, { chunkBytes });
@@ -218,8 +219,9 @@ describe.skipIf(!hasRegistry)("a push (with Debian's docker-registry)", () => {
     await expectPushed("cut/digits:v1");
   });
 
-  test("starts again if the registry discards the upload", async () => {
-    // The registry received the chunk, but the client does not know. This registry ends the upload.
+  test("starts again if the registry has discarded the upload", async () => {
+    // The registry has received the third request, but the client gets no answer and sends the chunk again.
+    // Docker-registry then ends the upload.
     const tricks = { 1: { cutRequestAfter: 250_000 }, 3: { dropAnswer: true } } as const;
     await using proxy = await registryProxy(registry.port, cutting(tricks));
     await pushTo(store, "digits:v1", `${proxy.host}/anew/digits:v1`, { chunkBytes });
@@ -227,7 +229,7 @@ describe.skipIf(!hasRegistry)("a push (with Debian's docker-registry)", () => {
     await expectPushed("anew/digits:v1");
   });
 
-  test("with a lost last answer finds that the registry has everything", async () => {
+  test("whose last answer is lost finds that the registry has everything", async () => {
     const lost = new Set<string>();
     await using proxy = await registryProxy(registry.port, ({ method, path }) => {
       const isFirst = method === "PUT" && !lost.has(path.replace(/\?.*/, ""));
@@ -235,7 +237,7 @@ describe.skipIf(!hasRegistry)("a push (with Debian's docker-registry)", () => {
       return isFirst ? { dropAnswer: true } : undefined;
     });
     await pushTo(store, "digits:v1", `${proxy.host}/lost/digits:v1`);
-    // One upload per blob; the manifest is sent twice.
+    // Each blob has one upload, so none was sent twice. Only the manifest was.
     expect(proxy.of("POST", /uploads/).length).toBe(3);
     expect(proxy.of("PUT", /manifests/).length).toBe(2);
     await expectPushed("lost/digits:v1");
@@ -248,7 +250,7 @@ describe.skipIf(!hasRegistry)("a push (with Debian's docker-registry)", () => {
   }
 });
 
-/** Resolves once this much of the weights has arrived. */
+/** Resolves once so many bytes of the weights are in the store's folder for unfinished downloads. */
 async function untilPart(home: string, bytes: number): Promise<void> {
   const glob = new Bun.Glob(`.partial/*/${weights.slice("sha256:".length)}`);
   for (;;) {

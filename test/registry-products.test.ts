@@ -1,4 +1,7 @@
-/** Fakes of known registry products: names, logins, token scopes, chunks and statuses. */
+/**
+ * Simulated registries of known providers (Docker Hub, GHCR, …), which differ in names, logins, token scopes, chunks
+ * and statuses.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { chmod } from "node:fs/promises";
 import { findCredentials } from "../src/package/registry/credentials.ts";
@@ -26,20 +29,20 @@ afterAll(() => dir[Symbol.asyncDispose]());
 
 interface Fake extends Disposable {
   readonly host: string;
-  /** Method and path. */
+  /** Method and path of each request. */
   readonly requests: readonly string[];
   readonly scopes: readonly string[];
 }
 
 interface FakeOptions {
   readonly service?: string;
-  /** The answer to requests for missing repositories. */
+  /** Answer to requests for repositories that do not exist; undefined if every repository exists. */
   readonly missing?: { readonly status: number; readonly code: string };
-  /** The fake answers larger requests with 416 for a chunk, and with 503 for a whole blob. */
+  /** Largest request body. For a larger one the answer is 416 to a chunk, and 503 to a whole blob. */
   readonly maxChunkBytes?: number;
 }
 
-/** A registry with a token server that has every repository, or none. */
+/** A simulated registry with its token server. Every repository exists, or none. */
 function fakeRegistry({ service = "fake", missing, maxChunkBytes = Infinity }: FakeOptions): Fake {
   const requests: string[] = [];
   const scopes: string[] = [];
@@ -99,7 +102,7 @@ function fakeRegistry({ service = "fake", missing, maxChunkBytes = Infinity }: F
   };
 }
 
-/** A client for a reference that sends its requests to the fake. */
+/** A client for the registry that a reference names, but whose requests go to the simulated registry. */
 function registryAt(fake: Fake, reference: string, actions: "pull" | "pull,push", product?: RegistryProduct): Registry {
   const remote = parseRemoteReference(reference);
   return new Registry({
@@ -182,7 +185,7 @@ test("an interrupted upload to GHCR resumes in chunks of 4 MiB, the largest that
   expect((await pull({ registry, store: pulled, repository: "digits", tags: ["v1"] })).digest).toBe(model.digest);
 });
 
-test("Docker Hub's API has another host, and GHCR's chunks are small", () => {
+test("the API of Docker Hub has another host than its references, and chunks for GHCR are small", () => {
   expect(productOf("docker.io").apiHost).toBe("registry-1.docker.io");
   expect(knownProducts.ghcr.maxChunkBytes).toBe(4 * 1024 * 1024);
 });
@@ -203,7 +206,7 @@ describe("a login for Docker Hub", () => {
     expect((await findCredentials(remote, { HOME: dir.path, DOCKER_CONFIG })).found).toEqual(found);
   });
 
-  test("is requested from a credential helper as https://index.docker.io/v1/", async () => {
+  test("is requested from a credential helper under the name https://index.docker.io/v1/", async () => {
     const folder = await config({ credsStore: "hub" });
     const answer = '{"Username":"alice","Secret":"secret"}';
     const script = `#!/bin/sh\n[ "$(cat)" = https://index.docker.io/v1/ ] && echo '${answer}'\n`;
@@ -214,7 +217,7 @@ describe("a login for Docker Hub", () => {
   });
 });
 
-test("a credential helper that does not answer is killed, with the programs that it started", async () => {
+test("a credential helper that does not answer is killed, with the programs that it has started", async () => {
   const folder = dir.join(crypto.randomUUID());
   await Bun.write(`${folder}/config.json`, JSON.stringify({ credsStore: "slow" }));
   await Bun.write(`${folder}/docker-credential-slow`, "#!/bin/sh\nsleep 1000\n");
@@ -227,7 +230,7 @@ test("a credential helper that does not answer is killed, with the programs that
 });
 
 describe("a registry can send its clients", () => {
-  /** Pulls from a registry that redirects its clients to 127.0.0.1. */
+  /** Pulls from a registry at `address` that redirects the client, or sends it for a token, to 127.0.0.1. */
   async function pulled(address: string, lead: "redirect" | "realm"): Promise<{ message: string; reached: number }> {
     await using registry = leadingRegistry({ address, lead });
     const message = await failure(registry.pullInto(new ModelStore(dir.join(crypto.randomUUID()))));

@@ -1,4 +1,4 @@
-/** Registries with false data or wrong protocol: their models never get a name in the store. */
+/** Registries that send false data or violate the protocol: no model of theirs gets a name in the store. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { truncate, writeFile } from "node:fs/promises";
 import { digestOf } from "../src/package/store/blobs.ts";
@@ -25,7 +25,7 @@ afterAll(() => dir[Symbol.asyncDispose]());
 
 const emptyStore = () => new ModelStore(dir.join(crypto.randomUUID()));
 
-describe.skipIf(!hasRegistry)("on the way from a registry (Debian's docker-registry)", () => {
+describe.skipIf(!hasRegistry)("data that changes on the way from a registry (Debian's docker-registry)", () => {
   let registry: TestRegistry;
   let digest: string;
   let weights: string;
@@ -48,7 +48,7 @@ describe.skipIf(!hasRegistry)("on the way from a registry (Debian's docker-regis
     return changed;
   };
 
-  test("a changed byte of a file is found, nothing of the file is kept, and the next pull is complete", async () => {
+  test("is found if it is a file: nothing of the file is kept, and the next pull is complete", async () => {
     await using liar = await registryProxy(registry.port, ({ path }) =>
       path.endsWith(`/blobs/${weights}`) ? { change: flip } : undefined,
     );
@@ -63,7 +63,7 @@ describe.skipIf(!hasRegistry)("on the way from a registry (Debian's docker-regis
     await store.verify(await store.resolve("digits:v1"));
   });
 
-  test("a changed byte of a manifest is found", async () => {
+  test("is found if it is a manifest", async () => {
     await using liar = await registryProxy(registry.port, ({ path }) =>
       /manifests/.test(path) ? { change: flip } : undefined,
     );
@@ -74,7 +74,7 @@ describe.skipIf(!hasRegistry)("on the way from a registry (Debian's docker-regis
     }
   });
 
-  test("another model's manifest is refused for a digest", async () => {
+  test("is refused if it is the manifest of another model than the digest names", async () => {
     const swapped = await fetch(`http://${registry.host}/v2/digits/manifests/v2`, {
       headers: { Accept: mediaTypes.manifest },
     });
@@ -88,7 +88,7 @@ describe.skipIf(!hasRegistry)("on the way from a registry (Debian's docker-regis
     expect(await store.list()).toEqual([]);
   });
 
-  test("a pushed manifest that the registry changes is reported", async () => {
+  test("is reported if the registry changes a manifest that was pushed", async () => {
     await using liar = await registryProxy(registry.port, ({ method, path }) =>
       method === "PUT" && /manifests/.test(path)
         ? { status: 201, headers: { "Docker-Content-Digest": `sha256:${"0".repeat(64)}` } }
@@ -100,13 +100,13 @@ describe.skipIf(!hasRegistry)("on the way from a registry (Debian's docker-regis
   });
 });
 
-/** Content of a malicious registry: a manifest, and blobs by requested digest. */
+/** What a malicious registry sends: a manifest, and for each requested digest the blob. */
 interface Content {
   readonly manifest: string;
   readonly blobs?: ReadonlyMap<string, string>;
 }
 
-/** Answers with this content in chunks without a length, against the protocol. */
+/** A malicious registry. It sends everything in chunks without a length, which the protocol forbids. */
 function fakeRegistry({ manifest, blobs = new Map() }: Content) {
   const asked: string[] = [];
   const served = Bun.serve({
@@ -131,7 +131,7 @@ const layer = (text: string, title: string, mediaType: string = mediaTypes.weigh
 });
 const bundle = layer("// code", "model.js", mediaTypes.bundle);
 
-/** A valid model with changes that make it invalid. */
+/** Manifest, config and blobs of a valid model; the options make it invalid. */
 function content(options: { config?: unknown; layers?: readonly object[]; manifest?: object } = {}): Content {
   const config = JSON.stringify(options.config ?? modelConfig());
   const manifest = JSON.stringify({
@@ -147,7 +147,7 @@ function content(options: { config?: unknown; layers?: readonly object[]; manife
 }
 
 describe("a model from a registry", () => {
-  test("is accepted, whatever optional parts the answers lack", async () => {
+  test("is accepted if answers lack any optional part", async () => {
     await using registry = fakeRegistry(content());
     const store = emptyStore();
     await pullFrom(store, `${registry.host}/digits:v1`);
@@ -227,7 +227,7 @@ describe("a model from a registry", () => {
     expect(await store.list()).toEqual([]);
   });
 
-  test("is accepted with unknown manifest entries, and without files of other models", async () => {
+  test("is accepted with unknown entries in the manifest, and without files of unknown types", async () => {
     const absent = { mediaType: mediaTypes.index, digest: `sha256:${"0".repeat(64)}` };
     await using registry = fakeRegistry(content({ manifest: { manifests: [absent, 5] } }));
     const store = emptyStore();
@@ -237,14 +237,14 @@ describe("a model from a registry", () => {
     await store.verify(await store.resolve("digits:v2"));
   });
 
-  test("is not read beyond the size in the manifest", async () => {
+  test("is not read beyond the size that the manifest states", async () => {
     const short = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 3 }] });
     await using registry = fakeRegistry(short);
     const message = await failure(pullFrom(emptyStore(), `${registry.host}/digits:v1`));
     expect(message).toContain("registry_corrupt: digits.pt of");
   });
 
-  test("does not evict other downloads while the disk has space for those in progress", async () => {
+  test("evicts no other download as long as the disk has space for all downloads in progress", async () => {
     const vast = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 3e12 }] });
     await using registry = fakeRegistry(vast);
     const store = emptyStore();
@@ -253,7 +253,7 @@ describe("a model from a registry", () => {
     using other = Workspace.reopen(`${store.home}/.partial`, "2".repeat(64));
     const large = `${other?.folder}/${"3".repeat(64)}`;
     await writeFile(large, "");
-    // A sparse file needs no space on disk.
+    // A sparse file takes no space on disk.
     await truncate(large, 4e12);
     expect(await failure(pullFrom(store, `${registry.host}/digits:v1`))).toStartWith("store_unwritable: ");
     expect(await begun.exists()).toBe(true);
@@ -272,7 +272,7 @@ describe("a model from a registry", () => {
     expect(registry.asked.filter((path) => path.includes("/blobs/"))).toEqual([]);
   });
 
-  test("that ends early is requested again, a few times", async () => {
+  test("that ends early is requested again a few times", async () => {
     const long = content({ layers: [bundle, { ...layer("weights", "digits.pt"), size: 30 }] });
     await using registry = fakeRegistry(long);
     const message = await failure(pullFrom(emptyStore(), `${registry.host}/digits:v1`));
@@ -280,7 +280,7 @@ describe("a model from a registry", () => {
     expect(message).toContain("(tried 5 times)");
   });
 
-  test("without a file is reported", async () => {
+  test("is reported if a file of it does not exist", async () => {
     const { manifest } = content();
     await using registry = fakeRegistry({ manifest });
     const message = await failure(pullFrom(emptyStore(), `${registry.host}/digits:v1`));
@@ -290,7 +290,7 @@ describe("a model from a registry", () => {
 });
 
 describe("a host that is no registry", () => {
-  test("is recognized, even if it answers every request", async () => {
+  test("is recognized, even if it answers every request with 200", async () => {
     const pages: (request: Request) => Response = () =>
       new Response("<!doctype html>", { headers: { "Content-Type": "text/html" } });
     const empty: (request: Request) => Response = () => new Response("nothing", { status: 404 });
@@ -305,7 +305,7 @@ describe("a host that is no registry", () => {
     }
   });
 
-  test("is not reported as pushed to, whatever it answers", async () => {
+  test("is never reported as a successful push, whatever it answers", async () => {
     const store = emptyStore();
     await putModel(store, "one");
     for (const answer of [
@@ -341,7 +341,7 @@ describe("a host that is no registry", () => {
     expect(asked).toBeLessThan(50);
   });
 
-  test("prints only text to a terminal", async () => {
+  test("prints only text to a terminal, no control characters", async () => {
     const artifactType = `evil\u001b]0;owned\u0007\u001b[31m\u202e${"x".repeat(5000)}`;
     await using site = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => Response.json({ artifactType }) });
     const env = { SCONCE_HOME: dir.join(crypto.randomUUID()) };
@@ -350,7 +350,7 @@ describe("a host that is no registry", () => {
     expect(stderr).toMatch(/^sconce: [^\p{Cc}\p{Bidi_Control}]{10,1000}\n$/u);
   });
 
-  test("with a login challenge of one long word is reported as unknown", async () => {
+  test("whose login challenge is one long word is reported as unknown", async () => {
     const challenge = "a".repeat(200_000);
     await using site = await rawServer((socket) => {
       socket.end(`HTTP/1.1 401 \r\nWWW-Authenticate: ${challenge}\r\nContent-Length: 0\r\n\r\n`);

@@ -1,4 +1,4 @@
-/** Uploads to a registry that keeps the received part of an interrupted request, as the distribution spec allows. */
+/** Uploads to a registry that keeps the received part of an interrupted request, which the distribution spec allows. */
 import { describe, expect, test } from "bun:test";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { ModelStore } from "../src/package/store/store.ts";
@@ -7,11 +7,11 @@ import { tempDir } from "./helpers/temp-dir.ts";
 import { pushTo, putModel } from "./helpers/transfer.ts";
 
 type Fault =
-  /** Closes the connection after this many bytes, and keeps them. */
+  /** Closes the connection after so many bytes of the body, and keeps these. */
   | { readonly cutAfter: number }
-  /** The rest of the body is never read. */
+  /** Reads so many bytes of the body, then stops reading. */
   | { readonly stallAfter: number }
-  /** Keeps the chunk, but answers as if it was received before. */
+  /** Keeps the chunk, but answers that it had the chunk before. */
   | "out of step"
   /** Answers 416 with a reason. */
   | "refuse"
@@ -20,18 +20,18 @@ type Fault =
 
 interface Uploads extends AsyncDisposable {
   readonly host: string;
-  /** Method and range of the requests that sent a part of the weights. */
+  /** Method and Content-Range of each request that sent a part of the weights. */
   readonly sent: readonly string[];
-  /** Blobs by digest. */
+  /** Bytes of the received blobs, by digest. */
   readonly blobs: ReadonlyMap<string, Buffer>;
   readonly manifests: readonly string[];
 }
 
 interface UploadServerOptions {
-  /** The fault of each request that sends a part of the weights, in order. */
+  /** The fault of each request that sends a part of the weights, in order; undefined for none. */
   readonly faults?: readonly (Fault | undefined)[];
   readonly minChunk?: number;
-  /** Larger chunks get 416, as from GHCR. */
+  /** Largest chunk: a larger one is refused with 416, as GHCR does. */
   readonly maxChunk?: number;
 }
 
@@ -132,11 +132,11 @@ async function uploadServer(options: UploadServerOptions): Promise<Uploads> {
   };
 }
 
-/** The body, or its first pieces with at least this many bytes. */
+/** The body of a request, or its beginning with at least `bytes` bytes. */
 async function bodyOf(request: IncomingMessage, bytes = Infinity): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let size = 0;
-  // Leaving the loop early must not destroy the connection: the request still needs an answer.
+  // The loop may end before the body does. The connection stays open, because the request still needs an answer.
   for await (const piece of request.iterator({ destroyOnReturn: false })) {
     pieces.push(piece);
     size += piece.length;
@@ -149,7 +149,10 @@ describe("an upload", () => {
   const chunkBytes = 100_000;
   const whole = "PUT whole";
 
-  /** Pushes a model with weights of 250,000 bytes; the config and the code are small. */
+  /**
+   * Pushes a model whose weights have 250,000 bytes; its config and code are small. @returns the requests that sent
+   * the weights
+   */
   async function pushed(options: UploadServerOptions): Promise<readonly string[]> {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
@@ -173,7 +176,7 @@ describe("an upload", () => {
     expect(sent).toEqual([whole, "PATCH 40000-139999", "PATCH 140000-239999", "PUT 150000-249999"]);
   });
 
-  test("resumes in chunks of the registry's size", async () => {
+  test("resumes in chunks of the size that the registry requires", async () => {
     const cut = { cutAfter: 20_000 };
     expect(await pushed({ faults: [cut], minChunk: 150_000 })).toEqual([
       whole,
@@ -193,12 +196,12 @@ describe("an upload", () => {
     expect(sent).toEqual([whole, "PATCH refused", whole]);
   });
 
-  test("starts again if the registry has discarded it", async () => {
+  test("starts again if the registry has discarded the upload", async () => {
     const chunks = ["PATCH 0-99999", "PATCH 100000-199999", "PUT 200000-249999"];
     expect(await pushed({ faults: ["forget"] })).toEqual([whole, ...chunks]);
   });
 
-  test("that is refused with 416 repeatedly ends with the registry's reason", async () => {
+  test("that is refused with 416 several times ends with the registry's reason", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     await putModel(store, "one", 250_000);
@@ -209,7 +212,7 @@ describe("an upload", () => {
     expect(server.manifests).toEqual([]);
   });
 
-  test("is abandoned without progress", async () => {
+  test("is abandoned if it makes no progress", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     await putModel(store, "one", 250_000);
@@ -220,7 +223,7 @@ describe("an upload", () => {
     expect(server.manifests).toEqual([]);
   });
 
-  test("that the registry stops reading is abandoned, at any size", async () => {
+  test("whose body the registry stops reading is abandoned, whatever its size", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     await putModel(store, "one", 30_000_000);

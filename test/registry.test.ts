@@ -31,7 +31,7 @@ afterAll(async () => {
 
 const run = (home: string, ...args: string[]) => cli(args, { env: { SCONCE_HOME: home, HOME: dir.path } });
 
-/** Repositories with their tags. */
+/** The tags of each repository in a store. */
 async function tagsOf(of: ModelStore): Promise<Record<string, readonly string[]>> {
   return Object.fromEntries((await of.list()).map(({ repository, tags }) => [repository, tags]));
 }
@@ -67,11 +67,11 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(await readdir(`${other.home}/.partial`)).toEqual([]);
   });
 
-  test("a target alone names the model, and a target without a tag takes the model's tag", async () => {
+  test("a push needs only its target: its last part names the model, and the model's tag is the default", async () => {
     expect((await run(store.home, "push", `${registry.host}/a/digits:v1`)).code).toBe(0);
     const { stdout, stderr } = await run(store.home, "push", "digits:v1", `${registry.host}/b/digits`);
     expect(stderr).toContain(`to ${registry.host}/b/digits:v1`);
-    // The printed reference can be pulled: a model without a tag has a generated one.
+    // The printed reference can be pulled. A model without a tag is pushed under its generated tag.
     const home = dir.join("by-digest");
     const pulled = await run(home, "pull", stdout.trim(), "--as", "read/by-digest");
     const { digest } = await store.resolve("digits");
@@ -79,7 +79,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(await tagsOf(new ModelStore(home))).toEqual({ "read/by-digest": [generatedTag(digest), "latest"] });
   });
 
-  test("pushes and pulls do not send existing blobs again", async () => {
+  test("pushes and pulls do not transfer blobs that exist at their destination", async () => {
     await using proxy = await registryProxy(registry.port);
     const remote = `${proxy.host}/again/digits:v1`;
     expect(await pushTo(store, "digits:v1", remote)).toMatchObject({ sentBlobs: 3, blobs: 3 });
@@ -92,7 +92,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(proxy.of("GET", /blobs/).length).toBe(3);
   });
 
-  test("blobs in another repository of the registry are mounted, after pushes, pulls and new tags", async () => {
+  test("blobs that another repository of the registry has are mounted, not sent, after pushes, pulls and new tags", async () => {
     await using proxy = await registryProxy(registry.port);
     const one = new ModelStore(dir.join("mounting"));
     await putModel(one, "mounted", 10_000);
@@ -105,12 +105,12 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(proxy.of("PUT", /blobs/).length).toBe(3);
     expect(proxy.of("POST", /mount=/).length).toBe(6);
     expect((await pullFrom(other, `${registry.host}/third/digits:v1`)).digest).toBe(digest);
-    // If the other repository lacks the blob, the push uploads it.
+    // The noted repository lacks the blobs, so the push sends them.
     one.noteCopy(await one.resolve("digits:v1"), `${proxy.host}/nowhere/digits`);
     expect(await pushTo(one, "digits:v1", `${proxy.host}/fourth/digits:v1`)).toMatchObject({ sentBlobs: 3 });
   });
 
-  test("an empty file is pushed and pulled like others", async () => {
+  test("an empty file is pushed and pulled like other files", async () => {
     const [from, to] = [new ModelStore(dir.join("empty-from")), new ModelStore(dir.join("empty-to"))];
     const empty = { mediaType: mediaTypes.asset, title: "empty.txt", source: new Uint8Array() };
     await from.put({ repository: "digits", config: modelConfig(), layers: [...modelLayers("one"), empty] });
@@ -119,7 +119,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect((await to.resolve("digits")).layer("empty.txt").size).toBe(0);
   });
 
-  test("a damaged blob of the store is downloaded again", async () => {
+  test("a pull downloads a damaged blob of the store again", async () => {
     const other = new ModelStore(dir.join("damaged"));
     const remote = `${registry.host}/damaged/digits:v1`;
     await pushTo(store, "digits:v1", remote);
@@ -130,7 +130,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     await other.verify(await other.resolve("digits"));
   });
 
-  test("a pull moves its tag, and latest only if there is none", async () => {
+  test("a pull moves the pulled tag, and latest only if the repository had none", async () => {
     const other = new ModelStore(dir.join("latest"));
     const built = await putModel(other, "built here");
     await pushTo(store, "digits:v1", `${registry.host}/latest/digits:v1`);
@@ -158,7 +158,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
 
   test("the progress of an upload and of a download reaches the size of the model", async () => {
     const seen: number[] = [];
-    // A store without a record of other copies in the registry.
+    // A new store does not know that the registry has the blobs in other repositories.
     const fresh = new ModelStore(dir.join("progress-from"));
     await putModel(fresh, "progress", 200_000);
     const { size } = await fresh.resolve("digits");
@@ -211,7 +211,7 @@ describe.skipIf(!hasRegistry || !hasSkopeo)("skopeo (with Debian's docker-regist
     const model = await store.resolve("digits");
     expect({ digest, config }).toEqual({ digest: model.digest, config: model.config });
     expect(await blobsOf(other)).toEqual(await blobsOf(store));
-    // The repository also receives local builds.
+    // The store that skopeo has filled accepts builds.
     const two = await putModel(other, "two");
     expect((await other.resolve("digits:v1")).digest).toBe(two.digest);
   });

@@ -1,4 +1,4 @@
-/** POST /reload on the admin port: the answer says what becomes of the newer server. */
+/** POST /reload on the admin port starts a newer server, and answers what became of it. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFile, rm } from "node:fs/promises";
 import { ModelStore } from "../src/package/store/store.ts";
@@ -31,7 +31,7 @@ async function reload(admin: Client, headers: Readonly<Record<string, string>> =
   return { status: answer.status, body: (await answer.json()) as Readonly<Record<string, unknown>> };
 }
 
-test("a reload answers when the newer server has taken over, and serves the build that the tag names now", async () => {
+test("a reload answers when the newer server has taken over, which serves the build that the tag names now", async () => {
   await using dir = await tempDir();
   const port = freePort();
   const models = new ModelStore(store.home);
@@ -53,7 +53,7 @@ test("a reload answers when the newer server has taken over, and serves the buil
   }
 }, 60_000);
 
-test("a newer server that does not start is answered with its reason, and the server goes on", async () => {
+test("if the newer server does not start, the answer has the reason, and the older server continues", async () => {
   await using dir = await tempDir();
   const config = dir.join("sconce.toml");
   await Bun.write(config, "");
@@ -70,7 +70,7 @@ test("a newer server that does not start is answered with its reason, and the se
     });
   models.tag("lab:v2", "lab:next");
   await failed("v2 is broken");
-  // The newer server ends before it finds this one.
+  // The configuration is wrong, so the newer server ends before it connects to the older.
   await Bun.write(config, "prt = 1\n");
   await failed("it ended with 2 before it was ready");
   await server.line("prt");
@@ -81,7 +81,7 @@ test("a newer server that does not start is answered with its reason, and the se
   await server.line("The newer server did not start", server.lines.length);
 }, 60_000);
 
-test("a server whose program was removed says that it starts no other, and goes on", async () => {
+test("a server whose program was deleted answers that it cannot start another, and continues", async () => {
   await using dir = await tempDir();
   const bun = dir.join("bun");
   await copyFile(process.execPath, bun);

@@ -1,4 +1,4 @@
-/** The end of an engine process fails only the item that caused it. */
+/** If an engine process dies, only the item that caused its death fails. */
 import { describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -7,13 +7,16 @@ import { SconceError } from "../src/base/errors.ts";
 import { Front, ScriptedEngine } from "./helpers/remote.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-describe("when the engine process ends,", () => {
+describe("if the engine process ends,", () => {
   const reason = "the engine was ended by SIGSEGV";
   async function untilLost({ engine }: Front): Promise<void> {
     while (engine.isReady) await new Promise((resolve) => setImmediate(resolve));
   }
 
-  /** The supervisor's message and the closed connection, in either order. */
+  /**
+   * Ends the engine process. The HTTP process learns of it by the supervisor's message and by the closed connection,
+   * in either order.
+   */
   async function end(front: Front, engine: ScriptedEngine, isToldFirst: boolean): Promise<void> {
     if (isToldFirst) front.engine.engineEnded(reason);
     engine[Symbol.dispose]();
@@ -59,7 +62,7 @@ describe("when the engine process ends,", () => {
       expect(front.errors.size).toBe(0);
     });
 
-    test(`and the reason arrives ${order} that, an item that ran alone fails with it`, async () => {
+    test(`and the reason arrives ${order} that, an item that ran alone fails with the reason`, async () => {
       await using dir = await tempDir();
       const front = new Front();
       const engine = new ScriptedEngine(dir.join("1"));
@@ -75,7 +78,7 @@ describe("when the engine process ends,", () => {
     });
   }
 
-  test("no other process is connected before the reason is known", async () => {
+  test("no new engine process is connected before the reason is known", async () => {
     await using dir = await tempDir();
     const front = new Front();
     const first = new ScriptedEngine(dir.join("1"));
@@ -89,7 +92,7 @@ describe("when the engine process ends,", () => {
     expect(front.engine.isReady).toBe(true);
   });
 
-  test("an item that saw two ends runs alone, as its dispatch may be unreported", async () => {
+  test("an item that was waiting in two processes that ended runs alone, since it may have been dispatched without a report", async () => {
     await using dir = await tempDir();
     const front = new Front();
     front.submit({}, 1);
@@ -102,7 +105,7 @@ describe("when the engine process ends,", () => {
     }
   });
 
-  test("before it was ready, no item is suspected, and the next process can be connected", async () => {
+  test("before it was ready, no item is suspected, and the next engine process can be connected", async () => {
     await using dir = await tempDir();
     const front = new Front();
     front.submit({}, 1);
@@ -118,7 +121,7 @@ describe("when the engine process ends,", () => {
     expect(engine.submitted[0]?.isAlone).toBe(false);
   });
 
-  test("memory and sockets are reused, also after a hundred ends", async () => {
+  test("memory and sockets are used again, even after a hundred ends", async () => {
     await using dir = await tempDir();
     const specs = { inputs: { x: float32(2 ** 18) }, outputs: { y: float32() } };
     const front = new Front(specs);
@@ -140,7 +143,7 @@ describe("when the engine process ends,", () => {
     expect(readdirSync("/dev/fd").length - before.files).toBeLessThan(10);
   });
 
-  test("because of an item, all other items run, and the last reports are received", async () => {
+  test("because of one item, all other items run, and its last reports are received", async () => {
     await using dir = await tempDir();
     const front = new Front();
     const values = Array.from({ length: 2000 }, (_, i) => i);

@@ -1,4 +1,4 @@
-/** An engine in another process behaves like an engine in this process. */
+/** An engine in another process behaves like an engine in the same process. */
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { z } from "zod";
@@ -16,14 +16,14 @@ import references from "./models/dtypes.json" with { type: "json" };
 
 const dtypes = Object.keys(arrayTypes).filter((name): name is DType => name in arrayTypes);
 
-/** An engine server; the end of the scope closes it. */
+/** Starts an engine server on a socket, for `await using`: the end of the scope closes it. */
 async function served(path: string, runner: Runner, options: Partial<EngineServerOptions> = {}) {
   const server = new EngineServer({ ...one, info, runners: [runner], maxBatchSize: 4, maxQueueDelayMs: 0, ...options });
   server.listen(path);
   return { [Symbol.asyncDispose]: () => server.close() };
 }
 
-describe("values equal PyTorch's, bit by bit:", () => {
+describe("values are those of PyTorch, bit by bit:", () => {
   const columns = 6;
   for (const dtype of dtypes) {
     test(dtype, async () => {
@@ -62,10 +62,10 @@ describe("values equal PyTorch's, bit by bit:", () => {
 });
 
 describe("an item", () => {
-  test("of padded and free sizes gets the same rows as from a local engine", async () => {
+  test("with padded and free sizes gets the same output rows as from an engine in the same process", async () => {
     const dims = ["rows", pad("tokens", 0)];
     const specs: TensorSpecs = { x: { dtype: "float32", dims } };
-    /** Returns its inputs, padded to the longest. */
+    /** A runner that returns its inputs, padded to the longest item. */
     const runner = (): Runner => ({
       async run(items) {
         const shapes = items.map(([x]) => x?.shape ?? []);
@@ -127,7 +127,7 @@ describe("an item", () => {
     expect(front.values).toEqual([[3, 6]]);
   });
 
-  test("of 5 MB makes a round trip", async () => {
+  test("of 5 MB is sent and its output received", async () => {
     const specs = { x: float32(5, 2 ** 18) };
     await using dir = await tempDir();
     const same: Runner = {
@@ -149,7 +149,10 @@ describe("an item", () => {
   describe.if(process.platform === "linux")("of more than 64 kB", () => {
     const specs = { x: float32(2 ** 15) };
     const large = (value: number) => ({ x: tensor(new Float32Array(2 ** 15).fill(value), [2 ** 15]) });
-    /** Holds its batches. A batch returns the first number of each item, read at its end. */
+    /**
+     * A runner whose batches do not end until the test calls `end`. It returns the first number of each item, read at
+     * that time, so that overwritten memory shows.
+     */
     const runner = () => {
       const [seen, ends]: [Tensor[], (() => void)[]] = [[], []];
       const run: Runner["run"] = async (items) => {
@@ -166,7 +169,7 @@ describe("an item", () => {
     };
     const placeOf = (x?: Tensor) => [x?.data.buffer.byteLength, x?.data.byteOffset];
 
-    test("is in shared memory until its batch has ended", async () => {
+    test("stays in shared memory until its batch has ended", async () => {
       await using dir = await tempDir();
       const held = runner();
       await using _ = await served(dir.join("s"), held, { inputs: specs, maxBatchSize: 1 });
@@ -174,7 +177,7 @@ describe("an item", () => {
       await front.engine.connect(dir.join("s"));
       const submit = (lane: object, index: number) => front.engine.submit({ lane, index }, large(index));
       const untilDispatched = (index: number) => front.until(() => front.dispatched.includes(index));
-      // The first item creates the shared memory, and itself goes through the socket.
+      // The first large item goes through the socket, and causes shared memory to be made.
       submit({}, 1);
       await untilDispatched(1);
       held.end();
@@ -204,7 +207,7 @@ describe("an item", () => {
       await front.engine.close();
     });
 
-    test("is available to the next engine process, too", async () => {
+    test("in shared memory can be read by the next engine process", async () => {
       await using dir = await tempDir();
       const front = new Front({ ...one, inputs: specs });
       const submit = (index: number) => front.engine.submit({ lane: {}, index }, large(index));
@@ -232,7 +235,7 @@ describe("an item", () => {
     });
   });
 
-  test("that fails in the author's code reports the text and the stack for the log, and another text for clients", async () => {
+  test("that fails in the author's code has a text and a stack for the log, and another text for clients", async () => {
     await using dir = await tempDir();
     const runner = new DoublingRunner();
     const cause = Object.assign(new Error("no"), {
@@ -250,7 +253,7 @@ describe("an item", () => {
     expect(authorStack(error)).toBe("    at run (model.ts:3:5)");
   });
 
-  test("that fails reports the reason, and does not affect others", async () => {
+  test("that fails has the reason, and does not affect other items", async () => {
     await using dir = await tempDir();
     await using _ = await served(dir.join("s"), new DoublingRunner());
     const front = new Front();
@@ -267,8 +270,8 @@ describe("an item", () => {
   });
 });
 
-describe("a front", () => {
-  test("knows the engine's info", async () => {
+describe("an HTTP process", () => {
+  test("knows the engine's settings", async () => {
     await using dir = await tempDir();
     await using _ = await served(dir.join("s"), new DoublingRunner(), { info: { ...info, forwardMs: [[1, 0.5]] } });
     const { engine } = new Front();
@@ -278,7 +281,7 @@ describe("a front", () => {
     expect(engine.info).toEqual({ ...info, maxBatchSize: 4, instances: 1, forwardMs: [[1, 0.5]] });
   });
 
-  test("shares batches with other fronts, and gets its own rows", async () => {
+  test("shares batches with other HTTP processes, and gets only its own rows", async () => {
     await using dir = await tempDir();
     const runner = new DoublingRunner({ hold: true });
     await using _ = await served(dir.join("s"), runner);
@@ -315,7 +318,7 @@ describe("a front", () => {
     expect(sizes).toEqual([3]);
   });
 
-  test("gets no report about items of a canceled lane, and its other lanes continue", async () => {
+  test("gets no report about items of a canceled prediction, and its other predictions continue", async () => {
     await using dir = await tempDir();
     const runner = new DoublingRunner({ hold: true });
     await using _ = await served(dir.join("s"), runner);

@@ -1,4 +1,4 @@
-/** Request ids: in the answer, and in each log line that the request causes. */
+/** Request ids appear in the answer, and in each log line that the request causes. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { RequestContext, withContext } from "../src/server/http/request.ts";
 import { createStartingApp, Lifecycle } from "../src/server/http/routes/health.ts";
@@ -29,7 +29,7 @@ afterAll(async () => {
   await store[Symbol.asyncDispose]();
 });
 
-/** The first log line of a request that contains `part`. */
+/** The first log line about a request that contains `part`, parsed. Waits for the line. */
 async function lineOf(requestId: string, part: string): Promise<Record<string, unknown>> {
   const isIt = (line: string) => line.includes(`"request_id":"${requestId}"`) && line.includes(part);
   await until(() => server.lines.some(isIt));
@@ -53,7 +53,7 @@ describe("X-Request-Id", () => {
     expect(response.headers.get("x-request-id")).toBe("my request/7");
   });
 
-  test("is generated if missing or invalid, for each request anew", async () => {
+  test("is generated for each request without a valid one", async () => {
     const made = await Promise.all(
       [undefined, "a".repeat(129), "é"].map(async (id) => {
         const headers = id === undefined ? {} : { "X-Request-Id": id };
@@ -65,7 +65,7 @@ describe("X-Request-Id", () => {
     expect(new Set(made).size).toBe(3);
   });
 
-  test("is returned during the set-up of the model, too", async () => {
+  test("is also returned while the model runs its setup", async () => {
     const fetch = withContext(createStartingApp(new Lifecycle()).fetch, { accessLog: false });
     const response = await fetch(new Request("http://x/predictions", { headers: { "X-Request-Id": "early" } }));
     expect([response.status, response.headers.get("x-request-id")]).toEqual([503, "early"]);
@@ -96,7 +96,7 @@ describe("the log", () => {
   const headers = (id: string) => ({ "X-Request-Id": id, traceparent });
   const members = (id: string) => ({ request_id: id, trace_id: trace.id, span_id: trace.span });
 
-  test("has a line for each request, with request and result", async () => {
+  test("has a line for each request, with method, path and status", async () => {
     const response = await client.post([{ x: 1 }], { Prefer: "wait", ...headers("access") });
     expect(await lineOf("access", "POST")).toEqual({
       ...members("access"),
@@ -115,7 +115,7 @@ describe("the log", () => {
     });
   });
 
-  test("has the size of each answer, of streams at their end", async () => {
+  test("has the size of each answer, and for a stream its size at the end", async () => {
     const args = ["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--fronts", "2", "--access-log"];
     await using other = startCli([...args, "--log-format", "json"], { env: { SCONCE_HOME: store.home } });
     const { url } = new Client(new URL(/http:[^"]+/.exec(await other.line("Listening on"))?.[0] ?? ""));
@@ -135,7 +135,7 @@ describe("the log", () => {
     await post("small", 1);
     await post("middle", 1000);
     const large = await post("large", 5000);
-    // Some of these reach the front that does not have it.
+    // Two HTTP processes answer by turns. One of them has to forward the request to the other.
     for (let i = 0; i < 8; i++) await send(`read-${i}`, large);
     await post("events", 3, { Accept: "text/event-stream" });
     for (const path of ["/openapi.json", "/demo", "/docs", "/metrics", "/nothing", "/favicon.ico"])
@@ -147,7 +147,7 @@ describe("the log", () => {
     expect(sizes.find(([name]) => name === "events")?.[1]).toBeGreaterThan(100);
   });
 
-  test("has the bytes of a stream that the client leaves, and no size of a body without a length", async () => {
+  test("has the bytes of a stream that the client leaves, and no size for an answer without a length", async () => {
     await using gate = hold();
     const inputs = JSON.stringify([{ x: 1, before: gate.url("a") }]);
     const body = new ReadableStream({
@@ -169,7 +169,7 @@ describe("the log", () => {
     const line = await lineOf("left", "POST /predictions 200");
     expect(line.bytes).toBeGreaterThanOrEqual(first?.value?.length ?? Infinity);
     expect(line.request_bytes).toBeUndefined();
-    // The answer to a later request follows all lines of the stream.
+    // When this line is in the log, all lines about the earlier stream are, too.
     await client.fetch("/", { headers: headers("later") });
     await lineOf("later", "GET / 200");
     const lines = server.lines.filter((each) => each.includes('"request_id":"left"') && each.includes("200 in"));
@@ -184,7 +184,7 @@ describe("the log", () => {
     });
   });
 
-  test("has the path as the client sent it, without the query, and no probes at info", async () => {
+  test("has the path as the client sent it, without the query, and no probes at level info", async () => {
     for (const path of ["/health/live", "/health/ready", "/v2/health/ready", "/v2/models/lab/ready"])
       await client.fetch(path, { headers: headers("probe") });
     await client.fetch("/demo/?key=hidden", { headers: headers("slash") });
@@ -193,7 +193,7 @@ describe("the log", () => {
     expect(server.lines.filter((line) => line.includes("hidden"))).toEqual([]);
   });
 
-  test("names the request in failures and timeouts of its prediction", async () => {
+  test("has the request id in failures and timeouts of the request's prediction", async () => {
     await using gate = hold();
     const wrong = await client.predict([{ x: 1, fail: "preprocess" }], headers("wrong"));
     expect(await lineOf("wrong", "no such x")).toMatchObject({
@@ -225,7 +225,7 @@ describe("the log", () => {
     await client.cancel(id);
   });
 
-  test("is JSON line by line if the engine process crashes, including its output", async () => {
+  test("is JSON in every line if the engine process crashes, including its output", async () => {
     const [engine = Number.NaN] = await inRole(server.pid, "engine");
     process.kill(engine, "SIGSEGV");
     await server.line("is ready again");
@@ -236,7 +236,7 @@ describe("the log", () => {
   });
 });
 
-test("is JSON line by line if a model's code writes to standard error", async () => {
+test("the log is JSON in every line if a model's code writes to standard error", async () => {
   await using dir = await tempDir();
   const preprocess = `({ x }) => {
     console.warn("two\\nlines of %d", x, { and: "a value" });
@@ -254,7 +254,7 @@ test("is JSON line by line if a model's code writes to standard error", async ()
   );
 });
 
-test("shows each step of a prediction at level trace, but not at debug", async () => {
+test("the log shows each step of a prediction at level trace, but not at debug", async () => {
   expect(server.lines.some((line) => line.includes("was accepted"))).toBe(false);
   await using traced = startCli(["serve", "lab", "--host", "127.0.0.1", "-p", "0", "--log-level", "trace"], {
     env: { SCONCE_HOME: store.home },

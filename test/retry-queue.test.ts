@@ -1,4 +1,4 @@
-/** Entries reach Redis once it is available again. */
+/** Entries for Redis wait in memory, and are sent once Redis is available. */
 import { describe, expect, test } from "bun:test";
 import { type RetryEntry, RetryQueue } from "../src/server/queue/retry-queue.ts";
 
@@ -9,7 +9,7 @@ interface Entry extends RetryEntry {
 const entry = (id: string, expiresMs = Infinity, bytes = 1): Entry => ({ id, expiresMs, bytes });
 
 describe("a retry queue", () => {
-  test("sends the entries of one turn together, and one batch at a time", async () => {
+  test("sends the entries of one turn of the event loop together, one batch at a time", async () => {
     const calls: { readonly ids: string[]; readonly end: () => void }[] = [];
     const queue = new RetryQueue<Entry>({
       send: (batch) => {
@@ -30,7 +30,7 @@ describe("a retry queue", () => {
     expect(new Set(calls.flatMap(({ ids }) => ids)).size).toBe(150);
   });
 
-  test("sends failed entries again, behind others, until they expire", async () => {
+  test("sends failed entries again, behind other entries, until they expire", async () => {
     const sent: string[] = [];
     const settled: string[] = [];
     const queue = new RetryQueue<Entry>({

@@ -15,11 +15,11 @@ describe("an unknown path", () => {
     },
   );
 
-  test("points to the docs", async () => {
+  test("is answered with 404 and a hint to the docs", async () => {
     expect((await problemOf(await server.client.fetch("/nothing"))).detail).toContain("/docs");
   });
 
-  test("with a final slash after a known path is known", async () => {
+  test("that is known but for a final slash is answered like the known path", async () => {
     expect((await server.client.fetch("/health/ready/")).status).toBe(200);
   });
 });
@@ -64,7 +64,7 @@ describe("HEAD", () => {
     },
   );
 
-  test("of a prediction has its length", async () => {
+  test("of a prediction has the length of its body", async () => {
     const made = await server.client.fetch("/predictions", {
       method: "POST",
       headers: { "Content-Type": "application/json", Prefer: "wait" },
@@ -77,7 +77,7 @@ describe("HEAD", () => {
   });
 });
 
-/** Header lines of an answer, without the date. */
+/** Status line and headers of an answer, sorted, without the date. */
 function linesOf(head: string): string[] {
   const lines = head.trim().toLowerCase().split("\r\n");
   return lines.filter((line) => !line.startsWith("date:")).sort();
@@ -131,7 +131,7 @@ describe("metrics", () => {
 });
 
 describe("a connection", () => {
-  test("that is silent is closed, unless it waits for a prediction", async () => {
+  test("that sends nothing is closed, unless it waits for a prediction", async () => {
     await using gate = hold();
     await using strict = await server.beside("lab", { idleTimeout: 1 });
     const waiting = strict.client.predict([{ x: 1, before: gate.url("a") }]);

@@ -1,4 +1,4 @@
-/** Model code owns its output rows: they contain no data of other items, and can be transferred. */
+/** The output rows that model code gets contain no data of other items, and can be transferred to a Worker. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { float32, pad, type Tensor, type TensorSpec, tensor } from "../src/author/tensor.ts";
 import type { Item, Rows } from "../src/engine/engine.ts";
@@ -14,7 +14,7 @@ beforeAll(async () => {
 const opened: { dispose(): Promise<void> }[] = [];
 afterAll(() => Promise.all(opened.map((each) => each.dispose())));
 
-/** Output rows of two items from one batch. */
+/** Output rows of two items that ran in one batch. */
 async function rowsOf(spec: TensorSpec, sizes: readonly [number, number]): Promise<Rows[]> {
   const [inputs, outputs] = [{ x: spec }, { y: spec }];
   const session = await openSession({ path: deep, device: "cpu", threads: 1, inputs, outputs });
@@ -34,7 +34,7 @@ async function rowsOf(spec: TensorSpec, sizes: readonly [number, number]): Promi
   return promise;
 }
 
-/** The data as a Worker receives it. */
+/** The elements as a Worker receives them by transfer. */
 function transferred({ data }: Tensor): Tensor["data"] {
   if (!(data.buffer instanceof ArrayBuffer)) throw new Error("the memory is shared");
   return structuredClone(data, { transfer: [data.buffer] });
@@ -42,7 +42,7 @@ function transferred({ data }: Tensor): Tensor["data"] {
 
 test.each([
   ["small", float32(5), [5, 5]],
-  // Batches of 256 kB or more are not copied out of libtorch's memory.
+  // 560 kB for two items: batches of 256 kB or more are not copied out of libtorch's memory.
   ["large", float32(70_000), [70_000, 70_000]],
   ["padded", float32(pad("n", 0)), [3, 7]],
 ] as const)("a row of a %s output has memory of its own, which can be transferred", async (_, spec, sizes) => {
@@ -55,7 +55,7 @@ test.each([
   }
 });
 
-test("results of a method can be transferred, however large", async () => {
+test("results of a method call can be transferred, however large they are", async () => {
   const session = await openSession({ path: deep, device: "cpu", threads: 1 });
   opened.push(session);
   const given = await session.call("forward", [tensor(new Float32Array(200_000), [1, 200_000])]);

@@ -1,4 +1,4 @@
-/** Sample outputs in the documentation. */
+/** Samples of outputs in the OpenAPI document. */
 import { describe, expect, test } from "bun:test";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import * as z from "../src/author/z.ts";
@@ -74,7 +74,7 @@ describe("the samples of a record", () => {
     if (family.kind === "demo") expect(members.failed).not.toContain("partial_outputs");
   });
 
-  test.each(families)("of $path leave out outputs without a short sample", (family) => {
+  test.each(families)("of $path leave out outputs that have no short sample", (family) => {
     const samples = recordSamples(family, { output: undefined, demoOutput: undefined }, ["success", "canceled"]);
     expect(Object.keys(samples)).toEqual(["canceled"]);
   });

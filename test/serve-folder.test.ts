@@ -1,4 +1,7 @@
-/** `serve /FOLDER` of a model store. Folders with model.ts or weights are packaged first: plain-models.test.ts. */
+/**
+ * `serve /FOLDER` for a model store. plain-models.test.ts has folders with a model.ts or weights, which are packaged
+ * first.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import { cli, clientOf, startCli } from "./helpers/cli.ts";
@@ -21,7 +24,7 @@ afterAll(async () => {
 
 const env = () => ({ SCONCE_HOME: home.path });
 
-test("the only model of the store is served in place, also by the processes of the server", async () => {
+test("the only model of a store is served in place, also in the child processes of the server", async () => {
   const before = (await readdir(one.home, { recursive: true })).sort();
   await using server = startCli(["serve", one.home, "--fronts", "2", ...options], { env: env() });
   const client = await clientOf(server);
@@ -34,7 +37,7 @@ test("the only model of the store is served in place, also by the processes of t
   );
 });
 
-test("a store with several models is refused, with their names and the way to name one", async () => {
+test("a store with several models is refused, with their names and the way to choose one", async () => {
   expect(await cli(["serve", two.home, ...options], { env: env() })).toMatchObject({
     code: 2,
     stderr: expect.stringContaining(
@@ -43,7 +46,7 @@ test("a store with several models is refused, with their names and the way to na
   });
 });
 
-test("a folder without a model is refused, with what was expected", async () => {
+test("a folder without a model is refused, with what it should contain", async () => {
   await using empty = await tempDir();
   expect(await cli(["serve", empty.path, ...options], { env: env() })).toMatchObject({
     code: 2,

@@ -1,4 +1,4 @@
-/** `serve` with models from a registry, with and without weights. The registry is Debian's docker-registry. */
+/** `serve` with models from a registry, with and without their weights. The registry is Debian's docker-registry. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { pulledModel } from "../src/cli/commands/registry/registry-pull.ts";
 import { ModelStore } from "../src/package/store/store.ts";
@@ -13,7 +13,7 @@ import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
 const weightBytes = 50_000;
 let registry: TestRegistry;
 let dir: TempDir;
-/** References of the model in the registry, and of a later one. */
+/** References of a model in the registry, and of a later build of it. */
 let first: string;
 let second: string;
 
@@ -55,7 +55,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     }
   });
 
-  test("stored files are not downloaded again, and a moved tag is", async () => {
+  test("files that the store has are not downloaded again; a moved tag is followed", async () => {
     let served = "v1";
     await using proxy = await registryProxy(registry.port, ({ path }) =>
       path.endsWith("/manifests/live")
@@ -78,7 +78,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect((await store.resolve(`${proxy.host}/team/digits:live`)).digest).toBe(second);
   });
 
-  test("models with the same last name part stay apart, and a local build keeps its tags", async () => {
+  test("models whose names have the same last part are separate, and a local build keeps its tags", async () => {
     const store = emptyStore();
     const { digest: built } = await putModel(store, "built here");
     const source = new ModelStore(dir.join("source"));
@@ -93,7 +93,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(await failure(store.resolve("bob/digits"))).toContain(`did you mean "${registry.host}/bob/digits"?`);
   });
 
-  test("a store of an earlier version, which named models by their last part, works without the registry", async () => {
+  test("a store of an earlier release, which named models by their last part only, works without the registry", async () => {
     const store = emptyStore();
     await using proxy = await registryProxy(registry.port);
     await pullFrom(store, `${proxy.host}/team/digits:v1`);
@@ -101,7 +101,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect((await pulledModel(store, `${proxy.host}/team/digits:v1`, {})).digest).toBe(first);
   });
 
-  test("a stored model by digest needs no registry", async () => {
+  test("a stored model that is named by its digest needs no registry", async () => {
     const store = emptyStore();
     await using proxy = await registryProxy(registry.port);
     const remote = `${proxy.host}/team/digits@${first}`;
@@ -111,9 +111,9 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(proxy.requests.length).toBe(length);
   });
 
-  test("an unavailable registry without a stored copy gives one line", async () => {
+  test("an unavailable registry gives an error of one line if the store has no copy", async () => {
     const store = emptyStore();
-    // The same name, but built here.
+    // A local build with the same last part of the name is no copy of the registry's model.
     await putModel(store, "built here");
     expect(await run(store, "serve", "127.0.0.1:1/team/digits:v1")).toEqual({
       code: 1,
@@ -125,7 +125,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     );
   });
 
-  test("a front gets everything except weights, and a command that needs weights reports the source", async () => {
+  test("a front downloads everything except weights, and a command that needs the weights says where they are", async () => {
     await using proxy = await registryProxy(registry.port);
     const store = emptyStore();
     const remote = `${proxy.host}/team/digits:v1`;
@@ -135,7 +135,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
       missingLayers: ["digits.pt"],
     });
     expect(await front.code()).toBe("// one");
-    // The second call downloads nothing.
+    // The store has everything but the weights, so the second call downloads nothing.
     await pulledModel(store, remote, { withoutWeights: true });
     expect(proxy.of("GET", /blobs/).length).toBe(2);
     expect(Object.keys(await store.verify(front))).toEqual([front.bundle.digest]);
@@ -147,13 +147,13 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect((await run(store, "models")).stdout).toMatch(/^127\S+\/team\/digits .* KiB without weights /m);
     expect(JSON.parse((await run(store, "inspect", remote)).stdout)).toMatchObject({ withoutWeights: true });
 
-    // A worker downloads the rest.
+    // A worker needs the weights, too, and downloads only these.
     expect((await pulledModel(store, remote, {})).missingLayers).toEqual([]);
     expect(proxy.of("GET", /blobs/).length).toBe(3);
     expect((await store.list())[0]).toMatchObject({ withoutWeights: false });
   });
 
-  test("a model without weights is removed completely; shared files stay", async () => {
+  test("a model without weights is removed completely, except files that other models share", async () => {
     const store = emptyStore();
     const remote = `${registry.host}/team/digits:v1`;
     await pulledModel(store, remote, { withoutWeights: true });
@@ -164,7 +164,7 @@ describe.skipIf(!hasRegistry)("with a registry (Debian's docker-registry)", () =
     expect(await store.list()).toEqual([]);
   });
 
-  test("missing weights of a local build are damage, for a front too", async () => {
+  test("missing weights of a local build count as damage, even for a front", async () => {
     const store = emptyStore();
     await putModel(store, "built here");
     await Bun.file((await store.resolve("digits")).layer("digits.pt").path).delete();

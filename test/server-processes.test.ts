@@ -1,4 +1,7 @@
-/** Processes of a server: fronts without libtorch, their engine process, and the consequences of a crash. */
+/**
+ * The processes of a server: HTTP processes ("fronts") without libtorch, one engine process, and what a crash of each
+ * causes.
+ */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFile, readdir, readFile } from "node:fs/promises";
 import { connect } from "node:net";
@@ -53,12 +56,14 @@ afterAll(async () => {
 const serve = (model: string, ...args: string[]): RunningCli =>
   startCli(["serve", model, "--host", "127.0.0.1", "-p", "0", ...args], { env: { SCONCE_HOME: store.home } });
 
-/** Creates predictions that wait for `url`, until both fronts have some. */
+/**
+ * Creates predictions that wait for `url`, until both HTTP processes have some. @returns the number of each by its id
+ */
 async function createOnBoth(client: Client, url: string): Promise<Map<string, number>> {
   const owners = new Set<string>();
   const created = new Map<string, number>();
   for (let x = 0; x < 8 || owners.size < 2; x++) {
-    // A new connection for each: the kernel distributes connections between fronts.
+    // A new connection for each prediction, because the kernel distributes connections between HTTP processes.
     const { prediction_id: id } = await client.create([{ x, before: url }], { Connection: "close" });
     owners.add(id.slice(0, 1));
     created.set(id, x);
@@ -66,12 +71,12 @@ async function createOnBoth(client: Client, url: string): Promise<Map<string, nu
   return created;
 }
 
-/** Outputs of each prediction, in order. */
+/** The output of each prediction, in order of their creation. */
 async function outputsOf(client: Client, created: ReadonlyMap<string, number>): Promise<unknown[]> {
   return Promise.all([...created.keys()].map(async (id) => (await client.end(id)).outputs?.[0]?.y));
 }
 
-/** Distinct priorities of a process's threads. */
+/** The different nice values of a process's threads. */
 async function nicesOf(pid: number): Promise<number[]> {
   const threads = await readdir(`/proc/${pid}/task`);
   const stats = await Promise.all(
@@ -83,14 +88,14 @@ async function nicesOf(pid: number): Promise<number[]> {
 
 const expected = (created: ReadonlyMap<string, number>) => [...created.values()].map((x) => 2 * x + 1);
 
-/** Number of page faults of a process without disk access. */
+/** Number of a process's page faults that needed no disk. */
 async function minorFaultsOf(pid: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, "utf8");
   return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[7]);
 }
 
 describe("a server", () => {
-  test("keeps the memory of a forward pass for the next one", async () => {
+  test("keeps the memory of a forward pass for the next pass", async () => {
     await using server = serve("wide", "--fronts", "1");
     const client = await clientOf(server);
     const [engine = 0] = await inRole(server.pid, "engine");
@@ -100,7 +105,7 @@ describe("a server", () => {
         expect(outputs).toEqual([{ y: x }]);
       }
     };
-    // TorchScript profiles the first runs, then compiles.
+    // TorchScript profiles in its first runs and then compiles, so these do not count.
     await passes(3);
     const before = await minorFaultsOf(engine);
     await passes(10);
@@ -108,16 +113,17 @@ describe("a server", () => {
     expect((await minorFaultsOf(engine)) - before).toBeLessThan((10 * pages) / 4);
   });
 
-  test("has libtorch only in its engine process, which restarts after a kill", async () => {
+  test("loads libtorch only in its engine process, which restarts after a kill", async () => {
     await using server = serve("lab");
     const client = await clientOf(server);
     const [engine = 0] = await inRole(server.pid, "engine");
     const [front = 0] = await inRole(server.pid, "front");
     expect(await Promise.all([server.pid, front, engine].map(hasLibtorch))).toEqual([false, false, true]);
     expect(await client.metric('process_resident_memory_bytes{process="engine"}')).toBeGreaterThan(2 ** 20);
-    // OpenMP threads spin only briefly, so that fronts get the cores.
+    // This variable makes idle OpenMP threads of the engine process stop spinning soon, so that HTTP processes get
+    // the cores.
     expect(await Bun.file(`/proc/${engine}/environ`).text()).toContain("GOMP_SPINCOUNT=20000");
-    // The engine has a higher priority than the fronts.
+    // The HTTP process has a nice value 5 higher, so the engine process has priority.
     const own = getPriority();
     expect([await nicesOf(engine), await nicesOf(front)]).toEqual([[own], [Math.min(19, own + 5)]]);
     process.kill(engine, "SIGKILL");
@@ -128,11 +134,12 @@ describe("a server", () => {
       expect(await problemOf(response)).toMatchObject({ status: 503, detail });
       return true;
     });
-    // The front accepts the prediction, and the next engine process runs it.
+    // The HTTP process accepts this prediction, which runs in the next engine process.
     expect(await client.predict([{ x: 3 }])).toMatchObject({ status: "success", outputs: [{ y: 7 }] });
     expect((await client.fetch("/health/ready")).status).toBe(200);
     const restarts = (reason: string) => client.metric(`sconce_engine_restarts_total{reason="${reason}"}`);
-    // The kernel may have killed another process of this machine for memory meanwhile.
+    // Which reason is counted is uncertain: the kernel may have killed another process of this machine for lack of
+    // memory at the same time.
     expect((await restarts("signal")) + (await restarts("memory"))).toBe(1);
     expect([await restarts("exit"), await restarts("stuck"), await restarts("setup")]).toEqual([0, 0, 0]);
     server.kill("SIGTERM");
@@ -140,7 +147,7 @@ describe("a server", () => {
     expect(isRunning(engine)).toBe(false);
   });
 
-  test("that is killed while it sends a large outcome has the outcome after its restart", async () => {
+  test("that is killed after it has sent a large outcome has the outcome after its restart", async () => {
     const place = ["--store", dir.join("large.sqlite"), "--no-isolate"];
     await using server = serve("large", ...place);
     const client = await clientOf(server);
@@ -157,7 +164,7 @@ describe("a server", () => {
     expect(kept).toMatchObject({ status: "success", outputs: [{ y: "7".repeat(1_000_000) }] });
   });
 
-  test("is not ready while its engine process is stopped, and ready when it runs again", async () => {
+  test("is not ready while its engine process is stopped by SIGSTOP, and ready when it runs again", async () => {
     await using server = serve("lab");
     const client = await clientOf(server);
     const [engine = 0] = await inRole(server.pid, "engine");
@@ -174,20 +181,20 @@ describe("a server", () => {
     expect((await client.predict([{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
   });
 
-  test("in one process runs the weights itself", async () => {
+  test("with --no-isolate runs the weights itself", async () => {
     await using server = serve("lab", "--no-isolate");
     const client = await clientOf(server);
     expect((await client.predict([{ x: 3 }])).outputs).toMatchObject([{ y: 7 }]);
     expect([await hasLibtorch(server.pid), await inRole(server.pid, "engine")]).toEqual([true, []]);
   });
 
-  test("in one process has one front", async () => {
+  test("with --no-isolate has one HTTP process", async () => {
     await using server = serve("lab", "--no-isolate", "--fronts", "2");
     expect(await server.exited).toBe(2);
     expect(server.lines.join()).toContain("--fronts 2 needs an engine process");
   });
 
-  test("names the model's function that blocked it, and the duration", async () => {
+  test("names the function of the model that blocked the process, and for how long", async () => {
     await using server = serve("spin");
     const client = await clientOf(server);
     await client.predict([{ x: 600 }]);
@@ -211,7 +218,7 @@ test.each([
   expect(frontsOf(config, cores)).toBe(count);
 });
 
-describe("a server with two fronts", () => {
+describe("a server with two HTTP processes", () => {
   let server: RunningCli;
   let client: Client;
 
@@ -222,7 +229,7 @@ describe("a server with two fronts", () => {
 
   afterAll(() => server[Symbol.asyncDispose]());
 
-  test("answers for all predictions on both fronts, with common counts", async () => {
+  test("answers for all predictions in both, with common counts", async () => {
     await using gate = hold();
     const created = await createOnBoth(client, gate.url("a"));
     expect(await client.metric("sconce_queued_items")).toBe(created.size);
@@ -246,7 +253,7 @@ describe("a server with two fronts", () => {
     expect((await client.fetch(`/predictions/${other}`)).status).toBe(404);
   });
 
-  test("answers for the MCP tasks of both, on any front", async () => {
+  test("answers for the MCP tasks of both, in either", async () => {
     await using gate = hold();
     const created = await createOnBoth(client, gate.url("a"));
     const options = { meta: knowsTasks, headers: { Connection: "close" } };
@@ -260,7 +267,7 @@ describe("a server with two fronts", () => {
     for (const id of created.keys()) expect((await client.end(id)).error_message).toBe("Canceled");
   });
 
-  test("creates one prediction for one id, on any front", async () => {
+  test("creates one prediction for one id, in whichever it arrives", async () => {
     const successes = () => client.metric('sconce_predictions_total{status="success"}');
     const before = await successes();
     const large = { text: "n".repeat(300_000) };
@@ -268,7 +275,7 @@ describe("a server with two fronts", () => {
       const headers = { "Content-Type": "application/json", Connection: "close", Prefer: "wait" };
       return client.fetch(`/predictions/${id}`, { method: "PUT", headers, body: JSON.stringify([{ x, note: large }]) });
     };
-    // Ids of either front, and an id of an unknown front.
+    // Ids that belong to the first, to the second, and to no HTTP process.
     for (const id of ["0", "1", "z"].map((owner) => `${owner}${crypto.randomUUID()}`)) {
       const bodies = await Promise.all(Array.from({ length: 6 }, async () => (await put(id, 1)).text()));
       expect(new Set(bodies).size).toBe(1);
@@ -278,7 +285,7 @@ describe("a server with two fronts", () => {
     expect(await successes()).toBe(before + 3);
   });
 
-  test("answers HEAD on both fronts like GET without the body", async () => {
+  test("answers HEAD in both like GET without the body", async () => {
     const { prediction_id: id } = await client.predict([{ x: 1 }]);
     for (const path of [`/predictions/${id}`, `/predictions/${id}/outputs/0/y`, `/predictions/${id.slice(0, 1)}none`]) {
       const shown = async (method: string) => {
@@ -292,7 +299,7 @@ describe("a server with two fronts", () => {
     }
   });
 
-  test("answers requests without a host, or with a malformed one, on both fronts", async () => {
+  test("answers requests without a Host, or with a malformed one, in both", async () => {
     const { prediction_id: id } = await client.predict([{ x: 1 }]);
     const heads = ["HTTP/1.0", "HTTP/1.1\r\nHost: [::\r\nConnection: close"].flatMap((rest) =>
       ["GET", "HEAD"].map((method) => `${method} /predictions/${id} ${rest}\r\n\r\n`),
@@ -301,7 +308,7 @@ describe("a server with two fronts", () => {
     for (const answer of await Promise.all(answers)) expect(answer).toStartWith("HTTP/1.1 200 ");
   });
 
-  test("loses no accepted prediction if one front is killed", async () => {
+  test("loses no accepted prediction if one is killed", async () => {
     await using gate = hold();
     const requests = () => client.metric('sconce_http_requests_total{route="/predictions",code="200"}');
     const before = await requests();
@@ -310,7 +317,7 @@ describe("a server with two fronts", () => {
     const [front = 0] = await inRole(server.pid, "front");
     process.kill(front, "SIGKILL");
     await server.line("is ready again");
-    // Counts of the ended process are kept.
+    // The counters of the killed process still count.
     expect(await requests()).toBe(before + created.size);
     gate.release("a");
     expect(await outputsOf(client, created)).toEqual(expected(created));
@@ -334,7 +341,7 @@ describe("a server with two fronts", () => {
     expect(await client.metric("sconce_memory_limit_bytes")).toBe(3 * 2 ** 20);
   });
 
-  test("answers on both until all accepted predictions have ended", async () => {
+  test("answers in both until all accepted predictions have ended", async () => {
     await using gate = hold();
     await using server = serve("lab", "--fronts", "2");
     const client = await clientOf(server);
@@ -365,7 +372,7 @@ describe("a server with two fronts", () => {
   });
 });
 
-test("an executable has the same processes, all from one file", async () => {
+test("an executable file has the same processes, all started from the one file", async () => {
   await using file = await digitsExecutable();
   const child = Bun.spawn([file.path, "--host", "127.0.0.1", "-p", "0", "--fronts", "2"], {
     env: { HOME: dir.path, PATH: "", SCONCE_CACHE_DIR: cacheFolder },

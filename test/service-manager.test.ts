@@ -1,4 +1,4 @@
-/** Upgrades by SIGHUP: below a service manager, and as the first process of a container. */
+/** Upgrades by SIGHUP under a service manager, and as the first process of a container. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { fileURLToPath } from "node:url";
 import { follow, type RunningCli } from "./helpers/cli.ts";
@@ -27,7 +27,7 @@ interface Place {
   readonly adminPort?: number;
 }
 
-/** @param launcher a command that runs the server without a terminal */
+/** Starts a server. @param launcher a command that starts another without a terminal */
 function serve(launcher: readonly string[], { dir, port, adminPort }: Place): RunningCli {
   const options = ["--host", "127.0.0.1", "-p", String(port), "--store", dir.join("p.sqlite"), "--linger", "0"];
   const admin = adminPort === undefined ? [] : ["--admin-port", String(adminPort)];
@@ -36,7 +36,7 @@ function serve(launcher: readonly string[], { dir, port, adminPort }: Place): Ru
   return follow(Bun.spawn(command, { env, stdin: "ignore", stdout: "pipe", stderr: "pipe" }));
 }
 
-test("the service manager hears of the start, of the upgrade with its new main process, and of the stop", async () => {
+test("the service manager is told of the start, of the upgrade with its new main process, and of the stop", async () => {
   await using dir = await tempDir();
   using datagrams = datagramsAt(dir.join("n"));
   const heard: string[] = [];
@@ -74,7 +74,7 @@ const unshare = ["unshare", "-Urpf", "--mount-proc", "--kill-child"];
 const hasNamespaces = Bun.spawnSync([...unshare, "true"], { stderr: "ignore" }).exitCode === 0;
 
 test.skipIf(!hasNamespaces)(
-  `the first process of a container stays, and ends with its newest server (with unshare${hasNamespaces ? "" : ": not permitted here"})`,
+  `the first process of a container stays, and ends when its newest server ends (with unshare${hasNamespaces ? "" : ": not permitted here"})`,
   async () => {
     await using dir = await tempDir();
     const port = freePort();
@@ -109,7 +109,7 @@ test.skipIf(analyze === null)(
   async () => {
     await using dir = await tempDir();
     const unit = await Bun.file(new URL("../deploy/systemd/sconce.service", import.meta.url)).text();
-    // The program must exist.
+    // systemd-analyze requires that the program of the unit exists.
     await Bun.write(dir.join("sconce.service"), unit.replace("/usr/local/bin/sconce", "/bin/true"));
     const { exitCode, stderr } = Bun.spawnSync([analyze ?? "", "verify", dir.join("sconce.service")]);
     expect({ exitCode, stderr: stderr.toString() }).toEqual({ exitCode: 0, stderr: "" });

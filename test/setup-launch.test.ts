@@ -1,4 +1,4 @@
-/** Shell scripts that find Bun and start the command line, from any folder and caller. */
+/** The shell scripts that find Bun and start the command line work from any folder and for any caller. */
 
 import { afterEach, expect, test } from "bun:test";
 import {
@@ -39,7 +39,7 @@ test.each([
   expect({ code, output }).toEqual({ code: 0, output: `${taken}: <a b> <c>\n` });
 });
 
-test("without Bun and npm, the command that installs npm is named", async () => {
+test("without Bun and npm, the error names the command that installs npm", async () => {
   const { code, output } = await run(["/bin/sh", "scripts/bun", "--version"], { cwd: copy(), path: folder() });
   expect(code).toBe(1);
   expect(output).toMatch(
@@ -47,10 +47,11 @@ test("without Bun and npm, the command that installs npm is named", async () => 
   );
 });
 
-test("Bun is installed from its npm package, without the install script, and put on the PATH of child processes", async () => {
+test("Bun is installed from its npm package, without the package's install script, and is on the PATH of child processes", async () => {
   const [checkout, path] = [copy(), folder()];
   linkTools(path);
-  // A fake npm. It records its arguments, and installs packages for another platform, as old versions of npm do.
+  // A script in place of npm. It records its arguments, and installs a package for another platform too, as old
+  // versions of npm do.
   script(
     join(path, "npm"),
     `echo "$@" >'${path}/arguments'
@@ -74,7 +75,7 @@ done`,
   expect(third.output).toBe(`${realpathSync(checkout)}/.sconce/bun/bun:\n`);
 });
 
-test("sconce runs through a link from any folder, and keeps folder, arguments and exit code", async () => {
+test("sconce runs through a symbolic link from any folder, and keeps folder, arguments and exit code", async () => {
   const [checkout, elsewhere] = [copy(), realpathSync(folder())];
   stubCommandLine(checkout, `console.log(process.cwd(), JSON.stringify(argv)); process.exitCode = 7;`);
   symlinkSync(join(checkout, "scripts", "sconce"), join(elsewhere, "first"));
@@ -83,7 +84,7 @@ test("sconce runs through a link from any folder, and keeps folder, arguments an
   expect({ code, output }).toEqual({ code: 7, output: `${elsewhere} ["serve","a b","--port=1"]\n` });
 });
 
-test("help and hints show the typed name of the command", async () => {
+test("help and hints show the name by which the command was called", async () => {
   const [checkout, path] = [copy(), pathWithBun()];
   stubCommandLine(checkout, `console.log(process.env.SCONCE_PROGRAM);`);
   const programOf = async (command: string, agent?: string) => {
@@ -125,11 +126,11 @@ const starters = [
   ["npm", "run", "--silent", "serve", "--", "digits", "--port", "1"],
 ].filter(([client = ""]) => client !== "npm" || Bun.which(client));
 
-// npm takes a second or two to start on a busy machine.
+// Time limit for tests with npm, which needs a second or two to start on a busy machine.
 const npmTimeoutMs = 30_000;
 
 test.each(starters)(
-  "a signal to %s reaches the server, and its exit code is returned",
+  "a signal to %s reaches the server, and the server's exit code is returned",
   async (...command) => {
     for (const [signal, expected] of [["SIGTERM", 5] as const, ["SIGINT", 6] as const]) {
       const checkout = copy();
@@ -156,7 +157,7 @@ function folder(): string {
   return made;
 }
 
-/** A checkout with only the scripts. */
+/** Copies only the scripts into a new folder. @returns the folder, which serves as a checkout */
 function copy(): string {
   const checkout = folder();
   for (const name of ["scripts", "package.json", ".npmrc"])
@@ -164,14 +165,14 @@ function copy(): string {
   return checkout;
 }
 
-/** A checkout that counts as set up, with these statements as its command line. */
+/** Changes a checkout so that it counts as set up, and its command line runs these statements. */
 function stubCommandLine(checkout: string, statements: string): void {
   writeFileSync(join(checkout, "scripts", "setup.ts"), "export async function setup() {}");
   mkdirSync(join(checkout, "src", "cli"), { recursive: true });
   writeFileSync(join(checkout, "src", "cli", "cli.ts"), `export async function main(argv: string[]) { ${statements} }`);
 }
 
-/** A fake Bun that prints its version, or how it was called. */
+/** Writes a script in place of Bun, which prints its version, or `name` and its arguments. */
 function fakeBun(path: string, version: string, name: string, file = "bun"): void {
   const says = `[ "$1" != --version ] || { echo '${version}'; exit; }`;
   script(join(path, file), `${says}\nprintf '%s:' "${name}"; [ $# = 0 ] || printf ' <%s>' "$@"; echo`);
@@ -183,13 +184,13 @@ function script(path: string, body: string): void {
   chmodSync(path, 0o755);
 }
 
-/** Links the system tools that scripts/bun needs to install something. */
+/** Puts the system tools on the PATH that scripts/bun needs to install something. */
 function linkTools(path: string): void {
   for (const tool of ["sh", "mkdir", "mv", "rm", "cp", "date", "tail"])
     symlinkSync(Bun.which(tool) ?? tool, join(path, tool));
 }
 
-/** A PATH with this Bun under its usual name. */
+/** A PATH on which this Bun is found as `bun`. */
 function pathWithBun(): string {
   const path = folder();
   symlinkSync(process.execPath, join(path, "bun"));

@@ -1,4 +1,7 @@
-/** Promises of the set-up. Its steps run in copies of the scripts, in temporary folders, with fake tools. */
+/**
+ * What the set-up promises. Its steps run in copies of the scripts, in temporary folders, with scripts in place of
+ * the tools.
+ */
 
 import { afterEach, expect, test } from "bun:test";
 import {
@@ -25,7 +28,7 @@ afterEach(() => {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
 });
 
-test("set-up does nothing the second time", async () => {
+test("the set-up does nothing the second time", async () => {
   expect(isSetUp(), "npm test sets up before it tests; npm run setup does so for bun test").toBe(true);
   const { code, output } = await run([process.execPath, "scripts/setup.ts"], { cwd: root });
   expect({ code, output }).toEqual({ code: 0, output: expect.stringMatching(/^✓ set-up +nothing to do +\S+ m?s\n$/) });
@@ -36,7 +39,7 @@ test("set-up refuses an unknown option", async () => {
   expect({ code, output }).toEqual({ code: 2, output: expect.stringMatching(/^--verbos: unknown; .*--verbose.*\n$/) });
 });
 
-test("every missing tool is named with its install command, before any installation", async () => {
+test("every missing tool is named with the command that installs it, before anything is installed", async () => {
   const checkout = copy("scripts", "package.json", "bun.lock", "bunfig.toml", "CMakeLists.txt", "native");
   const { code, output } = await run([process.execPath, "scripts/setup.ts"], { cwd: checkout, path: folder() });
   expect(code).toBe(1);
@@ -90,20 +93,20 @@ test("an existing torch of the Python on the PATH is used", async () => {
   });
 });
 
-test("without a torch, the supported one is installed into the checkout with pip", async () => {
+test("without a torch, the supported version is installed into the checkout with pip", async () => {
   const checkout = copy("scripts");
   const { code, output } = await runLibtorch(checkout, { path: fakePython({ torch: null }) });
   expect(code, output).toBe(0);
   const found = { root: join(checkout, ".sconce/torch/torch"), version: "2.13.0" };
   expect(recordOf(checkout)).toMatchObject(found);
-  // A checkout with a linked .sconce writes none of its own paths there.
+  // Another checkout whose .sconce is a link to this one must not write its own paths there.
   const sharing = copy("scripts");
   symlinkSync(join(checkout, ".sconce"), join(sharing, ".sconce"));
   await runLibtorch(sharing, { path: fakePython({ torch: null }) });
   expect(recordOf(checkout)).toMatchObject(found);
 });
 
-test("a torch of another version is reported with the fix, and left unchanged", async () => {
+test("a torch of an unsupported version is reported with the fix, and stays unchanged", async () => {
   const checkout = copy("scripts");
   const path = fakePython({ torch: fakeLibtorch("2.6.0") });
   const { code, output } = await runLibtorch(checkout, { path });
@@ -124,7 +127,7 @@ test("an unusable $LIBTORCH is refused with the reason and the fix", async () =>
   expect(empty.output).toMatch(/there is no lib\/libtorch_cpu\.\w+ or no include\/torch\/script\.h in it/);
 });
 
-test("libtorch is searched again only after a change of $LIBTORCH, Python or its folder", async () => {
+test("libtorch is searched again only if $LIBTORCH, the Python or its folder has changed", async () => {
   const checkout = copy("scripts");
   const torch = fakeLibtorch("2.13.0");
   const path = fakePython({ torch });
@@ -138,14 +141,14 @@ test("libtorch is searched again only after a change of $LIBTORCH, Python or its
   expect(await isDone({ path })).toBe("false");
 });
 
-test("the addon is compiled again after a change of its sources or libtorch, but not after a move of the checkout", async () => {
+test("the addon is compiled again if its sources or libtorch have changed, but not if the checkout was moved", async () => {
   const checkout = copy("scripts", "package.json", "CMakeLists.txt", "native");
   const torch = fakeLibtorch("2.13.0");
   const path = fakePython({ torch });
   await runLibtorch(checkout, { path });
   const isAddonDone = async (where: string) =>
     (await runScript(where, "console.log(isDone(addon))", { path })).output.trim();
-  // Fakes a compiled addon; the test checks when it counts as compiled.
+  // Files in place of a compiled addon: the test checks only when it counts as compiled.
   mkdirSync(join(checkout, "build/Release/libtorch"), { recursive: true });
   for (const name of ["sconce.node", "pixels.so"]) writeFileSync(join(checkout, "build/Release", name), "");
   await runScript(checkout, `writeStamp("addon", addon.inputs())`, { path });
@@ -166,12 +169,12 @@ test("the addon is compiled again after a change of its sources or libtorch, but
   expect(await isAddonDone(checkout)).toBe("false");
 });
 
-test("a compiled addon with the same sources is reused for its torch, without compiling", async () => {
+test("an addon that was compiled from the same sources is used for its torch, without compiling", async () => {
   const checkout = copy("scripts", "package.json", "CMakeLists.txt", "native");
   const torch = fakeLibtorch("2.14.1");
   const path = fakePython({ torch });
   await runLibtorch(checkout, { path });
-  // Fakes addons compiled in this checkout.
+  // Files in place of addons that this checkout compiled for two versions of torch.
   for (const minor of ["2.13", "2.14"]) {
     mkdirSync(join(checkout, minor));
     for (const name of ["sconce.node", "pixels.so"]) writeFileSync(join(checkout, minor, name), `of ${minor}`);
@@ -194,7 +197,7 @@ test("a compiled addon with the same sources is reused for its torch, without co
   expect(await setUp()).toContain("CMake");
 });
 
-test("concurrent set-ups take turns", async () => {
+test("concurrent set-ups wait for each other", async () => {
   const checkout = copy("scripts");
   const turn = `await withLock(async () => {
     console.log("in");
@@ -208,7 +211,7 @@ test("concurrent set-ups take turns", async () => {
   expect(readFileSync(join(checkout, "log"), "utf8")).toBe("in out in out in out ");
 });
 
-test("only a failing command shows its output, and only the end of it", async () => {
+test("only a command that fails shows its output, and only the end of it", async () => {
   const checkout = copy("scripts");
   const command = (code: number) => ["/bin/sh", "-c", `seq 1 100; exit ${code}`];
   const quiet = await runScript(checkout, `await run(${JSON.stringify(command(0))}, { verbose: false })`, {});
@@ -220,7 +223,7 @@ test("only a failing command shows its output, and only the end of it", async ()
   expect(lines[40]).toStartWith("This ended with code 3: /bin/sh -c seq");
 });
 
-test("bun.lock is the only lock file and names no registry", () => {
+test("bun.lock is the only lock file, and names no registry", () => {
   expect(readFileSync(join(root, "bun.lock"), "utf8")).not.toMatch(/https?:/);
   for (const name of ["package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lockb"]) {
     expect(existsSync(join(root, name))).toBe(false);
@@ -232,7 +235,7 @@ const clients = [
   { client: "bun", command: [process.execPath, "install"] },
 ].filter(({ command: [tool = ""] }) => Bun.which(tool));
 
-// npm takes a second or two to start on a busy machine.
+// Time limit for tests with npm, which needs a second or two to start on a busy machine.
 const npmTimeoutMs = 30_000;
 
 test.each(clients)(
@@ -250,7 +253,7 @@ test.each(clients)(
       const { code, output } = await run(command, { cwd: checkout, env: { HOME: folder() } });
       expect(code, output).toBe(0);
       const ran = [noisy, join(checkout, "node_modules", "noisy")].some((at) => existsSync(join(at, "ran")));
-      // Without a guard the script does run: otherwise this test would prove nothing.
+      // Without the setting that forbids it, the script runs. Otherwise the test would prove nothing.
       expect(ran).toBe(!guarded);
       if (guarded) expect(existsSync(join(checkout, "package-lock.json"))).toBe(false);
     }
@@ -264,7 +267,7 @@ function folder(): string {
   return made;
 }
 
-/** A checkout with only the named files and folders. */
+/** Copies only the named files and folders, and what they import. @returns a folder that serves as a checkout */
 function copy(...names: string[]): string {
   const checkout = folder();
   const shared = ["libtorch/libtorch-build.ts", "files/lock.ts"].map((name) => join("src/machine", name));
@@ -287,7 +290,10 @@ function fillLibtorch(torch: string, version: string): void {
   writeFileSync(join(torch, "version.py"), `__version__ = '${version}'\n`);
 }
 
-/** A PATH with a fake `python3`. It answers the set-up's question, and its pip "installs" torch 2.13.0. */
+/**
+ * A PATH with a script in place of `python3`. It answers the set-up's question for torch, and its pip "installs"
+ * torch 2.13.0.
+ */
 function fakePython({ torch }: { torch: string | null }): string {
   const [path, wheel] = [folder(), folder()];
   fillLibtorch(join(wheel, "torch"), "2.13.0+cpu");
@@ -317,7 +323,7 @@ function runLibtorch(checkout: string, options: RunOptions) {
   return runScript(checkout, script, options);
 }
 
-/** Runs statements that use the set-up modules of this checkout. */
+/** Runs statements that use the set-up's modules of this checkout. */
 function runScript(checkout: string, statements: string, { path, LIBTORCH }: RunOptions) {
   const script = `import { appendFileSync, writeFileSync } from "node:fs";
     import { libtorch } from "./scripts/setup/libtorch.ts";
@@ -344,7 +350,7 @@ async function run(
   { cwd, path, env = {} }: CommandOptions,
 ): Promise<{ code: number; output: string }> {
   const changed = { ...env, ...(path ? { PATH: path, LIBTORCH: env.LIBTORCH } : {}) };
-  // npm passes its settings, including those of this checkout, to child processes.
+  // npm gives its settings to child processes in such variables, also those of this checkout.
   const inherited = Object.entries(process.env).filter(([name]) => !name.startsWith("npm_config_"));
   const full = { ...Object.fromEntries(inherited), ...changed };
   const child = Bun.spawn(command, { cwd, env: full, stdout: "pipe", stderr: "pipe" });

@@ -1,4 +1,4 @@
-/** A build that gets copies of the predictions of another build. */
+/** A shadow is a build that gets copies of the predictions of another build, for comparison. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { differenceAt } from "../src/server/predictions/shadow.ts";
 import { cli, clientOf, type RunningCli } from "./helpers/cli.ts";
@@ -14,20 +14,21 @@ let dir: TempDir;
 let store: TestStore;
 let env: Readonly<Record<string, string>>;
 
-/** Gives as many numbers as `x` says, so that the protocol v2 has an array in the output. */
+/** The second output is an array, so that answers of the Open Inference Protocol have binary tensors. */
 const list = `({ y }) => ({ y: y.data[0], list: tensor(Float32Array.of(y.data[0], 1000), [2]) })`;
 const output = "z.object({ y: z.number(), list: ndarray(float32(2)) })";
 
 const builds = {
   v1: { postprocess: list },
-  // The outputs of small inputs differ by rounding, of large ones by more. Inputs below 0 fail.
+  // Version v2: outputs of small inputs differ from v1 by rounding, outputs of large inputs by more. Inputs below 0
+  // fail.
   v2: {
     postprocess: `({ y }) => {
       const factor = y.data[0] < 50 ? 1.001 : 2;
       return { y: factor * y.data[0], list: tensor(Float32Array.of(factor * y.data[0], 1001.5), [2]) };
     }`,
     preprocess: `async ({ x }) => {
-      // The example is 1.
+      // x = 1 is the model's example, which runs at the start and must not wait.
       if (process.env.GATE !== undefined && x !== 1) await fetch(process.env.GATE);
       if (x < 0) throw new Error("v2 takes no number below 0");
       return { x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) };
@@ -94,7 +95,7 @@ describe("serve ten:v1 --shadow v2", () => {
     expect(await client.metric('sconce_batches_total{model="ten:v2",cause="late"}')).toBeGreaterThanOrEqual(3);
   });
 
-  test("compares the numbers of byte arrays, as the protocol v2 asks for them", async () => {
+  test("compares the numbers in byte arrays, which the Open Inference Protocol requests", async () => {
     const before = await countsOf(client);
     const infer = async (x: number) => {
       const inputs = [{ name: "x", datatype: "FP64", shape: [1, 1], data: [x] }];
@@ -113,7 +114,7 @@ describe("serve ten:v1 --shadow v2", () => {
     expect((await countsOf(client)).equal).toBe((before.equal ?? 0) + 1);
   });
 
-  test("copies no prediction that failed, no demo and no prediction of the shadow", async () => {
+  test("copies no prediction that failed, no demo, and no prediction that was sent to the shadow", async () => {
     const before = await countsOf(client);
     const json = { "Content-Type": "application/json", Prefer: "wait" };
     await client.fetch("/demo", { method: "POST", headers: json, body: '[{"x": 1}]' });
@@ -124,7 +125,7 @@ describe("serve ten:v1 --shadow v2", () => {
     expect(await countsOf(client)).toEqual({ ...before, equal: (before.equal ?? 0) + 1 });
   });
 
-  test("is listed as a shadow, and drops copies while it is not loaded", async () => {
+  test("lists v2 as a shadow, and drops copies while v2 is not loaded", async () => {
     const list = await (await client.fetch("/models")).json();
     expect(list).toMatchObject({ models: [{ name: "ten" }, { name: "ten:v2", shadow: true }] });
     await client.fetch("/v2/repository/models/ten:v2/unload", { method: "POST" });
@@ -145,7 +146,7 @@ test("a shadow that hangs delays no client, and copies beyond two batches are dr
   await until(async () => (await countsOf(client)).equal === 8);
 });
 
-test("a shadow gets copies of all versions that share traffic", async () => {
+test("a shadow gets copies from all versions that share the traffic", async () => {
   await using server = serve(["ten", "--split", "v1=1,latest=1", "--shadow", "v2", "--fronts", "2"]);
   const client = await clientOf(server);
   const ids = Array.from({ length: 24 }, (_, i) => `c${i}`);
@@ -171,12 +172,12 @@ test.each(faults)("%p is refused", async (args, message) => {
   expect(code).toBe(2);
 });
 
-describe("outputs are equal but for rounding", () => {
+describe("outputs count as equal if they differ only by rounding", () => {
   const cases: readonly [expected: unknown, given: unknown, difference: string | undefined][] = [
     [{ a: 1.5 }, { a: 1.5 }, undefined],
     [{ a: 1.5 }, { a: 1.51 }, undefined],
     [{ a: 1.5 }, { a: 1.6 }, "/a: 1.6 in place of 1.5"],
-    // In a list the largest number counts.
+    // In a list, differences are relative to the largest number.
     [[0.001, 100.5], [0.9, 100.5], undefined],
     [[0.001, 100.5], [1.1, 100.5], "/0: 1.1 in place of 0.001"],
     [0, 1e-7, undefined],

@@ -1,4 +1,4 @@
-/** `build` and `check` try models with the same code, and find the same mistakes. */
+/** `build` and `check` try a model with the same code, so they find the same mistakes. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { basename, join } from "node:path";
@@ -19,7 +19,7 @@ afterAll(() => dir[Symbol.asyncDispose]());
 
 const env = () => ({ SCONCE_HOME: dir.join("home") });
 
-/** A model with one input and one output tensor, and an example of four numbers. */
+/** Writes a model folder: these weights, one input and one output tensor, and an example of four numbers. */
 async function folderOf(path: string, dims: { input: string; output: string }, change: Record<string, string> = {}) {
   const input = basename(path) === "fixed-one.pt2" ? "input" : "x";
   const output = /fixed-one|traced/.test(path) ? "output0" : "y";
@@ -35,7 +35,7 @@ async function folderOf(path: string, dims: { input: string; output: string }, c
   return folder;
 }
 
-/** Builds and checks a folder or a file. */
+/** Runs `build` and `check` on a folder or a file. @returns the results of both */
 async function tried(...args: string[]) {
   const built = await cli(["build", ...args], { env: env() });
   const { stdout, code } = await cli(["check", ...args, "--json"], { env: env() });
@@ -51,13 +51,13 @@ test("weights with the fixed batch size 1: build warns, check finds it", async (
   expect(checked.findings[0].message).toStartWith(message);
 });
 
-test("a batch size fixed by --input is found by both, with one warning", async () => {
+test("a batch size that --input fixes is found by both, with one warning", async () => {
   const { built, checked } = await tried(weights.path("identity.pt"), "--input", "x=float32[1,2]");
   expect(built.stderr.match(/identity\.pt is fixed at 1/g)).toHaveLength(1);
   expect(checked.findings).toMatchObject([{ mistake: "fixed batch", effect: "warned" }]);
 });
 
-test("a maximum over a dimension padded with 0 is refused by both, even if the example has positive numbers", async () => {
+test("a maximum over a dimension that is padded with 0 is refused by both, even if the example has only positive numbers", async () => {
   const padded = { input: 'pad("length", 0)', output: "1" };
   const { built, checked } = await tried(await folderOf(join(wrong, "maximum.pt2"), padded, { batchSize: "4" }));
   const message =
@@ -66,7 +66,7 @@ test("a maximum over a dimension padded with 0 is refused by both, even if the e
   expect(checked).toMatchObject({ code: 1, findings: [{ mistake: "padding taken for content", effect: "unsteady" }] });
 });
 
-test("the example is also tried negated, scaled and at random; integers and masks stay", () => {
+test("the example is also tried negated, scaled and with random numbers; integers and masks stay as they are", () => {
   const values = { dtype: "float32", shape: [3], data: Float32Array.of(1, -2, 0.5) } as const;
   const mask = { dtype: "float32", shape: [3], data: Float32Array.of(1, 1, 0) } as const;
   const ids = { dtype: "int64", shape: [1], data: BigInt64Array.of(7n) } as const;
@@ -82,14 +82,14 @@ test("the example is also tried negated, scaled and at random; integers and mask
   for (const { item } of tried) expect(item.slice(1)).toEqual([mask, ids]);
 });
 
-test("the same maximum is packaged with a padding value below all others", async () => {
+test("the same maximum is packaged if the padding value is below all others", async () => {
   const padded = { input: 'pad("length", -1e30)', output: "1" };
   const { built, checked } = await tried(await folderOf(join(wrong, "maximum.pt2"), padded, { batchSize: "4" }));
   expect(built).toMatchObject({ code: 0, stderr: "" });
   expect(checked).toMatchObject({ code: 0, findings: [] });
 });
 
-test("items that mix at other sizes than the example's are refused by both, with the size", async () => {
+test("items that influence each other only at other sizes than the example's are refused by both, with the size", async () => {
   const free = { input: '"length"', output: '"length"' };
   const { built, checked } = await tried(await folderOf(join(wrong, "long-mixes.pt2"), free, { batchSize: "4" }));
   expect(built).toMatchObject({
@@ -110,7 +110,7 @@ test("check tries both ends of a free range and sizes near the example's, and pr
   );
 });
 
-test("a network traced for a batch of two is reported by build, check and in a folder", async () => {
+test("a network that was traced for a batch of two is reported by build and check, for a file and in a folder", async () => {
   const input = ["--input", "x=float32[N,4]"];
   const { built, checked } = await tried(join(wrong, "traced-two.pt"), ...input);
   const cause = "traced or exported for a fixed batch of 2; in forward write x.shape[0], not a number";

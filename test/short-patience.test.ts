@@ -1,4 +1,4 @@
-/** The server gets more load than its capacity, and clients leave after two to three batch times. */
+/** The server gets more load than it can serve, and clients leave after two to three batch times. */
 import { expect, test } from "bun:test";
 import { goodputOf } from "./helpers/overloaded-flow.ts";
 
@@ -6,7 +6,8 @@ test.each([
   { load: 10, batchMs: 320, patienceMs: 1000 },
   { load: 10, batchMs: 320, patienceMs: 700 },
   { load: 10, batchMs: 80, patienceMs: 250 },
-  // The time that a real server needs beside its batches is not simulated, so clients that wait less stand for it.
+  // Patience in these cases is shorter than in practice: it stands for the time that a real server needs beside its
+  // batches.
   { load: 10, batchMs: 80, patienceMs: 150 },
   { load: 3, batchMs: 80, patienceMs: 170 },
   { load: 1.5, batchMs: 80, patienceMs: 200 },

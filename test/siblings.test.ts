@@ -1,10 +1,13 @@
-/** Requests that a front forwards to another front: the connections of waiting clients are silent, but not idle. */
+/**
+ * Requests that an HTTP process ("front") forwards to another: connections of waiting clients are silent, but must
+ * not be closed as idle.
+ */
 import { expect, test } from "bun:test";
 import { RequestContext, withContext } from "../src/server/http/request.ts";
 import { Siblings } from "../src/server/http/siblings.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-/** The first of two fronts. It finds the other front's socket at this path. */
+/** The first of two HTTP processes. @param socket path of the other's socket */
 function frontBeside(socket: string, onHold: (request: Request, isHeld: boolean) => void = () => {}): Siblings {
   return new Siblings({ index: 0, count: 2, socketOf: () => socket }, onHold);
 }
@@ -14,7 +17,7 @@ function forward(siblings: Siblings, path: string, init: RequestInit = {}): Prom
   return siblings.forward("1id", request, new RequestContext(request));
 }
 
-test("a connection is held until the other front has answered, or its events have ended", async () => {
+test("a connection is held open until the other HTTP process has answered, or its event stream has ended", async () => {
   await using dir = await tempDir();
   const gates = { wait: Promise.withResolvers<void>(), events: Promise.withResolvers<void>() };
   await using _other = Bun.serve({
@@ -46,7 +49,7 @@ test("a connection is held until the other front has answered, or its events hav
   expect(held).toEqual([false]);
 });
 
-test("HEAD is forwarded as HEAD: the body of a GET would have no reader, and block the connection", async () => {
+test("HEAD is forwarded as HEAD, since nobody would read the body of a GET, which would block the connection", async () => {
   await using dir = await tempDir();
   await using _other = Bun.serve({
     unix: dir.join("1"),
@@ -61,13 +64,13 @@ test("HEAD is forwarded as HEAD: the body of a GET would have no reader, and blo
   expect([headers.get("x-method"), headers.get("content-length"), body]).toEqual(["HEAD", "5", null]);
 });
 
-test("predictions of another front are left to the store if that front has ended, but not if it is unreachable", async () => {
+test("predictions of another HTTP process are left to the store if that process has ended, but not if it cannot be reached", async () => {
   await using dir = await tempDir();
   const siblings = frontBeside(dir.join("1"));
   expect(await forward(siblings, "/predictions/1id")).toBeUndefined();
   await Bun.write(dir.join("file"), "");
-  // `file` is no folder, so the connection fails with a system error. A process without free descriptors gets a system
-  // error too. Such an error does not mean that the other front has ended.
+  // `file` is no folder, so connecting fails with a system error, as in a process without free descriptors. That does
+  // not mean that the other process has ended.
   const unreachable = frontBeside(dir.join("file", "1"));
   await expect(forward(unreachable, "/predictions/1id")).rejects.toMatchObject({ code: "not_ready" });
   const put = { method: "PUT", body: "[]" };
@@ -80,7 +83,8 @@ test("an answer to a client that has left is no fault, but an incomplete body is
   await using _other = Bun.serve({
     unix: dir.join("1"),
     async fetch({ body, signal }) {
-      // The stream `half` never ends. The other bodies are read to their end.
+      // The other HTTP process answers when its request is aborted. It reads each body to its end, but the stream
+      // `half` never ends.
       for await (const part of body ?? []) if (String.fromCharCode(...part) === "half") break;
       arrived.resolve();
       return new Promise((resolve) => signal.addEventListener("abort", () => resolve(new Response())));

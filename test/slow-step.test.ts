@@ -1,8 +1,8 @@
-/** Messages of a slow start: none while it is fast, then the step that takes long. */
+/** A slow start prints which step takes long; a fast start prints nothing. */
 import { expect, test } from "bun:test";
 import { slowStep } from "../src/base/slow-step.ts";
 
-test("a slow step gives one log line", async () => {
+test("a slow step is logged in one line", async () => {
   const { promise, resolve } = Promise.withResolvers<string>();
   const lines: string[] = [];
   const writeLine = (line: string) => {
@@ -13,7 +13,7 @@ test("a slow step gives one log line", async () => {
   expect(lines).toEqual(["Loading weights …"]);
 });
 
-test("on a terminal it counts seconds in place, and the line is erased at the end, also after a failure", async () => {
+test("on a terminal a line counts its seconds, and is erased at the end, also after a failure", async () => {
   const { promise, reject } = Promise.withResolvers<void>();
   const written: string[] = [];
   const write = (text: string) => {
@@ -24,7 +24,7 @@ test("on a terminal it counts seconds in place, and the line is erased at the en
   expect(written).toEqual(["\r\u001b[KWarming up: 0 s", "\r\u001b[K"]);
 });
 
-test("a fast step is silent", async () => {
+test("a fast step prints nothing", async () => {
   const written: string[] = [];
   const write = (text: string) => written.push(text);
   await slowStep("Loading", Promise.resolve(), { terminal: { isTTY: true, write }, writeLine: write });

@@ -1,4 +1,4 @@
-/** Versions of a model that share its traffic by weights. */
+/** Versions of a model that share its traffic by weights (`serve --split`). */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { makeKey } from "../src/server/access/key-file.ts";
 import { versionOf } from "../src/server/predictions/split.ts";
@@ -47,7 +47,7 @@ async function predict(client: Client, { id, path = "", headers = {} }: Asked = 
   return (await answer.json()) as PredictionBody;
 }
 
-/** The factor of the version that answered. */
+/** The factor by which a version multiplies: it tells which version has answered. */
 const factorOf = ({ outputs }: PredictionBody): number => Number(outputs?.[0]?.y) / 3;
 
 describe("the choice of a version", () => {
@@ -64,15 +64,15 @@ describe("the choice of a version", () => {
     expect(share(chosen(100, 0), "digits:v1")).toBe(1);
   });
 
-  test("moves no client away from a version that gets more weight", () => {
+  test("moves no client away from a version whose weight grows", () => {
     const [before, after] = [chosen(90, 10), chosen(70, 30)];
     expect(before.filter((name, i) => name === "digits:v2" && after[i] !== name)).toEqual([]);
-    // A third version takes clients from the others, and moves none between them.
+    // A third version takes clients from the other two, and moves none between these.
     const third = chosen(90, 10, 100);
     expect(before.filter((name, i) => third[i] !== "digits:v3" && third[i] !== name)).toEqual([]);
   });
 
-  test("is the same in each process, of today and of later releases", () => {
+  test("is the same in each process and in later releases", () => {
     const ids = ["", "a", "team", "203.0.113.7", "client 1", "client 2", "client 3", "client 4"];
     expect(ids.map((id) => versionOf(id, versions(50, 50))?.name.at(-1)).join("")).toMatchInlineSnapshot(`"12212211"`);
   });
@@ -81,7 +81,7 @@ describe("the choice of a version", () => {
 describe("serve ten --split v1=50,v2=50", () => {
   let server: RunningCli;
   let client: Client;
-  /** Clients of v1 and of v2. */
+  /** A client of v1, and a client of v2. */
   let ids: readonly [one: string, two: string];
 
   beforeAll(async () => {
@@ -99,7 +99,7 @@ describe("serve ten --split v1=50,v2=50", () => {
 
   afterAll(() => server[Symbol.asyncDispose]());
 
-  test("has clients of both versions, who stay with their version on every path", async () => {
+  test("has clients of both versions, and each client stays with its version on every path", async () => {
     expect(ids).toEqual([expect.stringMatching(/^c/), expect.stringMatching(/^c/)]);
     for (const [i, id] of ids.entries()) {
       for (const path of ["", "/models/ten"]) {
@@ -113,14 +113,14 @@ describe("serve ten --split v1=50,v2=50", () => {
     }
   });
 
-  test("answers for a version by its tag, whoever the client is", async () => {
+  test("answers with the version whose tag the path names, for any client", async () => {
     for (const id of ids) {
       expect(factorOf(await predict(client, { id, path: "/models/ten:v1" }))).toBe(1);
       expect(factorOf(await predict(client, { id, path: "/models/ten:v2" }))).toBe(2);
     }
   });
 
-  test("names in each record the version that answered", async () => {
+  test("names in each record the version that has answered", async () => {
     const digests = await Promise.all(ids.map(async (id) => (await predict(client, { id })).model?.digest));
     const { models } = (await (await client.fetch("/models")).json()) as { models: unknown };
     expect(models).toMatchObject([
@@ -176,7 +176,8 @@ describe("serve ten --split v1=50,v2=50", () => {
   test("knows a client without a header by its address", async () => {
     const direct = await Promise.all(Array.from({ length: 8 }, () => predict(client)));
     expect(new Set(direct.map(factorOf)).size).toBe(1);
-    // Another front, which owns the id, does not see the address.
+    // Ids that begin with another character belong to another HTTP process, which gets the request forwarded, without
+    // the client's address.
     const ids = Array.from({ length: 12 }, (_, i) => `${"0123456789AB"[i]}-chosen-by-a-client`);
     const put = ids.map((id) => client.put(id, [{ x: 1 }]));
     expect((await Promise.all(put)).map(factorOf)).toEqual(ids.map(() => factorOf(direct[0] as PredictionBody)));
@@ -191,8 +192,8 @@ describe("serve ten --split v1=50,v2=50", () => {
   });
 });
 
-test("two clients that send one chosen id at the same time get one prediction", async () => {
-  // A version knows a prediction only when its file has the request.
+test("two clients that send the same chosen id at the same time get one prediction", async () => {
+  // With a store on disk, a version knows a prediction only once its file has the request.
   await using server = serve(["ten", "--split", "v1=1,v2=1", "--store", dir.join("stores")]);
   const client = await clientOf(server);
   const put = async (id: string, asking: string) => {
@@ -206,7 +207,7 @@ test("two clients that send one chosen id at the same time get one prediction", 
   for (const each of tags) expect(new Set(each).size).toBe(1);
 });
 
-test("an API key is a client, whatever headers it sends", async () => {
+test("each API key counts as one client, whatever headers it sends", async () => {
   const keys = Array.from({ length: 12 }, (_, i) => makeKey({ name: `team-${i}` }));
   const file = dir.join("keys.toml");
   await Bun.write(file, keys.map(({ entry }) => entry).join("\n"));
@@ -224,7 +225,7 @@ test("an API key is a client, whatever headers it sends", async () => {
   expect((await client.fetch("/models/ten/predictions", { method: "POST" })).status).toBe(401);
 });
 
-test("a version that cannot be opened leaves its clients to the other", async () => {
+test("if a version cannot be opened, its clients go to the other", async () => {
   await using server = serve(["ten", "--split", "v1=1,v2=99"], { BREAKS: "v2" });
   const client = await clientOf(server);
   const answers = await Promise.all(Array.from({ length: 20 }, (_, i) => predict(client, { id: `c${i}` })));
@@ -233,7 +234,7 @@ test("a version that cannot be opened leaves its clients to the other", async ()
 });
 
 describe("with other models", () => {
-  test("a split names its model, and stands where the model was", async () => {
+  test("a split names its model, and has the model's place in the list", async () => {
     await using server = serve(["lab", "ten", "texts", "--split", "ten:v1=0,ten:v2=1"]);
     const client = await clientOf(server);
     const { models } = (await (await client.fetch("/models")).json()) as { models: { name: string }[] };

@@ -1,4 +1,4 @@
-/** Disks that are full or read-only under the database of predictions. */
+/** The database of predictions on a disk that is full or read-only. */
 import { describe, expect, spyOn, test } from "bun:test";
 import { closeSync, openSync, rmSync, writeSync } from "node:fs";
 import { log } from "../src/base/log.ts";
@@ -16,7 +16,7 @@ import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 const onDisks = describe.skipIf(!canMount);
 const silent = Object.assign(() => {}, { raw() {} });
 
-/** Fills a disk completely. */
+/** Fills a disk with a file, until not even 4 kB are free. */
 function fill(path: string): void {
   const file = openSync(path, "w");
   try {
@@ -78,7 +78,7 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
     }
   }, 120_000);
 
-  test("that was full is noticed without a further write", async () => {
+  test("that was full is found to have space without a further write", async () => {
     await using dir = await tempDir();
     using disk = tmpfs(dir.join("disk"), "3m");
     const [warn, info] = [spyOn(log, "warn").mockImplementation(silent), spyOn(log, "info").mockImplementation(silent)];
@@ -134,7 +134,7 @@ onDisks("a disk (skipped where file systems cannot be mounted)", () => {
 });
 
 onDisks("a disk that is full at the start (skipped where file systems cannot be mounted)", () => {
-  test("that is full is readable after a kill, and left predictions start once it has space", async () => {
+  test("that is full can be read after a kill, and predictions that were left start once it has space", async () => {
     await using dir = await tempDir();
     using disk = tmpfs(dir.join("disk"), "64m");
     const path = `${disk.path}/predictions.db`;

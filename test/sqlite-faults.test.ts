@@ -1,4 +1,4 @@
-/** Predictions in a database when a process, the database thread, the disk or the file fails. */
+/** The database of predictions when a process, the database thread, the disk or the file fails. */
 import { Database } from "bun:sqlite";
 import { describe, expect, spyOn, test } from "bun:test";
 import { mkdirSync, rmSync } from "node:fs";
@@ -16,7 +16,7 @@ import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 const silent = Object.assign(() => {}, { raw() {} });
 
 describe("a process that is killed", () => {
-  test("at any moment leaves all stored predictions with their bodies or outcomes, and can be replaced at once", async () => {
+  test("at any moment leaves all stored predictions with their body or outcome, and another process can follow at once", async () => {
     await using dir = await tempDir();
     const path = dir.join("predictions.db");
     for (let round = 0; round < 6; round++) {
@@ -27,12 +27,12 @@ describe("a process that is killed", () => {
       for await (const request of store.takeOver((source) => source.owner === owner)) left.set(request.id, request);
       for (const [id, { body, deaths }] of left) {
         expect(JSON.parse(Buffer.from(body).toString())[0]).toBe(id);
-        // Every fifth prediction never began.
+        // Every fifth prediction never began, so its process died without running it.
         if (Number(id.split("-")[1]) % 5 === 4) expect(deaths).toBe(0);
       }
       for (const id of created) {
         if (left.has(id)) continue;
-        // The prediction ended, but the child was killed before it printed that.
+        // The prediction has ended, and the process was killed before it could print so.
         const record = await store.get(id);
         expect(asText(record)?.outcome?.members).toStartWith(`"outputs":["${id}`);
       }
@@ -41,7 +41,7 @@ describe("a process that is killed", () => {
       for await (const { id } of next.takeOver((source) => source.owner === owner)) next.finish(endOf(id));
       await next.close();
     }
-    // Only the outcome files remain.
+    // All predictions have ended, so only files with outcomes are left.
     const last = await open(dir);
     expect(await leftOf(last)).toEqual([]);
     const names = await readdir(dir.join("predictions.db-files"));
@@ -49,7 +49,7 @@ describe("a process that is killed", () => {
     await last.close();
   }, 120_000);
 
-  test("beside others of the same server leaves its predictions to them", async () => {
+  test("beside other processes of the server leaves its predictions to these", async () => {
     await using dir = await tempDir();
     const store = await open(dir);
     const members = await Promise.all(
@@ -67,8 +67,8 @@ describe("a process that is killed", () => {
   }, 120_000);
 });
 
-describe("a dying database thread", () => {
-  test("refuses new predictions meanwhile, and stores them when they are sent again", async () => {
+describe("a database thread that dies", () => {
+  test("makes the store refuse new predictions, which are stored when they are sent again", async () => {
     await using dir = await tempDir();
     using _warn = spyOn(log, "warn").mockImplementation(silent);
     const newWorker = () => new Worker(new URL("./helpers/dying-worker.ts", import.meta.url));
@@ -82,7 +82,7 @@ describe("a dying database thread", () => {
     await store.close();
   });
 
-  test("stores again what it could not store, even if retention has evicted it since", async () => {
+  test("is followed by one that stores again what was lost, even if retention has evicted it since", async () => {
     await using dir = await tempDir();
     using _warn = spyOn(log, "warn").mockImplementation(silent);
     const newWorker = () => new Worker(new URL("./helpers/dying-worker.ts", import.meta.url));
@@ -96,7 +96,7 @@ describe("a dying database thread", () => {
     await store.close();
   });
 
-  test("is replaced by another that writes the ended predictions", async () => {
+  test("is replaced by a thread that writes the predictions which ended meanwhile", async () => {
     await using dir = await tempDir();
     const warn = spyOn(log, "warn").mockImplementation(silent);
     try {
@@ -121,7 +121,7 @@ describe("a dying database thread", () => {
   });
 });
 
-describe("an unusable file is reported in one line", () => {
+describe("a file that cannot be used is reported in one line", () => {
   const path = (dir: TempDir) => dir.join("predictions.db");
   const changes: [what: string, change: (path: string) => unknown, reason: string][] = [
     ["is no database", (file) => Bun.write(file, "no database ".repeat(1000)), "it is no database (SQLITE_NOTADB)"],
@@ -141,7 +141,7 @@ describe("an unusable file is reported in one line", () => {
       await change(path(dir));
       const message = await failure(open(dir));
       expect(message).toBe(`predictions_unusable: the predictions in ${path(dir)} cannot be used: ${reason}`);
-      // The lock was released.
+      // A second try gives the same message, so the first has released the lock.
       expect(await failure(open(dir))).toBe(message);
     });
   }
@@ -184,7 +184,7 @@ describe("an unusable file is reported in one line", () => {
 });
 
 describe("a write-ahead log", () => {
-  /** Opens the database of a killed process. @returns the errors in the log */
+  /** Changes the write-ahead log of a killed process, and opens the database. @returns the errors that were logged */
   async function errorsAfter(change: (wal: string) => Promise<void>): Promise<readonly unknown[]> {
     await using dir = await tempDir();
     const path = dir.join("predictions.db");
@@ -211,11 +211,11 @@ describe("a write-ahead log", () => {
     expect(await errorsAfter(change)).toEqual(damaged);
   });
 
-  test("of a killed process is no fault", async () => {
+  test("of a killed process is no error", async () => {
     expect(await errorsAfter(async () => {})).toEqual([]);
   });
 
-  test("with an incomplete last commit is no fault", async () => {
+  test("whose last commit is incomplete is no error", async () => {
     const cut = async (wal: string) => {
       const bytes = await Bun.file(wal).bytes();
       await Bun.write(wal, bytes.subarray(0, bytes.length - 5000));
@@ -254,7 +254,7 @@ describe("a file that is deleted or replaced under a running server", () => {
   );
 });
 
-describe("files without a prediction", () => {
+describe("files that belong to no prediction", () => {
   test("are removed at the start of a server, but not of a further process", async () => {
     await using dir = await tempDir();
     const store = await open(dir);

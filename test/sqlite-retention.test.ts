@@ -1,4 +1,7 @@
-/** Retention in a database: number of ended predictions, size of the file, order of eviction. */
+/**
+ * Retention in the database of predictions: how many ended predictions it keeps, the size of its file, and the order
+ * of eviction.
+ */
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { readdir, stat } from "node:fs/promises";
@@ -8,7 +11,7 @@ import { until } from "./helpers/running.ts";
 import { leftOf, open } from "./helpers/sqlite.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-test("without a count, as many as arrive in a second are retained", async () => {
+test("if no number is set, as many are retained as arrive in a second", async () => {
   await using dir = await tempDir();
   const store = await open(dir, { retention: { ...keepAll, maxCount: Infinity } });
   for (let index = 0; index < 12_000; index++) store.finish(endOf(`a${index}`));
@@ -20,7 +23,7 @@ test("without a count, as many as arrive in a second are retained", async () => 
   await next.close();
 });
 
-test("outcomes stored in common rows are evicted with the oldest of their row", async () => {
+test("outcomes that share a row are evicted with the oldest of the row", async () => {
   await using dir = await tempDir();
   const retention = { ...keepAll, maxCount: 2000 };
   const store = await open(dir, { retention });
@@ -43,8 +46,8 @@ test("outcomes stored in common rows are evicted with the oldest of their row", 
   await next.close();
 });
 
-describe("ended predictions beyond the retention are removed", () => {
-  test("by count, with their files", async () => {
+describe("ended predictions above the limits are removed", () => {
+  test("by number, with their files", async () => {
     await using dir = await tempDir();
     const store = await open(dir, { retention: { ...keepAll, maxCount: 2 } });
     for (let index = 0; index < 40; index++) {
@@ -92,7 +95,7 @@ describe("ended predictions beyond the retention are removed", () => {
     await next.close();
   });
 
-  test("by age, measured by a clock that ignores changes of the system time", async () => {
+  test("by age, measured with a clock that ignores changes of the system time", async () => {
     await using dir = await tempDir();
     const day = 24 * 3600 * 1000;
     let wallMs = 100 * day;
@@ -110,7 +113,7 @@ describe("ended predictions beyond the retention are removed", () => {
     expect(retained.count).toBe(3);
     await store.close();
 
-    // The clock was set back while no process ran: no time has passed.
+    // The system clock was set back while no process ran, so the age has not grown.
     wallMs -= 50 * day;
     const second = await open(dir, clocked);
     expect(await second.get("a1")).toBeDefined();
@@ -119,7 +122,7 @@ describe("ended predictions beyond the retention are removed", () => {
     second.finish(endOf("a3"));
     await second.close();
 
-    // Hours without a process count.
+    // Time without a process counts, unless the clock was set back.
     wallMs += 2 * day;
     const third = await open(dir, clocked);
     expect([await third.get("a1"), await third.get("a3")]).toEqual([undefined, undefined]);
@@ -127,7 +130,7 @@ describe("ended predictions beyond the retention are removed", () => {
     await third.close();
   });
 
-  test("by age, also without new predictions, and then they do not count", async () => {
+  test("by age, also while no new predictions arrive, and then they no longer count", async () => {
     await using dir = await tempDir();
     const store = await open(dir, { retention: { ...keepAll, maxAgeMs: 200 } });
     await store.create(requestOf("a1"));
@@ -149,7 +152,7 @@ describe("ended predictions beyond the retention are removed", () => {
     }
     await store.flush();
     const sizeOf = async (suffix: string) => (await stat(dir.join(`predictions.db${suffix}`))).size;
-    // The writes were about 60 MB, and twice as much in the log.
+    // About 60 MB were written to the database, and twice as much to the write-ahead log.
     expect(await sizeOf("")).toBeLessThan(8_000_000);
     expect(await sizeOf("-wal")).toBeLessThan(32_000_000);
     await store.close();

@@ -1,4 +1,4 @@
-/** A database stores predictions for this process and the next. */
+/** The database stores predictions for the process that runs them and for the next. */
 import { Database } from "bun:sqlite";
 import { describe, expect, test } from "bun:test";
 import { readdir, stat } from "node:fs/promises";
@@ -9,7 +9,7 @@ import { asText, endOf, keepAll, largeEndOf, requestOf } from "./helpers/predict
 import { leftOf, open } from "./helpers/sqlite.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-/** A store that records the calls to its thread. */
+/** A store that records the calls to its database thread. */
 async function openRecorded(dir: TempDir, options: Partial<SqliteOptions> = {}) {
   const posted: Call[] = [];
   const newWorker = () => {
@@ -22,7 +22,7 @@ async function openRecorded(dir: TempDir, options: Partial<SqliteOptions> = {}) 
     return worker;
   };
   const store = await open(dir, { ...options, newWorker });
-  /** Lines of all written rows. */
+  /** Heads of all rows that were written, one line each. */
   const rows = () =>
     posted
       .flatMap((call) => (call.method === "write" ? call.argument.heads.split("\n") : []))
@@ -31,7 +31,7 @@ async function openRecorded(dir: TempDir, options: Partial<SqliteOptions> = {}) 
 }
 
 describe("a stored prediction", () => {
-  test("is read unchanged, by this process and the next", async () => {
+  test("is read unchanged, by its process and by the next", async () => {
     await using dir = await tempDir();
     const odd = endOf("a1", {
       kind: "demo",
@@ -76,7 +76,7 @@ describe("a stored prediction", () => {
     },
   );
 
-  test("keeps its first outcome, also between two processes", async () => {
+  test("keeps its first outcome, also if two processes report one", async () => {
     await using dir = await tempDir();
     const [main, member] = [await open(dir), await open(dir, { role: "member" })];
     await main.create(requestOf("a1"));
@@ -131,7 +131,7 @@ describe("an unfinished prediction", () => {
     await main.close();
   });
 
-  test("is taken over by the next process, oldest first, with its count of deaths", async () => {
+  test("is taken over by the next process, oldest first, with the number of deaths that it has seen", async () => {
     await using dir = await tempDir();
     const deaths = async (act: (store: SqliteStore) => void | Promise<void>) => {
       const store = await open(dir);
@@ -160,7 +160,7 @@ describe("an unfinished prediction", () => {
     await main.close();
   });
 
-  test("counts no death if its process stopped in order", async () => {
+  test("has seen no death if its process stopped in order", async () => {
     await using dir = await tempDir();
     for (const isWritten of [true, false]) {
       const store = await open(dir);
@@ -176,7 +176,7 @@ describe("an unfinished prediction", () => {
     await store.close();
   });
 
-  test("is left to its owner", async () => {
+  test("is left to the process that owns it, as long as that runs", async () => {
     await using dir = await tempDir();
     const store = await open(dir);
     for (const id of ["a1", "b1", "c1"]) await store.create(requestOf(id));
@@ -210,8 +210,8 @@ describe("an unfinished prediction", () => {
   });
 });
 
-describe("the database's thread", () => {
-  test("receives the changes of one turn in one call, and only the last state of each prediction", async () => {
+describe("the database thread", () => {
+  test("gets the changes of one turn of the event loop in one call, and only the last state of each prediction", async () => {
     await using dir = await tempDir();
     const { store, posted, rows } = await openRecorded(dir);
     const kept = Array.from({ length: 1000 }, (_, index) => store.create(requestOf(`a${index}`)));
@@ -230,7 +230,7 @@ describe("the database's thread", () => {
     await next.close();
   });
 
-  test("receives no large bodies and outcomes", async () => {
+  test("gets no large bodies and outcomes", async () => {
     await using dir = await tempDir();
     const { store, posted } = await openRecorded(dir);
     const body = new Uint8Array(60_000_000).fill(0x20);
@@ -247,7 +247,7 @@ describe("the database's thread", () => {
     await next.close();
   }, 120_000);
 
-  test("receives no outcomes that retention has evicted meanwhile", async () => {
+  test("gets no outcomes that retention has evicted meanwhile", async () => {
     await using dir = await tempDir();
     const { store, rows } = await openRecorded(dir, { retention: { ...keepAll, maxCount: 10 } });
     for (let index = 0; index < 1000; index++) store.finish(endOf(`a${index}`));
@@ -274,7 +274,7 @@ describe("the origin of a prediction", () => {
     await next.close();
   });
 
-  test("is unknown in a file of an earlier release, which is still read and written", async () => {
+  test("is unknown in a file of an earlier release, which can still be read and written", async () => {
     await using dir = await tempDir();
     const store = await open(dir);
     await store.create(requestOf("a1", { origin: { requestId: "a", traceId: undefined, spanId: undefined } }));
@@ -293,7 +293,7 @@ describe("the origin of a prediction", () => {
 });
 
 describe("webhooks", () => {
-  test("are stored until they are deleted; the last of an id counts", async () => {
+  test("are stored until they are deleted, and only the last one of a prediction", async () => {
     await using dir = await tempDir();
     const store = await open(dir);
     await Promise.all(["a1", "a2"].map((id) => store.webhooks.add(id, "earlier")));

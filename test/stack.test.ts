@@ -1,4 +1,4 @@
-/** `stack` and `unstack`: batches that model code makes itself. */
+/** `stack` and `unstack`, with which model code makes and splits batches itself. */
 import { describe, expect, test } from "bun:test";
 import { stack, unstack } from "../src/author/stack.ts";
 import { tensor } from "../src/author/tensor.ts";
@@ -10,7 +10,7 @@ describe("stack", () => {
     expect(stack([tensor.bool([true, false])])).toEqual(tensor.bool([true, false], [1, 2]));
   });
 
-  test("fills up every dimension to the longest tensor", () => {
+  test("pads every dimension to the longest tensor", () => {
     const [short, long] = [tensor.int64([1, 2], [1, 2]), tensor.int64([3, 4, 5], [3, 1])];
     expect(stack([short, long], { pad: -1 })).toEqual(
       tensor.int64([1, 2, -1, -1, -1, -1, 3, -1, 4, -1, 5, -1], [2, 3, 2]),
@@ -20,7 +20,7 @@ describe("stack", () => {
     );
   });
 
-  test("refuses what does not fit together, with the fix", () => {
+  test("refuses tensors that do not fit together, with the fix", () => {
     expect(() => stack([])).toThrow("stack needs at least one tensor");
     expect(() => stack([tensor.float32([1]), tensor.float32([1, 2])])).toThrow(
       "stack: float32(1) and float32(2) do not fit together; stack(tensors, { pad: 0 }) fills up the shorter one",

@@ -1,4 +1,4 @@
-/** Models that leave their tensors and their batch size to the weights. */
+/** Models whose tensors and batch size are not declared, but stated by the weights. */
 import { expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
@@ -13,7 +13,7 @@ import { tempDir } from "./helpers/temp-dir.ts";
 
 const weights = fileURLToPath(new URL("../examples/digits/digits.pt2", import.meta.url));
 
-/** A model of the weights of the example digits, in a new folder. */
+/** Writes a model.ts that uses the weights of the example digits. @param more further fields @returns its folder */
 async function digits(more = "") {
   const folder = await tempDir();
   await copyFile(weights, folder.join("digits.pt2"));
@@ -34,7 +34,7 @@ export default defineModel({
   return folder;
 }
 
-test("an exported program states the tensors and allows batches", async () => {
+test("an exported program states the tensors, and that batches are possible", async () => {
   await using folder = await digits();
   await using store = await storeWith(folder.path);
   const { config } = await new ModelStore(store.home).resolve("plain-digits");
@@ -50,13 +50,13 @@ test("an exported program states the tensors and allows batches", async () => {
   expect((await (await server.client.fetch("/")).json()) as object).toMatchObject({ batch_size: 32 });
 }, 120_000);
 
-test("a declared batch size stays", async () => {
+test("a declared batch size takes precedence", async () => {
   await using folder = await digits("batchSize: 4,");
   await using store = await storeWith(folder.path);
   expect((await new ModelStore(store.home).resolve("plain-digits")).config.batchSize).toBe(4);
 }, 120_000);
 
-test("a test opens such a model, too", async () => {
+test("such a model can be opened in an author's test, too", async () => {
   await using folder = await digits();
   await using model = await openModel(folder.path);
   expect(Object.keys(await model.run(await model.preprocess({ grey: 0.1 })))).toEqual(["output0"]);

@@ -1,4 +1,4 @@
-/** State that a module keeps between batches does not leak into other batches, even if many run at once. */
+/** State that a module keeps between batches does not reach other batches, even if several run at once. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readFile } from "node:fs/promises";
 import type { Predict } from "../src/author/session.ts";
@@ -18,7 +18,9 @@ beforeAll(async () => {
 }, 600_000);
 afterAll(() => Promise.all(open.map((session) => session.dispose())));
 
-/** Runs batches of two items, `value` and `-value`; all are submitted before the first ends. */
+/**
+ * Submits a batch of the items `value` and `-value` for each value, all before the first ends. @returns their outputs
+ */
 async function run(file: string): Promise<(number | bigint | undefined)[][]> {
   const path = made.path(file);
   const session = await openSession({ path, device: "cpu", threads: 1, inputs: { x }, outputs: { y: x } });
@@ -28,12 +30,12 @@ async function run(file: string): Promise<(number | bigint | undefined)[][]> {
   return given.map(([y]) => [y?.data[0], y?.data[7]]);
 }
 
-test("a returned tensor keeps its values although the module overwrites it in the next batch", async () => {
+test("a tensor that the module has returned keeps its values although the module overwrites it in the next batch", async () => {
   expect(await run("keeps.pt")).toEqual(values.map((value) => [2 * value, -2 * value]));
 });
 
 test("an input keeps its values while the module holds it until the next batch", async () => {
-  // The first batch adds zero: there is no earlier state. Zero times two keeps its sign.
+  // The module adds the input of the batch before. The first batch has none and gives 0, where -2 * 0 would be -0.
   expect(await run("holds.pt")).toEqual(values.map((value) => [2 * (value - 1), value === 1 ? 0 : -2 * (value - 1)]));
 });
 
@@ -64,7 +66,7 @@ test("instances of weights with state do not share it", async () => {
   expect(given.map((outputs) => outputs?.[0]?.data[0])).toEqual(values.map((value) => steps * value * 1000 + steps));
 });
 
-test("weights count as stateful if a method may write an attribute, else they are shared", async () => {
+test("weights count as stateful if a method may write an attribute; otherwise instances share them", async () => {
   const keeps = async (file: string, inputs?: { x: TensorSpec }) => {
     const options = { path: file, device: "cpu", threads: 1, instances: 2 };
     const session = await openSession(inputs === undefined ? options : { ...options, inputs, outputs: { y: x } });

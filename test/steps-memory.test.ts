@@ -1,4 +1,4 @@
-/** Tensors of a model with `step`: too little device memory, and the states of items. */
+/** Device memory of a model with `step`: steps that do not fit, and the states of items. */
 import { afterEach, beforeAll, describe, expect, test } from "bun:test";
 import type { Steps } from "../src/author/session.ts";
 import { SconceError } from "../src/base/errors.ts";
@@ -13,7 +13,7 @@ afterEach(closeEngines);
 describe("with too little device memory", () => {
   const lacking = () => new SconceError("out_of_memory", "too little memory");
 
-  test("steps are smaller", async () => {
+  test("later steps are smaller", async () => {
     const sizes: number[] = [];
     const { count } = await opened(
       counting((states) => {
@@ -26,7 +26,7 @@ describe("with too little device memory", () => {
     expect(sizes).toEqual([4, 2, 2, 2, 2]);
   });
 
-  test("an item begins again beside half as many items, whose states stay", async () => {
+  test("an item whose begin does not fit begins again beside half as many items, which keep their states", async () => {
     const begun: string[] = [];
     let running = 0;
     const steps = counting();
@@ -48,7 +48,7 @@ describe("with too little device memory", () => {
     expect(begun).toEqual(["10 beside 0", "20 beside 1", "30 beside 2", "40 beside 3", "40 beside 1"]);
   });
 
-  test("an item whose step fails begins again with its parts, and no other item joins it while it runs without neighbours", async () => {
+  test("an item whose step does not fit alone begins again with new parts, and no item joins it while it runs without neighbours", async () => {
     const groups: string[] = [];
     const { count, parts } = await opened(
       counting((states) => {
@@ -65,7 +65,7 @@ describe("with too little device memory", () => {
     expect(parts.get("20")).toEqual([21, 22, 23]);
   });
 
-  test("an item waits for the items of other runners too", async () => {
+  test("an item that does not fit waits for the items of other runners, too", async () => {
     const ended: number[] = [];
     const { submit } = await overRunners(
       counting((states) => {
@@ -78,7 +78,7 @@ describe("with too little device memory", () => {
     expect(ended).toEqual([12, 22]);
   });
 
-  test("an item without neighbours fails, and other items run", async () => {
+  test("an item that does not fit without neighbours fails, and other items run", async () => {
     const { count } = await opened(
       counting((states) => {
         if (states.some(({ from }) => from === 20)) throw lacking();
@@ -89,7 +89,7 @@ describe("with too little device memory", () => {
     expect([await results[0], await results[2]]).toEqual([13, 33]);
   });
 
-  test("the tensors of a failed step are freed before its halves run, and those of each half before the next", async () => {
+  test("tensors of a failed step are freed before its halves run, and tensors of each half before the next", async () => {
     const made: NativeTensor[] = [];
     const { count } = await opened({
       begin: ({ to }) => ({ to: numberOf(to) }),
@@ -106,8 +106,8 @@ describe("with too little device memory", () => {
   });
 });
 
-describe("tensors of states", () => {
-  test("live until a step replaces them or their item ends, and neighbours do not end them", async () => {
+describe("tensors in states", () => {
+  test("live until a step replaces them or their item ends; the end of a neighbour does not end them", async () => {
     const replaced: NativeTensor[] = [];
     const loose: NativeTensor[] = [];
     const { count } = await opened({
@@ -124,7 +124,7 @@ describe("tensors of states", () => {
             expect(at.isTemporary).toBe(true);
             const next = (await model?.call("forward", at)) as NativeTensor<"float32">;
             replaced.push(at);
-            // Reading an element would move the tensor.
+            // The element is not read, since reading would copy the tensor off the device.
             const isLast = replaced.length >= to;
             return isLast ? { outputs: { counted: next } } : { state: { list: [new Map([["at", next]])], to } };
           }),
@@ -152,7 +152,7 @@ describe("tensors of states", () => {
       step: (given, sessions) => {
         const states = given as { to: number }[];
         calls += 1;
-        // Steps of 4 become steps of 2.
+        // A step of 4 items does not fit and runs as two steps of 2.
         if (states.length > 2) throw new SconceError("out_of_memory", "too many");
         return Promise.all(
           states.map(async ({ to }) =>
@@ -165,7 +165,7 @@ describe("tensors of states", () => {
     expect([calls, searches]).toEqual([9, 16]);
   });
 
-  test("that cannot be searched fail their item alone", async () => {
+  test("that cannot be searched fail only their item", async () => {
     const { count } = await opened({
       begin: ({ from }) => numberOf(from),
       step: (states) =>

@@ -1,4 +1,4 @@
-/** The trial of a model with `step`, and what its steps may not return. */
+/** How a build tries a model with `step`, and what `step` may not return. */
 import { afterEach, beforeAll, describe, expect, test } from "bun:test";
 import type { Steps } from "../src/author/session.ts";
 import { type Tensor, tensor } from "../src/author/tensor.ts";
@@ -34,7 +34,7 @@ describe("the trial of a batch", () => {
     expect(item).toEqual([number(3), number(4)]);
   });
 
-  test("is no batch of zeros, which may have no last step", async () => {
+  test("uses no batch of zeros, whose steps may never end", async () => {
     const given: number[] = [];
     await using runner = await runnerOf({
       begin: ({ to }) => ({ count: 0, to: numberOf(to) }),

@@ -1,4 +1,4 @@
-/** Continuous batching: items of a model with `step` join and leave between steps. */
+/** Continuous batching: items of a model with `step` join and leave a batch between steps. */
 import { afterEach, beforeAll, describe, expect, test } from "bun:test";
 import type { Tensor } from "../src/author/tensor.ts";
 import type { BatchItem } from "../src/engine/batch-engine.ts";
@@ -31,7 +31,7 @@ describe("an item", () => {
     );
   });
 
-  test("waits for a free place, and lanes take turns", async () => {
+  test("waits for a free place, which predictions get by turns", async () => {
     const { steps, groups, next } = gated();
     const { count } = await opened(steps, { maxBatchSize: 2 });
     const [one, other] = [{}, {}];
@@ -42,7 +42,7 @@ describe("an item", () => {
     expect(groups.map((group) => group.toSorted())).toEqual([[10, 50], [20, 30], [40]]);
   });
 
-  test("leaves before the next step when its prediction is canceled, and others continue", async () => {
+  test("leaves before the next step if its prediction is canceled, and other items continue", async () => {
     const { steps, groups, next } = gated();
     const { engine, count } = await opened(steps);
     const lane = {};
@@ -57,7 +57,7 @@ describe("an item", () => {
     expect(groups).toEqual([[10, 20], [20], [20]]);
   });
 
-  test("fails alone if its begin throws", async () => {
+  test("fails alone if `begin` throws for it", async () => {
     const steps = counting();
     const { count } = await opened({
       ...steps,
@@ -86,8 +86,8 @@ describe("an item", () => {
   });
 });
 
-describe("an item that may have ended the process", () => {
-  test("has all runners to itself, from its first to its last step", async () => {
+describe("an item that may have ended the engine process", () => {
+  test("has all runners to itself from its first step to its last", async () => {
     const groups: string[] = [];
     const { submit, ends } = await overRunners(
       counting((states) => groups.push(states.map(({ from }) => from).join())),
@@ -98,13 +98,13 @@ describe("an item that may have ended the process", () => {
     submit(50);
     await until(() => ends.length > 4);
     expect(groups.slice(0, 2)).toEqual(["20", "20"]);
-    // Whichever joins first, 40 has no neighbour on either runner.
+    // The item 40 must run alone. Whatever ran before, its steps have no neighbour.
     const at = groups.indexOf("40");
     expect(groups.slice(at, at + 2)).toEqual(["40", "40"]);
     expect(ends.toSorted()).toEqual([12, 22, 32, 42, 52]);
   });
 
-  test("leaves the waiting items to all runners", async () => {
+  test("leaves the waiting items to all runners afterwards", async () => {
     const { steps, groups, next } = gated();
     const { submit, ends } = await overRunners(steps);
     submit(10, { isAlone: true });
@@ -118,7 +118,7 @@ describe("an item that may have ended the process", () => {
     await until(() => ends.length === 5);
   });
 
-  test("no longer holds up other items when it is canceled", async () => {
+  test("does not hold up other items after its prediction was canceled", async () => {
     const { steps, groups, next } = gated();
     const { engine, submit, ends } = await overRunners(steps);
     submit(10);
@@ -126,7 +126,7 @@ describe("an item that may have ended the process", () => {
     const lane = {};
     submit(20, { isAlone: true, lane });
     submit(30);
-    // The engine has seen that 20 must wait.
+    // Lets the engine find that 20 has to wait.
     await Bun.sleep(0);
     engine.cancel(lane);
     await until(() => groups.length === 2);
@@ -137,7 +137,7 @@ describe("an item that may have ended the process", () => {
   });
 });
 
-test("items that end together are reported together, and their parts", async () => {
+test("items that end in the same step are reported together, and so are their parts", async () => {
   const frames: string[] = [];
   const frame =
     (kind: string) =>
@@ -153,7 +153,7 @@ test("items that end together are reported together, and their parts", async () 
   ]);
 });
 
-test("an error of the receiver of parts fails the items of that step, and later items run", async () => {
+test("an error in the receiver of parts fails the items of the step, and later items run", async () => {
   const failed: string[] = [];
   let isBroken = true;
   const { submit, ends } = await overRunners(counting(), {
@@ -170,7 +170,7 @@ test("an error of the receiver of parts fails the items of that step, and later 
   expect([failed, ends]).toEqual([["the receiver is broken"], [22]]);
 });
 
-test("an item is canceled when its output is not needed, without a call of cancel", async () => {
+test("an item whose output nobody needs leaves without a call of cancel", async () => {
   const failed: string[] = [];
   let isNeeded = true;
   const { steps, groups, next } = gated();

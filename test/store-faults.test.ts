@@ -23,7 +23,7 @@ describe("a model that can't be found", () => {
     expect(await readdir(dir.path)).toEqual([]);
   });
 
-  test("is reported with the existing models and a suggestion", async () => {
+  test("is reported with the names of existing models and a suggestion", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const put = await store.put({
@@ -49,7 +49,7 @@ describe("a model that can't be found", () => {
   });
 });
 
-describe("a model without space on disk, or without permission to write", () => {
+describe("a model for which there is no disk space, or no permission to write", () => {
   test.skipIf(!canMount)("is reported with a fix (skipped where file systems cannot be mounted)", async () => {
     await using dir = await tempDir();
     using disk = tmpfs(dir.join("disk"), "256k");
@@ -94,7 +94,7 @@ test.skipIf(!canMount)(
   },
 );
 
-describe("on a full disk", () => {
+describe("with a full disk", () => {
   const fill = async (path: string) => {
     await using file = await open(path, "w");
     const full = (error: unknown) => expect(error).toMatchObject({ code: "ENOSPC" });
@@ -102,7 +102,7 @@ describe("on a full disk", () => {
   };
 
   test.skipIf(!canMount)(
-    "models and abandoned downloads can be removed (skipped where file systems cannot be mounted)",
+    "models and abandoned downloads can still be removed (skipped where file systems cannot be mounted)",
     async () => {
       await using dir = await tempDir();
       using disk = tmpfs(dir.join("disk"), "2m");
@@ -142,13 +142,13 @@ describe("a damaged store", () => {
         expect(error.message).toContain(message);
       }
       expect((await store.list())[0]?.problem).toContain(message);
-      // A second build repairs it.
+      // Another build of the same content repairs the store.
       await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
       await store.verify(await store.resolve("digits"));
     });
   }
 
-  test("is recognized by a blob that another process removes meanwhile, and a build writes it again", async () => {
+  test("is recognized by a blob that another process removes meanwhile, and a build writes the blob again", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
@@ -165,7 +165,7 @@ describe("a damaged store", () => {
     expect(await blobs.isIntact(blobOf(third))).toBe(false);
   });
 
-  test("with a changed manifest or config is refused at once, with a changed layer at verification", async () => {
+  test("is refused at once if a manifest or config was changed, and at verification if a layer was", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const { digest } = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
@@ -193,7 +193,7 @@ describe("a damaged store", () => {
     },
   );
 
-  test("with a digest that would leave the folder is refused", async () => {
+  test("is refused if a digest would lead out of the folder", async () => {
     await using dir = await tempDir();
     const entry = { mediaType: mediaTypes.manifest, digest: "sha256:../../secret", size: 1 };
     const index = { schemaVersion: 2, manifests: [{ ...entry, annotations: { [annotations.refName]: "digits:v1" } }] };
@@ -202,7 +202,7 @@ describe("a damaged store", () => {
     expect(error.code).toBe("store_corrupt");
   });
 
-  test("with a model of a later API suggests to build it again", async () => {
+  test("suggests to build a model again that a later release has made", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });

@@ -1,4 +1,4 @@
-/** Concurrent processes with one store, and the leftovers of a killed process. */
+/** Several processes with one model store, and what a killed process leaves. */
 import { describe, expect, test } from "bun:test";
 import { readdir } from "node:fs/promises";
 import { ModelStore } from "../src/package/store/store.ts";
@@ -18,8 +18,8 @@ async function expectReadable(store: ModelStore): Promise<void> {
   }
 }
 
-describe("a build that is killed", () => {
-  test("at any moment leaves a readable store, and the next build removes its leftovers", async () => {
+describe("a build", () => {
+  test("that is killed at any moment leaves a store that can be read, and the next build removes what was left", async () => {
     await using dir = await tempDir();
     const home = dir.join("store");
     const store = new ModelStore(home);
@@ -37,14 +37,14 @@ describe("a build that is killed", () => {
     }
     await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("after all") });
     expect(await readdir(dir.join("store/.tmp"))).toEqual([]);
-    // No incomplete blob has a final name.
+    // A file has a digest as its name only when it is complete.
     for (const name of await readdir(dir.join("store/blobs/sha256"))) {
       const bytes = await Bun.file(dir.join("store/blobs/sha256", name)).bytes();
       expect(new Bun.CryptoHasher("sha256").update(bytes).digest("hex")).toBe(name);
     }
   }, 120_000);
 
-  test("keeps its unfinished files as long as it lives", async () => {
+  test("that still runs keeps its unfinished files while another build starts", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("store"));
     await Bun.write(dir.join("weights.pt"), new Uint8Array(3_000_000));
@@ -71,7 +71,7 @@ describe("concurrent builds", () => {
     const names = Array.from({ length: 8 }, (_, index) => `model-${index % 4}`);
     const outputs = await Promise.all(
       names.map(async (name, index) => {
-        // Two processes per repository: half of them build the same content at the same time.
+        // Eight processes for four repositories, so pairs of them build the same content at the same time.
         const child = build(store.home, index < 4 ? name : `${name}-too`, 3);
         const text = await new Response(child.stdout).text();
         expect(await child.exited).toBe(0);
@@ -97,7 +97,7 @@ describe("concurrent builds", () => {
     await expectReadable(store);
   }, 120_000);
 
-  test("keep their blobs while another process removes models with shared blobs", async () => {
+  test("keep their blobs while another process removes models that share blobs", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("store"));
     const children = [build(store.home, "one", 5), build(store.home, "two", 5)];
@@ -115,7 +115,7 @@ describe("concurrent builds", () => {
       const layers = [...modelLayers("short-lived"), shared];
       const { digest } = await store.put({ repository: "short-lived", config: modelConfig(), layers });
       store.remove(`short-lived@${digest}`);
-      // A turn of the event loop, so that it reads the children's output: a small `put` may finish without one.
+      // Lets the event loop turn, which reads the output of the child processes: a small `put` may need no turn.
       await new Promise(setImmediate);
     }
     expect(await exits).toEqual([0, 0]);

@@ -1,4 +1,4 @@
-/** The store receives a model from elsewhere, piece by piece. */
+/** A model store receives a model piece by piece, as a pull does. */
 import { describe, expect, test } from "bun:test";
 import { readdir, utimes } from "node:fs/promises";
 import type { PartialBlob } from "../src/package/store/partial-blob.ts";
@@ -10,7 +10,7 @@ import { canMount, tmpfs } from "./helpers/tmpfs.ts";
 
 type Fill = (partial: PartialBlob, whole: Uint8Array) => Promise<void>;
 
-/** One store sends a model to another; `fill` delivers the pieces. */
+/** Sends a model from one store to another. @param fill delivers the bytes of each blob */
 async function received(dir: TempDir, fill: Fill, to = new ModelStore(dir.join("to")), weightBytes = 10_000) {
   const from = new ModelStore(dir.join("from"));
   const layers = modelLayers("one", new Uint8Array(weightBytes).fill(7));
@@ -29,7 +29,7 @@ async function received(dir: TempDir, fill: Fill, to = new ModelStore(dir.join("
 
 const whole: Fill = (partial, bytes) => partial.append(bytes.subarray(partial.doneBytes));
 
-/** Delivers half of the weights, then fails. */
+/** A delivery that fails after half of the weights. */
 const half: Fill = async (partial, bytes) => {
   if (bytes.length < 10_000) return whole(partial, bytes);
   await partial.append(bytes.subarray(0, bytes.length / 2));
@@ -45,7 +45,7 @@ describe("a model that is received", () => {
     expect((await store.list())[0]?.tags).toEqual([reference.split(":")[1] ?? "", "latest", "v1"]);
   });
 
-  test("is reported with a fix if the disk lacks space", async () => {
+  test("is reported with a fix if the disk lacks space for it", async () => {
     await using dir = await tempDir();
     const full: Fill = async () => {
       throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
@@ -71,7 +71,7 @@ describe("a model that is received", () => {
     },
   );
 
-  test("is not disturbed by files of a file manager in the store", async () => {
+  test("is complete although a file manager has put its files into the store", async () => {
     await using dir = await tempDir();
     for (const folder of [".partial", ".tmp"]) await Bun.write(dir.join("to", folder, ".DS_Store"), "");
     const { reference } = await received(dir, whole);
@@ -79,7 +79,7 @@ describe("a model that is received", () => {
     expect(store.remove(reference, { allTags: true }).freedBytes).toBeGreaterThan(0);
   });
 
-  test("resumes after an interruption, beside builds, for a week", async () => {
+  test("resumes after an interruption, for a week, although builds ran meanwhile", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("to"));
     expect(await received(dir, half).catch((error: Error) => error.message)).toBe("broken off");
@@ -91,7 +91,7 @@ describe("a model that is received", () => {
       return whole(partial, bytes);
     };
     await received(dir, asked);
-    // A small layer that was in progress beside the large one may start again.
+    // Only the half of the weights counts; a small blob that was received at the same time may be received again.
     expect(found.filter((bytes) => bytes > 0)).toEqual([5000]);
     expect(await readdir(dir.join("to/.partial"))).toEqual([]);
 
@@ -117,7 +117,7 @@ describe("a model that is received", () => {
     };
     const { reference } = await received(dir, removing);
     await store.verify(await store.resolve(reference));
-    // First the weights; then the config and the code of the first attempt.
+    // The weights in the first attempt; config and code, which were removed meanwhile, in the second.
     expect(fills).toBe(3);
   });
 

@@ -8,8 +8,8 @@ import { tempDir } from "./helpers/temp-dir.ts";
 
 const blobPath = (store: ModelStore, digest: string) => `${store.home}/blobs/sha256/${digest.slice(7)}`;
 
-describe("putting", () => {
-  test("a misspelled name or tag is refused before anything is written", async () => {
+describe("storing a model", () => {
+  test("under a misspelled name or tag is refused before anything is written", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("store"));
     const content = { config: modelConfig(), layers: modelLayers("one") };
@@ -18,7 +18,7 @@ describe("putting", () => {
     expect(await readdir(dir.path)).toEqual([]);
   });
 
-  test("layers with equal titles, or a title outside the package, are refused", async () => {
+  test("with equal titles of layers, or a title outside the package, is refused", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const layer = { mediaType: mediaTypes.asset, source: new Uint8Array(1) };
@@ -30,7 +30,7 @@ describe("putting", () => {
     expect(await store.list()).toEqual([]);
   });
 
-  test("an unreadable file is named", async () => {
+  test("with a file that cannot be read names the file", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     for (const path of [dir.join("nowhere.pt"), dir.path]) {
@@ -41,7 +41,7 @@ describe("putting", () => {
     }
   });
 
-  test("a config that does not match its schema is refused", async () => {
+  test("with a config that does not match its schema is refused", async () => {
     await using dir = await tempDir();
     const config = modelConfig({ batchSize: 0 });
     const error = await failureOf(new ModelStore(dir.path).put({ repository: "digits", config, layers: [] }));
@@ -63,8 +63,8 @@ describe("putting", () => {
   });
 });
 
-describe("tagging", () => {
-  test("names a model with another reference, and moves an existing one", async () => {
+describe("tagging a model", () => {
+  test("gives it another reference, or moves an existing one", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const first = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
@@ -78,17 +78,17 @@ describe("tagging", () => {
     expect((await store.resolve("digits")).digest).toBe(first.digest);
   });
 
-  test("is not a build: the most recent build stays", async () => {
+  test("does not make it the most recent build", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const first = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
-    await Bun.sleep(2); // The two builds need different times.
+    await Bun.sleep(2); // The two builds get different times.
     const second = await store.put({ repository: "upscale", config: modelConfig(), layers: modelLayers("two") });
     store.tag(first.reference, "digits:v1");
     expect((await store.resolve()).digest).toBe(second.digest);
   });
 
-  test("an unknown model, or a digest as the new name, is refused", async () => {
+  test("that is unknown, or with a digest as the new name, is refused", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("store"));
     expect((await failureOf(() => store.tag("digits", "digits:v1"))).code).toBe("model_not_found");
@@ -97,8 +97,8 @@ describe("tagging", () => {
   });
 });
 
-describe("removing", () => {
-  test("a tag keeps the model under its other tags; the last tag removes the generated tag and frees exactly its blobs", async () => {
+describe("removing a model", () => {
+  test("by a tag keeps it under its other tags; the last tag removes the generated tag, too, and frees exactly its blobs", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const one = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
@@ -114,13 +114,13 @@ describe("removing", () => {
     const model = await store.resolve(one.reference);
     const { removed, freedBytes } = store.remove("digits:v1");
     expect(removed).toEqual(remaining);
-    // The other model shares the layers.
+    // The freed bytes do not include the layers, which the other model shares.
     expect(freedBytes).toBe(size - model.layers.reduce((sum, layer) => sum + layer.size, 0));
     expect((await failureOf(store.resolve("digits"))).message).toContain("(models: upscale)");
     await store.verify(await store.resolve(two.reference));
   });
 
-  test("by digest removes every tag of the model", async () => {
+  test("by its digest removes every tag of it", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const put = await store.put({
@@ -135,7 +135,7 @@ describe("removing", () => {
     expect(await readdir(dir.join("blobs/sha256"))).toEqual([]);
   });
 
-  test("keeps files readable for processes that have them open", async () => {
+  test("keeps its files readable for processes that have them open", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const put = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
@@ -145,7 +145,7 @@ describe("removing", () => {
     expect(await file.readFile("utf8")).toBe("one");
   });
 
-  test("a model does not harm a build that was about to share its blobs", async () => {
+  test("does not harm a build that was about to share its blobs", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("store"));
     await Bun.write(dir.join("weights.pt"), "weights in common");
@@ -157,7 +157,8 @@ describe("removing", () => {
       config: modelConfig({ name: "new" }),
       layers,
       onProgress: () => {
-        // The build has just found that it need not copy the weights.
+        // At this moment the build has found that the store has its weights, and the other model with these weights
+        // is removed.
         if (removed.length === 0) removed = store.remove(`old@${old.digest}`).removed;
       },
     });
@@ -166,7 +167,7 @@ describe("removing", () => {
     expect((await store.list()).map(({ repository }) => repository)).toEqual(["new"]);
   });
 
-  test("frees nothing while a manifest is unreadable, since it may need any blob", async () => {
+  test("frees nothing while another manifest cannot be read, since it may need any blob", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const broken = await store.put({ repository: "broken", config: modelConfig(), layers: modelLayers("one") });
@@ -177,7 +178,7 @@ describe("removing", () => {
     expect(await readdir(dir.join("blobs/sha256"))).toEqual([]);
   });
 
-  test("an unknown model is refused", async () => {
+  test("that is unknown is refused", async () => {
     await using dir = await tempDir();
     await mkdir(dir.join("store"));
     expect((await failureOf(() => new ModelStore(dir.join("store")).remove("digits"))).code).toBe("model_not_found");

@@ -10,7 +10,7 @@ import { tempDir } from "./helpers/temp-dir.ts";
 const blobPath = (store: ModelStore, digest: string) => `${store.home}/blobs/sha256/${digest.slice(7)}`;
 
 describe("a stored model", () => {
-  test("is found under its generated tag, latest and every given tag", async () => {
+  test("is found under its generated tag, under latest, and under every tag that was set", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("store"));
     const put = await store.put({
@@ -49,7 +49,7 @@ describe("a stored model", () => {
     expect(error.message).toContain('has no layer "digit.pt" (layers: digits.pt, model.js)');
   });
 
-  test("has the size of all its blobs", async () => {
+  test("has the size of all its blobs together", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
@@ -60,7 +60,7 @@ describe("a stored model", () => {
     expect((await store.list())[0]?.size).toBe(size);
   });
 
-  test("has equal tags for equal content, regardless of time, place and order", async () => {
+  test("has the same tag if its content is the same, whatever the time, place and order", async () => {
     await using dir = await tempDir();
     await Bun.write(dir.join("same.pt"), "one");
     const first = new ModelStore(dir.join("a"));
@@ -81,7 +81,7 @@ describe("a stored model", () => {
     expect(changed.tag).not.toBe(put.tag);
   });
 
-  test("moves latest, and keeps the previous build under its own tag", async () => {
+  test("gets the tag latest, and the previous build keeps its own tag", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const first = await store.put({
@@ -99,7 +99,7 @@ describe("a stored model", () => {
     expect((await store.resolve("digits")).digest).toBe(second.digest);
     expect((await store.resolve("digits:v")).digest).toBe(second.digest);
     expect((await store.resolve(first.reference)).digest).toBe(first.digest);
-    // Building the first content again makes it the latest again.
+    // Another build of the first content makes that model the latest again.
     await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
     expect((await store.resolve("digits")).digest).toBe(first.digest);
   });
@@ -128,7 +128,7 @@ describe("a stored model", () => {
     expect(seen).toEqual([2_500_000]);
   });
 
-  test("is absent after an aborted build, without leftovers", async () => {
+  test("does not exist after an aborted build, which leaves nothing behind", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.join("store"));
     await Bun.write(dir.join("weights.pt"), new Uint8Array(3_000_000));
@@ -182,7 +182,7 @@ describe("the store", () => {
     });
   });
 
-  test("lists every model once, the most recent build first, with its tags", async () => {
+  test("lists every model once with its tags, the most recent build first", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     expect(await store.list()).toEqual([]);
@@ -208,7 +208,7 @@ describe("the store", () => {
     expect(Date.now() - (times[0] ?? 0)).toBeLessThan(60_000);
   });
 
-  test("keeps index entries of other tools, and ignores them", async () => {
+  test("keeps entries of other tools in the index, and ignores them", async () => {
     await using dir = await tempDir();
     const store = new ModelStore(dir.path);
     const { digest } = await store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });

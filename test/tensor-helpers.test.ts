@@ -1,4 +1,4 @@
-/** Short forms for tensors in model code: makers by dtype, `item()`, `argmax`, `topK` and `softmax`. */
+/** Functions for tensors in model code: tensor.DTYPE(), item(), argmax, topK and softmax. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { argmax, type DType, softmax, tensor, topK } from "../src/index.ts";
@@ -7,7 +7,7 @@ import { failureOf } from "./helpers/failure.ts";
 const failing = (run: () => unknown) => failureOf(Promise.try(run)).then(({ message }) => message);
 
 describe("tensor.DTYPE()", () => {
-  test("makes a scalar of a value, a vector of values, and the given shape", () => {
+  test("makes a tensor without dimensions from a value, a vector from values, or the given shape", () => {
     expect(tensor.int64(7)).toEqual(tensor(BigInt64Array.of(7n), []));
     expect(tensor.int64([1, 2n])).toEqual(tensor(BigInt64Array.of(1n, 2n), [2]));
     expect(tensor.float32(new Set([1, 2, 3, 4]), [2, 2])).toEqual(tensor(Float32Array.of(1, 2, 3, 4), [2, 2]));
@@ -16,7 +16,7 @@ describe("tensor.DTYPE()", () => {
     expect(tensor.uint8([]).shape).toEqual([0]);
   });
 
-  test("rounds floats to the dtype, keeps infinities and NaN, and item() gives them back", () => {
+  test("rounds floats to the dtype, and keeps infinities and NaN, as item() shows", () => {
     for (const dtype of ["float32", "float64", "float16", "bfloat16"] as const) {
       for (const value of [0, -1.5, Infinity, -Infinity, Number.NaN]) expect(tensor[dtype](value).item()).toBe(value);
     }
@@ -49,7 +49,7 @@ describe("item()", () => {
     expect(tensor(Float32Array.of(0.5), [1, 1]).item()).toBe(0.5);
   });
 
-  test("refuses other counts, and an int64 that a number would round", async () => {
+  test("refuses tensors that do not have one element, and an int64 that a number would round", async () => {
     expect(await failing(() => tensor.float32([1, 2]).item())).toBe("item() is for 1 element, the tensor has 2");
     expect(await failing(() => tensor.float32([]).item())).toBe("item() is for 1 element, the tensor has 0");
     expect(await failing(() => tensor.int64(2n ** 60n).item())).toContain("read data[0], a bigint");
@@ -57,7 +57,7 @@ describe("item()", () => {
 });
 
 describe("argmax and topK", () => {
-  test("order elements of each dtype; equal ones in their order, NaN first", () => {
+  test("order elements of each dtype, NaN first and equal elements in their order", () => {
     const values = [1, 5, 2, 5, -3];
     for (const dtype of ["float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64"] as const) {
       const vector = tensor[dtype](values);
@@ -73,7 +73,7 @@ describe("argmax and topK", () => {
     expect(topK(withNaN, 9).map(({ index }) => index)).toEqual([1, 2, 0]);
   });
 
-  test("have labels", () => {
+  test("can return labels", () => {
     const [best] = topK(tensor.float32([0.25, 0.75]), 1, ["cat", "dog"]);
     best?.label satisfies "cat" | "dog" | undefined;
     expect(best).toEqual({ label: "dog", index: 1, score: 0.75 });
@@ -91,7 +91,7 @@ describe("argmax and topK", () => {
     );
   });
 
-  test("refuse other shapes and counts", async () => {
+  test("refuse other shapes, and too many elements", async () => {
     expect(await failing(() => argmax(tensor.float32([])))).toBe("argmax: the tensor has no element");
     expect(await failing(() => topK(tensor.float32([1, 2], [2, 1]), 1))).toBe(
       "topK is for a vector, not for shape [2,1]",
@@ -101,8 +101,8 @@ describe("argmax and topK", () => {
 });
 
 describe("softmax", () => {
-  test("is that of PyTorch, over the last dimension", () => {
-    // torch.softmax(torch.tensor([[1., 2, 3], [1000, 0, -1000]]), -1)
+  test("equals PyTorch's, over the last dimension", () => {
+    // The expected values are those of torch.softmax(torch.tensor([[1., 2, 3], [1000, 0, -1000]]), -1).
     const { dtype, shape, data } = softmax(tensor.float32([1, 2, 3, 1000, 0, -1000], [2, 3]));
     expect([dtype, shape]).toEqual(["float32", [2, 3]]);
     const expected = [0.09003057, 0.24472848, 0.66524094, 1, 0, 0];

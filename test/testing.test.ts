@@ -1,4 +1,4 @@
-/** Tests of models without a server, as model authors write them. */
+/** Tests of a model without a server (sconce/testing), as model authors write them. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -21,7 +21,7 @@ test("a model runs from its folder: a path in a file field, outputs as JSON", as
   expect([three?.digit, seven?.digit]).toEqual([3, 7]);
 });
 
-test("each part of a model runs alone", async () => {
+test("each hook of a model can run alone", async () => {
   await using model = await openModel(modelFolder("lab"));
   const tensors = await model.preprocess({ x: 2 });
   expect(tensors.x?.data).toEqual(Float32Array.of(2));
@@ -29,7 +29,7 @@ test("each part of a model runs alone", async () => {
   expect(rows.y?.data).toEqual(Float32Array.of(11));
 });
 
-test("errors have the text that a server keeps for its log", async () => {
+test("errors have the text that a server writes only to its log", async () => {
   await using model = await openModel(modelFolder("lab"));
   await expect(model.predict([{ x: 1, fail: "preprocess" }])).rejects.toThrow("no such x");
   await expect(model.predict([{ x: 1, fail: "input" }])).rejects.toThrow("x is not wanted");
@@ -47,7 +47,7 @@ test("a folder without a model is refused by name", async () => {
   await expect(openModel(folder.path)).rejects.toThrow("model.ts");
 });
 
-test("the test of docs/declare.md passes in a folder of init", async () => {
+test("the test in docs/declare.md passes in a folder that sconce init has made", async () => {
   await using folder = await tempDir();
   await commandHere(init, [folder.join("colours")], { home: folder.path });
   const page = await Bun.file(join(import.meta.dir, "../docs/declare.md")).text();

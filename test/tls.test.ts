@@ -1,4 +1,4 @@
-/** HTTPS: certificates, clients with certificates, changed files. */
+/** HTTPS: the server's certificate, certificates of clients, and files that change. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { connect } from "node:tls";
@@ -21,7 +21,7 @@ afterAll(() => Promise.all([store[Symbol.asyncDispose](), dir[Symbol.asyncDispos
 
 const files = () => ({ tlsCert: dir.join("server.pem"), tlsKey: dir.join("server.key") });
 
-/** The serial number of the certificate that the server shows. */
+/** The serial number of the certificate that a server presents. */
 function serialOf({ url }: TestServer): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect({ port: Number(url.port), host: "127.0.0.1", rejectUnauthorized: false }, () => {
@@ -41,7 +41,7 @@ test("a server with a certificate answers by HTTPS only", async () => {
   await expect(fetch(`http://127.0.0.1:${server.url.port}/health/live`)).rejects.toThrow();
 });
 
-test("a changed certificate is shown to new connections", async () => {
+test("a changed certificate is presented to new connections", async () => {
   await using own = await tempDir();
   const [tlsCert, tlsKey] = [own.join("server.pem"), own.join("server.key")];
   await copyFile(files().tlsCert, tlsCert);
@@ -52,12 +52,12 @@ test("a changed certificate is shown to new connections", async () => {
   await makeCertificates(next);
   await copyFile(next.join("server.key"), tlsKey);
   await copyFile(next.join("server.pem"), tlsCert);
-  // A connection at the moment of the change may be reset.
+  // While the certificate changes, a connection may be reset.
   await until(async () => (await serialOf(server).catch(() => before)) !== before);
   expect((await fetch(new URL("/health/ready", server.url), { tls: { rejectUnauthorized: false } })).status).toBe(200);
 });
 
-test("with --tls-client-ca only clients with a certificate of the authority are answered", async () => {
+test("with --tls-client-ca only clients with a certificate of that authority are answered", async () => {
   await using server = await store.serve("lab", { ...files(), tlsClientCa: dir.join("ca.pem") });
   const ready = new URL("/health/ready", server.url);
   const [cert, key] = await Promise.all([Bun.file(files().tlsCert).text(), Bun.file(files().tlsKey).text()]);

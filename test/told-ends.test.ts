@@ -1,6 +1,6 @@
 /**
- * The server stores the outcome of a prediction before a client can see it. So a killed server never gives it a second
- * outcome.
+ * The server stores the outcome of a prediction before any client can see it. So after a kill no prediction gets a
+ * second, other outcome.
  */
 import { Database } from "bun:sqlite";
 import { afterAll, beforeAll, expect, test } from "bun:test";
@@ -28,7 +28,7 @@ afterAll(async () => {
   await dir[Symbol.asyncDispose]();
 });
 
-/** Predictions whose end is in the database, as the next process would read it. */
+/** Ids of the ended predictions in the database file, as the next process would read them. */
 function kept(): ReadonlySet<unknown> {
   using database = new Database(dir.join("predictions.db"), { readonly: true });
   return new Set(
@@ -59,7 +59,7 @@ const ways: Readonly<Record<string, (id: string, end: () => void) => Promise<unk
 };
 
 test.each(Object.entries(ways))(
-  "a client that %s sees only outcomes that the next process knows",
+  "a client that %s sees only outcomes that the next process has, too",
   async (name, tell) => {
     for (let i = 0; i < 20; i++) {
       const gateName = `${name.replaceAll(" ", "-")}-${i}`;

@@ -1,4 +1,7 @@
-/** Injects faults into real servers. A separate file, torture-kills.test.ts, kills processes in parallel. */
+/**
+ * Injects faults into real servers: the first half of the short form of `npm run torture`. The other half,
+ * torture-kills.test.ts, runs in parallel.
+ */
 import { faults, kills } from "./torture/faults.ts";
 import { testFaults } from "./torture/short-form.ts";
 

@@ -1,4 +1,4 @@
-/** Every command refuses a program in training mode, and prints the Python fix. */
+/** Every command refuses an exported program in training mode, and prints the Python that fixes it. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFile, readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -46,7 +46,7 @@ test("programs in evaluation mode are accepted", async () => {
   for (const file of files) expect(readProgram(join(programs, file))).toBeDefined();
 });
 
-test("build, build --aot, check and a session refuse it in the same words", async () => {
+test("build, build --aot, check and a session refuse a program in training mode in the same words", async () => {
   const file = join(programs, "training-dropout.pt2");
   const text = modelText({
     tensors: "{ inputs: { input: float32(4, 4) }, outputs: { output0: float32(4, 4) } }",
@@ -84,7 +84,7 @@ test("build, build --aot, check and a session refuse it in the same words", asyn
   expect(await failure(opening)).toStartWith("weights_invalid: training-dropout.pt2: it was exported in training mode");
 });
 
-test("a session refuses a package compiled in training mode", async () => {
+test("a session refuses a package that was compiled in training mode", async () => {
   const { path, inputs, outputs } = (await fixtures()).get("aotinductor float32 one tuple");
   const opening = (file: string) => openSession({ path: file, device: "cpu", threads: 1, inputs, outputs });
   await (await opening(path)).dispose();

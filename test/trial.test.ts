@@ -1,4 +1,4 @@
-/** The trial runs of a build refuse unreliable outputs, and code that is missing elsewhere. */
+/** A build tries the model's example, and refuses outputs that are unreliable and code that other machines lack. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { copyFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -23,7 +23,7 @@ const four = {
   preprocess: "({ x }) => ({ x: tensor(Float32Array.of(x, 1, 2, 3), [4]) })",
 };
 
-/** A model of four numbers with these weights. */
+/** Writes a model folder: a model of four numbers with these weights. */
 async function folderOf(file: string, change: Record<string, string | undefined> = {}): Promise<string> {
   const folder = await writeModel(dir, modelText({ ...four, batchSize: "4", weights: `"${file}"`, ...change }), file);
   await copyFile(weights.path(file), join(folder, file));
@@ -37,8 +37,8 @@ describe("outputs of an example", () => {
   const mixed =
     /^model_invalid: output "y" differs by up to [\d.]+ when the example runs in a batch: .*--allow-random$/;
 
-  test("that differ between runs are refused: dropout, state, random preprocess", async () => {
-    // Dropout gives equal outputs for four numbers once in sixteen times; then the batch differs.
+  test("that differ between runs are refused: dropout, state, a random preprocess", async () => {
+    // Dropout of four numbers gives the same outputs twice in one of 16 builds. Then the batch differs.
     expect(await refusal("drops.pt")).toMatch(/^model_invalid: output "y" differs by up to .*--allow-random$/);
     expect(await refusal("sums.pt", { batchSize: "1" })).toMatch(random);
     const preprocess =
@@ -46,14 +46,14 @@ describe("outputs of an example", () => {
     expect(await refusal("deep.pt", { preprocess })).toMatch(random);
   });
 
-  test("that postprocess randomizes are refused", async () => {
+  test("that postprocess makes random are refused", async () => {
     const random = await folderOf("deep.pt", { postprocess: "() => ({ y: Math.random() })" });
     expect(await failure(runCommand(build, { rawArgs: [random] }))).toMatch(
       /^model_invalid: the output differs when postprocess runs twice on the same tensors: .*--allow-random$/,
     );
   });
 
-  test("whose parts do not fit the declaration are refused, or whose parts are not declared", async () => {
+  test("with parts that do not fit the declaration, or are not declared, are refused", async () => {
     const predict = `({ x }) => (async function* () {
       yield { y: x };
       return { y: x };
@@ -77,18 +77,18 @@ describe("outputs of an example", () => {
     expect(await cli(["build", folder], { env })).toMatchObject({ code: 0 });
   });
 
-  test("can change their rows and input in postprocess", async () => {
+  test("may have their rows and input overwritten by postprocess", async () => {
     const postprocess = "({ y }, { input }) => ({ y: (y.data[0] = y.data[0] * 2 + 1) * (input.x = input.x * 2 + 1) })";
     const env = { SCONCE_HOME: dir.join("home") };
     expect(await cli(["build", await folderOf("deep.pt", { postprocess })], { env })).toMatchObject({ code: 0 });
   });
 
-  test("that differ in a batch are refused", async () => {
+  test("that are different in a batch are refused", async () => {
     expect(await refusal("mixes.pt")).toMatch(mixed);
     expect(await refusal("mixes.pt", { batchSize: "2" })).toMatch(mixed);
   });
 
-  test("that differ in a batch without a declared batch size are refused, with a hint to run alone", async () => {
+  test("that are different in a batch are refused without a declared batch size, with a hint to run items alone", async () => {
     const told =
       /^model_invalid: output "y" differs by .*; if items have to run alone, declare batchSize: 1; .*--allow-random$/;
     expect(await refusal("mixes.pt", { batchSize: undefined })).toMatch(told);
@@ -101,7 +101,7 @@ describe("outputs of an example", () => {
   });
 
   test.each([3, 7])(
-    "that differ beside a longer item are refused, also of %d elements with at most eight",
+    "that are different beside a longer item are refused, also outputs of %d elements whose example has at most eight",
     async (size) => {
       expect(await refusal("averages.pt", padded(size))).toMatch(
         /^model_invalid: output "y" differs by up to 0\.\d+ when the example runs beside a longer item: .*--allow-random$/,
@@ -117,7 +117,7 @@ describe("outputs of an example", () => {
     expect(await cli(["build", await folderOf(file, padded(size))], { env })).toMatchObject({ code: 0, stderr: "" });
   });
 
-  test("that become longer beside a longer item, but are otherwise equal, are packaged", async () => {
+  test("that become longer beside a longer item, but are otherwise equal, are accepted", async () => {
     const tensors = '{ inputs: { x: float32(pad("length", 0)) }, outputs: { y: float32("steps") } }';
     const env = { SCONCE_HOME: dir.join("home") };
     const folder = await folderOf("identity.pt", { ...padded(3), tensors });
@@ -136,13 +136,13 @@ describe("outputs of an example", () => {
     expect(Math.max(...lengths)).toBeWithin(101, 142);
   });
 
-  test("that lack a row for each item of a batch are refused with the tried sizes", async () => {
+  test("that do not have a row for each item of a batch are refused, with the sizes that were tried", async () => {
     expect(await refusal("firstrow.pt")).toStartWith(
       "weights_invalid: forward failed with a batch of 2 (1 worked): was it traced or exported with a fixed batch, or does an output lack the batch dimension? ",
     );
   });
 
-  test("are packaged if they are equal, if there are no batches, or with a warning if they may differ", async () => {
+  test("are accepted if they are equal or if there are no batches, and with a warning if they may differ", async () => {
     const env = { SCONCE_HOME: dir.join("home") };
     const builds = await Promise.all([
       cli(["build", await folderOf("deep.pt")], { env }),
@@ -161,7 +161,7 @@ describe("outputs of an example", () => {
 });
 
 describe("an npm package", () => {
-  /** Builds a model whose folder has packages with native code. */
+  /** Builds a model whose folder has the package `fast` with native code, and these files in node_modules. */
   async function builtWith(name: string, text: string, files: Record<string, string>) {
     const folder = await writeModel(dir, `${text}\n${modelText()}`, name);
     const addon = join(import.meta.dir, "../build/Release/sconce.node");
@@ -181,7 +181,7 @@ describe("an npm package", () => {
     });
   });
 
-  test("with optional native code per platform is named if the model fails without it", async () => {
+  test("with optional native code per platform is named if the model fails without that code", async () => {
     const { code, stderr } = await builtWith("parted", 'import "parted";', {
       "parted/package.json":
         '{ "name": "parted", "main": "index.js", "optionalDependencies": { "@fast/linux": "1.0.0" } }',
@@ -195,7 +195,7 @@ describe("an npm package", () => {
     expect(code).toBe(1);
   });
 
-  test("with a package.json that only bundlers can read is packaged", async () => {
+  test("whose package.json only bundlers can read is packaged", async () => {
     const { code } = await builtWith("odd", 'import "marked"; import "nothing";', {
       "marked/package.json": '\uFEFF{ "name": "marked", "main": "index.js" }',
       "marked/index.js": "",
@@ -205,8 +205,8 @@ describe("an npm package", () => {
     expect(code).toBe(0);
   });
 
-  test("outside the bundle is not found at build, even if the author's folder has it", async () => {
-    // Like packages that choose a binary for the platform.
+  test("that the bundle lacks is missing in the build, even if the author's folder has it", async () => {
+    // Hides the import from the bundler, as packages do that choose a binary for the platform.
     const index = 'module.exports = require(["fast", "fast.node"].join("/"));';
     const { code, stderr } = await builtWith("hidden", 'import "loader";', {
       "loader/package.json": '{ "name": "loader", "main": "index.js" }',

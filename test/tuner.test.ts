@@ -1,4 +1,4 @@
-/** The settings that the tuner tries, and the best setting, on a simulated device. */
+/** Which settings the tuner tries, and which it finds best, on a simulated device. */
 import { describe, expect, test } from "bun:test";
 import { tensor } from "../src/author/tensor.ts";
 import { SconceError } from "../src/base/errors.ts";
@@ -6,10 +6,13 @@ import type { Runner } from "../src/engine/runner.ts";
 import { bestOf, settingsToTry, type Tuned, type TunedSetting, tune } from "../src/engine/tuner.ts";
 import { seeded } from "./helpers/loads.ts";
 
-/** Milliseconds of a batch at a time. */
+/** Milliseconds of a batch with this setting that begins at `atMs`. */
 type Device = (setting: TunedSetting & { readonly atMs: number }) => number;
 
-/** Tunes with runners that share one device. */
+/**
+ * Runs the tuner with four runners that share a simulated device. @returns its result, the settings of each batch,
+ * and the simulated time
+ */
 async function tuned(
   device: Device,
   options: { settings: TunedSetting[]; budgetMs?: number; fits?: number; takes?: number },
@@ -55,20 +58,20 @@ describe("settings to try", () => {
     expect(new Set(settings.map(({ batchSize }) => batchSize))).toEqual(new Set([1, 2, 4, 8, 16]));
   });
 
-  test("keep given values, and the largest batch even if it is not a power of two", () => {
+  test("keep settings that are given, and have the largest batch even if it is no power of two", () => {
     const fixed = settingsToTry({ cores: 4, isCpu: true, maxBatchSize: 48, fixed: { instances: 2, threads: 3 } });
     expect(fixed.map(({ batchSize }) => batchSize)).toEqual([1, 2, 4, 8, 16, 32, 48]);
     expect(fixed.every(({ instances, threads }) => instances === 2 && threads === 3)).toBe(true);
   });
 
-  test("do not vary the threads of a GPU's host", () => {
+  test("do not vary the threads of the CPU if the device is a GPU", () => {
     const onGpu = settingsToTry({ cores: 16, isCpu: false, maxBatchSize: 2, fixed: {} });
     expect(onGpu.every(({ threads }) => threads === 1)).toBe(true);
   });
 });
 
 describe("measuring", () => {
-  test("gives throughput and the time of a batch, the fastest first", async () => {
+  test("gives throughput and batch time of each setting, the fastest first", async () => {
     const { result } = await tuned(({ batchSize, threads }) => (2 + batchSize) / threads, { settings });
     const [first] = result;
     expect(first).toMatchObject({ batchSize: 16, instances: 1, threads: 4 });
@@ -79,8 +82,8 @@ describe("measuring", () => {
     );
   });
 
-  test("is not decided by another program that takes the machine for a while", async () => {
-    // Takes 95 % of the time for a third of the duration, in spells of random length.
+  test("finds the best setting although another program takes the machine for a while", async () => {
+    // The other program slows batches to a twentieth for a third of the time, in periods of random length.
     const random = seeded(3);
     const spells = Array.from({ length: 400 }, () => random() < 1 / 3);
     const disturbed: Device = ({ batchSize, threads, atMs }) =>
@@ -89,26 +92,26 @@ describe("measuring", () => {
     expect(bestOf(result)).toMatchObject({ batchSize: 16, instances: 1, threads: 4 });
   });
 
-  test("takes about the allowed time, also with long batches", async () => {
+  test("takes about the allowed time, even if batches are long", async () => {
     expect((await tuned(() => 1, { settings, budgetMs: 3000 })).tookMs).toBeWithin(2900, 3300);
-    // Batches that have begun end: one on each of four instances.
+    // A batch that has begun ends: at most one on each of four instances.
     const { tookMs, result } = await tuned(() => 700, { settings, budgetMs: 3000 });
     expect(tookMs).toBeLessThan(3000 + 4 * 700);
     expect(result.length).toBeGreaterThan(0);
   });
 
-  test("gives at least one setting, even if the first runs take longer than allowed", async () => {
+  test("measures at least one setting, even if the first batches take longer than allowed", async () => {
     const { result } = await tuned(() => 5000, { settings, budgetMs: 1000 });
     expect(result).toMatchObject([settings[0] ?? {}]);
   });
 
-  test("does not begin a batch that takes longer than the remaining time", async () => {
+  test("does not begin a batch that would take longer than the remaining time", async () => {
     const { tookMs, result } = await tuned(({ batchSize }) => 400 * batchSize, { settings, budgetMs: 15_000 });
     expect(tookMs).toBeLessThan(15_000);
     expect(result.map(({ batchSize }) => batchSize)).not.toContain(16);
   });
 
-  test("leaves out settings that do not fit in memory or fail, and throws if all fail", async () => {
+  test("leaves out settings that fail or do not fit in memory, and throws if all do", async () => {
     const { result } = await tuned(({ batchSize }) => 2 + batchSize, { settings, fits: 5 });
     expect(new Set(result.map(({ batchSize }) => batchSize))).toEqual(new Set([1, 2, 4]));
     const few = await tuned(({ batchSize }) => 2 + batchSize, { settings, takes: 9 });
@@ -129,17 +132,17 @@ describe("the best setting", () => {
     batchMs: 1,
   });
 
-  test("is the one with the highest throughput, if that is clear", () => {
+  test("is the setting with the highest throughput, if the difference is clear", () => {
     expect(bestOf([of(16, 2, 2, 100), of(16, 1, 2, 90)])).toMatchObject({ instances: 2 });
   });
 
-  test("is the simplest of those that differ by noise: few instances, few threads, small batches", () => {
+  test("is the simplest among settings that differ only by noise: few instances, few threads, small batches", () => {
     expect(bestOf([of(16, 2, 1, 100), of(16, 1, 2, 98)])).toMatchObject({ instances: 1, threads: 2 });
     expect(bestOf([of(16, 1, 2, 100), of(32, 1, 1, 97)])).toMatchObject({ threads: 1 });
     expect(bestOf([of(32, 1, 1, 100), of(16, 1, 1, 97)])).toMatchObject({ batchSize: 16 });
   });
 
-  test("is undefined without settings", () => {
+  test("is undefined if no setting was measured", () => {
     expect(bestOf([])).toBeUndefined();
   });
 });

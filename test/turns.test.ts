@@ -1,4 +1,4 @@
-/** The order of work under overload, on a simulated clock. */
+/** Which prediction gets the next turn, in particular under overload, on a simulated clock. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { ClientTurns } from "../src/server/flow/client-turns.ts";
@@ -8,7 +8,7 @@ import { Turns } from "../src/server/flow/turns.ts";
 import { ReadyInputs } from "../src/server/inputs/input-list.ts";
 
 const TURN_MS = 10;
-/** Time from the start of an input to its output. */
+/** Milliseconds from the start of an input to its output. */
 const PIPELINE_MS = 100;
 const SECONDS = 15;
 
@@ -17,7 +17,7 @@ interface Prediction {
   readonly bornMs: number;
 }
 
-/** A device that starts an input every 10 ms, and clients with limited patience. */
+/** Simulates a server that starts an input every 10 ms, and clients that leave when they have waited too long. */
 class Server {
   readonly turns: Turns;
   readonly refusedAfterMs: number[] = [];
@@ -56,7 +56,7 @@ class Server {
     return list;
   }
 
-  /** Advances one millisecond; clients that have waited for `patienceMs` leave. */
+  /** Advances the time by one millisecond. Clients that have waited for `patienceMs` leave. */
   pass(patienceMs = Infinity): void {
     this.nowMs += 1;
     for (const { list, bornMs } of this.#waiting.values()) {
@@ -82,7 +82,7 @@ class Server {
     if (list.isWaitedFor && afterMs < patienceMs) this.answeredAfterMs.push(afterMs);
   }
 
-  /** The oldest clients leave, a batch among them while the engine reports a batch. */
+  /** Lets the oldest clients leave, each while the engine reports a batch. */
   leaveOldest(count: number): void {
     for (const { list } of [...this.#waiting.values()].slice(0, count)) {
       this.turns.leave(list, this.nowMs);
@@ -93,8 +93,8 @@ class Server {
   }
 
   /**
-   * Offers this many predictions a second, with clients that leave after three seconds.
-   * @returns inputs answered in time, as a share of the capacity
+   * Adds `perSecond` predictions a second for 15 seconds, whose clients leave after three seconds. @returns inputs
+   * that were answered in time, as a share of the capacity
    */
   overload(perSecond: number, count = 1): number {
     let due = 0;
@@ -106,11 +106,11 @@ class Server {
 }
 
 test.each([[200], [1000]])(
-  "of %d predictions a second for a device that does 100, as many are answered in time as possible",
+  "of %d predictions a second for a device that does 100, nearly 100 are answered in time",
   (perSecond) => {
     const server = new Server();
     expect(server.overload(perSecond)).toBeGreaterThan(0.95);
-    // Most other predictions are refused at once, and the rest while their clients still wait.
+    // Of the others, most are refused at once, and the rest while their clients still wait.
     expect(Math.max(...server.refusedAfterMs)).toBeLessThan(3000);
     expect(server.refusedAtOnce).toBeGreaterThan(server.refusedAfterMs.length / 2);
     const late = server.answeredAfterMs.toSorted((a, b) => a - b).at(-50) ?? Infinity;
@@ -118,14 +118,14 @@ test.each([[200], [1000]])(
   },
 );
 
-test("started predictions with several inputs finish", () => {
+test("predictions with several inputs finish once they have started", () => {
   const server = new Server();
   server.overload(250, 4);
   server.answeredAfterMs.length = 0;
   expect(server.overload(250, 4)).toBeGreaterThan(0.9);
 });
 
-test("clients that stay are served in order, however long the queue", () => {
+test("clients that do not leave are served in order, however long the queue is", () => {
   const server = new Server();
   for (let i = 0; i < 2000; i++) server.add(1, true);
   while (server.turns.size > 0) server.pass();
@@ -143,7 +143,7 @@ test("a short queue is served in order even if a client leaves", () => {
   expect(server.answeredAfterMs.length).toBe(29);
 });
 
-/** 200 clients that send their next prediction after each answer; each waits for two seconds. */
+/** Keeps 200 clients busy: each sends its next prediction after an answer, and has waited for two seconds. */
 function keepBusy(server: Server, ms: number, perMs?: (ms: number) => void): void {
   for (let passed = 0; passed < ms; passed++) {
     for (let missing = 200 - server.turns.size; missing > 0; missing--) server.add(1, true);
@@ -152,7 +152,7 @@ function keepBusy(server: Server, ms: number, perMs?: (ms: number) => void): voi
   }
 }
 
-test("single clients that leave a long queue do not make the server refuse the others", () => {
+test("a few clients that leave a long queue do not make the server refuse the others", () => {
   const server = new Server();
   keepBusy(server, 20_000, (ms) => {
     if (ms % 500 === 499) server.leaveOldest(1);
@@ -173,7 +173,7 @@ test("after all clients have left at once, the next clients are served in order"
   expect(server.answeredAfterMs).toEqual(server.answeredAfterMs.toSorted((a, b) => a - b));
 });
 
-test("clients that leave early do not shorten the time of others", () => {
+test("clients that leave early do not shorten the time that others may wait", () => {
   const server = new Server();
   for (let ms = 0; ms < 3000; ms++) {
     if (server.turns.size < 20) server.add(1, true);
@@ -185,18 +185,21 @@ test("clients that leave early do not shorten the time of others", () => {
   expect(server.refusedAfterMs).toEqual([]);
 });
 
-test.each([[0.1], [0.5]])("predictions without waiting clients are not refused, and keep a share of %d", (share) => {
-  const server = new Server(share);
-  server.overload(1000);
-  const before = server.polledTurns;
-  for (let i = 0; i < 1000; i++) server.add(1, false);
-  server.overload(1000);
-  expect((server.polledTurns - before) / ((1000 * SECONDS) / TURN_MS)).toBeCloseTo(share, 1);
-  // Predictions with waiting clients get the rest.
-  expect(server.answeredAfterMs.length).toBeGreaterThan((2 - share) * 0.9 * ((1000 * SECONDS) / TURN_MS));
-});
+test.each([[0.1], [0.5]])(
+  "predictions without a waiting client are not refused, and keep a share of %d of the turns",
+  (share) => {
+    const server = new Server(share);
+    server.overload(1000);
+    const before = server.polledTurns;
+    for (let i = 0; i < 1000; i++) server.add(1, false);
+    server.overload(1000);
+    expect((server.polledTurns - before) / ((1000 * SECONDS) / TURN_MS)).toBeCloseTo(share, 1);
+    // Predictions with a waiting client get the other turns.
+    expect(server.answeredAfterMs.length).toBeGreaterThan((2 - share) * 0.9 * ((1000 * SECONDS) / TURN_MS));
+  },
+);
 
-test("predictions that nobody waits for keep their share after a time in which they had all turns", () => {
+test("predictions without a waiting client keep their share after a time in which they had all turns", () => {
   const server = new Server();
   server.overload(1000);
   for (let i = 0; i < 4000; i++) server.add(1, false);
@@ -207,14 +210,14 @@ test("predictions that nobody waits for keep their share after a time in which t
   expect((server.polledTurns - before) / ((1000 * SECONDS) / TURN_MS)).toBeCloseTo(0.1, 1);
 });
 
-test("waiting clients go first once some have left, and continue to, despite a long queue of others", () => {
+test("once clients have left, waiting clients go first, and continue to, despite a long queue of predictions without one", () => {
   const server = new Server();
   for (let i = 0; i < 2000; i++) server.add(1, false);
-  // The device does 100 predictions a second: at least 15 of these 20 are answered in time.
+  // `overload` returns a share of the capacity of 100 a second: of 20 predictions a second, 15 are answered in time.
   expect(server.overload(20)).toBeGreaterThan(0.15);
 });
 
-test("a started large prediction does not delay the start of small ones", () => {
+test("a large prediction that has started does not delay the start of small ones", () => {
   const server = new Server();
   server.overload(1000);
   server.add(10_000, true);
@@ -222,7 +225,7 @@ test("a started large prediction does not delay the start of small ones", () => 
   expect(server.overload(1000)).toBeGreaterThan(0.45);
 });
 
-test("when the queue is empty, all are served in order again", () => {
+test("once the queue is empty, all predictions are served in order again", () => {
   const server = new Server();
   server.overload(1000);
   while (server.turns.size > 0) server.pass();
@@ -249,7 +252,7 @@ test("after a time without clients the queue counts as empty", () => {
   expect(server.refusedAfterMs).toEqual([]);
 });
 
-describe("a client with one prediction beside another client's 1,000 predictions", () => {
+describe("a client with one prediction, beside a client with 1,000 predictions,", () => {
   const few: Sender = { address: "10.0.0.2", name: "few" };
   const kinds: readonly (readonly [name: string, many: (i: number) => Sender, count: number, isWaitedFor: boolean])[] =
     [
@@ -260,7 +263,7 @@ describe("a client with one prediction beside another client's 1,000 predictions
       ["with a new name each", (i) => ({ address: "10.0.0.1", name: `many ${i}` }), 1, true],
     ];
 
-  test.each(kinds)("%s is served after three turns at most", (_, many, count, isWaitedFor) => {
+  test.each(kinds)("%s is served after at most three turns", (_, many, count, isWaitedFor) => {
     const server = new Server();
     for (let i = 0; i < 1000; i++) server.add(count, isWaitedFor, many(i));
     for (let i = 0; i < 10; i++) {
@@ -268,14 +271,14 @@ describe("a client with one prediction beside another client's 1,000 predictions
       server.answeredAfterMs.length = 0;
       expect(server.turns.waitMs(true, server.nowMs, few).waitMs).toBeLessThanOrEqual(2 * TURN_MS);
       const list = server.add(1, true, few);
-      // New and started predictions of a client alternate.
+      // A client's new predictions alternate with predictions of it that have started.
       for (let turns = 0; turns < 3 * TURN_MS; turns++) server.pass();
       expect(list?.next).toBe(1);
     }
   });
 });
 
-test("under overload by one client, the predictions of another are admitted and answered, and the first client gets the rest", () => {
+test("if one client causes an overload, predictions of another client are accepted and answered, and the first client gets the rest", () => {
   const server = new Server();
   server.overload(1000);
   const few = { address: "10.0.0.2", name: "few" };
@@ -309,7 +312,7 @@ test("an API key with share 3 gets three turns for each turn of another client",
   expect(order.slice(16)).toEqual(Array(8).fill("other"));
 });
 
-test("each added list gets one turn or is deleted, in any order", () => {
+test("each list that is added gets one turn or is deleted, in any order", () => {
   const step = fc.record({
     does: fc.constantFrom("add", "add", "add", "first", "last", "delete"),
     address: fc.integer({ min: 0, max: 2 }),

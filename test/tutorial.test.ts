@@ -1,4 +1,4 @@
-/** Every line of docs/tutorial.md works when pasted in order into an empty folder. */
+/** Every line of docs/tutorial.md works if it is pasted, in order, into an empty folder. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { startReader } from "./helpers/reader.ts";
@@ -7,7 +7,7 @@ import { tempDir } from "./helpers/temp-dir.ts";
 
 const root = join(import.meta.dir, "..");
 
-test("from an empty folder to predictions that match PyTorch", async () => {
+test("from an empty folder, the tutorial leads to predictions that match PyTorch", async () => {
   await using folder = await tempDir();
   await using reader = await startReader({ folder: folder.path, python: true });
   const blocks = blocksOf(await Bun.file(join(root, "docs/tutorial.md")).text());
@@ -28,7 +28,7 @@ test("from an empty folder to predictions that match PyTorch", async () => {
   expect(servers).toBe(1);
 }, 240_000);
 
-/** Keys of a prediction, its status, and the moon of each output. */
+/** Field names of a prediction, its status, and the label of each output. */
 function labelsOf(prediction: { status: string; outputs: { moon: string }[] }): unknown {
   return {
     keys: Object.keys(prediction),

@@ -1,4 +1,7 @@
-/** An upgrade at a bad moment: a process of the newer server is killed in its set-up, or the older server stops already. */
+/**
+ * Upgrades at a bad moment: a process of the newer server is killed during its setup, or the older server is already
+ * stopping.
+ */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { connect } from "node:net";
@@ -35,7 +38,7 @@ afterAll(async () => {
 interface Started {
   readonly model: string;
   readonly port: number;
-  /** Folder of the control socket. */
+  /** Folder for temporary files, where the servers find each other's control socket. */
   readonly place: TempDir;
   readonly more?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
@@ -46,7 +49,7 @@ const serve = ({ model, port, place, more = [], env = {} }: Started): RunningCli
   return startCli(["serve", model, ...options], { env: { SCONCE_HOME: store.home, TMPDIR: place.path, ...env } });
 };
 
-/** Whether a process listens at a port. */
+/** Whether the process listens on the port, by Linux's /proc. */
 function listens(pid: number, port: number): boolean {
   const suffix = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   const inodes = readFileSync(`/proc/${pid}/net/tcp`, "utf8")
@@ -62,12 +65,12 @@ function linkOf(path: string): string {
   try {
     return readlinkSync(path);
   } catch {
-    // The process has closed it.
+    // The process has closed this descriptor meanwhile.
     return "";
   }
 }
 
-test("a front of the newer server that is killed in its set-up opens no port before the server is ready", async () => {
+test("if an HTTP process of the newer server is killed during its setup, its successor opens no port before the server is ready", async () => {
   await using place = await tempDir();
   await using gate = hold();
   const port = await freePort();
@@ -95,7 +98,7 @@ test("a front of the newer server that is killed in its set-up opens no port bef
   expect(await first.exited).toBe(0);
 }, 120_000);
 
-test("a retiring server leaves ids that clients choose to the newer server, beside an earlier build that finishes", async () => {
+test("an older server that is finishing leaves ids that clients choose to the newer server, beside an earlier build that also finishes", async () => {
   await using place = await tempDir();
   await using gate = hold();
   const port = await freePort();
@@ -115,7 +118,7 @@ test("a retiring server leaves ids that clients choose to the newer server, besi
   await using second = run("v2");
   await second.line("finishes the predictions that it accepted");
   await second.line("Listening on");
-  // The kernel has connected it to the second server.
+  // The kernel has assigned this connection to the second server.
   const kept = connect({ host: "127.0.0.1", port });
   await new Promise((resolve) => kept.once("connect", resolve));
   await using third = run("v2");
@@ -131,7 +134,7 @@ test("a retiring server leaves ids that clients choose to the newer server, besi
   expect(await second.exited).toBe(0);
 }, 120_000);
 
-test("after the death of the newer server, new connections reach all fronts of the older one again", async () => {
+test("after the death of the newer server, new connections reach all HTTP processes of the older one again", async () => {
   await using place = await tempDir();
   await using gate = hold();
   const port = await freePort();
@@ -142,7 +145,7 @@ test("after the death of the newer server, new connections reach all fronts of t
     const answer = await client.fetch("/predictions", { ...init, body: JSON.stringify([body]) });
     return { answer, front: answer.headers.get("location")?.split("/").at(-1)?.[0] ?? "" };
   };
-  // An event stream holds the port of the first front open.
+  // An open event stream keeps the first HTTP process's port open.
   const held: Response[] = [];
   for (let front = ""; front !== ownerOf(0); ) {
     const stream = await post({ Accept: "text/event-stream" }, { x: 1, before: gate.url("a") });
@@ -166,7 +169,7 @@ test("after the death of the newer server, new connections reach all fronts of t
   expect(await held[0]?.text()).toContain("event: completed");
 }, 120_000);
 
-test("an older server that stops already finishes its predictions after the newer one has taken over", async () => {
+test("an older server that is already stopping finishes its predictions after the newer one has taken over", async () => {
   await using place = await tempDir();
   await using gate = hold();
   const port = await freePort();
@@ -186,7 +189,7 @@ test("an older server that stops already finishes its predictions after the newe
   const [front = 0] = await inRole(first.pid, "front");
   await until(() => !listens(front, port));
   expect(await read()).toMatchObject({ status: "pending" });
-  // The older server ends right after the prediction, so a later read may find nothing.
+  // A stream, since the older server ends right after the prediction, and a later GET might find no server.
   const events = await client.fetch(`/predictions/${id}/events`, { headers: { Connection: "close" } });
   gate.release("a");
   const text = await events.text();

@@ -1,4 +1,4 @@
-/** A server that starts on the port and the store of another takes over from it; no request fails meanwhile. */
+/** A server that starts on the port and the store of another takes over from it, and no request fails meanwhile. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { type Build, type BuildsStore, beyond, storeOfBuilds } from "./helpers/builds.ts";
 import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
@@ -24,7 +24,7 @@ interface Place {
 
 function serve(build: Build, { dir, port }: Place, env: Readonly<Record<string, string>> = {}): RunningCli {
   const options = ["--host", "127.0.0.1", "-p", String(port), "--store", dir.join("p.sqlite"), "--linger", "0"];
-  // An older server waits for idle connections, and `fetch` keeps some.
+  // `fetch` keeps connections, and the older server would wait for these.
   options.push("--idle-timeout", "5");
   return startCli(["serve", `lab:${build}`, ...options], {
     env: { SCONCE_HOME: store.home, TMPDIR: dir.path, ...env },
@@ -34,18 +34,18 @@ function serve(build: Build, { dir, port }: Place, env: Readonly<Record<string, 
 const nameOf = ({ model }: PredictionBody) => `${model?.repository}:${model?.tag}`;
 const buildOf = (body: PredictionBody) => (nameOf(body) === store.names.v1 ? "v1" : "v2");
 
-/** Answers whose output is not the one of the build that they name. */
+/** Answers whose output is not that of the build which they name. */
 const wrong = ({ answers }: ConnectionLoad) =>
   answers.filter(({ x, body }) => body.outputs?.[0]?.y !== 2 * x + 1 + beyond[buildOf(body)]);
 
-test("an upgrade and its rollback under load: no request fails, and each id stays readable", async () => {
+test("no request fails during an upgrade and its rollback under load, and each id stays readable", async () => {
   await using dir = await tempDir();
   await using gate = hold();
   const place = { dir, port: await freePort() };
   await using first = serve("v1", place);
   const client = await clientOf(first);
   const load = new ConnectionLoad({ port: place.port, keeping: 4, renewing: 3 });
-  // It lives through the start of the upgrade.
+  // A prediction that runs when the upgrade begins.
   const held = await client.create([{ x: 7, before: gate.url("a") }], { Connection: "close" });
   await gate.arrived("a");
   const chosen = crypto.randomUUID();
@@ -58,7 +58,7 @@ test("an upgrade and its rollback under load: no request fails, and each id stay
   expect((await put()).status).toBe(200);
   await using second = serve("v2", place);
   await second.line("Listening on");
-  // The id that a client chose names one prediction, whichever server gets the request again.
+  // The chosen id still names the same prediction, in whichever server the repeated request arrives.
   const again = (await (await put()).json()) as PredictionBody;
   expect([again.prediction_id, again.status === "success", buildOf(again)]).toEqual([chosen, false, "v1"]);
   await until(() => load.answers.some(({ body }) => buildOf(body) === "v2"));
@@ -89,7 +89,7 @@ test("an upgrade and its rollback under load: no request fails, and each id stay
   expect((await client.end(held.prediction_id)).outputs).toMatchObject([{ y: 15 }]);
 }, 120_000);
 
-test("a build that does not start leaves the server as it was, and both say why", async () => {
+test("if the newer server does not start, the older one continues unchanged, and both say why", async () => {
   await using dir = await tempDir();
   const place = { dir, port: await freePort() };
   await using first = serve("v1", place);
@@ -99,7 +99,7 @@ test("a build that does not start leaves the server as it was, and both say why"
   expect(second.lines.at(-1)).toContain("v2 is broken");
   expect(await first.line("The newer server did not start, and this one goes on")).toContain("v2 is broken");
   expect((await client.predict([{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
-  // Another try may succeed.
+  // Another upgrade can succeed.
   await using third = serve("v2", place);
   await third.line("Listening on");
   await until(async () => (await client.predict([{ x: 1 }], { Connection: "close" })).outputs?.[0]?.y === 1003);
@@ -117,7 +117,7 @@ test.each([
     await using first = serve("v1", place);
     const client = await clientOf(first);
     const own = await client.create([{ x: 1, before: gate.url("a") }], { Connection: "close" });
-    // A waiting client keeps the port of the older server open.
+    // A client that waits keeps the port of the older server open.
     const waiting = client.fetch(`/predictions/${own.prediction_id}`, { headers: { Prefer: "wait=60" } });
     await using second = serve("v2", place);
     await first.line(moment);
@@ -148,7 +148,7 @@ test.each([
   120_000,
 );
 
-test("an older server that is killed while it finishes loses nothing", async () => {
+test("if an older server is killed while it finishes, the newer one runs its predictions", async () => {
   await using dir = await tempDir();
   await using gate = hold();
   const place = { dir, port: await freePort() };
@@ -172,7 +172,7 @@ test("an older server that is killed while it finishes loses nothing", async () 
   await second.line("The older server has ended");
 }, 120_000);
 
-test("a port of another program stays refused", async () => {
+test("a port that another program uses is still refused", async () => {
   await using dir = await tempDir();
   const other = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response("other") });
   await using server = serve("v1", { dir, port: Number(other.port) });

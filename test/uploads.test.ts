@@ -1,4 +1,4 @@
-/** Slow uploads, and other uploads that wait for memory. */
+/** Slow uploads, while other uploads wait for memory. */
 import { expect, test } from "bun:test";
 import { readBody, Uploads } from "../src/server/http/body-reader.ts";
 import { problemOf } from "../src/server/http/problem.ts";
@@ -8,10 +8,10 @@ import { loopTurns } from "./helpers/loop-turns.ts";
 
 const length = 400_000;
 
-/** The receiving side of a server, on a clock that stands still. */
+/** Reads bodies as the server does, on a clock that the test sets. */
 function receiving() {
   const clock = { ms: 0 };
-  // Memory for slightly more than one body.
+  // Each body is charged three times, so memory suffices for little more than one body.
   const memory = new MemoryAccount({ maxBytes: 3_500_000 });
   const limits = { maxBytes: 2 ** 24, memory, uploads: new Uploads(() => clock.ms) };
   const read = (body: ReadableStream<Uint8Array> | string, bytes?: number) => {
@@ -22,7 +22,7 @@ function receiving() {
   return { clock, memory, read };
 }
 
-/** An upload of which this many bytes have arrived. */
+/** A request body that has sent `bytes` bytes and stalls until `finish`. */
 function begun(bytes: number) {
   let sender: ReadableStreamDefaultController<Uint8Array> | undefined;
   const taken = Promise.withResolvers<void>();
@@ -31,7 +31,7 @@ function begun(bytes: number) {
       sender = controller;
       controller.enqueue(new Uint8Array(bytes).fill(32));
     },
-    // The server has asked for more.
+    // The reader has taken the bytes and asks for more.
     pull: () => taken.resolve(),
   });
   return {
@@ -44,7 +44,7 @@ function begun(bytes: number) {
   };
 }
 
-test("are refused when another upload needs their memory", async () => {
+test("slow uploads are refused when another upload needs their memory", async () => {
   const { clock, memory, read } = receiving();
   const slow = read(begun(1000).body, length).catch((error: unknown) => error);
   clock.ms = 5500;
@@ -53,7 +53,7 @@ test("are refused when another upload needs their memory", async () => {
   expect(memory.used).toBe(charge.bytes);
 });
 
-test("stay while their memory is not needed, and while they are fast enough", async () => {
+test("slow uploads continue while no other needs their memory, and while they are fast enough", async () => {
   const { clock, memory, read } = receiving();
   const upload = begun(100_000);
   const reading = read(upload.body, length);
@@ -69,7 +69,7 @@ test("stay while their memory is not needed, and while they are fast enough", as
   expect(memory.used).toBe(3 * length);
 });
 
-test("without a length are refused when others need their memory", async () => {
+test("slow uploads without a Content-Length are refused when others need their memory", async () => {
   const { clock, read } = receiving();
   const slow = read(begun(1000).body, length).catch((error: unknown) => error);
   clock.ms = 5500;
@@ -94,7 +94,7 @@ test("the event loop turns for each chunk of a fast upload", async () => {
   expect([bytes, turns.count >= 50]).toEqual([50_000, true]);
 });
 
-test("small slow bodies are refused as well", async () => {
+test("small slow bodies are refused, too", async () => {
   const { clock, memory, read } = receiving();
   const slow = Array.from({ length: 100 }, () => read(begun(100).body, 10_000).catch((error: unknown) => error));
   clock.ms = 5500;

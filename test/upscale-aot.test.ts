@@ -1,4 +1,4 @@
-/** The example upscale with an AOTInductor package of a program with dynamic sizes. */
+/** The example upscale with a package that AOTInductor has compiled for dynamic sizes. */
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 import model from "../examples/upscale/model.ts";
@@ -13,7 +13,7 @@ const example = join(import.meta.dir, "../examples/upscale");
 const { path } = await fixtures();
 const compiled = path("enlarged-compiled.pt2");
 
-test("compiled or exported, a program gives equal pixels for pictures of any size, alone and in batches", async () => {
+test("the compiled and the exported program give equal pixels for pictures of any size, alone and in batches", async () => {
   const [plain, ahead] = await Promise.all([open(path("enlarged.pt2")), open(compiled)]);
   try {
     for (const [count, height, width] of [
@@ -34,7 +34,7 @@ test("compiled or exported, a program gives equal pixels for pictures of any siz
   }
 }, 600_000);
 
-test("compiled weights replace the model's with `build --weights`, and are served", async () => {
+test("`build --weights` replaces the model's weights by compiled ones, which are served", async () => {
   await using dir = await tempDir();
   const build = (...options: string[]) => cli(["build", ...options], { env: { SCONCE_HOME: dir.path } });
   expect((await build(example, "--weights", compiled, "-t", ":aot")).code).toBe(0);
@@ -66,7 +66,7 @@ function open(path: string): Promise<NativeSession> {
   return openSession({ path, device: "cpu", threads: 1, ...model.tensors });
 }
 
-/** Stripes and steps; each `seed` gives another picture. */
+/** A test picture with stripes and steps. Each `seed` gives another. */
 function picture(height: number, width: number, seed: number): Tensor {
   const data = Uint8Array.from({ length: height * width * 3 }, (_, i) => (i * (37 + seed * 2) + (i >> 5) * 91) % 256);
   return { dtype: "uint8", shape: [height, width, 3], data };

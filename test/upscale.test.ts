@@ -1,4 +1,4 @@
-/** The example upscale: its code and weights in a real server. */
+/** The example upscale in a real server: its code and its weights. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { defaultLimits } from "../src/author/file.ts";
@@ -20,7 +20,7 @@ afterAll(async () => {
   await store?.[Symbol.asyncDispose]();
 });
 
-describe("on held-out photographs, halved", () => {
+describe("photographs that the training never saw, halved in size:", () => {
   for (const name of ["camera.png", "chelsea.png", "coffee.jpg"]) {
     test(`${name} is at least 0.5 dB closer to the original than with bicubic interpolation`, async () => {
       const original = await (await sample(name)).pixels();
@@ -34,7 +34,7 @@ describe("on held-out photographs, halved", () => {
   }
 });
 
-describe("the result", () => {
+describe("the upscaled picture", () => {
   const sizes = [
     [1, 1],
     [2, 1],
@@ -51,7 +51,7 @@ describe("the result", () => {
     expect(enlarged.map(({ width, height }) => [width, height])).toEqual(sizes.map((size) => size.map((n) => 2 * n)));
   });
 
-  test("is the same alone, beside pictures of its own size, and beside others", async () => {
+  test("is the same alone, beside pictures of its own size, and beside pictures of other sizes", async () => {
     const some = [picture(24, 18, 1), picture(7, 31, 2), picture(24, 18, 3), picture(24, 18, 4), picture(31, 7, 5)];
     const pictures = await Promise.all(some);
     const together = await enlarge(pictures);
@@ -62,14 +62,14 @@ describe("the result", () => {
     expect(greatestDifference(together[0], together[2])).toBeGreaterThan(10);
   });
 
-  test("of a picture with one colour has that colour, to its edges", async () => {
+  test("has one colour, to its edges, if the picture has one colour", async () => {
     const data = Uint8Array.from({ length: 9 * 5 * 3 }, (_, i) => [200, 30, 90][i % 3] ?? 0);
     const [enlarged] = await enlarge([await Image.fromPixels({ data, width: 9, height: 5, channels: 3 })]);
     const expected = Uint8Array.from({ length: 18 * 10 * 3 }, (_, i) => data[i % 3] ?? 0);
     expect(greatestDifference(enlarged, { width: 18, height: 10, data: expected })).toBeLessThanOrEqual(3);
   });
 
-  test("of a grey picture is grey", async () => {
+  test("is grey if the picture is grey", async () => {
     const [{ data }] = await enlarge([await sample("camera.png")]);
     for (let i = 0; i < data.length; i += 3) {
       if (data[i] !== data[i + 1] || data[i] !== data[i + 2])
@@ -77,7 +77,7 @@ describe("the result", () => {
     }
   });
 
-  test("is an opaque PNG: transparency becomes white", async () => {
+  test("is an opaque PNG in which transparency has become white", async () => {
     const data = new Uint8Array(12 * 12 * 4);
     for (let i = 0; i < data.length; i += 4) data.set(i % 48 < 24 ? [255, 0, 0, 0] : [0, 0, 255, 255], i);
     const transparent = await Image.fromPixels({ data, width: 12, height: 12, channels: 4 });
@@ -93,7 +93,7 @@ describe("the result", () => {
   });
 });
 
-test("pictures that are too large, or no pictures, fail alone with the reason", async () => {
+test("files that are too large or no pictures fail alone, with the reason", async () => {
   const zeros = new Uint8Array(1100 * 1000);
   const large = await Image.fromPixels({ data: zeros, width: 1100, height: 1000, channels: 1 });
   const text = `data:image/png;base64,${btoa("not a picture")}`;
@@ -107,7 +107,7 @@ test("pictures that are too large, or no pictures, fail alone with the reason", 
 
 type Picture = Pick<Pixels, "width" | "height" | "data">;
 
-/** Upscales pictures with one prediction. */
+/** Upscales pictures in one prediction. */
 async function enlarge<const I extends readonly Image[]>(images: I): Promise<{ [K in keyof I]: Pixels }> {
   const prediction = await server.client.predict(images.map((image) => ({ image: image.toDataUri() })));
   if (prediction.status !== "success") throw new Error(prediction.error_message);
@@ -121,7 +121,7 @@ async function sample(name: string): Promise<Image> {
   return new Image({ bytes: await file.bytes(), mediaType: file.type });
 }
 
-/** Stripes and steps; each `seed` gives another picture. */
+/** A test picture with stripes and steps. Each `seed` gives another. */
 function picture(width: number, height: number, seed = 0): Promise<Image> {
   const data = Uint8Array.from({ length: width * height * 3 }, (_, i) => (i * (37 + seed * 2) + (i >> 5) * 91) % 256);
   return Image.fromPixels({ data, width, height, channels: 3 });
@@ -140,7 +140,7 @@ function greatestDifference(actual: Picture | undefined, expected: Picture | und
   return actual.data.reduce((most, value, i) => Math.max(most, Math.abs(value - (expected.data[i] ?? 0))), 0);
 }
 
-/** PSNR of the luma in dB, without a border of four pixels, as in train.py. */
+/** Peak signal-to-noise ratio of the luma in dB, without a border of four pixels, as in train.py. */
 function psnr(actual: Picture, { width, height, data }: Picture): number {
   let squares = 0;
   for (let y = 4; y < height - 4; y++) {

@@ -1,4 +1,4 @@
-/** Commands refuse to serve, run or compile a model whose content does not match its digests. */
+/** Commands refuse to serve, run or compile a model with a file whose content does not match its digest. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { readFile, utimes, writeFile } from "node:fs/promises";
 import { ModelStore } from "../src/package/store/store.ts";
@@ -8,7 +8,7 @@ import { modelConfig, modelLayers } from "./helpers/model-content.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
-/** Changes the last byte, but keeps the file times. */
+/** Changes the last byte of a file, but not the file's times. */
 async function changeOneByte(path: string): Promise<void> {
   const { mtime } = await Bun.file(path).stat();
   const bytes = await readFile(path);
@@ -21,7 +21,7 @@ async function storeOfOne(dir: TempDir) {
   const put = () => store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
   await put();
   const model = await store.resolve("digits");
-  /** Titles of the files that a check reads. */
+  /** Checks the model. @returns titles of the files that were read, since their last check does not count */
   const check = async (options = {}) => {
     const read: string[] = [];
     await new ModelStore(dir.path).verify(model, { ...options, onProgress: ({ title }) => read.push(title) });
@@ -31,7 +31,7 @@ async function storeOfOne(dir: TempDir) {
 }
 
 describe("a checked file", () => {
-  test("is not read again until it changes, in this process or another", async () => {
+  test("is not read again until it changes, in any process", async () => {
     await using dir = await tempDir();
     const { model, check } = await storeOfOne(dir);
     expect(await check()).toEqual(["digits.pt", "model.js"]);
@@ -42,7 +42,7 @@ describe("a checked file", () => {
     expect(await check()).toEqual([]);
     await changeOneByte(path);
     const refusal = `store_corrupt: ${path} does not have the content of its digest; build the model again, or pull it again`;
-    // A failed check is never cached.
+    // A check that has failed is never remembered.
     for (let i = 0; i < 2; i++) expect(await failure(check())).toBe(refusal);
   });
 
@@ -55,7 +55,7 @@ describe("a checked file", () => {
     expect(await check()).toEqual([]);
   });
 
-  test("is not read by a process that receives the check, even if the store could not record it", async () => {
+  test("is not read by a process that is given the check, even if the store could not record it", async () => {
     await using dir = await tempDir();
     const { store, model, check } = await storeOfOne(dir);
     const known = await store.verify(model);
@@ -85,7 +85,7 @@ describe("a model", () => {
     return { code, stdout, error: stderr.split("\n").filter((line) => line.startsWith("sconce: ")) };
   };
 
-  test("with changed weights is neither served, run, compiled nor put into an image, unless requested", async () => {
+  test("with changed weights is neither served, run, compiled nor put into an image, unless an option allows it", async () => {
     const { path } = (await new ModelStore(store.home).resolve("lab")).layer("lab.pt");
     await changeOneByte(path);
     const error = [`sconce: ${path} does not have the content of its digest; build the model again, or pull it again`];

@@ -1,10 +1,10 @@
-/** Answers that wait for the end of a prediction, a time limit, or the client's departure. */
+/** Answers that wait: until the prediction ends, until a time limit, or until the client leaves. */
 import { describe, expect, test } from "bun:test";
 import type { Client } from "../src/server/predictions/predictions.ts";
 import { Waits } from "../src/server/predictions/waits.ts";
 import { livePrediction } from "./helpers/live.ts";
 
-/** A client, its received answers, and a promise for the next answer. */
+/** A client. `told` has whether its connection was held open at each change, and `nextTold` resolves at the next. */
 function client(signal = new AbortController().signal): Client & { told: boolean[]; nextTold(): Promise<void> } {
   const told: boolean[] = [];
   let next = Promise.withResolvers<void>();
@@ -31,7 +31,7 @@ describe.concurrent("an answer is held back", () => {
     expect(one.told).toEqual([]);
   });
 
-  test("not at all after the end", async () => {
+  test("not at all if the prediction has ended", async () => {
     const live = livePrediction();
     live.end("Canceled", "canceled");
     await new Waits().until(live, client(), 60_000);
@@ -43,7 +43,7 @@ describe.concurrent("an answer is held back", () => {
     expect(live.isOver).toBe(false);
   });
 
-  test("no longer than the client's limit", async () => {
+  test("no longer than the client wants", async () => {
     const live = livePrediction();
     await new Waits().until(live, client(), 120);
     expect(live.isOver).toBe(false);
@@ -64,7 +64,7 @@ describe.concurrent("an answer is held back", () => {
   });
 });
 
-test("a connection is kept open during a long wait, and is normal afterwards", async () => {
+test("a connection is held open during a long wait, and is normal afterwards", async () => {
   const [live, one] = [livePrediction(), client()];
   const answer = new Waits().until(live, one, 60_000);
   await one.nextTold();

@@ -1,4 +1,4 @@
-/** Measurements before the first request: thread count, and the time of a forward pass. */
+/** What a server measures before its first request: the best number of threads, and the time of a forward pass. */
 import { describe, expect, test } from "bun:test";
 import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
 import { SconceError } from "../src/base/errors.ts";
@@ -6,10 +6,10 @@ import { forwardFault } from "../src/engine/forward-fault.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import { warmUp } from "../src/engine/warm-up.ts";
 
-/** Milliseconds of a forward pass. */
+/** Milliseconds of a forward pass with `size` items. */
 type Device = (size: number, threads: number) => number;
 
-/** Warms up runners on a simulated device. */
+/** Warms up runners on a simulated device. @returns the chosen number of threads and the measured times */
 async function warmed(
   device: Device,
   options: { cores?: number; instances?: number; threads?: number; maxBatchSize?: number; fits?: number } = {},
@@ -43,19 +43,19 @@ async function warmed(
   return { ...result, threadsOf, tookMs: nowMs };
 }
 
-describe("threads", () => {
-  test("are doubled as long as a full batch gets faster", async () => {
+describe("the number of threads", () => {
+  test("is doubled as long as a full batch gets faster", async () => {
     const { threads, threadsOf } = await warmed((size, threads) => (10 * size) / Math.min(threads, 4));
     expect(threads).toBe(4);
     expect(threadsOf).toEqual([4]);
   });
 
-  test("are one if more do not speed up a long forward pass", async () => {
+  test("is one if more do not speed up a long forward pass", async () => {
     const { threads, threadsOf } = await warmed((size) => 20 * size);
     expect({ threads, threadsOf }).toEqual({ threads: 1, threadsOf: [1] });
   });
 
-  test("are all cores for a long forward pass, and leave one to the server beside a short one", async () => {
+  test("is that of the cores for a long forward pass, and one less for a short one", async () => {
     const perfect =
       (oneMs: number): Device =>
       (size, threads) =>
@@ -64,18 +64,18 @@ describe("threads", () => {
     expect((await warmed(perfect(1), { cores: 8, maxBatchSize: 8 })).threads).toBe(7);
   });
 
-  test("are divided among instances", async () => {
+  test("is divided among instances", async () => {
     const { threads, threadsOf } = await warmed((size, threads) => (30 * size) / threads, { instances: 4 });
     expect({ threads, threadsOf }).toEqual({ threads: 2, threadsOf: [2, 2, 2, 2] });
   });
 
-  test("that are given are not compared with others", async () => {
+  test("is not measured if it is given", async () => {
     const { threads, threadsOf } = await warmed((size, threads) => size / threads, { threads: 3 });
     expect({ threads, threadsOf }).toEqual({ threads: 3, threadsOf: [3] });
   });
 });
 
-test("times are measured with the chosen threads", async () => {
+test("batch times are measured with the chosen number of threads", async () => {
   const { forwardMs } = await warmed((size, threads) => (8 * size) / threads, { cores: 2, maxBatchSize: 16 });
   expect([...forwardMs]).toEqual([
     [1, 4],
@@ -94,7 +94,7 @@ test("the largest batch is halved until one fits in memory; if not even one item
   await expect(warmed((size) => size, { fits: 0 })).rejects.toThrow("too much");
 });
 
-describe("a failing forward pass", () => {
+describe("a forward pass that fails", () => {
   const told = (message: string) =>
     forwardFault(new SconceError("run_failed", message), { size: 1, worked: 0 }).message;
 

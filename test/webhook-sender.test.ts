@@ -1,4 +1,4 @@
-/** Webhook receivers that are slow, silent or wrong: each delays only its own messages. */
+/** Webhook receivers that are slow, silent or wrong delay only their own messages. */
 import { expect, test } from "bun:test";
 import { checkArguments } from "../src/cli/command-line/command.ts";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
@@ -24,7 +24,7 @@ const sendingTo = (options: { guard?: AddressGuard; memory?: MemoryAccount; time
     },
   };
 };
-/** A TCP server on all loopback addresses; `answer` handles its connections. */
+/** Starts a TCP server on all loopback addresses. @param answer is called with each connection */
 const raw = (answer: (socket: Bun.Socket) => void, closed = () => {}) => {
   const listener = Bun.listen({ hostname: "0.0.0.0", port: 0, socket: { data: answer, close: closed } });
   return {
@@ -43,7 +43,7 @@ test("a receiver that never answers, or never ends its answer, has the same time
   await closed.promise;
 });
 
-test("a responsive receiver gets its message at once, however many others are silent", async () => {
+test("a receiver that answers gets its message at once, however many others are silent", async () => {
   using silent = raw(() => {});
   await using good = receiver();
   using to = sendingTo();
@@ -68,7 +68,7 @@ test("a host name that resolves to a private address at the second attempt gets 
   expect(inside.received).toEqual([]);
 });
 
-test("a message is sent later if memory is missing", async () => {
+test("a message for which there is no memory is sent later", async () => {
   await using good = receiver();
   const memory = new MemoryAccount({ maxBytes: 1000 });
   using to = sendingTo({ memory });
@@ -80,7 +80,7 @@ test("a message is sent later if memory is missing", async () => {
   expect(await to.send(good.url())).toEqual({ result: "delivered" });
 });
 
-test("new webhooks are refused while undelivered ones use their share of memory", async () => {
+test("new webhooks are refused while undelivered ones use all memory for webhooks", async () => {
   const answer = Promise.withResolvers<Response>();
   await using to = receiver(() => answer.promise);
   const memory = new MemoryAccount({ maxBytes: 100_000 });

@@ -1,4 +1,4 @@
-/** Webhooks are signed, delivered reliably, and do not harm other clients. */
+/** Webhooks are signed and delivered reliably, and do not harm other clients. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { AddressGuard } from "../src/machine/network/address-guard.ts";
 import { GuardedRequests } from "../src/machine/network/guarded-requests.ts";
@@ -35,7 +35,7 @@ afterAll(async () => {
   await dir[Symbol.asyncDispose]();
 });
 
-/** Resolves once every message has an answer, so the receiver can close. */
+/** Resolves once the receiver has answered every message, so that it can be closed. */
 const quiet = () => until(async () => (await client.metric("sconce_waiting_webhooks")) === 0);
 
 const told = (url: string, events?: string) => ({
@@ -44,7 +44,7 @@ const told = (url: string, events?: string) => ({
 });
 
 describe("the end of a prediction", () => {
-  test("is sent as in the answer to GET, signed as in Standard Webhooks", async () => {
+  test("is sent as in the answer to GET, and signed as in Standard Webhooks", async () => {
     await using to = receiver();
     const { prediction_id: id } = await client.create([{ x: 1 }], told(to.url("/a?b")));
     const [message] = await to.until(1);
@@ -60,7 +60,7 @@ describe("the end of a prediction", () => {
     await quiet();
   });
 
-  test("is sent once, with whole outputs, for a model whose outputs come in parts", async () => {
+  test("is sent once, with whole outputs, if the outputs of the model come in parts", async () => {
     await using to = receiver();
     await using parts = await store.serve("parts", signing);
     await parts.client.create([{ x: 1, words: ["one", "two"] }], told(to.url("/parts")));
@@ -70,14 +70,14 @@ describe("the end of a prediction", () => {
     expect(await to.until(1)).toHaveLength(1);
   });
 
-  test("is sent to a waiting client as well, also for a failed prediction", async () => {
+  test("is sent even if the client waits for the answer, and for a failed prediction, too", async () => {
     await using to = receiver();
     const failed = await client.predict([{ x: 1, fail: "preprocess" }], told(to.url()));
     expect((await to.until(1))[0]?.data).toEqual({ ...failed });
     await quiet();
   });
 
-  test("is sent if the client left while it waited, which does not cancel the prediction", async () => {
+  test("is sent if the client has left while it waited, which does not cancel the prediction", async () => {
     await using to = receiver();
     await using gate = hold();
     const leaving = new AbortController();
@@ -90,7 +90,7 @@ describe("the end of a prediction", () => {
     await quiet();
   });
 
-  test("is sent again with the same id until an answer is a success", async () => {
+  test("is sent again with the same message id until the receiver answers with success", async () => {
     await using to = receiver((_, index) => new Response("no", { status: [500, 302][index] ?? 200 }));
     const { prediction_id: id } = await client.create([{ x: 1 }], told(to.url()));
     expect((await to.until(3)).map((message) => message.id)).toEqual(Array(3).fill(`msg_${id}`));
@@ -99,7 +99,7 @@ describe("the end of a prediction", () => {
     expect(to.received).toHaveLength(3);
   });
 
-  test("is signed with each secret, and resent not before the time in Retry-After", async () => {
+  test("is signed with each secret, and sent again not before the time in Retry-After", async () => {
     await using to = receiver(() => new Response(null, { status: 503, headers: { "Retry-After": "7" } }));
     const secrets = [`whsec_${"A".repeat(44)}`, secret];
     using requests = new GuardedRequests(new AddressGuard({ allowPrivate: true }));
@@ -110,7 +110,7 @@ describe("the end of a prediction", () => {
     expect(to.received).toHaveLength(1);
   });
 
-  test("is not resent after 410", async () => {
+  test("is not sent again after an answer 410", async () => {
     await using to = receiver(() => new Response("gone", { status: 410 }));
     const before = await client.metric('sconce_webhooks_total{result="given_up"}');
     await client.create([{ x: 1 }], told(to.url()));
@@ -133,7 +133,7 @@ describe("the end of a prediction", () => {
     expect(most).toBeLessThanOrEqual(4);
   });
 
-  test("is sent to others while one receiver is silent", async () => {
+  test("is sent to other receivers while one is silent", async () => {
     const answer = Promise.withResolvers<Response>();
     await using slow = receiver(() => answer.promise);
     await using to = receiver();
@@ -147,8 +147,8 @@ describe("the end of a prediction", () => {
   });
 });
 
-describe("an id that is reused after its prediction has expired", () => {
-  test("is sent to its new receiver, and no more to the earlier one", async () => {
+describe("an id that is used again after its prediction has expired", () => {
+  test("is sent to its new receiver, and no longer to the earlier one", async () => {
     const isTold = Promise.withResolvers<unknown>();
     await using to = receiver(({ path, data }) => {
       if (path === "/earlier") return new Response(null, { status: 500 });
@@ -168,7 +168,7 @@ describe("an id that is reused after its prediction has expired", () => {
 });
 
 describe("after a restart", () => {
-  test("of a killed server, unsent messages are sent, of ended and of unfinished predictions", async () => {
+  test("of a killed server, messages that were not sent are sent, about ended and unfinished predictions", async () => {
     let isUp = false;
     await using to = receiver(() => new Response(null, { status: isUp ? 200 : 500 }));
     await using gate = hold();
@@ -203,7 +203,7 @@ describe("after a restart", () => {
 });
 
 describe("progress before the end", () => {
-  test("is sent as requested, in order, with the end last", async () => {
+  test("is sent as the client requested, in order, with the end last", async () => {
     await using stage = await store.serve("stage", signing);
     await using to = receiver();
     await using gate = hold();
@@ -225,7 +225,7 @@ describe("progress before the end", () => {
     expect(new Set(messages.map(({ id }) => id)).size).toBe(messages.length);
   });
 
-  test("sends outputs as they complete, several together, each once, and the last before the end", async () => {
+  test("has outputs as they complete, several in a message, each once, and the last before the end", async () => {
     const first = Promise.withResolvers<Response>();
     await using to = receiver((_, index) => (index === 0 ? first.promise : new Response()));
     await using gate = hold();
@@ -277,7 +277,7 @@ describe("progress before the end", () => {
     expect(Math.max(...messages.map(({ length }) => length))).toBeLessThan(500_000);
   });
 
-  test("is sent alone if the end is not requested", async () => {
+  test("is sent alone if the client does not request the end", async () => {
     await using to = receiver();
     await client.predict([{ x: 1 }], told(to.url(), "start"));
     await to.until(1);
@@ -299,7 +299,7 @@ describe("a request is refused", () => {
     expect(problem.detail).toContain(name);
   });
 
-  test("with a private address, unless allowed; an address behind a name gets no connection", async () => {
+  test("if its receiver has a private address that is not allowed; a name with such an address gets no connection", async () => {
     await using to = receiver();
     await using guarded = await store.serve("lab", { ...signing, allowPrivateUrls: false });
     for (const url of ["http://127.0.0.1/", "http://[::1]/", "http://169.254.169.254/latest", "http://0x7f.1/"]) {
@@ -312,7 +312,7 @@ describe("a request is refused", () => {
     expect(to.received).toEqual([]);
   });
 
-  test("on a server without a secret", async () => {
+  test("if the server has no secret", async () => {
     await using silent = await store.serve("lab");
     expect(await silent.client.refused([{ x: 1 }], told("https://example.org/"))).toMatchObject({
       status: 422,

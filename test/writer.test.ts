@@ -1,4 +1,4 @@
-/** The example writer: texts of one server are written together, and each is as if it were alone. */
+/** The example writer: texts are written together in one batch, and each is as if it were written alone. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import { clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
@@ -26,7 +26,7 @@ afterAll(async () => {
 });
 
 const prompts = ["Return the ", "A", "class ", "This module ", "Raise an error if ", "\n\n"];
-/** Texts of many lengths begin together and leave one after the other. Other texts join meanwhile. */
+/** Texts of many lengths begin together, and leave the batch one after another. Further texts join meanwhile. */
 const inputs = Array.from({ length: 40 }, (_, i) => ({
   prompt: prompts[i % prompts.length] ?? "",
   length: 1 + ((i * 7) % 60),
@@ -49,7 +49,7 @@ async function opened(input: object): Promise<{ id: string; events: AsyncGenerat
   return { id, events: eventsOf(response) };
 }
 
-/** The text of the next part. */
+/** Text of the next event `part`. */
 async function nextPart(events: AsyncGenerator<ServerEvent>): Promise<string> {
   for (;;) {
     const { value, done } = await events.next();
@@ -59,7 +59,7 @@ async function nextPart(events: AsyncGenerator<ServerEvent>): Promise<string> {
 }
 
 describe("texts", () => {
-  test("have the same characters alone and beside 39 others, in fewer steps", async () => {
+  test("have the same characters alone and beside 39 others, which takes fewer steps", async () => {
     const before = await steps();
     const together = await texts(inputs);
     const characters = inputs.reduce((sum, { length }) => sum + length, 0);
@@ -70,7 +70,7 @@ describe("texts", () => {
     expect(together.map(({ length }) => length)).toEqual(inputs.map(({ length }) => length));
   });
 
-  test("reach event streams character by character, before the whole", async () => {
+  test("reach event streams character by character, before the whole text", async () => {
     const { events } = await opened(long);
     let text = "";
     let whole: unknown;
@@ -82,7 +82,7 @@ describe("texts", () => {
     expect(whole).toBe(text);
   });
 
-  test("of a canceled prediction end, and texts beside it continue", async () => {
+  test("of a canceled prediction end, and texts in the same batch continue", async () => {
     const [canceled, other] = [await opened({ ...long, seed: 1 }), await opened({ ...long, seed: 2 })];
     await Promise.all([nextPart(canceled.events), nextPart(other.events)]);
     await client.cancel(canceled.id);
@@ -92,7 +92,7 @@ describe("texts", () => {
     expect([status, error]).toEqual(["failed", "Canceled"]);
   });
 
-  test("start over and are complete after the engine process was killed", async () => {
+  test("start again and are complete if the engine process was killed", async () => {
     const [engine] = await inRole(server.pid, "engine");
     if (engine === undefined) throw new Error("there is no engine process");
     const running = await Promise.all([1, 2, 3].map((seed) => opened({ ...long, seed })));
@@ -102,7 +102,7 @@ describe("texts", () => {
     await until(async () => (await client.fetch("/health/ready")).ok);
     const again = await texts([1, 2, 3].map((seed) => ({ ...long, seed })));
     expect(followed.map(({ whole }) => whole)).toEqual(again);
-    // The parts of the second run are the whole text.
+    // The parts of the second run together are the whole text.
     expect(followed.map(({ runs: [, ...second] }) => second)).toEqual(again.map((text) => [text]));
   });
 });
@@ -113,9 +113,12 @@ test("the weights compute on the device of their arguments", async () => {
   await made({ name: "writer-devices", script: join(helpers, "writer_devices.py"), sources: [weights] });
 }, 300_000);
 
-/** The text of each run of an input, from its parts, and the text of its output. */
+/**
+ * Reads events to the end. @returns the text of each run of the input, joined from its parts, and the text of its
+ * output
+ */
 async function followedTexts(events: AsyncGenerator<ServerEvent>): Promise<{ runs: string[]; whole: string }> {
-  // The caller has read the first part.
+  // The caller has read the first part, so the first run has begun.
   const runs = [""];
   let whole = "";
   for await (const { event, data } of events) {

@@ -1,4 +1,4 @@
-/** Shortening the error text of a large input does not change its reported faults. */
+/** Large wrong inputs are shortened before validation, which does not change the reported faults. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { SconceError } from "../src/base/errors.ts";
@@ -28,7 +28,7 @@ const schemas: Readonly<Record<string, z.ZodType>> = {
   trees: tree,
 };
 
-/** Almost valid values. */
+/** Random values, most of them nearly valid. */
 const value = fc.letrec((tie) => ({
   any: fc.oneof(
     { maxDepth: 4, depthSize: "small" },
@@ -43,7 +43,7 @@ const input = fc.oneof(
   value,
 );
 
-/** The first faults of inputs, as a client receives them. */
+/** The faults of these inputs that a client receives; undefined if they are valid. */
 function told(decoder: InputDecoder, inputs: readonly unknown[]): unknown {
   const faults = new Faults();
   decoder.list(inputs, 0, faults);
@@ -58,32 +58,35 @@ function told(decoder: InputDecoder, inputs: readonly unknown[]): unknown {
 const space = fc.constantFrom(undefined, 1, "\t");
 
 describe("the shortened text", () => {
-  test.each(Object.entries(schemas))("has the same faults, or is validated as a whole (%s)", (_, schema) => {
-    const decoder = new InputDecoder(schema);
-    fc.assert(
-      fc.property(
-        fc.array(input, { minLength: 1, maxLength: 4 }),
-        space,
-        fc.integer({ min: 1, max: 3 }),
-        (inputs, indent, max) => {
-          const text = JSON.stringify(inputs, null, indent).slice(1, -1);
-          const left = withoutWrongKinds(new TextEncoder().encode(text), decoder.expected, max);
-          if (left === undefined) return;
-          expect(left.length).toBeLessThan(Buffer.byteLength(text));
-          const rest: unknown[] = JSON.parse(`[${Buffer.from(left)}]`);
-          expect(rest.length).toBe(inputs.length);
-          const [expected, found] = [told(decoder, JSON.parse(`[${text}]`)), told(decoder, rest)];
-          // Each list has more than `max` remaining faults: shorter lists are cut only behind them.
-          if (Array.isArray(found) && Array.isArray(expected)) {
-            expect(found.slice(0, max)).toEqual(expected.slice(0, max));
-          } else expect(found).toBe(expected);
-        },
-      ),
-      { numRuns: 1500 },
-    );
-  });
+  test.each(Object.entries(schemas))(
+    "has the same faults as the whole text, or the whole text is validated (%s)",
+    (_, schema) => {
+      const decoder = new InputDecoder(schema);
+      fc.assert(
+        fc.property(
+          fc.array(input, { minLength: 1, maxLength: 4 }),
+          space,
+          fc.integer({ min: 1, max: 3 }),
+          (inputs, indent, max) => {
+            const text = JSON.stringify(inputs, null, indent).slice(1, -1);
+            const left = withoutWrongKinds(new TextEncoder().encode(text), decoder.expected, max);
+            if (left === undefined) return;
+            expect(left.length).toBeLessThan(Buffer.byteLength(text));
+            const rest: unknown[] = JSON.parse(`[${Buffer.from(left)}]`);
+            expect(rest.length).toBe(inputs.length);
+            const [expected, found] = [told(decoder, JSON.parse(`[${text}]`)), told(decoder, rest)];
+            // `withoutWrongKinds` cuts a list only behind `max` wrong elements, so the first `max` faults are the same.
+            if (Array.isArray(found) && Array.isArray(expected)) {
+              expect(found.slice(0, max)).toEqual(expected.slice(0, max));
+            } else expect(found).toBe(expected);
+          },
+        ),
+        { numRuns: 1500 },
+      );
+    },
+  );
 
-  test("has no more wrong elements than are reported, and nothing inside them", () => {
+  test("has no more wrong elements than are reported, and these are empty", () => {
     const { x: numbers } = { x: expectedKinds(z.object({ x: z.array(z.number()) })) };
     const cut = (text: string) => {
       const left = withoutWrongKinds(new TextEncoder().encode(text), numbers, 2);

@@ -1,24 +1,24 @@
-/** Requests of attackers that make a server use more memory than `--max-memory`. */
+/** Attacks: requests that make a server use as much memory as they can, beyond `--max-memory` if it has a fault. */
 import { connect, type Socket } from "node:net";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { palettePng, withScans } from "../helpers/crafted-pictures.ts";
 
 export interface Target {
   readonly url: URL;
-  /** Where the files of `attackerFiles` are. */
+  /** Base URL of the files of `attackerFiles`. */
   readonly files: URL;
-  /** Aborted when the attack is over. */
+  /** Aborted when the attack has to end. */
   readonly signal: AbortSignal;
 }
 
 export interface Attack {
   readonly name: string;
-  /** Resolves when all was sent and answered; whatever the answers are. */
+  /** Runs the attack. Resolves when all its requests are answered, with whatever status. */
   run(target: Target): Promise<unknown>;
 }
 
 const MB = 1_000_000;
-/** Longest time that a prediction of an attack is worked on. */
+/** Seconds after which a prediction of an attack is canceled. */
 const CANCEL_AFTER_S = 5;
 
 const scanned = await Bun.file(new URL("../data/media/progressive.jpg", import.meta.url)).bytes();
@@ -32,7 +32,7 @@ const scans = withScans(scanned, 5000);
 const deepForm = formOf((part) => `name=${part}${".a".repeat(31)}`);
 const parametersForm = gzipSync(formOf((part) => `name=${part}${";a=a".repeat(1250)}`));
 
-/** A form of 9,998 parts. */
+/** A multipart form of 9,998 parts. @param disposition Content-Disposition of each part */
 function formOf(disposition: (part: number) => string): Buffer<ArrayBuffer> {
   const parts = Array.from(
     { length: 9998 },
@@ -41,7 +41,7 @@ function formOf(disposition: (part: number) => string): Buffer<ArrayBuffer> {
   return Buffer.from(`${parts.join("")}--b--`);
 }
 
-/** A server of large files: `/bytes/<how many>`, and pictures. */
+/** A server with large files: `/bytes/N` with N bytes, and pictures that are expensive to decode. */
 export function attackerFiles(): Bun.Server<undefined> {
   const pictures: Readonly<Record<string, Uint8Array<ArrayBuffer>>> = {
     "/photograph": new Uint8Array(photograph),
@@ -183,12 +183,12 @@ function times<T>(count: number, value: T): T[] {
   return Array<T>(count).fill(value);
 }
 
-/** Elements of a list. */
+/** JSON of `count` equal elements of a list, without brackets. */
 function repeated(element: string, count: number): string {
   return `${`${element},`.repeat(count - 1)}${element}`;
 }
 
-/** The same body, made once. */
+/** Sends the same body `count` times at once. */
 function sendTogether(count: number, target: Target, body: string): Promise<unknown> {
   const bytes = Buffer.from(body);
   return together(count, () => send(target, bytes));
@@ -202,7 +202,7 @@ function post(target: Target, inputs: readonly unknown[], path?: string): Promis
   return send(target, JSON.stringify(inputs), path);
 }
 
-/** @returns the path of the prediction, at its end; undefined if there is none */
+/** Sends a prediction and waits for its end. @returns its path; undefined if the server created none */
 async function send(
   { url, signal }: Target,
   body: string | Buffer<ArrayBuffer>,
@@ -228,7 +228,7 @@ async function sendForm(
   await response?.bytes().catch(() => {});
 }
 
-/** Repeats the request until the server creates a prediction or the attack ends. @returns the path of the prediction */
+/** Sends a prediction until the server accepts it or the attack ends. @returns its path; undefined at the end */
 async function create(target: Target, inputs: readonly unknown[]): Promise<string | undefined> {
   for (let at: string | undefined; !target.signal.aborted; await Bun.sleep(50)) {
     at = await post(target, inputs);
@@ -237,7 +237,10 @@ async function create(target: Target, inputs: readonly unknown[]): Promise<strin
   return undefined;
 }
 
-/** Sends as much as 3 MB, and nothing more until the attack is over or the server hangs up. */
+/**
+ * Sends the head and 3 MB of a body at most, and then nothing until the attack ends or the server closes the
+ * connection.
+ */
 function stalledUpload(target: Target, length: string): Promise<void> {
   const head = `POST /predictions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${length}\r\n\r\n`;
   const chunk = `[${" ".repeat(3 * MB)}`;
@@ -249,7 +252,7 @@ function stalledUpload(target: Target, length: string): Promise<void> {
   });
 }
 
-/** Sends the head of a compressed body and nothing more. */
+/** Sends the head and the first bytes of a compressed body, and then nothing. */
 function begunUpload(target: Target, encoding: string, start: Uint8Array): Promise<void> {
   const type = `Content-Type: application/json\r\nContent-Encoding: ${encoding}`;
   return opened(target, (socket) => {
@@ -259,7 +262,7 @@ function begunUpload(target: Target, encoding: string, start: Uint8Array): Promi
   });
 }
 
-/** Requests a result and reads nothing: the system's buffers fill. */
+/** Requests a result and reads nothing, until the buffers of the system are full. */
 function slowReader(target: Target, at: string): Promise<void> {
   return opened(target, (socket) => {
     socket.pause();
@@ -267,7 +270,7 @@ function slowReader(target: Target, at: string): Promise<void> {
   });
 }
 
-/** Resolves when the connection has ended, which it does with the attack. */
+/** Opens a connection. Resolves when it has ended, at the latest with the attack. */
 function opened({ url, signal }: Target, use: (socket: Socket) => void): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const socket = connect({ host: url.hostname, port: Number(url.port) }, () => use(socket));

@@ -1,9 +1,12 @@
-/** Waiting that ends: for a promise, or for a condition that nothing tells of. */
+/** Waits with a time limit: for a promise, or for a condition that has no event. */
 
-/** Limit for actions that take a healthy server a moment, on a busy machine. */
+/** Milliseconds for an action that takes a healthy server a moment, even on a busy machine. */
 export const SOON_MS = 60_000;
 
-/** @throws Error when the promise has not settled in time */
+/**
+ * Resolves with the promise. @param what names it in the error @throws Error if the promise has not settled within
+ * `limitMs`
+ */
 export async function within<T>(promise: Promise<T>, what: string, limitMs = SOON_MS): Promise<T> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => late.reject(new Error(`${what}: not within ${limitMs / 1000} s`)), limitMs);
@@ -14,10 +17,10 @@ export async function within<T>(promise: Promise<T>, what: string, limitMs = SOO
   }
 }
 
-/** @returns whether the condition came true in time */
+/** @returns whether the condition has become true within `limitMs` */
 export async function comesTrue(condition: () => boolean | Promise<boolean>, limitMs = SOON_MS): Promise<boolean> {
   const untilMs = performance.now() + limitMs;
-  // Polling slows down, because each look takes time from the processes under test.
+  // Checks less and less often, because each check takes processor time from the server under test.
   for (let pauseMs = 10; !(await condition()); pauseMs = Math.min(1.2 * pauseMs, 100)) {
     if (performance.now() > untilMs) return false;
     await Bun.sleep(pauseMs);
@@ -26,8 +29,8 @@ export async function comesTrue(condition: () => boolean | Promise<boolean>, lim
 }
 
 /**
- * @param what the name of the condition, for the error; a function is called at the timeout
- * @throws Error at the timeout
+ * Waits for a condition. @param what its name for the error, or a function that makes it at the time limit @throws
+ * Error at the time limit
  */
 export async function until(
   condition: () => boolean | Promise<boolean>,

@@ -1,4 +1,4 @@
-/** A Unix socket that forwards to another socket, until a test cuts it silently. */
+/** A Unix socket that forwards to another socket until a test cuts the connection: then bytes are lost silently. */
 import { unlinkSync } from "node:fs";
 import { createConnection, createServer, type Socket } from "node:net";
 
@@ -21,7 +21,7 @@ export class CuttableSocket implements Disposable {
     this.#isCut = true;
   }
 
-  /** The earlier connections ended with the cut. */
+  /** Lets new connections through again, and closes those that were cut. */
   heal(): void {
     this.#isCut = false;
     for (const socket of this.#sockets) socket.destroy();
@@ -33,7 +33,7 @@ export class CuttableSocket implements Disposable {
     try {
       unlinkSync(this.#path);
     } catch {
-      // Closing removes it too.
+      // Closing the listener has removed its file.
     }
   }
 

@@ -1,27 +1,27 @@
-/** A kind of fault, and how it is injected into a server. */
+/** A kind of fault, with the function that injects it into a server. */
 import type { ModelHome } from "./model-home.ts";
 import type { Tally } from "./tally.ts";
 
 export interface Injection {
   readonly tally: Tally;
   readonly home: ModelHome;
-  /** From 0 to 1. */
+  /** Random numbers from 0 to below 1, the same for the same seed. */
   readonly random: () => number;
-  /** Far more often, and with measurements. */
+  /** Whether to inject far more faults, and to measure. */
   readonly isLong: boolean;
 }
 
 export interface Fault {
   readonly name: string;
-  /** The promise that holds under the fault, as a sentence. */
+  /** What a server promises under the fault, as a sentence. */
   readonly title: string;
-  /** Why it cannot be injected on this machine. */
+  /** Why the fault cannot be injected on this machine; undefined if it can. */
   readonly lacking?: string | undefined;
-  /** Adds each broken promise to the tally. @throws Error when the injection itself fails */
+  /** Injects the fault, and adds each broken promise to the tally. @throws Error if the injection itself fails */
   inject(injection: Injection): Promise<void>;
 }
 
-/** Injects a fault; an error on the way is a problem of the tally. */
+/** Injects a fault. An error of the injection becomes a problem in the tally. */
 export async function injectFault(fault: Fault, injection: Injection): Promise<void> {
   try {
     await fault.inject(injection);

@@ -1,4 +1,4 @@
-/** All kinds of faults, in the order in which they are injected. */
+/** All kinds of faults, in the order of their injection. */
 import type { Fault } from "./fault.ts";
 import { clocks } from "./faults/clocks.ts";
 import { disks } from "./faults/disks.ts";

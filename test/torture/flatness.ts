@@ -1,4 +1,7 @@
-/** Samples memory over a run, and judges whether it stays flat after the warm-up. */
+/**
+ * Checks that memory stays flat: samples it during a run, and compares the second with the last quarter of the
+ * samples.
+ */
 import { median } from "../../bench/numbers.ts";
 import type { Tally } from "./tally.ts";
 
@@ -9,7 +12,7 @@ export class Flatness {
   readonly #bound: { readonly ratio: number; readonly bytes: number };
   readonly #samples: number[] = [];
 
-  /** @param bound the last quarter may have this ratio of the second one, and these bytes more */
+  /** @param bound largest median of the last quarter: `ratio` times the median of the second quarter, plus `bytes` */
   constructor(what: string, bound: { readonly ratio: number; readonly bytes: number }) {
     this.#what = what;
     this.#bound = bound;

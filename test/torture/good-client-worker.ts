@@ -1,4 +1,7 @@
-/** A client that sends one small request after the other, each again while the server has no room for it; on a thread that attacks do not hold. */
+/**
+ * The thread of a good client, which attacks do not block. It sends one small request after another, and repeats a
+ * request that the server refuses with 429.
+ */
 import { comesTrue } from "./bounded.ts";
 import type { GoodRequest } from "./good-client.ts";
 
@@ -6,7 +9,10 @@ declare const self: Worker;
 
 let isOver = false;
 
-/** The first message is the request and starts the client. The second stops it; the answer is the durations in milliseconds, ascending. */
+/**
+ * The first message has the request, and starts the client. The second message stops it. The answer is the
+ * milliseconds of each request, ascending.
+ */
 self.onmessage = async ({ data }: MessageEvent<GoodRequest | undefined>) => {
   if (data === undefined) {
     isOver = true;
@@ -17,7 +23,7 @@ self.onmessage = async ({ data }: MessageEvent<GoodRequest | undefined>) => {
     const began = performance.now();
     if (!(await comesTrue(() => isAnswered(data)))) throw new Error("a good request was never taken");
     times.push(performance.now() - began);
-    // The pause leaves the processor to the attacks.
+    // The pause leaves processor time for the attacks.
     await Bun.sleep(5);
   }
   self.postMessage(times.sort((a, b) => a - b));

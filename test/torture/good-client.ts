@@ -1,16 +1,15 @@
-/** A client that sends one small request after the other while something else happens to the server. */
+/** A client that sends one small request after another while a server is under attack. */
 import { within } from "./bounded.ts";
 
 export interface GoodRequest {
-  /** URL of the route. */
+  /** URL of the route, with its path. */
   readonly url: string;
   readonly body: string;
 }
 
 /**
- * @param others ends the client when it settles
- * @returns milliseconds of each request, ascending
- * @throws Error for an answer without outputs
+ * Runs the client until `others` settles. @returns milliseconds of each request, ascending @throws Error for an
+ * answer without outputs
  */
 export async function timesOfGoodClient(request: GoodRequest, others: Promise<unknown>): Promise<number[]> {
   const worker = new Worker(new URL("./good-client-worker.ts", import.meta.url));

@@ -1,4 +1,4 @@
-/** Kills at random moments under load, and a check of all predictions at the end. */
+/** Kills processes of a server at random moments under load, and checks all predictions at the end. */
 import { until } from "./bounded.ts";
 import type { Injection } from "./fault.ts";
 import { TestedServer } from "./tested-server.ts";
@@ -7,11 +7,11 @@ import { Traffic } from "./traffic.ts";
 export interface Kills extends Injection {
   readonly args?: readonly string[];
   readonly kills: number;
-  /** Predictions and demos in all. */
+  /** Number of predictions and demos together. */
   readonly total: number;
-  /** Whether a prediction may have failed with this message. */
+  /** Whether the server may have failed a prediction with this message. */
   readonly isGivenUp: (message: string) => boolean;
-  /** Kills once in each part of the load, and waits for the recovery. */
+  /** Kills a process, and waits until the server has recovered. It runs once in each part of the load. */
   readonly kill: (server: TestedServer) => Promise<void>;
 }
 
@@ -29,5 +29,5 @@ export async function killUnderLoad({ tally, home, random, args = [], kills, tot
   tally.note(`${total} predictions and demos, ${kills} kills`);
 }
 
-/** The server ended too often while it ran. */
+/** Whether the server gave a prediction up because it ended too often while the prediction ran. */
 export const isSuspect = (message: string) => /^The server ended \d+ times while this ran/.test(message);

@@ -1,13 +1,13 @@
-/** Valid requests as bytes, and random damage to them. */
+/** Bytes of valid requests, and random damage to them. */
 import { gzipSync } from "node:zlib";
 import type { seeded } from "../helpers/loads.ts";
 
 type Random = ReturnType<typeof seeded>;
 
-/** How a client sends the bytes of one connection. */
+/** What a client sends over one connection. */
 export interface Delivery {
   readonly pieces: readonly Buffer[];
-  /** Whether the client resets the connection at once and reads no answer. */
+  /** Whether the client resets the connection at once, without reading an answer. */
   readonly isReset: boolean;
 }
 
@@ -19,7 +19,7 @@ interface Message {
   body: Buffer;
 }
 
-/** The most requests on one connection. */
+/** Largest number of requests on one connection. */
 const MAX_PIPELINED = 5;
 
 export class MalformedRequests {
@@ -120,7 +120,7 @@ export class MalformedRequests {
     this.#pick(changes)();
   }
 
-  /** The body in chunks, some of them wrong. */
+  /** The body in chunked encoding, with random faults. */
   #chunked(body: Buffer): Buffer {
     const parts: Buffer[] = [];
     for (let at = 0; at < body.length; ) {

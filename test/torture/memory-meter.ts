@@ -1,7 +1,7 @@
-/** How much memory the processes of a server have of their own, sampled. */
+/** Samples the private memory of a server's processes. */
 import { readFileSync } from "node:fs";
 
-/** Time between two samples; reading one takes the kernel about a millisecond for each process. */
+/** Milliseconds between two samples. Reading one takes the kernel about a millisecond for each process. */
 const SAMPLE_MS = 20;
 
 export class MemoryMeter implements Disposable {
@@ -14,14 +14,14 @@ export class MemoryMeter implements Disposable {
     this.#timer = setInterval(() => this.sample(), SAMPLE_MS);
   }
 
-  /** Bytes now, of all of them: memory that no file backs, shared memory once for all who share it. */
+  /** Bytes of all processes now: memory without a file behind it, and shared memory, which counts once. */
   sample(): number {
     const bytes = this.#pids.reduce((sum, pid) => sum + ownBytes(pid), 0);
     this.#peak = Math.max(this.#peak, bytes);
     return bytes;
   }
 
-  /** The peak since the last call. */
+  /** The largest sample since the last call. */
   takePeak(): number {
     const peak = Math.max(this.#peak, this.sample());
     this.#peak = 0;
@@ -33,7 +33,7 @@ export class MemoryMeter implements Disposable {
   }
 }
 
-/** 0 for a process that has ended. */
+/** Bytes of one process; 0 if it has ended. */
 function ownBytes(pid: number): number {
   try {
     const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, "utf8");

@@ -1,4 +1,4 @@
-/** A model store with the models that do what a test asks for, and the folder in which tortured servers keep their files. */
+/** A model store with the models for fault injection, and the folder in which tested servers keep their files. */
 import { cp } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { cli } from "../helpers/cli.ts";
@@ -7,7 +7,7 @@ import { shared } from "../helpers/shared.ts";
 import { tempDir } from "../helpers/temp-dir.ts";
 
 export interface ModelHome extends AsyncDisposable {
-  /** For `SCONCE_HOME`; it holds `torture`, `torture-code` and `greedy`. */
+  /** Value of SCONCE_HOME for a store with the models `torture`, `torture-code` and `greedy`. */
   readonly path: string;
 }
 

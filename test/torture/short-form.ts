@@ -1,14 +1,16 @@
-/** Tests of faults: a short form of `npm run torture`. */
+/** Makes tests of faults: the short form of `npm run torture`. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { seeded } from "../helpers/loads.ts";
 import { type Fault, injectFault } from "./fault.ts";
 import { type ModelHome, modelHome } from "./model-home.ts";
 import { Tally } from "./tally.ts";
 
-/** Far longer than a fault takes on two busy cores; each wait inside has a limit. */
+/**
+ * Milliseconds for one fault: far longer than it takes on two busy cores, because each wait inside has its own limit.
+ */
 const LIMIT_MS = 300_000;
 
-/** Makes a test of each fault. */
+/** Makes a test for each fault. */
 export function testFaults(faults: readonly Fault[]): void {
   let home: ModelHome;
   beforeAll(async () => {

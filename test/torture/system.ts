@@ -1,35 +1,35 @@
-/** Facts about processes from `/proc`. */
+/** Facts about processes, read from Linux's `/proc`. */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 
-/** The resources of a process. */
+/** The resources that a process holds. */
 export interface Holdings {
   readonly descriptors: readonly string[];
-  /** Memory maps of files and shared memory. */
+  /** Number of memory maps with a file or shared memory behind them. */
   readonly maps: number;
   readonly residentBytes: number;
   readonly virtualBytes: number;
 }
 
-/** Ids of the processes with this variable in the environment that they were started with. */
+/** Ids of all processes that were started with this environment variable. */
 export function processesWith(variable: string, value: string): number[] {
   const wanted = `${variable}=${value}`;
   return pids().filter((pid) => textOf(`/proc/${pid}/environ`).split("\0").includes(wanted));
 }
 
-/** Includes zombies. */
+/** Ids of a process's children, among them zombies. */
 export function childrenOf(pid: number): number[] {
   return textOf(`/proc/${pid}/task/${pid}/children`).split(" ").filter(Boolean).map(Number);
 }
 
-/** Arguments, as `ps` shows them. */
+/** Command line of a process, split into arguments. */
 export function commandLineOf(pid: number): readonly string[] {
   return textOf(`/proc/${pid}/cmdline`).split("\0");
 }
 
-/** Whether a process has ended, whether or not its parent has asked. */
+/** Whether a process has ended; true for a zombie. */
 export function hasEnded(pid: number): boolean {
   const stat = textOf(`/proc/${pid}/stat`);
-  // After the name, which may hold anything.
+  // The state follows the process name, which may contain any characters.
   const state = stat[stat.lastIndexOf(") ") + 2];
   return stat === "" || state === "Z" || state === "X";
 }
@@ -64,7 +64,7 @@ function linkOf(path: string): string {
   }
 }
 
-/** Empty for a process that has ended. */
+/** Text of a file; empty if its process has ended. */
 function textOf(path: string): string {
   try {
     return readFileSync(path, "utf8");

@@ -1,27 +1,27 @@
-/** The results of one kind of fault: counts, and a line for each problem. */
+/** Results of one kind of fault: counts, and a line for each problem. */
 
 export interface Counts {
-  /** Injected faults. */
+  /** Number of injected faults. */
   injected: number;
-  /** Faults after which the server served as before. */
+  /** Number of faults after which the server worked as before. */
   survived: number;
-  /** Predictions with a verified end. */
+  /** Number of predictions whose end was checked. */
   checked: number;
-  /** Predictions that failed as they may: they ran at two deaths of their process, and say so. */
+  /** Number of predictions that failed as they may: two processes died while they ran, and the message says so. */
   givenUp: number;
-  /** Predictions with an acknowledged id that the server does not know. */
+  /** Number of predictions whose id was acknowledged, but that the server does not know. */
   lost: number;
-  /** Predictions with an output that is not their own, or a failure that is not theirs. */
+  /** Number of predictions that have the output or the failure of another. */
   wrong: number;
-  /** Predictions, processes and requests that did not end in time. */
+  /** Number of predictions, processes and requests that did not end in time. */
   stuck: number;
-  /** Processes, files, sockets, descriptors and memory maps left over. */
+  /** Number of processes, files, sockets, descriptors and memory maps that were left. */
   leaked: number;
 }
 
 type Fault = "lost" | "wrong" | "stuck" | "leaked";
 
-/** Limit of lines; later problems repeat earlier ones. */
+/** Largest number of lines: later problems are usually the same again. */
 const MAX_LINES = 20;
 
 export class Tally {
@@ -35,18 +35,18 @@ export class Tally {
     stuck: 0,
     leaked: 0,
   };
-  /** Measurements, for readers. */
+  /** Measurements for the report. */
   readonly notes: string[] = [];
-  /** What is wrong. */
+  /** A line for each problem. */
   readonly problems: string[] = [];
 
-  /** Counts a problem. */
+  /** Counts a problem, and adds a line about it. */
   found(fault: Fault, problem: string): void {
     this.counts[fault] += 1;
     this.problem(`${fault}: ${problem}`);
   }
 
-  /** Adds a problem outside the counts. */
+  /** Adds a line about a problem that no count covers. */
   problem(problem: string): void {
     if (this.problems.length < MAX_LINES) this.problems.push(problem);
   }
@@ -55,7 +55,7 @@ export class Tally {
     this.notes.push(note);
   }
 
-  /** Injects one fault: `survive` resolves when the server is as before. */
+  /** Injects one fault. `survive` resolves once the server works as before. */
   async inject(survive: () => Promise<void>): Promise<void> {
     this.counts.injected += 1;
     await survive();

@@ -1,4 +1,4 @@
-/** A real server in a child process. Tests kill it and start it again on the same port and file. */
+/** A real server in a child process. Tests kill it, and start it again on the same port and store. */
 import { type RunningCli, startCli } from "../helpers/cli.ts";
 import { freePort, isFree } from "../helpers/free-port.ts";
 import { type TempDir, tempDir } from "../helpers/temp-dir.ts";
@@ -8,25 +8,25 @@ import { childrenOf, commandLineOf, hasEnded, processesWith } from "./system.ts"
 
 export interface TestedServerOptions {
   readonly home: ModelHome;
-  /** Beside the port and the store. */
+  /** Arguments besides the port and the store. */
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** Default: a new file. */
+  /** Value of `--store`; default: a new file. */
   readonly store?: string;
   readonly model?: string;
 }
 
-/** Lines of the log in a report. */
+/** Number of log lines in a report. */
 const LAST_LINES = 15;
 
 export class TestedServer implements AsyncDisposable {
   readonly url: URL;
-  /** The server's folder for temporary files, not shared. */
+  /** A folder for the server's temporary files, which no other process uses. */
   readonly folder: TempDir;
   readonly storePath: string;
   readonly #options: TestedServerOptions;
   #cli: RunningCli | undefined;
-  /** Lines of earlier processes. */
+  /** Last log lines of the processes before the current one. */
   #earlierLines: string[] = [];
 
   static async start(options: TestedServerOptions): Promise<TestedServer> {
@@ -51,7 +51,7 @@ export class TestedServer implements AsyncDisposable {
     return this.#running.pid;
   }
 
-  /** The exit code, once it has ended. */
+  /** Resolves with the exit code when the process has ended. */
   get exited(): Promise<number> {
     return this.#running.exited;
   }
@@ -61,12 +61,12 @@ export class TestedServer implements AsyncDisposable {
     return this.#cli?.lines ?? [];
   }
 
-  /** The end of the log, for a report. */
+  /** The last log lines, for a report. */
   get lastLines(): string {
     return [...this.#earlierLines, ...this.lines].slice(-LAST_LINES).join("\n");
   }
 
-  /** Starts the process, and waits for nothing. */
+  /** Starts the process, and does not wait until it is ready. */
   launch(args: readonly string[] = [], env: Readonly<Record<string, string>> = {}): void {
     if (this.#cli !== undefined) this.#earlierLines = [...this.#earlierLines, ...this.#cli.lines].slice(-LAST_LINES);
     const { home, model = "torture", args: given = [], env: givenEnv } = this.#options;
@@ -77,8 +77,8 @@ export class TestedServer implements AsyncDisposable {
   }
 
   /**
-   * Starts the process; resolves when it is ready. The front of a killed server keeps the port until its event loop turns: a large body can hold
-   * the loop for seconds.
+   * Starts the process, and resolves when it is ready. First waits for the port: after a kill, an HTTP process keeps
+   * it until its event loop turns, which a large body can delay for seconds.
    */
   async started(args: readonly string[] = [], env: Readonly<Record<string, string>> = {}): Promise<void> {
     await until(() => isFree(Number(this.url.port)), "the end of the listener of the killed server");
@@ -94,29 +94,29 @@ export class TestedServer implements AsyncDisposable {
     this.#running.kill(signal);
   }
 
-  /** Kills the supervisor; child processes end by themselves. Resolves when it has ended. */
+  /** Kills the supervisor, and resolves when it has ended. Its child processes end by themselves. */
   async kill(): Promise<void> {
     this.signal("SIGKILL");
     await within(this.exited, "the end of a killed server");
   }
 
-  /** Ids of its child processes in a role, `engine` or `front`, that have not ended. */
+  /** Ids of the running child processes in a role: `engine` or `front`, which is an HTTP process. */
   children(role: string): number[] {
     return childrenOf(this.pid).filter((pid) => !hasEnded(pid) && commandLineOf(pid).includes(`[${role}]`));
   }
 
-  /** Processes of all starts, including orphans. */
+  /** Ids of the running processes of all starts, including orphans. */
   processes(): number[] {
     return processesWith("TMPDIR", this.folder.path).filter((pid) => !hasEnded(pid));
   }
 
-  /** The process of a role, which may just be being started again. */
+  /** Id of the first child process in a role. Waits for it if it is being started. */
   async child(role: string): Promise<number> {
     await until(() => this.children(role).length > 0, `a process in the role ${role}`);
     return this.children(role)[0] ?? 0;
   }
 
-  /** Answers 200 when predictions are taken; undefined while nobody answers. */
+  /** Status of GET /health/ready: 200 if the server accepts predictions. Undefined if nobody answers. */
   async readiness(): Promise<number | undefined> {
     try {
       const response = await fetch(new URL("/health/ready", this.url), {
@@ -132,7 +132,8 @@ export class TestedServer implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#cli?.[Symbol.asyncDispose]();
-    // Child processes end with the supervisor. A test of orphans reports the others; here they are killed.
+    // Ends what is left. Child processes should have ended with the supervisor; a test of orphans reports those that
+    // have not.
     for (const pid of this.processes()) process.kill(pid, "SIGKILL");
     await this.folder[Symbol.asyncDispose]();
   }

@@ -1,4 +1,4 @@
-/** Clients that send predictions and demos, record the acknowledged ids, and verify the results at the end. */
+/** Clients that send predictions and demos, record the acknowledged ids, and check the results at the end. */
 import { z } from "zod";
 import { until } from "./bounded.ts";
 import type { Tally } from "./tally.ts";
@@ -16,31 +16,34 @@ const recordSchema = z.looseObject({
 });
 export type ReadRecord = z.infer<typeof recordSchema>;
 
-/** A prediction with an acknowledged id. */
+/** A prediction whose id the server has acknowledged. */
 interface Acknowledged {
   /** Path of the prediction. */
   readonly at: string;
   readonly xs: readonly number[];
-  /** The final status in the answer to the POST; undefined if the answer came before the end. */
+  /** Final status in the answer to the POST; undefined if the prediction had not ended by then. */
   readonly status?: string;
-  /** In `performance.now()` milliseconds. */
+  /** Time of the acknowledgement, by `performance.now()`. */
   readonly acknowledgedMs: number;
 }
 
 export interface TrafficOptions {
-  /** Read for each request: tests with several replicas return another address each time. */
+  /** Base URL, read anew for each request: tests with several replicas give another each time. */
   readonly url: URL;
-  /** Path before the routes of the model; by default the first model. */
+  /** Path before the model's routes; default: the routes of the first model. */
   readonly base?: string;
   readonly tally: Tally;
   readonly random: () => number;
   /** Number of concurrent clients. */
   readonly clients?: number;
-  /** Recognizes the error message of a prediction that the server may give up: two processes died while they ran it. */
+  /**
+   * Whether a message belongs to a prediction that the server may give up, because two processes died while they ran
+   * it.
+   */
   readonly isGivenUp?: (message: string) => boolean;
-  /** Also reads predictions whose final status was in the answer to the POST: the status must not change. */
+  /** Whether to read predictions again that had ended in the answer to the POST: their status must be the same. */
   readonly isReadAgain?: boolean;
-  /** Clients pause at this many unread predictions, because the server retains a limited number. */
+  /** Largest number of unread predictions; then clients pause. It must fit into the number that the server retains. */
   readonly maxUnread?: number;
   /** The last lines of the server's log, for reports of problems. */
   readonly lastLines: () => string;
@@ -48,19 +51,19 @@ export interface TrafficOptions {
 
 const MAX_INPUTS = 4;
 const LARGE_LENGTH = 100_000;
-/** A request that makes no progress for this time counts as stuck. */
+/** Milliseconds after which a request counts as stuck. */
 const STUCK_MS = 90_000;
 
 export class Traffic {
-  /** Predictions that ended or have an acknowledged id. */
+  /** Number of predictions that have ended or whose id was acknowledged. */
   done = 0;
-  /** Requests that got no answer, and were sent again. */
+  /** Number of requests that got no answer and were sent again. */
   retried = 0;
   readonly #options: TrafficOptions;
   readonly #acknowledged: Acknowledged[] = [];
-  /** Predictions under verification, with their last answers. */
+  /** Predictions that are being checked, each with the last answer about it. */
   readonly #looking = new Map<Acknowledged, string>();
-  /** Number of the next input. A repeated request gets new numbers too, so that all outputs differ. */
+  /** Number of the next input. A repeated request gets new numbers, so that all outputs differ. */
   #inputs = 0;
   #isStopped = false;
 
@@ -68,7 +71,7 @@ export class Traffic {
     this.#options = options;
   }
 
-  /** Sends `total` predictions, and repeats requests that a fault of the server interrupts. */
+  /** Sends `total` predictions. Requests that a fault of the server interrupts are sent again. */
   async run(total: number): Promise<void> {
     const { clients = 12, maxUnread = Number.POSITIVE_INFINITY } = this.#options;
     let left = total;
@@ -85,18 +88,18 @@ export class Traffic {
     await Promise.all(Array.from({ length: clients }, client));
   }
 
-  /** Sends no more requests. Running requests end. */
+  /** Sends no more requests. Requests in progress end. */
   stop(): void {
     this.#isStopped = true;
   }
 
-  /** Verifies that every acknowledged prediction ends with the right outputs. */
+  /** Checks that every acknowledged prediction ends with its own outputs. */
   async verify(): Promise<void> {
     await this.verifySome();
     if (this.retried > 0) this.#options.tally.note(`${this.retried} requests got no answer and were sent again`);
   }
 
-  /** Verifies the predictions acknowledged so far, while clients send others. */
+  /** Checks the predictions that were acknowledged so far, while clients send more. */
   async verifySome(): Promise<void> {
     const { clients = 12 } = this.#options;
     let left = this.#acknowledged.length;
@@ -109,14 +112,14 @@ export class Traffic {
     await Promise.all(Array.from({ length: clients }, client));
   }
 
-  /** Sends a prediction or demo. Half of the requests wait for the end, the others only for the id. */
+  /** Sends a prediction or a demo. Half of the requests wait for its end, the others only for its id. */
   async #one(): Promise<void> {
     const { random, tally, lastLines, isReadAgain = false, base = "" } = this.#options;
     const path = `${base}${random() < 0.3 ? "/demo" : "/predictions"}`;
     const isWaiting = random() < 0.5;
     const count = 1 + Math.floor(random() * MAX_INPUTS);
     const sleepMs = random() < 0.1 ? 20 : 0;
-    // Some bodies and outcomes are too large for a database row.
+    // Some bodies and outcomes are too large for a row of the database.
     const large = random() < 0.05 ? { note: "n".repeat(LARGE_LENGTH), echo: true } : {};
     const untilMs = performance.now() + STUCK_MS;
     for (;;) {
@@ -126,7 +129,7 @@ export class Traffic {
       if (acknowledged !== undefined) {
         this.done += 1;
         const isOver = acknowledged.record?.status === "success" || acknowledged.record?.status === "failed";
-        // A client that did not wait may read the prediction at once.
+        // A client that did not wait for the end reads the prediction later, and may do so at once.
         const acknowledgedMs = performance.now();
         if (acknowledged.record === undefined || !isOver || !isWaiting)
           this.#acknowledged.push({ at: acknowledged.at, xs, acknowledgedMs });
@@ -147,7 +150,10 @@ export class Traffic {
     }
   }
 
-  /** @returns undefined without an answer, and for the statuses 429 and 503 */
+  /**
+   * Sends a POST. @returns the prediction's path, and its record if the client waited; undefined without an answer,
+   * and for the statuses 429 and 503
+   */
   async #post(
     path: string,
     body: string,
@@ -172,12 +178,12 @@ export class Traffic {
       return { at, record: recordSchema.parse(JSON.parse(text)) };
     } catch (error) {
       if (error instanceof SyntaxError || error instanceof z.ZodError) tally.found("wrong", `POST ${path}: ${error}`);
-      // The head of the answer acknowledges the id.
+      // The head of the answer has the id, so the prediction counts as acknowledged although the body is missing.
       return at === null ? undefined : { at };
     }
   }
 
-  /** The predictions under verification with their last answers, for a timeout's report. */
+  /** The predictions that are being checked, with the last answer about each, for a report at a timeout. */
   get underWay(): string {
     const looked = [...this.#looking].map(([{ at, acknowledgedMs }, last]) => {
       return `${at}, acknowledged ${((performance.now() - acknowledgedMs) / 1000).toFixed(0)} s ago: ${last}`;
@@ -227,7 +233,7 @@ export class Traffic {
       tally.found("wrong", `${at} had the status ${status}, and now has ${record.status}`);
   }
 
-  /** Verifies the outputs of an ended prediction. */
+  /** Checks the outputs of an ended prediction. */
   #check(at: string, xs: readonly number[], record: ReadRecord): void {
     const { tally, isGivenUp = () => false } = this.#options;
     tally.counts.checked += 1;
@@ -244,7 +250,7 @@ export class Traffic {
   }
 }
 
-/** POSTs and reads the record, at its end. @throws Error for any other answer */
+/** Sends a POST that waits for the end. @returns the record @throws Error for any other answer than a success */
 export async function predict(url: URL, inputs: readonly object[], path = "/predictions"): Promise<ReadRecord> {
   const response = await fetch(new URL(path, url), {
     method: "POST",
@@ -258,7 +264,7 @@ export async function predict(url: URL, inputs: readonly object[], path = "/pred
   return recordSchema.parse(JSON.parse(text));
 }
 
-/** POSTs without waiting for the end. @returns the path of the prediction */
+/** Sends a POST that does not wait for the end. @returns the path of the prediction */
 export async function create(url: URL, inputs: readonly object[], path = "/predictions"): Promise<string> {
   const response = await fetch(new URL(path, url), {
     method: "POST",
@@ -274,7 +280,7 @@ export async function create(url: URL, inputs: readonly object[], path = "/predi
   return at;
 }
 
-/** The status of the prediction at a path. */
+/** Status of the prediction at a path; undefined if there is none. */
 export async function statusOf(url: URL, at: string): Promise<unknown> {
   const record: unknown = await (await fetch(new URL(at, url))).json();
   return typeof record === "object" && record !== null && "status" in record ? record.status : undefined;

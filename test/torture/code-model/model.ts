@@ -1,4 +1,4 @@
-/** Triples a number in `predict`, which ends or holds its process if an input says so. */
+/** Triples a number. Its `predict` ends or blocks its process if an input says so. */
 import { defineModel, float32, int64, tensor, z } from "sconce";
 
 const faults = ["exit", "kill", "spin"] as const;
@@ -18,7 +18,7 @@ export default defineModel({
   },
   async predict({ x, faults: codes }, { model }) {
     for (const code of codes.data) {
-      // `exit` is absent: a server turns it into an error.
+      // Ends the process by a function that the server does not replace; it turns `process.exit` into an error.
       if (code === 1n) Reflect.get(process, "reallyExit")(9);
       if (code === 2n) process.kill(process.pid, "SIGBUS");
       while (code === 3n);

@@ -1,4 +1,4 @@
-/** The wall clock jumps an hour back and forward, while predictions run and while the server is stopped. */
+/** The system clock jumps an hour back and forward, while predictions run and while the server is stopped. */
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
@@ -32,7 +32,7 @@ export const clocks: Fault = {
         if (Math.round(hoursOff) !== hours)
           throw new Error(`the server's clock is ${hoursOff} hours off, not ${hours}`);
         await running;
-        // The clock goes back while the server is stopped.
+        // The first time, the clock jumps while the server is stopped.
         if (i === 0) {
           await server.kill();
           setClock(clock, 2 * hours * HOUR_S);
@@ -44,13 +44,13 @@ export const clocks: Fault = {
   },
 };
 
-/** In place: processes have the file mapped. */
+/** Sets the offset of the simulated clock. The file is written in place, since processes have mapped it. */
 function setClock(file: string, seconds: number): void {
   const flag = existsSync(file) ? "r+" : "w";
   writeFileSync(file, new BigInt64Array([BigInt(seconds)]), { flag });
 }
 
-/** When the server says that a prediction was created. */
+/** Creates a prediction. @returns the time of its creation by the server's clock */
 async function createdAt(url: URL): Promise<string> {
   const at = await create(url, [{ x: 1 }]);
   const record: unknown = await (await fetch(new URL(at, url))).json();

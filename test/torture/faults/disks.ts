@@ -1,4 +1,4 @@
-/** A full disk, a read-only folder, and damaged or deleted files of the prediction store. */
+/** The disk of the prediction store is full, its folder is read-only, or its files are damaged or deleted. */
 import { closeSync, openSync, rmSync, statSync, writeSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
@@ -38,13 +38,13 @@ async function fillDisk({ tally, home, random, isLong }: Injection): Promise<voi
     await tally.inject(async () => {
       const told = await refusal(server, tally);
       if (!/no room/.test(told)) tally.problem(`a full disk is told with: ${told}`);
-      // A client that waits for the outputs needs no disk.
+      // This client waits for the outputs, so the server can answer without the disk.
       const { outputs } = await predict(server.url, [{ x: 5 }]);
       if (outputs?.[0]?.y !== 15) tally.found("wrong", `on a full disk: ${JSON.stringify(outputs)}`);
-      // Lines about refusals and about a held event loop do not count.
+      // Log lines about refused requests and a blocked event loop do not count.
       const isOther = (line: string) => line.includes(" was refused with ") || line.includes(" held the server for ");
       const lines = server.lines.slice(before).filter((line) => line !== "" && !isOther(line));
-      // A clean-up may make room for a moment; then the fault and its end appear again.
+      // The log names the fault and its end by turns: a clean-up of the store may make space for a moment.
       if (lines.length === 0 || lines.some((line, i) => line.includes("cannot be written") !== (i % 2 === 0)))
         tally.problem(`a full disk takes ${lines.length} lines to tell:\n${lines.slice(0, 5).join("\n")}`);
       if (round % 2 === 0) {
@@ -67,9 +67,9 @@ async function fillDisk({ tally, home, random, isLong }: Injection): Promise<voi
   await traffic.verify();
 }
 
-/** Sends predictions until one is refused. @returns the reason that the client is given */
+/** Sends predictions until one is refused. @returns the reason in the answer */
 async function refusal(server: TestedServer, tally: Injection["tally"]): Promise<string> {
-  // The reserved pages of the database are filled first.
+  // Large predictions, because pages that the database has reserved must be filled first.
   const note = "n".repeat(50_000);
   for (let i = 0; i < 200; i++) {
     const response = await post(server.url, note);
@@ -93,18 +93,18 @@ function post(url: URL, note: string): Promise<Response> {
   });
 }
 
-/** Writes until there is no room for another byte. */
+/** Fills a disk to its last byte. */
 function fill(path: string): void {
   const file = openSync(path, "w");
   for (let bytes = 65536; bytes >= 1; ) {
     try {
       if (writeSync(file, Buffer.alloc(bytes)) === bytes) continue;
     } catch {
-      // Less may still fit.
+      // There is no space for so many bytes, but perhaps for half.
     }
     bytes >>= 1;
   }
-  // The disk space of an open file is not released by `rm`.
+  // A file that is open keeps its disk space after `rm`.
   closeSync(file);
 }
 
@@ -118,7 +118,7 @@ async function readOnly({ tally, home }: Injection): Promise<void> {
   });
 }
 
-/** The faults of the files follow each other on one server. */
+/** Injects three faults of the files, one after another, into one server. */
 async function damageFiles(injection: Injection): Promise<void> {
   await using server = await TestedServer.start({ home: injection.home, args: ["--linger", "0"] });
   await damage(server, injection);
@@ -136,7 +136,7 @@ async function damage(server: TestedServer, { tally, random, isLong }: Injection
   await tally.inject(async () => {
     const file = await open(path, "r+");
     const noise = crypto.getRandomValues(new Uint8Array(4096));
-    // The first page stays whole: it identifies the file.
+    // The first page stays as it is, since it identifies the file as a database.
     for (let at = 4096; at < statSync(path).size; at += 8192) await file.write(noise, 0, noise.length, at);
     await file.close();
     server.launch();
@@ -147,13 +147,13 @@ async function damage(server: TestedServer, { tally, random, isLong }: Injection
     }
     tally.note(`a damaged store: ${told[0]}`);
   });
-  // As from a backup.
+  // An undamaged copy of the file, as from a backup.
   await Bun.write(path, good);
   await server.started();
   await traffic.verify();
 }
 
-/** Overwrites the beginning of the write-ahead log of a killed server: the server says that predictions are lost. */
+/** Overwrites the beginning of a killed server's write-ahead log. The next start must say that predictions are lost. */
 async function damageLog(server: TestedServer, { tally, isLong }: Injection): Promise<void> {
   for (let round = 0; round < (isLong ? 5 : 1); round++) {
     for (let x = 0; x < 50; x++) await create(server.url, [{ x }]);
@@ -171,7 +171,10 @@ async function damageLog(server: TestedServer, { tally, isLong }: Injection): Pr
   }
 }
 
-/** Deletes the database of a running server: the server is not ready and takes nothing, until it is started again. */
+/**
+ * Deletes the database of a running server. The server must become not ready and refuse predictions until it is
+ * started again.
+ */
 async function deleteDatabase(server: TestedServer, { tally }: Injection): Promise<void> {
   await predict(server.url, [{ x: 1 }]);
   await tally.inject(async () => {
@@ -189,7 +192,7 @@ async function deleteDatabase(server: TestedServer, { tally }: Injection): Promi
   });
 }
 
-/** Starts a server that does not get far. @returns its last line */
+/** Starts a server, which must fail. @returns the last line of its error */
 async function refusedStart(options: Parameters<typeof TestedServer.start>[0]): Promise<string> {
   try {
     await using _server = await TestedServer.start(options);

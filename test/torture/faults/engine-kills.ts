@@ -1,4 +1,4 @@
-/** SIGKILL of the engine process at random moments under load. */
+/** Kills the engine process with SIGKILL at random moments under load. */
 import { until } from "../bounded.ts";
 import type { Fault } from "../fault.ts";
 import { killUnderLoad } from "../kills.ts";
@@ -14,7 +14,7 @@ export const engineKills: Fault = {
       ...context,
       kills: isLong ? 10 : 3,
       total: isLong ? 10_000 : 300,
-      // The input was in two killed batches, the second time alone: the server takes it for the cause.
+      // An input that was in two killed batches, the second time alone, may fail: the server takes it for the cause.
       isGivenUp: (message) => /SIGKILL.* while it ran this input alone/.test(message),
       kill: async (server) => {
         const engine = await server.child("engine");

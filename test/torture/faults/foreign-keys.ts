@@ -1,4 +1,4 @@
-/** Another program that writes to the keys of the queue in Redis. */
+/** Another program writes to the keys of the queue in Redis. */
 import { hasRedis, startRedis } from "../../helpers/redis.ts";
 import { until } from "../bounded.ts";
 import type { Fault } from "../fault.ts";
@@ -6,7 +6,7 @@ import { TestedServer } from "../tested-server.ts";
 import { create, predict, statusOf } from "../traffic.ts";
 
 const BASE = "sconce:5:{shared}:";
-/** Keys that every queue has. */
+/** Keys that every queue has, without their common beginning. */
 const KEYS = ["work", "soon", "kept", "totals", "signs"] as const;
 const ROUNDS = { short: 1, long: 20 };
 
@@ -22,7 +22,7 @@ export const foreignKeys: Fault = {
     const replicas = [first, second];
     const lastLines = () => replicas.map((replica) => replica.lastLines).join("\n");
 
-    /** A value of each key, and of the record of an ended prediction. */
+    /** Overwrites one key. The log of a replica must name it, and predictions must succeed afterwards. */
     async function overwrite(key: string): Promise<void> {
       const seen = replicas.map(({ lines }) => lines.length);
       await redis.client.set(BASE + key, "foreign");

@@ -1,4 +1,4 @@
-/** SIGKILL of one of several fronts at random moments under load. */
+/** Kills one of several HTTP processes with SIGKILL at random moments under load. */
 import { until } from "../bounded.ts";
 import type { Fault } from "../fault.ts";
 import { isSuspect, killUnderLoad } from "../kills.ts";
@@ -23,7 +23,7 @@ export const frontKills: Fault = {
         const killed = fronts[Math.floor(random() * fronts.length)] ?? 0;
         const readyBefore = timesReady(server);
         process.kill(killed, "SIGKILL");
-        // The other one answers.
+        // The other HTTP process answers.
         await until(async () => (await server.readiness()) === 200, "an answer beside a killed front");
         await until(() => timesReady(server) > readyBefore, `the front to be back\n${server.lastLines}`);
         const now = server.children("front");

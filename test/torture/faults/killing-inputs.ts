@@ -1,4 +1,4 @@
-/** Inputs whose forward pass ends its process: in an operator, or in the model's own code. */
+/** Inputs that end their engine process in the forward pass: in an operator, or in the model's own code. */
 import { until } from "../bounded.ts";
 import type { Fault } from "../fault.ts";
 import type { ModelHome } from "../model-home.ts";
@@ -7,10 +7,13 @@ import type { Tally } from "../tally.ts";
 import { TestedServer } from "../tested-server.ts";
 import { predict, Traffic } from "../traffic.ts";
 
-/** Longest time for a batch: an engine that shares its core with much else must not take that long to die. */
+/**
+ * Time limit for a batch in seconds. An engine process that shares its core with other programs must be able to die
+ * within it.
+ */
 const BATCH_S = 3;
 
-/** The fault that an input asks for, and the message of its failure. */
+/** By the fault that an input requests: the message with which the input fails. */
 type Deaths = Readonly<Record<string, RegExp>>;
 
 const ofOperators: Deaths = {
@@ -32,7 +35,7 @@ export const killingInputs: Fault = {
     "an input that aborts, faults, exits or never ends fails alone, with a message that says how, and its neighbours succeed",
   async inject({ tally, home, random, isLong }) {
     const rounds = isLong ? 3 : 1;
-    // Side by side, as most of the time passes between a death and the next start.
+    // In parallel, because most of the time passes between the death of a process and the next start.
     await Promise.all([
       killEach(tally, home, { model: "torture", deaths: ofOperators, rounds, random }),
       killEach(tally, home, { model: "torture-code", deaths: ofCode, rounds, random }),
@@ -48,9 +51,12 @@ interface Killing {
   readonly random: () => number;
 }
 
-/** All kinds in one prediction beside inputs that do nothing wrong, while others are served. */
+/**
+ * Sends a prediction with an input for each kind of death, beside harmless inputs and other predictions. Only the
+ * killing inputs may fail.
+ */
 async function killEach(tally: Tally, home: ModelHome, { model, deaths, rounds, random }: Killing): Promise<void> {
-  // Inputs that arrive within the delay share a batch.
+  // With this delay, inputs that arrive within 20 ms share a batch.
   const args = ["--batch-timeout", String(BATCH_S), "--max-queue-delay", "20"];
   await using server = await TestedServer.start({ home, model, args });
   for (let round = 0; round < rounds; round++) {
@@ -82,7 +88,7 @@ async function killEach(tally: Tally, home: ModelHome, { model, deaths, rounds, 
   tally.note(`${model}: ${Object.keys(deaths).length * rounds} inputs that kill took ${restarts} deaths to find`);
 }
 
-/** Memory ends with an error, or with the process; either way with one failed input. */
+/** An input that takes all memory fails with an error or ends the process. Either way only that input may fail. */
 async function exhaust(tally: Tally, home: ModelHome): Promise<void> {
   await using server = await TestedServer.start({ home });
   const engine = await server.child("engine");
@@ -101,7 +107,7 @@ async function exhaust(tally: Tally, home: ModelHome): Promise<void> {
   });
 }
 
-/** Leaves a process so much address space beyond what it has. */
+/** Limits the address space of a process to its present size and `moreBytes`. */
 function limitMemory(pid: number, moreBytes: number): void {
   const limit = holdingsOf(pid).virtualBytes + moreBytes;
   const { success, stderr } = Bun.spawnSync(["prlimit", "--pid", String(pid), `--as=${limit}:${limit}`]);

@@ -1,4 +1,4 @@
-/** Bodies of 60 MB, and results beyond the store's budget of bytes, beside small requests. */
+/** Bodies of 60 MB, and results that exceed `--retain-bytes`, beside small requests. */
 import { readdirSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { until } from "../bounded.ts";
@@ -9,7 +9,7 @@ import { create, predict } from "../traffic.ts";
 const LARGE_BYTES = 60_000_000;
 const ECHO_BYTES = 100_000;
 const BUDGET_BYTES = 1_000_000;
-/** Pause between small requests, which leaves the processor to the large ones. */
+/** Milliseconds between small requests, which leave the processor to the large ones. */
 const PAUSE_MS = 5;
 
 export const large: Fault = {
@@ -82,9 +82,12 @@ async function smallBudget({ tally, home, isLong }: Injection): Promise<void> {
   );
 }
 
-/** The newest are there, the oldest are not, and those between them fit into the budget. */
+/**
+ * Checks retention after a restart: the newest results exist, the oldest do not, and what exists is about as large as
+ * the limit.
+ */
 async function lookBack(server: TestedServer, told: readonly string[], tally: Injection["tally"]): Promise<void> {
-  // Predictions that ended just before the kill may run again.
+  // Predictions that ended just before the kill may run again, so their ends are awaited.
   for (const at of told) await ended(server.url, at);
   let bytes = 0;
   let isGone = false;
@@ -98,7 +101,7 @@ async function lookBack(server: TestedServer, told: readonly string[], tally: In
     else if (!text.includes(noteOf(i))) tally.found("wrong", `${at} has another's output: ${text.slice(0, 300)}`);
     else bytes += text.length;
   }
-  // Beside the outputs a record has an id and times.
+  // 2 percent more than the limit, since a record also has an id and times.
   if (bytes > 1.02 * BUDGET_BYTES)
     tally.found("leaked", `${bytes} bytes of results are kept, and ${BUDGET_BYTES} may be`);
   if (bytes < BUDGET_BYTES - 4 * ECHO_BYTES)
@@ -116,12 +119,12 @@ async function ended(url: URL, at: string): Promise<void> {
   await until(async () => {
     const response = await fetch(new URL(at, url), { headers: { Prefer: "wait=60" } });
     const text = await response.text();
-    // The budget may have no place for it any more.
+    // 404: the prediction may have ended and been evicted.
     return response.status === 404 || text.includes('"status":"success"');
   }, `the end of ${at}`);
 }
 
-/** Bytes of the database and of the files with its name. */
+/** Bytes of the database and of all files whose names begin like its name. */
 function fileBytes(path: string): number {
   const folder = dirname(path);
   const names = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) =>
@@ -130,7 +133,7 @@ function fileBytes(path: string): number {
   return names.reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
 }
 
-/** A client that sends one small request after the other. */
+/** A client that sends small requests one after another. */
 class Small {
   readonly problems: string[] = [];
   readonly #url: URL;
@@ -140,12 +143,12 @@ class Small {
     this.#url = url;
   }
 
-  /** That were answered. */
+  /** Number of requests that were answered. */
   get count(): number {
     return this.#ms.length;
   }
 
-  /** For people; no test compares them. */
+  /** Latencies for the report; no check uses them. */
   get latencies(): string {
     const sorted = this.#ms.toSorted((a, b) => a - b);
     const at = (part: number) => (sorted[Math.floor(part * (sorted.length - 1))] ?? 0).toFixed(1);

@@ -1,11 +1,11 @@
-/** Many deaths of the engine process, and leaks after them. */
+/** Kills the engine process many times, and looks for leaks afterwards. */
 import { comesTrue, until } from "../bounded.ts";
 import type { Fault, Injection } from "../fault.ts";
 import { childrenOf, holdingsOf, namesIn } from "../system.ts";
 import { TestedServer } from "../tested-server.ts";
 import { predict } from "../traffic.ts";
 
-/** Side by side, as most of the time passes between a death and the next start. */
+/** Servers in parallel, because most of the time passes between the death of a process and the next start. */
 const SERVERS = 4;
 
 export const leaks: Fault = {
@@ -20,7 +20,7 @@ export const leaks: Fault = {
 async function dieOften({ tally, home }: Injection, deaths: number): Promise<void> {
   const shared = sharedMemory();
   await using server = await TestedServer.start({ home });
-  // Resources that open on first use exist after the warm-up.
+  // After a first death, resources that open on first use exist.
   await dieOnce(server);
   const before = await settled(server, undefined);
   for (let i = 0; i < deaths; i++) await tally.inject(() => dieOnce(server));
@@ -57,7 +57,7 @@ interface Held {
   readonly processes: readonly string[];
 }
 
-/** The supervisor's resources once they are back at the number before, or at the timeout. */
+/** The resources of the supervisor, once there are no more descriptors and maps than `before`, or after 20 s. */
 async function settled(server: TestedServer, before: Held | undefined): Promise<Held> {
   let held = heldBy(server);
   const isSettled = () => {
@@ -74,17 +74,17 @@ function heldBy(server: TestedServer): Held {
   const run = namesIn(server.folder.path).find((name) => name.startsWith("sconce-run-")) ?? "";
   const files = [...namesIn(server.folder.path), ...namesIn(server.folder.join(run))];
   return {
-    // Numbers of sockets and pipes are new each time.
+    // Names without the numbers of sockets and pipes, which differ each time.
     descriptors: descriptors.map((name) => name.replace(/\[\d+\]$/, "")),
     maps,
     residentBytes,
-    // Each engine process has another socket name.
+    // Names without the numbers of engine sockets, which differ for each engine process.
     files: files.map((name) => name.replace(/^engine(?:-\d+)+/, "engine")),
     processes: childrenOf(server.pid).map(() => "of the server"),
   };
 }
 
-/** Names with a higher count than before. */
+/** Names that occur more often than before. */
 function added(before: readonly string[], after: readonly string[]): string[] {
   const left = [...before];
   return after.filter((name) => {
@@ -94,7 +94,7 @@ function added(before: readonly string[], after: readonly string[]): string[] {
   });
 }
 
-/** Names of sconce's files in `/dev/shm`, which other programs use too. */
+/** Files of sconce in `/dev/shm`, where other programs have files, too. */
 function sharedMemory(): string[] {
   return namesIn("/dev/shm").filter((name) => name.includes("sconce"));
 }

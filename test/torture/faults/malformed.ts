@@ -1,4 +1,7 @@
-/** Malformed requests over raw connections: damaged lines, headers, lengths, chunks and forms, pipelined, cut and reset. */
+/**
+ * Malformed requests over raw connections: damaged lines, headers, lengths, chunks and forms; pipelined, truncated
+ * and reset.
+ */
 import { connect } from "node:net";
 import { within } from "../bounded.ts";
 import type { Fault, Injection } from "../fault.ts";
@@ -7,12 +10,12 @@ import { MemoryMeter } from "../memory-meter.ts";
 import { TestedServer } from "../tested-server.ts";
 import { predict } from "../traffic.ts";
 
-/** Connections. The long form takes several minutes; MALFORMED_CASES sets another number. */
+/** Number of connections. MALFORMED_CASES changes the number of the long form, which takes several minutes. */
 const CASES = { short: 2000, long: Number(process.env.MALFORMED_CASES ?? 200_000) };
 const AT_ONCE = 32;
-/** Connections between two good requests. */
+/** Number of connections between two good requests. */
 const ROUND = 500;
-/** The first rounds run code for the first time, which takes memory. */
+/** The growth of memory counts from this round on: earlier rounds run code for the first time. */
 const WARM_ROUNDS = 2;
 const ALLOWANCE = 96 * 2 ** 20;
 const expected = new Set([
@@ -30,7 +33,7 @@ export const malformed: Fault = {
     const requests = new MalformedRequests(random);
     const pids = server.processes();
     const meter = new MemoryMeter(pids);
-    // Samples between the rounds suffice, and each holds up the server.
+    // Stops the regular samples, which slow the server down. `takePeak` samples between the rounds.
     meter[Symbol.dispose]();
     const statuses = new Map<string, number>();
     const rounds = Math.ceil((isLong ? CASES.long : CASES.short) / ROUND);
@@ -91,7 +94,7 @@ async function withstand({ tally }: Injection, server: TestedServer, { requests,
   await Promise.all(Array.from({ length: AT_ONCE }, client));
 }
 
-/** @returns all that the server sends until it closes the connection; "" after a reset */
+/** Sends a request. @returns everything that the server sends until it closes the connection; "" after a reset */
 function exchange(url: URL, { pieces, isReset }: Delivery): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>();
   let received = "";

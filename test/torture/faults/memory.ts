@@ -1,4 +1,4 @@
-/** Random mixtures of all that takes a server's memory, and how much of it the server takes. */
+/** Random combinations of everything that takes memory of a server, and how much memory the server takes. */
 import { type Attack, attackerFiles, attacks } from "../attacks.ts";
 import type { Fault, Injection } from "../fault.ts";
 import { timesOfGoodClient } from "../good-client.ts";
@@ -6,13 +6,13 @@ import { MemoryMeter } from "../memory-meter.ts";
 import { TestedServer } from "../tested-server.ts";
 
 const MAX_MEMORY = 512 * 2 ** 20;
-/** Memory outside the account: freed pages that allocators retain, code that first runs now, threads. */
+/** Bytes outside the server's account: freed pages that allocators keep, code that runs for the first time, threads. */
 const ALLOWANCE = 128 * 2 ** 20;
-/** Longest time of one attack, or of one mixture. */
+/** Milliseconds of one attack, or of one combination of attacks. */
 const ATTACK_MS = { short: 4000, long: 15_000 };
 const MIXTURES = 12;
 const OF_ONE_MIXTURE = 5;
-/** The short form has a fixed mixture. The long form draws random mixtures and finds those beyond the limit. */
+/** Names of the attacks that the short form runs at once. The long form combines attacks at random. */
 const SHORT_MIXTURE: readonly string[] = [
   "demo results of 8 MB",
   "32 progressive JPEGs of 5,000 scans",
@@ -45,7 +45,10 @@ export const memory: Fault = {
   },
 };
 
-/** Runs the mixtures one by one on one server. */
+/**
+ * Runs combinations of attacks one after another on one server, and checks its memory and the answers to a good
+ * client.
+ */
 async function withstand(
   { tally, home, isLong }: Injection,
   files: URL,
@@ -54,7 +57,7 @@ async function withstand(
 ): Promise<void> {
   const limits = ["--max-memory", String(MAX_MEMORY), "--allow-private-urls", "--fetch-timeout", "5"];
   await using server = await TestedServer.start({ home, model: "greedy", args: [...limits, ...args] });
-  // Code that runs for the first time takes memory that is not for clients.
+  // A good client runs all code once, because the first run takes memory that is not for clients.
   const good = { url: new URL("/predictions", server.url).href, body: "[{}]" };
   await timesOfGoodClient(good, Bun.sleep(500));
   using meter = new MemoryMeter(server.processes());

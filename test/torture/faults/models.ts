@@ -1,4 +1,7 @@
-/** Two models in one server: a flood, loads and unloads, and kills of one of them, beside the traffic of the other. */
+/**
+ * Two models in one server: one is flooded, loaded, unloaded and killed, and the predictions of the other must stay
+ * as they are.
+ */
 import { median } from "../../../bench/numbers.ts";
 import { tempDir } from "../../helpers/temp-dir.ts";
 import { until } from "../bounded.ts";
@@ -9,13 +12,16 @@ import { predict, Traffic } from "../traffic.ts";
 
 const FLOODED = "/models/torture";
 const QUIET = "/models/quiet";
-/** Clients of the flood. Each sends the next request after an answer. */
+/** Number of clients of the flood. Each sends its next request when it has an answer. */
 const CLIENTS = 128;
-/** The batches of the flooded model take 16 ms, and one batch in four a core. */
+/** Inputs of the flood. A batch of them takes 16 ms. */
 const FLOOD = JSON.stringify(Array.from({ length: 8 }, (_, i) => ({ x: i, sleepMs: 1 })));
 const PHASE_MS = { short: 500, long: 8000 };
 const ROUNDS = { short: 1, long: 3 };
-/** Only a long run judges times: other programs slow a short one down. */
+/**
+ * Allowed ratio of latencies with and without the flood. Only the long form checks it: other programs slow down a
+ * short run.
+ */
 const MAX_RATIO = 1.5;
 
 export const models: Fault = {
@@ -26,7 +32,7 @@ export const models: Fault = {
     await using file = await listFile();
     const args = ["--models", file.path, "--keep-alive", "600", "--preload", "torture"];
     await using server = await TestedServer.start({ home, args });
-    // The first engine process is of the flooded model.
+    // The flooded model was loaded first, so this is its engine process.
     const flooded = await server.child("engine");
     await predict(server.url, [{ x: 1 }], `${QUIET}/predictions`);
     const quiet = server.children("engine").find((pid) => pid !== flooded) ?? 0;
@@ -36,7 +42,7 @@ export const models: Fault = {
   },
 };
 
-/** A second name for the model. */
+/** A file for `--models` that serves the same model under a second name. */
 async function listFile() {
   const dir = await tempDir();
   const path = dir.join("models.toml");
@@ -52,7 +58,7 @@ async function flood({ tally, isLong }: Injection, server: TestedServer): Promis
     await tally.inject(async () => {
       const alone = await timesOfGoodClient(request, Bun.sleep(phaseMs));
       const flooding = new Flood(server.url);
-      // The server has learned the load.
+      // Half a phase before the measurement, in which the server learns the load.
       await Bun.sleep(phaseMs / 2);
       const beside = await timesOfGoodClient(request, Bun.sleep(phaseMs));
       const answers = await flooding.stop();
@@ -96,7 +102,7 @@ class Flood {
     );
   }
 
-  /** @returns counts of the answers by status */
+  /** Ends the flood. @returns the number of answers by status */
   async stop(): Promise<ReadonlyMap<number, number>> {
     this.#isOver = true;
     await this.#clients;
@@ -139,7 +145,7 @@ async function kill(
   if (other.retried > 0) tally.found("lost", `${other.retried} requests to the other model got no answer`);
 }
 
-/** Unloads a model between its predictions, and loads it again. */
+/** Unloads one model between its predictions and loads it again, while clients use both. */
 async function reload({ tally, random, isLong }: Injection, server: TestedServer): Promise<void> {
   const options = { url: server.url, tally, random, lastLines: () => server.lastLines };
   const all = [FLOODED, QUIET].map((base) => new Traffic({ ...options, base, clients: 1 }));

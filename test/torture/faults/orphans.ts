@@ -1,4 +1,4 @@
-/** The death of the supervisor, while its children are at work or stuck. */
+/** Kills the supervisor while its child processes work or hang: they must end. */
 import { comesTrue, until } from "../bounded.ts";
 import type { Fault } from "../fault.ts";
 import { TestedServer } from "../tested-server.ts";

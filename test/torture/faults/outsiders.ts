@@ -1,4 +1,7 @@
-/** Pages of other origins, foreign host names, scripts among outputs, registries that lead elsewhere, and hosts that do not exist. */
+/**
+ * Attempts of others: pages of other origins, foreign host names, scripts in outputs, registries that redirect, and
+ * host names that do not exist.
+ */
 import { ModelStore } from "../../../src/package/store/store.ts";
 import { eventsOf } from "../../helpers/events.ts";
 import { failure } from "../../helpers/failure.ts";

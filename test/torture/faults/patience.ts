@@ -1,13 +1,18 @@
-/** Ten times as many requests as a server can answer, from clients that leave after a few batch times. */
+/** Ten times as many requests as a server can answer, by clients that leave after a few batch times. */
 import type { Fault, Injection } from "../fault.ts";
 import { TestedServer } from "../tested-server.ts";
 import { predict } from "../traffic.ts";
 
 const BATCH_ITEMS = 16;
 const OFFERED = 10;
-/** Duration of a load. Answers count in its second half only: in the first half the server learns how long clients wait. */
+/**
+ * Seconds of load. Only answers in the second half count: in the first half the server learns how long clients wait.
+ */
 const SECONDS = { short: 4, long: 20 };
-/** Other programs slow a short run down, so it only needs answers: test/short-patience.test.ts has a simulated clock. */
+/**
+ * Wanted answers in time, as a share of the capacity. The short form needs only a few, because other programs slow it
+ * down; test/short-patience.test.ts checks more with a simulated clock.
+ */
 const LEAST_GOODPUT = { short: 0.01, long: 0.8 };
 
 interface Load {
@@ -63,7 +68,7 @@ async function overload({ tally, home, isLong, random }: Injection, { batchMs, d
   });
 }
 
-/** @returns whether the prediction succeeded while the client waited */
+/** Sends a prediction. @returns whether it succeeded while its client waited */
 async function ask(url: URL, input: object, deadlineMs: number): Promise<boolean> {
   try {
     const response = await fetch(new URL("/predictions", url), {

@@ -1,4 +1,6 @@
-/** A machine that loses power: the files of predictions are again as they were when each was last synced. */
+/**
+ * A machine loses power: the files of the prediction store are again as they were when each was last synced to disk.
+ */
 import { copyFile, mkdir, readdir, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { tempDir } from "../../helpers/temp-dir.ts";
@@ -46,7 +48,7 @@ export const powerLoss: Fault = {
   },
 };
 
-/** Puts back the synced copy of each file, and removes files without one. @returns by how many bytes the files are shorter */
+/** Replaces each file by its synced copy, and removes files without one. @returns the number of bytes that are lost */
 async function onlySynced(folder: string, copies: string): Promise<number> {
   let dropped = 0;
   for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {

@@ -1,4 +1,7 @@
-/** Replicas that share a queue, under load: a kill, a pause beyond the lease, a lost connection, or a restart of Redis. */
+/**
+ * Replicas that share a queue, under load: a replica is killed, paused beyond its lease or cut off, or Redis
+ * restarts.
+ */
 import { readFileSync } from "node:fs";
 import { hasRedis, startRedis, type TestRedis } from "../../helpers/redis.ts";
 import { tempDir } from "../../helpers/temp-dir.ts";
@@ -12,22 +15,33 @@ import { create, Traffic } from "../traffic.ts";
 
 const REPLICAS = 3;
 const LEASE_S = 1;
-/** Much longer than the test takes to read the predictions, even on a busy machine. */
+/**
+ * Seconds for which ended predictions are retained: far longer than the test needs to read them, even on a busy
+ * machine.
+ */
 const RETAIN_S = 60;
-/** Clients pause at this many unread predictions. With one replica paused, the test still reads at least 8 predictions a second. */
+/**
+ * Largest number of predictions that clients have not read; then they pause. With one replica paused, at least 8 are
+ * read per second.
+ */
 const MAX_UNREAD = { short: 30, long: 3 * RETAIN_S };
 const LONG_MS = 20 * 60_000;
 const LOOK_MS = 1000;
 const PROGRESS_MS = 60_000;
-/** Time limit for the keys of ended predictions to leave Redis. Mailboxes of dead replicas stay a minute. */
+/**
+ * Milliseconds after which Redis may have no keys of ended predictions. Mailboxes of dead replicas stay for a minute.
+ */
 const GONE_MS = 150_000;
-/** Memory that a Redis without predictions may use more than a new Redis, for scripts and connection buffers. */
+/** Bytes that Redis may use without predictions, beyond a new Redis: scripts and connection buffers. */
 const MAX_LEFT_BYTES = 4 * 2 ** 20;
-/** Time between the answer to a cancellation and the check that the prediction still has this answer. */
+/** Milliseconds between the answer to a cancellation and the check that the prediction still has this answer. */
 const CANCELLED_MS = 3000;
-/** How long a replica is paused or cut off: until its lease has ended and another replica has claimed its predictions. */
+/**
+ * Milliseconds for which a replica is paused or cut off: so long that its lease ends and another replica claims its
+ * predictions.
+ */
 const AWAY_MS = 2500;
-/** Input `x` of the model's example, which each replica runs at its start. */
+/** The `x` of the model's example. Each replica runs it at its start, so it does not count. */
 const WARM_UP = "1";
 
 interface Replica {
@@ -106,7 +120,7 @@ export const replicas: Fault = {
     const names = Object.keys(events);
     do {
       for (const name of names.toSorted(() => random() - 0.5)) {
-        // The memory of the first replica is sampled over the whole run.
+        // The first replica is never killed, since its memory is sampled during the whole run.
         const replica = name === "kill" ? all[1 + Math.floor(random() * (REPLICAS - 1))] : any();
         if (replica === undefined) continue;
         await tally.inject(async () => {
@@ -135,7 +149,7 @@ export const replicas: Fault = {
       if (x !== WARM_UP && count > 2) tally.found("wrong", `${x} was run ${count} times`);
     const twice = [...counts].filter(([x, count]) => x !== WARM_UP && count > 1).length;
     tally.note(`${names.join(", ")}: ${counts.size} inputs, ${twice} of them run twice`);
-    // A replica with a short retention removes the predictions of all replicas.
+    // This replica has a retention of one second, so it removes the predictions of all replicas.
     const forgetting = ["--queue", redis.url, "--retain-age", "1", "--no-isolate"];
     opened.use(await TestedServer.start({ home, args: forgetting, store: "memory" }));
     const left = () => leftIn(redis, isLong);
@@ -172,14 +186,14 @@ function eventsFor(redis: TestRedis): Readonly<Record<string, (replica: Replica)
 }
 
 interface Cancelled {
-  /** Path of the prediction. */
+  /** Path of the canceled prediction. */
   readonly at: string;
-  /** The answer to the cancellation. */
+  /** Body of the answer to the cancellation. */
   readonly text: string;
   readonly answeredMs: number;
 }
 
-/** Creates predictions and cancels each at a random replica. */
+/** Creates predictions, and cancels each at a random replica, until the run is over. */
 async function cancelSome(isOver: () => boolean, any: () => Replica | undefined, cancelled: Cancelled[]) {
   for (let x = -1; !isOver(); x--) {
     try {
@@ -188,13 +202,13 @@ async function cancelSome(isOver: () => boolean, any: () => Replica | undefined,
       const response = await fetch(url, { method: "POST", signal: AbortSignal.timeout(10_000) });
       if (response.ok) cancelled.push({ at, text: await response.text(), answeredMs: performance.now() });
     } catch {
-      // The replica is dead, paused or cut off.
+      // The chosen replica is dead, paused or cut off.
     }
     await Bun.sleep(50);
   }
 }
 
-/** Reads a record from any replica that answers. */
+/** Reads a record from whichever replica answers. */
 async function readText(url: () => URL): Promise<string> {
   const untilMs = performance.now() + SOON_MS;
   let text = "no answer";
@@ -204,7 +218,7 @@ async function readText(url: () => URL): Promise<string> {
       text = await response.text();
       if (response.status !== 503) return text;
     } catch {
-      // The replica is dead, paused or cut off.
+      // The chosen replica is dead, paused or cut off.
     }
     await Bun.sleep(20);
   }
@@ -215,12 +229,12 @@ async function usedMemory({ client }: TestRedis): Promise<number> {
   return Number(/^used_memory:(\d+)/m.exec(await client.info("memory"))?.[1]);
 }
 
-/** Keys that Redis still has after the retention of the last prediction. */
+/** Keys that Redis still has although the retention of the last prediction is over. */
 async function leftIn({ client }: TestRedis, isMailAwaited: boolean): Promise<string[]> {
   const keys = await client.keys("*");
   const left = await Promise.all(
     keys.map(async (key) => {
-      // Keys of running replicas.
+      // Each running replica has these keys.
       if (key.includes(":queues:") || key.endsWith(":signs")) return [];
       if (key.endsWith(":work")) return (await client.xlen(key)) === 0 ? [] : [`${key} has entries`];
       if (!key.endsWith(":totals")) return [key].filter(() => isMailAwaited || !key.includes(":mail:"));

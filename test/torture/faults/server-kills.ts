@@ -1,4 +1,4 @@
-/** SIGKILL of the whole server at random moments under load, and a start on the same file and port. */
+/** Kills the whole server with SIGKILL at random moments under load, and starts it again on the same file and port. */
 import type { Fault } from "../fault.ts";
 import { isSuspect, killUnderLoad } from "../kills.ts";
 
@@ -14,7 +14,7 @@ export const serverKills: Fault = {
       isGivenUp: isSuspect,
       kill: async (server) => {
         await server.kill();
-        // Some kills hit a starting server, before or while it takes over unfinished predictions.
+        // Sometimes the next server is killed too, before or while it takes over unfinished predictions.
         if (context.random() < 0.3) {
           server.launch();
           await Bun.sleep(1500 * context.random());

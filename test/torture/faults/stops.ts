@@ -1,4 +1,4 @@
-/** Signals that ask the server to stop: under load, with a forward pass that hangs, with a limit. */
+/** Signals that ask the server to stop: under load, while a forward pass hangs, and with a time limit. */
 import { comesTrue, until, within } from "../bounded.ts";
 import type { Fault, Injection } from "../fault.ts";
 import { TestedServer } from "../tested-server.ts";
@@ -28,7 +28,7 @@ async function drainUnderLoad({ tally, home, random, isLong }: Injection, fronts
     const code = await within(server.exited, `the end after SIGTERM\n${server.lastLines}`);
     if (code !== 0) tally.problem(`SIGTERM ended the server with code ${code}\n${server.lastLines}`);
     await expectGone({ tally, server });
-    // Every accepted prediction ended before the exit: a new process repeats none.
+    // Every accepted prediction has ended before the exit, so the next server repeats none.
     await server.started();
     const again = server.lines.find((line) => line.includes("Resuming"));
     if (again !== undefined) tally.problem(`after a drain there was work left: ${again}`);
@@ -43,7 +43,8 @@ async function endAtOnce(tally: Injection["tally"], server: TestedServer): Promi
   await tally.inject(async () => {
     server.signal("SIGTERM");
     await server.line("Stopping");
-    // A second signal within a second counts as the first: npm forwards signals.
+    // A second signal within a second of the first is ignored, since npm sends signals twice. So the signal is
+    // repeated.
     const repeat = setInterval(() => server.signal("SIGTERM"), 200);
     try {
       const code = await within(server.exited, `the end after a second SIGTERM\n${server.lastLines}`, 20_000);
@@ -58,10 +59,10 @@ async function endAtOnce(tally: Injection["tally"], server: TestedServer): Promi
 async function drainForSoLong({ tally, home }: Injection, fronts: number): Promise<void> {
   const args = ["--fronts", String(fronts), "--drain-timeout", "0.2", "--linger", "0"];
   await using server = await TestedServer.start({ home, args });
-  // Longer than the drain may take, one after the other.
+  // Each of these takes longer than --drain-timeout allows, and they run one after another.
   const xs = [1, 2];
   const told = await Promise.all(xs.map((x) => create(server.url, [{ x, sleepMs: 1500 }])));
-  // One more death than a prediction survives.
+  // One stop more than the number of deaths after which the server gives a prediction up: stops must not count.
   for (let stop = 0; stop < 3; stop++) {
     await until(async () => (await statusOf(server.url, told[0] ?? "")) !== "pending", "a prediction that runs");
     await tally.inject(async () => {

@@ -1,4 +1,4 @@
-/** Upgrades and a rollback under load, and kills of either server at any moment of them. */
+/** Upgrades and a rollback under load, and kills of the newer or the older server at any moment of an upgrade. */
 import { type Build, type BuildsStore, beyond, storeOfBuilds } from "../../helpers/builds.ts";
 import { type RunningCli, startCli } from "../../helpers/cli.ts";
 import { Client, type PredictionBody } from "../../helpers/client.ts";
@@ -45,7 +45,10 @@ async function underLoad({ tally, isLong }: Injection, store: BuildsStore): Prom
   const load = new ConnectionLoad({ port: place.port, keeping: 4, renewing: 4 });
   const total = isLong ? 20_000 : 600;
   const builds: readonly Build[] = isLong ? ["v2", "v1", "v2", "v1"] : ["v2", "v1"];
-  /** From the start of a newer server to the end of the older one, and the part from the takeover on. */
+  /**
+   * Periods of the upgrades: `whole` from the start of the newer server to the end of the older, `takeovers` only
+   * from the takeover on.
+   */
   const whole: Span[] = [];
   const takeovers: Span[] = [];
   for (const [i, build] of builds.entries()) {
@@ -93,7 +96,10 @@ async function underLoad({ tally, isLong }: Injection, store: BuildsStore): Prom
 type Span = readonly [beginMs: number, endMs: number];
 const isIn = (spans: readonly Span[], ms: number) => spans.some(([begin, end]) => ms >= begin && ms <= end);
 
-/** Kills a server at a random moment of an upgrade. All predictions that were acknowledged must end, each with the output of a build. */
+/**
+ * Kills a server at a random moment of an upgrade. All acknowledged predictions must end, each with the output of one
+ * of the builds.
+ */
 async function killedAnywhere(
   { tally, random }: Injection,
   store: BuildsStore,
@@ -112,7 +118,7 @@ async function killedAnywhere(
         const { prediction_id: id } = await client.create([{ x }], { Connection: "close" });
         accepted.set(id, x);
       } catch {
-        // A killed server refuses connections; what it acknowledged counts.
+        // The server was killed and refuses connections. Only acknowledged predictions count.
       }
     }
   })();
@@ -124,7 +130,7 @@ async function killedAnywhere(
   await tally.inject(async () => {
     (killed === "newer" ? newer : older).kill("SIGKILL");
     await (killed === "newer" ? newer : older).exited;
-    // The older server may have ended before the kill of the newer one: then the next start goes on.
+    // If the older server had ended when the newer was killed, no server is left, and another is started.
     const answers = () =>
       client.fetch("/health/ready", { headers: { Connection: "close" } }).then(
         ({ ok }) => ok,

@@ -1,10 +1,10 @@
-/** Three times a number, and whatever an input asks for that ends a process, or holds it. */
+/** Triples a number. Its forward pass ends or blocks its process if an input says so. */
 import { appendFileSync } from "node:fs";
 import { defineModel, float32, int64, tensor, z } from "sconce";
 
-/** As `fault.cc` numbers them, from 1. */
+/** Faults in the order of their numbers in fault.cc, from 1 on. */
 const faults = ["abort", "segv", "exit", "hang", "memory", "throw"] as const;
-/** From this number on it takes milliseconds. */
+/** Numbers from here on mean a sleep of so many milliseconds. */
 const sleep = 1000;
 
 export default defineModel({
@@ -13,9 +13,9 @@ export default defineModel({
   input: z.object({
     x: z.number(),
     fault: z.enum(faults).optional(),
-    /** How long the forward pass takes. */
+    /** Milliseconds that the forward pass takes. */
     sleepMs: z.int().min(0).default(0),
-    /** Returned in the output if `echo` is true. */
+    /** A text that the output has, too, if `echo` is true. */
     note: z.string().default(""),
     echo: z.boolean().default(false),
   }),
