@@ -1,6 +1,6 @@
 /**
- * The benchmark: ratios measured in one run, as a table. The exit code is 0 unless a case failed; missed goals do not
- * count.
+ * Runs the benchmark and prints a table of ratios, each measured in one run. The exit code is 0 unless a case failed; a
+ * missed goal does not count as failure.
  */
 import { parseArgs } from "node:util";
 import { Canary } from "../bench/canary.ts";
@@ -52,7 +52,7 @@ interface BenchOptions {
   readonly json: string | undefined;
 }
 
-/** @returns 1 if a case could not be measured; missed goals do not count */
+/** Measures the chosen cases and prints the table. @returns 1 if a case could not be measured, otherwise 0 */
 async function bench(names: readonly string[], { seconds, repeats, json }: BenchOptions) {
   const missing = missingWrk();
   if (missing !== undefined) throw new Error(missing);

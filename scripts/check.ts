@@ -1,14 +1,18 @@
-/** Type checking, Biome and the rooms of `src`, without the tests. No file is changed. The exit code is the number of failed tools. */
+/**
+ * Checks types, style (Biome) and the imports between the folders of `src`, without tests. Changes no file. The exit
+ * code is the number of failed checks.
+ */
 
 import { join } from "node:path";
 import { brokenRules } from "./rooms.ts";
 import { line, StepLine } from "./setup/report.ts";
 import { root } from "./setup/step.ts";
 
-/** Runs the tools and prints their complaints. @returns the number of failed tools */
+/** Runs the checks and prints their complaints. @returns the number of failed checks */
 async function check(): Promise<number> {
   const colour = process.stdout.isTTY && !process.env.NO_COLOR;
-  // The second run checks what has changed. More than two checkers repeat each other's work.
+  // The compiler keeps its results, so that the next run checks only what has changed. More than two checkers would
+  // repeat each other's work.
   const incremental = [
     "--incremental",
     "--tsBuildInfoFile",
@@ -16,7 +20,7 @@ async function check(): Promise<number> {
     "--checkers",
     "2",
   ];
-  // Bun runs the launchers, since the PATH may have no Node.
+  // Bun runs the tools, since the PATH may have no Node.
   const results = [
     await succeeds("types", "tsc", [
       join("typescript", "bin", "tsc"),
@@ -25,7 +29,7 @@ async function check(): Promise<number> {
       ...incremental,
       ...(colour ? ["--pretty"] : []),
     ]),
-    // Code for browsers has other global types.
+    // The page's code runs in browsers, so it is checked with other global types.
     await succeeds("types", "tsc of the page", [join("typescript", "bin", "tsc"), "-p", "src/server/page/client"]),
     await succeeds("style", "biome", [
       join("@biomejs", "biome", "bin", "biome"),

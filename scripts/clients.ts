@@ -1,4 +1,7 @@
-/** Tries real clients on real servers: `npm run clients -- NAME… [--seed N] [--seconds N] [--only EXAMPLE]`, by default all of them. */
+/**
+ * Tries real clients on real servers: `npm run clients -- NAME… [--seed N] [--seconds N] [--only EXAMPLE]`. Without a
+ * name, tries all.
+ */
 import { parseArgs } from "node:util";
 import { generatedClients } from "./clients/generated.ts";
 import { openTelemetry } from "./clients/open-telemetry.ts";
@@ -10,10 +13,10 @@ const { values, positionals: names } = parseArgs({
   args: process.argv.slice(2),
   allowPositionals: true,
   options: {
-    /** Options of schemathesis. */
+    /** Options of the trial schemathesis. */
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
     seconds: { type: "string", default: "60" },
-    /** An example. */
+    /** Name of the only example to try. */
     only: { type: "string" },
   },
 });

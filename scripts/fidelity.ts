@@ -1,6 +1,6 @@
 /**
- * Compares sconce with PyTorch: operators, random programs, architectures. The exit code is 0 if no answer is wrong,
- * and no network is slower with rearranged weights ("packed").
+ * Compares sconce with PyTorch on operators, random programs and architectures. The exit code is 0 if no answer is
+ * wrong, and no network is slower with rearranged weights ("packed").
  */
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -22,7 +22,7 @@ const suites = {
 } as const;
 type Suite = keyof typeof suites;
 
-/** Default counts: pairs of operator and dtype, programs, networks. */
+/** Default number of trials in a suite: pairs of operator and dtype, programs, or networks. */
 const counts: Readonly<Record<Suite, number>> = {
   operators: 10_000,
   programs: 2000,
@@ -84,7 +84,7 @@ function isSuite(name: string): name is Suite {
   return name in suites;
 }
 
-/** @returns whether all answers are right */
+/** Runs a suite of comparisons. @returns whether all answers are right */
 async function suite(name: Exclude<Suite, "packing">): Promise<boolean> {
   const began = performance.now();
   await using dir = await tempDir();
@@ -106,7 +106,10 @@ async function suite(name: Exclude<Suite, "packing">): Promise<boolean> {
   return counted.wrong.length === 0;
 }
 
-/** @returns whether no network is slower with packed layers */
+/**
+ * Compares the speed of networks with packed and plain weights. @returns whether no network is slower with packed
+ * weights
+ */
 async function packing(): Promise<boolean> {
   await using dir = await tempDir();
   const packages = await packagesOf("architectures");
@@ -178,7 +181,10 @@ function packagesOf(name: Exclude<Suite, "packing">): Promise<string> {
   return installed(name === "architectures" ? "architectures.txt" : "requirements.txt");
 }
 
-/** Installs a list of packages into a folder of the checkout, if it is not there yet. The set-up has installed torch. */
+/**
+ * Installs a list of Python packages into a folder of the checkout, if it is not there yet. torch comes from the
+ * set-up. @returns the folder
+ */
 async function installed(list: string): Promise<string> {
   const path = join(root, "test", "fidelity", list);
   const text = await Bun.file(path).text();
@@ -189,7 +195,7 @@ async function installed(list: string): Promise<string> {
   const python = readLibtorch()?.python?.command ?? "python3";
   const quiet = ["--quiet", "--no-deps", "--disable-pip-version-check"];
   await run([python, "-m", "pip", "install", ...quiet, "--target", folder, "-r", path], { verbose: false });
-  // Files compiled for CUDA: they do not load with torch for CPUs, and no network needs them.
+  // Removes libraries compiled for CUDA: they do not load with torch for CPUs, and no network needs them.
   for (const pattern of ["torchaudio/lib/*.so", "torchvision/*.so"]) {
     for await (const file of new Bun.Glob(pattern).scan(folder)) rmSync(join(folder, file));
   }

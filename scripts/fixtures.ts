@@ -1,7 +1,7 @@
 /**
- * Makes the files that tests need, once. `fixtures.ts libtorch` makes weights with PyTorch and libraries that use it, and
- * fetches programs of Debian. `fixtures.ts addon FILE` compresses the libraries of executables and images, and compiles the
- * command line that tests run.
+ * Makes files that tests need, if they do not exist. `fixtures.ts libtorch` makes weights with PyTorch and libraries
+ * that use it, and downloads programs of Debian. `fixtures.ts addon FILE` compresses the libraries of executables and
+ * images, and compiles the command line that tests run.
  */
 
 import { preparedModel } from "../examples/minilm/prepared.ts";
@@ -19,7 +19,7 @@ import { fixtures } from "../test/helpers/weights.ts";
 import { line } from "./setup/report.ts";
 
 if (process.argv[2] === "libtorch") {
-  // Two at a time, the slowest first. Some fill both cores with compilers, others use one.
+  // Runs two tasks at a time, the slowest first. Some tasks fill both cores with compilers, others use one.
   const tasks = [
     fixtures,
     fidelityCases,
@@ -48,7 +48,7 @@ function noteProblem(what: string) {
   };
 }
 
-/** Runs the next task of an iterator until none is left. */
+/** Runs tasks of a shared iterator until none is left. */
 async function inTurn(tasks: Iterable<() => Promise<unknown>>): Promise<void> {
   for (const task of tasks) await task();
 }

@@ -1,4 +1,7 @@
-/** Reads damaged files until the time is over: `npm run fuzz -- NAME… [--seconds N] [--seed N]`, by default all. `pixels` needs clang 14 or later. */
+/**
+ * Gives damaged files to readers until the time is over: `npm run fuzz -- NAME… [--seconds N] [--seed N]`. Without a
+ * name, tries all readers. `pixels` needs clang 14 or later.
+ */
 import { existsSync, readFileSync, renameSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -7,7 +10,7 @@ import { targets } from "../test/fuzz/targets.ts";
 import { fuzzPixels } from "./fuzz/pixels.ts";
 import { root } from "./setup/step.ts";
 
-/** Longest time of one input. */
+/** Milliseconds after which an input counts as stuck. */
 const STUCK_MS = 30_000;
 
 const { values, positionals } = parseArgs({
@@ -31,7 +34,10 @@ for (const name of positionals.length > 0 ? positionals : all) {
 }
 process.exitCode = faults === 0 ? 0 : 1;
 
-/** A fault ends the child process, and the next one continues after the input. @returns the count of faults */
+/**
+ * Fuzzes one reader in child processes. A fault ends the child process, and the next one continues after the faulty
+ * input. @returns the number of faults
+ */
 async function fuzz(name: string): Promise<number> {
   const progress = join(folder, `${name}.progress`);
   const untilMs = performance.now() + 1000 * seconds;
@@ -61,7 +67,7 @@ async function fuzz(name: string): Promise<number> {
   return faults;
 }
 
-/** @returns the exit code, the signal, or "stuck" */
+/** Waits for the child process, and kills it if it is stuck. @returns the exit code, or the signal */
 async function endOf(child: Bun.Subprocess, progress: string): Promise<number | string> {
   let last = "";
   const timer = setInterval(() => {

@@ -1,4 +1,4 @@
-/** Runs the Python client of the Model Context Protocol and its conformance tests against real servers. */
+/** Runs the Python client of the Model Context Protocol, and the protocol's conformance tests, against real servers. */
 import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -9,13 +9,13 @@ import { tempDir } from "../test/helpers/temp-dir.ts";
 import { findPython } from "./setup/python.ts";
 import { root } from "./setup/step.ts";
 
-/** The first version with scenarios of the revision 2026-07-28 is not final yet. */
+/** The conformance tests. Only alpha versions have scenarios for the protocol's revision 2026-07-28. */
 const conformance = "@modelcontextprotocol/conformance@0.2.0-alpha.12";
 const sources = join(root, "test", "clients");
 const tools = join(root, ".sconce", "mcp-clients");
 const python = join(tools, "bin", "python");
 
-/** A tool that some scenarios call. */
+/** A model whose tool some scenarios call. */
 const slowTool = modelText({
   name: '"slow_compute"',
   input: "z.object({ seconds: z.number(), label: z.string().optional() })",
@@ -28,11 +28,14 @@ const slowTool = modelText({
 
 interface Scenario {
   readonly name: string;
-  /** Checks of tools, prompts and resources that the server does not have. */
+  /** Ids of checks that need tools, prompts or resources that the server does not have. */
   readonly fails?: readonly string[];
 }
 
-/** The other scenarios call tools that no model can be, such as one that asks for input. */
+/**
+ * Scenarios by the protocol's revision. The left-out scenarios call tools that no model can be, such as a tool that
+ * asks for input.
+ */
 const scenarios: Readonly<Record<string, readonly Scenario[]>> = {
   "2025-11-25": ["server-initialize", "ping", "tools-list", "dns-rebinding-protection"].map((name) => ({ name })),
   "2026-07-28": [
@@ -101,14 +104,14 @@ await using store = await storeWith("lab", await writeModel(dir, slowTool));
   }
 }
 
-/** @throws Error if other checks fail than the expected ones */
+/** Runs a scenario. @throws Error if the failed checks are not the expected ones */
 async function conform(url: URL, version: string, { name, fails = [] }: Scenario): Promise<void> {
   const out = dir.join(`${version}-${name}`);
   await mkdir(out);
   const program = join(tools, "node_modules/@modelcontextprotocol/conformance/dist/index.js");
   const options = ["--url", url.href, "--scenario", name, "-o", out];
   if (version !== "tasks") options.push("--spec-version", version);
-  // Its exit code counts the expected failures, too.
+  // Ignores the exit code, because it counts the expected failures too.
   const report = await run([process.execPath, program, "server", ...options], { isChecked: false });
   const [path = ""] = new Bun.Glob("**/checks.json").scanSync({ cwd: out, absolute: true });
   const checks = checksSchema.parse(await Bun.file(path).json());
@@ -118,7 +121,7 @@ async function conform(url: URL, version: string, { name, fails = [] }: Scenario
   console.log(`✓ ${version} ${name}: ${passed} checks, ${failed.length} without the tool or list that they need`);
 }
 
-/** Installs a list of requirements once, into the checkout. */
+/** Installs a list of packages into the checkout, unless the list is installed already. */
 async function installOnce(name: string, install: (path: string) => Promise<void>): Promise<void> {
   const [path, stamp] = [join(sources, name), join(tools, "installed.txt")];
   const text = `${await Bun.file(path).text()}${conformance}\n`;
@@ -127,7 +130,7 @@ async function installOnce(name: string, install: (path: string) => Promise<void
   await Bun.write(stamp, text);
 }
 
-/** @throws Error with the command's output, if it fails */
+/** Runs a command. @returns its output @throws Error with the output, if the command fails */
 async function run(
   command: string[],
   { cwd = root, isChecked = true }: { readonly cwd?: string; readonly isChecked?: boolean } = {},

@@ -1,17 +1,17 @@
-/** Makes the published files in dist/: addons for each torch, npm packages, a wheel, one executable file. */
+/** Makes the published files in dist/: addons for each torch, npm packages, a wheel and one executable file. */
 import { parseArgs } from "node:util";
 import { releases } from "./pack/releases.ts";
 
 export interface PackOptions {
-  /** Minors of torch for the addons. */
+  /** Minor releases of torch for which addons are compiled. */
   readonly minors: readonly string[];
-  /** Keeps the downloaded torches for the next run. */
+  /** Whether to keep the downloaded torches for the next run. */
   readonly keepsTorch: boolean;
-  /** Also installs and uses the results in an empty environment, which takes minutes. */
+  /** Whether to also install and use the results in an empty environment, which takes minutes. */
   readonly isTried: boolean;
 }
 
-/** In order of dependency: later parts contain the addons. */
+/** The published files, in order of dependency: later ones contain the addons. */
 const parts: Readonly<Record<string, () => Promise<{ pack(options: PackOptions): Promise<void> }>>> = {
   addons: () => import("./pack/addons.ts"),
   npm: () => import("./pack/npm.ts"),

@@ -1,4 +1,4 @@
-/** Runs a script with the Python whose torch the set-up found. The same torch then writes and runs weights. */
+/** Runs a script with the Python whose torch the set-up found, so that one torch writes and runs weights. */
 
 import { pythonVariables, readLibtorch } from "./setup/libtorch.ts";
 

@@ -1,13 +1,19 @@
-/** The rooms of `src`: which rooms each room imports, and its doors, the files that other rooms import. `npm run check` enforces the table. */
+/**
+ * The rooms of `src` are folders with rules for imports. A table states which rooms each room imports, and its doors:
+ * the files that other rooms may import. `npm run check` enforces the table.
+ */
 
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { root } from "./setup/step.ts";
 
 interface Room {
-  /** Rooms that this room imports, separated by spaces. */
+  /** Names of rooms that this room imports, separated by spaces. */
   readonly imports: string;
-  /** Files that other rooms import, without `.ts`; `*` for every file. In a room of `server`: files that the rest of `server` imports. */
+  /**
+   * Files that other rooms may import, without `.ts`; `*` for every file. For a folder in `server`: files that the rest
+   * of `server` may import.
+   */
   readonly doors: string;
 }
 
@@ -113,7 +119,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports: "server/http",
     doors: "page",
   },
-  // Files beside the rooms import every room.
+  // Files directly in `src` may import every room.
   ".": { imports: "", doors: "main index" },
 };
 
@@ -125,7 +131,7 @@ interface Import {
 const importPattern =
   /\b(?:from|import) "(\.[^"]+\.tsx?)"|\bimport\("(\.[^"]+\.tsx?)"\)|\bnew URL\("(\.[^"]+\.ts)", import\.meta\.url\)/g;
 
-/** All imports between the files of `src`, including types. */
+/** All imports between files of `src`, including imports of types. */
 export function readImports(src = join(root, "src")): Import[] {
   const files = new Set(readdirSync(src, { recursive: true, encoding: "utf8" }).filter((path) => /\.tsx?$/.test(path)));
   return [...files].flatMap((from) =>
@@ -136,7 +142,7 @@ export function readImports(src = join(root, "src")): Import[] {
   );
 }
 
-/** The innermost room of a file. Files beside the rooms (`index.ts`, `main.ts`) have the room `.`. */
+/** The innermost room of a file. Files directly in `src` (`index.ts`, `main.ts`) have the room `.`. */
 function roomOf(path: string): string {
   let folder = dirname(path);
   while (!(folder in rooms) && folder !== ".") folder = dirname(folder);
@@ -145,7 +151,10 @@ function roomOf(path: string): string {
 
 const words = (text: string | undefined) => (text === undefined ? [] : text.trim().split(/\s+/).filter(Boolean));
 
-/** @returns a message for each import against the table, and for each door without an importer */
+/**
+ * Compares the imports with the table. @returns a message for each forbidden import, and for each door that no file
+ * imports
+ */
 export function brokenRules(imports: readonly Import[] = readImports()): string[] {
   const broken = new Set<string>();
   const unused = new Set(

@@ -1,4 +1,4 @@
-/** The command line of this checkout. */
+/** Runs the command line of this checkout. */
 
 import { main } from "../src/cli/cli.ts";
 

@@ -1,6 +1,7 @@
 /**
- * Makes this checkout ready to run: packages, libtorch, the addon, the page. A step runs again only when its inputs have changed. Imports
- * nothing from node_modules, which it fills, and installs nothing outside the checkout.
+ * Makes this checkout ready to run: npm packages, libtorch, the addon and the page. A step runs again only when its
+ * inputs have changed. This script imports nothing from node_modules, which it fills, and installs nothing outside the
+ * checkout.
  */
 import { accessSync, constants, mkdirSync } from "node:fs";
 import { addon } from "./setup/addon.ts";
@@ -13,13 +14,13 @@ import type { Step } from "./setup/step.ts";
 import { isDone, perform, state, withLock } from "./setup/step.ts";
 
 export interface SetupOptions {
-  /** Shows the output of all commands, not only of failed ones. */
+  /** Whether to show the output of all commands, and not only of failed ones. */
   verbose?: boolean;
   /** Called with the name of each finished step. */
   onDone?: (name: string) => void;
 }
 
-/** Runs the unfinished steps in order. If one fails, prints the reason and ends the process with code 1. */
+/** Runs the unfinished steps in order. If a step fails, prints the reason and ends the process with code 1. */
 export async function setup({ verbose = false, onDone = () => {} }: SetupOptions = {}): Promise<void> {
   if (isSetUp()) {
     for (const step of steps) onDone(step.name);
@@ -30,7 +31,8 @@ export async function setup({ verbose = false, onDone = () => {} }: SetupOptions
     await withLock(async () => {
       await refuseIfToolsAreMissing(steps.filter((step) => !isDone(step)));
       for (const step of steps) {
-        // Checked again: another set-up may have finished the step, and the previous step may have changed its inputs.
+        // Checks again, because another set-up may have finished the step, and the previous step may have changed its
+        // inputs.
         if (!isDone(step)) await perform(step, { verbose });
         onDone(step.name);
       }
@@ -42,14 +44,14 @@ export async function setup({ verbose = false, onDone = () => {} }: SetupOptions
   }
 }
 
-/** Whether all steps are done. Takes a few milliseconds. */
+/** Whether all steps are done. The check takes a few milliseconds. */
 export function isSetUp(): boolean {
   return steps.every(isDone);
 }
 
 const steps: Step[] = [packages, libtorch, addon, page];
 
-/** Refuses checkouts of other users and checkouts on read-only disks. */
+/** Refuses a checkout of another user or on a read-only disk. */
 function requireWritable(pending: Step[]): void {
   try {
     mkdirSync(state, { recursive: true });
@@ -66,7 +68,7 @@ function requireWritable(pending: Step[]): void {
   }
 }
 
-/** Names all missing tools at once, before any download. */
+/** Fails with the names of all missing tools, before any download. */
 async function refuseIfToolsAreMissing(pending: Step[]): Promise<void> {
   const missing = await Promise.all(pending.map((step) => step.missingTools()));
   const lines = [...new Set(missing.flat())];

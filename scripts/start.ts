@@ -9,30 +9,30 @@ const options = process.argv.slice(2);
 const example = join(root, "examples", "digits");
 
 const build = Bun.spawn([...thisProgram(), "build", example], { env: process.env, stdout: "pipe", stderr: "inherit" });
-/** The tag of this build. Another checkout with the same store may move `latest`. */
+/** The reference of this build. It is not `latest`, which another checkout with the same store may move. */
 const reference = (await build.stdout.text()).trim();
 process.exitCode = await build.exited;
 if (process.exitCode === 0) {
   console.log(reference);
-  // Resolves when the server is ready; the server keeps running.
+  // `main` resolves when the server is ready; the server keeps running.
   await main(["serve", reference, ...options]);
   if (!process.exitCode) await showRequest(portOf(options));
 }
 
 async function showRequest(port: string): Promise<void> {
-  // `--help` starts no server, and with `--port 0` the port is unknown.
+  // With `--help` no server runs, and with `--port 0` the port is unknown. Then no request is shown.
   const health = await fetch(`http://localhost:${port}/health/ready`).catch(() => undefined);
   if (!health?.ok) return;
   const input = JSON.stringify([{ image: smallestSample() }]);
   console.log(`\nTry it from another terminal:\n\n  ${request(port, input)}\n`);
 }
 
-/** A command on one line, for pasting. */
+/** The request as a command on one line, for pasting. */
 function request(port: string, input: string): string {
   return `curl -s localhost:${port}/predictions -H 'Prefer: wait' -H 'Content-Type: application/json' -d '${input}'`;
 }
 
-/** A sample as a data URI, which needs no file server. */
+/** The smallest sample as a data URI, which needs no file server. */
 function smallestSample(): string {
   const folder = join(example, "samples");
   const images = readdirSync(folder).filter((name) => extname(name) === ".png");

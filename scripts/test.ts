@@ -1,6 +1,6 @@
 /**
- * Type checking, Biome and the tests; arguments go to `bun test`. The last line is `N passed, N failed`, in which type
- * checking and Biome count as one each.
+ * Checks types and style, and runs the tests. Arguments go to `bun test`. The last line is `N passed, N failed`; types
+ * and style count as one each.
  */
 
 import { mkdtempSync, rmSync } from "node:fs";
@@ -10,24 +10,24 @@ import { line, StepLine, seconds } from "./setup/report.ts";
 import { readText, root } from "./setup/step.ts";
 import { setup } from "./setup.ts";
 
-/** Checks of scripts/check.ts: types and style. The exit code of that script is the number of failed checks. */
+/** Number of checks of scripts/check.ts that are counted: types and style. */
 const CHECKS = 2;
 
-/** Default time limit of a test, long enough for a busy machine. */
+/** Default time limit of a test in milliseconds, long enough for a busy machine. */
 const LIMIT_MS = 120_000;
 
-/** Maximum number of failed files that run a second time. More failures are not a matter of load. */
+/** Maximum number of failed files that run a second time. More failures do not come from a busy machine. */
 const MAX_FILES_AGAIN = 4;
 
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-/** The command line as one file, which tests start. */
+/** Path of the command line as one file, which tests start. */
 const program = join(root, ".sconce", "program", "sconce");
 
-/** Maximum length of a failure in the summary, in characters. */
+/** Maximum length of a failure's message in the summary, in characters. */
 const MAX_MESSAGE = 3000;
 
-/** Entities of XML. */
+/** Characters for XML's entities. */
 const ENTITIES: Record<string, string> = { lt: "<", gt: ">", amp: "&", quot: '"', apos: "'" };
 
 interface Counts {
@@ -36,8 +36,8 @@ interface Counts {
   skipped: number;
 }
 
-// node_modules does not exist yet, so scripts that import from it run as child processes. Both cores are used: types
-// and style are checked during the download of libtorch, and fixtures are made while the addon compiles.
+// node_modules does not exist at the start, so scripts that import from it run as child processes. Both cores are used:
+// types and style are checked during the download of libtorch, and fixtures are made while the addon compiles.
 const meanwhile: Record<string, Promise<number>> = {};
 await setup({
   onDone(step) {
@@ -57,7 +57,7 @@ if (tests.skipped > 0)
 console.log(`\n${passed} passed, ${failed} failed`);
 process.exitCode = failed === 0 ? 0 : 1;
 
-/** Runs a script in parallel, and shows its output at its end. @returns its exit code */
+/** Runs a script beside this one, and shows its output when it ends. @returns the exit code */
 async function child(script: string, ...options: string[]): Promise<number> {
   const command = [process.execPath, "--no-install", join(import.meta.dir, script), ...options];
   const running = Bun.spawn(command, { cwd: root, stdin: "ignore", stdout: "inherit", stderr: "pipe" });
@@ -70,7 +70,7 @@ async function child(script: string, ...options: string[]): Promise<number> {
   return code;
 }
 
-/** Runs all files, then the failed files again without the others, since load may fail a test. */
+/** Runs all files, then the failed files again without the others, because a busy machine may fail a test. */
 async function runTests(options: string[]): Promise<Counts> {
   const began = performance.now();
   const folder = mkdtempSync(join(tmpdir(), "sconce-test-"));
@@ -80,7 +80,7 @@ async function runTests(options: string[]): Promise<Counts> {
     const isAgain = options.length === 0 && files.length > 0 && files.length <= MAX_FILES_AGAIN && !first.problem;
     const second = isAgain ? await bunTest(files, folder) : first;
     const failed = second.failures.length + (second.problem === undefined ? 0 : 1);
-    // Repeated here, after thousands of lines of output.
+    // Prints the failures again, after thousands of lines of output.
     for (const { text } of isAgain ? first.failures : []) console.log(`\nfailed beside other tests:\n${text}`);
     for (const { text } of second.failures) console.log(`\n${text}`);
     const what = second.problem ?? (isAgain ? `bun test, ${files.join(", ")} twice` : "bun test");
@@ -97,11 +97,11 @@ interface Failure {
 }
 
 interface Run {
-  /** Tests that passed or failed. */
+  /** Number of tests that passed or failed. */
   readonly tests: number;
   readonly skipped: number;
   readonly failures: readonly Failure[];
-  /** A fault of the run that is no failure of a test. */
+  /** Why the run failed, if not by a failed test; undefined otherwise. */
   readonly problem: string | undefined;
 }
 
@@ -113,7 +113,7 @@ async function bunTest(options: string[], folder: string): Promise<Run> {
       process.execPath,
       "test",
       ...parallel(),
-      // Long files start first, so that no core is idle at the end. `npm test -- --update-timings` updates the file.
+      // Starts long files first, so that no core is idle at the end. `npm test -- --update-timings` updates the file.
       `--timings=${join("test", "timings.json")}`,
       `--timeout=${LIMIT_MS}`,
       "--reporter=junit",
@@ -139,14 +139,15 @@ async function bunTest(options: string[], folder: string): Promise<Run> {
 }
 
 /**
- * Files run in parallel, two more than cores, as many tests wait for processes and timers. Workers load modules once.
- * Bun's default with `--parallel`, a fresh global for each file, would load the addon many times into one process.
+ * Options for parallel files. There are two files more than cores, because many tests wait for processes and timers.
+ * Workers load modules once: with Bun's default of a fresh global for each file, one process would load the addon many
+ * times.
  */
 function parallel(): string[] {
   return [`--parallel=${Math.min(4, availableParallelism() + 2)}`, "--no-isolate"];
 }
 
-/** A fault of the run that is not the failure of a test. */
+/** Says why a run failed without a failed test; undefined if it did not. */
 function explain(
   tests: number,
   failed: number,
@@ -159,7 +160,7 @@ function explain(
   return tests === 0 ? "no test ran" : undefined;
 }
 
-/** Name, place and message of each failed test, from the JUnit report. */
+/** The failed tests in the JUnit report, each with name, place and message. */
 function failuresIn(xml: string): Failure[] {
   const found: { file: string; name: string; message: string }[] = [];
   let file = "";
@@ -172,7 +173,7 @@ function failuresIn(xml: string): Failure[] {
       },
     })
     .on("failure", {
-      // The element precedes its message. A test that timed out has no message.
+      // The element comes before its message. A test that timed out has no message.
       element() {
         found.push({ file, name, message: "" });
       },
@@ -194,12 +195,12 @@ function plain(xml: string): string {
   );
 }
 
-/** Totals of the JUnit report, which Bun writes at its end. */
+/** Totals in the JUnit report, which Bun writes at the end of the run. */
 function totals(xml: string | undefined, options: string[]): Pick<Run, "tests" | "skipped"> {
   const element = xml?.match(/<testsuites [^>]*>/)?.[0] ?? "";
   const attribute = (name: string) => Number(element.match(new RegExp(` ${name}="(\\d+)"`))?.[1] ?? 0);
   const skipped = attribute("skipped");
-  // Bun also reports tests that do not match the name pattern as skipped.
+  // With a name pattern, Bun reports tests that do not match as skipped.
   const filtered = options.some((option) => option === "-t" || option.startsWith("--test-name-pattern"));
   return { tests: attribute("tests") - skipped, skipped: filtered ? 0 : skipped };
 }

@@ -1,4 +1,7 @@
-/** Injects faults into real servers and prints the results. The exit code is 0 if nothing was lost, wrong, stuck or left over. */
+/**
+ * Injects faults into real servers and prints the results. The exit code is 0 if nothing was lost, wrong, stuck or left
+ * over.
+ */
 import { parseArgs } from "node:util";
 import { seeded } from "../test/helpers/loads.ts";
 import { injectFault } from "../test/torture/fault.ts";
@@ -24,7 +27,7 @@ if (typeof options === "string") {
 } else if (options.help) console.log(usage);
 else process.exitCode = (await torture(options)) ? 0 : 1;
 
-/** @returns whether everything held */
+/** Injects the chosen faults. @returns whether nothing was lost, wrong, stuck or left over */
 async function torture({ names, isLong, seed }: { names: readonly string[]; isLong: boolean; seed: number }) {
   console.log(`seed ${seed}`);
   await using home = await modelHome();
@@ -59,7 +62,7 @@ function table(rows: readonly [string, Counts | string][]): string {
   return [`${"FAULT".padEnd(width)}${titles}`, ...lines].join("\n");
 }
 
-/** @returns the options, or an error message */
+/** Parses the command line. @returns the options, or an error message */
 function read(argv: string[]) {
   try {
     const { values, positionals } = parseArgs({

@@ -1,4 +1,4 @@
-/** Environments with pinned clients, in `.sconce/clients`, and their commands. */
+/** Makes environments with pinned clients, in `.sconce/clients`, and runs their commands. */
 import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -11,16 +11,16 @@ export const sources = join(root, "test", "clients");
 export interface Environment {
   readonly folder: string;
   /**
-   * Runs a command: a program of the environment, or of this machine.
-   * @returns its output
-   * @throws Error with the output, if it fails
+   * Runs a program of the environment, or of this machine.
+   * @returns the output
+   * @throws Error with the output, if the program fails
    */
   run(command: readonly string[], variables?: Readonly<Record<string, string>>): Promise<string>;
 }
 
 /**
- * A Python environment with the packages of `test/clients/NAME.txt`. A changed list makes it anew.
- * @param npm packages for Bun, such as `openai@7.57.0`, in `node_modules` of the environment
+ * Makes a Python environment with the packages in `test/clients/NAME.txt`, or finds it. A changed list makes it again.
+ * @param npm packages that Bun installs in `node_modules` of the environment, such as `openai@7.57.0`
  */
 export async function environment(name: string, npm: readonly string[] = []): Promise<Environment> {
   const folder = join(root, ".sconce", "clients", name);

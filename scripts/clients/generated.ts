@@ -1,4 +1,7 @@
-/** Clients in Python, Go and TypeScript, generated from OpenAPI documents: type-checked, and taken for a round trip. */
+/**
+ * Generates clients in Python, Go and TypeScript from OpenAPI documents, checks their types, and sends requests with
+ * them.
+ */
 import { cp, mkdir, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { preparedModel } from "../../examples/minilm/prepared.ts";
@@ -38,7 +41,7 @@ const demoOutputs: DemoOutput[] | undefined = shown.data.demo_outputs;
 if (outputs?.length !== 1 || demoOutputs?.length !== 1) throw new Error(error?.detail ?? "there are no outputs");
 `;
 
-/** A round trip with the client that openapi-generator generates for `fetch`. */
+/** A program that uses the client that openapi-generator generates for `fetch`. */
 const fetchClient = `
 import { Configuration, DemoApi, ModelApi, OperationsApi, PredictionsApi, ResponseError } from "./generated";
 
@@ -103,7 +106,7 @@ export async function generatedClients(): Promise<void> {
   await run(["python", join(sources, "generator_client.py"), url], { PYTHONPATH: generated });
   console.log("✓ openapi-generator, Python: round trip");
 
-  // The options of docs/http.md.
+  // These options are those in docs/http.md.
   const global = ["--global-property", "apis,models,supportingFiles,skipFormModel=false"];
   const script = await generate("typescript-fetch", "", tools, global);
   const folder = dir.join("typescript-fetch");
@@ -124,7 +127,7 @@ export async function generatedClients(): Promise<void> {
   console.log("✓ openapi-generator, Go: types and round trip");
 }
 
-/** Generates a client with openapi-python-client from a server's document. @returns its folder */
+/** Generates a client with openapi-python-client from a server's document. @returns the client's folder */
 async function pythonClient(name: string, { client }: TestServer, { dir, run }: Tools): Promise<string> {
   const [path, folder] = [dir.join("openapi.json"), dir.join(`python-${name}`)];
   await Bun.write(path, await (await client.fetch("/openapi.json")).text());
@@ -133,7 +136,7 @@ async function pythonClient(name: string, { client }: TestServer, { dir, run }: 
 }
 
 /**
- * Generates clients with openapi-typescript and Hey API from the same document.
+ * Generates clients with openapi-typescript and Hey API from the document that `pythonClient` has saved.
  * @returns a folder with the clients and a program that uses them
  */
 async function typescriptClient(name: string, { dir, run }: Tools): Promise<string> {
@@ -161,7 +164,7 @@ async function checked(
   return folder;
 }
 
-/** Generates a client with openapi-generator from the same document. @returns its folder */
+/** Generates a client with openapi-generator from the saved document. @returns the client's folder */
 async function generate(
   language: string,
   properties: string,

@@ -1,4 +1,4 @@
-/** Exports by OTLP, decoded with the protobuf definitions of OpenTelemetry's collector. */
+/** Receives a server's exports by OTLP, and decodes them with the protobuf definitions of OpenTelemetry's collector. */
 import { join } from "node:path";
 import { clientOf, startCli } from "../../test/helpers/cli.ts";
 import { storeWith } from "../../test/helpers/server.ts";
@@ -30,7 +30,7 @@ export async function openTelemetry(): Promise<void> {
     });
     const client = await clientOf(server);
     await client.predict([{ x: 1 }, { x: 2 }]);
-    // A stop exports the rest.
+    // The server exports the rest when it stops.
     server.kill("SIGTERM");
     await server.exited;
     const counts = await python.run(["python", join(sources, "open_telemetry.py"), dir.path]);

@@ -1,4 +1,4 @@
-/** The clients of OpenAI and Cohere, LangChain and LlamaIndex, with minilm and a model that reranks. */
+/** Tries the clients of OpenAI and Cohere, LangChain and LlamaIndex on servers with minilm and a model that reranks. */
 import { join } from "node:path";
 import { preparedModel } from "../../examples/minilm/prepared.ts";
 import { storeWith } from "../../test/helpers/server.ts";

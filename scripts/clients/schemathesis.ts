@@ -1,4 +1,7 @@
-/** Schemathesis: valid and invalid requests made from the OpenAPI document of each example, and all its checks of the answers. */
+/**
+ * Runs schemathesis: it makes valid and invalid requests from the OpenAPI document of each example, and checks the
+ * answers.
+ */
 import { join } from "node:path";
 import { preparedModel } from "../../examples/minilm/prepared.ts";
 import { isObject } from "../../src/base/json.ts";
@@ -10,9 +13,9 @@ import { environment, sources } from "./environment.ts";
 const examples = ["digits", "upscale", "writer", "minilm"] as const;
 
 export interface SchemathesisOptions {
-  /** Decides the requests, as far as the time lets them come. */
+  /** Seed of the requests. The time limit decides how many are sent. */
   readonly seed: number;
-  /** Limit of time for each example. */
+  /** Time limit for each example, in seconds. */
   readonly seconds: number;
   readonly only: string | undefined;
 }
@@ -56,8 +59,8 @@ export async function schemathesis({ seed, seconds, only }: SchemathesisOptions)
 }
 
 /**
- * All checks are on, with an exception: no schema can say that the sizes of a tensor multiply to the number of its elements, so a request that
- * fits the schema of the Open Inference Protocol may be refused.
+ * Settings of schemathesis. One check is off for the Open Inference Protocol: no schema can say that a tensor's sizes
+ * multiply to the number of its elements, so a request that fits the schema may be refused.
  */
 const config = `
 hooks = ${JSON.stringify(join(sources, "schemathesis_hooks.py"))}
@@ -68,8 +71,9 @@ checks.positive_data_acceptance.enabled = false
 `;
 
 /**
- * The document of a server, with two changes. Streams have a schema for each event: OpenAPI has these only since 3.2, and without one schemathesis
- * compares each event with the schema of the whole stream. Cancel-After is left out: schemathesis takes a number in a header for a wrong type.
+ * The document of a server, with two changes. Event streams get a schema for each event, which OpenAPI has only since
+ * 3.2; otherwise schemathesis compares each event with the schema of the whole stream. Cancel-After is removed, because
+ * schemathesis takes a number in a header for a wrong type.
  */
 async function documentOf({ client }: TestServer): Promise<unknown> {
   const document: unknown = await (await client.fetch("/openapi.json")).json();

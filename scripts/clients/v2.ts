@@ -1,4 +1,4 @@
-/** The clients of Triton and KServe with every dtype, and Triton's load generator `perf_analyzer`. */
+/** Tries the clients of Triton and KServe with every dtype, and Triton's load generator `perf_analyzer`. */
 import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -21,16 +21,16 @@ export async function v2Clients(): Promise<void> {
   console.log("✓ deploy/kserve has the types of KServe and Kubernetes");
   const perf = await environment("perf-analyzer");
   await using arrays = await store.serve("arrays");
-  // Random data has NaN.
+  // Sends zeros, because random data contains NaN.
   const what = ["-m", "arrays", "-u", arrays.url.host, "-i", "http", "--input-data", "zero", "-b", "4"];
-  // Any spread of the windows is stable: a busy machine must not fail the trial.
+  // Accepts any spread between measurements (-s), so that a busy machine does not fail the trial.
   const how = ["--concurrency-range", "4", "-p", "2000", "-s", "999"];
   const report = await perf.run(["perf_analyzer", ...what, ...how], { LD_LIBRARY_PATH: await librariesOf(perf) });
   console.log(report.slice(report.indexOf("Request concurrency")).trim());
   console.log("✓ perf_analyzer: load, and statistics of the server");
 }
 
-/** Libraries that perf_analyzer links: one of Debian, and the CUDA runtime. */
+/** Folders of libraries that perf_analyzer links: one library of Debian, and the CUDA runtime. */
 async function librariesOf({ folder, run }: Environment): Promise<string> {
   const debian = join(folder, "debian");
   const libraries = join(debian, "usr/lib/x86_64-linux-gnu");

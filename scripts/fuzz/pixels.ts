@@ -1,4 +1,4 @@
-/** Fuzzes native/pixels with libFuzzer, under the sanitizers of addresses and of undefined behaviour. */
+/** Fuzzes native/pixels with libFuzzer, AddressSanitizer and UndefinedBehaviorSanitizer. */
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { bitmapBytes } from "../../src/author/pixels.ts";
@@ -13,10 +13,10 @@ export interface PixelsOptions {
 const sources = ["bitmap", "jpeg", "resample", "stored_png", "target"].map((name) => `native/pixels/${name}.cc`);
 const platform = process.arch === "arm64" ? "linux-arm64" : "linux-x64";
 const library = join(root, `node_modules/@julusian/jpeg-turbo/prebuilds/jpeg-turbo-${platform}/libturbojpeg.so.0`);
-/** Bytes of shapes before a file: `kHead` of test/fuzz/pixels.cc. */
+/** Bytes at the start of each input that give the sizes of pictures: `kHead` of test/fuzz/pixels.cc. */
 const HEAD_BYTES = 40;
 
-/** @returns whether no input was at fault */
+/** Compiles and runs the fuzzer. @returns whether no input caused a fault */
 export async function fuzzPixels({ folder, seconds, seed }: PixelsOptions): Promise<boolean> {
   const clang = ["clang++", "clang++-19", "clang++-16", "clang++-14"].find((name) => Bun.which(name) !== null);
   if (clang === undefined) throw new Error("pixels needs clang and its libFuzzer: apt-get install clang");
@@ -47,7 +47,7 @@ export async function fuzzPixels({ folder, seconds, seed }: PixelsOptions): Prom
   );
 }
 
-/** Seeds in the order of the kinds of test/fuzz/pixels.cc: a PNG, a JPEG, raw pixels twice. */
+/** Inputs to start from, in the order of the kinds in test/fuzz/pixels.cc: a PNG, a JPEG, raw pixels twice. */
 async function filesOf(width: number, height: number): Promise<Uint8Array[]> {
   const pixels = Buffer.from(Array.from({ length: 4 * width * height }, (_, i) => (i * 37) & 255));
   const head = Buffer.alloc(

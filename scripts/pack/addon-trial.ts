@@ -1,4 +1,4 @@
-/** Tests another addon with its libtorch. The tests preload this file. */
+/** Tests an addon that is not the checkout's, with its own libtorch. The tests preload this file. */
 import { join } from "node:path";
 import { setNativeLocation } from "../../src/engine/native/binding.ts";
 import { loadLibtorch } from "../../src/machine/libtorch/external-libtorch.ts";
@@ -11,7 +11,7 @@ if (path !== undefined && libtorch !== undefined) {
   setNativeLocation({ path, fix: "compile it again" });
 }
 
-/** Runs the tests of native code, with weights that the torch of the set-up wrote. */
+/** Runs the tests of native code with an addon. The weights are those that the set-up's torch wrote. */
 export async function tryAddon(addon: string, folder: string): Promise<void> {
   const tests = ["native", "native-call", "native-programs", "packed-layers"].map((name) =>
     join(root, "test", `${name}.test.ts`),

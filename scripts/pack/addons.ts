@@ -1,4 +1,4 @@
-/** Compiles the native addon for each supported minor of torch: build/compiled/MINOR/sconce.node. */
+/** Compiles the native addon for each supported minor release of torch: build/compiled/MINOR/sconce.node. */
 import { mkdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { formatBytes } from "../../src/base/bytes.ts";
@@ -14,7 +14,7 @@ function addonPath(minor: string): string {
   return join(compiledFolder, minor, addonName);
 }
 
-/** Paths of the addons of the current sources, by minor. */
+/** Paths of addons that were compiled of the current sources, by minor release of torch. */
 export function madeAddons(minors: readonly string[]): Record<string, string> {
   return Object.fromEntries(minors.filter(isCompiled).map((minor) => [minor, addonPath(minor)]));
 }

@@ -1,4 +1,4 @@
-/** The files of the npm package with libtorch for CPUs. */
+/** Writes the files of the npm package with libtorch for CPUs. */
 import { cpSync, existsSync, mkdirSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { defaultTorch, libtorchRelease } from "../../src/machine/libtorch/libtorch-build.ts";
@@ -7,9 +7,9 @@ import { run } from "../setup/command.ts";
 import { readLibtorch } from "../setup/libtorch.ts";
 
 /**
- * Copies the set-up's libtorch without its local symbols, which take a fifth of its size.
+ * Copies the set-up's libtorch, without local symbols, which take a fifth of its size.
  * @param folder gets `lib/`, `licenses/` and `build-version`
- * @returns the version of the package: the release of torch
+ * @returns the version of the npm package, which is the release of torch
  */
 export async function writeLibtorch(folder: string): Promise<string> {
   const { libtorch, torch } = await libraryFiles();
@@ -23,7 +23,7 @@ export async function writeLibtorch(folder: string): Promise<string> {
   return libtorchRelease(torch);
 }
 
-/** A published package needs an exact release for CPUs, with its licenses. */
+/** Checks that the set-up has the release of torch for CPUs, with its licenses, that the published package needs. */
 export async function requirePublishable(): Promise<void> {
   const files = await libraryFiles();
   if (libtorchRelease(files.torch) === defaultTorch && !isForGpus(files) && licensesFolder() !== undefined) return;
@@ -32,7 +32,7 @@ export async function requirePublishable(): Promise<void> {
   );
 }
 
-/** Wheels of torch have a folder of licenses beside the folder torch. */
+/** The folder of licenses of torch's wheel, which is beside the folder torch; undefined without it. */
 function licensesFolder(): string | undefined {
   const packages = dirname(readLibtorch()?.root ?? "");
   const about = readdirSync(packages).find((name) => /^torch-.*\.dist-info$/.test(name));

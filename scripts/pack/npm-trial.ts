@@ -1,4 +1,6 @@
-/** Installs the npm packages in a root with Bun and glibc alone, uses them, and prints how long each step takes. */
+/**
+ * Installs the npm packages in a root folder with only Bun and glibc, uses them, and prints how long each step takes.
+ */
 import { join } from "node:path";
 import { bareRoot } from "../../test/helpers/bare-root.ts";
 import { clientOf, follow, type RunningCli } from "../../test/helpers/cli.ts";
@@ -32,7 +34,7 @@ export async function tryPackages(tarballs: readonly string[]): Promise<void> {
 
   const sconce = (...args: string[]) =>
     step(`sconce ${args.join(" ")}`, start(["/usr/bin/bun", "x", "sconce", ...args]));
-  // The compiler of the checkout reads the installed types.
+  // Checks the installed types with the compiler of the checkout.
   const compiler = [process.execPath, join(checkout, "node_modules/typescript/bin/tsc"), "-p", root.path + folder];
   await step("tsc", follow(Bun.spawn(compiler, { stdin: "ignore", stdout: "pipe", stderr: "pipe" })));
   await sconce("build");

@@ -1,4 +1,4 @@
-/** The npm packages in dist/: sconce, its addons, libtorch, and create-sconce for `bun create sconce`. */
+/** Makes the npm packages in dist/: sconce, its addons, libtorch, and create-sconce for `bun create sconce`. */
 import { chmodSync, cpSync, mkdirSync, statSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { formatBytes } from "../../src/base/bytes.ts";
@@ -18,7 +18,10 @@ import { writeTypes } from "./types.ts";
 
 export const dist = join(root, "dist");
 const { version, license, description, dependencies } = await Bun.file(join(root, "package.json")).json();
-/** `swagger-ui-dist` depends on a package that reports each installation. So the needed files are copied instead. */
+/**
+ * Removes `swagger-ui-dist` from the dependencies, because it depends on a package that reports each installation. Its
+ * needed files are copied instead.
+ */
 const { "swagger-ui-dist": _, ...exact } = dependencies;
 const swaggerFiles = [
   "LICENSE",
@@ -39,11 +42,12 @@ export async function pack({ isTried, minors }: PackOptions): Promise<void> {
   if (isTried) await tryPackages(tarballs);
 }
 
-/** Paths of addons, by minor of torch. */
+/** Paths of addons, by minor release of torch. */
 export type Addons = Readonly<Record<string, string>>;
 
 /**
- * @param level of gzip, 0 to 9
+ * Writes the npm packages as tarballs.
+ * @param level compression level of gzip, 0 to 9
  * @returns the paths of the tarballs
  */
 export async function packPackages(folder: string, found: Addons, level = 9): Promise<string[]> {
@@ -78,7 +82,7 @@ async function sconce(at: string, found: Addons, libtorchVersion: string) {
   return describe(at, {
     name: "sconce",
     description,
-    // The `paths` of a tsconfig.json ignore `exports`.
+    // For compilers whose tsconfig.json finds sconce by `paths`, which ignore `exports`.
     types: "./types/index.d.ts",
     exports: {
       ".": { types: "./types/index.d.ts", default: "./src/index.ts" },
@@ -87,7 +91,7 @@ async function sconce(at: string, found: Addons, libtorchVersion: string) {
     },
     imports: {
       "#page/*": "./page/*",
-      // Equal for all torches.
+      // This addon is the same for all releases of torch, so the first folder has it.
       "#pixels": `${platformPackage}/${Object.keys(found)[0]}/${pixelsName}`,
       "#swagger-ui/*": "./swagger-ui/*",
     },
@@ -112,7 +116,9 @@ async function addons(at: string, found: Addons) {
   });
 }
 
-/** The package has the version of torch. Releases of sconce with the same torch share it. */
+/**
+ * Makes the npm package of libtorch. It has the version of torch, so releases of sconce with the same torch share it.
+ */
 async function libtorchFiles(at: string) {
   return describe(at, {
     name: libtorchPackage,
@@ -136,7 +142,7 @@ async function createSconce(at: string) {
 
 interface Description extends Readonly<Record<string, unknown>> {
   readonly name: string;
-  /** The default is the version of sconce. */
+  /** Version of the npm package. Default: the version of sconce. */
   readonly version?: string;
 }
 
@@ -146,7 +152,7 @@ async function describe(at: string, description: Description) {
   return { name: whole.name, version: whole.version, at };
 }
 
-/** Settings for a model's tsconfig.json to extend: the settings of this checkout, without its paths. */
+/** Settings that a model's tsconfig.json extends: those of this checkout, without its paths. */
 async function authorSettings(): Promise<object> {
   const { compilerOptions } = await Bun.file(join(root, "tsconfig.json")).json();
   const { paths: _, types: __, ...options } = compilerOptions;

@@ -1,4 +1,4 @@
-/** The whole command line and libtorch as one executable: dist/sconce-linux-x64. */
+/** Makes one executable with all commands and libtorch: dist/sconce-linux-x64. */
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { formatBytes } from "../../src/base/bytes.ts";

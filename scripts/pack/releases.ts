@@ -1,6 +1,6 @@
 import { defaultTorch } from "../../src/machine/libtorch/libtorch-build.ts";
 
-/** The release of torch that the addon of each minor is compiled against. */
+/** The release of torch against which the addon is compiled, by minor release. */
 export const releases: Readonly<Record<string, string>> = {
   "2.11": "2.11.0",
   "2.12": "2.12.0",

@@ -1,4 +1,6 @@
-/** The sources in an executable with the full command line, for compiling models and for editors. */
+/**
+ * Packs the sources for an executable with all commands. It compiles models from them, and editors read their types.
+ */
 import { existsSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
@@ -9,10 +11,10 @@ import { tar } from "../../src/package/image/tar.ts";
 import { root } from "../setup/step.ts";
 
 const template = "src/cli/commands/init/template";
-/** Each higher level takes 50 % longer and saves 3 %. */
+/** Compression level. Each higher level takes 50 % longer and saves 3 %. */
 const LEVEL = 6;
 
-/** Writes the archive; equal sources give equal bytes. */
+/** Writes the archive. Equal sources give equal bytes. */
 export async function packSources(path: string): Promise<SourceArchive> {
   const names = new Set(["LICENSE", "package.json", "tsconfig.json"]);
   for (const name of readdirSync(join(root, template))) names.add(join(template, name));
@@ -33,8 +35,8 @@ export async function packSources(path: string): Promise<SourceArchive> {
 }
 
 /**
- * The files that Bun reads to compile an executable of a model. Without `sideEffects` of packages: Bun would leave out
- * re-exported files without a use, but still looks for them when it compiles.
+ * The files that Bun reads to compile an executable of a model. `sideEffects` of packages is ignored: it would leave
+ * out unused re-exported files, which Bun still looks for when it compiles.
  */
 async function compiledFiles(): Promise<string[]> {
   using folder = temporaryFolder();
@@ -64,17 +66,17 @@ async function typeFiles(): Promise<string[]> {
   writeFileSync(join(folder.path, "tsconfig.json"), JSON.stringify(config));
   const compiler = join(root, "node_modules/typescript/bin/tsc");
   const listed = await Bun.$`${process.execPath} --bun ${compiler} -p ${folder.path} --listFilesOnly`.text();
-  // Every compiler has the declarations of the language itself.
+  // Leaves out the declarations of the language, which every compiler has.
   return listed.split("\n").filter((path) => path !== "" && !/\/lib\.[^/]*\.d\.ts$/.test(path));
 }
 
-/** Path relative to the checkout. Its node_modules may be a link. */
+/** Path of a file relative to the checkout, whose node_modules may be a symbolic link. */
 function nameOf(file: string): string {
   const at = file.indexOf("/node_modules/");
   return at < 0 ? relative(realpathSync(root), realpathSync(file)) : file.slice(at + 1);
 }
 
-/** The package.json files above a file of a package. */
+/** Paths of the package.json files above a file in node_modules. */
 function packagesOf(name: string): string[] {
   const found: string[] = [];
   if (!name.startsWith("node_modules/")) return found;

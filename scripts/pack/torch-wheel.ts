@@ -1,4 +1,4 @@
-/** Headers and libraries from the wheel of a release of torch, to compile and test an addon on a CPU. */
+/** Gets headers and libraries of a release of torch from its wheel, to compile and test an addon on a CPU. */
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { madeOnce } from "../../src/machine/files/made-once.ts";
@@ -6,12 +6,12 @@ import { run } from "../setup/command.ts";
 import { state } from "../setup/step.ts";
 
 const wheels = join(state, "pack", "wheels");
-/** CUDA libraries that libtorch_cpu.so of a GPU build needs. */
+/** Wheels of the CUDA libraries that libtorch_cpu.so of a GPU build needs. */
 const cudaWheels = ["nvidia-cuda-cupti==13.*", "nvidia-cuda-runtime==13.*"];
 const wanted = ["torch/include/*", "torch/version.py", "torch/lib/libtorch_cpu.so", "torch/lib/libc10.so"];
 const further = ["torch/lib/libtorch.so", "torch/lib/libgomp*", "torch/lib/libgfortran*"];
 
-/** Downloads the wheel if it is missing. @returns the folder with lib/ and include/ */
+/** Downloads and unpacks the wheel if needed. @returns the folder with lib/ and include/ */
 export async function torchFor(release: string): Promise<string> {
   const folder = unpacked(release);
   await madeOnce(folder, async (temporary) => {
@@ -21,13 +21,13 @@ export async function torchFor(release: string): Promise<string> {
   return join(folder, "torch");
 }
 
-/** Removes the libtorch of a release and its wheel: more than a gigabyte. */
+/** Removes the unpacked libtorch of a release and its wheel, which take more than a gigabyte. */
 export function removeTorch(release: string): void {
   for (const folder of [wheelFolder(`torch==${release}`), unpacked(release)])
     rmSync(folder, { recursive: true, force: true });
 }
 
-/** Removes the wheels that several releases need. */
+/** Removes the wheels of CUDA libraries, which several releases share. */
 export function removeWheels(): void {
   rmSync(wheels, { recursive: true, force: true });
 }
@@ -35,7 +35,7 @@ export function removeWheels(): void {
 const unpacked = (release: string) => join(state, "pack", `torch-${release}`);
 const wheelFolder = (requirement: string) => join(wheels, requirement.replaceAll(/[^\w.-]+/g, "-"));
 
-/** Downloads with pip from its configured index, without its constraints on versions. */
+/** Downloads a wheel with pip from its configured index, ignoring pip's constraints on versions. @returns the path */
 async function download(requirement: string): Promise<string> {
   const folder = wheelFolder(requirement);
   const found = () => existsSync(folder) && readdirSync(folder).find((name) => name.endsWith(".whl"));
@@ -56,7 +56,7 @@ async function download(requirement: string): Promise<string> {
   return join(folder, found() || "");
 }
 
-/** Unzips with Python, which pip needs anyway. */
+/** Unpacks a wheel with Python, which is there because pip needs it. */
 async function unpack(wheel: string, folder: string, patterns: readonly string[]): Promise<void> {
   const script = `import fnmatch, sys, zipfile
 wheel, folder, *patterns = sys.argv[1:]

@@ -1,4 +1,4 @@
-/** Uses a command line in an empty home, and prints how long each step takes. */
+/** Tries a command line in an empty home folder, and prints how long each step takes. */
 import { clientOf, follow } from "../../test/helpers/cli.ts";
 import { tempDir } from "../../test/helpers/temp-dir.ts";
 

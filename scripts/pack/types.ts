@@ -1,4 +1,4 @@
-/** Writes the type declarations of the module that authors import, for compilers without the types of Bun. */
+/** Writes the type declarations of the module `sconce`, for compilers without the types of Bun. */
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { run } from "../setup/command.ts";
@@ -6,7 +6,7 @@ import { root } from "../setup/step.ts";
 
 const entries = ["index", "testing"];
 
-/** @param folder gets index.d.ts, testing.d.ts and their dependencies */
+/** Writes the declarations. @param folder gets index.d.ts, testing.d.ts and the files that they import */
 export async function writeTypes(folder: string): Promise<void> {
   const compilerOptions = {
     noEmit: false,
@@ -31,17 +31,17 @@ export async function writeTypes(folder: string): Promise<void> {
   for (const name of readdirSync(folder, { recursive: true, encoding: "utf8" })) {
     if (!name.endsWith(".d.ts")) continue;
     const path = join(folder, name);
-    // Declarations that only the code of `sconce/testing` uses need the types of Bun.
+    // Removes declarations that only the code of `sconce/testing` imports, because they need the types of Bun.
     if (!needed.has(path)) {
       rmSync(path);
       continue;
     }
-    // By default, imports of .ts files are errors.
+    // Renames imports of .ts files to .js, because by default compilers refuse imports of .ts files.
     writeFileSync(path, readFileSync(path, "utf8").replaceAll(/(?<=(?:from |import\()"\.{1,2}\/[^"]*)\.ts"/g, '.js"'));
   }
 }
 
-/** Adds a declaration file and its relative imports. */
+/** Adds a declaration file and the files that it imports, directly or not. */
 function addImports(path: string, found: Set<string>): void {
   if (found.has(path)) return;
   found.add(path);

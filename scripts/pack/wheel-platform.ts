@@ -1,6 +1,8 @@
-/** The platform tag of a wheel: the oldest systems that its binaries run on (PEP 600). */
+/** Computes the platform tag of a wheel, which names the oldest systems that its binaries run on (PEP 600). */
 
-/** Pairs of a version of libstdc++ (3.4.N) and the glibc (2.N) of the first systems with it, from auditwheel's policies. */
+/**
+ * Pairs of versions: libstdc++ 3.4.N, and the glibc 2.N of the first systems that have it. From auditwheel's policies.
+ */
 const glibcOf: readonly (readonly [number, number])[] = [
   [24, 28],
   [28, 31],
@@ -10,7 +12,7 @@ const glibcOf: readonly (readonly [number, number])[] = [
   [33, 39],
 ];
 
-/** @returns e.g. `manylinux_2_35_x86_64` */
+/** The tag for binaries. @returns e.g. `manylinux_2_35_x86_64` */
 export async function wheelPlatform(binaries: readonly string[]): Promise<string> {
   const versions = (await Promise.all(binaries.map((path) => Bun.$`objdump -p ${path}`.text()))).join("\n");
   const newest = (pattern: RegExp) => Math.max(0, ...[...versions.matchAll(pattern)].map(([, minor]) => Number(minor)));

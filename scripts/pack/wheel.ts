@@ -1,4 +1,7 @@
-/** The wheel sconce-serve: the command line as an executable without libtorch, and an addon for each minor of torch. */
+/**
+ * Makes the wheel sconce-serve: the command line as an executable without libtorch, and an addon for each minor release
+ * of torch.
+ */
 import { mkdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { formatBytes } from "../../src/base/bytes.ts";
@@ -28,7 +31,7 @@ export async function pack({ isTried, minors }: PackOptions): Promise<void> {
   if (isTried) await tryWheel(path);
 }
 
-/** Installs the wheel in a new virtual environment with the torch of the set-up. */
+/** Installs the wheel in a new virtual environment with the set-up's torch, and uses it. */
 async function tryWheel(wheel: string): Promise<void> {
   const libtorch = readLibtorch();
   if (!libtorch?.python) throw new Error("the set-up found no Python that has torch");
@@ -46,14 +49,14 @@ async function tryWheel(wheel: string): Promise<void> {
 }
 
 export interface WheelOptions {
-  /** The command line, without libtorch. */
+  /** Path of the executable with all commands, without libtorch. */
   readonly executable: string;
   readonly addons: Addons;
   /** Compression level, 0 to 9. */
   readonly level?: number;
 }
 
-/** @returns the path of the wheel */
+/** Writes the wheel to a folder. @returns the path of the wheel */
 export async function packWheel(folder: string, options: WheelOptions): Promise<string> {
   const { executable, addons, level = 9 } = options;
   await using work = await tempDir();

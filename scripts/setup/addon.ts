@@ -1,6 +1,6 @@
 /**
- * Step "addon": compiles sconce.node and pixels.so from native/ against libtorch into build/Release, unless they are
- * compiled already.
+ * The set-up step "addon": compiles sconce.node and pixels.so from native/ against libtorch into build/Release, unless
+ * this is done already.
  */
 
 import {
@@ -25,12 +25,15 @@ import { isStamped, readText, root, writeStamp } from "./step.ts";
 
 const build = join(root, "build");
 const release = join(build, "Release");
-/** The addon for pictures, imported as `#pixels`. The addon for pictures does not use libtorch. */
+/** File name of the addon for pictures, imported as `#pixels`. It does not use libtorch. */
 export const pixelsName = "pixels.so";
 const names = ["sconce.node", pixelsName];
-/** The addon finds libtorch by this link (see CMakeLists.txt). */
+/** A symbolic link by which the addon finds libtorch (see CMakeLists.txt). */
 const link = join(release, "libtorch");
-/** Compiled addons: a folder for each minor of torch, with the digest of the sources. Set-up and `npm run pack` share them. */
+/**
+ * Folder of compiled addons, which the set-up and `npm run pack` share. It has a folder for each minor release of
+ * torch, with the digest of the sources.
+ */
 export const compiledFolder = join(build, "compiled");
 
 export const addon: Step = {
@@ -66,7 +69,7 @@ export const addon: Step = {
       mkdirSync(release, { recursive: true });
       copyAddon(join(compiledFolder, minor), release);
     } else {
-      // CMake caches paths: a build folder for another libtorch, or of a moved checkout, is useless.
+      // CMake caches paths, so a build folder for another libtorch, or of a moved checkout, is useless.
       if (!isStamped("addon-configuration", configured) || !wasConfiguredHere()) {
         for (const name of existsSync(build) ? readdirSync(build) : []) {
           if (name !== "compiled") rmSync(join(build, name), { recursive: true });
@@ -83,7 +86,7 @@ export const addon: Step = {
   },
 };
 
-/** @param folder build folder of CMake; the files are in its subfolder Release */
+/** Compiles the addon. @param folder build folder of CMake; the results are in its subfolder Release */
 export async function compileAddon(libtorch: string, folder: string, { verbose }: { verbose: boolean }): Promise<void> {
   const cmake = [process.execPath, "--bun", join(root, "node_modules", "cmake-js", "bin", "cmake-js")];
   const options = [
@@ -93,25 +96,28 @@ export async function compileAddon(libtorch: string, folder: string, { verbose }
     String(availableParallelism()),
     "--out",
     folder,
-    // The path without symbolic links, as the compiler writes it: CMakeLists.txt removes this prefix from the addon.
+    // The real path, as the compiler writes it into the addon. CMakeLists.txt removes this prefix.
     `--CDLIBTORCH=${realpathSync(libtorch)}`,
   ];
-  // cmake-js "compile" repeats the whole build after an error in a source file.
+  // Runs two commands, because "compile" of cmake-js repeats the whole build after an error in a source file.
   await run([...cmake, "configure", ...options], { verbose });
   await run([...cmake, "build", ...options], { verbose });
 }
 
-/** Keeps an addon of the current sources for a minor of torch. */
+/** Keeps the addon of the current sources for a minor release of torch. */
 export function keepAddon(made: string, minor: string): void {
   const folder = join(compiledFolder, minor);
   mkdirSync(folder, { recursive: true });
   rmSync(join(folder, "sources"), { force: true });
   copyAddon(made, folder);
-  // Written last: a folder with this file is complete.
+  // Writes this file last, because it marks the folder as complete.
   writeFileSync(join(folder, "sources"), `${sourcesDigest()}\n`);
 }
 
-/** Replaces files by renaming. Changed bytes of a library crash every process that has loaded the library. */
+/**
+ * Copies the addon's files and renames them into place: changing bytes of a library would crash every process that has
+ * loaded it.
+ */
 function copyAddon(from: string, to: string): void {
   for (const name of names) {
     copyFileSync(join(from, name), join(to, `${name}.new`));
@@ -119,17 +125,17 @@ function copyAddon(from: string, to: string): void {
   }
 }
 
-/** Whether there is an addon of the current sources for a minor of torch. */
+/** Whether there is an addon of the current sources for a minor release of torch. */
 export function isCompiled(minor: string): boolean {
   return readText(join(compiledFolder, minor, "sources"))?.trim() === sourcesDigest();
 }
 
-/** SHA-256 in hex of the sources and tools of an addon, libtorch excepted. */
+/** SHA-256 in hex of an addon's sources and tools, without libtorch. */
 export function sourcesDigest(): string {
   return new Bun.CryptoHasher("sha256").update(JSON.stringify([toolVersions(), sources()])).digest("hex");
 }
 
-/** A change of these values needs a clean build. */
+/** Values whose change makes a clean build necessary, as text; undefined without libtorch. */
 function configuration(): string | undefined {
   const libtorch = readLibtorch();
   if (!libtorch) return undefined;
@@ -143,7 +149,10 @@ function toolVersions(): string[] {
   );
 }
 
-/** A moved checkout can use its addon, but CMake cannot build in the same folder again. */
+/**
+ * Whether CMake's build folder belongs to this path. In a moved checkout the addon works, but CMake cannot build there
+ * again.
+ */
 function wasConfiguredHere(): boolean {
   const cache = readText(join(build, "CMakeCache.txt"));
   return cache === undefined || cache.includes(`\nCMAKE_HOME_DIRECTORY:INTERNAL=${root}\n`);

@@ -1,7 +1,7 @@
-/** Runs commands. Their output is shown only after a failure, or with --verbose. */
+/** Runs commands. Their output is shown after a failure, or with --verbose. */
 import { root } from "./step.ts";
 
-/** The set-up cannot continue. The lines state the reason and the fix, and are printed unchanged. */
+/** Thrown when the set-up cannot continue. The lines state the reason and the fix, and are printed unchanged. */
 export class Failure extends Error {
   readonly lines: string[];
 
@@ -18,7 +18,7 @@ export interface CommandOptions {
 
 const shownLines = 40;
 
-/** @throws Failure with the last lines of the output if the exit code is not 0 */
+/** Runs a command. @throws Failure with the last lines of the output if the exit code is not 0 */
 export async function run(command: string[], { verbose, env = {} }: CommandOptions): Promise<void> {
   const child = start(command, { ...process.env, ...env }, verbose ? "inherit" : "pipe");
   const release = endWithUs(child);
@@ -33,7 +33,7 @@ export async function run(command: string[], { verbose, env = {} }: CommandOptio
   throw new Failure([...(verbose ? [] : lines), `This ${end}: ${command.join(" ")}`, ...(verbose ? [] : [more])]);
 }
 
-/** Standard output of a short command; undefined if the command fails. */
+/** Runs a short command and returns its standard output; undefined if the command fails. */
 export async function ask(command: string[]): Promise<string | undefined> {
   try {
     const child = Bun.spawn(command, { cwd: root, stdin: "ignore", stdout: "pipe", stderr: "ignore" });
@@ -44,7 +44,7 @@ export async function ask(command: string[]): Promise<string | undefined> {
   }
 }
 
-/** A line about a missing tool, with the command that installs it. */
+/** A line that names a missing tool and the command that installs it. */
 export function missingTool(
   what: string,
   { apt, dnf = apt, brew = apt }: { apt: string; dnf?: string; brew?: string },
@@ -69,7 +69,7 @@ async function collect(stream: ReadableStream<Uint8Array> | undefined | number, 
   for await (const chunk of stream) printed.push(decoder.decode(chunk, { stream: true }));
 }
 
-/** Ends pip or a compiler together with this process. */
+/** Makes a signal to this process end the child too, such as pip or a compiler. @returns a function that undoes this */
 function endWithUs(child: Bun.Subprocess): () => void {
   const signals = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
   const end = (signal: keyof typeof signals) => {

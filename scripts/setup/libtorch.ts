@@ -1,6 +1,7 @@
 /**
- * Step "libtorch": finds `$LIBTORCH`, else the torch of the Python on the PATH, else installs torch into the checkout
- * with pip. The build of the addon, the program and the tests read the result in .sconce/libtorch.json.
+ * The set-up step "libtorch": takes `$LIBTORCH`, otherwise the torch of the Python on the PATH, otherwise installs
+ * torch into the checkout with pip. The build of the addon, the program and the tests read the result in
+ * .sconce/libtorch.json.
  */
 import { existsSync, mkdirSync, readdirSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
@@ -18,13 +19,16 @@ import { readText, root, state } from "./step.ts";
 
 /** The content of .sconce/libtorch.json. */
 export interface Libtorch {
-  /** The folder with lib/ and include/. */
+  /** Folder of libtorch with lib/ and include/. */
   root: string;
-  /** "2.13.0" */
+  /** Release of libtorch: "2.13.0". */
   version: string;
-  /** "2.13.0+cpu": the version and the kind of build. */
+  /** Release and kind of build: "2.13.0+cpu". */
   build: string;
-  /** A Python that can import torch, and the folder to put in front of its PYTHONPATH; for tests and export scripts only. */
+  /**
+   * A Python that can import torch, and the folder to put first in its PYTHONPATH. Only tests and export scripts use
+   * it.
+   */
   python: { command: string; path: string | null } | null;
 }
 
@@ -68,18 +72,20 @@ export const libtorch: Step = {
   },
 };
 
-/** The result of the last set-up. */
+/** The result of the last set-up; undefined without one. */
 export function readLibtorch(): Libtorch | undefined {
   const text = readText(recordPath);
   return text === undefined ? undefined : JSON.parse(text);
 }
 
-/** Variables for that Python to find torch. Python caches compiled modules, since the folder belongs to the checkout. */
+/**
+ * Environment variables with which Python finds torch. Python may cache compiled modules in a folder of the checkout.
+ */
 export function pythonVariables({ path }: { readonly path: string | null }): Record<string, string> {
   return path === null ? {} : { PYTHONPATH: path, PYTHONDONTWRITEBYTECODE: "" };
 }
 
-/** A record, and its origin in words. */
+/** A result, and a text about where libtorch comes from. */
 type Found = Libtorch & { source: string };
 
 function fromVariable(value: string, python: Python | undefined): Found {
@@ -124,13 +130,13 @@ async function fromPip(python: Python | undefined, { line, verbose }: StepContex
   const before = readInstalled();
   if (before) return { ...before, source: `in ${relative(root, installedFolder)}` };
   if (python === undefined || !isNewEnough(python)) throw new Failure(await libtorch.missingTools());
-  // A killed set-up leaves its folder. No other set-up runs, since this one has the lock.
+  // Removes folders that killed set-ups left. No other set-up runs, because this one has the lock.
   for (const name of readdirSync(state)) {
     if (name.startsWith("torch-")) rmSync(join(state, name), { recursive: true });
   }
   const unfinished = join(state, `torch-${process.pid}`);
   line.update(`installing torch ${defaultTorch} with pip`);
-  // Compiling all modules of torch and its dependencies doubles the time. Python compiles the imported ones.
+  // Compiles no Python modules, which would double the time. Python compiles imported modules later.
   const options = [
     "--no-cache-dir",
     "--no-compile",
@@ -148,10 +154,10 @@ async function fromPip(python: Python | undefined, { line, verbose }: StepContex
   return { ...after, source: `installed into ${relative(root, installedFolder)}` };
 }
 
-/** The torch that pip installed in this checkout, if it is complete and its Python still exists. */
+/** The torch that pip installed in this checkout, if it is complete and its Python exists. */
 function readInstalled(): Libtorch | undefined {
   if (!existsSync(installedFolder)) return undefined;
-  // Checkouts may share .sconce by a link. The record is then valid for all of them.
+  // Takes the real path: checkouts may share .sconce by a link, and the result is then valid for all of them.
   const packages = realpathSync(installedFolder);
   const folder = join(packages, "torch");
   const build = libtorchBuild(folder);

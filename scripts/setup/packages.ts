@@ -1,4 +1,4 @@
-/** Step "packages": installs the packages of bun.lock, without install scripts. */
+/** The set-up step "packages": installs the npm packages in bun.lock, without install scripts. */
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { run } from "./command.ts";
@@ -19,7 +19,7 @@ export const packages: Step = {
 
   async run({ line, verbose }) {
     line.update("installing the packages of bun.lock");
-    // npm ignores bun.lock and installs other versions.
+    // Removes what npm has installed, because npm ignores bun.lock and installs other versions.
     if (wasFilledByNpm()) rmSync(join(root, "node_modules"), { recursive: true });
     const cache = `--cache-dir=${join(state, "cache")}`;
     await run([process.execPath, "install", "--frozen-lockfile", "--ignore-scripts", cache], { verbose });

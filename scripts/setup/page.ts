@@ -1,4 +1,4 @@
-/** Step "page": bundles src/server/page/client for browsers, into build/page. */
+/** The set-up step "page": bundles src/server/page/client for browsers, into build/page. */
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { run } from "./command.ts";
@@ -23,7 +23,7 @@ export const page: Step = {
   missingTools: async () => [],
 
   async run({ verbose }) {
-    // A new process: Bun caches that this one found no node_modules when it started.
+    // Runs in a new process, because Bun remembers that this process found no node_modules at its start.
     const command = [
       process.execPath,
       "build",

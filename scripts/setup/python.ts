@@ -1,22 +1,24 @@
-/** The Python on the PATH. */
+/** Finds the Python on the PATH. */
 import { existsSync, realpathSync } from "node:fs";
 import { ask } from "./command.ts";
 
 export interface Python {
-  /** The interpreter itself: later changes of the PATH do not matter. */
+  /** Path of the interpreter itself, so that later changes of the PATH do not matter. */
   executable: string;
-  /** [3, 11] */
+  /** Major and minor version: [3, 11]. */
   version: [number, number];
-  /** `cpython-311`, a part of the names of extension modules. */
+  /** Part of the names of extension modules: `cpython-311`. */
   tag: string;
   hasPip: boolean;
-  /** Folder of the package torch. */
+  /** Folder of the package torch; null without it. */
   torch: string | null;
 }
 
 const names = ["python3", "python"];
 
-/** Finding torch is fast; importing it takes seconds. */
+/**
+ * Python code that prints facts about the interpreter. It finds torch without importing it, which would take seconds.
+ */
 const question = `
 import json, sys
 from importlib.util import find_spec

@@ -1,16 +1,16 @@
-/** Output of the scripts: one aligned line for each step, on standard error. Standard output belongs to the program. */
+/** Prints one aligned line for each step of a script, on standard error. Standard output belongs to the program. */
 
 const terminal = process.stderr.isTTY === true;
 const colour = terminal && !process.env.NO_COLOR && process.env.TERM !== "dumb";
 
-/** `✓ packages   83 packages of bun.lock            1.2 s` */
+/** A line such as `✓ packages   83 packages of bun.lock            1.2 s`. */
 export function line(mark: "✓" | "✗" | " ", name: string, text: string, time = ""): string {
   const padded = time === "" ? text : `${text.padEnd(56)} ${time.padStart(8)}`;
   const painted = colour ? { "✓": "\x1b[32m✓\x1b[0m", "✗": "\x1b[31m✗\x1b[0m", " ": " " }[mark] : mark;
   return `${painted} ${name.padEnd(10)} ${padded}`;
 }
 
-/** `3 ms`, `0.3 s` or `1 min 12 s` */
+/** A duration as text: `3 ms`, `0.3 s` or `1 min 12 s`. */
 export function seconds(ms: number): string {
   if (ms < 99.5) return `${Math.ceil(ms)} ms`;
   if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`;
@@ -18,7 +18,7 @@ export function seconds(ms: number): string {
   return `${Math.floor(whole / 60)} min ${whole % 60} s`;
 }
 
-/** The line of a running step. A terminal shows the elapsed time; elsewhere each activity gets a line. */
+/** The line of a running step. A terminal shows the elapsed time; other outputs get a line for each activity. */
 export class StepLine {
   readonly #began = performance.now();
   readonly #name: string;
@@ -37,7 +37,7 @@ export class StepLine {
     else this.note(`${activity} …`);
   }
 
-  /** Prints a line above the line of the step. */
+  /** Prints another line above the line of the step. */
   note(text: string): void {
     this.#print(line(" ", this.#name, text));
   }

@@ -1,22 +1,25 @@
-/** A step of the set-up. The stamp of a finished step is a file with the hash of its inputs. */
+/** A step of the set-up. A finished step has a stamp: a file with the hash of its inputs. */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { lockWhenFree } from "../../src/machine/files/lock.ts";
 import { line, StepLine } from "./report.ts";
 
 export const root = dirname(dirname(import.meta.dir));
-/** Files of the set-up, ignored by git. */
+/** Folder with files of the set-up, which git ignores. */
 export const state = join(root, ".sconce");
 
 export interface Step {
   readonly name: string;
-  /** Text that changes when the step must run again. Read at every start, so it must be cheap. Undefined before the step can run. */
+  /**
+   * Text that changes when the step must run again; undefined before the step can run. It is computed at every start,
+   * so it must be cheap.
+   */
   inputs(): string | undefined;
-  /** Whether the results still exist. */
+  /** Whether the step's results exist. */
   isIntact(): boolean;
-  /** @returns a line for each missing tool */
+  /** The tools that the step needs and that are missing. @returns a line for each */
   missingTools(): Promise<string[]>;
-  /** @returns a summary in a few words */
+  /** Does the work. @returns a summary in a few words */
   run(context: StepContext): Promise<string>;
 }
 
@@ -25,7 +28,7 @@ export interface StepContext {
   verbose: boolean;
 }
 
-/** Allows one set-up at a time in a checkout. Others wait, and then find the work done. */
+/** Runs the set-up under the checkout's lock. Other set-ups wait, and then find the work done. */
 export async function withLock(work: () => Promise<void>): Promise<void> {
   mkdirSync(state, { recursive: true });
   const onWait = () => console.error(line(" ", "set-up", "another one is at work in this checkout; waiting for it"));
@@ -39,7 +42,7 @@ export function isDone(step: Step): boolean {
 }
 
 export async function perform(step: Step, { verbose }: { verbose: boolean }): Promise<void> {
-  // Without a stamp, an interrupted step runs again.
+  // Removes the stamp first, so that an interrupted step runs again.
   rmSync(stampPath(step.name), { force: true });
   const progress = new StepLine(step.name, "…");
   try {
@@ -52,7 +55,7 @@ export async function perform(step: Step, { verbose }: { verbose: boolean }): Pr
   }
 }
 
-/** Whether the stamp of this name has these inputs. */
+/** Whether the step with this name has finished with these inputs. */
 export function isStamped(name: string, inputs: string): boolean {
   return readStamp(name) === hash(inputs);
 }

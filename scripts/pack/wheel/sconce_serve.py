@@ -1,16 +1,16 @@
-"""Starts sconce, the program beside this file, with the torch of this Python."""
+"""Starts the program sconce beside this file, with the torch of this Python."""
 
 import importlib.util
 import os
 import sys
 
-# The other commands need no torch.
+# Commands that need torch.
 RUN_MODELS = {"build", "check", "compile", "dev", "image", "predict", "serve"}
 
 
 def main():
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sconce")
-    # Finding torch is fast; importing it takes seconds.
+    # Finds torch without importing it, which would take seconds.
     torch = importlib.util.find_spec("torch")
     if not os.environ.get("LIBTORCH"):
         if torch is not None and torch.submodule_search_locations:

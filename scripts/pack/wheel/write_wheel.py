@@ -1,6 +1,6 @@
-"""Writes a wheel: write_wheel.py WHEEL LEVEL FILE=NAME… puts each file in by its name, and then the list of all (RECORD).
+"""Writes a wheel: `write_wheel.py WHEEL LEVEL FILE=NAME…` adds each FILE under its NAME, and the list of all files (RECORD).
 
-The same files make the same bytes: no times, one order, and of modes whether it is a program.
+Equal files give equal bytes: all times are 1980, files are sorted, and a mode is 755 for programs, otherwise 644.
 """
 
 import base64

@@ -8,7 +8,7 @@ export interface HelpOptions {
   readonly name: string;
   readonly description: string;
   readonly width: number;
-  /** Also shows advanced options. */
+  /** Whether advanced options are shown too. */
   readonly isAll?: boolean;
   /** Commands to list, for a program whose default command has this help. */
   readonly commands?: Commands;

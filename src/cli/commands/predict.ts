@@ -1,4 +1,4 @@
-/** `sconce predict [repo[:tag]] field=value …` */
+/** `sconce predict [repo[:tag]] field=value …`: runs a model once and prints the output. */
 import { z } from "zod";
 import { SchemaNode } from "../../base/json-schema.ts";
 import { isLogJson, log } from "../../base/log.ts";
@@ -100,7 +100,7 @@ The output goes to standard output: indented on a terminal, otherwise on one lin
   });
 }
 
-/** Schema of the printed value. */
+/** Schema of the JSON value that the command prints. */
 function outputSchema({ config }: PackagedModel, isDemo: boolean): SchemaNode {
   const { outputSchema: output, demoOutputSchema = output } = config;
   if (!isDemo) return SchemaNode.of(output);

@@ -1,4 +1,4 @@
-/** `sconce pull HOST/repo[:tag]` */
+/** `sconce pull HOST/repo[:tag]`: copies a model from a registry to the store. */
 import { z } from "zod";
 import { openOption } from "../../base/option.ts";
 import { parseRemoteReference } from "../../package/registry/remote-reference.ts";
@@ -34,7 +34,7 @@ sconce pull registry.example.com/team/digits:v1 --as team/digits:tried`,
   },
 });
 
-/** The given name; if it has no tag, the model's tag is added. */
+/** The name in `--as`. Without a tag, it gets the model's tag. */
 function nameAs(as: string, { tag }: LocalName): LocalName {
   const name = parseReference(as);
   if (!("tag" in name)) throw usage(`--as ${JSON.stringify(as)} is a digest; expected name[:tag]`);

@@ -1,4 +1,4 @@
-/** `sconce push [REF] HOST/repo[:tag]` */
+/** `sconce push [REF] HOST/repo[:tag]`: copies a model from the store to a registry. */
 import { formatBytes } from "../../base/bytes.ts";
 import { log } from "../../base/log.ts";
 import { Progress } from "../../base/progress.ts";
@@ -63,7 +63,10 @@ sconce push registry.example.com/team/digits:v1`,
   },
 });
 
-/** The model with the target's full name, else with the last part of its name. */
+/**
+ * Reference of the model to push, by the target's name: with the host if the store has this name, otherwise only the
+ * last part.
+ */
 async function namedBy({ host, repository, tag = latestTag }: RemoteReference, store: ModelStore): Promise<string> {
   const full = `${host}/${repository}:${tag}`;
   const names = (await store.list()).flatMap((model) => model.tags.map((each) => `${model.repository}:${each}`));

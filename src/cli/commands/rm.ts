@@ -1,4 +1,4 @@
-/** `sconce rm REF…` */
+/** `sconce rm REF…`: removes models from the store. */
 import { formatBytes } from "../../base/bytes.ts";
 import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
@@ -36,7 +36,7 @@ sconce rm --all-tags digits:v1 flowers`,
     },
   ],
   async run({ options, positionals }) {
-    // Parses all references first: a misspelled one must not leave a partial removal.
+    // Parses all references first, so that a misspelled one leaves nothing half removed.
     for (const reference of positionals) parseReference(reference);
     const store = new ModelStore();
     const faults: SconceError[] = [];

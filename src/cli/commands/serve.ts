@@ -1,4 +1,4 @@
-/** `sconce serve [[HOST/]repo[:tag]]`, also the default command of compiled executables. */
+/** `sconce serve [[HOST/]repo[:tag]]`: serves models over HTTP. It is the default command of compiled executables. */
 import { surviveStrayErrors } from "../../author/stray-errors.ts";
 import { messageOf } from "../../base/errors.ts";
 import { exitProcess } from "../../base/exit.ts";
@@ -36,7 +36,7 @@ ${ofFile}A model of a registry is pulled first, unless the store has it; a front
     example,
     groups: serveGroups,
     isServer: true,
-    // An executable needs its library options before it reads the file.
+    // An options file cannot have these options, because an executable needs them before it reads the file.
     file: { name: "sconce.toml", positionals: "models", excluded: Object.keys(source.libraryOptions) },
     options: {
       ...source.libraryOptions,
@@ -62,7 +62,7 @@ ${ofFile}A model of a registry is pulled first, unless the store has it; a front
       const newer = new NewerServers();
       let isRetired = false;
       const stop = async () => {
-        // The service manager follows the newer server.
+        // After an upgrade, systemd follows the newer server, so this process reports nothing.
         if (!isRetired) notifyManager("STOPPING=1");
         await server?.stop();
       };
@@ -80,12 +80,16 @@ ${ofFile}A model of a registry is pulled first, unless the store has it; a front
   });
 }
 
-/** npm forwards a signal that the process group already received. A repeat within this time is ignored. */
+/**
+ * Milliseconds in which a repeated signal is ignored. npm forwards a signal that the process group has received
+ * already.
+ */
 const REPEAT_MS = 1000;
 
 /**
- * The first signal drains, the second ends at once. Before the server is ready there is nothing to drain. SIGHUP starts a newer server, unless the end of a
- * terminal session may have sent it.
+ * Handles signals. The first SIGTERM or SIGINT drains, the second ends the process at once. Before the server is ready
+ * there is nothing to drain. SIGHUP starts a newer server, but in a terminal it stops the server, because the end of
+ * the terminal session sends it.
  */
 export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean, newer?: NewerServers): void {
   let stoppingSince: number | undefined;
@@ -96,7 +100,7 @@ export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean, ne
     }
     if (stoppingSince !== undefined) {
       if (performance.now() - stoppingSince <= REPEAT_MS) return;
-      // An orderly exit would wait for a forward pass that may never end.
+      // SIGKILL, because an orderly exit would wait for a forward pass that may never end.
       if (!isIsolated) process.kill(process.pid, "SIGKILL");
       exitProcess(130);
     }
@@ -109,17 +113,20 @@ export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean, ne
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, onSignal);
 }
 
-/** The newer servers that this process starts on SIGHUP and `POST /reload`. Each finds this server by its port and takes over. */
+/** Starts newer servers on SIGHUP and `POST /reload`. A newer server finds this server by its port and takes over. */
 export class NewerServers {
   readonly #running = new Set<Bun.Subprocess>();
   isAllowed = false;
 
-  /** Upgrades need a ready server, with processes for its parts and a port that the next server can know. */
+  /** Allows upgrades. They need a ready server, separate processes (`--isolate`), and a fixed port. */
   allow(): void {
     this.isAllowed = true;
   }
 
-  /** Starts a newer server, or lets the first process of a container do so. @returns undefined if an earlier one still starts */
+  /**
+   * Starts a newer server, directly or through the first process of a container. @returns undefined while an earlier
+   * one is starting
+   */
   next(): StartedServer | undefined {
     if (askFirstProcess()) return {};
     const [earlier] = this.#running;
@@ -128,7 +135,7 @@ export class NewerServers {
     return undefined;
   }
 
-  /** Starts a newer server for SIGHUP, to which nobody can answer: the log has the error. */
+  /** Starts a newer server for SIGHUP. A signal has no answer, so an error goes to the log. */
   onHangup(start: () => unknown): void {
     try {
       start();
@@ -137,7 +144,7 @@ export class NewerServers {
     }
   }
 
-  /** @throws Error of the system, for example after the removal of the program file */
+  /** Starts the command line again. @throws Error of the system, for example if the program file was removed */
   start(): Bun.Subprocess {
     const server = startAgain();
     notifyManager("RELOADING=1", `MONOTONIC_USEC=${process.hrtime.bigint() / 1000n}`);
@@ -145,15 +152,16 @@ export class NewerServers {
     this.#running.add(server);
     void server.exited.then(() => {
       this.#running.delete(server);
-      // This server goes on.
+      // No newer server has taken over, so this server goes on.
       if (this.#running.size === 0) notifyManager("READY=1");
     });
     return server;
   }
 
   /**
-   * Passes signals to the newer servers until the last one ends. The end of the first process of a container would end them.
-   * @returns the exit code of the last one; 0 without one
+   * Passes signals to the newer servers until the last one ends. This process stays, because the end of a container's
+   * first process would end them.
+   * @returns the exit code of the last server; 0 without one
    */
   async follow(): Promise<number> {
     for (const signal of ["SIGTERM", "SIGINT"] as const) {

@@ -1,4 +1,7 @@
-/** The models of `serve`: references on the command line, or a file or a folder (`--models`), with options for single models. */
+/**
+ * The models of `serve`: references on the command line, or in a file or folder (`--models`), with options for single
+ * models.
+ */
 import { existsSync, readFileSync, statSync } from "node:fs";
 import { extname, join } from "node:path";
 import { z } from "zod";
@@ -16,7 +19,7 @@ import type { ServedOptions } from "../../server/model-engine.ts";
 import { flagName, usage } from "../command-line/command.ts";
 import { namedModel } from "./named-model.ts";
 
-/** Options that a model of a file may have for itself. The others are of the server. */
+/** Options that a file may set for a single model. All other options are for the whole server. */
 const ownOptions = [
   "verify",
   "param",
@@ -40,18 +43,20 @@ const ownOptions = [
 ] as const satisfies readonly (keyof typeof serveOptions)[];
 
 interface Listed {
-  /** Undefined for the only model of the store. */
+  /** Reference of the model; undefined for the only model of the store. */
   readonly reference: string | undefined;
   readonly name: string | undefined;
   readonly options: Partial<ServeConfig>;
-  /** Weight of a version that shares traffic. */
+  /** Share of the requests that a version gets, relative to other versions. */
   readonly weight?: number;
   readonly isShadow?: boolean;
 }
 
 /**
- * @param given references of the command line
- * @throws SconceError `usage` for two models with one name and for faults of the file; an error of a model that cannot be found
+ * Finds all models to serve, with their options.
+ * @param given references on the command line
+ * @throws SconceError `usage` for two models with one name and for faults of the file; an error of a model that cannot
+ * be found
  */
 export async function servedList(
   source: ModelSource,
@@ -85,7 +90,7 @@ export async function servedList(
   return [first, ...others];
 }
 
-/** Puts the versions of each split in place of their model. @throws SconceError `usage` */
+/** Replaces each model in `--split` by its versions. @throws SconceError `usage` */
 function withSplits(listed: readonly Listed[], split: readonly VersionWeight[]): readonly Listed[] {
   const versions = split.map(({ reference, weight }) => ({ reference: wholeReference(reference, listed), weight }));
   let placed = listed;
@@ -104,7 +109,7 @@ function withSplits(listed: readonly Listed[], split: readonly VersionWeight[]):
   return placed;
 }
 
-/** Adds the shadows. @throws SconceError `usage` */
+/** Adds the models in `--shadow`, which get copies of requests. @throws SconceError `usage` */
 function withShadows(listed: readonly Listed[], shadows: readonly string[]): readonly Listed[] {
   let placed = listed;
   for (const given of shadows) {
@@ -123,7 +128,9 @@ function withShadows(listed: readonly Listed[], shadows: readonly string[]): rea
   return placed;
 }
 
-/** The reference of a tag that names no model: of the only model. @throws SconceError `usage` */
+/**
+ * Adds the model's name to a text that is only a tag. The server must have a single model. @throws SconceError `usage`
+ */
 function wholeReference(given: string, listed: readonly Listed[]): string {
   if (/[:@]/.test(given)) return given;
   const [only, ...others] = new Set(listed.map(({ reference }) => repositoryOf(reference)));
@@ -131,12 +138,15 @@ function wholeReference(given: string, listed: readonly Listed[]): string {
   throw usage(`${given} needs the name of its model, as digits:${given}`);
 }
 
-/** The reference without a tag or a digest. */
+/** The reference without its tag or digest. */
 function repositoryOf(reference: string | undefined): string | undefined {
   return reference?.replace(/(?:@[^@/]*|:[^:/]*)$/, "");
 }
 
-/** The repository; with a tag if the server has several builds of it. @throws SconceError `usage` */
+/**
+ * Names for the models. A name is the repository, with the tag if the server has several builds of it. @throws
+ * SconceError `usage`
+ */
 function namesOf(found: readonly { readonly packaged: PackagedModel; readonly listed: Listed }[]): string[] {
   const own = found.filter(({ listed }) => !listed.isShadow);
   const counts = Map.groupBy(own, ({ packaged, listed }) => listed.name ?? packaged.repository);
@@ -157,7 +167,7 @@ function namesOf(found: readonly { readonly packaged: PackagedModel; readonly li
   return names;
 }
 
-/** @throws SconceError `usage` */
+/** Reads the models in the file or folder of `--models`. @throws SconceError `usage` */
 async function inFile(path: string): Promise<Listed[]> {
   const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
   if (isFolder) return inStore(path);
@@ -179,7 +189,7 @@ async function inFile(path: string): Promise<Listed[]> {
   }
 }
 
-/** The latest build of each repository of a model store. */
+/** The latest build of each repository in a model store. */
 async function inStore(folder: string): Promise<Listed[]> {
   if (!existsSync(join(folder, "oci-layout"))) {
     throw usage(`${folder} is no model store: --models takes a file, or the folder of a model store`);
@@ -191,7 +201,7 @@ async function inStore(folder: string): Promise<Listed[]> {
   return latest.map(({ repository }) => ({ reference: repository, name: undefined, options: {} }));
 }
 
-/** Each line has a reference. Text after # is a comment. */
+/** Reads a reference from each line. Text after # is a comment. */
 function inLines(text: string): Listed[] {
   return text
     .split("\n")

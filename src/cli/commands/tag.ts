@@ -1,4 +1,4 @@
-/** `sconce tag SOURCE TARGET` */
+/** `sconce tag SOURCE TARGET`: adds a tag to a model. */
 
 import { ModelStore } from "../../package/store/store.ts";
 import { command } from "../command-line/command.ts";

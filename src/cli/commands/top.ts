@@ -1,4 +1,4 @@
-/** `sconce top [URL]`: a live view of a running server, from its metrics. */
+/** `sconce top [URL]`: shows the metrics of a running server, again and again. */
 import { stripVTControlCharacters } from "node:util";
 import { messageOf } from "../../base/errors.ts";
 import { duration, flag, option } from "../../base/option.ts";
@@ -60,7 +60,7 @@ sconce top --once --json | jq .latencyMs`,
   },
 });
 
-/** Cuts the lines to the size of the terminal. */
+/** Cuts lines to the size of the terminal. */
 function fitting(lines: readonly string[]): string {
   const { columns = 80, rows = 24 } = process.stdout;
   return lines
@@ -76,10 +76,10 @@ async function quitWithin(ms: number, keys: QuitKey | undefined): Promise<boolea
   ]);
 }
 
-/** `q`, Ctrl-C and Ctrl-D as a terminal in raw mode sends them. */
+/** The keys q, Ctrl-C and Ctrl-D as a terminal in raw mode sends them. */
 const quitKeys: ReadonlySet<string> = new Set(["q", "Q", "\x03", "\x04"]);
 
-/** Resolves at `q`, Ctrl-C or Ctrl-D. */
+/** Resolves when the user presses q, Ctrl-C or Ctrl-D. */
 class QuitKey implements Disposable {
   readonly #pressed = Promise.withResolvers<void>();
   readonly #onData = (data: Buffer) => {

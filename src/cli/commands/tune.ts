@@ -1,4 +1,7 @@
-/** `sconce tune [[HOST/]repo[:tag]]`: measures settings of a model on this machine and prints the best as options of `serve`. */
+/**
+ * `sconce tune [[HOST/]repo[:tag]]`: measures settings of a model on this machine and prints the best as options of
+ * `serve`.
+ */
 import { availableParallelism } from "node:os";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
@@ -57,9 +60,9 @@ export function tuneCommand(source: ModelSource, example: string): Command {
   });
 }
 
-/** Larger batches are only tried if the model declares them. */
+/** Largest batch to try, unless the model declares a larger one. */
 const LEAST_TRIED = 64;
-/** Interval of progress lines. */
+/** Milliseconds between progress lines. */
 const PROGRESS_MS = 5000;
 
 type TuneConfig = { readonly seconds: number } & Pick<
@@ -75,7 +78,7 @@ type TuneConfig = { readonly seconds: number } & Pick<
 >;
 
 /**
- * Prints a table, and the best setting's flags as last line. Settings given as flags are not varied.
+ * Prints a table, and the options of the best setting as last line. Settings in options are not varied.
  * @throws SconceError when the model cannot be set up
  */
 async function tuneModel(packaged: PackagedModel, config: TuneConfig): Promise<void> {
@@ -149,7 +152,7 @@ function flagsOf({ batchSize, instances, threads }: TunedSetting): string {
   return `--batch-size ${batchSize} --instances ${instances} --threads ${threads}`;
 }
 
-/** Three digits are as precise as the measurement. */
+/** Three digits, which are as precise as the measurement. */
 function formatNumber(value: number): string {
   return value >= 100 || Number.isInteger(value) ? value.toFixed(0) : value.toPrecision(3);
 }

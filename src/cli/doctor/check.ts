@@ -1,11 +1,11 @@
-/** A line of `sconce doctor`: a finding, and a fix for a problem. */
+/** A line of `sconce doctor`: what was found, and a fix for a problem. */
 
 export interface Check {
   readonly name: string;
-  /** Serving works despite a warning. */
+  /** The result. With `warning`, serving still works. */
   readonly state: "ok" | "warning" | "fault";
   readonly found: string;
-  /** Undefined if no fix is needed. */
+  /** The fix; undefined if none is needed. */
   readonly fix?: string;
 }
 

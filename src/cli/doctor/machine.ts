@@ -1,4 +1,4 @@
-/** Checks of `sconce doctor` on the machine or container. */
+/** Checks of the machine or container for `sconce doctor`. */
 import { availableParallelism, totalmem } from "node:os";
 import { version } from "../../../package.json";
 import { formatBytes } from "../../base/bytes.ts";
@@ -9,11 +9,11 @@ import { descriptorLimit, listenFault } from "../../server/http/listener.ts";
 import { type Check, fault, ok, warning } from "./check.ts";
 
 const OLDEST_BUN = "1.4.5";
-/** The C library that the addon needs. */
+/** The oldest C library with which the addon works. */
 const OLDEST_GLIBC = "2.34";
-/** Memory of libtorch with a small model. */
+/** Bytes of memory that libtorch takes with a small model. */
 const LITTLE_MEMORY = 1024 ** 3;
-/** Each client needs a descriptor, each process and store a few. */
+/** Number of file descriptors below which a warning appears. Each client needs one, each process and store a few. */
 const FEW_DESCRIPTORS = 1024;
 
 export function bun(running = Bun.version): Check {
@@ -51,7 +51,7 @@ export function processor(): Check {
     : ok("processor", found);
 }
 
-/** As a container limits them. */
+/** The number of cores, as a container limits them. */
 export function cores(): Check {
   const online = systemText("/proc/cpuinfo").match(/^processor\s*:/gm)?.length;
   const cores = availableParallelism();

@@ -1,4 +1,4 @@
-/** Checks of `sconce doctor` on libtorch, the addon and GPUs. Both libraries are loaded. */
+/** Checks of libtorch, the addon and GPUs for `sconce doctor`. Loads both libraries. */
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { messageOf, SconceError } from "../../base/errors.ts";
@@ -7,7 +7,9 @@ import { cudaDeviceCount, torchVersion } from "../../engine/native/binding.ts";
 import { libtorchBuild } from "../../machine/libtorch/libtorch-build.ts";
 import { type Check, fault, ok, warning } from "./check.ts";
 
-/** Runs last: a library for another processor may crash the process. */
+/**
+ * Loads libtorch and the addon. Runs as the last check, because a library for another processor may crash the process.
+ */
 export async function native(prepare: () => Promise<void>): Promise<Check[]> {
   const there = await gpus();
   try {
@@ -50,7 +52,7 @@ function countUsable(): number {
   }
 }
 
-/** Name, memory and driver of each GPU, from nvidia-smi. */
+/** Name, memory and driver of each GPU, from nvidia-smi; empty without it. */
 async function gpus(): Promise<string[]> {
   const tool = Bun.which("nvidia-smi");
   if (tool === null) return [];
@@ -65,7 +67,7 @@ async function gpus(): Promise<string[]> {
     .map(([name, memory, driver]) => `${name}, ${memory}, driver ${driver}`);
 }
 
-/** Path of a loaded library whose path has this end. */
+/** Path of a loaded library, found by the end of its path. */
 function loaded(end: string): string | undefined {
   const line = systemText("/proc/self/maps")
     .split("\n")

@@ -1,4 +1,4 @@
-/** Checks of `sconce doctor` on folders that serving reads and writes. */
+/** Checks of the folders that serving reads and writes, for `sconce doctor`. */
 import { accessSync, constants, existsSync, statfsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { formatBytes } from "../../base/bytes.ts";
@@ -10,10 +10,13 @@ import { credentialFiles } from "../../package/registry/credentials.ts";
 import { ModelStore } from "../../package/store/store.ts";
 import { type Check, fault, ok, warning } from "./check.ts";
 
-/** Disk space of a model with libtorch. */
+/** Bytes of disk space that a model with libtorch needs. */
 const LITTLE_SPACE = 1024 ** 3;
 
-/** The data directory: models and predictions. Existing models can be served from a read-only directory. */
+/**
+ * Checks the data directory with models and predictions. From a read-only directory, existing models can still be
+ * served.
+ */
 export function data(): Check {
   const fix = "name another with SCONCE_HOME";
   const home = storeLocation();
@@ -41,7 +44,7 @@ export async function models(): Promise<Check> {
   }
 }
 
-/** Only executables unpack into the cache. */
+/** Checks the cache directory, into which only executables unpack libraries. */
 export function cache(): Check {
   const fix = "name a folder with SCONCE_CACHE_DIR; executables unpack libtorch into it";
   const folder = cacheLocation(process.env.SCONCE_CACHE_DIR);
@@ -49,7 +52,7 @@ export function cache(): Check {
   return folderState(folder).isWritable ? ok("cache", folder) : warning("cache", `${folder} cannot be written`, fix);
 }
 
-/** Names the credential files, never the credentials. */
+/** Lists the files with credentials, but never the credentials. */
 export function credentials(): Check {
   const files = credentialFiles().filter((file) => existsSync(file));
   return ok("registries", files.length === 0 ? "no credentials" : `credentials in ${files.join(", ")}`);
@@ -61,7 +64,7 @@ interface FolderState {
   readonly freeBytes: number;
 }
 
-/** State of the folder; for a missing folder, of its nearest existing parent. */
+/** State of a folder. For a missing folder: of its nearest existing parent. */
 function folderState(folder: string): FolderState {
   let nearest = folder;
   while (!existsSync(nearest)) nearest = dirname(nearest);

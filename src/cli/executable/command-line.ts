@@ -1,6 +1,6 @@
 /**
- * Entry point of an executable with the full command line. Sources are inside, libraries inside or beside it; models
- * come from the store.
+ * Entry of an executable with all commands. It contains sconce's sources. Its libraries are embedded or in a folder
+ * beside it. Models come from the store.
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -14,10 +14,10 @@ import { setLibraries } from "../../package/model-source.ts";
 import { main as commandLine } from "../cli.ts";
 import { prepareLibraries, unpackLibraries } from "./prepare-libraries.ts";
 
-/** Runs a command line without the executable's name. */
+/** Runs a command line, given without the executable's name. */
 export async function main(contents: CommandLineContents, argv: readonly string[]): Promise<void> {
   const options = { cacheDir: undefined, libtorch: undefined };
-  // Libraries beside the executable are found like those of an npm package.
+  // Libraries beside the executable need no unpacking, and are found as in an npm package.
   if (contents.libraries !== "beside") {
     setLibraries({
       unpackLibraries: () => unpackLibraries(contents, options),
@@ -30,7 +30,7 @@ export async function main(contents: CommandLineContents, argv: readonly string[
 }
 
 /**
- * Unpacks the sources into the cache directory, once. The folder's name contains the digest.
+ * Unpacks the sources into the cache directory, if they are not there yet. The folder's name contains the digest.
  * @throws SconceError `cache_unusable`
  */
 async function unpackSources({ path, digest }: SourceArchive): Promise<string> {

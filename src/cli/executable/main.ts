@@ -1,4 +1,4 @@
-/** Entry point of an executable that contains a model and serves it by default. */
+/** Entry of an executable that contains a model and serves it by default. */
 import { basename, dirname, join } from "node:path";
 import { version } from "../../../package.json";
 import type { OptionTable } from "../../base/option.ts";
@@ -24,7 +24,7 @@ import {
   unpackLibraries,
 } from "./prepare-libraries.ts";
 
-/** Runs a command line without the executable's name. */
+/** Runs a command line, given without the executable's name. */
 export async function main(contents: Contents, argv: readonly string[]): Promise<void> {
   const name = `./${basename(process.execPath)}`;
   const source = sourceOf(contents, argv);
@@ -80,7 +80,7 @@ function sourceOf(contents: Contents, argv: readonly string[]): ModelSource {
       return reference === undefined || reference === own.byDigest ? own : modelStore.resolve(reference, options);
     },
     tagsOf: async ({ tag }) => [tag],
-    // Embedded files are as trusted as the program itself.
+    // Does not verify embedded files, which are as trusted as the program itself.
     verify: async (model, known) =>
       model.digest === (await modelOf(contents)).digest ? {} : modelStore.verify(model, known),
     unpackLibraries: () => unpackLibraries(contents, { cacheDir, libtorch }),
@@ -117,7 +117,7 @@ function servingOptionsOf(contents: Contents): OptionTable {
   return contents.libraries === "beside" ? {} : { ...optionsOf(contents), ...cleanOptions };
 }
 
-/** The `serve` command under `--clean-cache`. */
+/** The command `serve` with `--clean-cache`: cleans the cache and serves nothing. */
 function cleaning(contents: Contents): Command {
   return command({
     options: { ...serveOptions, ...servingOptionsOf(contents), ...cacheOptions },

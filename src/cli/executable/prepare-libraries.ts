@@ -32,7 +32,7 @@ export const cleanOptions = {
   }),
 } as const;
 
-/** Options of executables without libtorch. */
+/** Options of executables that contain no libtorch. */
 export const externalOptions = {
   libtorch: openOption<string>({
     description: "Folder of libtorch, with lib/ in it",
@@ -47,7 +47,10 @@ export interface LibraryOptions {
   readonly libtorch: string | undefined;
 }
 
-/** @throws SconceError `cache_unusable`, `native_unavailable` */
+/**
+ * Unpacks or finds the libraries of an executable, for this process. @throws SconceError `cache_unusable`,
+ * `native_unavailable`
+ */
 export async function prepareLibraries({ libraries, torch }: ProgramContents, options: LibraryOptions): Promise<void> {
   setNativeLocation(await locate(libraries, torch, options));
 }
@@ -78,7 +81,10 @@ async function locate(
   };
 }
 
-/** A user without a home gets a temporary private folder for this run. Child processes find it by the variable. */
+/**
+ * The cache of unpacked libraries. For a user without a home it is a private temporary folder, which child processes
+ * find by the variable.
+ */
 async function cacheFor(cacheDir: string | undefined): Promise<LibraryCache> {
   const location = cacheLocation(cacheDir ?? process.env.SCONCE_CACHE_DIR);
   if (location !== undefined) return new LibraryCache(location);

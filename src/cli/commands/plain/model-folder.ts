@@ -1,4 +1,4 @@
-/** Gives `build` and `check` a model folder. For a weights file, it writes a temporary folder. */
+/** Prepares the model folder for `build` and `check`. For a weights file, writes a temporary folder. */
 import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, parse, resolve } from "node:path";
@@ -9,7 +9,7 @@ import { nameFrom } from "../init.ts";
 import { writePlainModel } from "./plain-model.ts";
 import { type GivenInput, isFile } from "./tensor-input.ts";
 
-/** Options of `build` for weights without a folder. */
+/** Options of `build` for a weights file. */
 interface PlainChoices {
   readonly name: string | undefined;
   readonly weights: string | undefined;
@@ -21,11 +21,11 @@ interface PlainChoices {
 interface PreparedFolder extends Disposable {
   readonly path: string;
   readonly fixedRows?: number | undefined;
-  /** The exported program given on the command line. */
+  /** The exported program, if the command line names one. */
   readonly program?: string | undefined;
 }
 
-/** The given folder. For a weights file, a temporary folder is written, and removed on disposal. */
+/** The given folder. For a weights file, writes a temporary folder, which disposal removes. */
 export async function modelFolder(given: string, options: PlainChoices): Promise<PreparedFolder> {
   const { weights, input: inputs, batchSize, aot: isCompiled } = options;
   if (!isFile(given)) {

@@ -1,4 +1,4 @@
-/** Generates a model.ts for a weights file: arrays in, arrays out. */
+/** Generates a model.ts for a weights file. The model takes arrays and returns arrays. */
 import type { TensorSpec, TensorSpecs } from "../../../author/tensor.ts";
 import type { FreeSize, TensorInput } from "./tensor-input.ts";
 
@@ -9,7 +9,7 @@ export interface PlainModel {
   readonly inputs: readonly TensorInput[];
   readonly outputs: TensorSpecs;
   readonly batchSize: number;
-  /** The device that the weights were compiled for. */
+  /** The device for which the weights were compiled; undefined for weights that run on any device. */
   readonly device: string | undefined;
 }
 
@@ -54,7 +54,7 @@ function fields(table: string, specs: readonly (readonly [string, unknown])[]): 
   return specs.map(([name]) => `${name}: ndarray(${table}.${name})`).join(", ");
 }
 
-/** Avoids zeros for floats: dividing by their sum or norm would give NaN. */
+/** The example as TypeScript. Floats are 0.5, because dividing by the sum or norm of zeros would give NaN. */
 function exampleText({ dtype, sizes }: TensorInput): string {
   const value = dtype === "bool" ? "false" : dtype.includes("float") ? "0.5" : "0";
   return sizes

@@ -1,9 +1,9 @@
-/** Reads inputs and outputs of an AOTInductor package from its C++ source, which checks each input before a run. */
+/** Reads the inputs and outputs of an AOTInductor package from its C++ source, which checks each input before a run. */
 import { z } from "zod";
 import type { DType } from "../../../author/tensor.ts";
 import type { FreeSize, TensorInput } from "./tensor-input.ts";
 
-/** C++ names of dtypes. */
+/** dtypes by their names in C++. */
 const dtypes: Readonly<Record<string, DType>> = {
   kFloat: "float32",
   kDouble: "float64",
@@ -17,7 +17,7 @@ const dtypes: Readonly<Record<string, DType>> = {
   kBool: "bool",
 };
 
-/** @returns the inputs in call order; undefined when the source does not contain them */
+/** The inputs of the package. @returns the inputs in call order; undefined when the source does not contain them */
 export function inputsOfSource(source: string): TensorInput[] | undefined {
   const slots = [...source.matchAll(/inputs_info_\[\d+\]\.name = "(\w+)"/g)].map(([, slot = ""]) => slot);
   const spec = treeOf(source, "in_spec_");
@@ -27,7 +27,7 @@ export function inputsOfSource(source: string): TensorInput[] | undefined {
   const inputs = slots.flatMap((slot, i) => {
     const name = named[i - byOrder] ?? `input${i}`;
     const checks = checksOf(source, i);
-    // Equal sizes share one symbol.
+    // In the source, equal sizes have one symbol.
     const symbols = new RegExp(`assert_size_stride\\(${slot}, \\{([^}]*)\\}`).exec(source)?.[1]?.split(/,\s*/) ?? [];
     const dtype = dtypes[/\(at::(\w+)\)/.exec(checks)?.[1] ?? ""];
     if (dtype === undefined) return [];
@@ -43,7 +43,7 @@ export function inputsOfSource(source: string): TensorInput[] | undefined {
   return slots.length > 0 && inputs.length === slots.length ? inputs : undefined;
 }
 
-/** Names of the outputs, if the weights return a dict or a named tuple. */
+/** Names of the outputs if the package returns a dict or a named tuple, otherwise empty. */
 export function outputNamesOfSource(source: string): readonly string[] {
   return treeOf(source, "out_spec_")?.names ?? [];
 }
@@ -53,7 +53,7 @@ function checksOf(source: string, slot: number): string {
   return [...source.matchAll(lines)].map(([line]) => line.replaceAll(/"\s*<<\s*"/g, "")).join("\n");
 }
 
-/** For each checked dimension: a fixed size, or the bounds of a free size. */
+/** The sizes that the source checks, by dimension: a fixed size, or the bounds of a free size. */
 function sizesOf(checks: string): (number | Omit<FreeSize, "name">)[] {
   const sizes: (number | Omit<FreeSize, "name">)[] = [];
   const pattern = /(unmatched dim value|too small|too large) at (\d+), expected(?: it)?(?: to be)?[^\d]*(\d+)/g;
@@ -72,7 +72,7 @@ interface Tree {
   readonly children: readonly Tree[];
 }
 
-/** A pytree in PyTorch's JSON; `context` is a string that contains a dict's keys as JSON. */
+/** A pytree in PyTorch's JSON. `context` is a string that contains the keys of a dict as JSON. */
 const treeSchema: z.ZodType<Tree> = z.lazy(() =>
   z
     .looseObject({ context: z.unknown(), children_spec: z.array(treeSchema) })

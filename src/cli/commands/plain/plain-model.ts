@@ -1,4 +1,4 @@
-/** Writes a model folder for a weights file, which `build` then handles like any other. */
+/** Writes a model folder for a weights file. `build` then handles it like any other folder. */
 import { copyFile, mkdir, symlink, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { TensorSpecs } from "../../../author/tensor.ts";
@@ -16,25 +16,28 @@ import { probeOutputs } from "./probe.ts";
 import { type GivenInput, inputForm, type TensorInput } from "./tensor-input.ts";
 
 export interface PlainOptions {
-  /** Name of the model's repository. */
+  /** Name of the model. */
   readonly name: string;
-  /** Value of `--input`, for files that do not describe their inputs. */
+  /** Inputs given with `--input`, for files that do not describe their inputs. */
   readonly inputs: readonly GivenInput[];
-  /** Default: the largest batch that the weights accept, up to 32. */
+  /** Largest batch. Default: the largest that the weights accept, up to 32. */
   readonly batchSize: number | undefined;
-  /** Compiles an exported program with AOTInductor even if it can run uncompiled. */
+  /** Whether to compile an exported program with AOTInductor even if it runs uncompiled. */
   readonly isCompiled?: boolean;
-  /** Copies the weights into the folder; otherwise they are linked. */
+  /** Whether to copy the weights to the folder. Otherwise the folder has a link. */
   readonly isKept: boolean;
 }
 
-/** Largest batch size that the weights alone decide. */
+/** Largest batch size that is taken from the weights alone. */
 export const MAX_BATCH_SIZE = 32;
 
 const notOfTorch =
   "it is no archive that PyTorch wrote; expected an exported program (torch.export.save), an AOTInductor package or a TorchScript file";
 
-/** The weights, or the compiled package of an exported program: on request, or if the program cannot run uncompiled. */
+/**
+ * Path of weights that can run: the file itself, or the compiled package of an exported program. A program is compiled
+ * on request, or if it cannot run uncompiled.
+ */
 export async function runnableWeights(path: string, isCompiled = false, rows?: number): Promise<string> {
   const program = Archive.open(path)?.text(programFile);
   if (program === undefined) return path;
@@ -50,8 +53,8 @@ export async function runnableWeights(path: string, isCompiled = false, rows?: n
 }
 
 /**
- * Compiles a program and warns if the package accepts fewer rows than the program: Inductor specializes some kernels
- * for the example's rows.
+ * Compiles a program. Warns if the package accepts fewer rows than the program, because Inductor specializes some
+ * kernels for the example's rows.
  */
 async function compiledRows(path: string, program: string, rows: number | undefined): Promise<string> {
   const compiled = await compiledProgram(path, rows);
@@ -78,12 +81,12 @@ function exampleRows(inputs: readonly TensorInput[]): number | string {
 export interface WrittenModel {
   /** Names of the written files. */
   readonly files: readonly string[];
-  /** Batch size, if the weights or --input fix it. */
+  /** The only batch size that the weights or --input allow; undefined if several are allowed. */
   readonly fixedRows: number | undefined;
 }
 
 /**
- * Writes model.ts and the weights into `dir`, an empty or new folder.
+ * Writes model.ts and the weights to `dir`, a new or empty folder.
  * @throws SconceError `usage` when --input is needed, `weights_invalid`
  */
 export async function writePlainModel(path: string, dir: string, options: PlainOptions): Promise<WrittenModel> {
@@ -112,12 +115,12 @@ export function statedInputs(path: string): readonly TensorInput[] | undefined {
   return program === undefined ? inputsOfSource(archive?.text(packageSource) ?? "") : inputsOfProgram(program);
 }
 
-/** The largest batch that inputs and weights allow. */
+/** The largest batch that the inputs and the weights allow; Infinity without a limit. */
 export function rowsOf(inputs: readonly TensorInput[], weights: string): number {
   return Math.min(mostRows(inputs), mostRows(packageInputs(weights) ?? inputs));
 }
 
-/** The tensors of one item, by name. */
+/** Inputs and outputs of one item, by name. Runs the weights to find the outputs. */
 export async function statedTensors(
   weights: string,
   { inputs, maxRows }: { readonly inputs: readonly TensorInput[]; readonly maxRows: number },
@@ -133,11 +136,11 @@ export async function statedTensors(
 interface Probed {
   readonly inputs: readonly TensorInput[];
   readonly maxRows: number;
-  /** Whether the weights are an exported program, or were compiled of one. */
+  /** Whether the weights are an exported program, or were compiled from one. */
   readonly isProgram: boolean;
 }
 
-/** Outputs of one item, and the device kind that a package was compiled for; undefined for other weights. */
+/** Outputs of one item, and the kind of device for which a package was compiled; undefined for other weights. */
 async function outputsOf(weights: string, { inputs, maxRows, isProgram }: Probed) {
   const archive = Archive.open(weights);
   const source = archive?.text(packageSource);
@@ -153,7 +156,7 @@ async function outputsOf(weights: string, { inputs, maxRows, isProgram }: Probed
   return { outputs, device };
 }
 
-/** Inputs from the file, else from --input. Giving both is an error. */
+/** The inputs from the file, otherwise from --input. Both at once are an error. */
 function chosenInputs(
   path: string,
   found: readonly TensorInput[] | undefined,

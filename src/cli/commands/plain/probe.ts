@@ -1,4 +1,4 @@
-/** Determines the outputs of weights by running them with zeros, with different batch sizes and free sizes. */
+/** Finds the outputs of weights: runs them with zeros, at different batch sizes and free sizes. */
 
 import type { CallResult } from "../../../author/session.ts";
 import { arrayTypes, countOf, type Tensor, type TensorSpec } from "../../../author/tensor.ts";
@@ -12,8 +12,8 @@ export interface ProbeOptions {
   readonly device: string;
   readonly inputs: readonly TensorInput[];
   /**
-   * Names of a package's outputs, with `output0`, `output1` and so on for unnamed ones. Undefined for TorchScript,
-   * where libtorch matches names.
+   * Names of a package's outputs; unnamed ones are `output0`, `output1` and so on. Undefined for TorchScript, whose
+   * names libtorch finds.
    */
   readonly outputNames: readonly string[] | undefined;
   /** Largest batch that the weights accept. */
@@ -22,11 +22,11 @@ export interface ProbeOptions {
   readonly isFilled: boolean;
 }
 
-/** Sizes to try without a hint: a short text or signal, then a common image size. */
+/** Free sizes to try without a hint: a short text or signal, then a common image size. */
 const starts = [16, 224];
 
 /**
- * Outputs of one row, by name. A size that varies with a free size gets a name.
+ * Finds the outputs of one item, by name. A size that varies with a free size gets a name.
  * @throws SconceError `weights_invalid` when the weights do not run, or an output has no batch dimension
  */
 export async function probeOutputs({ path, device, inputs, outputNames, maxRows, isFilled }: ProbeOptions) {
@@ -82,7 +82,7 @@ export async function probeOutputs({ path, device, inputs, outputNames, maxRows,
   }
 }
 
-/** Two rows, then the smallest batch that the weights accept. */
+/** Batch sizes to try: two rows, then the smallest batch that the weights accept. */
 function rowCounts(inputs: readonly TensorInput[], maxRows: number): readonly number[] {
   const [batch] = inputs[0]?.sizes ?? [];
   const least = typeof batch === "object" ? Math.max(2, batch.min) : (batch ?? 2);
@@ -99,7 +99,7 @@ interface Attempt {
 }
 
 class Probe {
-  /** Free sizes except the batch. */
+  /** Free sizes of the inputs, except the batch size. */
   readonly free: readonly FreeSize[];
   readonly #session: NativeSession;
   readonly #inputs: readonly TensorInput[];
@@ -122,7 +122,7 @@ class Probe {
     this.free = [...new Map(free.map((size) => [size.name, size])).values()];
   }
 
-  /** The first attempt that runs. */
+  /** Runs attempts until one succeeds. @throws SconceError `weights_invalid` if none does */
   async first(attempts: readonly Attempt[]) {
     let fault: unknown;
     for (const { rows, sizes } of attempts) {
@@ -141,7 +141,10 @@ class Probe {
     });
   }
 
-  /** Runs a batch of another size than `rows`, with the same free sizes. @returns undefined when the weights accept only batches of `rows` */
+  /**
+   * Runs a batch of another size than `rows`, with the same free sizes. @returns undefined when the weights accept only
+   * batches of `rows`
+   */
   async otherRows({ rows, sizes }: Attempt, maxRows: number) {
     for (const other of [1, 3, 4, 2 * rows]) {
       if (other === rows || other > maxRows) continue;
@@ -165,7 +168,7 @@ class Probe {
 
 function tensorsOf(result: CallResult, names: readonly string[]): Map<string, Tensor> {
   if (isTensor(result)) return new Map([[names[0] ?? "output0", result]]);
-  // None outputs are dropped, as in serving.
+  // Drops outputs that are None, as serving does.
   const entries = Array.isArray(result)
     ? result
         .filter((value: CallResult) => value !== null)

@@ -3,24 +3,24 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 
-/** Set-up of a checkout records the Python whose torch it found. */
+/** File in which the set-up of a checkout records the Python whose torch it found. */
 const setUp = fileURLToPath(new URL("../../../../.sconce/libtorch.json", import.meta.url));
 const setUpSchema = z.object({ python: z.object({ command: z.string(), path: z.string().nullable() }).nullable() });
 
 export interface PythonTorch {
   readonly command: string;
-  /** Environment in which `command` finds torch. */
+  /** Environment variables with which `command` finds torch. */
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** `python3`, unless the set-up of a checkout found another. The command or its torch may be missing. */
+/** The Python that the set-up of a checkout found, otherwise `python3`. The command or its torch may be missing. */
 export async function pythonWithTorch(): Promise<PythonTorch> {
   const found = existsSync(setUp) ? setUpSchema.safeParse(await Bun.file(setUp).json()).data?.python : undefined;
   if (!found) return { command: "python3", env: {} };
   return { command: found.command, env: found.path === null ? {} : { PYTHONPATH: found.path } };
 }
 
-/** The reason for a failed Python process: a line of its standard error, else its signal or exit code. */
+/** Why a Python process failed: a line of its standard error, otherwise its signal or exit code. */
 export function pythonFailure(command: string, errors: string, { exitCode, signalCode }: Bun.Subprocess): string {
   const home = process.env.PYTHONHOME;
   const [, fatal] = /^Fatal Python error: (.*)$/m.exec(errors) ?? [];
@@ -29,7 +29,7 @@ export function pythonFailure(command: string, errors: string, { exitCode, signa
     return `${command} stopped with a fatal error: ${fatal}${hint}`;
   }
   const lines = errors.split("\n").filter((line) => line.trim() !== "");
-  // A message of several lines may end a traceback.
+  // A traceback may end with a message of several lines, so the last line with "error" counts.
   const line = lines.findLast((each) => /error|exception/i.test(each)) ?? lines.at(-1);
   return line ?? `${command} was ended by ${signalCode ?? `exit code ${exitCode}`}`;
 }

@@ -8,20 +8,20 @@ import { listOption } from "../../../base/option.ts";
 export interface FreeSize {
   readonly name: string;
   readonly min: number;
-  /** Infinity when there is no limit. */
+  /** Largest size; Infinity without a limit. */
   readonly max: number;
-  /** A size known to work. */
+  /** A size that is known to work. */
   readonly hint?: number;
 }
 
 export interface TensorInput {
   readonly name: string;
   readonly dtype: DType;
-  /** Includes the batch dimension, first. */
+  /** Sizes of a batch. The batch dimension is the first. */
   readonly sizes: readonly (number | FreeSize)[];
 }
 
-/** A parsed `--input`, with its text. */
+/** An input given with `--input`, and its text. */
 export interface GivenInput extends TensorInput {
   readonly text: string;
 }

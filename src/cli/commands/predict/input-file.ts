@@ -1,4 +1,4 @@
-/** Reads files named on the command line, as text or as data URI. */
+/** Reads files that the command line names, as text or as data URI. */
 import { readFile, stat } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { messageOf, SconceError } from "../../../base/errors.ts";
@@ -8,8 +8,8 @@ const standardInput = "-";
 let piped: Promise<Uint8Array> | undefined;
 
 /**
- * Reads a file, or standard input for `-`.
- * @param name of the option or field, for messages
+ * Reads a file, or standard input for `-`, as text.
+ * @param name name of the option or field, for messages
  * @throws SconceError `usage` when the file does not exist
  */
 export async function readText(path: string, name: string): Promise<string> {
@@ -17,7 +17,8 @@ export async function readText(path: string, name: string): Promise<string> {
 }
 
 /**
- * The value of a file field: a URL is kept, a file's content goes through `convert`.
+ * The value of a file field. A URL stays; the content of a file goes through `convert`.
+ * @param name name of the field, for messages
  * @throws SconceError `usage` when the file does not exist, or `convert` fails
  */
 export async function fileValue<T>(
@@ -28,7 +29,7 @@ export async function fileValue<T>(
   if (/^(https?|data):/i.test(text)) return text;
   const path = /^file:\/\//i.test(text) ? fileURLToPath(text) : text.replace(/^@/, "");
   const isUrl = /^[a-z][a-z0-9+.-]*:\/\//i.test(path);
-  // The model decides which URL schemes it accepts.
+  // Keeps a URL with any scheme, because the model decides which schemes it accepts.
   if (isUrl) return text;
   const bytes = await readBytes(path, name);
   try {
@@ -38,17 +39,17 @@ export async function fileValue<T>(
   }
 }
 
-/** @param path its extension determines the media type */
+/** Encodes a file's bytes as a data URI. @param path its extension determines the media type */
 export function dataUriOf(bytes: Uint8Array, path: string): string {
   const named = path === standardInput ? "" : (Bun.file(path).type.split(";", 1)[0] ?? "");
-  // Registered media types have no `x-` prefix (audio/wav, audio/flac); fields expect the registered types.
+  // Removes the prefix `x-`, because fields accept registered media types such as audio/wav and audio/flac.
   const mediaType = named.replace(/^audio\/x-/, "audio/") || "application/octet-stream";
   return `data:${mediaType};base64,${bytes.toBase64()}`;
 }
 
 /**
- * The value of an array field: lists for a .json or NumPy file, a data URI of the elements' bytes for any other file.
- * @throws for broken JSON, or an unreadable NumPy file
+ * The value of an array field: lists for a .json or NumPy file, otherwise a data URI of the file's bytes.
+ * @throws an error for broken JSON, or an unreadable NumPy file
  */
 export function arrayOf(bytes: Uint8Array, path: string): unknown {
   if (/\.json$/i.test(path)) return JSON.parse(new TextDecoder().decode(bytes));
@@ -56,7 +57,7 @@ export function arrayOf(bytes: Uint8Array, path: string): unknown {
 }
 
 async function readBytes(path: string, name: string): Promise<Uint8Array> {
-  // Standard input is read once and shared.
+  // Standard input can be read only once, so all fields share its bytes.
   if (path === standardInput) {
     piped ??= Bun.stdin.bytes();
     return piped;

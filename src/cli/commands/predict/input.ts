@@ -1,4 +1,4 @@
-/** Builds an input, as a request would carry it, from `field=value` arguments. */
+/** Makes an input, as a request would have it, from arguments `field=value`. */
 import { closest } from "../../../base/closest.ts";
 import { messageOf } from "../../../base/errors.ts";
 import type { JsonType, SchemaNode } from "../../../base/json-schema.ts";
@@ -10,15 +10,15 @@ export interface InputParts {
   /** The model's name in messages. */
   readonly model: string;
   readonly schema: SchemaNode;
-  /** A whole input as JSON, `@file`, or `-` for standard input. Fields override its members. */
+  /** A whole input as JSON text, `@file`, or `-` for standard input. `fields` override its members. */
   readonly json: string | undefined;
-  /** The model's example as the whole input. */
+  /** The model's example, for a call that uses it as the whole input. */
   readonly example: unknown;
-  /** Texts of the form `field=value`. */
+  /** Arguments `field=value`. */
   readonly fields: readonly string[];
 }
 
-/** @throws SconceError `usage` naming the field, its type and the given value */
+/** Parses the arguments. @throws SconceError `usage` naming the field, its type and the given value */
 export async function readInput({ model, schema, json, example, fields }: InputParts): Promise<unknown> {
   const whole = json === undefined ? (example ?? {}) : await withFiles(await readJson(json), schema, "--json");
   if (!isObject(whole)) throw usage(`--json must be an object with the fields of one input, not ${nameOf(whole)}`);
@@ -49,7 +49,7 @@ async function readField(name: string, texts: readonly string[], node: SchemaNod
   return readValue(name, texts[0] ?? "", node);
 }
 
-/** Whether a text is the whole array rather than one element. */
+/** Whether a text is a whole array, and not only one of its elements. */
 function isWholeArray(text: string, node: SchemaNode): boolean {
   const element = node.element(0);
   if (text.startsWith("[")) return true;
@@ -59,7 +59,7 @@ function isWholeArray(text: string, node: SchemaNode): boolean {
 
 async function readValue(name: string, given: string, node: SchemaNode): Promise<unknown> {
   if (isFile(node)) {
-    // A tensor field accepts lists or a file.
+    // A tensor field accepts lists, or the name of a file.
     const value = parseJson(given);
     return isOfAny(node.types, value) && typeof value !== "string" ? value : readFile(given, name, node);
   }
@@ -72,7 +72,7 @@ async function readValue(name: string, given: string, node: SchemaNode): Promise
   if (node.takesAnyText) return text;
   const value = parseJson(text);
   if (isOfAny(types, value)) return withFiles(value, node, name);
-  // The value is not in the enum; the model's own schema reports that.
+  // A string outside the enum passes: the model's own schema reports it.
   if (types.has("string")) return text;
   throw usage(`${name} must be ${[...types].map((type) => nouns[type]).join(" or ")}, not ${shown(text)}`);
 }
@@ -81,7 +81,7 @@ function readFile(text: string, name: string, node: SchemaNode): Promise<unknown
   return fileValue(text, name, node.takesArrayBytes ? arrayOf : dataUriOf);
 }
 
-/** Replaces paths in file fields by the files. */
+/** Replaces the paths in file fields of a JSON value by the content of the files. */
 async function withFiles(value: unknown, node: SchemaNode, name: string): Promise<unknown> {
   if (typeof value === "string") return isFile(node) ? readFile(value, name, node) : value;
   if (Array.isArray(value)) return Promise.all(value.map((one, i) => withFiles(one, node.element(i), `${name}.${i}`)));
@@ -125,7 +125,7 @@ function isOf(type: JsonType, value: unknown): boolean {
   return type === (value === null ? "null" : typeof value);
 }
 
-/** `image=<file or URL> scores=<JSON array, file or data URI> [steps=<whole number>]` */
+/** The fields as a usage line: `image=<file or URL> scores=<JSON array, file or data URI> [steps=<whole number>]`. */
 function describeFields(schema: SchemaNode): string {
   const { required } = schema;
   const list = [...schema.fields].map(([name, node]) => {

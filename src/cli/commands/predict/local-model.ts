@@ -1,4 +1,4 @@
-/** Runs a packaged model in this process for one prediction, without a server. */
+/** Runs a packaged model in this process for one prediction. */
 import { version } from "../../../../package.json";
 import type { Model } from "../../../author/define.ts";
 import { withoutUnions } from "../../../author/zod-issues.ts";
@@ -17,7 +17,7 @@ export interface LocalModelOptions {
   readonly device: string | undefined;
   readonly threads: number | undefined;
   readonly fetchTimeoutMs: number;
-  /** Warms up batches, for a demo; a single prediction does not need them. */
+  /** Whether to allow batches, for a demo. A single prediction needs no warm-up of batches. */
   readonly batches: boolean;
 }
 
@@ -35,7 +35,7 @@ export class LocalModel implements AsyncDisposable {
     this.#model = model;
     this.#options = options;
     this.#fetcher = new Fetcher({
-      // The user of the command line could fetch private addresses anyway.
+      // Private addresses are allowed, because the user could fetch them without sconce too.
       guard: new AddressGuard({ allowPrivate: true }),
       timeoutMs: options.fetchTimeoutMs,
       maxBytes: Number.MAX_SAFE_INTEGER,
@@ -44,7 +44,7 @@ export class LocalModel implements AsyncDisposable {
   }
 
   /**
-   * Loads the model's code; weights are loaded on first use.
+   * Loads the model's code. The weights are loaded at the first use.
    * @throws SconceError `model_invalid`
    */
   static async load(packaged: PackagedModel, options: LocalModelOptions): Promise<LocalModel> {
@@ -66,9 +66,10 @@ export class LocalModel implements AsyncDisposable {
   }
 
   /**
-   * @param input decoded
-   * @param parts receives the parts of the output as they come
-   * @returns the output in its wire form
+   * Runs the model on one input.
+   * @param input the input, decoded
+   * @param parts gets the parts of the output as they come
+   * @returns the output as a JSON value
    * @throws SconceError of the failed step
    */
   async predict(input: unknown, parts: PartsReceiver): Promise<unknown> {
@@ -103,7 +104,7 @@ export class LocalModel implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // The caller already received the error.
+    // An error of the set-up is ignored, because the caller of `predict` has got it already.
     const running = await this.#settingUp?.catch(() => undefined);
     await running?.engine.close();
     await tearDown(this.#model);
@@ -115,7 +116,7 @@ export class LocalModel implements AsyncDisposable {
     this.#settingUp ??= setUp({
       model: this.#model,
       pathOf: (name) => this.#packaged.layer(name).path,
-      // The real input runs immediately, so no example is needed for warm-up.
+      // The warm-up needs no example, because the real input runs at once.
       example: undefined,
       settings: {
         batchSize: batches ? undefined : 1,

@@ -1,16 +1,17 @@
-/** Writes NumPy's file format (`.npy`), version 1.0, from nested lists of numbers; `src/base/npy.ts` reads it. */
+/** Writes nested lists of numbers as NumPy file (`.npy`, version 1.0). `src/base/npy.ts` reads such files. */
 import { SconceError } from "../../../base/errors.ts";
 
 const MAGIC = Buffer.from("\u0093NUMPY", "latin1");
 const VERSION = Buffer.of(1, 0);
-/** Size of the prefix before the header's text, in version 1.0. */
+/** Number of bytes before the text of the header, in version 1.0. */
 const PREFIX_BYTES = MAGIC.length + VERSION.length + 2;
-/** Elements start at a multiple of this. */
+/** The elements start at a multiple of this many bytes. */
 const ALIGNMENT = 64;
 
 /**
- * @param lists numbers are stored as float64, or int64 if `isWhole`; booleans as bool
- * @throws SconceError `usage` for ragged lists
+ * Encodes nested lists as NumPy file.
+ * @param lists numbers become float64, or int64 if `isWhole`; booleans become bool
+ * @throws SconceError `usage` for lists that differ in length
  */
 export function npyOf(lists: unknown, { isWhole }: { readonly isWhole: boolean }): Uint8Array {
   const shape: number[] = [];

@@ -1,4 +1,4 @@
-/** Files in an output are data URIs: `-o` saves them, and terminal output shortens them. */
+/** Handles files in an output, which are data URIs. `-o` saves them; in a terminal they are shortened. */
 import { statSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -9,18 +9,18 @@ import { usage } from "../../command-line/command.ts";
 import { filePaths } from "./schema.ts";
 import { isForValues, ValueTarget } from "./value-target.ts";
 
-/** Path that means standard output. */
+/** The path in `-o` that means standard output. */
 const standardOutput = "-";
 
 export interface OutputFile {
-  /** Path in the output: `image`, `faces.0.crop`. */
+  /** Path of the file in the output: `image`, `faces.0.crop`. */
   readonly name: string;
   readonly dataUri: string;
 }
 
-/** A parsed `-o`. */
+/** A parsed value of `-o`. */
 interface Target {
-  /** Path of the file in the output; undefined when there is only one. */
+  /** Path of the file in the output. Undefined in `-o FILE`, for an output with only one file. */
   readonly name: string | undefined;
   readonly path: string;
 }
@@ -30,14 +30,15 @@ export class OutputTargets {
   readonly #values: readonly ValueTarget[];
 
   /**
-   * @param given `FILE` or `field=FILE`
-   * @param schema of the output
+   * Checks the values of `-o` before the model runs.
+   * @param given values `FILE` or `field=FILE`
+   * @param schema schema of the output
    * @throws SconceError `usage` for a field without a file, an ambiguous name, or a missing folder
    */
   constructor(given: readonly string[], schema: SchemaNode) {
     const places = filePaths(schema);
     const all = given.map(parseTarget);
-    // A file of the output is saved unchanged, even under .json or .npy.
+    // A file in the output is saved unchanged, even to a path that ends with .json or .npy.
     const isFile = ({ name }: Target) => places.some((each) => name === undefined || isNamed(each, name, true));
     const isValue = (target: Target) => isForValues(target.path) && !isFile(target);
     this.#values = all.filter(isValue).map(({ name, path }) => new ValueTarget(path, name, schema));
@@ -57,7 +58,7 @@ export class OutputTargets {
 
   /**
    * Writes the requested files.
-   * @returns the output with paths in place of the saved files
+   * @returns the output, with paths in place of the saved files
    * @throws SconceError `usage` when a name matches no file or several
    */
   async save(output: unknown): Promise<unknown> {
@@ -78,7 +79,7 @@ export class OutputTargets {
   }
 }
 
-/** Shortens the data URIs of an output. `names` lists the shortened files. */
+/** Shortens the data URIs in an output. `names` lists the shortened files. */
 export function shorten(output: unknown): { readonly output: unknown; readonly names: readonly string[] } {
   const names: string[] = [];
   const shortened = mapFiles(output, ({ name, dataUri }) => {
@@ -99,7 +100,7 @@ function filesOf(output: unknown): readonly OutputFile[] {
   return files;
 }
 
-/** The value with every data URI replaced. */
+/** Copies a value and replaces each data URI in it. */
 function mapFiles(value: unknown, replace: (file: OutputFile) => string, name = ""): unknown {
   const below = (key: string | number) => (name === "" ? String(key) : `${name}.${key}`);
   if (typeof value === "string") {
@@ -110,17 +111,20 @@ function mapFiles(value: unknown, replace: (file: OutputFile) => string, name = 
   return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, mapFiles(one, replace, below(key))]));
 }
 
-/** Text before the first "=" is a field name, unless it contains a slash. */
+/** Parses a value of `-o`. The text before the first "=" is a field name, unless it contains a slash. */
 function parseTarget(given: string): Target {
   const [, name, path] = /^([^=/]+)=(.*)$/s.exec(given) ?? [undefined, undefined, given];
   if (!path) throw usage(`-o must be FILE or field=FILE, not ${JSON.stringify(given)}`);
   return { name, path };
 }
 
-/** @param isSchema whether names come from a schema, where `*` stands for any array index */
+/**
+ * Finds the file that a value of `-o` names. @param isSchema whether names come from a schema, where `*` stands for any
+ * array index
+ */
 function select<T>({ name }: Target, all: readonly T[], nameOf: (one: T) => string, isSchema: boolean): T {
   const fitting = all.filter((one) => name === undefined || isNamed(nameOf(one), name, isSchema));
-  // A name's last parts are enough, but an exact match takes precedence.
+  // The last parts of a file's name are enough, but an exact match takes precedence.
   const whole = fitting.filter((one) => name !== undefined && nameOf(one) === wantedName(name, isSchema));
   const found = whole.length > 0 ? whole : fitting;
   const names = all.map(nameOf).join(", ");

@@ -1,11 +1,14 @@
-/** Prints the parts of an output to standard error as they come: texts grow on a line, other parts are lines of JSON. */
+/**
+ * Prints the parts of an output to standard error as they come. Texts continue a line; each other part is a line of
+ * JSON.
+ */
 import { isLogJson, log } from "../../../base/log.ts";
 import type { PartsReceiver } from "../../../server/flow/item-pipeline.ts";
 import { type Encoded, wholeText } from "../../../server/flow/output-encoder.ts";
 import { shorten } from "./output-files.ts";
 
 export class PartPrinter implements PartsReceiver, Disposable {
-  /** Whether a text has begun a line. */
+  /** Whether a text has begun a line that is not ended yet. */
   #isLineOpen = false;
 
   add(_index: number, text: Encoded): void {

@@ -1,7 +1,7 @@
-/** Queries of the command line on the JSON Schema of an input or output. */
+/** Questions of the command line about the JSON Schema of an input or output. */
 import type { JsonType, SchemaNode } from "../../../base/json-schema.ts";
 
-/** Deeper schemas are recursive. */
+/** Number of levels below which a schema counts as recursive. */
 const MAX_LEVELS = 8;
 
 /** Whether a field accepts a URL or local file: a file field, or the bytes of a tensor. */
@@ -18,20 +18,20 @@ export function isWhole(node: SchemaNode): boolean {
   return isEach(node, new Set(["array", "integer"]));
 }
 
-/** Whether elements at any depth have only these types. */
+/** Whether elements at any depth have only the allowed types. */
 function isEach(node: SchemaNode, allowed: ReadonlySet<JsonType>, level = 0): boolean {
-  // A tensor's elements may be a string in an input, but never in an output.
+  // Ignores strings: an `ndarray` field accepts them in inputs, but outputs never have them.
   const own = [...node.types].filter((type) => type !== "string" || !node.types.has("array"));
   if (own.length === 0 || level > MAX_LEVELS || !own.every((type) => allowed.has(type))) return false;
   return !node.types.has("array") || isEach(node.element(0), allowed, level + 1);
 }
 
-/** Paths of files in an output: `image`, `faces.*.crop`. */
+/** Paths of the files in an output, such as `image` or `faces.*.crop`. */
 export function filePaths(schema: SchemaNode): readonly string[] {
   return pathsOf(schema, (node) => node.file !== undefined);
 }
 
-/** Outermost paths of matching nodes. */
+/** Paths of the outermost schemas that match. `*` stands for any array index. */
 export function pathsOf(node: SchemaNode, isWanted: (node: SchemaNode) => boolean, level = 0): readonly string[] {
   if (isWanted(node)) return [""];
   if (level > MAX_LEVELS) return [];

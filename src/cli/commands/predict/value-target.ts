@@ -1,4 +1,4 @@
-/** Saves the output, or a field of it, as JSON or NumPy array, depending on the file's extension. */
+/** Saves the output, or a field of it. The file's extension decides between JSON and NumPy. */
 import { writeFile } from "node:fs/promises";
 import type { SchemaNode } from "../../../base/json-schema.ts";
 import { usage } from "../../command-line/command.ts";
@@ -8,13 +8,13 @@ import { isNumbers, isWhole, pathsOf } from "./schema.ts";
 
 export class ValueTarget {
   readonly #path: string;
-  /** Path of the value in the output. */
+  /** Field names from the output to the saved value. */
   readonly #keys: readonly string[];
-  /** Undefined for JSON. */
+  /** How to write a NumPy file; undefined for JSON. */
   readonly #npy: { readonly isWhole: boolean } | undefined;
 
   /**
-   * @param name of the field, e.g. `output.scores`; by default the whole output, or for NumPy its only array
+   * @param name name of the field, e.g. `output.scores`. Default: the whole output, or for NumPy its only array
    * @throws SconceError `usage` when the schema has no such value
    */
   constructor(path: string, name: string | undefined, schema: SchemaNode) {
@@ -39,13 +39,13 @@ export class ValueTarget {
     await writeFile(this.#path, this.#npy === undefined ? `${formatJson(value)}\n` : npyOf(value, this.#npy));
   }
 
-  /** The output with the path in place of the saved value. */
+  /** The output, with the path in place of the saved value. */
   replacedIn(output: unknown): unknown {
     return replaced(output, this.#keys, this.#path);
   }
 }
 
-/** Whether the extension asks for a value rather than a file. */
+/** Whether the extension means that a value is saved, not a file. */
 export function isForValues(path: string): boolean {
   return /\.(json|npy)$/i.test(path);
 }

@@ -1,4 +1,4 @@
-/** Common options of commands that use registries. */
+/** Options of all commands that use registries. */
 import { flag, option } from "../../../base/option.ts";
 
 export const registryOptions = {
@@ -9,6 +9,6 @@ export const registryOptions = {
   }),
 } as const;
 
-/** Help text on credentials. */
+/** Help text about credentials for registries. */
 export const credentialsHelp =
   "Credentials come from docker login (or podman, skopeo, oras): $REGISTRY_AUTH_FILE, or config.json in $DOCKER_CONFIG or ~/.docker, with its credential helpers. Registries on this machine are used without TLS.";

@@ -1,4 +1,4 @@
-/** Pulls models from registries, for `pull` and `serve`. */
+/** Pulls models from registries, for the commands `pull` and `serve`. */
 import { formatBytes } from "../../../base/bytes.ts";
 import { messageOf, SconceError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
@@ -15,7 +15,7 @@ import type { PackagedModel } from "../../../package/store/packaged-model.ts";
 import { latestTag } from "../../../package/store/reference.ts";
 import type { ModelStore } from "../../../package/store/store.ts";
 
-/** Name of a pulled model in the store. `tag` is undefined for a pull by digest: the model then has only its generated tag. */
+/** Name of a pulled model in the store. `tag` is undefined for a pull by digest, which sets only the generated tag. */
 export interface LocalName {
   readonly repository: string;
   readonly tag: string | undefined;
@@ -26,16 +26,16 @@ export interface PullModelOptions {
   readonly remote: RemoteReference;
   readonly name: LocalName;
   readonly plainHttp: boolean;
-  /** Skips the layers that a front does not need. */
+  /** Skips files that a server with `--role front` does not need, such as weights. */
   readonly withoutWeights?: boolean;
-  /** The complete model that the store already has under this name. */
+  /** The complete model that the store has under this name; undefined without one. */
   readonly stored?: PackagedModel | undefined;
 }
 
-/** Timeout for a silent registry when the stored model could be served instead. */
+/** Milliseconds without an answer after which the stored model is used instead. */
 const STORED_SILENCE_MS = 10_000;
 
-/** The full name with host, and the tag. */
+/** The name for a pulled model: host, repository and tag. */
 export function localName({ host, repository, tag, digest }: RemoteReference): LocalName {
   return {
     repository: `${host}/${repository}`,
@@ -43,7 +43,7 @@ export function localName({ host, repository, tag, digest }: RemoteReference): L
   };
 }
 
-/** Pulls a model into the store and shows progress. */
+/** Pulls a model to the store and shows the progress. */
 export async function pullModel(options: PullModelOptions): Promise<PullResult> {
   const { store, remote, name, plainHttp, withoutWeights = false, stored } = options;
   const title = formatRemote(remote);
@@ -67,8 +67,8 @@ export async function pullModel(options: PullModelOptions): Promise<PullResult> 
 }
 
 /**
- * Updates a model from its registry. If the registry is unreachable, returns the stored copy.
- * @throws SconceError see `pull` and `ModelStore.resolve`
+ * Updates a model from its registry. If the registry is unreachable, returns the model that the store has.
+ * @throws SconceError as `pull` and `ModelStore.resolve`
  */
 export async function pulledModel(
   store: ModelStore,
@@ -86,7 +86,7 @@ export async function pulledModel(
     });
   };
   const stored = (await find(name.repository)) ?? (await formerlyNamed(remote, find));
-  // A digest identifies a model whatever its source.
+  // A digest always means the same model, so the registry is not needed.
   if (stored !== undefined && remote.digest !== undefined) return stored;
   try {
     const { digest } = await pullModel({ store, remote, name, plainHttp, withoutWeights, stored });
@@ -98,7 +98,7 @@ export async function pulledModel(
   }
 }
 
-/** Finds the model under the name of earlier sconce versions: only the last part of the repository. */
+/** Finds a model that an earlier version of sconce pulled, under the last part of the repository's name. */
 async function formerlyNamed(
   { host, repository }: RemoteReference,
   find: (repository: string) => Promise<PackagedModel | undefined>,
@@ -108,8 +108,8 @@ async function formerlyNamed(
 }
 
 /**
- * Lets Ctrl-C abort a copy in an orderly way.
- * @param what message of the `canceled` error, with which SIGINT or SIGTERM aborts the signal
+ * Runs work that Ctrl-C aborts in an orderly way.
+ * @param what message of the error `canceled`, with which SIGINT or SIGTERM aborts the signal
  */
 export async function abortable<T>(what: string, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();

@@ -1,4 +1,4 @@
-/** Requests to a running server, for `bench` and `top`. */
+/** Sends requests to a running server, for the commands `bench` and `top`. */
 import { z } from "zod";
 import { messageOf, SconceError } from "../../../base/errors.ts";
 import { openOption } from "../../../base/option.ts";
@@ -36,7 +36,7 @@ export class ServerClient {
     return this.#base.href.replace(/\/$/, "");
   }
 
-  /** @param path without a slash at its beginning: it is below the path of the server */
+  /** Sends a request. @param path below the path of the server, without a slash at its beginning */
   fetch(
     path: string,
     { headers, ...init }: RequestInit & { headers?: Record<string, string> } = {},
@@ -68,7 +68,7 @@ export class ServerClient {
   }
 }
 
-/** @returns undefined for text that is no JSON, or has another form */
+/** Parses and validates JSON. @returns undefined for text that is not JSON, or does not fit the schema */
 export function parsedJson<T>(text: string, schema: z.ZodType<T>): T | undefined {
   try {
     return schema.safeParse(JSON.parse(text)).data;

@@ -1,7 +1,7 @@
-/** The figures of `sconce top`, from two scrapes of /metrics. */
+/** Computes the figures of `sconce top` from two readings of /metrics. */
 import { type Labels, quantileBetween, type Samples } from "./samples.ts";
 
-/** Rates are per second. Latencies are undefined without a prediction in the interval. */
+/** The figures of one interval. Rates are per second. A latency is undefined if no prediction ended in the interval. */
 export interface Figures {
   readonly model: string;
   readonly device: string;
@@ -27,7 +27,7 @@ export interface Figures {
   };
   readonly stagesMs: Readonly<Record<string, number>>;
   readonly memory: { readonly bytes: number; readonly limitBytes: number };
-  /** Undefined without --queue. */
+  /** State of the replicas' queue; undefined without --queue. */
   readonly queue: { readonly isConnected: boolean; readonly items: number; readonly workers: number } | undefined;
   readonly engineRestarts: number;
   readonly processes: readonly { readonly name: string; readonly cores: number; readonly bytes: number }[];

@@ -1,4 +1,4 @@
-/** Reads Prometheus text: https://prometheus.io/docs/instrumenting/exposition_formats/ */
+/** Reads metrics in Prometheus' text format: https://prometheus.io/docs/instrumenting/exposition_formats/ */
 
 export type Labels = Readonly<Record<string, string>>;
 
@@ -7,7 +7,7 @@ interface Sample {
   readonly value: number;
 }
 
-/** One scrape. */
+/** The metrics of one reading. */
 export class Samples {
   readonly atMs = performance.now();
   readonly #byName = new Map<string, Sample[]>();
@@ -24,12 +24,12 @@ export class Samples {
     return this.#byName.has(name);
   }
 
-  /** Sum of the series that have the labels; 0 without one. */
+  /** Sum of the series that have the given labels; 0 without such a series. */
   sum(name: string, labels: Labels = {}): number {
     return this.#matching(name, labels).reduce((sum, { value }) => sum + value, 0);
   }
 
-  /** Sums by the values of a label. */
+  /** Sums of the series, grouped by the values of a label. */
   by(name: string, label: string, labels: Labels = {}): Map<string, number> {
     const sums = new Map<string, number>();
     for (const { labels: own, value } of this.#matching(name, labels)) {
@@ -43,7 +43,7 @@ export class Samples {
     return this.#byName.get(name)?.[0]?.labels;
   }
 
-  /** Bounds and cumulative counts of a histogram, over all its series. */
+  /** Upper bounds and cumulative counts of a histogram, added over all its series. */
   buckets(name: string): [bound: number, count: number][] {
     return [...this.by(`${name}_bucket`, "le")]
       .map(([le, count]): [number, number] => [le === "+Inf" ? Infinity : Number(le), count])
@@ -66,7 +66,9 @@ function labelsOf(text: string): Labels {
 }
 
 /**
- * Quantile of the values that a histogram counted between two scrapes, linear within a bucket as Prometheus' `histogram_quantile`.
+ * Quantile of the values that a histogram counted between two readings. It is linear within a bucket, as Prometheus'
+ * `histogram_quantile`.
+ * @param share from 0 to 1
  * @returns NaN without values
  */
 export function quantileBetween(name: string, share: number, before: Samples, after: Samples): number {

@@ -1,4 +1,4 @@
-/** The figures of `top` as lines. */
+/** Formats the figures of `top` as lines of text. */
 import { formatBytes } from "../../../base/bytes.ts";
 import { rounded } from "../../../base/milliseconds.ts";
 import { formatTable } from "../../command-line/table.ts";
@@ -6,7 +6,7 @@ import type { Figures } from "./figures.ts";
 
 const BAR = 24;
 
-/** @param url address of the server */
+/** The lines of the view. @param url address of the server */
 export function linesOf(figures: Figures, url: string): string[] {
   const { model, device, version, requests, predictions, latencyMs, inputs, batches, memory, queue } = figures;
   const ms = (value: number | undefined) => (value === undefined ? "-" : `${rounded(value)} ms`);

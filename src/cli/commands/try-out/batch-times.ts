@@ -1,4 +1,4 @@
-/** Measures batch times of a model, and proposes a batch size. */
+/** Measures how long batches of a model take, and proposes a batch size. */
 import { availableParallelism } from "node:os";
 import type { Model } from "../../../author/define.ts";
 import type { Tensor } from "../../../author/tensor.ts";
@@ -11,32 +11,32 @@ import { shortestMs } from "./shortest-time.ts";
 export interface BatchTimes {
   readonly size: number;
   readonly stackMs: number;
-  /** Includes stacking. */
+  /** Milliseconds of a forward pass, including stacking. */
   readonly forwardMs: number;
   readonly peakBytes: number | undefined;
 }
 
-/** The largest size to measure, besides the given sizes. */
+/** Largest size to measure in addition to the given sizes. */
 const MOST_PROPOSED = 64;
-/** Larger sizes are not measured if their batch would take longer, at the best throughput so far. */
+/** Milliseconds above which larger sizes are not measured, estimated from the best throughput so far. */
 const PROPOSED_MS = 1000;
 /**
- * The smallest batch size with this fraction of the best throughput is proposed: larger batches add latency for little
- * gain.
+ * Share of the best throughput that is enough: the smallest batch size that reaches it is proposed. Larger batches add
+ * latency for little gain.
  */
 const NEARLY_BEST = 0.9;
 
 export interface Measuring {
   readonly model: Pick<Model, "tensors" | "settings">;
-  /** Tensors of the example. */
+  /** Tensors of the example input. */
   readonly item: readonly Tensor[];
-  /** Batch sizes of the trial so far. */
+  /** Batch sizes that the trial has run so far. */
   readonly sizes: readonly number[];
 }
 
 /**
- * Measures these sizes and powers of two, with the threads that `serve` would choose. A model with `batchSize` 1 is
- * only measured with the given sizes.
+ * Measures the given sizes and powers of two, with the threads that `serve` would choose. For a model with `batchSize`
+ * 1, measures only the given sizes.
  */
 export async function measureBatches(
   runners: readonly Runner[],
@@ -65,7 +65,7 @@ export async function measureBatches(
   for (const size of doublings(most).filter((other) => !sizes.includes(other))) {
     const itemMs = Math.min(...batches.map((each) => 1 / throughput(each)));
     if (itemMs * size > PROPOSED_MS) break;
-    // Weights may refuse batches above the declared size.
+    // Ends at an error, because weights may refuse batches above the declared size.
     const times = await measure(size).catch(() => undefined);
     if (times === undefined) break;
     batches.push(times);
@@ -73,14 +73,14 @@ export async function measureBatches(
   return { threads, batches: batches.toSorted((one, other) => one.size - other.size) };
 }
 
-/** @returns undefined when only one size was measured */
+/** The smallest batch size with nearly the best throughput. @returns undefined when only one size was measured */
 export function proposedBatchSize(batches: readonly BatchTimes[]): number | undefined {
   if (batches.length < 2) return undefined;
   const best = Math.max(...batches.map(throughput));
   return batches.find((each) => throughput(each) >= NEARLY_BEST * best)?.size;
 }
 
-/** Items per millisecond. */
+/** Throughput in items per millisecond. */
 function throughput({ size, forwardMs }: BatchTimes): number {
   return size / forwardMs;
 }

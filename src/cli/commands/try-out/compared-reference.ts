@@ -1,5 +1,5 @@
 /**
- * Compares the outputs of weights with PyTorch running the original exported program: for the example, other values and
+ * Compares the outputs of weights with the original exported program, run by PyTorch: for the example, other values and
  * other sizes.
  */
 
@@ -14,11 +14,11 @@ import { type ReferenceResult, referenceOf } from "./reference.ts";
 import type { SizedItem } from "./weights-facts.ts";
 
 export interface ComparedReference {
-  /** Batches that both ran. */
+  /** Number of batches that both the weights and PyTorch ran. */
   readonly compared: number;
-  /** Batches that both refused. */
+  /** Number of batches that both the weights and PyTorch refused. */
   readonly refused: number;
-  /** Reason if no comparison was possible. */
+  /** Why there is no comparison; undefined if there is one. */
   readonly missing: string | undefined;
   readonly differences: readonly string[];
 }
@@ -29,12 +29,12 @@ interface Comparing {
   readonly tensors: Omit<Model["tensors"], "parts">;
   readonly item: readonly Tensor[];
   readonly sizes: readonly SizedItem[];
-  /** The largest batch that ran. */
+  /** The largest batch size that ran. */
   readonly maxBatchSize: number;
 }
 
 interface Compared {
-  /** Difference from the example, for messages. */
+  /** How the batch differs from the example, for messages. */
   readonly what: string;
   readonly batch: readonly (readonly Tensor[])[];
 }
@@ -62,7 +62,7 @@ export async function compareWithReference(runner: Runner, comparing: Comparing)
     const { what, batch } = batches[i] ?? { what: "", batch: [] };
     const given = await runner.run(batch).catch(messageOf);
     if (result.outputs === undefined && typeof given === "string") counts.refused += 1;
-    // A size that only these weights refuse is not a wrong answer.
+    // Only the weights refuse this size, which is no wrong output.
     else if (typeof given !== "string") {
       counts.compared += 1;
       const difference = differenceIn(Object.keys(tensors.outputs), given, result);

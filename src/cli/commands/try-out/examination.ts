@@ -1,6 +1,5 @@
 /**
- * The trial of a model in `build` and `check`: the example runs through every stage, and `check` also measures each
- * stage.
+ * The trial of a model in `build` and `check`. The example runs through every stage; `check` measures each stage too.
  */
 import { availableParallelism } from "node:os";
 import type { Tensor } from "../../../author/tensor.ts";
@@ -30,16 +29,17 @@ import { deviceOverride, type SourceModel } from "./source-model.ts";
 import { type TriedSize, trialSizes, weightsFacts } from "./weights-facts.ts";
 
 export interface Finding {
-  /** Name of a common export mistake, or `model`. */
+  /** Name of a common mistake at export, or `model`. */
   readonly mistake: string;
   readonly error: SconceError;
   readonly python: string | undefined;
-  /** Reaction of `build`: refuses the model; refuses it without --allow-random; warns; does not notice. */
+  /** What `build` does: refuses the model; refuses it without --allow-random; warns; does not find it. */
   readonly effect: "refused" | "unsteady" | "warned" | "unseen";
 }
 
 /**
- * Largest element difference of an output when run again, in a batch, and beside a longer item; undefined when not run.
+ * Largest difference between elements of an output and its value in another run: alone again, in a batch, and beside a
+ * longer item. Undefined if not run.
  */
 interface Differences {
   readonly again: number;
@@ -50,7 +50,7 @@ interface Differences {
 export interface Examination {
   readonly stages: { readonly stage: string; readonly ms: number }[];
   readonly batches: BatchTimes[];
-  /** Runs with other free sizes. */
+  /** Runs with other free sizes than the example's. */
   readonly sizes: TriedSize[];
   /** Guards of the exported programs, as PyTorch prints them. */
   readonly guards: string[];
@@ -77,26 +77,26 @@ export function newExamination(): Examination {
   return { stages: [], batches: [], sizes: [], guards: [], ...unknown, findings: [] };
 }
 
-/** Batches estimated to take longer are skipped. */
+/** Estimated milliseconds above which a batch is not run. */
 const MOST_BATCH_MS = 20_000;
-/** Time limit for trying other sizes, and approximate number of items run per size. */
+/** `SIZES_MS` limits the time to try other sizes; about `SIZE_RUNS` items run for each size. */
 const SIZES_MS = 5000;
 const SIZE_RUNS = 10;
 
 export interface ExamineOptions {
-  /** Whether to measure stages and batches; otherwise each runs only as often as needed to find mistakes. */
+  /** Whether to measure stages and batches. Otherwise each runs only as often as needed to find mistakes. */
   readonly isMeasured: boolean;
-  /** Batch size fixed by --input, for weights that do not state it. */
+  /** Batch size in --input, for weights that do not state it. */
   readonly fixedRows?: number | undefined;
-  /** Whether to compare outputs with PyTorch, if a Python with torch is available. */
+  /** Whether to compare outputs with PyTorch, if there is a Python with torch. */
   readonly isCompared: boolean;
-  /** Exported program that the weights were made from, if it is not in the model's folder. */
+  /** Exported program of which the weights were made, if it is not in the model's folder. */
   readonly program?: string | undefined;
 }
 
 /**
  * Runs the stages until one fails. The failure becomes the last finding.
- * @param report filled as stages finish
+ * @param report gets results as stages finish
  * @returns the tensors of the example, if it passed every stage
  */
 export async function examine(
@@ -113,7 +113,7 @@ export async function examine(
   }
 }
 
-/** @param inputs the names of the model's inputs */
+/** Turns an error into a finding. @param inputs names of the model's inputs */
 export function findingOf(error: unknown, inputs: readonly string[] = []): Finding {
   const coded = codedError(error);
   const mistake = mistakeIn(coded.message);
@@ -124,7 +124,7 @@ class Stages {
   readonly #source: SourceModel;
   readonly #report: Examination;
   readonly #options: ExamineOptions;
-  /** The largest batch that ran. */
+  /** The largest batch size that ran. */
   #largest = 0;
   #itemMs = 0;
 
@@ -139,7 +139,7 @@ class Stages {
     const weights = Object.values(model.weights).map(pathOf);
     const devices = await resolveDevices({ operator: deviceOverride(model), author: model.settings.device, weights });
     this.#report.device = devices.join(", ");
-    // When measuring, warm-up searches the number of threads from one upwards.
+    // For measurements the search starts with one thread; otherwise all cores are used.
     const threads = this.#options.isMeasured ? 1 : availableParallelism();
     const { result: runners, peakBytes } = await peakMemory(() =>
       this.#timed("load weights", () => openWeights(model, { pathOf, devices, threads, instances: 1 })),
@@ -233,7 +233,7 @@ class Stages {
     return results;
   }
 
-  /** Warns if the weights fix the batch size or pad small batches. */
+  /** Warns if the weights fix the batch size or fill up small batches. */
   #warnOfRows(): void {
     const { model, pathOf } = this.#source;
     const facts = weightsFacts(model, pathOf);
@@ -272,7 +272,7 @@ class Stages {
     }
   }
 
-  /** Compares the weights with their exported program, run by PyTorch. */
+  /** Compares the outputs of the weights with those of their exported program in PyTorch. */
   async #withReference(runner: Runner, item: readonly Tensor[]): Promise<void> {
     const { model, programOf } = this.#source;
     const [file, ...others] = Object.values(model.weights);
@@ -291,8 +291,8 @@ class Stages {
   }
 
   /**
-   * Tries sizes within the ranges that the weights leave free. A refused size is not a finding, because guards may
-   * exclude it.
+   * Tries sizes within the ranges that the weights leave free. A refused size is not a finding, because the program's
+   * guards may exclude it.
    */
   async #otherSizes(runner: Runner, item: readonly Tensor[]): Promise<void> {
     const { model, pathOf } = this.#source;
@@ -325,7 +325,7 @@ class Stages {
     return result;
   }
 
-  /** Returns the last result and reports the shortest time. */
+  /** Runs a task. When measuring, repeats it and reports the shortest time. @returns the first result */
   async #shortest<T>(stage: string, task: () => Promise<T>): Promise<T> {
     const result = await task();
     if (this.#options.isMeasured) this.#report.stages.push({ stage, ms: await shortestMs(task) });
@@ -346,7 +346,7 @@ class Stages {
   }
 }
 
-/** Minimum rows of any compiled package with a free batch: tracing assumes that a free size is at least 2. */
+/** Smallest batch of a compiled package with a free batch size: tracing assumes that a free size is at least 2. */
 const FREE_LEAST = 2;
 
 function untried(item: readonly Tensor[] | undefined): string {

@@ -1,4 +1,4 @@
-/** Golden outputs: outputs of the example, stored in the package. */
+/** Golden outputs: the outputs of the example, which the package stores so that a server can compare its own. */
 
 import type { Tensor } from "../../../author/tensor.ts";
 import { formatBytes } from "../../../base/bytes.ts";
@@ -9,7 +9,8 @@ import { openWeights } from "../../../server/flow/set-up.ts";
 import { deviceOverride, type SourceModel } from "./source-model.ts";
 
 /**
- * Runs the example on one thread without packed layers, so that every build on a machine gets equal bytes.
+ * Runs the example and encodes its outputs. One thread and no packed layers give equal bytes for every build on a
+ * machine.
  * @returns the content of the layer; undefined when it is too large
  */
 export async function goldenOf(source: SourceModel, item: readonly Tensor[]): Promise<Uint8Array | undefined> {

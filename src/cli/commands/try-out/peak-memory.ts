@@ -1,9 +1,9 @@
-/** Measures a task's memory with Linux's counters; undefined when they are not available. */
+/** Measures the memory of a task with Linux's counters; undefined without them. */
 import { readFileSync, writeFileSync } from "node:fs";
 
 export interface Taken<T> {
   readonly result: T;
-  /** Peak above the memory in use before the task. */
+  /** Peak of resident memory during the task, above the memory before it, in bytes. */
   readonly peakBytes: number | undefined;
 }
 
@@ -14,10 +14,10 @@ export async function peakMemory<T>(task: () => Promise<T>): Promise<Taken<T>> {
   return { result, peakBytes: before === undefined || peak === undefined ? undefined : Math.max(0, peak - before) };
 }
 
-/** @returns the memory resident now */
+/** Resets the peak. @returns the resident memory now, in bytes */
 function forgetPeak(): number | undefined {
   try {
-    // proc(5): writing 5 resets the peak to the current resident size.
+    // Writing 5 sets the peak to the current resident size (see proc(5)).
     writeFileSync("/proc/self/clear_refs", "5");
     return statusBytes("VmRSS");
   } catch {

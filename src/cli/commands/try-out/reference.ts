@@ -9,7 +9,7 @@ import { messageOf } from "../../../base/errors.ts";
 import { torchVersion } from "../../../engine/native/binding.ts";
 import { pythonFailure, pythonWithTorch } from "../plain/python-torch.ts";
 
-/** Inputs by name, with the batch dimension. */
+/** Inputs of one call by name, with the batch dimension. */
 export type ReferenceCall = Readonly<Record<string, Tensor>>;
 
 /** Outputs of one call in the program's order, or PyTorch's error message. */
@@ -18,14 +18,14 @@ export type ReferenceResult =
   | { readonly outputs?: undefined; readonly refused: string };
 
 export interface ReferenceOutput {
-  /** Undefined when the program returns a tensor or a tuple. */
+  /** Name of the output; undefined when the program returns a tensor or a tuple. */
   readonly name: string | undefined;
   readonly tensor: Tensor;
 }
 
 export type Reference =
   | { readonly results: readonly ReferenceResult[]; readonly missing?: undefined }
-  /** Reason if no comparison was possible. */
+  /** Why no comparison is possible. */
   | { readonly results?: undefined; readonly missing: string };
 
 const LIMIT_MS = 120_000;
@@ -80,7 +80,7 @@ const answerSchema = z.union([
   }),
 ]);
 
-/** Runs the program with the inputs of each call. Never throws: problems are returned as `missing`. */
+/** Runs the program with the inputs of each call. Never throws: a problem is returned as `missing`. */
 export async function referenceOf(path: string, calls: readonly ReferenceCall[]): Promise<Reference> {
   const { command, env } = await pythonWithTorch();
   if (Bun.which(command) === null) return { missing: `there is no ${command}` };

@@ -1,6 +1,6 @@
 /** Measures the shortest time of a task. */
 
-/** Repetitions stop after this time. */
+/** Milliseconds after which the task is not repeated. */
 const REPEAT_MS = 200;
 const REPEATS = 20;
 

@@ -1,4 +1,4 @@
-/** A model folder that is not packaged yet: bundle, declaration and files. */
+/** A model folder before packaging: its bundle, declaration and files. */
 import { existsSync } from "node:fs";
 import { join, parse, resolve } from "node:path";
 import { completed, hasTensors, Model } from "../../../author/define.ts";
@@ -26,11 +26,11 @@ import { TimeLimit } from "./time-limit.ts";
 
 export interface SourceOptions {
   readonly dir: string;
-  /** Replaces the model's weights. */
+  /** Weights to use in place of the model's. */
   readonly weights?: string | undefined;
-  /** Compiles exported programs even if they can run uncompiled. */
+  /** Whether to compile exported programs even if they run uncompiled. */
   readonly isCompiled?: boolean;
-  /** npm packages to leave out of the bundle. */
+  /** npm packages that the bundle leaves out. */
   readonly externals?: readonly string[];
   /** Time limit in seconds for one call of the model's code. */
   readonly timeoutS: number;
@@ -41,15 +41,15 @@ export interface SourceModel extends Pick<SetUpOptions, "example" | "pathOf"> {
   readonly code: string;
   /** Absolute paths of the bundled source files. */
   readonly sources: readonly string[];
-  /** Path of the exported program behind a weights file, before compilation. */
+  /** Path of the exported program of which a weights file was compiled; undefined for other files. */
   readonly programOf: (name: string) => string | undefined;
-  /** The model's examples with their files as data URIs; the first is `example`. */
+  /** The model's examples, with data URIs in place of files. The first is `example`. */
   readonly examples: readonly unknown[];
-  /** The model; each of its functions has the time limit. */
+  /** The model, with the time limit on each of its functions. */
   readonly model: Model;
-  /** The declared batch size, else the batch size of the weights. */
+  /** The declared batch size, otherwise the batch size of the weights. */
   readonly batchSize: number;
-  /** Declared files, with their media types. */
+  /** The declared files, with their media types. */
   readonly files: ReadonlyMap<string, LayerMediaType>;
 }
 
@@ -75,7 +75,7 @@ export async function withSource<T>(
       pathOf,
       program: weights ?? join(dir, onlyWeights(declared)),
     });
-    // `await` keeps the time limit active while the task runs.
+    // `await` keeps the time limit active until the task ends.
     const programOf = (name: string) => exportedProgram(weights ?? join(dir, name));
     try {
       return await task({ code, sources, model, batchSize, example, examples, files, pathOf, programOf });
@@ -106,10 +106,10 @@ function onlyWeights({ weights }: Model): string {
 }
 
 /**
- * Adds the tensors that the author left to the weights.
- * @param program the weights as given, before compilation
- * @returns the model, and the batch size of its config. The model keeps an undeclared batch size: the trial then refuses no
- *   weights that run alone only
+ * Adds tensors and batch size that the author left to the weights.
+ * @param program path of the weights before compilation
+ * @returns the model, and the batch size for its config. An undeclared batch size stays undeclared in the model, so
+ * that the trial accepts weights that run only one item
  */
 async function withStated(
   model: Model,
@@ -135,7 +135,7 @@ async function withStated(
   return { model: new Model({ ...model, tensors: { ...tensors, parts: tensors.outputs } }), batchSize: rows };
 }
 
-/** Device override for this machine; undefined when the model's device is available. */
+/** The device to use if the model's device is not on this machine; undefined otherwise. */
 export function deviceOverride({ settings: { device } }: Model): string | undefined {
   if (device === undefined || areThere(device)) return undefined;
   log.warn(`The model declares the device ${device}, which is not here: it is tried on another`);
@@ -144,7 +144,7 @@ export function deviceOverride({ settings: { device } }: Model): string | undefi
 
 type Declared = Pick<SourceModel, "model" | "batchSize" | "examples">;
 
-/** The model's config: facts that need no loading. */
+/** The model's config for a package: facts that need no loading. */
 export function configOf({ model, batchSize, examples, pathOf }: Declared & Pick<SourceModel, "pathOf">): ModelConfig {
   const cpuCapability = compiledFor(Object.values(model.weights).map(pathOf));
   return {
@@ -154,7 +154,7 @@ export function configOf({ model, batchSize, examples, pathOf }: Declared & Pick
   };
 }
 
-/** The parts of the config that need no libtorch. */
+/** The part of the config that needs no libtorch. */
 export function declaredConfig({ model, batchSize, examples }: Declared): ModelConfig {
   const [example, ...more] = examples;
   return {
@@ -177,7 +177,7 @@ export function declaredConfig({ model, batchSize, examples }: Declared): ModelC
   };
 }
 
-/** Combined processor features that the weights need. */
+/** Processor features that all weights together need; undefined if none. */
 function compiledFor(paths: readonly string[]): string | undefined {
   const words = new Set(paths.flatMap((path) => processorNeeds(path)?.split(" ") ?? []));
   return words.size === 0 ? undefined : [...words].join(" ");
@@ -200,7 +200,7 @@ function requireFile(dir: string, name: string): void {
   throw new SconceError("model_invalid", `the model is declared wrongly: ${name} is not a file of ${dir}`);
 }
 
-/** Declared files with their media types. A file declared twice is packaged once. */
+/** The declared files with their media types. A file that is declared twice appears once. */
 function filesOf({ weights, operators, assets }: Model): ReadonlyMap<string, LayerMediaType> {
   return new Map([
     ...assets.map((name) => [name, mediaTypes.asset] as const),
@@ -209,7 +209,7 @@ function filesOf({ weights, operators, assets }: Model): ReadonlyMap<string, Lay
   ]);
 }
 
-/** Resolves paths of the model's files. Replaced or compiled weights keep the declared name. */
+/** Makes the function from a declared name to a file's path. Replaced or compiled weights keep the declared name. */
 async function pathsIn(
   dir: string,
   model: Model,
@@ -225,15 +225,15 @@ async function pathsIn(
   return (name) => paths.get(name) ?? join(dir, name);
 }
 
-/** Adds the missing native code as the likely cause of an error. */
+/** Names the native code that is missing as the likely cause of an error. */
 function withMissingCode(native: readonly string[], { code, message }: SconceError): SconceError {
   const why = `the native code of ${native.join(" and ")} is not packaged: use a package without it, or let the weights do its work`;
   return new SconceError(code, `${oneLine(message, 200)}; ${why}`);
 }
 
 /**
- * Runs a task in the root folder, where the author's node_modules are not found. Packages missing from the bundle then
- * fail as they would in serving.
+ * Runs a task in the root folder, where the author's node_modules are not found. So a package that the bundle lacks
+ * fails now, as it would fail in serving.
  */
 async function elsewhere<T>(task: () => Promise<T>): Promise<T> {
   const here = process.cwd();
@@ -245,7 +245,7 @@ async function elsewhere<T>(task: () => Promise<T>): Promise<T> {
   }
 }
 
-/** @returns an input as JSON, in which data URIs replace the paths in file fields. Paths are relative to `dir` */
+/** Copies an input and replaces the paths in its file fields by data URIs. @param dir folder of relative paths */
 export async function withFiles(model: Model, declared: unknown, dir: string): Promise<unknown> {
   const example = structuredClone(declared);
   const parsed = parseExample(model, example);
@@ -253,7 +253,10 @@ export async function withFiles(model: Model, declared: unknown, dir: string): P
   return example;
 }
 
-/** Replaces a file path by a data URI. The schema refused the text at this path, so it belongs to a file field. */
+/**
+ * Replaces the path of a file by a data URI. The schema has refused the text at this place, so the place is a file
+ * field.
+ */
 async function inlineFile(example: unknown, path: readonly PropertyKey[], dir: string): Promise<void> {
   const key = path.at(-1);
   const holder = path.slice(0, -1).reduce<unknown>((value, part) => member(value, part), example);

@@ -1,4 +1,4 @@
-/** A time limit for each call of model code, because code that never returns would hang a build silently. */
+/** A time limit for each call of model code: code that never returns would block a build without a message. */
 
 import { type Awaitable, Model } from "../../../author/define.ts";
 import { isInParts } from "../../../author/parts.ts";
@@ -6,8 +6,8 @@ import { SconceError } from "../../../base/errors.ts";
 import { DeadlineThread, lastLine } from "../../../machine/processes/deadline-thread.ts";
 
 /**
- * Grace for this thread to end the call itself, before the watching thread ends the process: model code may block this
- * thread.
+ * Milliseconds that this thread gets to end the call itself. Then another thread ends the process, because model code
+ * may block this thread.
  */
 const GRACE_MS = 500;
 
@@ -35,7 +35,7 @@ export class TimeLimit implements Disposable {
     });
   }
 
-  /** Steps get the limit each. */
+  /** Applies the limit to `predict`, or to each call of `begin` and `step`. */
   #predict(predict: NonNullable<Model["predict"]>): Model["predict"] {
     if (typeof predict === "function") {
       return async (...given) => this.#each("predict", await this.call("predict", () => predict(...given)));
@@ -46,7 +46,7 @@ export class TimeLimit implements Disposable {
     };
   }
 
-  /** A generator gets the limit for each part. */
+  /** Applies the limit to each part, if the function returned a generator. */
   #each<T>(name: string, made: T): T {
     if (!isInParts(made)) return made;
     const next = made.next.bind(made);
@@ -54,7 +54,7 @@ export class TimeLimit implements Disposable {
     return made;
   }
 
-  /** @throws SconceError `model_invalid` naming the call when it exceeds the limit */
+  /** Runs a call. @throws SconceError `model_invalid` naming the call when it exceeds the limit */
   async call<T>(name: string, task: () => Awaitable<T>): Promise<T> {
     const call = this.#calls++;
     const fault = `${name} did not return within ${this.#limitMs / 1000} s (--timeout)`;

@@ -1,4 +1,4 @@
-/** Options shared by commands that bundle and try a model's code. */
+/** Options of commands that bundle and try a model's code. */
 import { z } from "zod";
 import { duration, flag, listOption, option } from "../../../base/option.ts";
 

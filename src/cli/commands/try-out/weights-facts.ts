@@ -1,4 +1,4 @@
-/** Facts that weights files state: batch sizes, guards, ranges of free sizes. */
+/** Facts that weights files state: batch sizes, guards and ranges of free sizes. */
 import type { Model } from "../../../author/define.ts";
 import type { Tensor, TensorSpecs } from "../../../author/tensor.ts";
 import { Archive } from "../../../engine/native/archive.ts";
@@ -14,13 +14,13 @@ export interface WeightsFacts {
   readonly inputs: readonly TensorInput[];
   /** Guards of an exported program, as PyTorch prints them. */
   readonly guards: readonly string[];
-  /** Compiled weights pad smaller batches. */
+  /** Whether the weights are compiled. Compiled weights fill up smaller batches. */
   readonly isCompiled: boolean;
 }
 
 const guardsSchema = programSchema.pick({ guards_code: true });
 
-/** Empty for TorchScript, which states none of this. */
+/** The facts of each weights file that states them. TorchScript states none. */
 export function weightsFacts({ weights }: Model, pathOf: (name: string) => string): WeightsFacts[] {
   return Object.values(weights).flatMap((file): WeightsFacts[] => {
     const archive = Archive.open(pathOf(file));
@@ -34,7 +34,7 @@ export function weightsFacts({ weights }: Model, pathOf: (name: string) => strin
   });
 }
 
-/** A free size, and the input dimensions that share it. */
+/** A free size, with the input dimensions that share it. */
 interface FreeRange {
   readonly name: string;
   readonly places: Set<string>;
@@ -52,14 +52,17 @@ export interface SizedItem {
 export interface TriedSize {
   readonly name: string;
   readonly size: number;
-  /** Reason why the weights did not run. */
+  /** Why the weights refused this size; undefined if they ran. */
   readonly refused: string | undefined;
 }
 
-/** An unbounded range ends at this multiple of the example's size, to limit memory. */
+/** Factor of the example's size at which the tried sizes end, to limit memory. */
 const MOST_GROWTH = 2;
 
-/** Items with other sizes: both ends of each free range, next to the example's size, and the middle. */
+/**
+ * Items with other sizes than the example: both ends of each free range, the neighbours of the example's size, and the
+ * middle.
+ */
 export function trialSizes(specs: TensorSpecs, item: readonly Tensor[], inputs: readonly TensorInput[]): SizedItem[] {
   return freeRanges(specs, item, inputs).flatMap(({ name, places, example, min, max }) => {
     const last = Math.min(max, Math.max(MOST_GROWTH * example, min));
@@ -73,7 +76,10 @@ export function trialSizes(specs: TensorSpecs, item: readonly Tensor[], inputs: 
   });
 }
 
-/** Sizes that share a name in the model or the weights change together. */
+/**
+ * The free sizes of the inputs. Sizes that share a name in the model or the weights form one range, so that they change
+ * together.
+ */
 function freeRanges(specs: TensorSpecs, item: readonly Tensor[], inputs: readonly TensorInput[]): FreeRange[] {
   const ranges: FreeRange[] = [];
   const byName = new Map<string, FreeRange>();
