@@ -1,14 +1,14 @@
-/** The access log: a line for each answered request. */
+/** Writes the access log: a line for each answered request. */
 import { isLogged, log } from "../../base/log.ts";
 import type { RequestContext } from "./request.ts";
 
-/** Probes repeat, so the access log leaves them out. */
+/** Paths of health probes. Orchestrators probe every few seconds, so the access log leaves these requests out. */
 export const probePath = /^\/(?:health\/|v2\/health\/|v2\/models\/.+\/ready$)/;
 
 export interface Access {
   readonly context: RequestContext;
   readonly request: Request;
-  /** The request's path, percent-encoded, with a base path and without the query, which may have secrets. */
+  /** The path of the request's URL, percent-encoded. The query is left out, since it may have secrets. */
   readonly path: string;
   readonly beganMs: number;
   readonly level: "info" | "trace";
@@ -16,7 +16,7 @@ export interface Access {
 }
 
 /**
- * Logs the request when the size of the answer is known: for a stream, at its end.
+ * Writes the log line when the size of the answer is known: at the end of an answer that is a stream.
  * @returns the answer to send
  */
 export function logAccess(response: Response, access: Access): Response {
@@ -29,7 +29,7 @@ export function logAccess(response: Response, access: Access): Response {
   if (context.isHead || request.method === "HEAD") write(0);
   else if (length !== undefined) write(length);
   else if (isStream && response.body !== null) return new Response(counted(response.body, write), response);
-  // The clone shares the bytes.
+  // A clone of a response shares the body's bytes with the original, so that nothing is copied.
   else
     void response
       .clone()
@@ -67,12 +67,12 @@ function lengthIn(headers: Headers): number | undefined {
   return length === null ? undefined : Number(length);
 }
 
-/** @param onEnd called once, with the number of bytes that the client took */
+/** @param onEnd called once, with the number of bytes that the client has read */
 function counted(stream: ReadableStream<Uint8Array>, onEnd: (bytes: number) => void): ReadableStream<Uint8Array> {
   const reader = stream.getReader();
   let bytes = 0;
   let isOver = false;
-  // A canceled stream also ends the read under way.
+  // Canceling the stream also ends a pending read: only the first end counts.
   const end = () => {
     if (!isOver) onEnd(bytes);
     isOver = true;
@@ -104,7 +104,7 @@ function counted(stream: ReadableStream<Uint8Array>, onEnd: (bytes: number) => v
   );
 }
 
-/** The id in a path of a prediction or a demo prediction. */
+/** The id of the prediction or demo prediction that a URL path names; undefined for other paths. */
 function predictionIn(path: string): string | undefined {
   return /\/(?:predictions|demo)\/([\w.-]{16,})(?:\/|$)/.exec(path)?.[1];
 }

@@ -7,7 +7,7 @@ import { changesServer } from "./admin.ts";
 import { ProblemError } from "./problem.ts";
 import { type Check, contextOf } from "./request.ts";
 
-/** Probes, the icon, and the files of the page and of /docs, which have nothing of the model. */
+/** Paths that need no API key: health probes, the icon, and static files, which reveal nothing about the model. */
 const openPath = /^\/(?:health\/\w+|v2\/health\/\w+|favicon\.ico|docs|docs\/assets\/.*|demo\/assets\/.*)$/;
 
 export function requireKey(keys: ApiKeys): Check {
@@ -25,15 +25,18 @@ export function requireKey(keys: ApiKeys): Check {
         detail: `the API key ${key.name} does not permit ${permission} (\`only\` in the file of the keys)`,
       });
     }
-    // The front that forwards a request has counted it.
+    // A process of the server that forwards a request to this process has counted it for the limits of the key.
     if (permission === "predictions" && !context.isForwarded && startsPrediction(context.path)) key?.admit();
   };
 }
 
-/** --cors-origin has answered preflights. GET / and GET /demo have the model's description for programs, and only a redirect and an empty page for browsers. */
+/**
+ * Whether a request needs no key. GET / and GET /demo need one for JSON, which describes the model. Browsers get only a redirect or an empty page
+ * there.
+ */
 function isOpen(c: Context, path: string): boolean {
   if (openPath.test(path)) return true;
-  // The same decision as the routes make: `application/json, text/html;q=0.5` gets the description.
+  // The routes use the same function: `application/json, text/html;q=0.5` gets JSON.
   return (path === "/" || path === "/demo") && c.req.method === "GET" && prefersHtml(c);
 }
 
@@ -43,7 +46,7 @@ function permissionFor(method: string, path: string): Permission {
   return ["GET", "HEAD", "OPTIONS"].includes(method) ? "read" : "predictions";
 }
 
-/** Canceling starts nothing. */
+/** Whether a POST counts as a new prediction for the limits of the key. Canceling a prediction does not. */
 function startsPrediction(path: string): boolean {
   return !path.endsWith("/cancel");
 }

@@ -1,4 +1,6 @@
-/** The admin port: metrics, the end and the upgrade of the server, changes of the model repository. With it, the public port has none of them. */
+/**
+ * Routes of the admin port: metrics, stop and upgrade of the server, changes of the models. A server with an admin port serves them on no other port.
+ */
 import type { Hono } from "hono";
 import type { ServerControl } from "../server-control.ts";
 import { ProblemError } from "./problem.ts";
@@ -8,17 +10,17 @@ import type { Lifecycle } from "./routes/health.ts";
 
 const INDEX = "/v2/repository/index";
 
-/** Paths that only the admin port has, if there is one. */
+/** Whether only the admin port serves the path. Without an admin port, the public port serves it. */
 export function isAdminPath(path: string): boolean {
   return path === "/metrics" || changesServer(path);
 }
 
-/** Paths that stop or replace the server, or change its models. */
+/** Whether requests to the path stop or replace the server, or change its models. */
 export function changesServer(path: string): boolean {
   return path === "/drain" || path === "/reload" || (path.startsWith("/v2/repository/") && path !== INDEX);
 }
 
-/** Answers 404 to paths of the other port. For servers with an admin port. */
+/** Answers 404 to paths of the other port: public paths on the admin port, and admin paths on the public port. */
 export const separatePorts: Check = (c) => {
   const { path, isAdmin } = contextOf(c);
   const isServed = isAdmin ? isAdminPath(path) || path === INDEX || path.startsWith("/health/") : !isAdminPath(path);
@@ -30,15 +32,15 @@ export const separatePorts: Check = (c) => {
 export interface ControlOptions {
   readonly lifecycle: Lifecycle;
   readonly control: ServerControl;
-  /** Lets a request wait for longer than the idle timeout. */
+  /** Called with true to exempt the request's connection from the idle timeout, and with false when the request ends. */
   readonly onHold: (request: Request, isHeld: boolean) => void;
 }
 
-/** POST /drain: the server finishes accepted work and ends. POST /reload: a newer server takes over from it. */
+/** POST /drain: the server finishes accepted requests and exits. POST /reload: starts a newer server, which takes over the port. */
 export function addControlRoutes(app: Pick<Hono, "post">, { lifecycle, control, onHold }: ControlOptions): void {
   app.post("/drain", (c) => {
     const { phase } = lifecycle;
-    // A second signal would end the server at once.
+    // Draining twice has the effect of a second SIGTERM: the server exits at once.
     if (phase === "ready") control.drain();
     return c.json({ status: phase === "leaving" ? phase : "draining" }, 202);
   });
@@ -55,7 +57,7 @@ export function addControlRoutes(app: Pick<Hono, "post">, { lifecycle, control, 
     }
     const { pid, isReady } = answer;
     if (!isReady) return c.json({ status: "starting", pid }, 202);
-    // This server ends after its last connection.
+    // The new server is ready, and the old server exits when its last connection closes.
     return c.json({ status: "ready", pid }, 200, { Connection: "close" });
   });
 }

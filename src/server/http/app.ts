@@ -1,4 +1,4 @@
-/** Assembles the Hono app of one model, without a port. */
+/** Creates the Hono app of one model. Another file listens on a port. */
 import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { cors } from "hono/cors";
@@ -29,7 +29,7 @@ import { addHealthRoutes, addMetricsRoute } from "./routes/health.ts";
 import { addOutputFileRoutes } from "./routes/output-files.ts";
 import { addPredictionRoutes, type PredictionRoutes } from "./routes/predictions.ts";
 
-/** The model's description for clients. */
+/** The data about a model that clients may see. */
 export interface ServedModel {
   readonly name: string;
   readonly tag: string;
@@ -38,40 +38,40 @@ export interface ServedModel {
   readonly batchSize: number;
   readonly inputSchema: JsonSchema;
   readonly outputSchema: JsonSchema;
-  /** Undefined for a model whose outputs have no parts. */
+  /** The schema of pieces of an output that the model yields before the output; undefined for a model without such pieces. */
   readonly partSchema?: JsonSchema | undefined;
   readonly demoOutputSchema: JsonSchema;
   readonly examples: readonly unknown[];
-  /** Time of the build, in seconds since 1970; 0 if the store does not have it. */
+  /** Time when the model was packaged, in seconds since 1970; 0 if the store does not know it. */
   readonly createdS: number;
-  /** Fields that the OpenAI API uses. */
+  /** Which fields of the model the routes of the OpenAI API use. */
   readonly openai: OpenAi;
-  /** An example for the OpenAPI document, with small files. */
+  /** An example for the OpenAPI document, in which small files replace the original files. */
   readonly shortExample: unknown;
 }
 
 export interface AppOptions extends Omit<PredictionRoutes, "large"> {
   readonly model: ServedModel;
-  /** Counters of the model. */
+  /** The metrics of this model. */
   readonly metrics: Metrics;
-  /** Text of GET /metrics, for all models. */
+  /** The metrics of all models, as text for GET /metrics. */
   readonly allMetrics: Pick<Metrics, "text">;
-  /** The models that a request to the OpenAI API may name; by default only this one. */
+  /** The models that requests to the OpenAI API may name; by default only this model. */
   readonly named?: readonly NamedModel<Predictions>[] | undefined;
-  /** All models, for the OpenAPI document of a server with several models. */
+  /** Names of all models, for the OpenAPI document of a server with several models; undefined with one model. */
   readonly modelNames?: readonly string[] | undefined;
-  /** The page that browsers get at the root, as a relative URL. */
+  /** Relative URL to which GET / redirects browsers. */
   readonly home?: string;
   readonly lifecycle: Lifecycle;
   readonly version: string;
   readonly corsOrigin?: readonly string[] | undefined;
-  /** Undefined for a server that answers everybody. */
+  /** Undefined for a server without API keys. */
   readonly keys?: ApiKeys | undefined;
   readonly allowedHosts: ServeConfig["allowedHosts"];
   readonly host: ServeConfig["host"];
   readonly adminHost: ServeConfig["adminHost"];
   readonly adminPort: ServeConfig["adminPort"];
-  /** Whether the page and the documentation are served. */
+  /** Whether the app has the model's page. `docs` is the same for /docs. */
   readonly page: boolean;
   readonly docs: boolean;
   readonly control: ServerControl;
@@ -79,11 +79,11 @@ export interface AppOptions extends Omit<PredictionRoutes, "large"> {
   readonly retainAge: ServeConfig["retainAge"];
   readonly taskAfterMs: ServeConfig["taskAfterMs"];
   readonly webhookSecret: ServeConfig["webhookSecret"];
-  /** Called with errors whose answer hides their cause. */
+  /** Called with errors whose details the answer does not show. */
   readonly onInternalError: (error: unknown, context: RequestContext) => void;
 }
 
-/** Headers of answers that scripts of other origins may read. */
+/** Response headers that CORS lets scripts of other origins read. */
 const exposeHeaders = [
   "Location",
   "Retry-After",
@@ -95,7 +95,7 @@ const exposeHeaders = [
   "ETag",
   "Content-Range",
 ];
-/** How long browsers cache a CORS permission. No browser allows more than two hours. */
+/** Seconds that browsers may cache the answer to a CORS preflight. Browsers allow at most two hours. */
 const PREFLIGHT_S = 7200;
 
 export function createApp(options: AppOptions): OpenAPIHono {
@@ -124,7 +124,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
   addHealthRoutes(app, lifecycle);
   addFavicon(app);
   if (options.docs) addDocsRoutes(app, options.keys === undefined ? model.name : undefined);
-  // Without a key, nobody reads the name and the description of the model.
+  // With API keys, the page is public, but the name and the description of the model are not.
   const shown = options.keys === undefined ? model : { name: "sconce", description: "" };
   if (options.page) addPageRoutes(app, { ...shown, isReady: true, home: options.home });
   else app.get("/demo", (c) => problemResponse(c, refused(c, nothingAt("/demo"))));
@@ -166,7 +166,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
   return app;
 }
 
-/** Answers pages of other origins as --cors-origin says, and refuses foreign hosts and requests without a key. */
+/** Adds the middleware in front of all routes: CORS headers, and the checks of host name, origin, port and API key. */
 export function guard(app: Pick<OpenAPIHono, "use">, options: CheckOptions): void {
   const { corsOrigin } = options;
   if (corsOrigin !== undefined) {
@@ -178,7 +178,10 @@ export function guard(app: Pick<OpenAPIHono, "use">, options: CheckOptions): voi
   app.use(checksOf(options));
 }
 
-/** Overload and unavailability concern the operator, so they are warnings. Health probes repeat, so theirs are not. */
+/**
+ * Logs a refused request: as a warning for overload (429) and unavailability (503), which concern the operator, else at `debug`. Refused health
+ * probes are logged at `debug`, since they repeat.
+ */
 export function logRefusal(c: Context, problem: Problem): void {
   const { status, detail } = problem;
   const context = contextOf(c);
@@ -198,11 +201,11 @@ function nothingAt(path: string, hasDocs = false): Problem {
   return { status: 404, code: "not_found", detail: `there is nothing at ${path}${hint}` };
 }
 
-/** 405 with `Allow` if the path has other methods, else 404. */
+/** The error for a path or method without a route: 405 with `Allow` if the path has other methods, else 404. */
 function unknownRoute(app: OpenAPIHono, c: Context): Problem {
   const { method, path } = c.req;
   const methods = new Set(app.routes.map((route) => route.method));
-  // Middleware matches all methods and paths, but is no route.
+  // Hono lists middleware as a route for all methods.
   methods.delete(METHOD_NAME_ALL);
   const allowed = [...methods].filter((other) =>
     app.router.match(other, path)[0].some(([[, route]]) => route.method === other),

@@ -1,19 +1,19 @@
-/** Files of the program that browsers may keep for ever, because their addresses name their content. */
+/** Serves static files that browsers may cache for ever, because their URLs contain a digest of their content. */
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { Context, Hono } from "hono";
 import { ProblemError } from "./problem.ts";
 
 interface Asset {
-  /** In an executable it lies inside it. */
+  /** Path on disk. In a compiled executable, a path inside the executable. */
   readonly path: string;
   readonly type: string;
 }
 
 export interface ImmutableAssetsOptions {
-  /** Path of the page with these assets: `/docs`. */
+  /** Path of the HTML page that loads the files, such as `/docs`. */
   readonly page: string;
-  /** Begins the folder's name, before the digest. */
+  /** First part of the folder name in the files' URLs. The digest follows. */
   readonly label: string;
   readonly files: Readonly<Record<string, Asset>>;
 }
@@ -40,12 +40,12 @@ export class ImmutableAssets {
     });
   }
 
-  /** The folder that they seem to lie in. */
+  /** The folder in the URLs of the files. It exists in no file system. */
   async folder(): Promise<string> {
     return `${this.#options.label}@${await this.digest()}`;
   }
 
-  /** A digest of all files together. The first call reads the files. */
+  /** A digest of the content of all files. The first call reads the files. */
   digest(): Promise<string> {
     this.#digest ??= (async () => {
       const hasher = new Bun.CryptoHasher("sha256");

@@ -1,4 +1,4 @@
-/** Reads the body of a request: checks its media type and size, charges its memory, decodes it and converts forms to JSON. */
+/** Reads the body of a request: checks its media type and size, counts its memory, decompresses it, and converts forms to JSON. */
 import { type InRing, Ring } from "../../base/collections/ring.ts";
 import { SconceError } from "../../base/errors.ts";
 import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../inputs/bodies.ts";
@@ -13,11 +13,11 @@ import { memoryFull, ProblemError } from "./problem.ts";
 export interface ReadBody {
   readonly body: Body;
   readonly bytes: number;
-  /** Memory of the body and the parsed inputs. */
+  /** The memory of the body and of the inputs that are parsed from it. Disposing it frees the memory. */
   readonly charge: Charge;
 }
 
-/** A body as it was sent, decompressed. */
+/** The bytes of a body after decompression. */
 export interface ReadBytes extends Omit<ReadBody, "body"> {
   readonly body: Uint8Array;
 }
@@ -26,15 +26,15 @@ export interface BodyLimits {
   readonly maxBytes: number;
   readonly memory: MemoryAccount;
   readonly uploads: Uploads;
-  /** Reads bodies of every media type as they are; no forms. */
+  /** Accepts every media type, and does not convert forms. */
   readonly isAnyMedia?: boolean;
-  /** The decoder's schema tells the types of a form's fields. */
+  /** Knows the schema of the inputs, which gives the types of form fields. */
   readonly decoder?: Pick<InputDecoder, "expected"> | undefined;
 }
 
 /**
- * Charges memory before it reads: the whole Content-Length at once, or each chunk of a body without one. If the request is refused, the
- * listener skips the rest of the body.
+ * Counts memory before it reads: the whole Content-Length at once, or each chunk of a chunked body. For a refused request, the listener discards the
+ * rest of the body.
  *
  * @throws ProblemError 400, 408, 413 or 415; SconceError `body_invalid`, `queue_full`
  */
@@ -58,7 +58,7 @@ export async function readBody(request: Request, limits: BodyLimits): Promise<Re
   }
 }
 
-/** Reads a body of any media type. @throws ProblemError 400, 408, 413 or 415; SconceError `queue_full` */
+/** Reads a body of any media type, without converting forms. @throws ProblemError 400, 408, 413 or 415; SconceError `queue_full` */
 export async function readBytes(request: Request, limits: BodyLimits): Promise<ReadBytes> {
   const { chunks, bytes, charge } = await receive(request, limits);
   const body = chunks instanceof Uint8Array ? chunks : Bun.concatArrayBuffers(chunks, Infinity, true);
@@ -66,7 +66,7 @@ export async function readBytes(request: Request, limits: BodyLimits): Promise<R
 }
 
 interface Received extends Omit<ReadBody, "body"> {
-  /** One array for a small body. */
+  /** A small body is one array, a large body a list of chunks. */
   readonly chunks: Uint8Array | Uint8Array<ArrayBuffer>[];
 }
 
@@ -75,7 +75,7 @@ async function receive(request: Request, limits: BodyLimits): Promise<Received> 
   const decoder = decoderOf(request.headers.get("content-encoding"));
   const announced = announcedBytes(request.headers);
   if (announced !== undefined) checkSize(announced, limits);
-  // The decoded length of a compressed body is not known yet.
+  // A compressed body's Content-Length is the compressed length. The decompressed length is unknown.
   const length = decoder === undefined ? announced : undefined;
   const charge = uploads.withRoom(() => memory.take("bodies", HELD_PER_BYTE * (length ?? 0)));
   if (charge === undefined) throw memoryFull();
@@ -96,8 +96,9 @@ async function receive(request: Request, limits: BodyLimits): Promise<Received> 
 }
 
 /**
- * A body without a type is read as JSON. `fetch` gives a string the type text/plain, unless the caller sets another.
+ * Without a Content-Type the body is JSON. `text/plain` is JSON too: `fetch` sets this type for a string body by default.
  * @returns the boundary of a form; undefined for JSON
+ * @throws ProblemError 415
  */
 function checkMediaType(headers: Headers): string | undefined {
   const given = headers.get("content-type");
@@ -110,9 +111,7 @@ function checkMediaType(headers: Headers): string | undefined {
   throw new ProblemError({ status: 415, code: "unsupported_media_type", detail });
 }
 
-/**
- * The Content-Length; undefined for a chunked body. Bun joins two equal headers with a comma.
- */
+/** The Content-Length in bytes; undefined for a chunked body. For two equal headers Bun gives `5, 5`, of which parseInt reads the first number. */
 export function announcedBytes(headers: Headers): number | undefined {
   const length = headers.get("content-length");
   return length === null ? undefined : Number.parseInt(length, 10);
@@ -121,12 +120,12 @@ export function announcedBytes(headers: Headers): number | undefined {
 interface ChunkOptions {
   readonly limits: BodyLimits;
   readonly upload: Upload;
-  /** Whether the whole body is charged already. */
+  /** Whether the memory of the whole body is counted before the first chunk. */
   readonly isCharged: boolean;
   readonly decoder: ReturnType<typeof decoderOf>;
 }
 
-/** Keeps a large body in chunks: growing one buffer would copy it again and again and hold the event loop. */
+/** Reads a large body into a list of chunks. Growing one buffer would copy the bytes many times and block the event loop. */
 async function readChunks(
   request: Request,
   { limits, upload, isCharged, decoder }: ChunkOptions,
@@ -146,11 +145,11 @@ async function readChunks(
       checkSize(upload.bytes, limits);
       if (!isCharged) grow(HELD_PER_BYTE * value.length);
       chunks.push(value);
-      // A fast client must not occupy the event loop.
+      // Yields to other requests after each chunk, since the chunks of a fast client are always ready.
       await new Promise((resolve) => setImmediate(resolve));
     }
   } catch (error) {
-    // Awaiting would delay the answer until the client sends more.
+    // Not awaited: the cancellation would settle only after the client sends more, and would delay the error answer.
     reader?.cancel().catch(() => {});
     throw error;
   }
@@ -165,7 +164,7 @@ function refuseIncomplete(cause: unknown): never {
 }
 
 /**
- * The limit includes the whole memory account, since a larger body can never succeed.
+ * Refuses a body above --max-body-bytes, or too large for the whole memory of the server: such a request can never succeed.
  * @throws ProblemError 413
  */
 function checkSize(bytes: number, { maxBytes, memory }: BodyLimits): void {
@@ -175,16 +174,16 @@ function checkSize(bytes: number, { maxBytes, memory }: BodyLimits): void {
   throw new ProblemError({ status: 413, code: "body_too_large", detail: `a body may have at most ${limit}` });
 }
 
-/** Uploads at this average rate are never dropped. The grace period is for their start. */
+/** When memory is full, the server drops uploads that are slower than this average rate. Each upload may be slower for its first five seconds. */
 const MIN_BYTES_PER_SECOND = 32 * 1024;
 const GRACE_MS = 5000;
 
-/** A body during its upload. */
+/** A request body that the server is receiving. */
 export class Upload implements InRing<Upload> {
   ring: InRing<Upload>["ring"] = undefined;
   before: Upload | undefined = undefined;
   after: Upload | undefined = undefined;
-  /** Received bytes, or the Content-Length if the body is read as a whole. */
+  /** Bytes received so far. For a body that is read in one call, its Content-Length. */
   bytes: number;
   readonly charge: Charge;
   readonly beganAtMs: number;
@@ -197,9 +196,9 @@ export class Upload implements InRing<Upload> {
     this.beganAtMs = beganAtMs;
   }
 
-  /** Waits for a read. @throws ProblemError 408 as soon as the upload is dropped */
+  /** Awaits `reading`, a read of the body. @throws ProblemError 408 as soon as the upload is dropped */
   untilDropped<T>(reading: Promise<T>): Promise<T> {
-    // Promise.race() takes five microseconds longer.
+    // Promise.race() would take five microseconds more.
     return new Promise((resolve, reject) => {
       reading.then(resolve, reject);
       if (this.#refusal === undefined) this.#reject = reject;
@@ -210,7 +209,7 @@ export class Upload implements InRing<Upload> {
   drop(): void {
     this.charge[Symbol.dispose]();
     const detail = `the body came at less than ${MIN_BYTES_PER_SECOND / 1024} kB/s while others waited for memory`;
-    // Closing the connection spares the server the rest of the body.
+    // A closed connection delivers no more of the body.
     const headers = { Connection: "close" };
     this.#refusal = new ProblemError({ status: 408, code: "body_too_slow", detail, headers });
     this.#reject?.(this.#refusal);
@@ -220,14 +219,17 @@ export class Upload implements InRing<Upload> {
 /** All current uploads. When memory is full, slow uploads are dropped. */
 export class Uploads {
   readonly #now: () => number;
-  /** The oldest is first. */
+  /** Oldest first. */
   readonly #uploads = new Ring<Upload>();
 
   constructor(now: () => number = () => performance.now()) {
     this.#now = now;
   }
 
-  /** @param bytes the initial count: 0 if `read` adds each chunk */
+  /**
+   * Runs `read`. Memory that is needed meanwhile may drop the upload if it is slow. @param bytes initial count of received bytes: 0 if `read` adds
+   * each chunk
+   */
   async during<T>(charge: Charge, bytes: number, read: (upload: Upload) => Promise<T>): Promise<T> {
     const upload = new Upload(charge, { bytes, beganAtMs: this.#now() });
     this.#uploads.add(upload);
@@ -238,7 +240,7 @@ export class Uploads {
     }
   }
 
-  /** Calls `take`, which charges memory. While it fails, drops slow uploads, the oldest first, and calls it again. */
+  /** Calls `take`, which reserves memory. While it returns a false value, drops the oldest slow upload and calls `take` again. */
   withRoom<T>(take: () => T): T {
     let result = take();
     if (result || this.#uploads.size === 0) return result;

@@ -8,12 +8,12 @@ import { ProblemError } from "./problem.ts";
 import { type Check, contextOf } from "./request.ts";
 
 /**
- * Refuses foreign host names. Without this check a foreign page can read the server: its host name resolves to the server's address (DNS
- * rebinding).
+ * Refuses requests with a foreign host name. Otherwise a page of another site could read answers after DNS rebinding: its host name resolves to this
+ * server's address.
  *
- * IP addresses and loopback names are always allowed, since no foreign page can have them. Without --allowed-hosts, a server on a
- * loopback address allows nothing else. Any other server without API keys refuses pages that may be foreign: a browser over plain
- * HTTP, and a name of the public DNS.
+ * IP addresses and loopback names are always allowed, since no page of another site can have them. A server on a loopback address allows no other
+ * names unless --allowed-hosts lists them. Another server without API keys and without --allowed-hosts refuses a browser over plain HTTP that uses a
+ * name of the public DNS.
  */
 export function refuseOtherHosts({
   allowedHosts,
@@ -25,7 +25,7 @@ export function refuseOtherHosts({
 }): Check {
   const namesOf = (address: string) => allowedHosts ?? (isLoopback(address) || address === "::1" ? [] : undefined);
   const [publicNames, adminNames] = [namesOf(host), namesOf(adminHost)];
-  // Nearly all requests have the same header.
+  // Nearly all requests have the same Host header, so the last name is cached.
   let last = { header: "", name: "" };
   return (c) => {
     const header = c.req.raw.headers.get("host") ?? "";
@@ -60,17 +60,20 @@ export function refuseOtherHosts({
   }
 }
 
-/** The name in a Host header, without the port. */
+/** The name in a Host header, without the port, in lower case. */
 function nameOf(header: string): string {
   return header.replace(/:\d*$/, "").replace(/\.$/, "").toLowerCase();
 }
 
-/** Whether a browser may have sent the name. Other clients may send malformed names. */
+/** Whether the text is a valid host name. Only valid names need the check: browsers send no others. */
 function isHostName(name: string): boolean {
   return /^[a-z0-9._-]+$/.test(name) || (name !== "" && URL.canParse(`http://${name}/`));
 }
 
-/** Names that the public DNS does not have: without a dot, reserved, or of this machine. Appendix G of RFC 6762 has most of them. */
+/**
+ * Whether the public DNS cannot have the name: it has no dot, is reserved, or is the name of this machine. Appendix G of RFC 6762 lists most
+ * suffixes.
+ */
 function isPrivateName(name: string): boolean {
   return !name.includes(".") || privateSuffix.test(name) || name === hostname().toLowerCase();
 }
@@ -78,12 +81,12 @@ function isPrivateName(name: string): boolean {
 const privateSuffix = /\.(?:local|internal|test|home\.arpa|intranet|private|corp|home|lan|localdomain)$/;
 
 /**
- * Whether a browser asks over plain HTTP: it sends `Accept-Language`, `Origin` with POST, and no `Sec-Fetch-Mode`. No script of a page can remove
- * the first two or add the third. Over HTTPS, the browser has checked a certificate for the name.
+ * Whether a browser sent the request over plain HTTP, from a page of the same origin. Browsers send `Accept-Language`, `Origin` with POST, and over
+ * plain HTTP no `Sec-Fetch-Mode`. No script of a page can change these headers. Over HTTPS, the browser has checked a certificate for the host name.
  */
 function isPlainBrowser({ headers, url }: Request): boolean {
   const origin = headers.get("origin");
-  // Pages of other origins are for --cors-origin.
+  // A page of another origin is checked by refuseForeignOrigins() instead.
   const isOwn = origin === null ? headers.has("accept-language") : hostOf(origin) === headers.get("host");
   return isOwn && !headers.has("sec-fetch-mode") && !url.startsWith("https:");
 }
@@ -95,8 +98,7 @@ function isAddress(name: string): boolean {
 const safeMethods = new Set(["GET", "HEAD", "OPTIONS"]);
 
 /**
- * Refuses requests that change something and come from a page of another origin. Browsers send forms to other origins without asking
- * for permission.
+ * Refuses requests of pages of another origin that change something, such as POST. Browsers send forms to other origins without a CORS preflight.
  * @param allowed the origins of --cors-origin; `*` allows all
  */
 export function refuseForeignOrigins(allowed: readonly string[] = []): Check {
@@ -105,7 +107,7 @@ export function refuseForeignOrigins(allowed: readonly string[] = []): Check {
     const { headers } = c.req.raw;
     const origin = headers.get("origin");
     if (!isCrossSite(headers, origin)) return;
-    // --cors-origin is for the public port.
+    // --cors-origin applies to the public port only.
     const isAllowed = !contextOf(c).isAdmin && (allowed.includes("*") || allowed.includes(origin ?? ""));
     if (!isAllowed) {
       throw new ProblemError({
@@ -117,7 +119,10 @@ export function refuseForeignOrigins(allowed: readonly string[] = []): Check {
   };
 }
 
-/** Browsers send Sec-Fetch-Site to https and localhost, and Origin elsewhere. Other clients send neither. */
+/**
+ * Whether a page of another origin sent the request. Browsers send Sec-Fetch-Site to https URLs and localhost, and else Origin. Other clients send
+ * neither header.
+ */
 function isCrossSite(headers: Headers, origin: string | null): boolean {
   const site = headers.get("sec-fetch-site");
   if (site !== null) return site !== "same-origin" && site !== "none";

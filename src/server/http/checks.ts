@@ -1,4 +1,4 @@
-/** Checks of each request before its route: host, origin, port and API key. */
+/** Checks each request before its route runs: host name, origin, port and API key. */
 import type { MiddlewareHandler } from "hono";
 import type { ApiKeys } from "../access/api-keys.ts";
 import type { ServeConfig } from "../config.ts";
@@ -8,11 +8,11 @@ import { refuseForeignOrigins, refuseOtherHosts } from "./browser-guards.ts";
 
 export interface CheckOptions extends Pick<ServeConfig, "allowedHosts" | "host" | "adminHost" | "adminPort"> {
   readonly corsOrigin?: readonly string[] | undefined;
-  /** Undefined for a server that answers everybody. */
+  /** Undefined for a server without API keys. */
   readonly keys?: ApiKeys | undefined;
 }
 
-/** All checks share a middleware: each middleware costs every request some promises. */
+/** One Hono middleware for all checks: each further middleware costs every request some promises. */
 export function checksOf(options: CheckOptions): MiddlewareHandler {
   const { corsOrigin, keys, adminPort } = options;
   const checks = [refuseOtherHosts(options), refuseForeignOrigins(corsOrigin)];

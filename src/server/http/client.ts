@@ -1,10 +1,12 @@
-/** The client of a request, as the predictions see it. */
+/** The client of a request: its address, its API key, and whether it is still connected. */
 import type { ApiKey } from "../access/api-key.ts";
 import type { Sender } from "../flow/quarantine.ts";
 import type { Client } from "../predictions/predictions.ts";
 import type { Peer } from "./listener.ts";
 
-/** Called when an answer starts to wait for a prediction, and when the wait ends. The idle timeout does not apply during the wait. */
+/**
+ * Called with true when the request begins to wait for a prediction, and with false when the wait ends. Meanwhile the idle timeout does not apply.
+ */
 export type OnHold = (request: Request, isHeld: boolean) => void;
 
 export type PeerOf = (request: Request) => Peer | undefined;
@@ -14,10 +16,10 @@ export interface ClientOptions {
   readonly peerOf: PeerOf;
 }
 
-/** Characters of `X-Forwarded-For` that identify a client. */
+/** Number of characters at the end of `X-Forwarded-For` that identify a client. */
 const MAX_FORWARDED = 200;
 
-/** A class, so that Bun makes the signal of a request only if it is used. */
+/** A getter makes the AbortSignal: Bun creates the signal of a request on its first use, and most requests never need it. */
 export class RequestClient implements Client {
   readonly #request: Request;
   readonly #options: ClientOptions;
@@ -39,7 +41,7 @@ export class RequestClient implements Client {
 
   get sender(): Sender | undefined {
     const peer = this.#options.peerOf(this.#request);
-    // The nearest proxies append to the header. A client can only write its beginning.
+    // Proxies append to the header, so its end is trustworthy. A client can choose only the beginning.
     const forwarded = this.#request.headers.get("x-forwarded-for")?.slice(-MAX_FORWARDED);
     const name = forwarded ?? String(peer?.port);
     const key = this.#key;

@@ -1,18 +1,18 @@
-/** Decompresses a body chunk by chunk. A small compressed body can be huge, so it never lies in memory as a whole. */
+/** Decompresses a request body chunk by chunk, since a small compressed body may have a huge content. */
 import { pipeline, Readable, type Transform } from "node:stream";
 import * as zlib from "node:zlib";
 import { ProblemError } from "./problem.ts";
 
-/** Each chunk is one task of the thread pool. */
+/** Decompresses at most this many bytes per task of the thread pool. */
 const options = { chunkSize: 64 * 1024 };
 
-/** A decoder is made only after this many bytes, or at the end: it takes memory, and a client may send a byte and wait. */
+/** Compressed bytes to await before a decoder is created. A decoder takes memory even if a client sends one byte and then waits. */
 const MIN_ENCODED_BYTES = 1024;
 
-/** Memory of a decoder itself. zstd and Brotli were measured with 63 kB before the first byte of content. */
+/** Memory of a decoder without its input and output. zstd and Brotli measured 63 kB before the first byte of content. */
 export const DECODER_BYTES = 128 * 1024;
 
-/** The largest zstd window that HTTP allows: 8 MB (RFC 9659). */
+/** The largest zstd window that HTTP allows: 2^23 bytes (RFC 9659). */
 const zstdOptions = { ...options, params: { [zlib.constants.ZSTD_d_windowLogMax]: 23 } };
 
 const decoders: ReadonlyMap<string, () => Transform> = new Map([
@@ -25,18 +25,18 @@ const decoders: ReadonlyMap<string, () => Transform> = new Map([
 
 export const contentEncodings = ["gzip", "deflate", "br", "zstd", "identity"] as const;
 
-/** The methods of a stream's reader that this file needs. */
+/** The methods of ReadableStreamDefaultReader that decompression needs. */
 export interface BodyChunks {
   read(): Promise<{ readonly done?: boolean | undefined; readonly value?: Uint8Array<ArrayBuffer> | undefined }>;
   cancel(): Promise<unknown>;
 }
 
-/** Charges the memory of a decoder. @throws SconceError `queue_full` */
+/** Counts `bytes` more memory for the request. @throws SconceError `queue_full` */
 type Grow = (bytes: number) => void;
 
 /**
- * @returns makes a reader of the decoded content; undefined for a body that is not encoded
- * @throws ProblemError 415
+ * @returns a function that wraps the reader of a body into a reader of its decompressed content; undefined for a body without compression
+ * @throws ProblemError 415 for an unknown Content-Encoding
  */
 export function decoderOf(encoding: string | null): ((body: BodyChunks, grow: Grow) => BodyChunks) | undefined {
   const name = encoding?.trim().toLowerCase() ?? "identity";
@@ -78,7 +78,7 @@ class DecodedChunks implements BodyChunks {
     }
     try {
       const { done, value } = await this.#chunks.next();
-      // Two chunks may share one buffer. Callers transfer buffers to a thread, so each gets a copy.
+      // Copies the chunk: zlib may give two chunks in one ArrayBuffer, and callers transfer the buffer of a chunk to a thread.
       return done ? { done } : { value: new Uint8Array(value) };
     } catch (cause) {
       const detail = `the body cannot be read as ${name}, which its Content-Encoding announces, or it ended too early`;

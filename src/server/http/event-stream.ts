@@ -1,4 +1,4 @@
-/** A prediction as server-sent events. Each event is made when the client reads it, so nothing is queued for slow clients. */
+/** Sends a prediction as server-sent events. Each event is made when the client reads it, so a slow client causes no queue of events. */
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import { LargeText, type Text } from "../predictions/large-text.ts";
 import { outputsOf } from "../predictions/outcome-list.ts";
@@ -8,33 +8,33 @@ import { SentOutputs } from "../predictions/sent-outputs.ts";
 import { LARGE_ANSWER_LENGTH, type LargeAnswers } from "./large-answers.ts";
 import { type Family, largeRecord, recordJson, recordPath } from "./record-json.ts";
 
-/** The id of the last event. A client that sends it back gets 204: then an EventSource does not reconnect. */
+/** The id of the last event. To a reconnecting EventSource with this Last-Event-ID the server answers 204, which ends its attempts. */
 export const END_ID = "end";
-/** Clients reconnect after this time. */
+/** The `retry` field of the stream, in milliseconds: clients reconnect after this time. */
 const RETRY_MS = 1000;
-/** Interval of comments on an idle stream: proxies close silent connections. */
+/** Milliseconds between comments on a stream without events. Proxies close silent connections. */
 const KEEP_ALIVE_MS = 15_000;
 
 export interface EventStreamOptions {
   readonly family: Family;
-  /** The `Last-Event-ID` of a client that reconnects. */
+  /** The `Last-Event-ID` header of a client that reconnects. */
   readonly lastEventId?: string | null;
   readonly large: LargeAnswers;
   readonly memory: MemoryAccount;
   readonly keepAliveMs?: number;
-  /** Whether the model is being loaded. */
+  /** Whether the model is still loading. */
   readonly isLoading?: (() => boolean) | undefined;
-  /** Called once, when the prediction has ended. From then on the stream waits only for the client. */
+  /** Called once, when the prediction has ended. The client may then still read events. */
   readonly onPredictionEnd: () => void;
-  /** Called once, when the stream has ended. */
+  /** Called once, when the stream has ended. @param hasLeft whether the client disconnected before the last event */
   readonly onStreamEnd: (hasLeft: boolean) => void;
 }
 
 interface NextEvent {
   readonly name: "part" | "output" | "completed";
-  /** Notes the event as sent. */
+  /** Records that the event was sent. Event ids list the sent events. */
   readonly sent?: () => void;
-  /** The path for `LargeAnswers`. */
+  /** A path that identifies the event's JSON text: clients that read the same large text share it. */
   readonly path: string;
   /** The approximate length of the JSON text. */
   readonly length: number;
@@ -45,16 +45,19 @@ export class EventStream {
   readonly #options: EventStreamOptions;
   readonly #encoder = new TextEncoder();
   readonly #sent: SentOutputs;
-  /** Characters of the logs sent so far. */
+  /** Number of characters of the prediction's log text that the client got. */
   #sentLogs: number;
-  /** The part log and the position of the next part. A log of another process begins again. */
+  /**
+   * Name of the log of output parts, and position of the next part. After a restart another process has a log with a new name: its parts are sent
+   * from the start.
+   */
   #parts: { readonly log: string; position: number } | undefined;
   readonly #isResumed: boolean;
   #isChanged = false;
   #hasLeft = false;
   #wake: (() => void) | undefined;
   #watched: Watched | undefined;
-  /** Keeps a large outcome until the client has read it. */
+  /** Holds the text of a large ended prediction in memory until the client has read it. */
   readonly #held = new DisposableStack();
   #hasEnded = false;
 
@@ -68,7 +71,7 @@ export class EventStream {
     this.#sent = new SentOutputs(ranges);
   }
 
-  /** Tells the stream that the watched prediction changed. */
+  /** Wakes the stream: the prediction has changed, or memory became free. */
   readonly changed = (): void => {
     this.#isChanged = true;
     const record = this.#watched?.record;
@@ -76,7 +79,7 @@ export class EventStream {
     this.#wake?.();
   };
 
-  /** @param watched is disposed at the end */
+  /** @param watched the prediction; disposed when the stream ends */
   body(watched: Watched): ReadableStream<Uint8Array> {
     const events = this.#events(watched);
     this.#watched = watched;
@@ -127,7 +130,8 @@ export class EventStream {
         yield this.#log(record);
         continue;
       }
-      // `completed` has all outputs. A large outcome is not sent twice, so its last outputs get no events.
+      // The event `completed` repeats all outputs. In a large ended prediction, outputs without an event yet get none, since `completed` follows at
+      // once.
       if (hasEnded(record)) ended ??= outputsOf(record.outcome, LARGE_ANSWER_LENGTH);
       const next = this.#nextPart(record, watched) ?? this.#next(record, ended ?? watched.outputs);
       if (next === undefined) {
@@ -153,7 +157,7 @@ export class EventStream {
     onPredictionEnd();
   }
 
-  /** The record without outputs and logs, which have their own events. */
+  /** The prediction without outputs and logs. Separate events send the outputs and logs. */
   #startOf(record: PredictionRecord): string {
     return recordJson({ ...record, outcome: undefined, finishedAtMs: undefined, logs: "" }, this.#options.family);
   }
@@ -165,7 +169,7 @@ export class EventStream {
     return this.#event("log", JSON.stringify(text));
   }
 
-  /** Parts come first: the parts of an output were made before the output. */
+  /** The event of the next part: parts precede the output that they belong to. Undefined if all parts were sent. */
   #nextPart(record: PredictionRecord, { parts }: Watched): NextEvent | undefined {
     if (parts === undefined) return undefined;
     if (this.#parts?.log !== parts.name) this.#parts = { log: parts.name, position: 0 };
@@ -224,7 +228,7 @@ export class EventStream {
     return `${this.#sentLogs}:${this.#sent}${parts}`;
   }
 
-  /** Waits for a change. Yields a comment if there is none for a while. */
+  /** Waits for a change of the prediction. After a while without a change, yields a comment that keeps the connection open. */
   async *#pause(): AsyncGenerator<string> {
     if (this.#isChanged) return;
     const isChanged = await new Promise<boolean>((resolve) => {
@@ -239,7 +243,7 @@ export class EventStream {
   }
 }
 
-/** The last place up to `end` that does not split a surrogate pair. */
+/** The last position up to `end` that does not split a surrogate pair. */
 function wholeEnd(text: string, end: number): number {
   const last = text.charCodeAt(end - 1);
   return last >= 0xd800 && last < 0xdc00 ? end - 1 : end;

@@ -9,23 +9,24 @@ import { anything, type Expected } from "../inputs/expected-kinds.ts";
 import { inputsInvalid, utf8 } from "../inputs/input-decoder.ts";
 import { ProblemError } from "./problem.ts";
 
+/** Maximum depth of a path in the name of a part. */
 const MAX_LEVELS = 32;
-/** Places of all inputs together: three for each part of the largest form. */
+/** Maximum number of different fields and elements that the part names of one form address: three for each of its 10,000 parts. */
 const MAX_PLACES = 30_000;
-/** Memory of a place; 350 was measured. */
+/** Memory of one place in bytes; 350 was measured. */
 const PLACE_BYTES = 400;
-/** Bytes of a file for one encoding step. A multiple of 3, so that base64 needs no padding. */
+/** Bytes of a file that one step encodes as base64. A multiple of 3, so that only the last step adds padding. */
 const SLICE_BYTES = 3 * 2 ** 18;
 
 type Value = Part["value"];
 
-/** A place in the inputs: its values, and its fields or elements by name. */
+/** A field or element that part names address, such as `box.0`. It has the values of its parts, and the fields or elements within it by name. */
 interface Place {
   readonly values: Value[];
   readonly within: Map<string, Place>;
 }
 
-/** The tree of all places of a form. */
+/** The tree of all fields and elements that the part names of a form address. */
 class Places {
   readonly root: Place = { values: [], within: new Map() };
   readonly #take: (bytes: number) => void;
@@ -35,7 +36,7 @@ class Places {
     this.#take = take;
   }
 
-  /** @throws ProblemError 413; what `take` throws */
+  /** @throws ProblemError 413; the error of `take` */
   add(names: readonly string[], value: Value): void {
     let place = this.root;
     for (const name of names) {
@@ -55,12 +56,13 @@ class Places {
 }
 
 /**
- * The name of a part is its path in the input: `image`, `box.0` or `note[text]`. If all names begin with numbers, these number the inputs.
- * The schema tells the type of a text. A file becomes a data URL.
+ * Converts a form to JSON. The name of a part is its path in the input: `image`, `box.0` or `note[text]`. If all names begin with numbers, the form
+ * has several inputs, and the numbers are their indices. A file becomes a data URL. For other parts, the schema decides between a JSON string and
+ * JSON.
  *
- * @param expected the kinds of JSON values that one input takes
- * @param take charges memory until this function ends
- * @throws SconceError `body_invalid` or `inputs_invalid`; ProblemError 413; what `take` throws
+ * @param expected the kinds of JSON values that one input accepts
+ * @param take counts memory that is free when this function ends
+ * @throws SconceError `body_invalid` or `inputs_invalid`; ProblemError 413; the error of `take`
  */
 export async function inputsOfForm(
   chunks: readonly Uint8Array<ArrayBuffer>[],
@@ -92,7 +94,7 @@ function* inList(pieces: Pieces): Pieces {
   yield "]";
 }
 
-/** Pieces of JSON text. A file stands for its data URL. */
+/** Yields pieces of JSON text. A piece that is a file becomes a data URL in bodyOf(). */
 function* jsonOf(place: Place, expected: Expected, path: readonly string[]): Pieces {
   const { within } = place;
   const { kinds } = expected;
@@ -137,28 +139,28 @@ function elementOf({ items = anything, first = [] }: Expected, index: number): E
   return first[index] ?? items;
 }
 
-/** A text that is not JSON becomes a JSON string, also where the schema expects a number: then the schema refuses it. */
+/** Text that is not JSON becomes a JSON string, even where the schema expects a number. Validation then refuses the string with a clear message. */
 function* valueJson(value: Value, expected: Expected): Pieces {
   if (typeof value !== "string") yield value;
   else yield takesText(expected) || !isJson(value) ? JSON.stringify(value) : value;
 }
 
-/** Whether any text is a valid value. */
+/** Whether the schema accepts any string. */
 function takesText({ kinds, hasOnlyDataUrls = false }: Expected): boolean {
   return kinds.has("string") && !hasOnlyDataUrls;
 }
 
-/** Whether the value is a valid string. A file stands for its data URL. */
+/** Whether the schema accepts the value as a string. A file counts as a data URL. */
 function isString(value: Value, { kinds, hasOnlyDataUrls = false }: Expected): boolean {
   return kinds.has("string") && (!hasOnlyDataUrls || typeof value !== "string" || isDataUrl(value));
 }
 
-/** Whether a browser sent JSON with its media type, as a file. */
+/** Whether the part is JSON that came as a file: browsers send a JSON Blob with a file name. */
 function isJsonFile(value: Value): value is FilePart {
   return typeof value !== "string" && value.isJson;
 }
 
-/** Large texts are assumed to be JSON: a thread parses large bodies later, and reports errors. */
+/** Whether the text is JSON. A large text counts as JSON: parsing it blocks the event loop, and a thread parses large bodies later. */
 function isJson(text: string): boolean {
   if (text.length > LARGE_BYTES) return true;
   try {
@@ -173,7 +175,7 @@ function isJsonList(value: Value): boolean {
   return typeof value === "string" && value.trimStart().startsWith("[") && isJson(value);
 }
 
-/** Joins the pieces: a text if it is short, else chunks of UTF-8. */
+/** Joins the pieces of JSON. @returns one string for a small body, a list of UTF-8 chunks for a large one */
 async function bodyOf(pieces: Pieces, turn: Turn): Promise<Body> {
   const encoder = new TextEncoder();
   const chunks: Uint8Array<ArrayBuffer>[] = [];
@@ -205,11 +207,11 @@ function misplaced(path: readonly string[], detail: string): SconceError {
   return inputsInvalid([{ pointer: pointerTo(path), detail }]);
 }
 
-/** Reading more empty parts would take seconds. */
+/** Maximum number of parts. Even empty parts above this number would take seconds. */
 const MAX_PARTS = 10_000;
-/** Browsers send about 200 bytes; a file name may have a kilobyte. */
+/** Maximum size of the headers of one part. Browsers send about 200 bytes; a file name may have a kilobyte. */
 const MAX_HEAD_BYTES = 4 * 1024;
-/** A Content-Disposition has three parameters: `name`, `filename` and `filename*`. */
+/** Maximum number of parameters of a Content-Disposition. Forms use three: `name`, `filename` and `filename*`. */
 const MAX_PARAMETERS = 8;
 
 export interface FilePart {
@@ -230,19 +232,19 @@ export function boundaryOf(mediaType: string): string | undefined {
 }
 
 /**
- * Reads the parts of a form. Bun's FormData ignores the media type of a file and guesses it from the file name.
+ * Reads the parts of a form. Bun's FormData is no substitute: it ignores the media type of a file, and guesses it from the file name.
  * @throws SconceError `body_invalid`; ProblemError 400 or 413
  */
 export function* partsOf(bytes: Uint8Array<ArrayBuffer>, boundary: string): Generator<Part> {
   const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const delimiter = `\r\n--${boundary}`;
   let count = 0;
-  // The first delimiter may lack the line break.
+  // No line break precedes the delimiter at the start of a body.
   const first = body.indexOf(delimiter.slice(2));
   if (first < 0) throw notForm();
   for (let at = first + delimiter.length - 2; body.toString("latin1", at, at + 2) !== "--"; ) {
     const blank = body.indexOf("\r\n\r\n", at);
-    // An empty part may end with the blank line.
+    // In an empty part, one line break may end the headers and begin the delimiter.
     const end = blank < 0 ? -1 : body.indexOf(delimiter, blank + 2);
     if (end < 0 || blank - at > MAX_HEAD_BYTES) throw notForm();
     if (++count > MAX_PARTS) throw formTooLarge(`${MAX_PARTS} parts`);
@@ -251,7 +253,7 @@ export function* partsOf(bytes: Uint8Array<ArrayBuffer>, boundary: string): Gene
   }
 }
 
-/** @param most such as "10000 parts" */
+/** @param most the limit in words, such as "10000 parts" */
 export function formTooLarge(most: string): ProblemError {
   return new ProblemError({ status: 413, code: "body_too_large", detail: `a form may have at most ${most}` });
 }

@@ -1,4 +1,4 @@
-/** Imports that give the path of a file. In a compiled executable, the path leads into the executable. */
+/** Types of imports that give a file's path. In a compiled executable, the path points into the executable. */
 declare module "#swagger-ui/swagger-ui-bundle.js" {
   const path: string;
   export default path;

@@ -1,19 +1,19 @@
-/** Bodies of answers, small and large. */
+/** Creates the bodies of JSON answers. Large bodies are streamed. */
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { LargeText } from "../predictions/large-text.ts";
 import type { ModelVersion } from "../predictions/model-version.ts";
 import type { RequestContext } from "./request.ts";
 
-/** Longer answers are streamed. Shorter ones fit into the socket's buffer. */
+/** Length in characters from which answers are streamed. Shorter answers fit into the socket's send buffer. */
 export const LARGE_ANSWER_LENGTH = 64 * 1024;
 
-/** Bun 1.4 sends an asynchronous answer in one piece if its body is shorter than this. */
+/** Bun 1.4 writes the headers and the body of an asynchronous answer in one system call if the body is shorter than this length in bytes. */
 const SENT_AT_ONCE = 16 * 1024 - 1024;
 
 /**
- * Bun makes a system call for each header of a longer answer, unless the body is a direct stream: five times the work for 20 kB. A stream
- * has no `Content-Length`.
+ * Creates the body of an answer. From 15 kB on, the body is a direct stream: with a string body Bun makes a system call for each header, five times
+ * the work for 20 kB. A stream sends no `Content-Length`.
  */
 export function bodyOf(
   text: string,
@@ -37,10 +37,10 @@ interface SharedText {
   readers: number;
 }
 
-/** Streams large results. All clients that read the same result share one copy in memory, however slowly they read. */
+/** Streams large JSON texts. Clients that read the same path share one copy of the text in memory until the slowest client has read it. */
 export class LargeAnswers {
   readonly #memory: MemoryAccount;
-  /** Texts with active readers, by path. A text belongs to an ended prediction and does not change. */
+  /** The texts that clients are reading now, by path. Each text belongs to an ended prediction and does not change. */
   readonly #shared = new Map<string, SharedText>();
   #lastTurn: Promise<unknown> = Promise.resolve();
 
@@ -48,12 +48,12 @@ export class LargeAnswers {
     this.#memory = memory;
   }
 
-  /** Whether memory allows an answer of this length. Always, if another client is reading the same path. */
+  /** Whether memory is free for an answer of `length` characters. True if another client is reading the same path, because both share its memory. */
   hasRoomFor(path: string, length: number): boolean {
     return this.#shared.has(path) || this.#memory.hasRoom("answers", length);
   }
 
-  /** Streams a text that another client is reading. @returns undefined if no client is */
+  /** Streams the text of `path` if another client is reading it. @returns undefined if no client is reading it */
   join(
     path: string,
   ): { readonly body: ReadableStream<Uint8Array>; readonly model: ModelVersion | undefined } | undefined {
@@ -62,13 +62,13 @@ export class LargeAnswers {
   }
 
   /**
-   * Streams the bytes from `begin` to `end`. Allocation waits for the first read, since the client may have left. All streams together
-   * send one piece per turn of the event loop, so that one fast connection does not delay other requests.
+   * Streams the bytes of the text from `begin` to `end`. The text is created at the first read, since many clients disconnect before. All streams
+   * together send one piece per turn of the event loop, so that a fast connection does not delay other requests.
    *
-   * @param open makes the text if no other client is reading this path
+   * @param open creates the text if no other client is reading this path
    */
   stream(path: string, open: () => LargeText, begin = 0, end = Infinity): ReadableStream<Uint8Array> {
-    // Released after its call, since it refers to the record.
+    // Cleared after its call: the closure keeps the record of the prediction in memory.
     let opening: (() => LargeText) | undefined = open;
     let shared: SharedText | undefined;
     let [nextPiece, offset] = [0, 0];
@@ -97,7 +97,7 @@ export class LargeAnswers {
     return new ReadableStream({ pull, cancel: close }, { highWaterMark: 0 });
   }
 
-  /** Keeps a text for a client that reads it later. Disposing the return value frees it. The store may evict the record earlier. */
+  /** Keeps a text in memory for a client that reads it later, even if the store evicts the prediction. Disposing the result frees the text. */
   hold(path: string, open: () => LargeText): Disposable {
     const held = new DisposableStack();
     held.adopt(this.#share(path, open), (shared) => this.#release(path, shared));
@@ -113,7 +113,7 @@ export class LargeAnswers {
     let shared = this.#shared.get(path);
     if (shared === undefined) {
       const text = open();
-      // The store charges the record. This charge is for the encoded bytes.
+      // The store counts the memory of the prediction's record. This charge counts the encoded bytes.
       shared = { text, charge: this.#memory.add("answers", text.length), readers: 0 };
       this.#shared.set(path, shared);
     }

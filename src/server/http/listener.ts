@@ -1,4 +1,4 @@
-/** Listens on the port. Limits the number of connections, and replaces the app when the model is ready. */
+/** Listens on the port. Limits the number of connections, reloads TLS certificates, and lets the app be replaced while it listens. */
 import { closeSync, openSync, readFileSync, rmSync } from "node:fs";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
@@ -10,34 +10,34 @@ import { TlsFiles, type TlsPaths } from "./tls-files.ts";
 export type Fetch = (request: Request) => Response | Promise<Response>;
 
 export interface ListenOptions extends Pick<ServeConfig, "port" | "host" | "idleTimeout">, TlsPaths {
-  /** Whether several processes of this server listen on the port. */
+  /** Whether several processes of the server listen on the same port. */
   readonly isShared?: boolean;
-  /** The option of the port, for messages. */
+  /** The option that sets the port, for error messages. */
   readonly portOption?: "--port" | "--admin-port";
-  /** Path of a Unix socket that replaces the port. */
+  /** Path of a Unix socket. The listener then opens no port. */
   readonly unix?: string | undefined;
 }
 
-/** The client's address. */
+/** Address and port of a client. */
 export type Peer = Pick<Bun.SocketAddress, "address" | "port">;
 
 type Server = Bun.Server<undefined>;
 
-/** Bun counts the silence of a connection in ticks of its clock. The current tick counts as a whole one. */
+/** Bun measures the idle time of a connection in ticks of 4 seconds. The tick that is under way counts as a whole tick. */
 const TICK_S = 4;
-/** Interval of counting connections. */
+/** Milliseconds between counts of connections. */
 const COUNT_MS = 100;
-/** A port without connections for this time is quiet; the limit of the wait without an idle timeout. */
+/** A port counts as quiet after `forMs` without connections. Without an idle timeout, closeWhenQuiet() waits at most `defaultS`. */
 const QUIET = { forMs: 1000, defaultS: 120 };
-/** Interval of checks for other TLS files. */
+/** Milliseconds between checks whether the TLS files have changed. */
 const TLS_MS = 1000;
-/** Descriptors for files, fetches and the database. */
+/** File descriptors that connections may not use: the larger of a number and a share of `ulimit -n`. Files, fetches and the database need them. */
 const RESERVED = { least: 16, share: 0.1 };
 
 /**
- * Bun does not limit connections. Without a free descriptor it calls accept() in an endless loop. So the port is closed before descriptors
- * run out: the kernel refuses new clients, idle connections are closed, and requests continue. The port opens again when descriptors are
- * free.
+ * Limits connections by file descriptors, because Bun does not, and calls accept() in an endless loop without a free descriptor. When descriptors run
+ * short, the port closes: the kernel refuses new clients, idle connections end, and running requests continue. The port opens again when descriptors
+ * are free.
  */
 export class Listener {
   readonly url: URL;
@@ -45,20 +45,20 @@ export class Listener {
   readonly #options: ListenOptions;
   readonly #maxDescriptor: number;
   #fetch: Fetch;
-  /** Undefined while the port is closed. */
+  /** The server that accepts connections; undefined while the port is closed. */
   #server: Server | undefined;
-  /** Closed servers with unfinished requests. */
+  /** Servers that accept no more connections, but still answer requests. */
   readonly #closed = new Set<Server>();
   readonly #timer: ReturnType<typeof setInterval>;
   #hasWarned = false;
   #isStopped = false;
-  /** Whether each answer ends its connection: another server takes the next one. */
+  /** Whether each answer closes its connection, so that the client connects to the newer server next. */
   #isRetiring = false;
-  /** Undefined for HTTP without TLS. */
+  /** Undefined for a server without TLS. */
   readonly #tls: TlsFiles | undefined;
   readonly #tlsTimer: ReturnType<typeof setInterval> | undefined;
 
-  /** @throws SconceError `address_in_use`, or `usage` for TLS files that cannot be used */
+  /** @throws SconceError `address_in_use`, or `usage` for unusable TLS files */
   constructor(options: ListenOptions, fetch: Fetch) {
     this.#fetch = fetch;
     this.#tls = options.unix === undefined ? TlsFiles.of(options) : undefined;
@@ -79,20 +79,20 @@ export class Listener {
     this.#fetch = fetch;
   }
 
-  /** Sets how long the connection of a request may be silent; 0: without limit. */
+  /** Sets the idle timeout of a request's connection, in seconds; 0 disables it. */
   timeout(request: Request, seconds: number): void {
-    // Any server finds the connection of a request.
+    // Every Bun.Server of the process finds the connection of a request.
     const [server = this.#server] = this.#closed;
     server?.timeout(originalOf(request), inBun(seconds));
   }
 
-  /** Works until the request is answered. */
+  /** The client of a request that is not answered yet; undefined later. */
   peerOf(request: Request): Peer | undefined {
     const [server = this.#server] = this.#closed;
     return server?.requestIP(originalOf(request)) ?? undefined;
   }
 
-  /** Sends new connections to some of the sockets of the port. @returns whether the system does so */
+  /** Makes the kernel send new connections to only some sockets that share the port. @returns whether the kernel supports it */
   steer(sockets: { readonly first: number; readonly count: number }): boolean {
     using socket = ListeningSocket.find(this.port);
     return socket?.steer(sockets) ?? false;
@@ -105,7 +105,10 @@ export class Listener {
     this.#server = this.#serve(this.#options);
   }
 
-  /** Closes the port when it has had no connections for a while, or only idle ones, if it retires then. */
+  /**
+   * When each answer already closes its connection (`isRetiring`): closes the port after a second without connections. Idle connections delay it
+   * until the idle timeout.
+   */
   async closeWhenQuiet(): Promise<void> {
     await this.#quiet();
     const server = this.#server;
@@ -129,7 +132,7 @@ export class Listener {
     }
   }
 
-  /** @param abort closes connections that have a request, too */
+  /** @param abort also closes connections with running requests */
   async stop(abort = false): Promise<void> {
     clearInterval(this.#timer);
     clearInterval(this.#tlsTimer);
@@ -137,11 +140,11 @@ export class Listener {
     await Promise.all(servers.map((server) => server.stop(abort)));
   }
 
-  /** New connections get the changed certificate. With faulty files the server continues with the old ones. */
+  /** Listens with the new certificate when the TLS files have changed. If the new files are faulty, logs an error and keeps the old certificate. */
   #readTls(): void {
     if (this.#server === undefined || !this.#tls?.hasChanged()) return;
     try {
-      // A trial: the port must not close for a certificate that does not fit its key.
+      // Starts a trial server first: the port must stay open if the certificate does not match its key.
       void Bun.serve({ port: 0, hostname: "127.0.0.1", tls: this.#tls.content(), fetch: () => new Response() }).stop(
         true,
       );
@@ -179,14 +182,14 @@ export class Listener {
   #serve({ port, host, idleTimeout, isShared = false, unix, portOption }: ListenOptions): Server {
     const tls = this.#tls?.content();
     try {
-      // A killed process leaves its socket.
+      // A killed process leaves the file of its Unix socket, which would block listening.
       if (unix !== undefined) rmSync(unix, { force: true });
       return Bun.serve({
         ...(unix === undefined
           ? { port, hostname: host, reusePort: isShared, idleTimeout: inBun(idleTimeout) }
           : { unix }),
         ...(tls && { tls }),
-        // The routes check the size: Bun's own answer has no problem details.
+        // Routes check the size of a body instead, because Bun's own answer has no problem details (RFC 9457).
         maxRequestBodySize: Number.MAX_SAFE_INTEGER,
         development: false,
         fetch: (request) => (this.#isRetiring ? lastAnswer(this.#fetch(request)) : this.#fetch(request)),
@@ -200,25 +203,28 @@ export class Listener {
   }
 }
 
-/** Bun's timeout for connections that may be silent for `seconds`: one more tick than these seconds have. Bun closes them up to 8 seconds later. */
+/**
+ * Converts an idle timeout to Bun's `idleTimeout`, in seconds: adds one tick, since Bun counts the first tick as whole. Bun then closes a connection
+ * up to 8 seconds late.
+ */
 function inBun(seconds: number): number {
   return seconds === 0 ? 0 : Math.min(seconds + TICK_S, 255);
 }
 
-/** Ends the connection after the answer. */
+/** Adds the header that closes the connection after the answer. */
 async function lastAnswer(answer: Response | Promise<Response>): Promise<Response> {
   const response = await answer;
   response.headers.set("Connection", "close");
   return response;
 }
 
-/** Whether the system refused the address. */
+/** Whether listening failed because of the address, and not because of TLS. */
 function isOfAddress(error: unknown): boolean {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   return /^E(ADDR|ACCES|PERM)/.test(code);
 }
 
-/** Why listening failed, and the fix. */
+/** Describes why listening failed, and the fix. */
 export function listenFault(
   error: unknown,
   portOption: ListenOptions["portOption"] = "--port",
@@ -233,7 +239,7 @@ export function listenFault(
 }
 
 /**
- * The port that processes can share: `options.port`, or a free one for 0.
+ * Finds a port that several processes can share: `options.port`, or a free port for 0.
  * @throws SconceError `address_in_use`
  */
 export function freePort(options: ListenOptions): number {
@@ -242,12 +248,12 @@ export function freePort(options: ListenOptions): number {
   return listener.port;
 }
 
-/** The URL of a port, as Bun writes it. */
+/** The URL of a host and port, in the format of Bun's `server.url`. */
 export function localUrl(host: string, port: number, hasTls = false): URL {
   return new URL(`${hasTls ? "https" : "http"}://${host.includes(":") ? `[${host}]` : host}:${port}`);
 }
 
-/** `ulimit -n`; Infinity if it is unknown, as on systems without /proc. */
+/** The limit of open file descriptors (`ulimit -n`); Infinity on systems without /proc. */
 export function descriptorLimit(): number {
   try {
     const [, limit] = /^Max open files +(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8")) ?? [];
@@ -257,7 +263,7 @@ export function descriptorLimit(): number {
   }
 }
 
-/** The lowest free descriptor, which tells about how many are open. Infinity if none is free. */
+/** The lowest free file descriptor: an estimate of the number of open descriptors. Infinity if none is free. */
 export function lowestFree(): number {
   try {
     const descriptor = openSync("/dev/null", "r");

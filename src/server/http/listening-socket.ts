@@ -1,17 +1,17 @@
-/** A listening socket of this process, for system calls that Bun does not offer. Bun does not tell its descriptor, so it is searched in /proc. */
+/** System calls on a listening socket of this process, which Bun does not offer. Bun hides the socket's descriptor, so a search in /proc finds it. */
 import { dlopen, FFIType, ptr } from "bun:ffi";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 
-/** Linux constants. */
+/** Constants of Linux that Node does not export. */
 const SOL_SOCKET = 1;
 const SO_ACCEPTCONN = 30;
 const SO_ATTACH_REUSEPORT_CBPF = 51;
 const F_DUPFD_CLOEXEC = 1030;
 const SOCK_NONBLOCK = 0o4000;
 const SOCK_CLOEXEC = 0o2000000;
-/** Size of `sockaddr_storage`. */
+/** Size of the C struct `sockaddr_storage`. */
 const ADDRESS_BYTES = 128;
-/** Codes of classic BPF, and the address of random numbers. */
+/** Opcodes of classic BPF, and the special address that loads a random number. */
 const bpf = { load: 0x20, modulo: 0x94, add: 0x04, returnIt: 0x16, random: 0xfffff000 + 56 } as const;
 
 const { int, ptr: pointer } = FFIType;
@@ -35,7 +35,10 @@ export class ListeningSocket implements Disposable {
     this.#descriptor = descriptor;
   }
 
-  /** Duplicates the descriptor, because the JS thread may close the port. @returns undefined if no socket listens, and on other systems than Linux */
+  /**
+   * Finds the socket that listens on a port, and duplicates its descriptor, since the main thread may close the original. @returns undefined if no
+   * socket listens, and on systems other than Linux
+   */
   static find(port: number): ListeningSocket | undefined {
     if (process.platform !== "linux") return undefined;
     libc ??= open();
@@ -48,16 +51,17 @@ export class ListeningSocket implements Disposable {
     return undefined;
   }
 
-  /** @returns the descriptor of a connection; undefined if none waits */
+  /** @returns the descriptor of a new connection; undefined if no connection is waiting */
   accept(): number | undefined {
     const accepted = libc?.accept4(this.#descriptor, null, null, SOCK_NONBLOCK | SOCK_CLOEXEC) ?? -1;
     return accepted < 0 ? undefined : accepted;
   }
 
   /**
-   * Sends new connections of the port to some of the sockets that share it, at random. The kernel numbers these sockets in the order in which they began
-   * to listen; a closed one is replaced by the last. For a number without a socket, the kernel chooses among all.
-   * @returns whether the kernel accepts the program
+   * Makes the kernel send new connections of the port to random sockets among `first` … `first + count - 1`. The kernel numbers the sockets that
+   * share the port in the order of their listen() calls. When a socket closes, the last socket gets its number. For a number without a socket, the
+   * kernel chooses among all sockets.
+   * @returns whether the kernel accepts the BPF program
    */
   steer({ first, count }: { readonly first: number; readonly count: number }): boolean {
     const steps = [
@@ -90,15 +94,15 @@ function listensAt({ getsockopt, getsockname }: ReturnType<typeof open>, descrip
   const address = new DataView(new ArrayBuffer(ADDRESS_BYTES));
   const length = Uint32Array.of(ADDRESS_BYTES);
   if (getsockname(descriptor, ptr(address), ptr(length)) !== 0) return false;
-  // In IPv4 and IPv6 addresses the port follows the family.
+  // In IPv4 and IPv6 addresses, the port follows the address family.
   const [family, AF_INET, AF_INET6] = [address.getUint16(0, true), 2, 10];
   return (family === AF_INET || family === AF_INET6) && address.getUint16(2) === port;
 }
 
-/** States in /proc/net/tcp. */
+/** Codes of socket states in /proc/net/tcp. */
 const states = { established: "01", closeWait: "08", listening: "0A" } as const;
 
-/** Connections of this process to a port, with those that it has not accepted. Undefined where /proc does not tell. */
+/** Number of connections of this process to a port, including connections not accepted yet. Undefined if /proc cannot be read. */
 export function connectionsAt(port: number): number | undefined {
   try {
     const own = new Set(readdirSync("/proc/self/fd").map(inodeOf));
@@ -108,7 +112,7 @@ export function connectionsAt(port: number): number | undefined {
       for (const line of readFileSync(`/proc/self/net/${table}`, "utf8").split("\n").slice(1)) {
         const [, local = "", , state, queues = "", , , , , inode = ""] = line.trim().split(/\s+/);
         if (!local.endsWith(suffix) || !own.has(inode)) continue;
-        // The receive queue of a listening socket counts the connections that wait to be accepted.
+        // The receive queue of a listening socket is the number of connections that wait for accept().
         if (state === states.listening) count += Number.parseInt(queues.split(":")[1] ?? "0", 16);
         else if (state === states.established || state === states.closeWait) count += 1;
       }

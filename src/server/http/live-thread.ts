@@ -1,11 +1,12 @@
-/** A second thread answers `GET /health/live` on the server's port while the model's code holds the JS thread. */
+/** Starts a second thread that answers `GET /health/live` on the server's port while the model's code blocks the main thread. */
 
+/** Milliseconds between signs of life of the main thread. */
 const BEAT_MS = 250;
 
-/** The message that starts the thread. */
+/** The message that starts the second thread. */
 export interface LiveStart {
   readonly port: number;
-  /** Shared memory: the JS thread increments the number every `BEAT_MS`. */
+  /** Shared memory. The main thread increments the number every `BEAT_MS` milliseconds while nothing blocks it. */
   readonly beats: Int32Array;
 }
 
@@ -13,7 +14,7 @@ export class LiveThread implements Disposable {
   readonly #thread = new Worker(new URL("./live-worker.ts", import.meta.url), { ref: false });
   readonly #beat: ReturnType<typeof setInterval>;
 
-  /** @param port of this process */
+  /** @param port a port on which this process listens */
   constructor(port: number) {
     const beats = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
     this.#thread.postMessage({ port, beats } satisfies LiveStart);

@@ -1,6 +1,6 @@
 /**
- * The thread of `LiveThread`. While the JS thread is held, this thread accepts the pending connections of the port.
- * It answers `GET /health/live`. When the JS thread runs again, this thread forwards all other connections to it.
+ * The second thread of `LiveThread`. While code blocks the main thread, this thread accepts the waiting connections of the port and answers `GET
+ * /health/live`. When the main thread runs again, this thread forwards all other connections to it.
  */
 
 import { closeSync } from "node:fs";
@@ -11,15 +11,15 @@ import type { LiveStart } from "./live-thread.ts";
 declare const self: Worker;
 
 declare module "bun" {
-  /** Adopts an accepted connection. Bun declares only the options of this overload. */
+  /** Adopts an accepted connection by its descriptor. Bun's types lack this overload, and declare only its options. */
   function connect<Data>(options: FdSocketOptions<Data>): Promise<Socket<Data>>;
 }
 
-/** The JS thread is held if it gives no beat for this time. */
+/** The main thread counts as blocked after this many milliseconds without a sign of life. */
 const HELD_MS = 1000;
 const CHECK_MS = 250;
 const ACCEPT_MS = 20;
-/** Maximum bytes read from a request before the connection is forwarded. */
+/** Maximum bytes to buffer from a connection before it is forwarded. */
 const MAX_HEAD_BYTES = 8192;
 
 const live = /^GET \/health\/live(?:\?\S*)? HTTP\/1\.[01]\r\n/;
@@ -27,11 +27,11 @@ const body = '{"status":"live"}';
 const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close`;
 const answer = `${head}\r\n\r\n${body}`;
 
-/** An end of a forwarded connection. */
+/** One of the two sockets of a forwarded connection: to the client, or to the main thread. */
 interface End {
-  /** Received bytes that are not sent to the other end yet. */
+  /** Bytes received on this socket and not yet sent on the other socket. */
   unsent: Buffer;
-  /** The other end; undefined before the connection is forwarded. */
+  /** The socket to send received bytes to; undefined before the connection is forwarded. */
   other: Socket<End> | undefined;
 }
 
@@ -63,7 +63,7 @@ const handler = {
   error: (socket: Socket<End>) => void socket.terminate(),
 };
 
-/** Sends received bytes to the other end. Pauses reading until all are sent. */
+/** Sends the received bytes to the other socket. Pauses reading until all bytes are sent. */
 function send(socket: Socket<End>): void {
   const { data } = socket;
   if (data.other === undefined) return;

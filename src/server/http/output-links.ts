@@ -1,4 +1,4 @@
-/** Replaces files in outputs by links to a bucket, for clients that send `Prefer: outputs=url`. */
+/** Uploads files of outputs to a bucket and replaces them by links, for clients that send `Prefer: outputs=url`. */
 
 import { decodeDataUrl } from "../../author/data-url.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
@@ -10,14 +10,14 @@ import type { BucketValues } from "../queue/bucket-values.ts";
 
 export interface OutputLinksOptions {
   readonly values: Pick<BucketValues, "link">;
-  /** How long ended predictions are retained, and links are valid. */
+  /** Seconds that ended predictions are retained. Links are valid until then. */
   readonly retainS: number;
   readonly memory: MemoryAccount;
 }
 
-/** A link works at least this long, also if predictions are not retained. */
+/** Minimum seconds that a link is valid. Predictions may be retained for less. */
 const MIN_LINK_S = 60;
-/** Longest beginning of a data URI, up to the comma. */
+/** Maximum length of a data URI up to its comma. */
 const MAX_HEAD = 200;
 
 export class OutputLinks {
@@ -28,8 +28,8 @@ export class OutputLinks {
   }
 
   /**
-   * Replaces each base64 data URI by a link. @returns undefined if the record has no data URI, or if the bucket fails: then the client gets
-   * data URIs.
+   * Replaces each base64 data URI in the outputs by a link. @returns undefined without data URIs, or if the bucket fails. The client then gets the
+   * data URIs themselves.
    */
   async linked(record: EndedRecord): Promise<EndedRecord | undefined> {
     const members = String(record.outcome.members);
@@ -50,10 +50,10 @@ export class OutputLinks {
     }
   }
 
-  /** @returns undefined for an invalid data URI */
+  /** Uploads one file. @returns its URL; undefined for an invalid data URI */
   async #link({ id, finishedAtMs }: EndedRecord, part: string, uri: string): Promise<string | undefined> {
     const { values, retainS, memory } = this.#options;
-    // The decoded text.
+    // Counts the memory of the decoded file.
     using _charge = memory.add("answers", 2 * uri.length);
     let file: ReturnType<typeof decodeDataUrl>;
     try {
@@ -66,12 +66,12 @@ export class OutputLinks {
   }
 }
 
-/** Finds the base64 data URIs in a JSON text. JSON escapes no character of a base64 data URI. */
+/** Finds the base64 data URIs among the strings of a JSON text. They need no unescaping: JSON escapes none of their characters. */
 function* dataUris(text: string): Generator<{ readonly start: number; readonly end: number }> {
   for (let quote = text.indexOf('"data:'); quote >= 0; quote = text.indexOf('"data:', quote + 1)) {
     if (!/^"data:[^",;\\]+;base64,/.test(text.slice(quote, quote + MAX_HEAD))) continue;
     const end = text.indexOf('"', quote + 1);
-    // Skip a quote that ends a string, and names of members.
+    // Skips a match whose quote ends a string, and names of object members.
     if (/[[:,]/.test(text.charAt(quote - 1)) && /[\],}]/.test(text.charAt(end + 1))) yield { start: quote + 1, end };
   }
 }

@@ -1,9 +1,9 @@
-/** Errors in HTTP answers: problem details (RFC 9457). */
+/** Error answers: problem details (RFC 9457), and their status for each error code. */
 import type { Context } from "hono";
 import { type ErrorCode, type Fault, SconceError } from "../../base/errors.ts";
 import type { Refusal, Status } from "../../base/labels.ts";
 
-/** Titles by status. Problems have no other status. */
+/** Titles of problem details by HTTP status. Error answers use no other status. */
 export const titles = {
   400: "Bad request",
   401: "Unauthorized",
@@ -21,7 +21,7 @@ export const titles = {
   503: "Service unavailable",
 } as const satisfies Partial<Record<Status, string>>;
 
-/** A problem's `type` ends with its code. Codes are part of the API. */
+/** The last part of the `type` URN of problem details. Clients may depend on these codes. */
 export const problemCodes = [
   "not_json",
   "body_unreadable",
@@ -65,7 +65,7 @@ export interface Problem {
   readonly code: ProblemCode;
   readonly errors?: readonly Fault[] | undefined;
   readonly headers?: Readonly<Record<string, string>>;
-  /** The metric label of the refusal, if the code has several. */
+  /** The label that metrics count the refused request under; by default the label of the code. */
   readonly refusal?: Refusal | undefined;
 }
 
@@ -104,7 +104,7 @@ export function refusalOf({ code, refusal = refusalOfCode[code] }: Problem): Ref
   return refusal;
 }
 
-/** An error with the problem to answer. */
+/** An error that the server answers with these problem details. */
 export class ProblemError extends Error {
   readonly problem: Problem;
 
@@ -122,13 +122,13 @@ export function unknownPrediction(): ProblemError {
   });
 }
 
-/** A request is refused because the memory account is full. */
+/** The error of a request that is refused because --max-memory is reached. */
 export function memoryFull(): SconceError {
   const message = "the server's memory is taken by other requests (--max-memory); try again later";
   return new SconceError("queue_full", message, { refusal: "memory" });
 }
 
-/** Problems by error code. Any other error becomes a 500 that reveals nothing. */
+/** Problem details by error code. Any other error becomes a 500 without details. */
 const known: Partial<Record<ErrorCode, Omit<Problem, "detail" | "errors"> & Partial<Pick<Problem, "detail">>>> = {
   body_invalid: { status: 400, code: "not_json" },
   inputs_invalid: { status: 422, code: "inputs_invalid" },
@@ -138,13 +138,13 @@ const known: Partial<Record<ErrorCode, Omit<Problem, "detail" | "errors"> & Part
   predictions_unusable: {
     status: 503,
     code: "predictions_unusable",
-    // The error's message names files of the server.
+    // Replaces the message of the error, which reveals paths of files on the server.
     detail: "kept predictions cannot be read now",
     headers: { "Retry-After": "1" },
   },
   predictions_unwritable: { status: 503, code: "predictions_unwritable", headers: { "Retry-After": "1" } },
   queue_unavailable: { status: 503, code: "queue_unavailable", headers: { "Retry-After": "1" } },
-  // A new connection may reach another process.
+  // Closes the connection, since the client's next connection may reach another process that is ready.
   not_ready: { status: 503, code: "not_ready", headers: { "Retry-After": "1", Connection: "close" } },
 };
 

@@ -1,15 +1,15 @@
-/** Predictions and demo predictions as JSON. Both kinds have the same routes, below different paths. */
+/** Converts the records of predictions and demo predictions to JSON. Both kinds have the same routes under different paths. */
 import { LargeText, type Text } from "../predictions/large-text.ts";
 import { type EndedRecord, type Kind, type PredictionRecord, statusOf } from "../predictions/record.ts";
 
-/** The names of one kind in routes, JSON and the OpenAPI document. */
+/** The names of one kind of prediction in routes, in JSON and in the OpenAPI document. */
 export interface Family {
   readonly kind: Kind;
   readonly path: "/predictions" | "/demo";
   readonly idName: "prediction_id" | "demo_id";
-  /** Part of operation ids and component names. */
+  /** Prefix of operation ids and component names in the OpenAPI document. */
   readonly name: "Prediction" | "DemoPrediction";
-  /** The lists of outputs. */
+  /** Names of the JSON lists that outputs are in. */
   readonly lists: readonly ("outputs" | "demo_outputs")[];
   readonly tag: string;
   readonly tagDescription: string;
@@ -47,13 +47,13 @@ export function recordPath({ path }: Family, id: string): string {
   return `${path}/${id}`;
 }
 
-/** The outcome is JSON text already. */
+/** The JSON of a prediction. Its outputs are JSON text in the record already, so they are only inserted. */
 export function recordJson(record: PredictionRecord, family: Family): string {
   const { head, members, tail } = textsOf(record, family);
   return `${head}${members}${tail}`;
 }
 
-/** The JSON text in pieces, for an outcome of megabytes. */
+/** The same JSON as recordJson(), in pieces, since the outputs may be megabytes. */
 export function largeRecord(record: EndedRecord, family: Family): LargeText {
   const { head, members, tail } = textsOf(record, family);
   const text = new LargeText([head, members, tail]);
@@ -75,7 +75,10 @@ function textsOf(
   return { head, members: outcome?.members ?? "", tail: `${tail}}` };
 }
 
-/** Formats times. Caches the last one: predictions of one batch start and end in the same millisecond. */
+/**
+ * Creates a function that formats a time as ISO 8601. It caches the last time, because predictions of one batch start and end in the same
+ * millisecond.
+ */
 function isoFormat(): (ms: number) => string {
   let [last, text] = [Number.NaN, ""];
   return (ms) => {

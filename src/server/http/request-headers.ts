@@ -1,21 +1,22 @@
-/** The headers of a request that choose its wait, its time limit, its id and its webhook. */
+/** Parses the request headers that set a prediction's wait, time limit, id and webhook. */
 import { type Webhook, type WebhookEvent, webhookEvents } from "../webhooks/webhook.ts";
 import { ProblemError } from "./problem.ts";
 import type { RequestContext } from "./request.ts";
 
 const DEFAULT_WAIT_S = 60;
 export const MAX_WAIT_S = 300;
-/** Limits of `Cancel-After`. Values are rounded to milliseconds. */
+/** Limits of `Cancel-After`, whose values are rounded to milliseconds. */
 export const MIN_CANCEL_AFTER_S = 0.001;
 export const MAX_CANCEL_AFTER_S = 999_999_999.999;
 export const MAX_WEBHOOK_URL = 2048;
 
-/** `Prefer: outputs=url` */
+/** The preference of clients that want files in outputs as links. */
 export const OUTPUTS_AS_LINKS = "outputs=url";
 
 /**
- * `Prefer: wait[=seconds]` (RFC 7240): how long the answer may wait for the end of the prediction, in milliseconds. 0 without the
- * preference. RFC 7240 asks servers to ignore a preference that they do not understand.
+ * Parses `Prefer: wait[=seconds]` (RFC 7240).
+ * @returns the milliseconds that the answer may wait for the end of the prediction; 0 without the preference, or with a value that is no number,
+ * which RFC 7240 says to ignore
  */
 export function waitMsOf(prefer: string | null): number {
   if (prefer === null) return 0;
@@ -30,22 +31,23 @@ export function prefersLinks(prefer: string | null): boolean {
 }
 
 /**
- * `Cancel-After: seconds`: the time limit of the prediction in milliseconds; undefined without the header.
+ * Parses `Cancel-After: seconds`.
+ * @returns the time limit of the prediction in milliseconds; undefined without the header
  * @throws ProblemError 400
  */
 export function cancelAfterMsOf(header: string | null): number | undefined {
   if (header === null) return undefined;
   const ms = Math.round(1000 * Number(header));
   const isInRange = ms >= 1000 * MIN_CANCEL_AFTER_S && ms <= 1000 * MAX_CANCEL_AFTER_S;
-  // Refuse a sign, an exponent and other number bases.
+  // Accepts only digits and a fraction. Number() also accepts signs, exponents and hexadecimal numbers.
   if (/^\d+(\.\d+)?$/.test(header) && isInRange) return ms;
   throw badHeader("Cancel-After to be a number of seconds above 0", header);
 }
 
 /**
- * `Webhook-URL` and `Webhook-Events: start, log, output, completed`. Without `Webhook-Events` only `completed` is sent.
- * @returns undefined without a URL
- * @throws ProblemError 400. The message does not repeat the URL, because a URL may be a secret.
+ * Parses `Webhook-URL`, and `Webhook-Events`, a list of `start`, `log`, `output` and `completed`. The default is `completed`.
+ * @returns undefined without a Webhook-URL
+ * @throws ProblemError 400, without the URL in its message, because a URL may contain a secret
  */
 export function webhookOf(headers: Headers): Webhook | undefined {
   const url = headers.get("webhook-url");
@@ -70,12 +72,12 @@ function isEvent(name: string): name is WebhookEvent {
   return webhookEvents.some((known) => known === name);
 }
 
-/** An id that a client chooses: long enough that two clients do not choose the same, and without characters that URLs escape. */
+/** An id that a client chooses for its prediction: long enough to be unique by chance, and without characters that URLs escape. */
 export const chosenId = /^[A-Za-z0-9][A-Za-z0-9_-]{15,63}$/;
-/** `Idempotency-Key`, with or without the quotes of a structured field (RFC 8941). */
+/** The value of `Idempotency-Key`, with or without the quotes of a structured field (RFC 8941). */
 export const idempotencyKeyPattern = /^"?([\x21\x23-\x7e]{16,255})"?$/;
 
-/** @returns the id, with the suffix of the API key. @throws ProblemError 400 */
+/** Validates an id that the client chose. @returns the id with the suffix of the client's API key @throws ProblemError 400 */
 export function checkChosenId(id: string, { key }: Pick<RequestContext, "key">): string {
   const plain = key !== undefined && id.endsWith(key.idSuffix) ? id.slice(0, -key.idSuffix.length) : id;
   if (chosenId.test(plain)) return key?.ownId(plain) ?? plain;
@@ -86,8 +88,8 @@ export function checkChosenId(id: string, { key }: Pick<RequestContext, "key">):
 }
 
 /**
- * The id of a prediction with an `Idempotency-Key`. Every process computes the same id from the same key.
- * @param path keys of `/predictions` and of `/demo` give different ids
+ * The id of a prediction with an `Idempotency-Key`: a hash, so that every process computes the same id.
+ * @param path `/predictions` or `/demo`: the same key gives each another id
  * @throws ProblemError 400
  */
 export function idOfKey(key: string, path: string): string {
@@ -96,7 +98,7 @@ export function idOfKey(key: string, path: string): string {
   return new Bun.CryptoHasher("sha256").update(`${path}\n${text}`).digest("base64url");
 }
 
-/** Refuses a header or an id. */
+/** The error for a header or an id that is not as expected. */
 function badHeader(expected: string, received?: string): ProblemError {
   const shown = received && received.length > 300 ? `${received.slice(0, 300)}…` : received;
   const detail = `expected ${expected}${shown === undefined ? "" : `, received ${JSON.stringify(shown)}`}`;

@@ -1,4 +1,4 @@
-/** A request on its way in and out: its context, its URL, and the wrapper of the app that counts and logs each answer. */
+/** The context of a request, its URL, and withContext(), which counts and logs each answer. */
 import type { Context } from "hono";
 import { getPathNoStrict } from "hono/utils/url";
 import { routeOf } from "../../base/labels.ts";
@@ -13,44 +13,44 @@ import { logAccess, probePath } from "./access-log.ts";
 import type { PeerOf } from "./client.ts";
 import type { Fetch } from "./listener.ts";
 
-/** Printable ASCII. */
+/** Valid `X-Request-Id`: 1 to 128 printable ASCII characters. */
 const requestIdPattern = /^[\x20-\x7e]{1,128}$/;
-/** W3C Trace Context, level 1. Later versions may append fields. */
+/** Valid `traceparent` (W3C Trace Context, level 1). Later versions of the header may append fields. */
 const traceparentPattern = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 
-/** Identifies a request in its answer and in the log. */
+/** The data of one request that its answer, log lines, metrics and spans need. */
 export class RequestContext implements Origin {
-  /** The header `X-Request-Id` if it is valid, else a new id. */
+  /** The request's `X-Request-Id` if it is valid, else a new id. */
   readonly requestId: string;
-  /** The span of the client. With tracing, the span of this request in place of it. */
+  /** Ids of the span that log lines name: the server's span of this request, or without tracing the client's span. */
   traceId: string | undefined;
   spanId: string | undefined;
   isSampled: boolean | undefined;
   tracestate: string | undefined;
   readonly isHead: boolean;
-  /** The path that the router of a model uses. */
+  /** The path that the router of a model matches, without the prefix. */
   path = "/";
-  /** The start of the request's path that belongs to no route of a model, such as `/models/digits`; undefined before it is known. */
+  /** The start of the request's path before the router's path, such as `/models/digits`; undefined if it is --base-path. */
   prefix: string | undefined = undefined;
-  /** The start of the path that names the model, `/models/digits`; empty for paths without a name. */
+  /** The start of the path that names the model, such as `/models/digits`; empty if the path names no model. */
   modelPath = "";
-  /** Counters of the model that answers; undefined for the counters of the server. */
+  /** The metrics of the model that answers; undefined until a model is found: then the server's metrics count the request. */
   metrics: Pick<Metrics, "answered"> | undefined = undefined;
-  /** Whether another front of this server forwarded the request. */
+  /** Whether another HTTP process of this server forwarded the request. */
   isForwarded = false;
-  /** Whether the request came to --admin-port. */
+  /** Whether the request came through --admin-port. */
   isAdmin = false;
-  /** The API key of the request; undefined on a server without keys. */
+  /** The API key of the request; undefined without a valid key. */
   key: ApiKey | undefined = undefined;
-  /** Identifies the client, where versions share traffic. */
+  /** Identifies the client when versions of a model share traffic, so that a client keeps its version. */
   clientId: string | undefined = undefined;
-  /** The build that runs or ran the prediction of the answer. */
+  /** The version of the model that runs or ran the prediction. */
   model: ModelVersion | undefined = undefined;
-  /** Bytes of the answer's body; undefined where the answer itself says it. */
+  /** Size of the answer's body, if the Response does not have it as Content-Length. */
   answerBytes: number | undefined = undefined;
-  /** Whether the body of the answer is a stream of unknown length. */
+  /** Whether the answer's body is a stream without a known length. */
   isStream = false;
-  /** Whether the answer has the headers `X-Request-Id` and `X-Model` already. */
+  /** Whether the route has set the headers `X-Request-Id` and `X-Model` already. */
   hasIdHeader = false;
 
   constructor({ headers, method }: Request) {
@@ -68,18 +68,18 @@ export class RequestContext implements Origin {
     this.tracestate = headers.get("tracestate") ?? undefined;
   }
 
-  /** The id of a prediction of this client, from the id in a path. Clients of one API key do not find predictions of another. */
+  /** Converts the id in a path to the id of a prediction of the client's API key. Clients cannot read predictions of other keys. */
   ownId(id: string): string {
     return this.key?.ownId(id) ?? id;
   }
 
-  /** The span of this request, for other processes. */
+  /** The span of this request as a `traceparent` header, for requests to other processes. */
   get traceparent(): string | undefined {
     const { traceId, spanId, isSampled } = this;
     return traceId && spanId ? `00-${traceId}-${spanId}-${isSampled ? "01" : "00"}` : undefined;
   }
 
-  /** The path for log lines. The router decoded it, so it may have line breaks. */
+  /** The path for log lines. The router has decoded the path, so it may contain line breaks. */
   get encodedPath(): string {
     return encodeURI(this.modelPath + this.path);
   }
@@ -89,7 +89,7 @@ export class RequestContext implements Origin {
   }
 }
 
-/** Throws a ProblemError to refuse a request. */
+/** A check that throws a ProblemError to refuse a request. */
 export type Check = (c: Context) => void;
 
 export function contextOf({ env }: Context): RequestContext {
@@ -107,8 +107,8 @@ export function fieldsOf(
 type GetPath = (request: Request, options?: { readonly env?: unknown }) => string;
 
 /**
- * Finds the path for the router, without a slash at its end.
- * @param basePath a prefix that some proxies remove and others do not, such as `/models/digits`; empty without one
+ * Creates a function that gives the router a request's path, without a slash at its end.
+ * @param basePath a prefix that some proxies remove and others keep, such as `/models/digits`; empty without a prefix
  */
 export function pathsBelow(basePath: string): GetPath {
   return (request, options) => {
@@ -121,7 +121,7 @@ export function pathsBelow(basePath: string): GetPath {
   };
 }
 
-/** The path of a request, decoded, without a slash at its end. */
+/** The decoded path of a request, without a slash at its end. */
 export function pathOf(request: Request): string {
   const url = urlOf(request);
   return getPathNoStrict(url === request.url ? request : new Request(url));
@@ -132,13 +132,10 @@ export function withoutPrefix(path: string, prefix: string): string {
   return path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : path;
 }
 
-/** The last valid URL. Consecutive requests often have the same URL. */
+/** The last URL that was valid. Consecutive requests often have the same URL, which then needs no check. */
 let parsedUrl = "";
 
-/**
- * The absolute URL of a request. Bun's `request.url` is a mere path if an HTTP/1.0 client sends no Host header, and cannot be parsed if
- * the header is malformed.
- */
+/** The absolute URL of a request. Bun's `request.url` is only a path if an HTTP/1.0 client sends no Host header, and is invalid if the header is. */
 export function urlOf({ url }: Pick<Request, "url">): string {
   if (url === parsedUrl) return url;
   if (URL.canParse(url)) {
@@ -150,8 +147,8 @@ export function urlOf({ url }: Pick<Request, "url">): string {
 }
 
 /**
- * A HEAD request as a GET request. Hono removes the body of an answer to HEAD, and the body's length with it. Bun sends the length, and
- * cancels a stream.
+ * A HEAD request that the routes see as a GET request. Hono would remove the body of an answer to HEAD, and its length. Bun sends the length and
+ * cancels the body.
  */
 export class HeadAsGet extends Request {
   readonly head: Request;
@@ -162,25 +159,25 @@ export class HeadAsGet extends Request {
   }
 }
 
-/** The request object that Bun made. Bun finds the connection by it. */
+/** The request object that Bun created, with which Bun finds the connection. */
 export function originalOf(request: Request): Request {
   return request instanceof HeadAsGet ? request.head : request;
 }
 
 export interface ContextOptions {
-  /** Gives each request a span, except probes. Undefined for forwarded requests. */
+  /** Starts a span for each request except probes; undefined for forwarded requests. */
   readonly tracing?: Tracing | undefined;
-  /** Counts requests. Undefined for forwarded requests: the front that forwards a request counts it. */
+  /** Counts each request; undefined for forwarded requests, because the forwarding process counts them. */
   readonly metrics?: Metrics | undefined;
-  /** Log each request at the level `info`; by default at `trace`. */
+  /** Logs each request at the level `info`; by default at `trace`. */
   readonly accessLog: boolean;
   readonly isForwarded?: boolean;
   readonly isAdmin?: boolean;
-  /** The client's address, for the log. */
+  /** Finds the client's address for the log. */
   readonly peerOf?: PeerOf | undefined;
 }
 
-/** Gives each request a context. Sets `X-Request-Id`, counts and logs each answer. */
+/** Wraps the app: gives each request a context, sets `X-Request-Id`, and counts and logs each answer. */
 export function withContext(
   answer: (request: Request, context: RequestContext) => Response | Promise<Response>,
   { metrics, tracing, accessLog, isForwarded = false, isAdmin = false, peerOf }: ContextOptions,

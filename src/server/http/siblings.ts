@@ -1,6 +1,7 @@
 /**
- * The other fronts of this server, each on a Unix socket. Every front answers for the predictions of all. Relatives are fronts of another server with
- * predictions of the same clients: of an earlier build that finishes its work, or of the two servers of an upgrade.
+ * Forwards requests between the HTTP processes of a server ("fronts"), each of which listens on a Unix socket. A prediction belongs to one front, and
+ * every front answers requests for it. Relatives are fronts of another server with predictions of the same clients, such as the older server during
+ * an upgrade.
  */
 import { rmSync } from "node:fs";
 import { z } from "zod";
@@ -13,37 +14,37 @@ import type { Fetch } from "./listener.ts";
 import { type RequestContext, urlOf } from "./request.ts";
 
 export interface SiblingsOptions {
-  /** Index of this front. */
+  /** Index of this HTTP process. */
   readonly index: number;
   readonly count: number;
-  /** The Unix socket of a front. */
+  /** Path of the Unix socket of the HTTP process with this index. */
   socketOf(index: number): string;
 }
 
-/** Paths on the Unix socket only: a front's metrics, and whether a front has a prediction. */
+/** Paths that only the Unix socket serves: the metrics of an HTTP process, and whether the process has a prediction. */
 export const metricsPath = "/sibling/metrics";
 const hasPath = "/sibling/has/";
 
 export class Siblings {
   readonly #options: SiblingsOptions;
   readonly #onHold: (request: Request, isHeld: boolean) => void;
-  /** The sockets of the fronts of each relative, by index. */
+  /** For each relative, the Unix sockets of its HTTP processes, by index. */
   relatives: readonly (readonly string[])[] = [];
-  /** Whether the relatives create the predictions whose ids clients choose: two servers must not create one twice. */
+  /** Whether relatives create the predictions whose ids clients choose. Otherwise two servers could each create a prediction with the same id. */
   isRetiring = false;
-  /** Whether this front runs a prediction, or its store has the outcome. */
+  /** Whether this HTTP process runs the prediction, or its store has the outcome. */
   has: (id: string) => Promise<boolean> = () => Promise.resolve(true);
 
-  /** @param onHold called when a request begins to wait for another front, and when the wait ends */
+  /** @param onHold called with true when a request begins to wait for another HTTP process, and with false when the wait ends */
   constructor(options: SiblingsOptions, onHold: (request: Request, isHeld: boolean) => void) {
     this.#options = options;
     this.#onHold = onHold;
   }
 
   /**
-   * Forwards a request for a prediction to the front that owns it, or to a relative that has it.
-   * @returns undefined if this front answers: it is the owner, or the owner has ended, and the store has the prediction
-   * @throws SconceError `not_ready` if the owner cannot be reached, or has ended after the request's body was sent
+   * Forwards a request for a prediction to the HTTP process that the prediction belongs to, or to a relative that has the prediction.
+   * @returns undefined if this process must answer: the prediction belongs to it, or its owner has exited, and the store has the prediction
+   * @throws SconceError `not_ready` if the owner cannot be reached, or exits after the request's body was sent
    */
   async forward(id: string, request: Request, context: RequestContext): Promise<Response | undefined> {
     const { index, count, socketOf } = this.#options;
@@ -59,25 +60,25 @@ export class Siblings {
     return undefined;
   }
 
-  /** @returns undefined if the process of the socket has ended */
+  /** Sends the request to the Unix socket of another HTTP process. @returns undefined if that process has exited */
   async #send(socket: string, request: Request, context: RequestContext): Promise<Response | undefined> {
     const { pathname, search } = new URL(urlOf(request));
     const { method, signal, body } = request;
     const headers = new Headers(request.headers);
-    // The forwarded body is a stream, so it has no length.
+    // The body is forwarded as a stream, whose length fetch() does not know.
     if (body !== null) headers.delete("Content-Length");
     const forwarded = new ForwardedBody(body);
     headers.set("X-Request-Id", context.requestId);
-    // The other front does not see the address of the client.
+    // The other HTTP process cannot compute the id, since it does not see the client's address.
     if (context.clientId !== undefined) headers.set(CLIENT_ID, context.clientId);
-    // The other front's spans lie below the span of this request.
+    // Spans of the other HTTP process become children of this request's span.
     if (context.traceparent !== undefined) headers.set("traceparent", context.traceparent);
     const release = () => this.#onHold(request, false);
     this.#onHold(request, true);
     try {
       const answer = await fetch(`http://front${pathname}${search}`, {
         unix: socket,
-        // HEAD arrives here as GET, but the body of a GET would wait for a reader for ever.
+        // HeadAsGet has turned a HEAD request into GET. The body of the answer to a GET would wait forever for a reader.
         method: context.isHead ? "HEAD" : method,
         headers,
         signal,
@@ -85,32 +86,32 @@ export class Siblings {
       });
       context.hasIdHeader = true;
       context.isStream = true;
-      // The connection stays on hold until the other front ends its events.
+      // An event stream keeps its connection exempt from the idle timeout until its last event.
       const events = answer.headers.get("content-type") === "text/event-stream" ? answer.body : null;
       if (events !== null) return new Response(events.pipeThrough(new TransformStream({ flush: release })), answer);
       release();
       return answer;
     } catch (error) {
       release();
-      // The client has left, so only metrics see this status. The other front answers the same, and counts refusals.
+      // The client has disconnected, so only metrics see this status. The other HTTP process answers and counts the same status.
       if (signal.aborted) return new Response(null, { status: forwarded.isComplete ? 200 : 400 });
       if (body !== null || !hasEnded(error)) throw unreachable(error);
       return undefined;
     }
   }
 
-  /** Answers the requests that other fronts forward to this front. */
+  /** Listens on the Unix socket, to which other HTTP processes forward requests. */
   listen(fetch: Fetch, metrics: Pick<Metrics, "gauges">): AsyncDisposable {
     const { index, socketOf } = this.#options;
     const path = socketOf(index);
-    // A killed process of this index leaves its socket.
+    // A killed process with this index has left the file of its socket.
     rmSync(path, { force: true });
     const listener = Bun.serve({
       unix: path,
       maxRequestBodySize: Number.MAX_SAFE_INTEGER,
       development: false,
       fetch: async (request, server) => {
-        // A sibling may wait as long as the sibling's client.
+        // No idle timeout: the forwarding process waits as long as its client.
         server.timeout(request, 0);
         const { pathname } = new URL(urlOf(request));
         if (pathname === metricsPath) return Response.json(metrics.gauges());
@@ -121,7 +122,7 @@ export class Siblings {
     return { [Symbol.asyncDispose]: () => listener.stop(true) };
   }
 
-  /** The gauges of all other reachable fronts. */
+  /** The gauges of all other HTTP processes that can be reached. */
   async metrics(): Promise<Family[]> {
     const { index, count, socketOf } = this.#options;
     const others = Array.from({ length: count }, (_, i) => i).filter((i) => i !== index);
@@ -135,7 +136,7 @@ export class Siblings {
   }
 }
 
-/** Whether the front of a socket has a prediction. A front that has ended has none. */
+/** Whether the HTTP process that listens on the socket has the prediction. False if the process has exited. */
 async function hasAt(socket: string, id: string): Promise<boolean> {
   try {
     return (await fetch(`http://front${hasPath}${id}`, { unix: socket })).ok;
@@ -145,7 +146,7 @@ async function hasAt(socket: string, id: string): Promise<boolean> {
   }
 }
 
-/** The body of a forwarded request. The client may leave before the body is complete. */
+/** The body of a forwarded request. Records whether the body was complete when its client disconnected. */
 class ForwardedBody {
   readonly stream: ReadableStream<Uint8Array> | null;
   isComplete: boolean;
@@ -159,7 +160,7 @@ class ForwardedBody {
   }
 }
 
-/** Whether the process of the socket has ended. Other errors, such as no free descriptor, do not show that. */
+/** Whether the error shows that the process of the socket has exited. Other errors, such as too many open files, do not show it. */
 function hasEnded(error: unknown): boolean {
   return error instanceof Error && "code" in error && endedCodes.has(error.code);
 }

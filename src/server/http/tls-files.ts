@@ -1,4 +1,4 @@
-/** The files of a TLS server: certificate, key, and authorities of clients. */
+/** Reads the files of a TLS server: its certificate, its key, and the certificate authorities of its clients. */
 import { readFileSync } from "node:fs";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import { fileStamp } from "../../machine/files/file-stamp.ts";
@@ -19,7 +19,7 @@ export class TlsFiles {
 
   /**
    * @returns undefined for a server without TLS
-   * @throws SconceError `usage` for options that belong together
+   * @throws SconceError `usage` if only one of --tls-cert and --tls-key is given
    */
   static of({ tlsCert, tlsKey, tlsClientCa }: TlsPaths): TlsFiles | undefined {
     if (tlsCert === undefined && tlsKey === undefined && tlsClientCa === undefined) return undefined;
@@ -29,7 +29,7 @@ export class TlsFiles {
     return new TlsFiles({ tlsCert, tlsKey, tlsClientCa });
   }
 
-  /** Options of `Bun.serve`. @throws SconceError `usage` for a file that cannot be read */
+  /** Reads the files. @returns the `tls` option of `Bun.serve` @throws SconceError `usage` for a file that cannot be read */
   content(): Bun.TLSOptions {
     const { tlsCert = "", tlsKey = "", tlsClientCa } = this.#options;
     const clients =

@@ -1,4 +1,4 @@
-/** The interactive documentation, served from the program itself. */
+/** The routes of the interactive documentation, with Swagger UI from this program's files. */
 import { swaggerUI } from "@hono/swagger-ui";
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import swaggerStyle from "#swagger-ui/swagger-ui.css" with { type: "file" };
@@ -14,10 +14,10 @@ const assets = new ImmutableAssets({
   },
 });
 
-/** A torch in a wall bracket. */
+/** The icon of the server: a torch in a wall bracket. */
 const favicon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><path fill="#e25822" d="M8 0c3 3 3 4 3 5a3 3 0 0 1-6 0c0-1 1-2 3-5z"/><path fill="#555" d="M5 8h6l-2 8H7z"/></svg>`;
 
-/** Runs once Swagger UI has rendered. The page follows the dark or light theme of the system. */
+/** JavaScript that runs when Swagger UI has rendered. The page then follows the dark or light theme of the system. */
 const onComplete = `() => {
   const isDark = matchMedia("(prefers-color-scheme: dark)");
   const setTheme = () => document.documentElement.classList.toggle("dark-mode", isDark.matches);
@@ -25,14 +25,14 @@ const onComplete = `() => {
   setTheme();
 }`;
 
-/** Storage key of the API key, which this tab shares with the model's web page. */
+/** Key in sessionStorage under which the browser tab keeps the API key. The model's page uses the same key. */
 const stored = '"sconce-api-key"';
 const requestInterceptor = `(request) => {
   const key = sessionStorage.getItem(${stored});
   if (key !== null && request.headers.Authorization === undefined) request.headers.Authorization = "Bearer " + key;
   return request;
 }`;
-/** Asks for an API key when the server refuses to send openapi.json. */
+/** JavaScript that asks the user for an API key if the server refuses openapi.json. */
 const responseInterceptor = `(response) => {
   if (response.status !== 401 || !response.url.endsWith("/openapi.json")) return response;
   const key = prompt("API key");
@@ -43,7 +43,10 @@ const responseInterceptor = `(response) => {
   return response;
 }`;
 
-/** Allows the inline scripts of the page by their digests. Swagger UI styles elements by attributes, and its icons are data URIs. */
+/**
+ * The Content-Security-Policy of the page. It allows the page's inline scripts by their digests, and inline styles and data URIs, which Swagger UI
+ * needs.
+ */
 function policyOf(page: string): string {
   const scripts = [...page.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(
     ([, script = ""]) => `'sha256-${new Bun.CryptoHasher("sha256").update(script).digest("base64")}'`,
@@ -61,10 +64,11 @@ function policyOf(page: string): string {
   ].join("; ");
 }
 
-/** @param name name of the model; undefined on a server with API keys: there the page asks for a key */
+/** @param name name of the model; undefined on a server with API keys, where the page asks the user for a key */
 export function addDocsRoutes(app: OpenAPIHono, name: string | undefined): void {
   app.get("/docs", async (c, next) => {
-    // The page links relative to /docs, so that it works behind a proxy with a path prefix. From /docs/ the links would miss: redirect to /docs.
+    // The page's links are relative to /docs, so that they work behind a proxy with a path prefix. From /docs/ they would be wrong: redirect to
+    // /docs.
     if (/\/(?:\?|$)/.test(c.req.raw.url)) return c.body(null, 308, { Location: "../docs" });
     const made = await swaggerUI({
       title: name === undefined ? "sconce" : `${name} · sconce`,
@@ -88,7 +92,7 @@ export function addDocsRoutes(app: OpenAPIHono, name: string | undefined): void 
 }
 
 export function addFavicon(app: OpenAPIHono): void {
-  // Browsers always request a favicon. Without this route, metrics would count those requests as errors.
+  // Browsers always request this icon. Without a route, metrics would count the requests as errors.
   app.get("/favicon.ico", (c) =>
     c.body(favicon, 200, { "Content-Type": "image/svg+xml", "Cache-Control": "public, max-age=86400" }),
   );

@@ -13,12 +13,12 @@ import { pathsBelow } from "../request.ts";
 import type { Siblings } from "../siblings.ts";
 
 /**
- * State of the server for health checks. A `leaving` server still accepts work, until load balancers notice. A `draining` server only
- * finishes accepted work.
+ * State of the server for health checks. A `leaving` server still accepts requests until load balancers have noticed that it is not ready. A `draining` server only
+ * finishes accepted requests.
  */
 export type Phase = "starting" | "ready" | "leaving" | "draining";
 
-/** The broken part of a ready server: accepted predictions cannot finish. */
+/** Why a ready server cannot finish predictions: the part that is broken. */
 export type Hindrance = Exclude<Unready, Phase>;
 
 export class Lifecycle {
@@ -26,7 +26,7 @@ export class Lifecycle {
   #phase: Phase = "starting";
   hindrance: () => Hindrance | undefined = () => undefined;
 
-  /** @param server for a model: the state of its server */
+  /** @param server the state of the whole server, for the app of one model; undefined for the state of the server itself */
   constructor(server?: Lifecycle) {
     this.#server = server;
   }
@@ -39,7 +39,7 @@ export class Lifecycle {
     this.#phase = phase;
   }
 
-  /** Undefined if the server is ready. */
+  /** Why the server is not ready; undefined if it is ready. */
   get unready(): Unready | undefined {
     return this.phase === "ready" ? this.hindrance() : this.phase;
   }
@@ -66,16 +66,14 @@ export function addMetricsRoute(
 }
 
 export interface StartingOptions {
-  /** Name of the model. Browsers get a page that waits for the model. */
+  /** Name of the model. Browsers get a page that waits for the model; without a name they get 503. */
   readonly name?: string | undefined;
   readonly basePath?: string;
-  /** APIs of other servers, whose clients expect their forms of errors. */
+  /** Served APIs of other servers, whose clients expect another format of errors. */
   readonly api?: ServeConfig["api"];
 }
 
-/**
- * Answers before the model is set up: live, and 503 to everything else.
- */
+/** The app until the model is set up: health checks, and 503 for all other requests. */
 export function createStartingApp(lifecycle: Lifecycle, { name, basePath = "", api = [] }: StartingOptions = {}): Hono {
   const app = new Hono({ getPath: pathsBelow(basePath) });
   addHealthRoutes(app, lifecycle);

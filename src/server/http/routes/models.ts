@@ -1,4 +1,4 @@
-/** The routes of a server with all its models: the list, and the lists of other APIs. */
+/** The routes of a server with several models: the list of models, Triton's model repository, and answers for models that cannot be opened. */
 
 import type { Context } from "hono";
 import { Hono } from "hono";
@@ -17,17 +17,17 @@ import { pathsBelow } from "../request.ts";
 import type { Siblings } from "../siblings.ts";
 import { addHealthRoutes, addMetricsRoute } from "./health.ts";
 
-/** A model in the list. */
+/** A model in the list of GET /models. */
 export interface ListedModel {
-  /** Name in paths. */
+  /** Name in paths, `/models/NAME`. */
   readonly name: string;
   readonly state: ModelState;
-  /** Why the model could not be loaded. */
+  /** Why the model could not be loaded; undefined if it could. */
   readonly reason: string | undefined;
   readonly metrics: Metrics;
-  /** Undefined if the model could not be opened. */
+  /** What clients may read about the model; undefined if the model could not be opened. */
   readonly served: ServedModel | undefined;
-  /** Reference and digest from the store. */
+  /** Reference and digest of the model in the store. */
   readonly tag: string;
   readonly digest: string;
   readonly split: SplitShare | undefined;
@@ -36,11 +36,11 @@ export interface ListedModel {
 
 export interface BrokenAppOptions extends CheckOptions {
   readonly basePath: string;
-  /** Counters of the requests that no model answers. */
+  /** Counts refused requests that belong to no model. */
   readonly metrics: Pick<Metrics, "rejected">;
 }
 
-/** Loads and unloads the engine of a model. */
+/** Loads and unloads the engine that runs a model's batches. */
 export interface ModelMoves {
   load(): Promise<void>;
   unload(): Promise<void>;
@@ -48,20 +48,20 @@ export interface ModelMoves {
 
 export interface ModelsAppOptions extends BrokenAppOptions {
   readonly models: () => readonly ListedModel[];
-  /** The engine of a model; undefined where engines live as long as the server. */
+  /** Finds the loader of a model; undefined if models stay loaded as long as the server runs. */
   readonly engineOf: (name: string) => ModelMoves | undefined;
   readonly onHold: OnHold;
 }
 
-/** Routes of the root, for all models. */
+/** Data for the routes of the whole server, which a model that serves GET / needs too. */
 export interface ServerRoutes extends ControlOptions {
   readonly allMetrics: Pick<Metrics, "text">;
   readonly siblings: Siblings | undefined;
 }
 
 /**
- * Answers every request for a model that could not be opened.
- * @param server for the root: the other models make the server live and ready
+ * The app of a model that could not be opened: answers 503.
+ * @param server if the app also answers for the whole server: its health checks report the other models
  */
 export function createBrokenApp(options: BrokenAppOptions, reason: string, server?: ServerRoutes): Hono {
   const app = guarded(options);
@@ -116,7 +116,7 @@ export function createModelsApp(options: ModelsAppOptions): Hono {
   }
 }
 
-/** An app without routes. */
+/** An app with checks and error answers, but no routes. */
 function guarded({ basePath, metrics, ...options }: BrokenAppOptions): Hono {
   const app = new Hono({ getPath: pathsBelow(basePath) });
   guard(app, options);
@@ -129,7 +129,7 @@ function guarded({ basePath, metrics, ...options }: BrokenAppOptions): Hono {
   return app;
 }
 
-/** The answer of GET /models. */
+/** The JSON of GET /models. */
 function listOf(models: readonly ListedModel[], basePath: string) {
   return {
     models: models.map(({ name, tag, digest, state, reason, served, split, isShadow = false }) => ({
@@ -146,7 +146,7 @@ function listOf(models: readonly ListedModel[], basePath: string) {
   };
 }
 
-/** An entry of Triton's repository index. */
+/** An entry in the answer of Triton's POST /v2/repository/index. */
 function repositoryEntry({ name, tag, state, reason }: ListedModel) {
   if (state === "ready") return { name, version: tag, state: "READY" };
   return { name, version: tag, state: state === "loading" ? "LOADING" : "UNAVAILABLE", reason: reason ?? state };

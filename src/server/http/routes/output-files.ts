@@ -1,4 +1,4 @@
-/** The routes of files in outputs: decodes a data URI of the outcome. */
+/** The routes of files in outputs: decode the data URI of an output and answer its bytes. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import { getExtension } from "hono/utils/mime";
 import { type DecodedData, decodeDataUrl, isDataUrl } from "../../../author/data-url.ts";
@@ -16,10 +16,10 @@ import type { PredictionRoutes } from "./predictions.ts";
 
 type List = Family["lists"][number];
 
-/** Media types that browsers run as scripts. With `nosniff` they run no other type. */
+/** Media types that browsers could run as scripts. `nosniff` prevents all others. Files of these types get `text/plain`. */
 const scriptType = /script|^(?:application|text)\/(?:wasm|jscript)$/;
 
-/** A file may be an HTML page. The sandbox runs no scripts and has no origin. */
+/** Headers of every file. The sandbox stops scripts in a file that is an HTML page, and gives the page no origin. */
 const fileHeaders = {
   "X-Content-Type-Options": "nosniff",
   "Content-Security-Policy": "sandbox; default-src 'none'; img-src data:; style-src 'unsafe-inline'",
@@ -42,7 +42,7 @@ export function addOutputFileRoutes(
         contextOf(c).model = watched.record?.model;
         const index = c.req.param("index");
         const text = outputOf(watched, list, index);
-        // The parsed and the decoded output.
+        // Counts the memory of the parsed output and of the decoded file.
         using _charge = memory.add("answers", 2 * text.length);
         const fields = fieldsOf(raw);
         const uri = fileIn(text, fields);
@@ -63,7 +63,7 @@ export function addOutputFileRoutes(
         const status = range === undefined ? 200 : 206;
         const partly = range && { "Content-Range": `bytes ${begin}-${end - 1}/${bytes.length}` };
         const init = { status, headers: { ...headers, ...partly, "Content-Length": `${end - begin}` } };
-        // Bun would send no length for a stream.
+        // For a body that is a stream, Bun would send no Content-Length.
         if (contextOf(c).isHead) return new Response(null, init);
         if (bytes.length < LARGE_ANSWER_LENGTH) return new Response(bytes.subarray(begin, end), init);
         if (!large.hasRoomFor(c.req.path, bytes.length)) throw memoryFull();
@@ -76,7 +76,7 @@ export function addOutputFileRoutes(
   }
 }
 
-/** The JSON text of an output. */
+/** The JSON text of the output with this index. @throws ProblemError 404 if there is none */
 function outputOf({ record, outputs }: Watched, list: List, index: string): string {
   if (record === undefined) throw unknownPrediction();
   if (!/^\d+$/.test(index) || Number(index) >= record.count) {
@@ -90,9 +90,9 @@ function outputOf({ record, outputs }: Watched, list: List, index: string): stri
   throw missing(members === undefined ? `input ${index} has no output yet` : `input ${index} failed: it has no output`);
 }
 
-/** The path of the file in the output. Generated clients escape its slashes as `%2F`. */
+/** The path of the file in the output, from the URL. Clients that are generated from the OpenAPI document escape its slashes as `%2F`. */
 function fieldsOf(request: Request): string[] {
-  // Skip "", the kind, the id, the list and the index.
+  // Skips "", the kind of prediction, the id, the list and the index.
   const place = new URL(urlOf(request)).pathname.split("/").slice(5).join("/");
   try {
     return decodeURIComponent(place).split("/").filter(Boolean);
@@ -101,7 +101,7 @@ function fieldsOf(request: Request): string[] {
   }
 }
 
-/** The data URI at a place in an output. */
+/** The data URI at a path in the JSON of an output. @throws ProblemError 404 if there is none */
 function fileIn(text: string, fields: readonly string[]): string {
   let value: unknown = JSON.parse(text);
   for (const [i, field] of fields.entries()) {
@@ -131,13 +131,13 @@ function missing(detail: string): ProblemError {
 
 export interface ByteRange {
   readonly begin: number;
-  /** Exclusive. */
+  /** Offset after the last byte. */
   readonly end: number;
 }
 
 /**
- * The header `Range` (RFC 9110, section 14).
- * @returns undefined for the whole file: without a range, with several ranges, or with an `If-Range` of another file
+ * Parses the header `Range` (RFC 9110, section 14).
+ * @returns undefined for the whole file: without the header, with several ranges, or with an `If-Range` that names another file
  * @throws ProblemError 416
  */
 export function byteRangeOf(headers: Headers, size: number, etag: string): ByteRange | undefined {
@@ -147,7 +147,7 @@ export function byteRangeOf(headers: Headers, size: number, etag: string): ByteR
   const begin = first ? Number(first) : Math.max(0, size - Number(last));
   const end = first && last ? Math.min(size, Number(last) + 1) : size;
   if (begin < end) return { begin, end };
-  // RFC 9110: ignore a range that ends before it begins.
+  // RFC 9110 says to ignore a range whose last byte precedes its first.
   if (first && last && Number(last) < begin) return undefined;
   throw new ProblemError({
     status: 416,

@@ -1,4 +1,4 @@
-/** The routes of predictions and demo predictions: translates between HTTP and `Predictions`. */
+/** The routes of predictions and demo predictions. Translates between HTTP and the interface `Predictions`. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { InputDecoder } from "../../inputs/input-decoder.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
@@ -26,15 +26,15 @@ import type { Siblings } from "../siblings.ts";
 
 export interface PredictionRoutes {
   readonly predictions: Predictions;
-  /** The other fronts of this server. A prediction may belong to one of them. */
+  /** Forwards requests to the server's other HTTP processes, since each prediction belongs to one process. */
   readonly siblings?: Siblings | undefined;
   readonly maxBodyBytes: number;
-  /** Path prefix of a proxy before the paths of `Location`; empty without one. */
+  /** Path prefix that a proxy removes, for `Location` headers; empty without a prefix. */
   readonly basePath: string;
   readonly decoder: Pick<InputDecoder, "expected">;
-  /** Undefined without a bucket. */
+  /** Replaces files by links to a bucket; undefined without a bucket. */
   readonly links?: OutputLinks | undefined;
-  /** Whether the model is being loaded: its predictions wait. */
+  /** Whether the model is still loading. New predictions then wait. */
   readonly isLoading?: (() => boolean) | undefined;
   readonly memory: MemoryAccount;
   readonly large: LargeAnswers;
@@ -42,10 +42,10 @@ export interface PredictionRoutes {
   readonly peerOf?: PeerOf;
 }
 
-/** The options in the headers of a request. */
+/** What the headers of a request ask for. */
 interface Asked extends AskedPrediction {
   readonly asksForEvents: boolean;
-  /** The id that the client chose. */
+  /** The id from the path, or the id computed from `Idempotency-Key`. */
   readonly chosen?: string;
 }
 
@@ -89,11 +89,11 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     if (lastEventId === END_ID) return new Response(null, { status: 204 });
     let made: PredictionRecord | undefined;
     let watched: Watched | undefined;
-    // The idle timeout applies again when the prediction has ended.
+    // From the end of the prediction, the idle timeout applies to the connection again.
     const onPredictionEnd = () => onHold(raw, false);
     const onStreamEnd = (hasLeft: boolean) => {
       onPredictionEnd();
-      // No other client knows the id, as with `Prefer: wait`.
+      // Nobody can read the prediction: its only client has disconnected, and no other client knows its id.
       if (hasLeft && !isKnown && made !== undefined) predictions.cancel(kind, made.id).catch(() => {});
     };
     const stream = new EventStream({ family, lastEventId, large, memory, isLoading, onPredictionEnd, onStreamEnd });
@@ -112,7 +112,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     if (watched === undefined) throw unknownPrediction();
     onHold(raw, true);
     const body = stream.body(watched);
-    // Bun does not cancel the body if the client has already left.
+    // Bun does not cancel the body if the client has disconnected before this line.
     if (raw.signal.aborted) await body.cancel();
     const location = made === undefined ? {} : { Location: locationOf(family, made.id) };
     context.hasIdHeader = true;
@@ -148,15 +148,15 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
     const createOnce = async (raw: Request, origin: RequestContext, asked: Asked & { readonly chosen: string }) =>
       (await siblings?.forward(asked.chosen, raw, origin)) ?? create(raw, origin, asked);
 
-    // Without async: under overload this function refuses most requests, and a promise would double the cost.
+    // Not async: under overload this handler refuses most requests, and a promise would double the cost of a refusal.
     app.post(path, (c) => {
       const { headers } = c.req.raw;
       const context = contextOf(c);
       const asked = askedOf(c.req.raw, clientOptions, context);
       const key = headers.get("idempotency-key");
-      // A repeated request needs no room in the queue.
+      // Not admitted first: a request that repeats an Idempotency-Key starts no prediction, so it must not fail because the queue is full.
       if (key !== null) return createOnce(c.req.raw, context, { ...asked, chosen: context.ownId(idOfKey(key, path)) });
-      // Reject oversized bodies with 413, not 429: a retry cannot succeed.
+      // A body above the limit gets 413 from create(). A 429 would invite a retry, which cannot succeed.
       if (asked.bytes <= bodyLimits.maxBytes) predictions.admit(asked);
       return create(c.req.raw, context, asked);
     });
@@ -186,7 +186,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       return preferred(family, await predictions.wait(kind, id, { waitMs, client }), raw, { context, waitMs });
     });
 
-    // A separate path for generated clients, whose operations have one media type each.
+    // A separate path for clients that are generated from the OpenAPI document: they support one media type per operation.
     app.get(`${path}/:id/events`, async (c) => {
       const id = contextOf(c).ownId(c.req.param("id"));
       const forwarded = await siblings?.forward(id, c.req.raw, contextOf(c));
@@ -201,31 +201,31 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
   }
 }
 
-/** Seconds after which a client may look at a prediction whose model is being loaded. */
+/** `Retry-After` in seconds for a prediction whose model is loading. */
 const LOADING_S = "1";
 
 interface Streamed {
   readonly context: RequestContext;
   readonly id?: string;
-  /** Creates the prediction of a request without an id. */
+  /** Creates the prediction. Undefined for a request that names the id of a prediction. */
   readonly create?: (watcher: Watcher) => Promise<PredictionRecord>;
-  /** Whether another client or a webhook may know the id. Default: true. */
+  /** Whether another client or a webhook may need the prediction, so that it outlives its client. Default: true. */
   readonly isKnown?: boolean;
 }
 
-/** Tells proxies not to cache, buffer or compress events. */
+/** Headers of event streams. They keep proxies from caching, buffering or compressing events. */
 const eventHeaders = {
   "Content-Type": "text/event-stream",
   "Cache-Control": "no-cache, no-transform",
   "X-Accel-Buffering": "no",
 };
 
-/** Clients that prefer JSON list it first in Accept. */
+/** Whether the client wants an event stream. Clients that prefer JSON list it first in Accept. */
 function asksForEvents({ headers }: Request): boolean {
   return headers.get("accept")?.startsWith("text/event-stream") ?? false;
 }
 
-/** For a prediction that ended before it was watched, if ended predictions are not retained. */
+/** A stand-in for the watched prediction if it ended at once and the server does not retain ended predictions. Undefined for other predictions. */
 function endedWatched(record: PredictionRecord | undefined): Watched | undefined {
   return record && hasEnded(record) ? { record, outputs: [], [Symbol.dispose]() {} } : undefined;
 }
@@ -247,11 +247,11 @@ interface AnswerOptions {
   readonly large: LargeAnswers;
   readonly context: RequestContext;
   readonly location?: string | undefined;
-  /** The `wait` preference of the client, as applied. Default: 0. */
+  /** The applied `wait` preference of the client, in milliseconds. Default: 0. */
   readonly waitMs?: number;
-  /** Whether outputs are links. */
+  /** Whether files in outputs are replaced by links. */
   readonly hasLinks?: boolean;
-  /** Whether the model is being loaded. */
+  /** Whether the client must wait because the model is loading: the answer gets `Retry-After`. */
   readonly mustWait?: boolean;
 }
 
@@ -263,7 +263,7 @@ function answer(family: Family, record: PredictionRecord | undefined, options: A
     return jsonResponse(bodyOf(recordJson(record, family), options.context), options);
   }
   const path = `${recordPath(family, record.id)}${hasLinks ? `?${OUTPUTS_AS_LINKS}` : ""}`;
-  // The answer to a POST is never refused: the prediction released more memory than the answer needs.
+  // The answer to a POST is never refused for lack of memory, since the prediction has just freed more than the answer needs.
   if (location === undefined && !large.hasRoomFor(path, record.outcome.members.length)) throw memoryFull();
   return jsonResponse(
     large.stream(path, () => largeRecord(record, family)),
@@ -286,7 +286,7 @@ function jsonResponse(
   return new Response(body, { headers });
 }
 
-/** The preferences that the server applied: RFC 7240. The wait is the limit if the client asked for more. */
+/** The value of `Preference-Applied` (RFC 7240). The wait is at most MAX_WAIT_S, even if the client asked for more. */
 function appliedOf(waitMs: number, hasLinks: boolean): string {
   const wait = waitMs > 0 ? `wait=${waitMs / 1000}` : "";
   if (!hasLinks) return wait;
