@@ -94,7 +94,8 @@ int threads_from_js(const Napi::Value& value) {
 }
 
 /**
- * Wraps a function for JS. Exceptions of `body` become JS exceptions with a code; a null result becomes `undefined`.
+ * Wraps a function for JS. C++ exceptions of `body` become JS exceptions with a code; a null result becomes
+ * `undefined`.
  */
 template <napi_value (*body)(napi_env, napi_callback_info)>
 napi_value guarded(napi_env env, napi_callback_info info) noexcept {
@@ -107,7 +108,7 @@ napi_value guarded(napi_env env, napi_callback_info info) noexcept {
       napi_throw(env, error_to_js(env, current_error("run_failed")));
     }
   } catch (...) {
-    // Out of memory while making the error; or a terminating Worker, which accepts no exceptions.
+    // Creating the error needs more memory than is free, or a terminating Worker accepts no exceptions.
     napi_throw_error(env, "run_failed", "the error could not be told");
   }
   return nullptr;
@@ -129,7 +130,7 @@ std::shared_ptr<Host>& host_of(napi_env env) {
 
 /**
  * open({path, device, threads, inputs, outputs, callable, instances, share, program, guards, keepMs, pack}) → Promise
- * of a session.
+ * of a session's handle.
  */
 napi_value Open(napi_env env, napi_callback_info info) {
   const auto [argument] = arguments_of<1>(env, info);
@@ -153,7 +154,7 @@ napi_value Open(napi_env env, napi_callback_info info) {
   return host_of(env)->open(std::move(options));
 }
 
-/** Memory of a typed array; throws if it has another element type. */
+/** Memory and length of a typed array; throws `tensor_invalid` if its elements have another type. */
 std::pair<void*, size_t> memory_of(napi_env env, napi_value array, napi_typedarray_type expected) {
   napi_typedarray_type type;
   size_t length;
@@ -170,7 +171,7 @@ PackedBatch packed_from_js(napi_env env, napi_value given) {
           member_of(env, given, "data")};
 }
 
-/** Creates a job for an open session. */
+/** Creates a job for a session; throws `session_closed` if the session is closed. */
 std::unique_ptr<Job> job_for(napi_env env, napi_value session, Job::Kind kind) {
   auto job = std::make_unique<Job>(kind);
   job->session = session_from_js(env, session);
@@ -178,7 +179,7 @@ std::unique_ptr<Job> job_for(napi_env env, napi_value session, Job::Kind kind) {
   return job;
 }
 
-/** run(session, rows, {meta, packed, data}) → Promise of the outputs; see PackedBatch and outputs_to_js. */
+/** run(session, rows, {meta, packed, data}) → Promise of the outputs of a batch; see PackedBatch and outputs_to_js. */
 napi_value Run(napi_env env, napi_callback_info info) {
   const auto [handle, rows, given] = arguments_of<3>(env, info);
   auto job = job_for(env, handle, Job::Kind::run);
@@ -188,14 +189,14 @@ napi_value Run(napi_env env, napi_callback_info info) {
   return host_of(env)->submit(std::move(job));
 }
 
-/** stack(inputs, rows, {meta, packed, data}) → the inputs of the batch; see PackedBatch and stacked_to_js. */
+/** stack(inputs, rows, {meta, packed, data}) → the stacked inputs of a batch; see PackedBatch and stacked_to_js. */
 napi_value Stack(napi_env env, napi_callback_info info) {
   const auto [inputs, rows, given] = arguments_of<3>(env, info);
   Stacker stacker(specs_from_js(Napi::Value(env, inputs)));
   return stacked_to_js(env, stacker, Napi::Number(env, rows).Int64Value(), packed_from_js(env, given));
 }
 
-/** call(session, method, arguments) → Promise of the result. */
+/** call(session, method, arguments) → Promise of the method's result. */
 napi_value Call(napi_env env, napi_callback_info info) {
   const auto [handle, method, given] = arguments_of<3>(env, info);
   auto job = job_for(env, handle, Job::Kind::call);
@@ -210,7 +211,7 @@ napi_value Call(napi_env env, napi_callback_info info) {
   return host_of(env)->submit(std::move(job));
 }
 
-/** readTensor(session, tensor) → Promise of its elements. The tensor stays. */
+/** readTensor(session, tensor) → Promise of a copy of its elements. The tensor stays on the device. */
 napi_value ReadTensor(napi_env env, napi_callback_info info) {
   const auto [handle, tensor] = arguments_of<2>(env, info);
   auto job = job_for(env, handle, Job::Kind::read);
@@ -218,13 +219,13 @@ napi_value ReadTensor(napi_env env, napi_callback_info info) {
   return host_of(env)->submit(std::move(job));
 }
 
-/** takeTensor(tensor, isOutput) → its elements; see HeldTensor. */
+/** takeTensor(tensor, isOutput) → the tensor's elements; frees the tensor. See HeldTensor. */
 napi_value TakeTensor(napi_env env, napi_callback_info info) {
   const auto [tensor, is_output] = arguments_of<2>(env, info);
   return held_from_js(env, tensor).take(env, Napi::Boolean(env, is_output));
 }
 
-/** freeTensor(tensor): may be called again. */
+/** freeTensor(tensor): frees the tensor's memory; may be called again. */
 napi_value FreeTensor(napi_env env, napi_callback_info info) {
   const auto [tensor] = arguments_of<1>(env, info);
   held_from_js(env, tensor).free(env);
@@ -237,18 +238,18 @@ napi_value FreeTensor(napi_env env, napi_callback_info info) {
  */
 napi_value LoadOperators(napi_env env, napi_callback_info info) {
   const auto [path] = arguments_of<1>(env, info);
-  // The library's references to libtorch resolve within this process.
+  // RTLD_GLOBAL: the library uses the libtorch that this process has loaded.
   if (dlopen(text_of(env, path).c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) throw CodedError("weights_invalid", dlerror());
   return nullptr;
 }
 
-/** processorNeeds(path); see processor_needs_of. */
+/** processorNeeds(path) → text with the processor features that compiled weights need; see processor_needs_of. */
 napi_value ProcessorNeeds(napi_env env, napi_callback_info info) {
   const auto [path] = arguments_of<1>(env, info);
   return Napi::String::New(env, processor_needs_of(text_of(env, path)));
 }
 
-/** compiledDevice(path); see compiled_device_of. */
+/** compiledDevice(path) → kind of device that weights were compiled for; see compiled_device_of. */
 napi_value CompiledDevice(napi_env env, napi_callback_info info) {
   const auto [path] = arguments_of<1>(env, info);
   return Napi::String::New(env, compiled_device_of(text_of(env, path)));
@@ -261,7 +262,7 @@ napi_value SetThreads(napi_env env, napi_callback_info info) {
   return host_of(env)->submit(std::move(job));
 }
 
-/** close(session) → Promise, fulfilled once the weights are freed. */
+/** close(session) → Promise that resolves when the weights are freed. */
 napi_value Close(napi_env env, napi_callback_info info) {
   const auto [handle] = arguments_of<1>(env, info);
   auto job = std::make_unique<Job>(Job::Kind::close);
@@ -272,20 +273,20 @@ napi_value Close(napi_env env, napi_callback_info info) {
   return promise;
 }
 
-/** keepsState(session): see Weights. */
+/** keepsState(session) → whether a run may change state that the next run reads; see Weights. */
 napi_value KeepsState(napi_env env, napi_callback_info info) {
   const auto [handle] = arguments_of<1>(env, info);
   return Napi::Boolean::New(env, session_from_js(env, handle)->weights()->keeps_state());
 }
 
-/** mostRows(session): see Weights; Infinity without a limit. */
+/** mostRows(session) → most rows in a batch; Infinity without a limit. See Weights. */
 napi_value MostRows(napi_env env, napi_callback_info info) {
   const auto [handle] = arguments_of<1>(env, info);
   const auto rows = session_from_js(env, handle)->weights()->most_rows();
   return Napi::Number::New(env, rows ? static_cast<double>(*rows) : std::numeric_limits<double>::infinity());
 }
 
-/** packedLayers(session): see Weights. */
+/** packedLayers(session) → count of layers with rearranged weights; see Weights. */
 napi_value PackedLayers(napi_env env, napi_callback_info info) {
   const auto [handle] = arguments_of<1>(env, info);
   return Napi::Number::New(env, static_cast<double>(session_from_js(env, handle)->weights()->packed_layers()));
@@ -317,8 +318,8 @@ napi_value keep_host(napi_env env, napi_callback_info) {
 }
 
 Napi::Object Init(Napi::Env env, Napi::Object exports) {
-  // Compiled packages do not check their inputs by default: a wrong shape or dtype would read beyond the memory. This
-  // variable turns the check on; a package reads it at its first run. An existing value is kept.
+  // Makes compiled packages check their inputs: by default they read beyond the memory of a wrong shape or dtype. A
+  // package reads this variable at its first run. An existing value is kept.
   setenv("AOTI_RUNTIME_CHECK_INPUTS", "1", 0);
   guarded<keep_host>(env, nullptr);
   const auto add = [&](const char* name, napi_callback callback) {

@@ -1,4 +1,4 @@
-// AOTInductor packages (.pt2): compiled code, which only checks its inputs when configured to.
+// AOTInductor packages (.pt2): compiled code, which checks its inputs only if an environment variable asks for it.
 #include <ATen/ops/allclose.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 
@@ -19,7 +19,7 @@
 namespace sconce {
 namespace {
 
-/** Result[k] is the index of the declared input for the package's k-th slot. */
+/** Returns the index of the model's declared input for each input of the package. */
 std::vector<size_t> match_inputs(const CallSpec& spec, const std::vector<std::string>& inputs) {
   const std::string both = "the package takes " + std::to_string(spec.positional_inputs) + " inputs by order and " +
                            names_text(spec.named_inputs) + " by name, the model declares the inputs " +
@@ -78,7 +78,7 @@ class AotInductor final : public Weights {
       const int64_t size = slots.back().dim() > 0 ? slots.back().size(0) : 0;
       rows = rows < 0 || rows == size ? size : 0;
     }
-    // Arguments with one first size are a batch, which may be padded.
+    // Arguments with equal first sizes are taken for a batch, which may be padded.
     const auto outputs = run_slots(slots, rows);
     if (rows > 0 && rows < min_rows_.load() && !is_row_wise_.load()) {
       require_row_wise(slots, outputs);
@@ -94,7 +94,10 @@ class AotInductor final : public Weights {
   std::optional<int64_t> most_rows() const override { return source_.most_rows; }
 
  private:
-  /** Runs a batch. If the package demands more rows, pads the batch and remembers the number. */
+  /**
+   * Runs a batch. If the package refuses it and demands more rows, pads this batch, and remembers the number for later
+   * ones.
+   */
   std::vector<at::Tensor> run_slots(std::vector<at::Tensor> slots, int64_t rows) {
     try {
       return rows > 0 ? run_filled(slots, rows, min_rows_.load()) : loader_.boxed_run(std::move(slots));
@@ -106,7 +109,10 @@ class AotInductor final : public Weights {
     }
   }
 
-  /** Pads the batch: a package may require at least two rows, or exactly one batch size. */
+  /**
+   * Pads the batch to `min_rows` rows, and drops the added rows of the outputs. A package may require two rows, or
+   * exactly one batch size.
+   */
   std::vector<at::Tensor> run_filled(const std::vector<at::Tensor>& given, int64_t rows, int64_t min_rows) {
     auto outputs = loader_.boxed_run(filled_batch(given, rows, min_rows));
     cut_batch(outputs, min_rows, rows);
@@ -114,8 +120,8 @@ class AotInductor final : public Weights {
   }
 
   /**
-   * Refuses a call whose batch was padded, unless the rows of its results do not depend on the padding. The first size
-   * of an argument need not be a batch: a sum over it would count the padding.
+   * Refuses a call with padding if the results depend on the padding. The first size of an argument need not be a
+   * batch: a sum over it would include the padding.
    */
   void require_row_wise(const std::vector<at::Tensor>& given, const std::vector<at::Tensor>& outputs) {
     const int64_t rows = given[0].size(0), filled = min_rows_.load();
@@ -135,7 +141,7 @@ class AotInductor final : public Weights {
 
   /** Number of rows that the package's input check demands; 0 for any other error. */
   static int64_t wanted_rows(const std::string& message) {
-    // std::regex would take three seconds to compile.
+    // Searched by hand: std::regex would take three seconds to compile.
     for (const char* check : {"dim value is too small at 0, expected it to be >= ", "unmatched dim value at 0, expected: "}) {
       const auto at = message.find(check);
       if (at != std::string::npos) return std::atoll(message.substr(at + std::strlen(check), 9).c_str());
@@ -143,7 +149,10 @@ class AotInductor final : public Weights {
     return 0;
   }
 
-  /** The error for a message of the package, with the input's declared name in place of `input_handles[k]`. An input without a name has its position. */
+  /**
+   * Converts a message of the package to an error that names the input by its declared name instead of
+   * `input_handles[k]`. An input without a name is named by its position.
+   */
   CodedError explained(const std::string& message) const {
     const auto at = message.find("input_handles[");
     size_t slot = 0;
@@ -170,7 +179,7 @@ class AotInductor final : public Weights {
   std::vector<size_t> places_;
   PackageSource source_;
   std::atomic<int64_t> min_rows_;
-  /** Whether a padded call had the same results with other padding. */
+  /** Whether a padded call gave the same results with other padding. */
   std::atomic<bool> is_row_wise_{false};
 };
 

@@ -30,7 +30,10 @@ bool is_integer_remainder(torch::jit::Node* node) {
   return !divisor || divisor->toInt() == 0;
 }
 
-/** The overload for padded sequences: the third argument has the weights, the fourth says whether there are biases. */
+/**
+ * Whether the node is the LSTM for packed sequences: the third argument has the weights, the fourth says whether there
+ * are biases.
+ */
 bool is_padded_lstm(torch::jit::Node* node) {
   return node->kind() == c10::Symbol::fromQualString("aten::lstm") && node->inputs().size() > 3 &&
          node->input(3)->type()->kind() == c10::TypeKind::BoolType;

@@ -1,4 +1,4 @@
-// Checks of arguments that libtorch's operators lack.
+// Adds checks of arguments that libtorch's operators do not make.
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
@@ -6,8 +6,8 @@
 namespace sconce {
 
 /**
- * Inserts a check before each operator that would end the process or read foreign memory: a remainder of integers by zero, and an LSTM
- * whose input has another width than its weights. Inlines the methods of the module.
+ * Inserts a check before each operator whose wrong arguments would end the process or read foreign memory: an integer
+ * remainder by zero, and an LSTM whose input has another width than its weights. Inlines the methods of the module.
  */
 void check_arguments(torch::jit::Module& module);
 

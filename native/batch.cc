@@ -15,7 +15,7 @@ namespace sconce {
 namespace {
 
 constexpr size_t kMinBufferBytes = 4096;
-/** Number of values before a tensor's sizes: see PackedBatch. */
+/** Count of numbers before a tensor's sizes in `meta`; see PackedBatch. */
 constexpr std::ptrdiff_t kHeadLength = 4;
 
 [[noreturn]] void refuse(int64_t item, const TensorSpec& spec, const std::string& what) {
@@ -38,7 +38,7 @@ void fill(char* to, int64_t count, const char* element, size_t bytes) {
 }
 
 /**
- * Copies a row-major block of sizes `from` into the corner of a block of sizes `to`, and pads the rest with each
+ * Copies a row-major block of sizes `from` into the corner of a larger block of sizes `to`. Fills the rest with each
  * dimension's fill value.
  */
 struct PaddedCopy {
@@ -152,7 +152,7 @@ void Stacker::read(napi_env env, int64_t rows, const PackedBatch& packed) {
   for (int64_t item = 0; item < rows; ++item) {
     std::fill(item_sizes_.begin(), item_sizes_.end(), -1);
     for (const auto& spec : specs_) {
-      // The comparisons also refuse NaN.
+      // Comparisons with NaN are false, so NaN is refused too.
       const bool complete = end - meta >= kHeadLength && meta[0] >= 0 && meta[0] < static_cast<double>(kDTypes.size()) &&
                             meta[1] >= 0 && meta[1] <= static_cast<double>(end - meta - kHeadLength) && is_size(meta[3]);
       if (!complete) refuse(item, spec, "expected a tensor with a dtype, a shape and data");

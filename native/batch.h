@@ -1,4 +1,4 @@
-// Stacks the inputs of a batch into the addon's memory.
+// Stacks the inputs of a batch in memory of the addon.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,33 +14,33 @@
 
 namespace sconce {
 
-/** A tensor of a whole batch: contiguous memory from a pool; `shape` begins with the number of items. */
+/** A tensor of a whole batch in host memory. `shape` begins with the number of items. */
 struct HostTensor {
   c10::Storage storage;
   std::vector<int64_t> shape;
   c10::ScalarType type;
 
-  /** A tensor view of the storage, without a copy. */
+  /** The tensor as a view of the storage, without a copy. */
   at::Tensor tensor() const;
 };
 
 struct Batch {
   int64_t rows = 0;
-  /** Stacked and padded. */
+  /** A stacked and padded tensor for each declared input. */
   std::vector<HostTensor> inputs;
 };
 
 /**
- * Reuses the memory of past batches, because touching fresh pages costs more than the copy into them. Limited by count
- * and bytes. The byte limit fits the running batch and the next one, each with 64 images of 3 × 400 × 400 float32 (117
- * MiB); larger batches always get fresh pages. Thread-safe.
+ * Keeps the memory of past batches for later ones, because touching fresh pages costs more than the copy into them.
+ * Limited by count and bytes. The byte limit is enough for the running batch and the next one, each with 64 images of 3
+ * × 400 × 400 float32 (117 MiB); larger batches always get fresh pages. Thread-safe.
  */
 class BufferPool {
  public:
-  /** Uses pinned memory for all later buffers, so that the device can access them directly. Call this first. */
+  /** Makes all buffers pinned memory, so that the device can copy from them directly. Call this before `take`. */
   void use_pinned_memory();
   c10::Storage take(size_t bytes);
-  /** Takes back a buffer, unless something still refers to it, such as weights that keep an input. */
+  /** Takes back a buffer. A buffer that something still refers to is not reused, such as an input that weights keep. */
   void give(c10::Storage&& storage);
   void clear();
 
@@ -51,32 +51,32 @@ class BufferPool {
   c10::DataPtr (*allocate_)(size_t bytes) = pageable_memory;
   std::mutex mutex_;
   std::vector<c10::Storage> free_;  // oldest first
-  size_t bytes_ = 0;                // of free_
+  size_t bytes_ = 0;                // bytes of free_
 };
 
-/** Tensors of a batch as passed from JS, item after item. Valid until control returns to JS. */
+/** Tensors of a batch as they come from JS, item after item. Valid until control returns to JS. */
 struct PackedBatch {
   /** For each tensor: dtype code, rank, offset in `bytes` (or -1), number of elements, sizes. */
   const double* meta;
   size_t meta_length;
-  /** Data of small tensors. */
+  /** Elements of the small tensors. */
   const char* bytes;
   size_t bytes_length;
-  /** Array of typed arrays, for the tensors outside `bytes`. */
+  /** JS array of typed arrays with the other tensors' elements. */
   napi_value data;
 };
 
-/** Allocates at least `bytes` for a stacked input; called once per input, in order. */
+/** Allocates at least `bytes` bytes for a stacked input. Called once for each input, in order. */
 using Allocate = std::function<c10::Storage(size_t bytes)>;
 
-/** Reads items from JS values and stacks them. For the JS thread only. */
+/** Reads the tensors of items from JS values and stacks them. Only for the JS thread. */
 class Stacker {
  public:
   explicit Stacker(std::vector<TensorSpec> specs);
 
   /**
-   * Copies `rows` items, each with a tensor for every declared name, in order. Throws `tensor_invalid`, naming item,
-   * input, expected and received value.
+   * Copies `rows` items; each has a tensor for every declared name, in order. Throws `tensor_invalid`, which names the
+   * item, the input, and the expected and received value.
    */
   Batch stack(napi_env env, int64_t rows, const PackedBatch& packed, const Allocate& allocate);
 
@@ -98,10 +98,10 @@ class Stacker {
   std::vector<TensorSpec> specs_;
   std::vector<std::vector<std::array<char, 8>>> fills_;
   int symbols_;
-  // Scratch space, reused so that a batch needs no allocation.
+  // Kept between batches, so that a batch needs no allocation.
   std::vector<Source> sources_;
-  std::vector<int64_t> batch_sizes_;  // by symbol: size in the batch so far, -1 before the first item
-  std::vector<int64_t> item_sizes_;   // by symbol: size in the current item
+  std::vector<int64_t> batch_sizes_;  // by symbol (a dimension's name): size in the batch so far; -1 before the first item
+  std::vector<int64_t> item_sizes_;   // by symbol (a dimension's name): size in the current item
 };
 
 }  // namespace sconce

@@ -10,7 +10,7 @@ namespace sconce {
 
 /**
  * Batch memory is kept for later batches. It should be freed after a whole period in which no batch needed half of the
- * maximum since the last release.
+ * largest need since memory was last freed.
  */
 class BatchNeed {
  public:
@@ -21,7 +21,10 @@ class BatchNeed {
   /** Records a batch of `bytes` bytes. */
   void ran(size_t bytes) { latest_ = std::max(latest_, bytes); }
 
-  /** Call when a period may have ended. Returns true once each time the need has fallen. */
+  /**
+   * Call this when a period may have ended. Returns true once each time the need has fallen, so that memory should be
+   * freed.
+   */
   bool fell(Clock::time_point now) {
     if (now < ends_) return false;
     ends_ = now + period_;
@@ -31,7 +34,7 @@ class BatchNeed {
     return is_less;
   }
 
-  /** Whether any memory may be held. */
+  /** Whether memory may be kept at all. */
   bool is_there() const { return kept_ > 0 || latest_ > 0; }
 
   /** End of the current period. */
@@ -40,8 +43,8 @@ class BatchNeed {
  private:
   std::chrono::milliseconds period_;
   Clock::time_point ends_;
-  size_t latest_ = 0;  // maximum of this period
-  size_t kept_ = 0;    // maximum of earlier periods
+  size_t latest_ = 0;  // most bytes of a batch in this period
+  size_t kept_ = 0;    // most bytes of a batch in earlier periods
 };
 
 }  // namespace sconce

@@ -20,7 +20,7 @@ using torch::jit::Node;
 
 bool is_false(const Node* node, const char* name) { return constant_argument(node, name) == c10::IValue(false); }
 
-/** Scale and shift of each channel, in float64. */
+/** A batch norm as a scale and a shift of each channel, in float64. */
 struct Norm {
   at::Tensor scale;
   at::Tensor shift;
@@ -56,7 +56,9 @@ std::optional<Norm> norm_of(const Node* node, int64_t channels, at::ScalarType t
   return Norm{scale, shift, type};
 }
 
-/** A layer with constant weights (outputs as first dimension) before a batch norm. */
+/**
+ * A layer with constant weights whose output goes into a batch norm. The first dimension of the weights is the output.
+ */
 struct NormedLayer {
   Node* node;
   at::Tensor weight;
@@ -88,7 +90,7 @@ std::optional<NormedLayer> layer_of(Node* node) {
   return NormedLayer{node, given, bias->toTensor()};
 }
 
-/** Whether only the batch norm reads the layer's values; others may read its sizes. */
+/** Whether only the batch norm reads the values of a layer's output. Other nodes may read its sizes. */
 bool is_read_by(const torch::jit::Value* output, const Node* norm) {
   const auto& uses = output->uses();
   return std::all_of(uses.begin(), uses.end(), [&](const auto& use) {
@@ -107,7 +109,8 @@ bool is_finite(const at::Tensor& tensor) { return tensor.isfinite().all().item<b
 void fold_into_layer(Node* norm, Ranks& ranks) {
   const auto layer = layer_of(norm->input(0)->node());
   if (!layer || !is_read_by(layer->node->output(), norm) || !gives_one(norm)) return;
-  // An unbatched image has its channels in dimension 0; a linear layer has its outputs in the last dimension.
+  // The channels must be in dimension 1. An unbatched image has its channels in dimension 0, and a linear layer its
+  // outputs in the last dimension.
   if (ranks.of(layer->node->output()) != layer->weight.dim()) return;
   const auto found = norm_of(norm, layer->weight.size(0), layer->weight.scalar_type());
   if (!found) return;

@@ -11,9 +11,9 @@
 namespace sconce {
 
 /**
- * Folds batch norms into the preceding convolution or linear layer, in float64. Requires proof, by constants and ranks,
- * that the batch norm is not training and scales the layer's outputs in dimension 1. Layers of bfloat16 and float16 are
- * left alone: their layer and batch norm both round.
+ * Folds batch norms into the convolution or linear layer before them, in float64. Constants and ranks must prove that
+ * the batch norm is not training, and that it scales dimension 1 of the layer's outputs. Layers of bfloat16 and float16
+ * are not changed, because layer and batch norm each round there.
  * @param input_ranks ranks of the graph's inputs, in order; none for an unknown rank
  */
 void fold_batch_norms(const std::shared_ptr<torch::jit::Graph>& graph, const std::vector<std::optional<int64_t>>& input_ranks);

@@ -11,7 +11,7 @@ namespace {
 
 [[noreturn]] void fail() { refuse_weights("the package's call specification is not what PyTorch writes"); }
 
-/** The subset of JSON in pytree specs. Numbers and keywords are kept as text. */
+/** A JSON value, as far as pytree specs use JSON. Numbers and keywords are kept as text. */
 struct Json {
   enum class Kind { text, word, array, object } kind = Kind::word;
   std::string text;
@@ -65,7 +65,7 @@ class JsonReader {
         letter = source_[at_++];
         if (letter == 'n') letter = '\n';
         if (letter == 't') letter = '\t';
-        if (letter == 'u') fail();  // Python arguments with non-ASCII names
+        if (letter == 'u') fail();  // an argument name that is not ASCII
       }
       out += letter;
     }
@@ -116,7 +116,7 @@ class JsonReader {
   size_t at_ = 0;
 };
 
-/** A pytree node: a leaf (a tensor), or a container of `type` with children. */
+/** A node of a pytree: a leaf (a tensor), or a container of the kind `type` with children. */
 struct Node {
   std::string type;
   std::vector<std::string> names;
@@ -125,7 +125,7 @@ struct Node {
 };
 
 std::vector<std::string> names_of(const Json& context) {
-  // The keys of a dict or OrderedDict are JSON inside a string.
+  // PyTorch writes the keys of a dict or OrderedDict as JSON inside a string.
   std::vector<std::string> names;
   if (context.kind == Json::Kind::text && !context.text.empty() && context.text.front() == '[') {
     for (const auto& name : JsonReader(context.text).read().items) names.push_back(name.text);
@@ -147,7 +147,7 @@ Node node_of(const Json& json) {
 }
 
 Node tree_of(const std::string& spec) {
-  // Format: [version, tree].
+  // The text is a JSON list: version, then tree.
   const Json json = JsonReader(spec).read();
   if (json.items.size() != 2) fail();
   return node_of(json.items[1]);

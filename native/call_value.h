@@ -1,4 +1,4 @@
-// Conversion of arguments and results between JavaScript and TorchScript.
+// Converts arguments and results of method calls between JavaScript and TorchScript.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,35 +19,41 @@ struct Value;
 using ValueList = std::vector<Value>;
 using ValueRecord = std::vector<std::pair<std::string, Value>>;
 
-/** A tensor on any device, or a plain value; `double` is a JS number, `int64_t` a bigint. */
+/** A tensor on any device, or a plain value. `double` is a JS number, `int64_t` a JS bigint. */
 struct Value {
   std::variant<std::monostate, at::Tensor, double, int64_t, bool, std::string, ValueList, ValueRecord> held;
 };
 
 /**
- * Copies a JS value that is nested in `depth` lists; held tensors are not copied. Throws `tensor_invalid`, beginning with
- * `where`. For the JS thread only.
+ * Copies a JS value that is nested in `depth` lists; held tensors are not copied. Throws `tensor_invalid` with a
+ * message that begins with `where`. Only for the JS thread.
  */
 Value value_from_js(napi_env env, napi_value value, const std::string& where, int depth = 0);
-/** Tensors become held tensors, see held_tensor.h. `stream` is the stream of the session. For the JS thread only. */
+/**
+ * Converts to a JS value. Tensors become held tensors (held_tensor.h) of the session with this stream. Only for the JS
+ * thread.
+ */
 napi_value value_to_js(napi_env env, Value& value, c10::Stream stream);
 
-/** Converts to an argument of `type`; numbers become int or float. Throws `tensor_invalid`, beginning with `where`. */
+/**
+ * Converts to an argument of the TorchScript type `type`; numbers become int or float. Throws `tensor_invalid` with a
+ * message that begins with `where`.
+ */
 c10::IValue value_to_ivalue(const Value& value, const c10::TypePtr& type, c10::Device device, const std::string& where);
 /**
- * Converts a result. Its tensors become contiguous, and may share memory with the weights. Throws `weights_invalid` for
- * types without a JS form.
+ * Converts a result of TorchScript. Its tensors become contiguous, and may share memory with the weights. Throws
+ * `weights_invalid` for types that JavaScript lacks.
  */
 Value value_from_ivalue(const c10::IValue& value, const std::string& where);
-/** Converts a single tensor, under the rules of `value_from_ivalue`. */
+/** Converts a single tensor, as `value_from_ivalue` does. */
 Value value_from_tensor(const at::Tensor& tensor, const std::string& where);
 
-/** Copies all tensors of a result that share memory: the next call may overwrite it. */
+/** Copies the tensors of a result that share memory with others, because the next call may overwrite that memory. */
 void own_tensors(Value& result);
-/** Declares to the allocator that work on `stream` uses the tensors, so that it does not reuse their memory too early. */
+/** Tells the allocator that work on `stream` uses the tensors, so that it does not reuse their memory too early. */
 void use_tensors_on(const Value& value, c10::Stream stream);
 
-/** The kind for messages: `a tensor`, `a number`. */
+/** The kind of a value for messages, such as `a tensor` or `a number`. */
 const char* kind_of(const Value& value);
 
 }  // namespace sconce

@@ -1,4 +1,4 @@
-// Conversion of values between JavaScript and C++, for the JS thread only.
+// Converts values between JavaScript and C++. Only the JS thread may call these functions.
 #include <cstring>
 
 #include <ATen/ops/empty.h>
@@ -72,7 +72,7 @@ at::Tensor tensor_from_js(napi_env env, napi_value value, const std::string& whe
   return tensor;
 }
 
-/** Methods take no deeper lists, and the limit stops lists that contain themselves. */
+/** Deepest nesting of lists: no method takes deeper ones, and a list may contain itself. */
 constexpr int kMaxDepth = 64;
 
 ValueList list_from_js(napi_env env, napi_value value, const std::string& where, int depth) {
@@ -104,7 +104,7 @@ napi_value string_to_js(napi_env env, const std::string& text) {
 }
 
 napi_value tensor_to_js(napi_env env, at::Tensor& tensor, c10::Stream stream) {
-  const DTypeInfo& info = *info_of(tensor.scalar_type());  // checked by value_from_tensor
+  const DTypeInfo& info = *info_of(tensor.scalar_type());  // supported: value_from_tensor has checked it
   napi_value object;
   check(napi_create_object(env, &object));
   check(napi_set_named_property(env, object, "dtype", string_to_js(env, info.name)));
@@ -125,7 +125,7 @@ napi_value record_to_js(napi_env env, ValueRecord& record, c10::Stream stream) {
   napi_value object;
   check(napi_create_object(env, &object));
   for (auto& [name, value] : record) {
-    // Defines the property instead of assigning, because a key may be "__proto__".
+    // Defined, not assigned: the key may be "__proto__", whose assignment would change the prototype.
     napi_property_descriptor property{};
     check(napi_create_string_utf8(env, name.c_str(), name.size(), &property.name));
     property.value = value_to_js(env, value, stream);

@@ -1,4 +1,4 @@
-// Finds devices by name. Needs no CUDA headers: c10's device-generic guards reach CUDA.
+// Finds devices by name. CUDA is reached through c10's device guards, so no CUDA headers are needed.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -13,16 +13,19 @@ namespace sconce {
 /** Number of usable CUDA devices; 0 if libtorch is a CPU build or the machine has no driver. Loads libtorch_cuda. */
 int cuda_device_count();
 
-/** `cpu`, `cuda` or `cuda:N`; throws `device_unavailable` for other names and missing devices. */
+/**
+ * The device with the name `cpu`, `cuda` or `cuda:N`. Throws `device_unavailable` for other names and for missing
+ * devices.
+ */
 c10::Device find_device(const std::string& name);
 
 /**
- * On CUDA, the next stream of the device's pool; on the CPU, its only stream. Callers should keep the stream: the
- * caching allocator holds memory per stream, so changing streams multiplies memory.
+ * A stream for a session: on CUDA the next stream of the device's pool, on the CPU its only stream. Callers should keep
+ * the stream, because the caching allocator holds memory for each stream.
  */
 c10::Stream take_stream(c10::Device device);
 
-/** Makes `stream` and its device current in this thread during the scope; no effect on the CPU. */
+/** Makes `stream` and its device current in this thread while the object exists. No effect on the CPU. */
 class DeviceScope {
  public:
   explicit DeviceScope(c10::Stream stream);

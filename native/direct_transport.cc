@@ -1,4 +1,4 @@
-// The transport for the CPU: batches are not copied.
+// The transport for the CPU: tensors of a batch are used in place, without a copy.
 #include "transport.h"
 
 namespace sconce {

@@ -6,8 +6,8 @@ namespace sconce {
 namespace {
 
 bool is_out_of_memory(const std::string& message) {
-  // The TorchScript interpreter rethrows errors as runtime_error, so only the message tells the kind. CUDA's libraries
-  // have status names: CUBLAS_STATUS_ALLOC_FAILED, CUDNN_STATUS_ALLOC_FAILED.
+  // Only the message shows the kind of an error, because the TorchScript interpreter rethrows errors as runtime_error.
+  // CUDA's libraries report status names: CUBLAS_STATUS_ALLOC_FAILED, CUDNN_STATUS_ALLOC_FAILED.
   for (const char* words : {"out of memory", "can't allocate memory", "not enough memory", "std::bad_alloc",
                             "_STATUS_ALLOC_FAILED"}) {
     if (message.find(words) != std::string::npos) return true;
@@ -38,10 +38,10 @@ std::string meaningful_line(const std::string& message) {
   while (std::getline(lines, line)) {
     line = trimmed(line);
     if (line.empty()) continue;
-    if (line.rfind("Exception raised from", 0) == 0) break;  // start of the C++ stack
-    // Errors of TorchScript's compiler begin with the operator's schema and a colon.
+    if (line.rfind("Exception raised from", 0) == 0) break;  // the C++ stack begins here
+    // An error of TorchScript's compiler begins with a line that names the operator's schema and ends with a colon.
     if (first.empty() || first.back() == ':') first += (first.empty() ? "" : " ") + line;
-    // A traceback quotes source lines. The error itself is the last "SomethingError: text" after them.
+    // A traceback quotes source lines. The error itself is the last "SomethingError: text" after the quotes.
     const auto colon = line.find(": ");
     const auto word = line.find("Error");
     if (has_traceback && colon != std::string::npos && word != std::string::npos && word < colon &&

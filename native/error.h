@@ -11,7 +11,7 @@
 
 namespace sconce {
 
-/** `code` is an ErrorCode of src/base/errors.ts; the message is a single line. */
+/** An error with a `code`, an ErrorCode of src/base/errors.ts. Its message is a single line. */
 class CodedError : public std::runtime_error {
  public:
   CodedError(const char* code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -23,10 +23,10 @@ class CodedError : public std::runtime_error {
 
 [[noreturn]] inline void refuse_weights(const std::string& what) { throw CodedError("weights_invalid", what); }
 
-/** Extracts the meaningful line of a message that may contain a TorchScript traceback or C++ stack. */
+/** The line of a message that names the error, without a TorchScript traceback or C++ stack. */
 std::string meaningful_line(const std::string& message);
 
-/** Converts the exception being handled; `fallback` is the code if no better one applies. */
+/** Converts the exception that is being handled. `fallback` is the code for exceptions without a known code. */
 CodedError current_error(const char* fallback) noexcept;
 
 }  // namespace sconce

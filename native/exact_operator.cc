@@ -34,21 +34,27 @@ bool is_number(TypeKind kind) {
   return kind == TypeKind::BoolType || kind == TypeKind::IntType || kind == TypeKind::FloatType || kind == TypeKind::NumberType;
 }
 
-/** Wraps a number as Python does for a tensor argument: no dimensions, no effect on type promotion. */
+/**
+ * Wraps a number in a tensor as Python does for a tensor argument: without dimensions, and without effect on type
+ * promotion.
+ */
 at::Tensor wrapped_number(const c10::Scalar& number) {
   auto tensor = c10::scalar_to_tensor(number);
   tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
   return tensor;
 }
 
-/** Arguments whose type differs from the schema, so that the operator converts them: a bool instead of a number, or a number instead of a tensor. */
+/**
+ * Marks the arguments that must reach the operator unchanged although their type differs from the schema: a bool for a
+ * number, or a number for a tensor.
+ */
 struct Loose {
   std::vector<bool> arguments;
   bool any_number_for_tensor = false;
   bool any() const { return std::find(arguments.begin(), arguments.end(), true) != arguments.end(); }
 };
 
-/** Whether the operator only checks its arguments: it returns nothing and changes nothing. */
+/** Whether the operator only checks its arguments: it returns nothing and writes to no tensor. */
 bool only_checks(const FunctionSchema& schema) {
   const auto& arguments = schema.arguments();
   return schema.returns().empty() &&
@@ -56,8 +62,9 @@ bool only_checks(const FunctionSchema& schema) {
 }
 
 /**
- * Registers the operator under a new schema with unique name, so that TorchScript cannot choose another overload. The
- * conservative kind of a check keeps TorchScript from removing it as dead code.
+ * Registers the operator again under a unique name and a looser schema, so that TorchScript can choose no other
+ * overload. For an operator that only checks, the conservative alias kind keeps TorchScript from removing it as dead
+ * code.
  */
 std::shared_ptr<Operator> loosened(const std::shared_ptr<Operator>& exact, const Loose& loose) {
   const auto& schema = exact->schema();
@@ -112,7 +119,8 @@ class ExactOperator final : public torch::jit::SugaredValue {
     if (!exact) throw torch::jit::ErrorReport(location) << "libtorch has no operator " << name_;
     Call call{location, *function.graph(), given.vec(), keywords.vec()};
     Loose loose = adapt(call, exact->schema());
-    // `add.Scalar` wraps the number as `wrapped_number` does. The operator keeps the name `add`, so layer packing recognizes `add`.
+    // For a number, `add.Scalar` is equal to `add.Tensor` with a wrapped number. It keeps the name `add`, which layer
+    // packing recognizes.
     if (loose.any_number_for_tensor && has_scalar_form(symbol, overload)) {
       if (const auto scalar = find_operator(symbol, overload == "Tensor" ? "Scalar" : "Scalar_mode")) {
         const Loose of_scalar = adapt(call, scalar->schema());
@@ -123,7 +131,8 @@ class ExactOperator final : public torch::jit::SugaredValue {
       }
     }
     const auto& schema = exact->schema();
-    // TorchScript refuses some overloads without a message: `view.dtype` takes an int there, as `view` does.
+    // TorchScript runs another overload for some schemas, without a message: it takes the int of `view.dtype` for a
+    // size.
     const bool is_renamed = loose.any() || only_checks(schema) || torch::jit::isBlockListedSchema(schema);
     auto* node = is_renamed ? nullptr : insert(call, *exact);
     if (node == nullptr) node = insert(call, *loosened(exact, loose));
@@ -145,7 +154,7 @@ class ExactOperator final : public torch::jit::SugaredValue {
   }
 
   /**
-   * Converts integers to floats where the schema wants floats, and finds the values that TorchScript would convert
+   * Converts integers to floats where the schema has floats. Returns the arguments that TorchScript would convert
    * wrongly.
    */
   static Loose adapt(Call& call, const FunctionSchema& schema) {
@@ -172,8 +181,8 @@ class ExactOperator final : public torch::jit::SugaredValue {
   }
 
   /**
-   * Retypes a list as the operator takes it: tensors as optional tensors, ints or floats as numbers. Null for any other
-   * argument.
+   * Changes a list to the type that the operator takes: tensors to optional tensors, ints or floats to numbers. Null if
+   * the argument needs no change.
    */
   static torch::jit::Value* widened(const Call& call, const c10::TypePtr& wanted, torch::jit::Value* given) {
     const auto list = wanted->cast<c10::ListType>();
@@ -184,7 +193,7 @@ class ExactOperator final : public torch::jit::SugaredValue {
     return call.graph.insertNode(call.graph.createList(list->getElementType(), given->node()->inputs()))->output();
   }
 
-  /** Inserts the call's node; null if TorchScript would run another overload. */
+  /** Inserts a node that calls the operator. Null if TorchScript would run another overload. */
   static torch::jit::Node* insert(const Call& call, const Operator& exact) {
     const auto& schema = exact.schema();
     const auto matched = torch::jit::matchSchema(schema, call.location, call.graph, call.given, call.keywords);

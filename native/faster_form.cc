@@ -10,20 +10,23 @@ namespace {
 
 constexpr size_t MOST_TRIED_SIZES = 256;
 
-/** Consecutive runs of one form, so that its weights are in the processor's cache. */
+/** Consecutive runs of one form (packed or plain), so that its weights stay in the processor's cache. */
 constexpr int RUNS_OF_BLOCK = 4;
-/** The forms take turns: a change of the processor's speed affects both. */
+/**
+ * Least runs of both forms together before a decision. The forms take turns, so a change of the processor's speed
+ * affects both.
+ */
 constexpr int LEAST_RUNS = 4 * RUNS_OF_BLOCK;
-/** Runs for forms of similar speed. */
+/** Most runs of both forms together, if they have similar speeds. */
 constexpr int MOST_RUNS = 8 * RUNS_OF_BLOCK;
-/** Packed layers have to be faster by more than the noise. */
+/** Packed layers must take less than this share of the plain layers' time: smaller differences are noise. */
 constexpr double CLEARLY_FASTER = 0.97;
-/** Beyond this ratio more runs would not change the decision. */
+/** If one form takes less than this share of the other's time, more runs would not change the decision. */
 constexpr double FAR_FASTER = 0.9;
-/** Runs that `is_slower` times. */
+/** Runs of each function that `is_slower` times. */
 constexpr int RUNS_OF_LAYER = 4;
 
-/** Unlike the clock's, this time does not grow while other processes have the processor. */
+/** CPU time of this thread. Unlike a clock, it does not run while other processes have the processor. */
 double processor_seconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -37,7 +40,10 @@ FasterForm::FasterForm(torch::jit::Module packed, std::shared_ptr<torch::jit::Gr
 
 FasterForm::Trial::Trial() : packed(std::numeric_limits<double>::max()), plain(packed) {}
 
-/** The first run of a block brings the weights into the cache. The first two runs of a form do one-time work. */
+/**
+ * Whether the current run is timed. The first run of a block is not, because it brings the weights into the cache.
+ * Neither are the first two runs of a form, which do one-time work.
+ */
 bool FasterForm::Trial::is_timed() const {
   const int untimed = begun < 2 * RUNS_OF_BLOCK ? 2 : 1;
   return !is_decided() && begun % RUNS_OF_BLOCK >= untimed;
@@ -63,7 +69,7 @@ FasterForm::Run::Run(FasterForm& form, Sizes sizes) : form_(form), sizes_(std::m
       if (!form_.plain_) form_.plain_ = std::make_shared<PlainForm>(form_.packed_, *form_.layers_);
       plain_ = form_.plain_;
     } catch (const std::exception&) {
-      // Packed layers run without the memory of plain weights.
+      // Too little memory for plain weights: packed layers are used from now on.
       trial.begun = MOST_RUNS;
       trial.plain = std::numeric_limits<double>::max();
       return;

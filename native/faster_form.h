@@ -1,4 +1,5 @@
-// Measures whether a network runs faster with packed or with plain layers.
+// Measures whether a network runs faster with packed layers (weights rearranged for the processor) or with plain
+// layers.
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
@@ -16,34 +17,34 @@
 namespace sconce {
 
 /**
- * Times the first runs of each input size with packed and with plain layers in turn. Later runs use packed layers if
- * these were faster. The faster form depends on the network, the number of rows and the processor. Layers are not measured one by
- * one, because one layer decides the memory layout in which the next one gets its input.
+ * Times the first runs of each input size with packed and plain layers in turn. Later runs use packed layers if these
+ * were faster. The result depends on the network, the number of rows and the processor. Layers are not measured one by
+ * one, because a layer decides the memory layout of the next one's input.
  */
 class FasterForm {
  public:
-  /** Input sizes, and whatever else affects the time. */
+  /** Sizes of the inputs, and other numbers that affect the time. */
   using Sizes = std::vector<int64_t>;
 
-  /** @param layers the graph before packing, see `PlainForm` */
+  /** @param layers the graph before packing; see `PlainForm` */
   FasterForm(torch::jit::Module packed, std::shared_ptr<torch::jit::Graph> layers);
 
-  /** A run of the network on this thread. */
+  /** One run of the network, on the current thread. */
   class Run {
    public:
     Run(FasterForm& form, Sizes sizes);
     Run(const Run&) = delete;
     Run& operator=(const Run&) = delete;
-    /** The code of the network with plain layers; null for a run with packed layers. */
+    /** Code of the network with plain layers for this run; null if the run uses packed layers. */
     const torch::jit::Code* plain() const { return plain_ ? &plain_->code() : nullptr; }
-    /** Records the time. A run that throws is not recorded. */
+    /** Records the time of the run. Not called for a run that throws. */
     void end();
 
    private:
     FasterForm& form_;
     Sizes sizes_;
     std::shared_ptr<const PlainForm> plain_;
-    /** Processor time of this thread; none if the run is not timed. */
+    /** Thread's CPU time in seconds when the run began; none if the run is not timed. */
     std::optional<double> begin_;
   };
 
@@ -55,21 +56,21 @@ class FasterForm {
     bool is_plain() const;
 
     int begun = 0;
-    /** Seconds of the shortest run. */
+    /** Seconds of the shortest run of each form. */
     double packed;
     double plain;
   };
 
   torch::jit::Module packed_;
   std::shared_ptr<torch::jit::Graph> layers_;
-  /** Sessions that share the weights run in parallel. */
+  /** Guards the trials and the plain form: sessions that share the weights run in parallel. */
   std::mutex mutex_;
   std::map<Sizes, Trial> trials_;
-  /** Null while no size needs it. */
+  /** Created on demand; null while no input size needs plain layers. */
   std::shared_ptr<const PlainForm> plain_;
 };
 
-/** Whether `packed` takes clearly longer than `plain`. */
+/** Whether `packed` takes clearly more CPU time than `plain`. */
 bool is_slower(const std::function<void()>& packed, const std::function<void()>& plain);
 
 }  // namespace sconce

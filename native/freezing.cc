@@ -36,7 +36,7 @@ bool holds_tensors(const c10::TypePtr& type) {
   return std::any_of(inner.begin(), inner.end(), holds_tensors);
 }
 
-/** Detaches the tensor: constants must not require gradients. */
+/** A value as a constant. Tensors are detached, because constants must not require gradients. */
 c10::IValue as_constant(const c10::IValue& value) {
   return value.isTensor() && value.toTensor().requires_grad() ? c10::IValue(value.toTensor().detach()) : value;
 }
@@ -61,10 +61,13 @@ class Freezer {
   }
 
  private:
-  /** An attribute of a module instance, since instances of one type have different values. */
+  /** An attribute of one module object: objects of one type may have different values. */
   using Place = std::pair<const c10::ivalue::Object*, std::string>;
 
-  /** Finds the module behind each value. Once an interface's module is known, its calls are inlined. */
+  /**
+   * Finds the module object behind each value, and inlines calls on an interface once its module is known. Returns
+   * false if some calls remain.
+   */
   bool find_modules() {
     modules_[graph_->inputs()[0]] = module_._ivalue();
     bool inlines;
@@ -74,7 +77,7 @@ class Freezer {
         if (node->kind() == c10::prim::fork || node->kind() == c10::prim::ModuleContainerIndex) return true;
         if (!is_access(node)) return false;
         const auto owner = modules_.find(node->input(0));
-        // Objects of other classes keep their attributes.
+        // Objects that are not modules keep their attributes.
         if (owner == modules_.end()) return is_module(node->input(0)->type());
         if (node->kind() == c10::prim::SetAttr) return false;
         const auto value = owner->second->getAttr(node->s(c10::attr::name));
@@ -123,11 +126,11 @@ class Freezer {
       const auto& tensor = value.toTensor();
       return tensor.defined() && tensor.has_storage() && written_memory_.count(tensor.storage().unsafeGetStorageImpl()) != 0;
     }
-    // Writes to tensors inside lists are not tracked, so any write counts.
+    // Writes to tensors inside lists and other containers are not tracked, so any write in the graph counts.
     return has_writes_ && holds_tensors(value.type());
   }
 
-  /** Turns attribute accesses into constants, or into accesses of the frozen module. */
+  /** Replaces each attribute access by a constant, or by an access of the frozen module. */
   void replace_accesses() {
     std::vector<Node*> accesses;
     any_node(graph_->block(), [&](Node* node) {
@@ -156,7 +159,7 @@ class Freezer {
     }
   }
 
-  /** Null if the value cannot be a constant, for example an object. */
+  /** Inserts the value as a constant. Null if it cannot be one, such as an object. */
   torch::jit::Value* constant_of(const Place& place, const c10::IValue& value) {
     const auto found = constants_.find(place);
     if (found != constants_.end()) return found->second;
@@ -168,8 +171,8 @@ class Freezer {
   }
 
   /**
-   * Evaluates constant nodes and removes dead ones. Passes that merge equal constants are left out, because libtorch
-   * treats -0.0 and 0.0 as equal.
+   * Evaluates constant nodes and removes unused ones. Passes of libtorch that merge equal constants are not used,
+   * because they treat -0.0 and 0.0 as equal.
    */
   void simplify() {
     torch::jit::EliminateDeadCode(graph_);
@@ -182,7 +185,7 @@ class Freezer {
     torch::jit::EliminateDeadCode(graph_);
   }
 
-  /** Outside training, a dropout returns its input unchanged, which its schema does not tell. */
+  /** Removes dropouts: outside training they return their input unchanged, but their schema does not say so. */
   void remove_dropouts() {
     static const Kinds kinds = {"aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout",
                                 "aten::dropout_", "aten::feature_dropout_", "aten::alpha_dropout_", "aten::feature_alpha_dropout_"};
@@ -209,8 +212,8 @@ class Freezer {
 };
 
 /**
- * Inlined nodes point to their original methods, which are freed. The interpreter follows these pointers on each error
- * (InterpreterStateImpl::callstack), so every node is assigned to `forward`.
+ * Assigns every node to `forward`. Inlined nodes point to their original methods, which are freed, and the interpreter
+ * follows the pointers on each error (InterpreterStateImpl::callstack).
  */
 void forget_inlined_methods(const torch::jit::Method& forward, torch::jit::Block* block) {
   any_node(block, [&](Node* node) {

@@ -1,4 +1,4 @@
-// Freezes a module: attributes that `forward` only reads become constants.
+// Freezes a module: attributes that `forward` never changes become constants.
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
@@ -8,10 +8,10 @@
 namespace sconce {
 
 /**
- * Returns a module with only `forward`, its calls inlined and its weights constant. Attributes that `forward` writes
- * stay attributes. Replaces `torch::jit::freeze`, whose passes change values: they merge the constants -0.0 and 0.0,
+ * Returns a module with only `forward`. Its calls are inlined, and its weights are constants; attributes that `forward`
+ * writes stay attributes. Used instead of `torch::jit::freeze`, whose passes change values: they merge -0.0 and 0.0,
  * drop additions of 0 (although -0.0 + 0 is 0.0), and fold batch norms along a wrong dimension.
- * @returns nothing for a graph that chooses a module at run time, or forks
+ * @returns nothing for a graph that chooses a module at run time, or that forks
  */
 std::optional<torch::jit::Module> freeze_weights(const torch::jit::Module& module);
 

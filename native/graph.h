@@ -11,16 +11,16 @@
 
 namespace sconce {
 
-/** Whether `test` holds for any node, including nested blocks. */
+/** Whether `test` is true for any node, also in nested blocks. */
 bool any_node(torch::jit::Block* block, const std::function<bool(torch::jit::Node*)>& test);
 
 /** Whether a node writes to a tensor argument. */
 bool writes(const torch::jit::Node* node);
 
-/** Nodes of a graph, each with its copy. */
+/** The nodes of a graph, each with its node in a copy of the graph. */
 using Copies = std::unordered_map<const torch::jit::Node*, torch::jit::Node*>;
 
-/** @param copy an unchanged copy of the graph */
+/** Matches the nodes of a graph with those of its copy. @param copy an unchanged copy of the graph */
 Copies copies_of(torch::jit::Graph& graph, torch::jit::Graph& copy);
 
 /** Names of operators, such as "aten::relu". */
@@ -28,7 +28,7 @@ using Kinds = std::unordered_set<std::string_view>;
 
 bool is_any_of(const Kinds& kinds, const torch::jit::Node* node);
 
-/** Value of a named argument; none when it does not exist or is not constant. */
+/** Value of the argument with this name; none if it does not exist or is not constant. */
 std::optional<c10::IValue> constant_argument(const torch::jit::Node* node, const char* name);
 
 }  // namespace sconce

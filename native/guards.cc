@@ -15,12 +15,15 @@
 namespace sconce {
 namespace {
 
-/** Size limit of the cache of input sizes. */
+/** Most entries in the cache of input sizes. */
 constexpr size_t MOST_KNOWN_SIZES = 256;
-/** Maximum number of rows added as padding. */
+/** Most rows that padding may add to a batch. */
 constexpr int64_t MOST_ADDED_ROWS = 64;
 
-/** Matches argument i of the program to the input of the same name, else to the next input without a match. */
+/**
+ * Returns the index of the declared input for each argument of the program: the input of the same name, else the next
+ * input whose name the program does not have.
+ */
 std::vector<size_t> match_places(const std::vector<std::string>& wanted, const std::vector<std::string>& declared) {
   std::vector<size_t> places(wanted.size());
   std::iota(places.begin(), places.end(), 0);
@@ -87,7 +90,7 @@ class GuardedWeights final : public Weights {
 Guards::Guards(const GuardText& text, const std::vector<std::string>& declared)
     : module_("Guards"), most_rows_(text.most_rows), names_(text.inputs), places_(match_places(text.inputs, declared)) {
   module_.define(text.source, program_names({}));
-  // A remainder of a division by zero would end the process.
+  // Without checks, an integer remainder by zero in a guard would end the process.
   check_arguments(module_);
 }
 
@@ -128,7 +131,7 @@ std::optional<std::string> Guards::failure(const std::vector<at::Tensor>& inputs
   for (const size_t place : places_) {
     auto sizes = inputs[place].sizes().vec();
     if (rows) sizes[0] = *rows;
-    // Meta tensors have sizes but no memory.
+    // Guards only read sizes and dtypes, and meta tensors have no memory.
     stack.emplace_back(at::empty(sizes, at::dtype(inputs[place].scalar_type()).device(c10::kMeta)));
   }
   try {

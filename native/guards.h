@@ -1,4 +1,4 @@
-// Guards of exported programs: the input sizes for which a traced graph is valid.
+// Checks the guards of exported programs: conditions on input sizes under which a traced graph is valid.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,21 +16,22 @@
 
 namespace sconce {
 
-/** Guards of a program, from the text that src/engine/native/program-guards.ts writes. Thread-safe. */
+/** Guards of a program, from the TorchScript text that src/engine/native/program-guards.ts writes. Thread-safe. */
 class Guards {
  public:
   /**
-   * `declared` names the tensors in the order in which they will be given; empty if they come in the program's order.
+   * `declared` has the names of the tensors in the order in which calls pass them; empty if calls use the program's
+   * order.
    */
   Guards(const GuardText& text, const std::vector<std::string>& declared);
 
   /**
-   * Number of rows to run with: the inputs' rows, or a few more if the program refuses that number. Throws
-   * `run_failed`, with the failed guard and the sizes, if no number of rows works.
+   * The number of rows to run with: the rows of the inputs, or a few more if the program refuses that number. Throws
+   * `run_failed`, with the failed guard and the sizes, if no number is accepted.
    */
   int64_t rows_for(const std::vector<at::Tensor>& inputs);
 
-  /** Throws `run_failed` for inputs that the program does not accept unchanged. */
+  /** Throws `run_failed` if the program does not accept the inputs as they are. */
   void require(const std::vector<at::Tensor>& inputs) const;
 
   std::optional<int64_t> most_rows() const { return most_rows_; }
@@ -42,14 +43,14 @@ class Guards {
   torch::jit::Module module_;
   std::optional<int64_t> most_rows_;
   std::vector<std::string> names_;
-  /** places_[i] is the input for argument i of the function. */
+  /** places_[i] is the index of the given tensor for argument i of the guard function. */
   std::vector<size_t> places_;
   std::mutex mutex_;
-  /** Cache: rows to run with, by dtypes and sizes of all inputs. */
+  /** Cache: the number of rows to run with, by dtypes and sizes of all inputs. */
   std::map<std::vector<int64_t>, int64_t> known_;
 };
 
-/** Checks the program's guards before each run of `weights`. */
+/** Returns weights that check the guards before each run, and pad batches that the guards refuse. */
 std::shared_ptr<Weights> guarded(std::shared_ptr<Weights> weights, const WeightsOptions& options);
 
 }  // namespace sconce

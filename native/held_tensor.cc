@@ -12,7 +12,7 @@
 namespace sconce {
 namespace {
 
-/** Marks our externals, so that another addon's external is refused. */
+/** Marks the addon's own tensors among JS externals, so that objects of other addons are refused. */
 constexpr napi_type_tag kTensorTag{0x5c0ce7e250500001, 0xa1b6c3f40d2e8897};
 
 void adjust_memory(napi_env env, int64_t bytes) {
@@ -41,7 +41,7 @@ napi_value HeldTensor::take(napi_env env, bool is_output) {
     free(env);
     return elements;
   }
-  free(env);  // makes `host` the only owner
+  free(env);  // `host` is now the only owner of the memory
   return output_to_js(env, host);
 }
 
@@ -50,10 +50,10 @@ void HeldTensor::free(napi_env env) noexcept {
   adjust_memory(env, -static_cast<int64_t>(tensor_.nbytes()));
   std::optional<DeviceScope> scope;
   try {
-    // Without it, CUDA would initialize its first device for this thread.
+    // Makes the stream's device current: otherwise CUDA would initialize its first device for this thread.
     scope.emplace(stream_);
   } catch (...) {
-    // The device has failed, and the batch has reported it.
+    // The device has failed. The batch in which it failed has reported the error.
   }
   tensor_.reset();
 }
@@ -68,7 +68,7 @@ napi_value held_to_js(napi_env env, at::Tensor tensor, c10::Stream stream) {
   napi_value value;
   check(napi_create_external(env, held.get(), collected, nullptr, &value));
   held.release();
-  // Without this, the garbage collector sees only a few bytes and keeps gigabytes waiting.
+  // Tells the garbage collector how much memory the tensor has. Otherwise it sees a few bytes, and lets gigabytes wait.
   adjust_memory(env, bytes);
   check(napi_type_tag_object(env, value, &kTensorTag));
   return value;

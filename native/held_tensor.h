@@ -1,4 +1,4 @@
-// Tensors that JS holds without a copy, on any device.
+// Tensors on any device that JS holds without a copy.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,31 +7,31 @@
 
 namespace sconce {
 
-/** For the JS thread only. */
+/** A tensor that a JS value owns. Only for the JS thread. */
 class HeldTensor {
  public:
   HeldTensor(at::Tensor tensor, c10::Stream stream);
 
-  /** Throws `tensor_invalid` after `free`. */
+  /** The tensor. Throws `tensor_invalid` after `free`. */
   const at::Tensor& tensor() const;
   /**
-   * Copies the elements to JS, waits for the copy, and frees the tensor. `is_output`: the copy is only a view where the
-   * tensor is large and on the CPU.
+   * Returns the elements to JS, and frees the tensor. Waits for a copy from a device. With `is_output`, a large CPU
+   * tensor is handed over without a copy.
    */
   napi_value take(napi_env env, bool is_output);
-  /** May be called again. */
+  /** Frees the memory. May be called again. */
   void free(napi_env env) noexcept;
 
  private:
   /** Undefined after `free`. */
   at::Tensor tensor_;
-  /** Stream of the session that made it. */
+  /** Stream of the session that made the tensor. */
   c10::Stream stream_;
 };
 
-/** Creates an external. JS learns the size of the tensor, and frees it with the external. */
+/** Creates a JS external that owns the tensor. JS learns the tensor's size, and frees the tensor with the external. */
 napi_value held_to_js(napi_env env, at::Tensor tensor, c10::Stream stream);
-/** Throws `tensor_invalid` for another external. */
+/** The tensor of a JS external. Throws `tensor_invalid` for any other value. */
 HeldTensor& held_from_js(napi_env env, napi_value value);
 
 }  // namespace sconce

@@ -1,4 +1,4 @@
-// State of the addon for one JS environment: its sessions, and the queue of finished jobs.
+// State of the addon for one JS environment: its sessions, and the finished jobs whose promises JS awaits.
 #pragma once
 
 #include <node_api.h>
@@ -12,29 +12,29 @@
 
 namespace sconce {
 
-/** For the JS thread only, except `finished`. */
+/** Owns the sessions of a JS environment. Only for the JS thread, except `finished`. */
 class Host : public std::enable_shared_from_this<Host> {
  public:
-  /** Creates the host of an environment, which keeps it until it ends. */
+  /** Creates the host of an environment. The host exists until the environment ends. */
   static std::shared_ptr<Host> create(napi_env env);
   explicit Host(napi_env env) : env_(env) {}
   ~Host();
 
-  /** Creates the job's promise, which is settled once, when the job has finished. */
+  /** Creates the promise of a job. It is settled once, when the job has finished. */
   napi_value promise_for(Job& job);
-  /** Returns a promise of a session. */
+  /** Opens a session. Returns the promise of its handle. */
   napi_value open(SessionOptions options);
-  /** Returns a promise of the job's result. */
+  /** Passes a job to its session. Returns the promise of its result. */
   napi_value submit(std::unique_ptr<Job> job);
-  /** Rejects queued jobs with `session_closed`; `job` finishes once the weights are freed. */
+  /** Closes the job's session: rejects queued jobs with `session_closed`. `job` finishes once the weights are freed. */
   void close(std::unique_ptr<Job> job);
-  /** Closes every session and waits for their threads: libtorch must not run while the process exits. */
+  /** Closes every session, and waits for their threads: libtorch must not run while the process exits. */
   void close_all();
 
-  /** Settles the promises of finished jobs without waiting for the event loop. */
+  /** Settles the promises of finished jobs now, without waiting for the event loop. */
   void settle_finished();
 
-  /** Called on session threads. */
+  /** Takes a finished job from a session's thread. */
   void finished(std::unique_ptr<Job> job);
 
  private:

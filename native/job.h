@@ -1,4 +1,4 @@
-// A unit of work for a session's thread.
+// A unit of work for the thread of a session.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,20 +18,23 @@ namespace sconce {
 
 class Session;
 
-/** `promise` is for the JS thread only. */
+/** A job and its result. Only the JS thread uses `promise`. */
 struct Job {
   enum class Kind { open, run, call, read, set_threads, close };
 
   explicit Job(Kind of) : kind(of) {}
 
   Kind kind;
-  napi_deferred promise = nullptr;  // null if no one waits
+  napi_deferred promise = nullptr;  // null if no JS code waits
   std::shared_ptr<Session> session;
   Batch batch;
-  /** Inputs on a device other than the CPU, held until all work that reads them has finished. `read` copies the only one. */
+  /**
+   * Inputs on a device other than the CPU, held until all work that reads them has finished. A `read` job has one
+   * tensor here.
+   */
   std::vector<at::Tensor> sent;
   int threads = 0;
-  /** On the session's device, later in host memory: see Transport. */
+  /** Outputs on the session's device; after `Transport::deliver` in host memory. */
   std::vector<at::Tensor> outputs;
   std::string method;
   std::vector<Value> arguments;
@@ -39,7 +42,7 @@ struct Job {
   std::optional<CodedError> error;
 };
 
-/** Receives finished jobs; called once per job on one of the session's threads. */
+/** Receives each finished job once, on one of the session's threads. */
 using Done = std::function<void(std::unique_ptr<Job>)>;
 
 }  // namespace sconce

@@ -23,12 +23,12 @@ namespace {
 using torch::jit::Graph;
 using torch::jit::Node;
 
-/** For smaller layers the overhead of calling oneDNN (10 µs) exceeds the gain. */
+/** Layers with fewer weights are not packed: calling oneDNN costs 10 µs, more than the gain. */
 constexpr int64_t LEAST_LINEAR_WEIGHTS = 1 << 17;
 constexpr int64_t LEAST_CONVOLUTION_WEIGHTS = 1 << 9;
 
 /**
- * Freed memory is returned to the system in steps of this size. Packed weights are page-aligned and do not fit into the
+ * After this many freed bytes, freed memory is returned to the system. The page-aligned packed weights do not fit into
  * freed blocks.
  */
 constexpr size_t MOST_FREED_BYTES = 64 << 20;
@@ -66,7 +66,10 @@ class Arguments {
   const Node* node_;
 };
 
-/** float16 is left to libtorch, because few processors compute with it. */
+/**
+ * Whether a tensor has a form that oneDNN can pack. Layers of float16 stay with libtorch, because few processors
+ * compute with it.
+ */
 bool can_be_packed(const at::Tensor& tensor) {
   const auto type = tensor.scalar_type();
   return (type == at::kFloat || type == at::kBFloat16) && tensor.layout() == at::kStrided && tensor.device().is_cpu();
@@ -78,8 +81,8 @@ struct Constants {
 };
 
 /**
- * Checks for constant weights with this many dimensions and at least this many elements (outputs as first dimension),
- * and an optional bias.
+ * The weights of a layer if they are constant, have `dimensions` dimensions (the output first) and at least `least`
+ * elements, and the bias is constant or None. Nothing otherwise.
  */
 std::optional<Constants> constants(const std::optional<c10::IValue>& weight, const std::optional<c10::IValue>& bias,
                                    int64_t dimensions, int64_t least) {
@@ -94,7 +97,7 @@ std::optional<Constants> constants(const std::optional<c10::IValue>& weight, con
   return Constants{given, added};
 }
 
-/** A layer that can be packed, with the argument names of its input and weights. */
+/** A layer that can be packed, with the names of its input and weight arguments. */
 template <class Layer>
 struct Found {
   Constants constants;
@@ -103,14 +106,14 @@ struct Found {
   const char* weight;
 };
 
-/** A product with a matrix (outputs as columns) is a linear layer with transposed weights. */
+/** Turns the constant matrix of a product into the weights of a linear layer, which are its transpose. */
 std::optional<c10::IValue> transposed(const std::optional<c10::IValue>& matrix) {
   if (!matrix || !matrix->isTensor() || matrix->toTensor().dim() != 2) return std::nullopt;
   return c10::IValue(matrix->toTensor().t());
 }
 
 std::optional<Found<PackedLinear>> linear_of(const Node* node) {
-  if (writes(node)) return std::nullopt;  // the `out` variant
+  if (writes(node)) return std::nullopt;  // an `out` variant
   const Arguments arguments(node);
   const auto found = [](const auto& weight, const auto& bias, Product product, const char* input,
                         const char* name) -> std::optional<Found<PackedLinear>> {
@@ -121,7 +124,7 @@ std::optional<Found<PackedLinear>> linear_of(const Node* node) {
   const std::optional<c10::IValue> none = c10::IValue();
   switch (node->kind()) {
     case c10::aten::linear: return found(arguments.constant("weight"), arguments.constant("bias"), Product::linear, "input", "weight");
-    // The forms of linear layers in decomposed exported programs, and in some networks.
+    // Exported programs and some networks write a linear layer as a matrix product.
     case c10::aten::mm: return found(transposed(arguments.constant("mat2")), none, Product::mm, "self", "mat2");
     case c10::aten::matmul: return found(transposed(arguments.constant("other")), none, Product::matmul, "self", "other");
     case c10::aten::addmm: {
@@ -148,17 +151,17 @@ std::optional<Found<PackedConvolution>> convolution_of(const Node* node) {
   const auto dilation = arguments.pair("dilation");
   const auto groups = arguments.number("groups");
   if (!given || !stride || !padding || !dilation || !groups) return std::nullopt;
-  // Forms that libtorch refuses at run time are not packed: oneDNN may divide by zero.
+  // Arguments that libtorch refuses at run time are not packed, because oneDNN may divide by zero.
   const auto are_at_least = [](const Pair& pair, int64_t least) { return pair[0] >= least && pair[1] >= least; };
   if (!are_at_least(*stride, 1) || !are_at_least(*padding, 0) || !are_at_least(*dilation, 1)) return std::nullopt;
   if (*groups < 1 || given->weight.size(0) % *groups != 0) return std::nullopt;
   const bool is_conv2d = node->kind() == c10::aten::conv2d;
-  // Tracing and exporting write `transposed`; scripting writes conv2d, which has no such argument.
+  // Only traced and exported convolutions have the argument `transposed`. Scripted networks have conv2d, without it.
   if (!is_conv2d && !arguments.is("transposed", false)) return std::nullopt;
   return Found<PackedConvolution>{*given, {*stride, *padding, *dilation, *groups, is_conv2d}, "input", "weight"};
 }
 
-/** Identifies a tensor's memory, without keeping the memory alive. */
+/** Identifies a tensor by its memory, without keeping the memory alive. */
 class Place {
  public:
   explicit Place(const at::Tensor& tensor)
@@ -180,7 +183,7 @@ class Place {
   std::vector<int64_t> strides_;
 };
 
-/** Packs layers of a module; nodes with equal weights and form share one packed layer. */
+/** Packs the layers of a module. Nodes with equal weights and arguments share one packed layer. */
 template <class Layer>
 class Packer {
  public:
@@ -188,7 +191,7 @@ class Packer {
 
   size_t count() const { return known_.size(); }
 
-  /** Replaces `node` by the packed layer, unless that is slower. */
+  /** Replaces `node` by its packed layer, unless the packed layer is slower. */
   void replace(Node* node, const Found<Layer>& found) {
     auto* const graph = node->owningGraph();
     const std::string name = name_of(found);
@@ -203,7 +206,7 @@ class Packer {
     take_weight(copies_.at(node), found.weight, name);
     node->destroy();
     if (weight->hasUses()) return;
-    // Frees the plain weights before packing the next layer, so that memory never holds all weights twice.
+    // The plain weights are freed before the next layer is packed, so that memory never holds all weights twice.
     weight->node()->destroy();
     freed_bytes_ += found.constants.weight.nbytes();
   }
@@ -222,7 +225,7 @@ class Packer {
     std::string name;
   };
 
-  /** Puts the packed layer in place of the weight. */
+  /** In the copy of the graph before packing, replaces the weight by the packed layer. */
   static void take_weight(Node* node, const char* argument, const std::string& name) {
     auto* const graph = node->owningGraph();
     auto* const weight = node->namedInput(argument);
@@ -237,13 +240,15 @@ class Packer {
     return known.form == found.form && known.weight.is_of(weight);
   }
 
-  /** Name of the attribute that holds the layer; empty if the layer stays plain. */
+  /**
+   * Name of the module's attribute with the packed layer; packs the layer if needed. Empty if packing is not worth it.
+   */
   std::string name_of(const Found<Layer>& found) {
     const auto same = std::find_if(known_.begin(), known_.end(), [&](const Known& known) { return are_same(known, found); });
     if (same != known_.end()) return same->name;
     const auto& [weight, bias] = found.constants;
-    // Stored as an attribute, like packed layers of quantized modules: graph passes compare and fold constants, which
-    // fails for custom objects.
+    // An attribute, as for packed layers of quantized modules: graph passes compare and fold constants, which fails for
+    // custom objects.
     const std::string name = "packed_" + std::to_string(module_.type()->numAttributes());
     const auto layer = c10::make_intrusive<Layer>(weight, bias, found.form);
     if (!layer->is_worth(weight)) return "";
@@ -277,7 +282,7 @@ size_t pack_all(torch::jit::Module& module, const Copies& copies, std::optional<
     } catch (const std::bad_alloc&) {
       throw;
     } catch (const std::exception&) {
-      // The layer stays unpacked: oneDNN refuses it, perhaps only on this processor.
+      // oneDNN refuses the layer, perhaps only on this processor. The layer stays unpacked.
     }
     packer.give_back_memory();
   }
@@ -285,8 +290,8 @@ size_t pack_all(torch::jit::Module& module, const Copies& copies, std::optional<
 }
 
 /**
- * Whether an operator never returns its input or a view of it. Schemas tell this except for composite operators:
- * `type_as` and `einsum` may return their input although their schemas deny it.
+ * Whether an operator never returns its input or a view of it. Schemas of composite operators may be wrong about that:
+ * `type_as` and `einsum` may return their input.
  */
 bool makes_memory(const Node* node) {
   static const Kinds known = {
@@ -304,7 +309,7 @@ bool makes_memory(const Node* node) {
   return found && !found->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
 }
 
-/** Whether the value certainly has its own memory. */
+/** Whether the value certainly shares no memory with another value. */
 bool is_made(const torch::jit::Value* value) {
   const auto* node = value->node();
   if (node->kind() == c10::prim::If) {
@@ -315,17 +320,14 @@ bool is_made(const torch::jit::Value* value) {
   return node->kind() == c10::prim::ListConstruct || makes_memory(node);
 }
 
-/**
- * Replaces in-place operators on unshared tensors by their out-of-place forms, with the dtype of the overwritten
- * tensor.
- */
+/** Replaces in-place operators on unshared tensors by operators that return a new tensor of the same dtype. */
 void remove_writes(const std::shared_ptr<Graph>& graph) {
-  // Marks writing nodes with a scope, which their replacements inherit. Scopes only serve readers of the graph.
+  // Writing nodes get a scope as a mark, which their replacements inherit. Scopes have no other effect.
   const auto scope = c10::make_intrusive<torch::jit::Scope>();
   for (auto* node : all(*graph, writes)) node->setScope(scope);
   torch::jit::RemoveTensorMutation(graph, [](Node* node) { return writes(node) && is_made(node->input(0)); });
   for (auto* node : all(*graph, [&](Node* each) { return each->scope() == scope && !writes(each); })) {
-    // The pass also replaces list appends.
+    // The pass also replaces appends to lists, which have no dtype.
     if (!node->output()->type()->isSubtypeOf(*c10::TensorType::get())) continue;
     const torch::jit::WithInsertPoint after(node->next());
     auto* const kept = graph->insertNode(graph->create(c10::Symbol::fromQualString(AS_WRITTEN), {node->output(), node->input(0)}));
@@ -337,7 +339,7 @@ size_t pack_convolutions(torch::jit::Module& module, const Copies& copies) {
   const auto graph = module.get_method("forward").graph();
   if (!any_node(graph->block(), [](const Node* node) { return convolution_of(node).has_value(); })) return 0;
   remove_writes(graph);
-  // Changing the layout copies the tensor, so in-place writes to it or to its views would be lost.
+  // A changed layout makes a copy of the tensor, so writes to the tensor or its views would be lost.
   if (any_node(graph->block(), writes)) return 0;
   const size_t count = pack_all<PackedConvolution>(module, copies, convolution_of);
   free_layout(module);

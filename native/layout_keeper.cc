@@ -18,7 +18,7 @@ namespace {
 using torch::jit::Graph;
 using torch::jit::Node;
 
-/** Whether all lists of tensors in these outputs are only concatenated or unpacked. */
+/** Whether lists of tensors among these outputs are only concatenated or unpacked. */
 bool are_taken_apart(at::ArrayRef<const torch::jit::Value*> outputs) {
   return std::all_of(outputs.begin(), outputs.end(), [](const torch::jit::Value* output) {
     if (!output->type()->isSubtypeOf(*c10::ListType::ofTensors())) return true;
@@ -29,7 +29,9 @@ bool are_taken_apart(at::ArrayRef<const torch::jit::Value*> outputs) {
   });
 }
 
-/** Whether the outputs have the layout of the inputs, and the operator's meaning does not depend on it. */
+/**
+ * Whether the outputs have the memory layout of the inputs, while the operator's values do not depend on the layout.
+ */
 bool keeps_layout(const Node* node) {
   static const Kinds kinds = {
       "aten::conv2d", "aten::_convolution", "aten::convolution", "aten::batch_norm", "aten::group_norm",
@@ -43,21 +45,24 @@ bool keeps_layout(const Node* node) {
   return is_any_of(kinds, node) && are_taken_apart(node->outputs());
 }
 
-/** The same for operators that return slices, which keep the input's dimension order but are not contiguous. */
+/**
+ * As keeps_layout, for operators that return slices: these have the input's order of dimensions, but are not
+ * contiguous.
+ */
 bool gives_parts(const Node* node) {
   static const Kinds kinds = {"aten::slice", "aten::narrow", "aten::chunk", "aten::split",
                                                              "aten::split_with_sizes", "prim::ListUnpack"};
   return is_any_of(kinds, node) && are_taken_apart(node->outputs());
 }
 
-/** Whether a node may distinguish slices from copies. */
+/** Whether a node may show a difference between slices and copies. */
 bool asks_for_strides(const Node* node) {
   static const Kinds kinds = {"aten::as_strided", "aten::stride", "aten::is_contiguous",
                                                              "aten::storage_offset"};
   return is_any_of(kinds, node);
 }
 
-/** Whether the outputs are in dimension order if all inputs are. */
+/** Whether the outputs are in dimension order (row-major) if all inputs are. */
 bool keeps_order(const Node* node) {
   static const Kinds kinds = {
       "aten::view", "aten::reshape", "aten::flatten", "aten::unsqueeze", "aten::squeeze", "aten::expand", "aten::expand_as",
@@ -67,7 +72,7 @@ bool keeps_order(const Node* node) {
   return is_any_of(kinds, node);
 }
 
-/** Whether the outputs are in dimension order for any inputs. */
+/** Whether the outputs are in dimension order (row-major) whatever the inputs are. */
 bool makes_order(const Node* node) {
   static const Kinds kinds = {"aten::linear", PackedLinear::OPERATOR, IN_ORDER};
   if (node->kind() == c10::aten::contiguous) {
@@ -76,7 +81,7 @@ bool makes_order(const Node* node) {
   return is_any_of(kinds, node);
 }
 
-/** Whether a node only reads an input's sizes and similar metadata. */
+/** Whether a node reads only the sizes, or similar metadata, of its input with this index. */
 bool asks_for_sizes(const Node* node, size_t input) {
   static const Kinds kinds = {"aten::size", "aten::dim", "aten::len", "aten::numel", "prim::dtype", "prim::device"};
   return is_any_of(kinds, node) || (node->kind() == c10::aten::expand_as && input == 1);
@@ -90,9 +95,9 @@ bool has_tensors(const c10::TypePtr& type) {
 }
 
 /**
- * Lets convolutions return oneDNN's layout if it only reaches nodes that do not depend on layout. All other nodes get
- * the original layout. That layout must be known, so this applies only to values derived from inputs in dimension
- * order.
+ * Lets convolutions return oneDNN's layout if the result only reaches nodes that do not depend on layout. All other
+ * nodes get the original layout. That layout must be known, so only values derived from inputs in dimension order are
+ * considered.
  */
 class LayoutKeeper {
  public:
@@ -110,7 +115,7 @@ class LayoutKeeper {
   enum class Lies { somehow, in_order, freed };
 
   void visit(torch::jit::Block* block) {
-    // Copies the list, because nodes are inserted during the loop.
+    // Iterates over a copy of the list, because the loop inserts nodes.
     std::vector<Node*> nodes(block->nodes().begin(), block->nodes().end());
     nodes.push_back(block->return_node());
     for (auto* node : nodes) {
@@ -121,7 +126,7 @@ class LayoutKeeper {
     }
   }
 
-  /** Layout of the node's outputs. */
+  /** Visits a node, and returns the layout of its outputs. */
   Lies visit(Node* node) {
     if (node->kind() == c10::prim::Constant) return is_in_order(node) ? Lies::in_order : Lies::somehow;
     const bool knows_all = all_inputs(node, [](Lies lies) { return lies != Lies::somehow; });
@@ -161,7 +166,7 @@ class LayoutKeeper {
     return layer.toCustomClass<PackedConvolution>()->is_channels_last();
   }
 
-  /** The value in dimension order, for use by a node. */
+  /** The value converted to dimension order, for use by `node`. */
   torch::jit::Value* in_order(Node* node, torch::jit::Value* value) {
     auto*& made = in_order_[{value, node->owningBlock()}];
     if (made == nullptr) {

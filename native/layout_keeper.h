@@ -1,4 +1,4 @@
-// Decides where tensors of a graph may keep oneDNN's layout.
+// Decides which tensors of a graph may stay in oneDNN's memory layout.
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
@@ -6,8 +6,8 @@
 namespace sconce {
 
 /**
- * Lets packed convolutions in `forward` of a frozen module return oneDNN's layout, wherever it only reaches nodes that
- * do not depend on layout. The graph must not contain in-place writes.
+ * Lets packed convolutions in `forward` of a frozen module return oneDNN's layout, if the result only reaches nodes
+ * that do not depend on layout. The graph must not contain in-place writes.
  */
 void free_layout(const torch::jit::Module& frozen);
 

@@ -19,7 +19,10 @@ namespace {
 
 using Features = std::set<std::string>;
 
-/** Flags that Inductor compiles with, by the upper-case names of torch/_inductor/cpu_vec_isa.py. */
+/**
+ * GCC flags of the vector instructions that Inductor generates, by their names in torch/_inductor/cpu_vec_isa.py in
+ * upper case.
+ */
 const std::map<std::string, Features, std::less<>> kVectorIsas = {
     {"AVX2", {"avx2", "fma", "f16c"}},
     {"AVX512", {"avx512f", "avx512dq", "avx512vl", "avx512bw", "fma"}},
@@ -27,7 +30,7 @@ const std::map<std::string, Features, std::less<>> kVectorIsas = {
     {"AMX_TILE", {"amx-tile", "amx-bf16", "amx-int8"}},
 };
 
-/** The -march levels of the psABI. For other -march values, GCC lists the features only for "native". */
+/** Features of the -march levels of the psABI. For another -march value, GCC lists features only if it was "native". */
 const std::map<std::string, Features, std::less<>> kLevels = {
     {"x86-64-v2", {"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt"}},
     {"x86-64-v3",
@@ -43,8 +46,8 @@ void add(Features& features, const std::map<std::string, Features, std::less<>>&
 }
 
 /**
- * Parses "GNU C++20 12.2.0 -march=cascadelake -mavx2 -mno-sse4a -O3" for the enabled features that can be checked. AMX
- * is skipped: compilers use it only on request, and then the metadata lists it.
+ * Reads the features from compiler flags such as "GNU C++20 12.2.0 -march=cascadelake -mavx2 -mno-sse4a -O3". Features
+ * that cannot be checked are skipped. So is AMX: compilers use it only on request, and the metadata lists it then.
  */
 void add_flags(Features& features, std::string_view producer) {
   std::istringstream words{std::string(producer)};
@@ -58,8 +61,8 @@ void add_flags(Features& features, std::string_view producer) {
 }
 
 /**
- * Searches a library for GCC's notes on each compiled file. The library may contain all weights, so it is read in
- * pieces.
+ * Searches a library for the notes that GCC writes for each compiled file. The library is read in pieces, because it
+ * may contain all weights.
  */
 void add_producers(Features& features, std::ifstream& file, size_t size) {
   constexpr size_t piece = 1 << 20, longest = 1 << 13;
@@ -73,7 +76,7 @@ void add_producers(Features& features, std::ifstream& file, size_t size) {
     size_t at = text.find(marker);
     for (; at != std::string::npos; at = text.find(marker, at + 1)) {
       const size_t end = text.find('\0', at);
-      // The note continues in the next piece.
+      // The note may continue in the next piece.
       if (end == std::string::npos && size > 0 && text.size() - at < longest) break;
       add_flags(features, std::string_view(text).substr(at, std::min(end, at + longest) - at));
     }
@@ -81,7 +84,7 @@ void add_producers(Features& features, std::ifstream& file, size_t size) {
   }
 }
 
-/** Names for messages: if the first feature of a family is missing, the family's name stands for all. */
+/** Names of features for messages. If the first feature of a family is missing, only the family is named. */
 std::string names_of(Features missing) {
   std::vector<std::string> names;
   const auto take_family = [&](const char* first, const char* prefix, const char* name) {
@@ -110,12 +113,12 @@ PackageNeeds needs_of_package(const std::string& path) {
   PackageNeeds needs;
   const auto metadata = torch::inductor::AOTIModelPackageLoader::load_metadata_from_package(path, "model");
   if (const auto found = metadata.find("AOTI_MACHINE"); found != metadata.end()) {
-    // Other names on Windows and macOS.
+    // Windows and macOS have other names for the same architectures.
     const std::string& name = found->second;
     needs.machine = name == "AMD64" ? "x86_64" : name == "arm64" ? "aarch64" : name;
   }
   const auto device = metadata.find("AOTI_DEVICE_KEY");
-  // For a GPU, Inductor writes no vector code; the code that calls the kernels is plain C++.
+  // Inductor writes no vector code for a GPU: the code that calls the kernels is plain C++.
   const bool is_for_cpu = device == metadata.end() || device->second == "cpu";
   if (const auto found = metadata.find("AOTI_CPU_ISA"); is_for_cpu && found != metadata.end()) {
     std::istringstream isas(found->second);

@@ -8,16 +8,16 @@
 namespace sconce {
 
 struct PackageNeeds {
-  /** Python's name, e.g. "x86_64"; empty if the package does not state it. */
+  /** Architecture by Python's name, e.g. "x86_64"; empty if the package does not state it. */
   std::string machine;
-  /** Names of GCC's -m flags. */
+  /** Features by the names of GCC's -m flags. */
   std::set<std::string> features;
 };
 
 /**
- * Combines two sources. The metadata names the vector instructions that Inductor generated. But the compiler also ran
- * with -march=native, so it may have used any feature of its processor; GCC records these in the debug information that
- * packages contain by default. No code of the package is run.
+ * Reads the needs of a package from two sources, without running its code. The metadata names the vector instructions
+ * that Inductor generated. But the compiler also ran with -march=native, so it may have used any feature of its
+ * processor. GCC records these features in the debug information that packages contain by default.
  */
 PackageNeeds needs_of_package(const std::string& path);
 

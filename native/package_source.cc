@@ -10,7 +10,7 @@
 namespace sconce {
 namespace {
 
-/** Smallest number after `sign` in all input checks that begin with `marker`. */
+/** The smallest number after `sign` in the input checks that begin with `marker`; nothing without such a check. */
 std::optional<int64_t> bound_of(const std::string& source, std::string_view marker, std::string_view sign) {
   std::optional<int64_t> bound;
   for (size_t at = source.find(marker); at != std::string::npos; at = source.find(marker, at + 1)) {
@@ -24,7 +24,7 @@ std::optional<int64_t> bound_of(const std::string& source, std::string_view mark
 
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-/** Whether a run uses a buffer in any way other than the read-only `(const float*)(name.data_ptr())`. */
+/** Whether the code of a run uses a buffer in another way than `(const float*)(name.data_ptr())`, which only reads. */
 bool may_write(std::string_view code, const std::string& name) {
   for (size_t at = code.find(name); at != std::string_view::npos; at = code.find(name, at + 1)) {
     const auto before = code.substr(0, at), after = code.substr(at + name.size());

@@ -1,4 +1,4 @@
-// Facts from the C++ source inside an AOTInductor package.
+// Facts from the C++ source code inside an AOTInductor package.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@ namespace sconce {
 
 struct PackageSource {
   /**
-   * Batch sizes that the package's input check accepts. For a dynamic dimension, export sets the lower bound 2, even if
-   * 1 was requested.
+   * Least batch size that the package's input check accepts. For a dynamic dimension, export sets the lower bound 2,
+   * even if 1 was requested.
    */
   int64_t least_rows = 1;
   std::optional<int64_t> most_rows;
-  /** Whether a run may write to a buffer; true without source code. */
+  /** Whether a run may write to a buffer; true if the package has no source code. */
   bool writes_buffers = true;
 };
 

@@ -1,4 +1,4 @@
-// Layers with weights packed for oneDNN, and their TorchScript operators.
+// Layers with weights packed for oneDNN (rearranged for the processor), and their TorchScript operators.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,11 +15,15 @@ namespace sconce {
 /** Whether this libtorch has the operators that packed layers use. */
 bool can_pack();
 
-/** Operator of a linear layer. Each accepts different inputs and has its own error messages. */
+/**
+ * The operator that a packed linear layer replaces. Each operator accepts different inputs and has different error
+ * messages.
+ */
 enum class Product { linear, mm, addmm, matmul };
 
 /**
- * A linear layer with constant weights, outputs as first dimension. Inputs of a wrong shape get libtorch's own error.
+ * A linear layer with constant weights, whose first dimension is the output. For inputs of a wrong shape, libtorch's
+ * own operator runs and throws its error.
  */
 class PackedLinear final : public torch::CustomClassHolder {
  public:
@@ -28,9 +32,9 @@ class PackedLinear final : public torch::CustomClassHolder {
 
   PackedLinear(const at::Tensor& weight, const std::optional<at::Tensor>& bias, Product product);
   at::Tensor run(const at::Tensor& input);
-  /** Whether the layer is never slower than with this plain weight, which may be too large to be kept for slow sizes. */
+  /** Whether packing is worthwhile: the plain weight may be kept too, or the packed layer is never slower. */
   bool is_worth(const at::Tensor& weight) const;
-  /** A copy of the given weight. */
+  /** A copy of the plain weight. */
   at::Tensor plain_weight() const;
   size_t bytes() const { return weight_.numel() * weight_.element_size(); }
 
@@ -41,13 +45,13 @@ class PackedLinear final : public torch::CustomClassHolder {
 
   Product product_;
   int64_t columns_;
-  /** Whether the memory of the plain weight has the columns as rows. */
+  /** Whether the plain weight was stored column by column. */
   bool is_transposed_;
   at::Tensor weight_;
   std::optional<at::Tensor> bias_;
 };
 
-/** One value for each image dimension. */
+/** A value for each of the two image dimensions. */
 using Pair = std::array<int64_t, 2>;
 
 struct ConvolutionForm {
@@ -55,7 +59,7 @@ struct ConvolutionForm {
   Pair padding;
   Pair dilation;
   int64_t groups;
-  /** True for `aten::conv2d`, false for `aten::convolution`. */
+  /** Whether inputs may have no batch dimension: true for `aten::conv2d`, false for `aten::convolution`. */
   bool takes_single_pictures;
 
   bool operator==(const ConvolutionForm& other) const {
@@ -72,14 +76,16 @@ class PackedConvolution final : public torch::CustomClassHolder {
 
   PackedConvolution(const at::Tensor& weight, const std::optional<at::Tensor>& bias, const ConvolutionForm& form);
   /**
-   * oneDNN is fastest in channels-last layout (`at::MemoryFormat::ChannelsLast`) and returns it.
-   * @param is_free whether the result may always be channels-last; otherwise it has libtorch's layout
+   * Runs the convolution. oneDNN is fastest in channels-last layout (`at::MemoryFormat::ChannelsLast`) and returns that
+   * layout.
+   * @param is_free whether the result may always be channels-last; otherwise it has the layout that libtorch's result
+   * would have
    */
   at::Tensor run(const at::Tensor& input, bool is_free);
-  /** Whether libtorch's result is also channels-last for any input. */
+  /** Whether libtorch's result would also be channels-last, for any input. */
   bool is_channels_last() const { return is_channels_last_; }
   bool is_worth(const at::Tensor&) const { return true; }
-  /** A copy of the given weight. */
+  /** A copy of the plain weight. */
   at::Tensor plain_weight();
   size_t bytes() const;
 
@@ -96,20 +102,23 @@ class PackedConvolution final : public torch::CustomClassHolder {
   ConvolutionForm form_;
   bool is_channels_last_;
   std::optional<at::Tensor> bias_;
-  /** Sessions that share the weights run in parallel. */
+  /** Guards the packed weights: sessions that share the weights run in parallel. */
   std::mutex mutex_;
-  /** The weights in each needed layout. Never empty. */
+  /** The weights in each layout that was needed so far. Never empty. */
   std::vector<at::Tensor> packed_;
-  /** Weights by input sizes and number of threads. */
+  /** The packed weights to use, by input sizes and number of threads. */
   std::map<std::vector<int64_t>, at::Tensor> packed_for_;
 };
 
 /**
- * Copies a tensor to dimension order like `aten::contiguous`, but also normalizes the strides of dimensions of size 1.
+ * Operator that copies a tensor to dimension order, like `aten::contiguous`. It also normalizes the strides of
+ * dimensions of size 1.
  */
 constexpr const char* IN_ORDER = "sconce::in_order";
 
-/** Makes `x.add(y)` equal to `x.add_(y)`: converts to x's dtype, and throws if the shape differs. */
+/**
+ * Operator that makes `x.add(y)` equal to `x.add_(y)`: converts the sum to x's dtype, and throws if the shape differs.
+ */
 constexpr const char* AS_WRITTEN = "sconce::as_written";
 
 }  // namespace sconce

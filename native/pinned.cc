@@ -7,18 +7,18 @@
 namespace sconce {
 namespace {
 
-/** The pinned allocator's deleter, the same for all blocks. */
+/** Frees a block of the pinned allocator; the function is the same for all blocks. */
 std::atomic<c10::DeleterFnPtr> free_block{nullptr};
 
 /**
- * Freeing records an event for each stream that used the block. After a device failure that throws, which would end the
- * process.
+ * Frees a pinned block. Freeing records an event for each stream that used the block, which throws after a device
+ * failure. An exception here would end the process, so the block is leaked instead.
  */
 void free_or_leak(void* block) noexcept {
   try {
     free_block.load()(block);
   } catch (...) {
-    // Ignored: the batch in which the device failed has reported the error.
+    // The batch in which the device failed has reported the error.
   }
 }
 

@@ -1,4 +1,4 @@
-// Pinned host memory, which CUDA devices access directly while the thread continues.
+// Pinned host memory: CUDA devices copy to and from it directly, while the thread continues.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -8,8 +8,8 @@
 namespace sconce {
 
 /**
- * Allocates with libtorch's pinned allocator. Freed memory is reused only after pending copies have finished. Works for
- * all devices; throws libtorch's error when memory is exhausted.
+ * Allocates memory with libtorch's pinned allocator, which reuses freed memory only after pending copies have finished.
+ * Works for all CUDA devices; throws libtorch's error when memory is exhausted.
  */
 c10::DataPtr pinned_memory(size_t bytes);
 

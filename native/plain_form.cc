@@ -12,18 +12,18 @@
 namespace sconce {
 namespace {
 
-/** Limit of plain weights that all networks of this process keep. */
+/** Most bytes of plain weights that all networks of this process keep together. */
 constexpr size_t MOST_PLAIN_BYTES = 256 << 20;
 
 std::atomic<size_t> plain_bytes{0};
 
-/** A packed layer that is an argument where the original graph has a weight. */
+/** A packed layer that stands for a weight in the graph before packing. */
 struct PlacedLayer {
-  /** Reads the packed layer from the module. */
+  /** Node that reads the packed layer from the module. */
   torch::jit::Node* attribute;
-  /** Calls the layer's operator. */
+  /** Node that calls the layer's operator, with the packed layer as its weight. */
   torch::jit::Node* node;
-  /** Index of the packed layer in the inputs of `node`. */
+  /** Index of the packed layer among the inputs of `node`. */
   size_t place;
 };
 
@@ -50,7 +50,7 @@ void leave_packed(const PlacedLayer& placed) {
   const bool is_linear = is_packed_linear(placed.attribute);
   auto* const graph = placed.node->owningGraph();
   const torch::jit::WithInsertPoint before(placed.node);
-  // The input stands before the weight in the arguments of every layer.
+  // In every layer's arguments, the input stands before the weight.
   std::vector<torch::jit::Value*> inputs = {placed.node->input(placed.place - 1), placed.attribute->output()};
   if (!is_linear) inputs.push_back(graph->insertConstant(false));
   const char* const name = is_linear ? PackedLinear::OPERATOR : PackedConvolution::OPERATOR;
@@ -68,7 +68,7 @@ void make_plain(const PlacedLayer& placed, const at::Tensor& weight) {
 
 }  // namespace
 
-// The delegation makes the destructor release the reservation if this throws.
+// Delegates to the default constructor, so that the destructor releases the reservation if this constructor throws.
 PlainForm::PlainForm(const torch::jit::Module& packed, torch::jit::Graph& layers) : PlainForm() {
   const auto graph = layers.copy();
   std::map<std::string, at::Tensor> weights;
@@ -87,7 +87,7 @@ PlainForm::PlainForm(const torch::jit::Module& packed, torch::jit::Graph& layers
       leave_packed(placed);
       continue;
     }
-    // Products take a matrix with outputs as columns.
+    // Matrix products take the transposed weight of a linear layer.
     const bool is_product = is_linear && placed.node->kind() != c10::aten::linear;
     make_plain(placed, is_product ? found->second.t() : found->second);
   }

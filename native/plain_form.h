@@ -1,4 +1,4 @@
-// The plain form of a network with packed layers.
+// A network with packed layers in its plain form, as it was before packing.
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
@@ -12,7 +12,10 @@ namespace sconce {
 /** A network as it was before its layers were packed, with copies of their plain weights. */
 class PlainForm {
  public:
-  /** @param layers the graph before packing; packed layers stand in place of the weights (see `pack_layers`) */
+  /**
+   * @param packed the module with the packed layers
+   * @param layers the graph before packing; packed layers stand for the weights (see `pack_layers`)
+   */
   PlainForm(const torch::jit::Module& packed, torch::jit::Graph& layers);
   ~PlainForm();
   PlainForm(const PlainForm&) = delete;
@@ -20,7 +23,7 @@ class PlainForm {
 
   const torch::jit::Code& code() const { return *code_; }
 
-  /** Whether the plain weights of a layer can be kept beside the packed ones. Layers beyond the limit stay packed. */
+  /** Whether plain weights of this size can be kept beside the packed ones. Layers beyond the limit stay packed. */
   static bool can_keep(size_t bytes);
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 enum class Register { eax, ebx, ecx, edx };
 
-/** XCR0 bits: register states that the operating system must save before a feature may be used. */
+/** Register states, as bits of XCR0. The operating system must save them before a feature may be used. */
 enum class State : uint64_t { none = 0, avx = 0x6, avx512 = 0xe6, amx = 0x60006 };
 
 struct Feature {
@@ -28,7 +28,10 @@ struct Feature {
   State state;
 };
 
-/** From Intel's Software Developer's Manual, volume 2, CPUID; `lzcnt` from AMD's manual. */
+/**
+ * Position of each feature in the results of CPUID. From Intel's Software Developer's Manual, volume 2; `lzcnt` from
+ * AMD's manual.
+ */
 constexpr Feature kFeatures[] = {
     {"sse3", 1, 0, Register::ecx, 0, State::none},
     {"ssse3", 1, 0, Register::ecx, 9, State::none},
@@ -71,14 +74,14 @@ constexpr Feature kFeatures[] = {
     {"lzcnt", 0x80000001, 0, Register::ecx, 5, State::none},
 };
 
-/** eax, ebx, ecx, edx; zeros if the processor does not know the leaf. */
+/** Registers eax, ebx, ecx and edx after CPUID; zeros if the processor does not know the leaf. */
 std::array<uint32_t, 4> cpuid(uint32_t leaf, uint32_t subleaf) {
   std::array<uint32_t, 4> parts{};
   __get_cpuid_count(leaf, subleaf, &parts[0], &parts[1], &parts[2], &parts[3]);
   return parts;
 }
 
-/** Register states that the operating system saves; 0 if XSAVE is off. */
+/** Register states that the operating system saves; 0 if it does not use XSAVE. */
 uint64_t saved_state() {
   if ((cpuid(1, 0)[2] & (1u << 27)) == 0) return 0;
   uint32_t low = 0, high = 0;
@@ -145,7 +148,7 @@ std::set<std::string> missing_features(const std::set<std::string>& wanted) {
 
 #else
 
-// On other architectures, packages do not state their features.
+// On other architectures, packages do not state the features that they need.
 bool is_known_feature(std::string_view) { return false; }
 std::set<std::string> missing_features(const std::set<std::string>&) { return {}; }
 

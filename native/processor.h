@@ -1,4 +1,5 @@
-// Features of this machine's processor, by the names of GCC's -m flags. Compiled code uses them without a check.
+// Features of this machine's processor, by the names of GCC's -m flags. Compiled code uses the features without a
+// check.
 #pragma once
 
 #include <set>
@@ -7,16 +8,19 @@
 
 namespace sconce {
 
-/** Architecture as in Python's platform.machine() on Linux: "x86_64", "aarch64"; empty for any other. */
+/** Architecture as in Python's platform.machine() on Linux: "x86_64" or "aarch64"; empty for any other. */
 std::string machine_name();
 
-/** The processor's own name; "processor" if it has none. */
+/** Name of the processor, as it reports it; "processor" if it reports none. */
 std::string processor_name();
 
-/** Whether compilers may use the feature unasked, and this machine can check for it. */
+/** Whether the addon can check for this feature. It knows all features that compilers may use unasked. */
 bool is_known_feature(std::string_view feature);
 
-/** Known features that this processor lacks or its operating system has not enabled. */
+/**
+ * The wanted features that this processor lacks, or that its operating system has not enabled. Unknown features are
+ * skipped.
+ */
 std::set<std::string> missing_features(const std::set<std::string>& wanted);
 
 }  // namespace sconce

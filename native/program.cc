@@ -15,8 +15,8 @@ namespace sconce {
 namespace {
 
 /**
- * Resolves names in a program's text: `_op0` and so on for its operators, `_ops_aten` and similar for size arithmetic,
- * `_annotate` for list types.
+ * Resolves special names in a program's text: `_op0` and so on are its operators, `_ops_aten` and similar namespaces
+ * are for size arithmetic, `_annotate` is for list types.
  */
 class ProgramNames final : public torch::jit::Resolver {
  public:

@@ -1,4 +1,5 @@
-// Exported programs (.pt2 of torch.export.save). src/engine/native/program.ts translates their graphs to a TorchScript method.
+// Exported programs (.pt2 files of torch.export.save). src/engine/native/program.ts translates their graphs to
+// TorchScript methods.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -16,7 +17,7 @@ struct Resolver;
 
 namespace sconce {
 
-/** A tensor in the archive: a view of a record's bytes as `dtype`, a c10::ScalarType. */
+/** A weight in the archive: a view of a record's bytes as tensor. `dtype` is a c10::ScalarType. */
 struct ProgramWeight {
   std::string record;
   int dtype = 0;
@@ -26,26 +27,32 @@ struct ProgramWeight {
 };
 
 struct Program {
-  /** `forward`, which reads the weights as self.w0, self.w1, … and calls the operators as _op0, _op1, …. */
+  /**
+   * TorchScript source of `forward`, which reads the weights as self.w0, self.w1, … and calls the operators as _op0,
+   * _op1, ….
+   */
   std::string source;
-  /** For example `aten::add.Tensor`. */
+  /** Names of the operators, such as `aten::add.Tensor`. */
   std::vector<std::string> operators;
   std::vector<ProgramWeight> weights;
 };
 
-/** Guards: the input sizes that a program accepts. */
+/** Guards of a program (conditions on its input sizes), as TorchScript source. */
 struct GuardText {
-  /** `guards(self, ...) -> str`: returns the message of a failed guard, or "". */
+  /** `guards(self, ...) -> str`: returns the message of the first failed guard, or "". */
   std::string source;
   std::vector<std::string> inputs;
-  /** None if the program sets no limit. */
+  /** Most rows in a batch; none if the program sets no limit. */
   std::optional<int64_t> most_rows;
 };
 
-/** Resolver of the special names in such texts. */
+/** Resolves the special names in the source of programs and guards. */
 std::shared_ptr<torch::jit::Resolver> program_names(std::vector<std::string> operators);
 
-/** Throws libtorch's errors, if the method uses unknown names or a weight exceeds its record. */
+/**
+ * Loads the weights, and compiles the source. Throws libtorch's errors if the source uses unknown names, or if a weight
+ * exceeds its record.
+ */
 torch::jit::Module load_program(const std::string& path, const Program& program, c10::Device device);
 
 }  // namespace sconce

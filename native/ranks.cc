@@ -79,7 +79,7 @@ std::optional<int64_t> Ranks::find(const torch::jit::Value* value) {
     const auto constant = torch::jit::toIValue(value);
     return constant && constant->isTensor() ? std::optional(constant->toTensor().dim()) : std::nullopt;
   }
-  // A loop's parameters may change with each iteration.
+  // A parameter of a loop may have another rank in each iteration.
   if (node->kind() == c10::prim::Param) return std::nullopt;
   return find(node, value->offset());
 }
@@ -94,7 +94,7 @@ std::optional<int64_t> Ranks::find(const Node* node, size_t output) {
     case c10::aten::linear: return of(node->input(1)) == 2 ? of(node->input(0)) : std::nullopt;
     case c10::aten::cat: {
       const auto rank = first_of_list(node);
-      // Concatenation ignores tensors of size [0], whatever the rank of the others.
+      // Concatenation accepts tensors of size [0] beside tensors of any rank, so rank 1 proves nothing.
       return rank && *rank > 1 ? rank : std::nullopt;
     }
     case c10::aten::unsqueeze: {
@@ -109,7 +109,7 @@ std::optional<int64_t> Ranks::find(const Node* node, size_t output) {
       const auto rank = first_of_list(node);
       return rank ? std::optional(*rank + 1) : std::nullopt;
     }
-    // Both operators require an input with the rank of the weights.
+    // Both operators require an input with the rank of their weights.
     case c10::aten::convolution:
     case c10::aten::_convolution: return of(node->input(1));
     case c10::aten::flatten: {
@@ -157,7 +157,7 @@ std::optional<int64_t> Ranks::broadcast(const Node* node) {
   return largest;
 }
 
-/** Rank of the tensors in a list that is the first input; all have the same. */
+/** Rank of the tensors in the list that is the node's first input. All have the same rank. */
 std::optional<int64_t> Ranks::first_of_list(const Node* node) {
   const Node* list = node->input(0)->node();
   if (list->kind() == c10::prim::ListConstruct && node->kind() != c10::prim::ListUnpack) {

@@ -15,7 +15,7 @@ class Ranks {
   /** @param inputs ranks of the graph's inputs, in order; none for an unknown rank */
   Ranks(torch::jit::Graph& graph, const std::vector<std::optional<int64_t>>& inputs);
 
-  /** None if the graph does not prove the rank. */
+  /** Rank of a value; none if the graph does not prove it. */
   std::optional<int64_t> of(const torch::jit::Value* value);
 
  private:

@@ -16,13 +16,13 @@ std::vector<std::string> names_of(const std::vector<TensorSpec>& specs) {
 }
 
 void use_threads(int threads) {
-  // On first use of the pool, a thread adopts the most recently set count of any thread. This call triggers that before
-  // the own count is set.
+  // At its first use of the thread pool, a thread takes over the count that any thread set last. This call makes that
+  // happen before the session's count is set.
   at::get_num_threads();
   at::set_num_threads(threads);
 }
 
-/** Host memory of a job. Arguments and results of method calls are not measured; a call counts as 1 byte. */
+/** Host memory of a job in bytes, at least 1. Arguments and results of method calls are not counted. */
 size_t bytes_of(const Job& job) {
   size_t bytes = 1;
   for (const auto& input : job.batch.inputs) bytes += input.storage.nbytes();
@@ -99,7 +99,7 @@ void Session::work() {
     need_.ran(bytes_of(*job));
     transport_->deliver(std::move(job));
   }
-  transport_.reset();  // waits for pending work
+  transport_.reset();  // waits for pending batches
   std::shared_ptr<Weights> weights;
   std::unique_ptr<Job> job;
   {
@@ -127,7 +127,7 @@ std::unique_ptr<Job> Session::next() {
       wake_.wait(lock, is_awaited);
     }
   } while (!is_awaited());
-  if (queue_.empty()) return nullptr;  // closing: the queue was already taken
+  if (queue_.empty()) return nullptr;  // the session is closing, and `close` has taken the queue
   auto job = std::move(queue_.front());
   queue_.pop_front();
   return job;
@@ -155,13 +155,13 @@ void Session::perform(Job& job) {
   }
 }
 
-/** Without memory on the device, the next job needs the tensors of a failed job freed now. */
+/** Frees the device tensors of a failed job now: if it failed for lack of memory, the next job needs theirs. */
 void Session::drop_tensors(Job& job) noexcept {
   std::optional<DeviceScope> scope;
   try {
     scope.emplace(stream_);
   } catch (...) {
-    // The device has failed, and `job` reports it.
+    // The device has failed, and the job reports that error.
   }
   job.outputs.clear();
   job.arguments.clear();
@@ -195,7 +195,7 @@ void Session::load() {
     const DeviceScope scope(stream_);
     weights = open_weights(wanted);
     give_back_free_memory();
-    // Sessions that share the weights use other streams, which do not wait for this one.
+    // Other sessions that share the weights use other streams, which do not wait for this stream.
     if (!device.is_cpu()) stream_.synchronize();
   }
   const std::lock_guard lock(mutex_);
@@ -205,7 +205,7 @@ void Session::load() {
 void Session::run(Job& job) {
   const c10::InferenceMode inference;
   const DeviceScope scope(stream_);
-  // Only this thread writes weights_, so it reads without the lock.
+  // Only this thread writes weights_, so it may read without the lock.
   auto outputs = weights_->run(transport_->send(job));
   if (outputs.size() != options_.outputs.size()) require_output_count(names_of(options_.outputs), outputs.size());
   job.outputs.reserve(outputs.size());

@@ -20,8 +20,8 @@
 #include "weights.h"
 
 #ifdef __GLIBCXX__
-// GCC 12 added a second version of std::condition_variable::wait, which the libstdc++ of RHEL 9 lacks. The first
-// version is equivalent.
+// GCC 12 added a second version of std::condition_variable::wait, which the libstdc++ of RHEL 9 lacks. This line
+// selects the first version, which is equivalent.
 __asm__(
     ".symver _ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE,"
     "_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE@GLIBCXX_3.4.11");
@@ -37,39 +37,39 @@ struct SessionOptions {
   int threads = 1;
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
-  /** For method calls: no inputs and outputs are declared. */
+  /** Whether the session is only for method calls, without declared inputs and outputs. */
   bool callable = false;
   size_t instances = 1;
-  /** Session whose weights are shared; `path` is then not loaded. */
+  /** Open session whose weights are shared; `path` is then not read. */
   std::shared_ptr<Session> share;
-  /** Time that unused batch memory is kept. */
+  /** How long unused batch memory is kept. */
   std::chrono::milliseconds keep{0};
-  /** Whether layers may pack their weights for oneDNN. */
+  /** Whether layers may pack their weights for oneDNN (rearrange them for the processor). */
   bool pack = true;
 };
 
-/** Methods are called on the JS thread, `done` on the session's threads. */
+/** Weights with their thread. Methods are called on the JS thread, `done` on threads of the session. */
 class Session {
  public:
   Session(SessionOptions options, Done done);
   ~Session();
 
-  /** Starts the thread, which first loads the weights for `open`. */
+  /** Starts the thread. Its first job `open` loads the weights. */
   void start(std::unique_ptr<Job> open);
-  /** Throws `session_closed` after `close`. */
+  /** Queues a job. Throws `session_closed` after `close`. */
   void submit(std::unique_ptr<Job> job);
   /**
-   * Finishes running jobs, frees the weights on the session's thread, and then completes `job`. Returns the jobs that
-   * had not begun, and `job` itself if the session was already closing.
+   * Lets the running job finish, frees the weights on the session's thread, and then completes `job`. Returns the jobs
+   * that had not begun, and also `job` if the session was already closing.
    */
   std::deque<std::unique_ptr<Job>> close(std::unique_ptr<Job> job);
-  /** Waits for the thread to end; call `close` first. */
+  /** Waits until the thread has ended; call `close` first. */
   void join();
 
   Stacker& stacker() { return stacker_; }
   BufferPool& pool() { return pool_; }
   const std::vector<TensorSpec>& outputs() const { return options_.outputs; }
-  /** Valid once the weights are loaded. */
+  /** Stream of the session; valid once the weights are loaded. */
   c10::Stream stream() const { return stream_; }
   /** Throws `session_closed` if the session is closing. */
   void require_open() const;
@@ -77,7 +77,7 @@ class Session {
 
  private:
   void work();
-  /** Waits for the next job; null once the session is closing. */
+  /** Waits for the next job; returns null once the session is closing. */
   std::unique_ptr<Job> next();
   void let_go_of_memory();
   void perform(Job& job);
@@ -91,17 +91,17 @@ class Session {
   Done done_;
   Stacker stacker_;
   BufferPool pool_;
-  /** Kept for the session's lifetime, so that instances on one device overlap. Set by `load`. */
+  /** One stream for the session's lifetime, so that instances on one device overlap. Set by `load`. */
   c10::Stream stream_{c10::Stream::DEFAULT, c10::Device(c10::DeviceType::CPU)};
   std::unique_ptr<Transport> transport_;  // null after the thread has ended
-  BatchNeed need_;                        // for the session's thread only
+  BatchNeed need_;                        // used on the session's thread only
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::unique_ptr<Job>> queue_;
   std::unique_ptr<Job> closing_job_;
   bool closing_ = false;
-  std::shared_ptr<Weights> weights_;  // written by the session's thread under the mutex
+  std::shared_ptr<Weights> weights_;  // changed by the session's thread only, under the mutex
   std::thread thread_;
 };
 

@@ -1,6 +1,6 @@
-// The transport for devices with streams. While one batch is computed, the next batch's inputs are copied to the device
-// and the last batch's outputs back. Copies between pinned host memory and the device run on separate streams,
-// synchronized by events. A separate thread waits for results, not the session's thread.
+// The transport for devices with streams. While one batch is computed, the inputs of the next are copied to the device,
+// and the outputs of the last are copied back. Copies between pinned host memory and the device run on separate
+// streams, which wait for each other by events. A separate thread waits for the results.
 #include <ATen/ops/empty.h>
 #include <c10/core/Event.h>
 #include <c10/core/InferenceMode.h>
@@ -20,13 +20,13 @@
 namespace sconce {
 namespace {
 
-/** One batch computes and one waits. More would only occupy device memory. */
+/** One batch is computed and one waits. More would only occupy device memory. */
 constexpr size_t kDepth = 2;
 
-/** A started job, and the event that marks its end. */
+/** A job whose work on the device was started, and the event that marks its end. */
 struct Started {
   std::unique_ptr<Job> job;
-  /** Pinned memory for the outputs that are being copied. */
+  /** Pinned memory into which the outputs are being copied. */
   std::vector<HostTensor> arriving;
   std::optional<c10::Event> arrived;
 };
@@ -58,8 +58,8 @@ class StreamTransport final : public Transport {
     wait_for_room();
     const auto options = at::TensorOptions().device(compute_.device());
     {
-      // The allocator assigns memory to the current stream and reuses it as if all work ran on that stream. Another
-      // stream reads the inputs, so the job holds them until that has finished.
+      // The allocator assigns the memory to the current stream, and may reuse it as if all work ran there. Another
+      // stream reads the inputs, so the job holds them until that work has finished.
       const c10::StreamGuard guard(in_);
       for (const auto& input : job.batch.inputs) job.sent.push_back(input.tensor().to(options, /*non_blocking=*/true));
     }
@@ -86,7 +86,10 @@ class StreamTransport final : public Transport {
     changed_.wait(lock, [this] { return started_.size() < kDepth; });
   }
 
-  /** Also called after an error, since already started work of the batch may still access its memory. */
+  /**
+   * Starts the copy of the outputs to the host. Also called after an error, because work of the batch that was started
+   * may still use its memory.
+   */
   void start_return(Started& started) noexcept {
     Job& job = *started.job;
     try {
@@ -106,7 +109,7 @@ class StreamTransport final : public Transport {
     }
   }
 
-  /** Weights that keep an input release it at a later batch, after the job has ended. */
+  /** If weights keep an input, it outlives the job. Then the allocator must know that the compute stream uses it. */
   void keep_shared(const std::vector<at::Tensor>& inputs) const {
     const c10::impl::VirtualGuardImpl device(compute_.device_type());
     for (const auto& input : inputs) {
@@ -124,12 +127,13 @@ class StreamTransport final : public Transport {
   }
 
   void finish_all() {
-    // A thread that frees device memory must have that device current, or CUDA initializes the first device for it.
+    // Makes the device current in this thread, which frees device memory: otherwise CUDA would initialize its first
+    // device.
     std::optional<DeviceScope> scope;
     try {
       scope.emplace(compute_);
     } catch (...) {
-      // The device has already failed; each job will report the error itself.
+      // The device has already failed. Each job reports the error itself.
     }
     while (true) {
       Started* started = nullptr;
@@ -137,7 +141,7 @@ class StreamTransport final : public Transport {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [this] { return closing_ || !started_.empty(); });
         if (started_.empty()) return;
-        started = &started_.front();  // stable while others are appended
+        started = &started_.front();  // the address stays valid while other jobs are appended
       }
       auto job = finish(*started);
       {
@@ -162,8 +166,8 @@ class StreamTransport final : public Transport {
 
   void take_outputs(Started& started) {
     Job& job = *started.job;
-    // A device fault surfaces here, in the batch that caused it or a later one. Its buffers are not reused, because the
-    // device may still write to them.
+    // A device fault surfaces here, in the batch that caused it or in a later one. Buffers of a failed batch are not
+    // reused, because the device may still write to them.
     started.arrived->synchronize();
     if (!job.error) {
       for (size_t i = 0; i < job.outputs.size(); ++i) job.outputs[i] = copy_of(started.arriving[i]);
@@ -172,14 +176,14 @@ class StreamTransport final : public Transport {
     for (auto& host : started.arriving) pool_.give(std::move(host.storage));
   }
 
-  /** Copies to pageable memory, which JS may keep; pinned memory is too scarce. */
+  /** Copies an output to pageable memory, which JS may keep for long. Pinned memory is too scarce for that. */
   static at::Tensor copy_of(const HostTensor& host) {
     auto tensor = at::empty(host.shape, at::TensorOptions().dtype(host.type));
     if (tensor.nbytes() > 0) std::memcpy(tensor.mutable_data_ptr(), host.storage.data(), tensor.nbytes());
     return tensor;
   }
 
-  /** Keeps the first error. */
+  /** Records the current exception as the job's error, unless it already has one. */
   static void fail(Job& job) noexcept {
     job.outputs.clear();
     job.result = {};

@@ -20,7 +20,7 @@ struct DTypeInfo {
   size_t bytes;
 };
 
-/** All dtypes; the index is the code that JS uses. */
+/** All dtypes. The index of a dtype is its code in JS. */
 inline constexpr std::array<DTypeInfo, 10> kDTypes{{
     {"float32", c10::ScalarType::Float, napi_float32_array, "Float32Array", 4},
     {"float64", c10::ScalarType::Double, napi_float64_array, "Float64Array", 8},
@@ -34,7 +34,10 @@ inline constexpr std::array<DTypeInfo, 10> kDTypes{{
     {"bool", c10::ScalarType::Bool, napi_uint8_array, "Uint8Array", 1},
 }};
 
-/** A dimension: fixed (`size` ≥ 0), or named. Equal names share a `symbol`, whose sizes must agree within a batch. */
+/**
+ * A dimension: of the fixed size `size`, or with a name. Dimensions with equal names have one `symbol`, and their sizes
+ * must agree within a batch.
+ */
 struct Dim {
   int64_t size = -1;
   int symbol = -1;
@@ -50,46 +53,49 @@ struct TensorSpec {
   std::vector<Dim> dims;
 
   const DTypeInfo& info() const { return kDTypes[dtype]; }
-  /** The author's notation: `float32(3, "height", "width")`. */
+  /** The declaration in the author's notation: `float32(3, "height", "width")`. */
   std::string text() const;
-  /** Bytes of the fill value of a padded dimension; throws `tensor_invalid` if the dtype cannot hold the value. */
+  /**
+   * The fill value of a padded dimension, as bytes of one element. Throws `tensor_invalid` if the dtype cannot hold the
+   * value.
+   */
   std::array<char, 8> fill_bytes(const Dim& dim) const;
 };
 
-/** Assigns a symbol to each distinct name and kind of dimension; returns the number of symbols. */
+/** Gives each distinct name and kind of dimension a symbol, a number from 0 on. Returns the count of symbols. */
 int number_symbols(std::vector<TensorSpec>& specs);
 
 /** Whether a number is a valid size: an integer from 0 to 2^53 - 1. False for NaN. */
 inline bool is_size(double number) { return number >= 0 && number <= 9007199254740991.0 && std::trunc(number) == number; }
 
-/** For example `float32(10)`; unsupported dtypes have PyTorch's name. */
+/** A dtype with sizes, such as `float32(10)`. Unsupported dtypes get PyTorch's name. */
 std::string tensor_text(c10::ScalarType type, c10::IntArrayRef sizes);
 
-/** JavaScript's notation: integers without a decimal point. */
+/** A number in JavaScript's notation: integers without a decimal point. */
 std::string number_text(double value);
 
-/** Null for an unsupported dtype. */
+/** The table's row for a dtype; null if the dtype is not supported. */
 const DTypeInfo* info_of(c10::ScalarType type);
 
-/** A list in parentheses: `(ids, mask)`. */
+/** Names in parentheses: `(ids, mask)`. */
 std::string names_text(const std::vector<std::string>& names);
 
-/** Throws `weights_invalid` for sparse and quantized tensors: "`giver` gave …". */
+/** Throws `weights_invalid` for sparse and quantized tensors, with a message that begins with `giver`. */
 void require_plain(const at::Tensor& tensor, const std::string& giver);
 
-/** Whether other references to the tensor's memory exist. */
+/** Whether the tensor or its memory has other references. */
 bool is_shared(const at::Tensor& tensor);
 
 /**
- * Whether the tensor alone owns its memory: nothing else refers to it (such as weights or a second output), and the
- * tensor is not a small view of it.
+ * Whether the tensor alone owns its memory: nothing else refers to the memory (such as weights or a second output), and
+ * the tensor is not a small view of it.
  */
 bool owns_memory(const at::Tensor& tensor);
 
 /**
- * Checks an output and returns it as unshared, contiguous memory of `device`; weights may overwrite shared memory at
- * the next batch. Dimension 0 must be `rows`; dtype, rank and fixed sizes must match the declaration. Throws
- * `weights_invalid`, naming the output, the declaration and the actual tensor.
+ * Checks an output, and returns it as contiguous memory on `device` that nothing else refers to: weights may overwrite
+ * shared memory at the next batch. Dimension 0 must be `rows`; dtype, rank and fixed sizes must match the declaration.
+ * Throws `weights_invalid`, which names the output, the declaration and the actual tensor.
  */
 at::Tensor own_output(const TensorSpec& spec, at::Tensor tensor, int64_t rows, c10::Device device);
 

@@ -1,4 +1,5 @@
-// TorchScript modules (.pt) and uncompiled exported programs. Arguments are matched by name, results by name or order.
+// TorchScript modules (.pt), and exported programs that are not compiled. Arguments are matched by name, results by
+// name or order.
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/jit/api/module.h>
@@ -25,7 +26,9 @@
 namespace sconce {
 namespace {
 
-/** An argument of forward: a declared input, or the default value of an undeclared one. */
+/**
+ * An argument of `forward`: the index of a declared input, or the default value of an argument that is not declared.
+ */
 struct Argument {
   std::optional<size_t> input;
   c10::IValue value;
@@ -65,7 +68,8 @@ bool is_no_scalar(const c10::TypePtr& type) {
 }
 
 /**
- * Removes work done only in training, such as batch norms counting their batches. eval() was called on every module.
+ * Removes work that is done only in training, such as counting the batches of a batch norm. All modules are in eval
+ * mode.
  */
 void forget_training(std::shared_ptr<torch::jit::Graph> graph) {
   const torch::jit::WithInsertPoint at_begin(graph->block()->nodes().front());
@@ -77,7 +81,7 @@ void forget_training(std::shared_ptr<torch::jit::Graph> graph) {
   torch::jit::ConstantPropagation(graph);
 }
 
-/** Whether a method may modify an attribute of the module. When unsure it returns true, which only costs memory. */
+/** Whether a method may modify an attribute of the module. If unsure, returns true, which only costs memory. */
 bool writes_attributes(const torch::jit::Method& method) {
   const auto graph = method.graph()->copy();
   torch::jit::Inline(*graph);
@@ -87,12 +91,12 @@ bool writes_attributes(const torch::jit::Method& method) {
   return any_node(graph->block(), [&](torch::jit::Node* node) {
     switch (node->kind()) {
       case c10::prim::SetAttr:
-      // Callees are not analysed.
+      // Called methods and forked functions are not analysed.
       case c10::prim::CallMethod:
       case c10::prim::fork: return true;
       case c10::prim::GetAttr: {
         auto type = node->output()->type();
-        // For example an optional bias of a convolution, tracked like a tensor.
+        // An optional tensor, such as the bias of a convolution, is tracked like a tensor.
         if (const auto optional = type->cast<c10::OptionalType>()) type = optional->getElementType();
         if (const auto object = type->cast<c10::ClassType>()) return has_writes && !object->is_module();
         const auto inner = type->containedTypes();
@@ -105,14 +109,14 @@ bool writes_attributes(const torch::jit::Method& method) {
 }
 
 bool writes_attributes(const torch::jit::Module& module, bool callable) {
-  // Each method holds the module and so the weights, so no method may outlive this function.
+  // Each method holds the module, and so the weights. No method may outlive this function.
   const auto methods = module.get_methods();
   return std::any_of(methods.begin(), methods.end(), [&](const torch::jit::Method& method) {
     return (callable || method.name() == "forward") && writes_attributes(method);
   });
 }
 
-/** Whether a module for `call` has only a `forward` that does not modify its attributes. */
+/** Whether `forward` is the only method, and does not modify attributes. */
 bool is_all_constant(const torch::jit::Module& module) {
   const auto methods = module.get_methods();
   return methods.size() == 1 && methods.front().name() == "forward" && !writes_attributes(methods.front());
@@ -120,7 +124,7 @@ bool is_all_constant(const torch::jit::Module& module) {
 
 using InputRanks = std::vector<std::optional<int64_t>>;
 
-/** Ranks of the arguments of `forward`; none for an argument of any rank. */
+/** Ranks of the arguments of `forward`; none for an argument whose rank is not known. */
 InputRanks ranks_of(const c10::FunctionSchema& schema, const WeightsOptions& options) {
   InputRanks ranks = {std::nullopt};  // self
   if (options.callable) return ranks;
@@ -137,7 +141,7 @@ struct Loaded {
   InputRanks ranks;
 };
 
-/** Applies the optimizations of `forward` that do not change its results. */
+/** Applies optimizations of `forward` that keep its results, apart from rounding. */
 Loaded prepare(torch::jit::Module module, const WeightsOptions& options, const std::optional<c10::FunctionSchema>& schema) {
   if (options.callable && !is_all_constant(module)) return Loaded{std::move(module), false, {}, {}};
   auto frozen = freeze_weights(module);
@@ -161,9 +165,9 @@ class TorchScript final : public Weights {
         outputs_(options.outputs),
         ranks_(std::move(loaded.ranks)) {
     if (!options.callable) arguments_ = match_arguments(*schema_, options.inputs);
-    // Runs the interpreter directly, because passes of libtorch's executor change values: they add up matrix products
-    // of different shapes, treat -0.0 as 0.0, and turn zero-dimensional tensors into numbers. On GPUs TorchScript files
-    // still use the executor, which fuses small kernels.
+    // Runs the interpreter directly, because passes of libtorch's executor change values: they combine matrix products
+    // of different shapes, treat -0.0 as 0.0, and turn zero-dimensional tensors into numbers. On a GPU, TorchScript
+    // files still use the executor, which fuses small kernels.
     if (options.program || (loaded.is_frozen && options.device.is_cpu())) code_.emplace(forward_->graph(), "forward");
     if (packed_layers_ > 0) faster_.emplace(module_, std::move(loaded.packed.plain));
   }
@@ -225,7 +229,7 @@ class TorchScript final : public Weights {
     run.end();
   }
 
-  /** Sizes of all tensors among the arguments, and the number of threads. */
+  /** Sizes of all tensor arguments, and the number of threads: both affect which form is faster. */
   static FasterForm::Sizes sizes_of(const torch::jit::Stack& stack) {
     FasterForm::Sizes sizes = {at::get_num_threads()};
     for (const auto& argument : stack) {
@@ -245,7 +249,7 @@ class TorchScript final : public Weights {
     }
   }
 
-  /** Optimizations of `forward` may be valid only for these ranks. */
+  /** Throws `tensor_invalid` for other ranks, for which the optimizations of `forward` may be wrong. */
   void require_ranks(const torch::jit::Stack& stack) const {
     for (size_t i = 0; i < ranks_.size() && i < stack.size(); ++i) {
       if (!ranks_[i] || !stack[i].isTensor() || stack[i].toTensor().dim() == *ranks_[i]) continue;
@@ -270,7 +274,10 @@ class TorchScript final : public Weights {
            (given == 1 ? " argument" : " arguments");
   }
 
-  /** None outputs are dropped: many networks return some only in training. */
+  /**
+   * The output tensors in a result of `forward`. Outputs that are None are dropped, because many networks return them
+   * only in training.
+   */
   std::vector<at::Tensor> tensors_of(c10::IValue& result) const {
     if (result.isTensor()) {
       require_output_count(outputs_, 1);
@@ -333,12 +340,12 @@ class TorchScript final : public Weights {
   torch::jit::Module module_;
   bool keeps_state_;
   size_t packed_layers_;
-  /** Null without packed layers. */
+  /** Chooses between packed and plain layers; null without packed layers. */
   std::optional<FasterForm> faster_;
   std::optional<torch::jit::Method> forward_;
-  /** Schema of `forward` before freezing. */
+  /** Schema of `forward` before freezing, which may drop default values. */
   std::optional<c10::FunctionSchema> schema_;
-  /** Code of `forward`, run without the executor's passes. */
+  /** Code of `forward` for the interpreter, without passes of the executor. None if the executor runs `forward`. */
   std::optional<torch::jit::Code> code_;
   c10::Device device_;
   std::vector<std::string> outputs_;
@@ -355,9 +362,9 @@ std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options) {
                                               : torch::jit::load(options.path, options.device);
   module.eval();
   check_arguments(module);
-  // This check must run before freezing. Freezing turns lists of tensors into constants, even lists that forward writes to.
+  // Checked before freezing, which turns lists of tensors into constants, even lists that `forward` writes to.
   const bool keeps_state = options.instances > 1 && writes_attributes(module, options.callable);
-  // The arguments of forward are checked before freezing: freezing may drop their default values, and its errors are less clear.
+  // Checked before freezing, which may drop default values of arguments, and whose errors are less clear.
   if (!options.callable) {
     if (!module.find_method("forward")) refuse_weights("the TorchScript module has no method forward");
     match_arguments(module.get_method("forward").function().getSchema(), options.inputs);

@@ -1,4 +1,4 @@
-// Moves batches to a session's device and back.
+// Moves batches to a session's device, and outputs back.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,24 +13,27 @@ namespace sconce {
 
 /**
  * On the CPU nothing is copied, and a job ends when its forward pass returns. Other devices work asynchronously: a job
- * ends when its outputs are in host memory, and meanwhile the thread may start the next batch. For the session's thread
- * only. The destructor waits for all pending jobs.
+ * ends when its outputs are in host memory, and the thread may start the next batch before that. Only for the session's
+ * thread. The destructor waits for all pending jobs.
  */
 class Transport {
  public:
   virtual ~Transport() = default;
-  /** Maximum number of pending batches. */
+  /** Most batches that may be pending. */
   virtual size_t depth() const = 0;
-  /** Copies the batch's inputs to the device. Their memory belongs to the job until the job is delivered. */
+  /** Returns the batch's inputs on the device. Their host memory belongs to the job until the job is delivered. */
   virtual std::vector<at::Tensor> send(Job& job) = 0;
-  /** Ends the job, in order: calls `done` once its outputs are in host memory, or with its error. */
+  /** Ends the job, in order: calls `done` once the outputs are in host memory, or with an error. */
   virtual void deliver(std::unique_ptr<Job> job) noexcept = 0;
 };
 
-/** For sessions on the CPU. */
+/** The transport for sessions on the CPU. */
 std::unique_ptr<Transport> direct_transport(BufferPool& pool, Done done);
 
-/** For sessions on a device with streams; forward passes run on `compute`. Batches must be in pinned memory. */
+/**
+ * The transport for sessions on a device with streams. Forward passes run on `compute`; batches must be in pinned
+ * memory.
+ */
 std::unique_ptr<Transport> stream_transport(c10::Stream compute, BufferPool& pool, Done done);
 
 }  // namespace sconce

@@ -6,7 +6,7 @@
 namespace sconce {
 namespace {
 
-/** For smaller tensors, copying is cheaper than a finalizer. */
+/** Smaller tensors are copied, which is cheaper than a finalizer that frees their memory. */
 constexpr size_t kMinExternalBytes = 256 * 1024;
 
 struct SessionHandle {
@@ -14,7 +14,7 @@ struct SessionHandle {
   std::shared_ptr<Session> session;
 };
 
-/** Marks our externals, so that another addon's external is refused. */
+/** Marks the addon's own sessions among JS externals, so that objects of other addons are refused. */
 constexpr napi_type_tag kSessionTag{0x5c0ce5e551015c0c, 0x8d3f2a6b7e914f05};
 
 napi_value external_buffer(napi_env env, at::Tensor tensor) {
@@ -30,7 +30,7 @@ napi_value external_buffer(napi_env env, at::Tensor tensor) {
     return nullptr;
   }
   owner.release();
-  // Without this, the garbage collector sees only a few bytes and keeps gigabytes waiting.
+  // Tells the garbage collector how much memory the buffer has. Otherwise it sees a few bytes, and lets gigabytes wait.
   int64_t total;
   napi_adjust_external_memory(env, static_cast<int64_t>(bytes), &total);
   return buffer;
@@ -49,7 +49,7 @@ napi_value typed_array(napi_env env, size_t elements, napi_value buffer, napi_ty
   return array;
 }
 
-/** Appends the sizes of each tensor with named dimensions after the typed arrays. */
+/** Appends the sizes of each tensor that has dimensions with names, after the typed arrays. */
 template <typename SizesOf>
 void add_sizes(napi_env env, napi_value result, const std::vector<TensorSpec>& specs, const SizesOf& sizes_of) {
   auto place = static_cast<uint32_t>(specs.size());
@@ -66,7 +66,7 @@ void add_sizes(napi_env env, napi_value result, const std::vector<TensorSpec>& s
 napi_value new_buffer(napi_env env, size_t bytes, void** data) {
   napi_value buffer;
   if (napi_create_arraybuffer(env, bytes, data, &buffer) == napi_ok) return buffer;
-  napi_value thrown;  // replaced by our own error
+  napi_value thrown;  // dropped: the error below replaces it
   napi_get_and_clear_last_exception(env, &thrown);
   throw CodedError("out_of_memory", "a tensor of the batch does not fit in memory");
 }

@@ -17,7 +17,7 @@ namespace {
 
 enum class Format { torchscript, aotinductor, unknown };
 
-/** PyTorch's archives are zip files whose entries are in one folder. */
+/** Detects the format of a file. PyTorch's archives are zip files whose entries are in one folder. */
 Format format_of(const std::string& path) {
   caffe2::serialize::PyTorchStreamReader reader(path);
   if (reader.hasRecord("constants.pkl")) return Format::torchscript;

@@ -1,4 +1,4 @@
-// Loaded weights of any format, called with tensors in the order of the declared names.
+// Loaded weights of any format. Calls pass tensors in the order of the declared names.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,40 +16,43 @@ namespace sconce {
 
 struct WeightsOptions {
   std::string path;
-  /** Set for an exported program. */
+  /** Set if the file is an exported program. */
   std::optional<Program> program;
-  /** Set for an exported program, and for a package compiled from one by sconce. */
+  /** Set for an exported program, and for a package that sconce compiled from one. */
   std::optional<GuardText> guards;
   c10::Device device = c10::Device(c10::DeviceType::CPU);
   std::vector<std::string> inputs;
-  /** Rank of each input, including the batch dimension. */
+  /** Rank of each input, with the batch dimension. */
   std::vector<int64_t> input_ranks;
   std::vector<std::string> outputs;
   /**
-   * For `call` only: names are not compared, and `run` is not used. Otherwise a TorchScript module is frozen, which
-   * folds constants and drops all methods but `forward`. A module for `call` is frozen only if it has no other methods
-   * and modifies no attributes.
+   * Whether only `call` is used, not `run`; names are then not compared. Otherwise a TorchScript module is frozen,
+   * which folds constants and drops all methods but `forward`. A module for `call` is frozen only if it has no other
+   * methods and modifies no attributes.
    */
   bool callable = false;
-  /** Number of batches that run at once on these weights; more have to wait. */
+  /** Most batches that run at once on these weights; more have to wait. */
   size_t instances = 1;
-  /** Whether layers may pack their weights for oneDNN, see `pack_layers`. */
+  /** Whether layers may pack their weights for oneDNN; see `pack_layers`. */
   bool pack = true;
 };
 
-/** Loaded weights with their forward pass. Several sessions share them and may call `run` on several threads at once. */
+/**
+ * Loaded weights with their forward pass. Several sessions may share them, and may call `run` on several threads at
+ * once.
+ */
 class Weights {
  public:
   virtual ~Weights() = default;
   /**
-   * Runs on the current stream with tensors on the weights' device. Returns one unchecked tensor per declared output,
-   * in order; a device with streams may still be computing them. Throws `weights_invalid` if names or counts differ
-   * from the declaration, and libtorch's errors.
+   * Runs a batch on the current stream, with tensors on the weights' device. Returns an unchecked tensor for each
+   * declared output, in order; a device with streams may still be computing them. Throws `weights_invalid` if names or
+   * counts differ from the declaration, and libtorch's errors.
    */
   virtual std::vector<at::Tensor> run(std::vector<at::Tensor> inputs) = 0;
   /**
-   * Calls any method with positional arguments; trailing arguments with defaults may be omitted. Throws
-   * `tensor_invalid` for wrong arguments, `run_failed` for an unknown method, and libtorch's errors.
+   * Calls a method with positional arguments; trailing arguments with defaults may be omitted. Throws `tensor_invalid`
+   * for wrong arguments, `run_failed` for an unknown method, and libtorch's errors.
    */
   virtual Value call(const std::string& method, const std::vector<Value>& arguments) = 0;
   /**
@@ -57,39 +60,43 @@ class Weights {
    * known for weights opened for several instances.
    */
   virtual bool keeps_state() const = 0;
-  /** Maximum rows of a batch, if the weights state it; `run` throws above it. */
+  /** Most rows in a batch, if the weights state a limit; `run` throws above it. */
   virtual std::optional<int64_t> most_rows() const { return std::nullopt; }
-  /** Number of layers with packed weights. */
+  /** Count of layers with packed weights. */
   virtual size_t packed_layers() const { return 0; }
 };
 
 /**
- * Detects the format by content, unless an exported program is given. Throws `weights_invalid` for an unknown format,
- * or if names differ from the declaration.
+ * Loads weights. Detects the format by content, unless an exported program is given. Throws `weights_invalid` for an
+ * unknown format, or if names differ from the declaration.
  */
 std::shared_ptr<Weights> open_weights(const WeightsOptions& options);
 
 std::shared_ptr<Weights> open_torchscript(const WeightsOptions& options);
 std::shared_ptr<Weights> open_aotinductor(const WeightsOptions& options);
 
-/** Architecture and processor features that compiled code needs, separated by spaces; empty for uncompiled weights. */
+/**
+ * Architecture and processor features that compiled weights need, separated by spaces; empty for weights that are not
+ * compiled.
+ */
 std::string processor_needs_of(const std::string& path);
 
 /**
- * Device kind ("cpu", "cuda") that the weights were compiled for; empty if they are not compiled, or do not state it.
+ * Kind of device ("cpu", "cuda") that the weights were compiled for; empty if they are not compiled, or do not state
+ * it.
  */
 std::string compiled_device_of(const std::string& path);
 
-/** The same for an AOTInductor package. */
+/** Kind of device ("cpu", "cuda") that an AOTInductor package was compiled for; empty if it does not state it. */
 std::string device_of_package(const std::string& path);
 
 /**
- * Maps declared names to the weights' names: result[i] is the index of declared[i]. Throws `weights_invalid` if a name
- * is missing on either side.
+ * The index of each declared name among the names that the weights give. Throws `weights_invalid` if a name is missing
+ * on either side.
  */
 std::vector<size_t> places_of_outputs(const std::vector<std::string>& declared, const std::vector<std::string>& given);
 
-/** Throws `weights_invalid` unless the number of outputs matches. */
+/** Throws `weights_invalid` unless the weights give as many outputs as are declared. */
 void require_output_count(const std::vector<std::string>& declared, size_t given);
 
 }  // namespace sconce

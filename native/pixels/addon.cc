@@ -1,5 +1,5 @@
-// Exports of the image addon, which needs no libtorch. src/author/pixels.ts types them and is the only file that loads
-// the addon.
+// Exports of the addon for pictures, which needs no libtorch. src/author/pixels.ts types them and is the only file that
+// loads the addon.
 #include <napi.h>
 
 #include <array>
@@ -18,12 +18,13 @@
 namespace pixels {
 namespace {
 
-/** Returns whether the picture was handled. */
+/** A decoding or encoding task. Returns whether it could handle the picture. */
 using Task = std::function<bool()>;
 
 /**
- * Runs a task on another thread and keeps its two arrays alive. The promise resolves to false for an unhandled picture, else to the milliseconds
- * in which the task waited for a thread, and its result for the event loop.
+ * Runs a task on another thread, and keeps its two JS arrays alive. The promise resolves to false if the task could not
+ * handle the picture. Otherwise it resolves to the milliseconds that the task waited for a thread, and its result for
+ * the event loop.
  */
 class Work {
  public:
@@ -56,7 +57,10 @@ class Work {
     work->finished_ = Clock::now();
   }
 
-  /** Never throws: in a terminating Worker the promise cannot be settled, and no JS code waits for it. */
+  /**
+   * Settles the promise on the JS thread. Never throws: in a terminating Worker the promise cannot be settled, and no
+   * JS code waits for it.
+   */
   static void end(napi_env env, napi_status, void* data) {
     const std::unique_ptr<Work> work(static_cast<Work*>(data));
     napi_delete_async_work(env, work->work_);
@@ -83,7 +87,7 @@ class Work {
   napi_deferred promise_ = nullptr;
   napi_async_work work_ = nullptr;
   bool done_ = false;
-  /** Message of the task's exception. */
+  /** Message of the task's exception; empty without one. */
   std::string error_;
 };
 
@@ -110,7 +114,7 @@ void require_length(const Napi::TypedArray& array, int64_t expected) {
   throw Napi::RangeError::New(array.Env(), "an array has another length than its picture");
 }
 
-/** Scales a picture to `width` × `height` and writes it to the target. */
+/** Scales a picture to `width` × `height`, and writes it to the target. */
 void lay_out(const Raster& whole, bool opaque, int64_t width, int64_t height, Filter filter, const Target& target,
              std::variant<uint8_t*, float*> to) {
   const bool is_scaled = whole.width != width || whole.height != height;
@@ -118,7 +122,10 @@ void lay_out(const Raster& whole, bool opaque, int64_t width, int64_t height, Fi
   write_target(is_scaled ? resample(whole, width, height, filter, opaque) : as_it_is, target, to);
 }
 
-/** toTensor(file, result, target) → Promise. A PNG is overwritten; a JPEG is copied before this returns. */
+/**
+ * toTensor(file, result, target) → Promise; fills `result`. A PNG file is overwritten; a JPEG file is copied before
+ * this returns.
+ */
 Napi::Value ToTensor(const Napi::CallbackInfo& info) {
   auto file = info[0].As<Napi::Uint8Array>();
   const auto result = info[1].As<Napi::TypedArray>();
@@ -157,7 +164,7 @@ Napi::Value ToTensor(const Napi::CallbackInfo& info) {
       return true;
     });
   }
-  // Copied, because the author's code may change or transfer the array meanwhile.
+  // Copied, because the author's code may change or transfer the array while the task runs.
   std::vector<uint8_t> jpeg(file.Data(), file.Data() + file.ByteLength());
   const int64_t source_width = number(given, "sourceWidth");
   const int64_t source_height = number(given, "sourceHeight");
@@ -170,8 +177,8 @@ Napi::Value ToTensor(const Napi::CallbackInfo& info) {
 }
 
 /**
- * toBitmap(pixels, file, picture) → Promise. The pixels are copied before this returns, because their array may be
- * transferred meanwhile.
+ * toBitmap(pixels, file, picture) → Promise; fills `file`. The pixels are copied before this returns, because the
+ * author's code may transfer their array while the task runs.
  */
 Napi::Value ToBitmap(const Napi::CallbackInfo& info) {
   const auto pixels = info[0].As<Napi::Uint8Array>();
@@ -193,7 +200,10 @@ Napi::Value ToBitmap(const Napi::CallbackInfo& info) {
   });
 }
 
-/** Wraps a function for JS and catches all C++ exceptions: one that passes through JS frames would end the process. */
+/**
+ * Wraps a function for JS, and catches all C++ exceptions: an exception that passes through JS frames would end the
+ * process.
+ */
 template <Napi::Value (*body)(const Napi::CallbackInfo&)>
 napi_value guarded(napi_env env, napi_callback_info info) noexcept {
   try {

@@ -21,7 +21,7 @@ void write_bitmap(const Picture& picture, uint8_t* file) {
   put(file + 10, kBitmapHeader);
   put(file + 14, kBitmapHeader - 14);
   put(file + 18, width);
-  // Negative: rows are stored from top to bottom.
+  // A negative height means that rows are stored from top to bottom.
   put(file + 22, -height);
   put(file + 26, 1 | 32 << 16);
   put(file + 30, 3);

@@ -1,4 +1,4 @@
-// BMP files, to pass raw pixels to Bun.Image, which reads only files. Format: BITMAPV4HEADER, 32 bits per pixel.
+// Writes BMP files, because Bun.Image reads raw pixels only from files. Format: BITMAPV4HEADER, 32 bits per pixel.
 #pragma once
 
 #include "target.h"
@@ -11,14 +11,14 @@ struct Picture {
   std::vector<uint8_t> data;
   int64_t width;
   int64_t height;
-  /** 1 (grey), 3 or 4. */
+  /** 1 (grey), 3 or 4 channels. */
   int channels;
   bool is_planar;
-  /** Whether `write_bitmap` blends transparent pixels over white. JPEG has no transparency. */
+  /** Whether `write_bitmap` blends transparent pixels over white, because JPEG has no transparency. */
   bool is_opaque;
 };
 
-/** Writes `kBitmapHeader + width * height * 4` bytes. */
+/** Writes the picture as a BMP file of `kBitmapHeader + width * height * 4` bytes. */
 void write_bitmap(const Picture& picture, uint8_t* file);
 
 }  // namespace pixels

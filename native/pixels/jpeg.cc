@@ -6,7 +6,7 @@
 
 #include <string>
 
-// Embeds the TurboJPEG library, so that packages, executables and images need only one file.
+// Embeds the TurboJPEG library in the addon, so that packages, executables and images need only one file.
 asm(".pushsection .rodata\n"
     ".hidden sconce_turbojpeg\n"
     ".hidden sconce_turbojpeg_end\n"
@@ -23,7 +23,7 @@ extern "C" const char sconce_turbojpeg_end[];
 namespace pixels {
 namespace {
 
-// Constants of turbojpeg.h, libjpeg-turbo 3: TJINIT_DECOMPRESS, TJPARAM_STOPONWARNING, TJPARAM_JPEGWIDTH,
+// Constants of turbojpeg.h of libjpeg-turbo 3: TJINIT_DECOMPRESS, TJPARAM_STOPONWARNING, TJPARAM_JPEGWIDTH,
 // TJPARAM_JPEGHEIGHT, TJPF_RGBA.
 constexpr int kDecompress = 1;
 constexpr int kStopOnWarning = 0;
@@ -40,21 +40,21 @@ bool write_all(int file, const char* from, const char* end) {
   return true;
 }
 
-/** Null on failure. The library is never unloaded. */
+/** Loads the embedded library, and never unloads it. Null on failure. */
 void* load_library() {
   const int file = memfd_create("turbojpeg", MFD_CLOEXEC);
   if (file < 0) return nullptr;
   void* library = nullptr;
   if (write_all(file, sconce_turbojpeg, sconce_turbojpeg_end)) {
-    // The extra "./" makes the path differ from the in-memory addons' paths (src/author/pixels.ts). File descriptors
-    // are reused, and dlopen returns an already loaded library for an equal path.
+    // File descriptors are reused, and dlopen returns an already loaded library for an equal path. The extra "./" makes
+    // the path differ from the paths of addons that src/author/pixels.ts loads from memory.
     library = dlopen(("/proc/self/fd/./" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
   }
   close(file);
   return library;
 }
 
-/** Functions of TurboJPEG. */
+/** The functions of TurboJPEG that decode a file. */
 class Turbo {
  public:
   static const Turbo& instance() {
@@ -97,7 +97,7 @@ Decoded decode_jpeg(const std::vector<uint8_t>& file, int64_t width, int64_t hei
   if (!decoder) return {};
   turbo.set(decoder.get(), kStopOnWarning, 1);
   if (turbo.header(decoder.get(), file.data(), file.size()) != 0) return {};
-  // Memory was reserved only for the checked size.
+  // The caller checked and reserved memory for this size only.
   if (turbo.get(decoder.get(), kWidth) != width || turbo.get(decoder.get(), kHeight) != height) return {};
   const size_t row_bytes = static_cast<size_t>(width) * 4;
   std::unique_ptr<uint8_t[]> memory(new uint8_t[row_bytes * height]);

@@ -1,4 +1,4 @@
-// JPEG decoding by libjpeg-turbo.
+// Decodes JPEG files with libjpeg-turbo.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ struct Decoded {
 
 /**
  * Decodes with libjpeg's defaults: exact transform, smooth chroma upsampling.
- * @param width expected size, with `height`; a file of another size is not decoded
+ * @param width expected width; a file of another width or height is not decoded
  * @returns nothing for corrupt and unusual files (four colours, 12 bits, lossless), and on systems that cannot load a
  * library from memory
  */

@@ -1,4 +1,4 @@
-// Decoded pixels: 8-bit RGBA, row after row.
+// Decoded pixels in rows: 8-bit RGBA.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <functional>
 
-// Compiles hot loops twice, also for AVX2, which multiplies 32-bit integers (SSE2 does not).
+// Compiles a hot loop twice: for all processors, and for AVX2, which can multiply 32-bit integers (SSE2 cannot).
 #if defined(__x86_64__)
 #define WITH_AVX2 __attribute__((target_clones("avx2", "default")))
 #else
@@ -25,14 +25,20 @@ struct Raster {
   const uint8_t* row(int64_t y) const { return rows + y * row_bytes; }
 };
 
-/** Pixels produced row by row on demand, best read in order. A row is then still in the processor's cache. */
+/**
+ * Pixels that are produced row by row on demand. Read rows in order, so that each is used while it is in the
+ * processor's cache.
+ */
 struct Rows {
   int64_t width;
   int64_t height;
   bool is_opaque;
-  /** Whether colours are multiplied by alpha. Resampling needs this, or transparent pixels bleed into opaque ones. */
+  /**
+   * Whether colours are multiplied by alpha. Resampling multiplies them; otherwise transparent pixels would bleed into
+   * opaque ones.
+   */
   bool is_premultiplied;
-  /** The result is valid until the next call. */
+  /** Returns row `y`, which is valid until the next call. */
   std::function<const uint8_t*(int64_t y)> row;
 };
 
@@ -42,7 +48,7 @@ inline int divide255(int product) {
   return (sum + (sum >> 8)) >> 8;
 }
 
-/** Blends a colour over a background. */
+/** Blends one channel of a colour over a background. */
 inline uint8_t over(int colour, int alpha, int background, bool is_premultiplied) {
   const int own = is_premultiplied ? colour * 255 : colour * alpha;
   return static_cast<uint8_t>(std::min(255, divide255(own + background * (255 - alpha))));

@@ -9,14 +9,16 @@
 namespace pixels {
 namespace {
 
-/** Weights are fixed-point numbers with this many fractional bits. */
+/** Fixed-point weights have this many fractional bits. */
 constexpr int kPrecision = 22;
 constexpr int32_t kHalf = 1 << (kPrecision - 1);
-/** Memory limit for resampled rows kept for reuse. Extreme shapes exceed it and compute rows again. */
+/**
+ * Memory limit in bytes for resampled rows that are kept for reuse. Extreme shapes exceed it, and compute rows again.
+ */
 constexpr size_t kMaxKept = size_t{8} << 20;
 
 struct Kernel {
-  /** Radius of the kernel in source pixels, without scaling. */
+  /** Radius of the kernel in source pixels, when the size does not change. */
   double support;
   double (*weight)(double);
 };
@@ -46,14 +48,14 @@ Kernel kernel_of(Filter filter) {
 }
 
 /**
- * Source pixels and weights of each target pixel. All have the same count, because loops of constant length predict
- * well; surplus weights are 0.
+ * Along one axis, the source pixels and weights of each target pixel. All target pixels have the same count of weights,
+ * because loops of constant length predict well; surplus weights are 0.
  */
 struct Axis {
-  /** First source pixel of each target pixel. */
+  /** Index of the first source pixel, for each target pixel. */
   std::vector<int64_t> first;
   int64_t count = 1;
-  /** `count` weights per target pixel. */
+  /** `count` weights for each target pixel. */
   std::vector<int32_t> weights;
 };
 
@@ -91,7 +93,7 @@ WITH_AVX2 void widen(const uint8_t* row, size_t count, int32_t* result) {
   for (size_t i = 0; i < count; ++i) result[i] = row[i];
 }
 
-/** @param known the count if its loop is unrolled, else 0 */
+/** @param known the count of weights if the loop is unrolled for it; else 0 */
 template <int known>
 [[gnu::always_inline]] inline void resample_row_of(const int32_t* row, const Axis& axis, int32_t* result) {
   const int64_t count = known == 0 ? axis.count : known;
@@ -121,7 +123,9 @@ WITH_AVX2 void resample_row(const int32_t* row, const Axis& axis, int32_t* resul
   }
 }
 
-/** Rows added per pass, since each pass reads and writes all sums. */
+/**
+ * Rows that are added in one pass over the sums. Each pass reads and writes all sums, so one row a pass would be slow.
+ */
 constexpr int kTogether = 4;
 
 struct Weighted {
@@ -129,7 +133,7 @@ struct Weighted {
   std::array<int32_t, kTogether> weights;
 };
 
-/** Calls `store(i, sum)` with each new sum. */
+/** Adds the weighted rows to the sums, and calls `store(i, sum)` with each result. */
 template <typename Store>
 [[gnu::always_inline]] inline void add_rows(const int32_t* sums, const Weighted& added, size_t count, const Store& store) {
   const auto [a, b, c, d] = added.rows;
@@ -157,7 +161,7 @@ void premultiply(const uint8_t* row, int64_t width, int32_t* result) {
   }
 }
 
-/** Produces rows of the resized picture: resamples source rows horizontally, then combines them vertically. */
+/** Produces rows of the resized picture: resamples source rows horizontally, then adds them vertically. */
 class Resampler {
  public:
   Resampler(const Raster& source, int64_t width, int64_t height, const Kernel& kernel, bool is_opaque)
@@ -181,7 +185,7 @@ class Resampler {
   }
 
  private:
-  /** Source rows and weights for a part of target row `y`, from the `i`th on. */
+  /** The source rows of target row `y`, from the `i`th on, with their weights; at most `kTogether`. */
   Weighted weighted(int64_t y, int64_t i) {
     Weighted part;
     for (int64_t j = 0; j < kTogether; ++j) {
@@ -207,7 +211,7 @@ class Resampler {
   const Axis rows_;
   const size_t row_size_;
   const bool is_opaque_;
-  /** Source row in each slot of `kept_`. */
+  /** Index of the source row in each slot of `kept_`; -1 for an empty slot. */
   std::vector<int64_t> held_;
   std::vector<int32_t> kept_;
   std::vector<int32_t> wide_;
@@ -222,7 +226,7 @@ Rows resample(const Raster& source, int64_t width, int64_t height, Filter filter
     const auto made = std::make_shared<Resampler>(source, width, height, kernel_of(filter), is_opaque);
     return {width, height, is_opaque, !is_opaque, [made](int64_t y) { return made->row(y); }};
   }
-  // The source pixel under the centre of each target pixel.
+  // Index of the source pixel under the centre of a target pixel.
   const auto under = [](int64_t target, int64_t size, int64_t target_size) {
     return std::min(size - 1, static_cast<int64_t>((target + 0.5) * size / target_size));
   };

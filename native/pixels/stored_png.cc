@@ -12,7 +12,7 @@ constexpr size_t kChunkEnd = 4;
 constexpr uint32_t kData = 0x49444154;  // IDAT
 constexpr uint8_t kRgba = 6;
 
-/** Only another Bun version can cause this, not an input. */
+/** Throws for a file that sconce cannot read. Only another version of Bun can cause this, not an input. */
 [[noreturn]] void unexpected() {
   throw std::runtime_error(
       "Bun.Image wrote a PNG of level 0 in another way than sconce reads; use the Bun version of package.json");
@@ -22,12 +22,12 @@ uint32_t big_endian(const uint8_t* at) {
   return uint32_t{at[0]} << 24 | uint32_t{at[1]} << 16 | uint32_t{at[2]} << 8 | at[3];
 }
 
-/** The content of all IDAT chunks as one stream. */
+/** Reads the content of all IDAT chunks as one stream. */
 class DataStream {
  public:
   DataStream(const uint8_t* png, size_t size) : next_(png + kSignature), end_(png + size) {}
 
-  /** `to` may overlap the read position if it is before it. */
+  /** Copies the next `count` bytes. `to` may overlap the read position if it is before it. */
   void read(uint8_t* to, size_t count) {
     while (count > 0) {
       if (left_ == 0) enter_chunk();

@@ -1,5 +1,5 @@
-// Uncompressed PNG files, to get decoded pixels from Bun.Image, which writes only files. Formats: PNG (W3C, third
-// edition), zlib (RFC 1950), deflate (RFC 1951) stored blocks.
+// Reads uncompressed PNG files, because Bun.Image returns decoded pixels only as files. Formats: PNG (W3C, third
+// edition), zlib (RFC 1950), stored blocks of deflate (RFC 1951).
 #pragma once
 
 #include "raster.h"
@@ -7,8 +7,8 @@
 namespace pixels {
 
 /**
- * Reads the output of Bun.Image's `png({ compressionLevel: 0 })`: 8-bit RGBA, filter 0. Compacts the pixels in place,
- * overwriting the file.
+ * Reads a PNG that Bun.Image wrote with `png({ compressionLevel: 0 })`: 8-bit RGBA, filter 0. Moves the pixels together
+ * in place, and so overwrites the file.
  * @throws std::runtime_error for any other file
  */
 Raster read_stored_png(uint8_t* png, size_t size);

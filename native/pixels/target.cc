@@ -6,10 +6,10 @@
 namespace pixels {
 namespace {
 
-/** ITU-R BT.601 in 16-bit fixed point, like Pillow's conversion to "L". */
+/** Brightness of a pixel: ITU-R BT.601 in 16-bit fixed point, like Pillow's conversion to "L". */
 uint8_t luma(const uint8_t* pixel) { return (pixel[0] * 19595 + pixel[1] * 38470 + pixel[2] * 7471 + 0x8000) >> 16; }
 
-/** Blends a row over the background, or for 4 channels undoes the premultiplication. */
+/** Blends a row over the background. For four channels, undoes the premultiplication instead. */
 void show_row(const uint8_t* row, int64_t count, const Target& target, bool is_premultiplied, uint8_t* result) {
   std::memcpy(result, row, count * 4);
   for (uint8_t* pixel = result; pixel < result + count * 4; pixel += 4) {
@@ -25,7 +25,7 @@ void show_row(const uint8_t* row, int64_t count, const Target& target, bool is_p
   }
 }
 
-/** Normalized value of each of the 256 channel values; rounded to float32 at every step, like torchvision. */
+/** The normalized value of each of the 256 channel values, rounded to float32 at every step like torchvision. */
 std::array<float, 256> table_of(float mean, float std) {
   std::array<float, 256> table;
   for (int value = 0; value < 256; ++value) {
@@ -34,15 +34,15 @@ std::array<float, 256> table_of(float mean, float std) {
   return table;
 }
 
-/** Copies one channel of a row; a loop that compilers vectorize. */
+/** Copies one channel of a row, in a loop that compilers vectorize. */
 WITH_AVX2 void write_plane(const uint8_t* __restrict from, int64_t count, uint8_t* __restrict result) {
   for (int64_t x = 0; x < count; ++x) result[x] = from[x * 4];
 }
 
-/** `store(channel, value)` converts a value. */
+/** Writes all rows of the target. `store(channel, value)` converts a channel value. */
 template <typename Value, typename Store>
 void write_rows(const Rows& rows, const Target& target, Value* result, const Store& store) {
-  // Local copies: the compiler must otherwise assume that each write changes them.
+  // Local copies, because the compiler must assume that each write changes the originals.
   const int64_t width = target.width;
   const auto [pixel_stride, channel_stride] = Strides(width, target.height, target.channels, target.is_planar);
   const int64_t first = std::max<int64_t>(0, target.x);

@@ -1,4 +1,4 @@
-// Writes pixels in the form that networks take: crop, background, channel order, bytes or floats.
+// Writes pixels in the form that networks take: cropped, over a background, in a channel order, as bytes or floats.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace pixels {
 
-/** Distances of pixels and channels: interleaved, or one plane per channel. */
+/** Distances between pixels and between channels, in elements: interleaved, or with one plane for each channel. */
 struct Strides {
   Strides(int64_t width, int64_t height, int64_t channels, bool is_planar)
       : pixel(is_planar ? 1 : channels), channel(is_planar ? width * height : 1) {}
@@ -21,23 +21,29 @@ struct Strides {
 struct Target {
   int64_t width;
   int64_t height;
-  /** Position of the picture's top left corner: negative crops, positive leaves a bar. */
+  /**
+   * Position of the picture's top left corner in the target. Negative values crop the picture, positive values leave a
+   * bar.
+   */
   int64_t x;
   int64_t y;
-  /** 1 (grey), 3 or 4. */
+  /** 1 (grey), 3 or 4 channels. */
   int channels;
   bool is_bgr;
   bool is_planar;
-  /** Red, green, blue. */
+  /** Red, green and blue of the background. */
   std::array<uint8_t, 3> background;
-  /** One per channel, for floats like torchvision's `ToTensor` and `Normalize`. */
+  /**
+   * Mean and deviation of each channel, for float results as from torchvision's `ToTensor` and `Normalize`; empty for
+   * bytes.
+   */
   std::vector<float> mean;
   std::vector<float> std;
 };
 
 bool is_opaque(const Raster& raster);
 
-/** Writes all `width * height * channels` values. */
+/** Writes all `width * height * channels` values of the target. */
 void write_target(const Rows& rows, const Target& target, std::variant<uint8_t*, float*> result);
 
 }  // namespace pixels

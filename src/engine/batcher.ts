@@ -256,7 +256,7 @@ export class Batcher<T extends Queued, R> {
     const [first] = batch;
     if (first === undefined || batch.some(({ lane }) => lane !== first.lane)) return;
     const waiting = this.#waiting.blame(first.lane);
-    // Deprioritised items take no queue places from new items.
+    // The listener frees the queue places of these items for new ones.
     if (waiting.length > 0) this.#options.listener.dispatched(waiting, "late");
   }
 

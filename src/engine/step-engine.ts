@@ -89,7 +89,7 @@ export class StepEngine<T extends BatchItem> {
    */
   cancel(lane: object): T[] {
     const items = this.#waiting.remove(lane);
-    // Other items may have waited behind an item with `isAlone`.
+    // The removed items may have an item with `isAlone`, behind which other items waited.
     this.#pumpSoon();
     return items;
   }
@@ -228,7 +228,7 @@ export class StepEngine<T extends BatchItem> {
       return;
     }
     if (!hasCode(cause, "session_closed")) {
-      // Deprioritised items take no queue places from new items.
+      // The prediction's waiting items are deprioritised: they take no queue places from new items.
       const waiting = this.#waiting.blame(item.lane);
       if (waiting.length > 0) listener.dispatched(waiting);
     }

@@ -58,7 +58,7 @@ export function shareFiles({
   models,
 }: Pick<FrontsOptions, "config" | "folder" | "count"> & { readonly port: number; readonly models: number }) {
   const counters = folder.join("counters");
-  // These files are never cleared, so that the metrics include the counts of killed fronts.
+  // Counters of metrics are never cleared, so that they include the counts of killed fronts.
   const counts = Array.from({ length: models }, (_, model) => folder.join(`counts-${model}`));
   // The last row is the supervisor's.
   const create = (path: string) => SharedCounters.create({ path, names: slots, rows: count + 1 }).row(count);

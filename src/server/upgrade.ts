@@ -158,7 +158,7 @@ export class Upgradable implements Disposable {
     const outcome = Promise.withResolvers<Reload>();
     const failure = Promise.withResolvers<Reload>();
     this.#onOutcome = (found) => ("failed" in found && exited !== undefined ? failure : outcome).resolve(found);
-    // After the end of this newer server, another one may start.
+    // The answer waits for the exit of a server that failed: only then may another one start.
     void exited?.then(async (code) => {
       // The last message of the newer server may still be on its way.
       await this.#serving;

@@ -12,7 +12,7 @@ export interface HooksOptions {
   /** Longest time in milliseconds that one call may block the JavaScript thread; without a limit by default. */
   readonly limitMs?: number;
   readonly lag?: Pick<EventLoopLag, "ran">;
-  /** Calls that run now, for the next process. Undefined where predictions do not outlive the process. */
+  /** Record of running calls, which the next process reads. Undefined where predictions end with the process. */
   readonly running?: RunningHooks | undefined;
 }
 

@@ -165,7 +165,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.credits.clear(list);
     list.fetched.length = 0;
     this.#begin();
-    // Without waiting clients the flow may be idle now.
+    // The flow may be idle now: no other prediction may be waiting.
     if (this.#rate.isBusy && this.credits.usual.areLeft()) this.#rate.begun(0, performance.now(), true);
   }
 
@@ -326,7 +326,7 @@ export class ItemFlow implements EngineListener<ListItem> {
   /** Queues a list for its next turn, if it has an input to begin. Otherwise a later result queues it. */
   #queue(list: ItemList): void {
     if (list.isOver || list.preparing >= MAX_SLOW_OF_ONE) return;
-    // Otherwise the rows of a slow `postprocess` would use up the credits.
+    // A list with many unfinished rows must wait: the rows of a slow `postprocess` would use up the credits.
     if (list.finishing > 0 && list.ready + list.running + list.finishing >= this.#maxFinishingOfOne) return;
     const isOpen = list.next < list.count && list.unfetched.length < MAX_UNFETCHED;
     const canFetch = list.unfetched.length > 0 && mayFetch(list);
