@@ -1,4 +1,4 @@
-/** The APIs of other servers. Each folder beside this file translates the requests of one API to predictions. */
+/** Adds the routes of other servers' APIs. Each folder beside this file translates the requests of one API to predictions. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { ApiName } from "../../config.ts";
@@ -13,47 +13,46 @@ import { addOpenai } from "./openai/openai.ts";
 import { addV2 } from "./v2/v2.ts";
 import { type WaitedOptions, WaitedPredictions } from "./waited-predictions.ts";
 
-/** A model that requests to the root of a server may name. */
+/** A model whose name a request may contain, with its predictions. */
 export interface NamedModel<P = WaitedPredictions> {
   readonly model: ServedModel;
   readonly predictions: P;
   readonly metrics: Metrics;
-  /** Whether a request gets this version under the name. By default each request does. */
+  /** Whether this version of the model answers the request, when several versions share a name. By default it answers every request. */
   readonly isFor?: (request: Request, context: RequestContext) => boolean;
 }
 
 export interface ApiOptions {
   readonly model: ServedModel;
-  /** The models that a request may name: all models at the root of a server, else only this one. */
+  /** The models that a request may name: all models for paths without a model, else only `model`. */
   readonly named: readonly NamedModel[];
   readonly version: string;
   readonly lifecycle: Lifecycle;
   readonly predictions: WaitedPredictions;
   readonly metrics: Metrics;
-  /** Seconds that a finished prediction stays readable. */
+  /** Seconds that an ended prediction can still be read. */
   readonly retainAge: number;
-  /** Milliseconds after which a call of a tool may become a task. */
+  /** Milliseconds after which a call of a tool (Model Context Protocol) may become a task. */
   readonly taskAfterMs: number;
-  /** Counts and logs an error. @returns its status, code and text for the answer */
+  /** Counts and logs an error. @returns its status, code and message */
   readonly refused: (c: Context, error: unknown) => Problem;
 }
 
-/** Formats errors as an API's clients expect them. The server uses it for all requests to the API's paths, even for requests refused before its routes. */
+/** Answers errors in the format of one API, also errors of requests that are refused before they reach a route of the API. */
 export interface ErrorForm {
   readonly hasPath: (path: string) => boolean;
   readonly answer: (c: Context, problem: Problem, error: unknown) => Response;
 }
 
-/** Adds the routes of one API. The routes throw errors; the returned form turns the errors into answers. */
+/** Adds the routes of one API. @returns how errors of the routes become answers */
 type AddApi = (app: OpenAPIHono, options: ApiOptions) => ErrorForm;
 
-/** The order matters: `/v2/*` of the API v2 would hide Cohere's `/v2/rerank`, so its routes come later. */
+/** The order is the order of the routes: `/v2/*` of the API v2 would hide Cohere's `/v2/rerank`, so `v2` follows `openai`. */
 const apis: Readonly<Record<ApiName, AddApi>> = { openai: addOpenai, v2: addV2, mcp: addMcp };
 
 /**
  * Adds the routes of the named APIs.
- * @returns a function that makes the answer to an error, in the format of the API with the request's path. For other paths the function returns
- * undefined.
+ * @returns a function that answers an error in the format of the API that has the request's path; the function returns undefined for other paths
  */
 export function addApis(
   app: OpenAPIHono,

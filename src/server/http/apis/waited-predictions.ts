@@ -1,4 +1,4 @@
-/** Predictions for the APIs of other servers, whose answers wait for the outputs. */
+/** Runs predictions for the APIs of other servers. Their clients expect outputs in the answer, so requests wait for the end. */
 import type { Context } from "hono";
 import type { ItemFault } from "../../flow/item-fault.ts";
 import { type Body, HELD_PER_BYTE, LARGE_BYTES } from "../../inputs/bodies.ts";
@@ -28,20 +28,20 @@ export interface WaitedOptions extends ClientOptions {
   readonly maxBodyBytes: number;
 }
 
-/** The inputs of a request, and the memory that it is charged. */
+/** The inputs of a request, and the memory that is counted for them. */
 export interface WaitedRequest extends Omit<ReadBody, "body"> {
-  /** A JSON list of inputs, or their values. */
+  /** The inputs as a JSON list, or as values. */
   readonly inputs: string | InputValues;
-  /** Time limit of the client; the server's limit applies too. */
+  /** The client's time limit in milliseconds. The server's time limit applies too. */
   readonly timeoutMs?: number | undefined;
 }
 
-/** How a prediction ended. */
+/** The result of a prediction. */
 export type Ended =
   | {
       readonly ok: true;
       readonly id: string;
-      /** JSON texts, in the order of the inputs. */
+      /** Outputs as JSON texts, in the order of the inputs. */
       readonly outputs: readonly string[];
     }
   | {
@@ -52,25 +52,25 @@ export type Ended =
       readonly isCanceled: boolean;
     };
 
-/** A prediction that may go on after the answer to its request. */
+/** A prediction that may still run when its request is answered. */
 export interface Begun {
   readonly id: string;
   readonly createdAtMs: number;
   readonly updatedAtMs: number;
-  /** Undefined while the prediction runs. */
+  /** The result; undefined while the prediction runs. */
   readonly ended: Ended | undefined;
 }
 
 export interface Beginning {
-  /** A JSON list of inputs. */
+  /** The inputs as a JSON list. */
   readonly inputs: string;
   readonly origin: RequestContext;
-  /** Longest wait for the end; by default no limit. */
+  /** Maximum milliseconds to wait for the end; undefined: no limit. */
   readonly waitMs: number | undefined;
   readonly watcher?: Watcher | undefined;
 }
 
-/** Longest wait: predictions end earlier, by their own time limit. */
+/** The largest delay of setTimeout(). Time limits of predictions are shorter. */
 const MAX_WAIT_MS = 2 ** 31 - 1;
 
 export class WaitedPredictions {
@@ -84,7 +84,7 @@ export class WaitedPredictions {
   }
 
   /**
-   * Reads the body of a request. Refuses it first if the queue is full.
+   * Reads the body of a request. Refuses the request before reading if the queue is full.
    * @throws SconceError `queue_full`, `not_ready`; ProblemError 400, 408 or 413
    */
   async read(c: Context): Promise<ReadBody> {
@@ -92,12 +92,12 @@ export class WaitedPredictions {
     return readBody(c.req.raw, this.#limits);
   }
 
-  /** Reads the body of a request that may be no prediction. A full queue does not refuse it. */
+  /** Reads the body of a request that may start no prediction. A full queue is no reason to refuse it. */
   async readMessage(raw: Request): Promise<ReadBody> {
     return readBody(raw, this.#limits);
   }
 
-  /** Like `read`, for a body that is not text. */
+  /** Reads a binary body. Refuses the request before reading if the queue is full. @throws like `read` */
   async readBytes(c: Context): Promise<ReadBytes> {
     this.#admit(c);
     return readBytes(c.req.raw, this.#limits);
@@ -106,12 +106,13 @@ export class WaitedPredictions {
   #admit(c: Context): void {
     const { predictions, maxBodyBytes } = this.#options;
     const bytes = announcedBytes(c.req.raw.headers) ?? 0;
-    // An oversized body gets 413, since a retry cannot succeed.
+    // A body above the limit gets 413 later. A 429 would invite a retry, which cannot succeed.
     if (bytes <= maxBodyBytes) predictions.admit({ ...this.#asked(c), bytes });
   }
 
   /**
-   * Runs a prediction and waits for its end. A client that disconnects cancels it. Releases `charge` in every case.
+   * Runs a prediction and waits for its end. If the client disconnects, the prediction is canceled. Frees the memory of `charge`, also after an
+   * error.
    * @throws SconceError `body_invalid`, `inputs_invalid`, `queue_full`, `not_ready`
    */
   async run(c: Context, { inputs, bytes, charge, timeoutMs }: WaitedRequest, origin: Origin): Promise<Ended> {
@@ -128,7 +129,7 @@ export class WaitedPredictions {
   }
 
   /**
-   * Runs a prediction and waits for its end, or for `waitMs`. A client that disconnects during the wait cancels it.
+   * Starts a prediction, and waits for its end or for `waitMs` milliseconds. If the client disconnects while it waits, the prediction is canceled.
    * @throws SconceError `inputs_invalid`, `queue_full`, `not_ready`
    */
   async begin(c: Context, { inputs, origin, waitMs = MAX_WAIT_MS, watcher }: Beginning): Promise<Begun> {
@@ -154,7 +155,7 @@ export class WaitedPredictions {
     return record && begunOf(record);
   }
 
-  /** Forwards a request to the front that owns the prediction, before its body is read. @returns undefined for the owner */
+  /** Forwards a request to the HTTP process that has the prediction, before the body is read. @returns undefined if this process must answer */
   async forward(id: string, raw: Request, context: RequestContext): Promise<Response | undefined> {
     return this.#options.siblings?.forward(id, raw, context);
   }
@@ -165,7 +166,7 @@ export class WaitedPredictions {
   }
 }
 
-/** Bodies in bytes are parsed on another thread if they are large. */
+/** Large inputs become bytes, because a second thread parses bodies in bytes. */
 function bodyOf(inputs: string): Body {
   return inputs.length > LARGE_BYTES ? [new TextEncoder().encode(inputs)] : inputs;
 }

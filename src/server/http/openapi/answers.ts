@@ -1,4 +1,4 @@
-/** Responses in the OpenAPI document: JSON and problem details. */
+/** Describes answers in the OpenAPI document: JSON bodies and problem details. */
 import { type RouteConfig, z } from "@hono/zod-openapi";
 import type { Fault } from "../../../base/errors.ts";
 import { contentEncodings } from "../decoded-body.ts";
@@ -6,7 +6,7 @@ import { type ProblemCode, problemType, titles } from "../problem.ts";
 import { answered } from "./headers.ts";
 import { problemSchema } from "./schemas.ts";
 
-/** @param examples `example` or `examples` of the body */
+/** Describes an answer with a JSON body. @param examples an object with `example` or `examples` of the body */
 export function json(schema: z.ZodType, description: string, examples: object = {}, headers: z.ZodRawShape = {}) {
   return {
     description,
@@ -39,10 +39,10 @@ interface Sample {
 
 const missing = { pointer: "/0", detail: "expected object, received string" };
 
-/** Codes of answers that no documented route has. */
+/** Codes of problem details that no documented route answers. */
 type Undocumented = "not_found" | "method_not_allowed" | "host_refused" | "upgrade_refused" | "upgrade_failed";
 
-/** A sample for each code that only some routes answer with. */
+/** An example of the problem details of each other code. */
 const samples = {
   not_json: { status: 400, detail: "the body is not JSON: Unexpected EOF (line 1, column 13)" },
   body_unreadable: {
@@ -102,7 +102,7 @@ const samples = {
 
 type SampleCode = keyof typeof samples;
 
-/** Why a route that reads predictions may be unavailable. */
+/** Codes of problem details of routes that read predictions, which mean that the server is unavailable. */
 export const unreadable = ["not_ready", "predictions_unusable", "queue_unavailable"] as const;
 
 const retryAfter = {
@@ -126,7 +126,7 @@ const headers: Partial<Record<Status, z.ZodRawShape>> = {
   503: retryAfter,
 };
 
-/** Problems by status. Every route may also answer `bad_header` and `internal`. */
+/** Describes the error answers with these codes, by HTTP status. Every route may also answer `bad_header` and `internal`. */
 export function fails(...codes: readonly SampleCode[]): RouteConfig["responses"] {
   const byStatus = Map.groupBy(
     new Set<SampleCode>(["bad_header", ...codes, "internal"]),

@@ -1,4 +1,4 @@
-/** Routes of the APIs of other servers as OpenAPI paths: those that run predictions, if the model has the fields. */
+/** Describes routes of other servers' APIs in the OpenAPI document: the routes that run predictions, if the model has the fields they need. */
 import { type RouteConfig, z } from "@hono/zod-openapi";
 import { isObject } from "../../../base/json.ts";
 import type { ApiName } from "../../config.ts";
@@ -6,7 +6,7 @@ import { datatypeOf, type ModelTensors, type TensorField, tensorsOf } from "../a
 import type { ServedModel } from "../app.ts";
 import { answered, modelHeader, text, traced } from "./headers.ts";
 
-/** The part of the document about one API. */
+/** What the OpenAPI document contains about one API. */
 export interface DescribedApi {
   readonly tag: { readonly name: string; readonly description: string };
   readonly routes: readonly RouteConfig[];
@@ -19,7 +19,7 @@ interface ApiOptions {
   readonly hasKeys?: boolean;
 }
 
-/** @returns an entry for each API with routes for this model */
+/** @returns an entry for each API that has routes for this model */
 export function describedApis(model: Model, { apis, hasKeys = false }: ApiOptions): readonly DescribedApi[] {
   const described = [
     ...(apis.includes("v2") ? [inferenceProtocol(model, hasKeys)] : []),
@@ -38,7 +38,7 @@ interface Post {
   readonly example: unknown;
   readonly answer: z.ZodType;
   readonly error: z.ZodType;
-  /** Statuses of errors. */
+  /** HTTP statuses of the errors that the route may answer. */
   readonly statuses: readonly (keyof typeof faults)[];
   readonly headers?: z.ZodRawShape;
 }
@@ -138,7 +138,7 @@ function listed({ fields }: ModelTensors): string {
   return fields.map((field) => `\`${field.name}\` (${datatypeOf(field)})`).join(", ");
 }
 
-/** A request with the example of the model as its only row. Undefined if a tensor has no short JSON. */
+/** An example request, in which the model's example is the only row. Undefined if a tensor cannot be written as short JSON. */
 function inferenceExample({ fields, isWhole }: ModelTensors, example: unknown): unknown {
   const valueIn = ({ name }: TensorField) => (isWhole || !isObject(example) ? example : example[name]);
   const given = fields.filter((field) => valueIn(field) !== undefined);
@@ -154,9 +154,10 @@ function inferenceExample({ fields, isWhole }: ModelTensors, example: unknown): 
   return isArray && JSON.stringify(inputs).length <= MAX_EXAMPLE ? { inputs } : undefined;
 }
 
+/** Maximum characters of an example request. */
 const MAX_EXAMPLE = 8192;
 
-/** Sizes and elements of nested lists. */
+/** The sizes and the elements of nested lists. */
 function elementsOf(value: unknown): [sizes: number[], elements: unknown[]] {
   if (!Array.isArray(value)) return [[], [value]];
   const parts = value.map(elementsOf);

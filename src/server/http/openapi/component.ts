@@ -1,18 +1,18 @@
-/** Turns a JSON Schema into components of an OpenAPI document, in which `#` means the whole document. */
+/** Converts a JSON Schema to components of an OpenAPI document. There `#` means the whole document, so references change. */
 import { isObject, pointerTo } from "../../../base/json.ts";
 import type { JsonSchema } from "../../../base/json-schema.ts";
 
 export interface Component {
   readonly body: JsonSchema;
-  /** The schemas of `$defs` by component name: `Input_node` for `#/$defs/node` of `Input`. */
+  /** The schemas of `$defs` by component name: `#/$defs/node` of the component `Input` becomes `Input_node`. */
   readonly definitions: ReadonlyMap<string, JsonSchema>;
 }
 
 /**
- * OpenAPI 3.1 includes JSON Schema 2020-12, so only references change: `#` becomes the component, and each schema in `$defs` becomes
- * another component. Some client generators do not support `items: false`, so `maxItems` replaces it in tuples.
+ * OpenAPI 3.1 uses JSON Schema 2020-12, so only references change: `#` becomes the component, and each schema in `$defs` becomes a component of the
+ * document. In tuples, `maxItems` replaces `items: false`, which some client generators do not support.
  *
- * @param schema a complete document: references lead to the document itself or into `$defs`
+ * @param schema a complete JSON Schema, whose references lead to `#` or into `$defs`
  */
 export function componentOf(name: string, schema: JsonSchema): Component {
   const { $defs = {}, ...body } = schema;
@@ -27,9 +27,9 @@ export function componentOf(name: string, schema: JsonSchema): Component {
   return { body: rewritten(body, targets), definitions: new Map(definitions) };
 }
 
-/** Keywords that map names to schemas. The author chooses the names, so a name may equal a keyword. */
+/** Keywords whose value maps names to schemas. These names are no keywords, even if an author names a field `const`. */
 const schemaMaps: ReadonlySet<string> = new Set(["properties", "patternProperties", "dependentSchemas"]);
-/** Keywords that hold values, not schemas. */
+/** Keywords whose value is data and no schema. */
 const valueKeywords: ReadonlySet<string> = new Set(["const", "enum", "default", "example", "examples"]);
 
 function rewritten(schema: JsonSchema, targets: ReadonlyMap<string, string>): JsonSchema {
@@ -56,7 +56,10 @@ function mapped(object: JsonSchema, change: (value: unknown, key: string) => unk
   return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value, key)]));
 }
 
-/** Component names allow only letters, digits and `.-_`. A number separates keys that become equal. */
+/**
+ * A component name that is not used yet. Characters that OpenAPI does not allow are replaced before, so two names may become equal: the second gets a
+ * number.
+ */
 function unusedName(wanted: string, used: ReadonlyMap<string, unknown>): string {
   let name = wanted;
   for (let number = 2; used.has(name); number++) name = `${wanted}_${number}`;

@@ -1,4 +1,6 @@
-/** The OpenAPI document. Handlers are registered elsewhere: they read bodies themselves, to report every fault. */
+/**
+ * Builds the OpenAPI document. It has no handlers: the routes are registered in another folder, and validate bodies themselves to report every fault.
+ */
 import { createRoute, type OpenAPIHono, type RouteConfig, z } from "@hono/zod-openapi";
 import { webhookEvents } from "../../webhooks/webhook.ts";
 import { families } from "../record-json.ts";
@@ -16,7 +18,7 @@ interface DocumentOptions {
   readonly apis?: readonly DescribedApi[];
 }
 
-/** Adds the answers to requests without a key that permits them. Probes need no key. */
+/** Adds the answers to requests without a valid API key to a route. Health checks need no key. */
 function withKey(route: RouteConfig): RouteConfig {
   if (route.path.startsWith("/health/")) return { ...route, security: [] };
   return { ...route, responses: { ...keyFaults, ...route.responses } };
@@ -24,7 +26,7 @@ function withKey(route: RouteConfig): RouteConfig {
 
 const keyFaults = fails("key_required", "key_unknown", "key_refused", "queue_full");
 
-/** The parts of the document that do not depend on routes. */
+/** The parts of the OpenAPI document outside its routes and schemas. */
 export function documentOf(
   { name, tag, description }: Readonly<Record<"name" | "tag" | "description", string>>,
   { version, basePath = "", hasKeys = false, apis = [] }: DocumentOptions,
@@ -33,7 +35,7 @@ export function documentOf(
     openapi: "3.1.0",
     info: {
       title: name,
-      // Package generators need a semantic version. The tag is build metadata, which has no order.
+      // Client generators need a semantic version. The text after `+` is build metadata, which does not affect the order of versions.
       version: `${version}+${tag}`,
       description: description || `The model ${name}, served by sconce ${version}.`,
       contact: { name: "The operator of this server" },
@@ -45,7 +47,7 @@ export function documentOf(
       { name: "Model", description: "The model of this server" },
       ...families.map(({ tag, tagDescription }) => ({ name: tag, description: tagDescription })),
       ...apis.map(({ tag }) => tag),
-      // Generators write a file for each tag, so webhooks under a route's tag would overwrite the file of the routes.
+      // Client generators write a file per tag. Webhooks under the tag of the routes would overwrite the file with the routes.
       { name: "Webhooks", description: "Messages that the server sends" },
       { name: "Operations", description: "Health and metrics, for operators" },
     ],
@@ -100,7 +102,7 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
     for (const route of [...creatingRoutes(family, described), ...readingRoutes(family, described)]) register(route);
     const { kind, name, idName, noun } = family;
     const events = webhookEvents.filter((each) => kind === "demo" || each !== "log");
-    // Components, so that generated clients have these type names.
+    // Named components give these types their names in generated clients.
     const timestamp = z.iso.datetime();
     const type = z.enum(events.filter((event) => event !== "output").map((event) => `${kind}.${event}`));
     const message = z.object({ type, timestamp, data: schemas.sent[kind] }).openapi(`${name}Message`);

@@ -1,4 +1,4 @@
-/** Headers of requests and responses in the OpenAPI document. */
+/** Request and response headers in the OpenAPI document. */
 import { z } from "@hono/zod-openapi";
 import { webhookEvents } from "../../webhooks/webhook.ts";
 import {
@@ -12,7 +12,7 @@ import {
 
 export const sampleKey = "1c1d1c80-7d3f-4d2e-9f0e-0d1f5b0a4f6e";
 
-/** A header with free text. The schema has `examples`, because Swagger UI would send an `example`. */
+/** A header with any text. Its schema has `examples`, because Swagger UI would fill an `example` in and send it. */
 export function text(description: string, ...examples: readonly string[]) {
   return z.string().openapi({ description, ...(examples.length > 0 ? { examples: [...examples] } : {}) });
 }
@@ -67,7 +67,7 @@ export const creation = {
       examples: [30],
     }),
 };
-/** Request headers of the same routes, on a server with a secret that signs messages. */
+/** More request headers of routes that create a prediction, on a server with --webhook-secret. */
 export const webhook = {
   "Webhook-URL": z
     .url()
@@ -82,6 +82,7 @@ export const webhook = {
     "start, completed",
   ).optional(),
 };
+/** Request header of POST routes that create a prediction. */
 export const idempotencyKey = {
   "Idempotency-Key": z
     .string()

@@ -1,4 +1,4 @@
-/** The routes of a server with several models as OpenAPI paths: the list, loads and unloads. */
+/** Describes the routes of a server with several models in the OpenAPI document: the list of models, and loading and unloading a model. */
 import { type RouteConfig, z } from "@hono/zod-openapi";
 import { modelStates } from "../../../base/labels.ts";
 import { fails, json } from "./answers.ts";
@@ -8,7 +8,7 @@ import { answered, traced } from "./headers.ts";
 interface ModelRoutesOptions {
   readonly names: readonly string[];
   readonly hasKeys: boolean;
-  /** Whether loads and unloads are on the admin port alone. */
+  /** Whether models can be loaded and unloaded only through the admin port, whose routes are not documented. */
   readonly hasAdminPort: boolean;
 }
 

@@ -1,4 +1,4 @@
-/** The routes of predictions as OpenAPI paths. */
+/** Describes the routes of predictions and demo predictions in the OpenAPI document. */
 import { type RouteConfig, z } from "@hono/zod-openapi";
 import { isDataUrl } from "../../../author/data-url.ts";
 import type { JsonSchema } from "../../../base/json-schema.ts";
@@ -24,16 +24,16 @@ import {
 import { type OutputSamples, recordSamples } from "./samples.ts";
 import type { modelSchemas } from "./schemas.ts";
 
-/** The parts of the document that depend on the server's model and options. */
+/** The facts about the model and the server's options that the OpenAPI document depends on. */
 export interface Described {
   readonly schemas: ReturnType<typeof modelSchemas>;
-  /** An input that the interactive documentation shows and sends. */
+  /** An input that Swagger UI shows and sends. */
   readonly example: unknown;
-  /** Whether clients may ask for links in place of outputs. */
+  /** Whether clients may ask for links in place of files in outputs. */
   readonly hasLinks: boolean;
   /** Whether the server requires an API key. */
   readonly hasKeys?: boolean;
-  /** Whether the server has a secret to sign messages to webhooks with. */
+  /** Whether the server has --webhook-secret, without which it sends no webhooks. */
   readonly hasWebhooks?: boolean;
   readonly apis?: readonly DescribedApi[];
 }
@@ -63,7 +63,7 @@ export function creatingRoutes(
   const asked = { ...prefer(hasLinks), ...creation, ...(hasWebhooks ? webhook : {}) };
   const inputs = { schema: schemas.inputs, ...(example === undefined ? {} : { example: [example] }) };
   const form = { schema: { ...referenceTo("InputForm") } };
-  // JSON comes first: generators that support one media type use the first.
+  // JSON comes first: client generators that support one media type use the first.
   const description = `A list of inputs as JSON, or one input as a form. It may be compressed, with a Content-Encoding: ${contentEncodings.join(", ")}`;
   const body = { required: true, description, content: { "application/json": inputs, "multipart/form-data": form } };
   const made = json(
@@ -125,7 +125,7 @@ export function creatingRoutes(
   ];
 }
 
-/** The id as a path parameter. */
+/** The path parameter with the id of a prediction. */
 export function idOf({ idName, path }: Family) {
   return z.object({ [idName]: z.string().openapi({ description: `The id from the answer of POST ${path}` }) });
 }
@@ -212,7 +212,7 @@ function eventsRoute(family: Family, { schemas: { samples, definitions } }: Desc
   };
 }
 
-/** OpenAPI 3.1 has no other place for the schema of an event. Generators take the stream as a text. */
+/** The schema of the event `part`, in the only place that OpenAPI 3.1 has for it. Client generators treat the event stream as a string. */
 const partContent: JsonSchema = {
   contentMediaType: "text/event-stream",
   contentSchema: referenceTo("PartEvent"),
@@ -235,7 +235,7 @@ function fileRoute(family: Family, list: Family["lists"][number], sample: unknow
   const { path, idName, name, tag, noun } = family;
   const isDemo = list === "demo_outputs";
   const bytes = { schema: z.string().openapi({ format: "binary" }) };
-  // Generators know the first media type.
+  // Client generators know the first media type, and ignore `*/*`.
   const content = { "application/octet-stream": bytes, "*/*": bytes };
   const example = pathOfFile(sample);
   const headers = z.object({ ...fileAnswer, ...modelHeader, ...answered });
@@ -268,7 +268,7 @@ function fileRoute(family: Family, list: Family["lists"][number], sample: unknow
   };
 }
 
-/** The path of the first file in a sample. */
+/** The path of the first file in a sample output; undefined without a file. */
 function pathOfFile(sample: unknown): string | undefined {
   if (typeof sample !== "object" || sample === null) return undefined;
   for (const [name, value] of Object.entries(sample)) {

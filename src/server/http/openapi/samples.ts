@@ -1,4 +1,4 @@
-/** Makes short values that fit a JSON Schema, for the examples of the OpenAPI document. */
+/** Generates short values that match a JSON Schema, as examples for the OpenAPI document. */
 
 import { decodeDataUrl, isDataUrl } from "../../../author/data-url.ts";
 import * as z from "../../../author/z.ts";
@@ -10,7 +10,7 @@ const MAX_ELEMENTS = 16;
 const MAX_CHARACTERS = 100;
 const MAX_LEVELS = 8;
 
-/** Sample strings by `format`, longer than most minimum lengths. */
+/** Sample strings by `format`. Most schemas with a minimum length accept them. */
 const texts: Readonly<Record<string, string>> = {
   uri: "https://example.com/",
   "date-time": "2026-01-01T12:00:00Z",
@@ -23,18 +23,19 @@ const texts: Readonly<Record<string, string>> = {
   ipv6: "2001:db8::1",
 };
 export const plainFile = "data:text/plain;base64,c2NvbmNl";
-/** The smallest picture: one pixel. */
+/** A file that is a picture of one pixel. */
 const picture = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEAAAAALAAAAAABAAEAAAICTAEAOw==";
 
 /**
- * @param schema a complete document: references lead to the document itself or into `$defs`
- * @returns undefined without a short value, for example if the schema requires a long list or a pattern
+ * Generates a value for a schema.
+ * @param schema a complete JSON Schema, whose references lead to `#` or into `$defs`
+ * @returns undefined if no short value matches, for example if the schema requires a long list or a pattern
  */
 export function sampleOf(schema: JsonSchema): unknown {
   const sample = makeSample(SchemaNode.of(schema), 0);
   if (sample === undefined) return undefined;
   try {
-    // `makeSample` ignores rare keywords, so zod checks the value.
+    // makeSample() ignores rare keywords, so zod validates the sample.
     return z.fromJSONSchema({ ...schema }).safeParse(sample).success ? sample : undefined;
   } catch {
     return undefined;
@@ -98,9 +99,9 @@ function numberSample(
   return Math.min(Math.max(step, least), most);
 }
 
-/** Each is undefined if no short sample exists. */
+/** Samples of outputs. A sample is undefined if no short value matches the schema. */
 export interface OutputSamples {
-  /** Undefined for a model whose outputs have no parts. */
+  /** Sample of a piece of an output that the model yields before the output; undefined for a model without such pieces. */
   readonly part: unknown;
   readonly output: unknown;
   readonly demoOutput: unknown;
@@ -110,7 +111,7 @@ type Status = "pending" | "running" | "success" | "failed" | "canceled";
 
 const sampleVersion = { repository: "digits", tag: "9f86d081884c", digest: `sha256:9f86d081884c${"0".repeat(52)}` };
 
-/** OpenAPI's named examples for these statuses, in this order, without statuses that need an unknown output. */
+/** Named examples of a prediction with each of these statuses, in this order. A status whose example needs an output without a sample is left out. */
 export function recordSamples(
   family: Family,
   { output, demoOutput }: Omit<OutputSamples, "part">,
@@ -155,10 +156,10 @@ export function recordSamples(
 }
 
 const MAX_EXAMPLE_CHARACTERS = 1000;
-/** Side lengths in pixels, tried in this order. */
+/** Side lengths in pixels to shrink a picture to, tried in this order until its data URI is short enough. */
 const sides = [96, 64, 48, 32, 16];
 
-/** @returns the input with shrinkPicture pictures, and with short texts for other files */
+/** @returns a copy of the input in which long pictures are shrunk, and other long files become a short text file */
 export async function shortened(value: unknown): Promise<unknown> {
   if (Array.isArray(value)) return Promise.all(value.map(shortened));
   if (isObject(value)) {
@@ -179,7 +180,7 @@ async function shrinkPicture(uri: string): Promise<string> {
   return plainFile;
 }
 
-/** Removes everything but pixels from a WebP: a colour profile takes 3 kB. */
+/** Keeps only the pixels of a WebP file. A colour profile would take 3 kB. */
 function onlyPixels(webp: Uint8Array): Uint8Array {
   const file = Buffer.from(webp);
   for (let at = 12; at + 8 <= file.length; ) {

@@ -1,4 +1,4 @@
-/** The bodies of the HTTP contract as schemas: OpenAPI's named components. */
+/** Defines the schemas of request and response bodies, which are the named components of the OpenAPI document. */
 import { z } from "@hono/zod-openapi";
 import { type JsonSchema, SchemaNode } from "../../../base/json-schema.ts";
 import { problemCodes, problemType } from "../problem.ts";
@@ -28,8 +28,8 @@ export const problemSchema = z
 export const healthSchema = z.object({ status: z.enum(["live", "ready"]) }).openapi("Health");
 
 /**
- * The schemas of one model's server. `definitions` has the components from the model's JSON Schemas: `Input`, `Output`, `Part`, `DemoOutput`,
- * and the schemas in their `$defs`. `PartEvent` is the data of the event `part`.
+ * The schemas of a server with this model. `definitions` has the components that come from the model's JSON Schemas: `Input`, `Output`, `Part`,
+ * `DemoOutput`, and the schemas in their `$defs`.
  */
 export function modelSchemas(
   model: Readonly<Record<"inputSchema" | "outputSchema" | "demoOutputSchema", JsonSchema>> & {
@@ -41,7 +41,7 @@ export function modelSchemas(
     const component = componentOf(name, schema);
     definitions.set(name, component.body);
     for (const [key, definition] of component.definitions) definitions.set(key, definition);
-    // A registered name would not do: from the second reference on, the library adds properties beside `$ref`.
+    // Refers by `$ref` and not by a registered name, because zod-openapi adds properties beside the `$ref` of a registered name at its second use.
     return z.unknown().openapi({ ...referenceTo(name) });
   };
   const input = own("Input", model.inputSchema);
@@ -94,7 +94,7 @@ export function modelSchemas(
       .openapi({ description: "The inputs that failed; only when status is failed" }),
   };
   const partial = {
-    // A component: inside a schema with allOf, openapi-generator would give the element a type without null.
+    // A named component: inside a schema with allOf, openapi-generator would drop null from the type of an element.
     partial_outputs: z
       .array(z.union([output, z.null()]))
       .openapi("PartialOutputs", {
@@ -127,7 +127,7 @@ export function modelSchemas(
       prediction: prediction.openapi("Prediction", narrowed(outputs)),
       demo: shown.openapi("DemoPrediction", narrowed(demoOutputs)),
     },
-    /** Predictions in messages to webhooks. */
+    /** Predictions in the messages to webhooks. */
     sent: {
       prediction: prediction.extend({ truncated }).openapi("SentPrediction", byStatus(outputs)),
       demo: shown.extend({ truncated }).openapi("SentDemoPrediction", byStatus(demoOutputs)),
@@ -171,9 +171,9 @@ function listOf(component: string): JsonSchema {
 type Members = Readonly<Record<string, JsonSchema>>;
 
 /**
- * The required fields for each status, as a union in `allOf`. Types of TypeScript narrow by `status`. Other generators merge `allOf` into one
- * class. A mere union would move fields in clients of openapi-generator: Python `created.actual_instance.outputs`, Go
- * `created.PredictionSuccess.Outputs`. The fields of a status are one level deeper than its `required`, else openapi-generator would
+ * The required fields for each status, as a union (`oneOf`) inside `allOf`. In TypeScript clients, `status` then narrows the type, and other
+ * generators merge `allOf` into one class. A union alone would nest the fields in clients of openapi-generator, as
+ * `created.PredictionSuccess.Outputs` in Go. The fields of a status lie one level deeper than its `required`, because openapi-generator would else
  * require the fields of all statuses.
  */
 function narrowed(outputs: Members): object {
@@ -181,7 +181,7 @@ function narrowed(outputs: Members): object {
   const variant = (status: string, properties: Members) => ({
     properties: { status: { type: "string", const: status } },
     required: ["status", ...Object.keys(properties)],
-    // Some validators refuse the fields of other branches by default.
+    // Some validators refuse the fields of the union's other branches by default.
     unevaluatedProperties: true,
     ...(Object.keys(properties).length > 0 && { allOf: [{ type: "object", properties }] }),
   });
@@ -194,7 +194,7 @@ function narrowed(outputs: Members): object {
   return { allOf: [{ oneOf }] };
 }
 
-/** The required fields for each status, as conditions. Generators ignore them. */
+/** The required fields for each status, as conditions (`if`). Client generators ignore conditions. */
 function byStatus(outputs: Members): object {
   const when = (status: string, then: object, otherwise: object) => ({
     if: { properties: { status: { const: status } } },
@@ -217,12 +217,12 @@ export function formSchema(input: JsonSchema, example: unknown): JsonSchema {
   const { fields } = SchemaNode.of(input);
   const properties = Object.fromEntries([...fields].map(([name, field]) => [name, partSchema(field)]));
   const rest = fields.size > 0 ? { ...input, properties } : { type: "object" };
-  // openapi-python-client makes class names of the letters in titles. With a second name, its code fails for each list:
-  // `isinstance(body, list[Input])` is no valid Python.
+  // openapi-python-client derives class names from the letters in titles. The title `Input*` keeps the class name `Input`. With another name, its
+  // code would be invalid Python for lists: `isinstance(body, list[Input])`.
   return { ...rest, title: `${title}*`, description, ...(example === undefined ? {} : { examples: [example] }) };
 }
 
-/** The schema of a part: binary for a file. */
+/** The schema of a form part: a file is a binary part. */
 function partSchema({ schema, items, file }: SchemaNode): JsonSchema {
   if (schema.type === "array") return { ...schema, items: partSchema(items) };
   return schema.type === "string" && file !== undefined ? { ...schema, format: "binary" } : schema;

@@ -276,7 +276,7 @@ function jsonResponse(
   { context, location, waitMs = 0, hasLinks = false, mustWait = false }: Omit<AnswerOptions, "large">,
 ): Response {
   context.isStream = typeof body !== "string";
-  // Setting the header later would cost more.
+  // Setting this header on the finished Response would cost more.
   context.hasIdHeader = true;
   const headers: Record<string, string> = { "Content-Type": "application/json", "X-Request-Id": context.requestId };
   if (context.model !== undefined) headers["X-Model"] = context.model.name;

@@ -1,4 +1,4 @@
-/** Answers messages of the protocol, by the official package. */
+/** Answers messages of the Model Context Protocol (MCP), with the protocol's official package. */
 import {
   createMcpHandler,
   type McpHttpHandler,
@@ -17,21 +17,22 @@ import type { ModelTool } from "./model-tool.ts";
 import { PartProgress } from "./part-progress.ts";
 import { rpcError } from "./rpc-error.ts";
 
-/** A request that may call the tool. */
+/** Runs, finds and cancels predictions for one MCP request. */
 export interface Call {
-  /** Runs the prediction, and waits for its end or for `waitMs`. */
+  /** Starts a prediction, and waits until it ends or `waitMs` milliseconds have passed. */
   begin(args: unknown, waitMs: number | undefined, watcher: Watcher | undefined): Promise<Begun>;
-  /** The prediction of a task; undefined for an unknown or expired id. */
+  /** Finds the prediction of an MCP task; undefined for an unknown or expired id. */
   find(id: string): Promise<Begun | undefined>;
   cancel(id: string): Promise<Begun | undefined>;
-  /** Counts and logs an error. */
+  /** Counts and logs an error. @returns its status, code and message */
   refused(error: unknown): Problem;
 }
 
-/** The extension of tasks, https://tasks.extensions.modelcontextprotocol.io. */
+/** Identifier of MCP's extension for tasks, https://tasks.extensions.modelcontextprotocol.io. */
 const TASKS = "io.modelcontextprotocol/tasks";
+/** Milliseconds that clients should wait between requests for the state of a task. */
 const POLL_MS = 1000;
-/** The model is the same as long as the server runs. */
+/** Clients may cache the list of tools: the model stays the same as long as the server runs. */
 const cacheHint = { ttlMs: 60_000, cacheScope: "public" } as const;
 const taskParams = z.looseObject({ taskId: z.string() });
 
@@ -52,7 +53,7 @@ export class Endpoint {
     return this.#handler.fetch(request, { parsedBody: message });
   }
 
-  /** The protocol has no sessions: each request has a server. */
+  /** Creates an MCP server for one request. The handler uses the protocol without sessions. */
   #server({ era, requestInfo }: McpRequestContext): Server {
     const { model, version } = this.#options;
     const call = requestInfo && this.#calls.get(requestInfo);
@@ -110,7 +111,7 @@ export class Endpoint {
     };
     add("tasks/get", (id) => call.find(id));
     add("tasks/cancel", (id) => call.cancel(id), true);
-    // A prediction never asks for input.
+    // Accepts `tasks/update`, which brings input that a task asked for, and ignores it: a prediction asks for no input.
     add("tasks/update", (id) => call.find(id), true);
   }
 

@@ -1,4 +1,4 @@
-/** The Model Context Protocol at /mcp. The model is a tool, and a long prediction is a task. */
+/** Adds the route /mcp of the Model Context Protocol. The model is a tool, and a prediction that takes long becomes a task. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { SconceError } from "../../../../base/errors.ts";
@@ -22,7 +22,7 @@ export function addMcp(app: OpenAPIHono, options: ApiOptions): ErrorForm {
     const forwarded = taskId === undefined ? undefined : await predictions.forward(taskId, raw, origin);
     if (forwarded !== undefined) return forwarded;
     const message = messageIn(await textOf(raw, options));
-    // Only servers with MCP clients spend the memory of the protocol's package.
+    // Loads the protocol's package at the first request: it takes memory that servers without MCP clients should not spend.
     opening ??= import("./endpoint.ts").then(({ Endpoint }) => new Endpoint(tool, options));
     return await (await opening).answer(raw, message, {
       begin: (args, waitMs, watcher) =>
@@ -41,7 +41,9 @@ function errorAnswer(_: Context, problem: Problem): Response {
   return Response.json({ jsonrpc: "2.0", id: null, error: rpcError(problem) }, { status, headers });
 }
 
-/** Clients name the task in a header, so that the front of the task is found without the body. */
+/**
+ * The id of the task, from headers: the request is forwarded to the HTTP process of the task before the body is read. Undefined for other requests.
+ */
 function taskOf(headers: Headers): string | undefined {
   const isTask = headers.get("mcp-method")?.startsWith("tasks/") ?? false;
   return isTask ? (headers.get("mcp-name") ?? undefined) : undefined;
@@ -49,7 +51,7 @@ function taskOf(headers: Headers): string | undefined {
 
 async function textOf(raw: Request, { predictions }: ApiOptions): Promise<string> {
   const { body, charge } = await predictions.readMessage(raw);
-  // The prediction charges its inputs again.
+  // Frees the memory of the message. The prediction counts the memory of its inputs itself.
   using _ = charge;
   return typeof body === "string" ? body : utf8(Bun.concatArrayBuffers([...body], Infinity, true));
 }
@@ -61,7 +63,7 @@ function messageIn(text: string): Readonly<Record<string, unknown>> {
   } catch (error) {
     throw new SconceError("body_invalid", "the body is not JSON", { cause: error });
   }
-  // The protocol has no batches since its revision 2025-06-18.
+  // A list of messages (a batch) is invalid since the protocol's revision 2025-06-18.
   if (!isObject(message)) throw new SconceError("body_invalid", "expected one JSON-RPC message");
   return message;
 }

@@ -1,4 +1,4 @@
-/** The model as a tool: its declaration, the input in arguments, and outputs as content. */
+/** Presents the model as an MCP tool: its declaration, its arguments as an input, and its output as content. */
 import type { AudioContent, CallToolResult, ImageContent, TextContent, Tool } from "@modelcontextprotocol/server";
 import { isObject } from "../../../../base/json.ts";
 import type { JsonSchema } from "../../../../base/json-schema.ts";
@@ -7,14 +7,15 @@ import type { ServedModel } from "../../app.ts";
 import type { Problem } from "../../problem.ts";
 import type { Ended } from "../waited-predictions.ts";
 
-/** Language models allow letters, digits, `_` and `-` in names of tools, and 64 characters. */
+/** Maximum length of a tool's name. Language models also allow only letters, digits, `_` and `-` in it. */
 const MAX_NAME = 64;
+/** The start of a base64 data URI with a picture or a sound. */
 const picturesAndSounds = /^data:((image|audio)\/[^;,]+)[^,]*;base64,/;
 
 export class ModelTool {
   readonly declaration: Tool;
   readonly outputSchema: JsonSchema;
-  /** Whether an input is an argument itself, because it is no object. */
+  /** Whether the model's input is not an object. Arguments of a tool are an object, so the input is then the argument `input`. */
   readonly #isWrapped: boolean;
 
   constructor({ name, description, inputSchema, outputSchema }: ServedModel) {
@@ -31,11 +32,12 @@ export class ModelTool {
   }
 
   /**
+   * Converts the arguments of a call to the model's input.
    * @returns the JSON text of the input
    * @throws SconceError `inputs_invalid` for an input that is nested too deeply
    */
   inputOf(args: unknown = {}): string {
-    // JSON.stringify would need seconds to overflow the stack.
+    // JSON.stringify() would run for seconds before its stack overflows.
     checkDepth(args);
     return JSON.stringify(this.#isWrapped && isObject(args) ? (args.input ?? null) : args);
   }
@@ -47,7 +49,7 @@ export class ModelTool {
     return { content: contentOf(output), structuredContent: output };
   }
 
-  /** The arguments do not match the schema. */
+  /** The result of a call whose arguments do not match the model's schema. */
   refusal({ detail, errors }: Problem): CallToolResult {
     const prefix = this.#isWrapped ? "/input" : "";
     const faults = errors?.map((fault) => {
@@ -62,7 +64,7 @@ function failure(text: string): CallToolResult {
   return { isError: true, content: [{ type: "text", text }] };
 }
 
-/** The output as JSON, followed by its pictures and sounds. */
+/** The content of a result: the output as JSON text, then its pictures and sounds. The text refers to them by number. */
 function contentOf(output: unknown): (TextContent | ImageContent | AudioContent)[] {
   const media: (ImageContent | AudioContent)[] = [];
   const text = JSON.stringify(output, (_, value) => {
@@ -74,7 +76,7 @@ function contentOf(output: unknown): (TextContent | ImageContent | AudioContent)
   return [{ type: "text", text }, ...media];
 }
 
-/** Arguments are always an object. */
+/** The schema of an object with the argument `input`, which has the given schema. */
 function wrapped({ $defs, $schema, ...input }: JsonSchema): JsonSchema {
   const moved = JSON.parse(JSON.stringify({ $defs, input }), (key, value) =>
     key === "$ref" && value === "#" ? "#/properties/input" : value,

@@ -1,8 +1,8 @@
-/** Sends the parts of an output as progress notifications of a call. */
+/** Sends parts of an output, which the model yields before the whole output, as MCP progress notifications. */
 import type { Text } from "../../../predictions/large-text.ts";
 import type { Watched, Watcher } from "../../../predictions/predictions.ts";
 
-/** Longer parts, such as pictures, are only counted. Notifications for a slow client wait in memory. */
+/** Longer parts, such as pictures, are counted, but not sent: notifications for a slow client wait in memory. */
 const MAX_LENGTH = 4096;
 
 export class PartProgress implements Watcher, Disposable {
@@ -12,7 +12,7 @@ export class PartProgress implements Watcher, Disposable {
   #count = 0;
   #sending: Promise<void> = Promise.resolve();
 
-  /** @param notify sends the number of parts so far, and the newest part */
+  /** @param notify sends the number of parts so far and the newest part; undefined instead of a part that is not sent */
   constructor(notify: (progress: number, message: string | undefined) => Promise<void>) {
     this.#notify = notify;
   }
@@ -25,7 +25,7 @@ export class PartProgress implements Watcher, Disposable {
     this.#sending = this.#sending.then(() => this.#send());
   };
 
-  /** Resolves when all parts are sent. The result of the call must follow them. */
+  /** Resolves when notifications of all parts are sent. The result of the call may only follow them. */
   async flush(): Promise<void> {
     this.changed();
     await this.#sending;
@@ -43,13 +43,13 @@ export class PartProgress implements Watcher, Disposable {
       const text = parts?.at(at)?.text ?? "";
       this.#position = at + 1;
       this.#count += 1;
-      // The client may have left.
+      // Sending fails if the client has disconnected. The call ends by itself then.
       await this.#notify(this.#count, messageOf(text)).catch(() => {});
     }
   }
 }
 
-/** The characters of a text, and other parts as JSON. */
+/** The text of a progress notification: a part that is a string without its quotes, other parts as JSON; undefined for a long part. */
 function messageOf(text: Text): string | undefined {
   if (text.length > MAX_LENGTH) return undefined;
   const json = String(text);

@@ -1,8 +1,8 @@
-/** Refused requests as JSON-RPC errors. */
+/** Converts problem details to JSON-RPC errors. */
 import type { Problem } from "../../problem.ts";
 
 const [PARSE_ERROR, INVALID_REQUEST, INTERNAL_ERROR] = [-32700, -32600, -32603];
-/** JSON-RPC leaves this code to servers: the request may succeed later. */
+/** A code from the range that JSON-RPC leaves to servers. The same request may succeed later. */
 const TRY_LATER = -32000;
 
 export interface RpcError {

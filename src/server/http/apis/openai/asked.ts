@@ -1,4 +1,4 @@
-/** Requests of this API: reads the JSON, and runs its inputs as one prediction. */
+/** Reads the JSON of requests to the OpenAI API, and runs their inputs as one prediction. */
 import type { Context } from "hono";
 import { hasCode, SconceError } from "../../../../base/errors.ts";
 import { isObject } from "../../../../base/json.ts";
@@ -9,9 +9,9 @@ import { contextOf } from "../../request.ts";
 import type { Ended, WaitedPredictions } from "../waited-predictions.ts";
 import { faultOfInputs, RequestFault } from "./errors.ts";
 
-/** The bodies are parsed on the thread that answers clients. */
+/** Maximum body size. These bodies are parsed on the main thread, which a larger body would block. */
 const MAX_BYTES = 8 * 2 ** 20;
-/** OpenAI's own limit. */
+/** Maximum number of inputs in one request, as on OpenAI's servers. */
 const MAX_INPUTS = 2048;
 
 export type Given = Readonly<Record<string, unknown>>;
@@ -22,12 +22,12 @@ export interface AskedOptions {
   readonly read: ReadRequest;
 }
 
-/** The JSON of a request, and the memory that it is charged. */
+/** The JSON of a request, and the memory that is counted for it. */
 export interface ReadRequest extends Omit<ReadBody, "body"> {
   readonly given: Given;
 }
 
-/** @throws RequestFault; as `WaitedPredictions` */
+/** @throws RequestFault; the errors of `WaitedPredictions.read` */
 export async function readRequest(c: Context, read: () => Promise<ReadBody>): Promise<ReadRequest> {
   checkSize(announcedBytes(c.req.raw.headers) ?? 0);
   const { body, bytes, charge } = await read();
@@ -40,15 +40,16 @@ export async function readRequest(c: Context, read: () => Promise<ReadBody>): Pr
 }
 
 export interface Inputs {
-  /** Inputs of the model. */
+  /** The request's inputs in the form that the model's schema expects. */
   readonly inputs: readonly unknown[];
-  /** Member of the request with the inputs, for messages. */
+  /** Name of the request's member that has the inputs, for error messages. */
   readonly param: string;
 }
 
 /**
- * @param inputsOf makes the model's inputs of the request's JSON
- * @throws RequestFault; as `WaitedPredictions`
+ * Runs the inputs of a request as one prediction, and waits for its end.
+ * @param inputsOf converts the JSON of the request to inputs of the model
+ * @throws RequestFault; the errors of `WaitedPredictions.run`
  */
 export async function predict<T extends Inputs>(
   c: Context,
@@ -91,8 +92,8 @@ function parsed(text: string): Given {
 }
 
 /**
- * The model that a request names; without a name the first one.
- * @throws RequestFault 404 for a name that no model has
+ * Finds the model that a request names; the first model if the request names none.
+ * @throws RequestFault 404 if no model has the name
  */
 export function modelNamed<M extends { readonly model: AskedOptions["model"] }>(asked: unknown, all: readonly M[]): M {
   const isAsked = ({ model: { name, tag, digest } }: M) =>
@@ -104,17 +105,17 @@ export function modelNamed<M extends { readonly model: AskedOptions["model"] }>(
   throw new RequestFault(detail, { status: 404, param: "model", code: "model_not_found" });
 }
 
-/** Strings, from one string or a list. @throws RequestFault */
+/** Converts a string or a list of strings to a list. @throws RequestFault for other values */
 export function textsIn(given: unknown, param: string): readonly string[] {
   const texts = typeof given === "string" ? [given] : given;
   if (Array.isArray(texts) && texts.every((text) => typeof text === "string")) return texts;
   throw new RequestFault(`${param}: must be a text or a list of texts`, { param });
 }
 
-/** Time after which the event loop turns. */
+/** Milliseconds of work after which the event loop gets a turn. */
 const MAX_HOLD_MS = 5;
 
-/** Maps a list. In between, the thread answers other requests. */
+/** Maps a list like Array.map(). Between elements, the thread also answers other requests. */
 export async function mapped<T, R>(values: readonly T[], map: (value: T, index: number) => R): Promise<R[]> {
   const results: R[] = [];
   const turn = new Turn(MAX_HOLD_MS);

@@ -1,4 +1,4 @@
-/** `POST /classify`, as vLLM has it. */
+/** The route `POST /classify`, which vLLM defines. */
 import type { Context } from "hono";
 import type { OpenAiFields } from "../../../../author/openai.ts";
 import { type AskedOptions, predict, textsIn } from "./asked.ts";
@@ -38,7 +38,7 @@ interface Scored {
   readonly score: number;
 }
 
-/** The labels with their scores, in the order of the output. The declaration's check guarantees the types. */
+/** The labels and their scores, in the order of the model's output. The types are right: starting the server checks the model's declaration. */
 function scoresIn(output: Record<string, unknown>, { scores: field, labels, label }: Fields): Scored[] {
   const scores: unknown = output[field];
   if (label !== undefined) return [{ label: String(output[label]), score: Number(scores) }];

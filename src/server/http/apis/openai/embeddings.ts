@@ -1,4 +1,4 @@
-/** OpenAI's `POST /v1/embeddings`. */
+/** The route `POST /v1/embeddings` of OpenAI's API. */
 import type { Context } from "hono";
 import type { OpenAi } from "../../../../author/openai.ts";
 import { type AskedOptions, type Given, type Inputs, mapped, predict, textsIn } from "./asked.ts";
@@ -8,12 +8,12 @@ type Fields = NonNullable<OpenAi["embeddings"]>;
 
 export interface EmbeddingsOptions extends AskedOptions {
   readonly fields: Fields;
-  /** Size of the vector, if the model declares it. */
+  /** Length of the embedding vectors, if the model declares it. */
   readonly size: number | undefined;
 }
 
 interface Asked extends Inputs {
-  /** Texts, or lists of token ids. */
+  /** The request's inputs: texts, or lists of token ids. */
   readonly texts: readonly (string | readonly number[])[];
   readonly isBase64: boolean;
 }
@@ -49,7 +49,7 @@ function askedOf(given: Given, { fields, size }: EmbeddingsOptions): Asked {
   return { texts, inputs, param: "input", isBase64: format === "base64" };
 }
 
-/** @throws RequestFault */
+/** Converts `input` of the request to a list. @throws RequestFault */
 function inputOf(input: unknown, { tokenIds }: Fields): Asked["texts"] {
   if (!Array.isArray(input) || typeof input[0] === "string" || input.length === 0) return textsIn(input, "input");
   const lists: unknown[] = typeof input[0] === "number" ? [input] : input;
@@ -65,15 +65,15 @@ function isTokens(value: unknown): value is readonly number[] {
   return Array.isArray(value) && value.every((id) => Number.isInteger(id));
 }
 
-/** The JSON text of the vector: numbers keep their digits. */
+/** The JSON text of the vector in an output. It is cut out of the output's text, so its numbers keep their digits. */
 function vectorIn(output: string, field: string): string {
   const start = `{${JSON.stringify(field)}:[`;
-  // A vector has no lists inside.
+  // The vector is a flat list, so the first `]` ends it.
   if (output.startsWith(start)) return output.slice(start.length - 1, output.indexOf("]", start.length) + 1);
   return JSON.stringify(JSON.parse(output)[field]);
 }
 
-/** Little-endian float32, as OpenAI's clients expect. */
+/** Encodes a vector as little-endian float32 in base64, which OpenAI's clients decode. */
 function base64Of(vector: readonly number[]): string {
   return new Uint8Array(Float32Array.from(vector).buffer).toBase64();
 }

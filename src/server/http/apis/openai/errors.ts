@@ -1,13 +1,13 @@
-/** Errors in OpenAI's form. */
+/** Error answers in the format of OpenAI's API. */
 import type { Context } from "hono";
 import type { Fault } from "../../../../base/errors.ts";
 import { type Problem, ProblemError } from "../../problem.ts";
 
 interface FaultOptions {
-  /** The faulty member of the request. */
+  /** Name of the request's member that is wrong. */
   readonly param?: string;
   readonly status?: 400 | 404 | 405 | 413;
-  /** Stable code for programs. */
+  /** Code that clients may compare, such as `model_not_found`. */
   readonly code?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
@@ -19,7 +19,7 @@ const problemCodes = {
   413: "body_too_large",
 } as const;
 
-/** A request that this API refuses. */
+/** An error of a request that the OpenAI API refuses. */
 export class RequestFault extends ProblemError {
   readonly param: string | null;
   readonly code: string;
@@ -31,7 +31,7 @@ export class RequestFault extends ProblemError {
   }
 }
 
-/** Inputs that the model's schema refuses. @param param name of the request's list */
+/** The error for inputs that the model's schema refuses. @param param name of the request's member with the inputs */
 export function faultOfInputs(faults: readonly Fault[], param: string): RequestFault {
   const lines = faults.slice(0, 3).map(({ pointer, detail }) => {
     const [, index] = pointer.split("/");
@@ -40,15 +40,15 @@ export function faultOfInputs(faults: readonly Fault[], param: string): RequestF
   return new RequestFault(lines.join("; "), { param });
 }
 
-/** @param problem the error's status and text */
+/** @param problem status and message of the error */
 export function errorResponse(c: Context, problem: Problem, error?: unknown): Response {
   const { param, code } = error instanceof RequestFault ? error : { param: null, code: problem.code };
-  // OpenAI's clients know no 422.
+  // OpenAI's clients do not know the status 422.
   const status = problem.status === 422 ? 400 : problem.status;
   return answer(c, { message: problem.detail, type: typeOf(status), param, code }, status, problem.headers);
 }
 
-/** A prediction that failed. OpenAI's clients repeat answers of 500 unless a header says that this is of no use. */
+/** The answer for a failed prediction. OpenAI's clients retry requests after a 500, unless the header `X-Should-Retry` forbids it. */
 export function failureResponse(c: Context, message: string): Response {
   const error = { message, type: "server_error", param: null, code: "prediction_failed" };
   return answer(c, error, 500, { "X-Should-Retry": "false" });

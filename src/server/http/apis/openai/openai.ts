@@ -1,4 +1,4 @@
-/** OpenAI's API for models with embeddings, and its neighbours: Cohere's for reranking, vLLM's for classification. */
+/** Adds the routes of OpenAI's API for embeddings, of Cohere's API for reranking, and of vLLM's API for classification. */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { type OpenAi, vectorSize } from "../../../../author/openai.ts";
@@ -11,7 +11,7 @@ import { embeddings } from "./embeddings.ts";
 import { errorResponse, RequestFault } from "./errors.ts";
 import { rerank } from "./rerank.ts";
 
-/** Fields that a model needs for each path. */
+/** Which fields a model needs to answer each route, for error messages. */
 const needs = {
   embeddings: "exactly one text in its input and exactly one list of numbers in its output",
   rerank: "exactly two texts in its input and exactly one number in its output",
@@ -29,7 +29,7 @@ export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: 
     app.post(path, async (c) => {
       const isAlone = named.length === 1;
       if (isAlone && own.openai[use] === undefined) throw lacking(use, own);
-      // Which of several queues may be full is known only after the body.
+      // With several models, the body names the model, so whether its queue is full is known only after reading the body.
       const read = await readRequest(c, () => (isAlone ? predictions.read(c) : predictions.readMessage(c.req.raw)));
       using _ = read.charge;
       const { model, predictions: asked, metrics } = modelNamed(read.given.model, namedFor(c));
@@ -49,7 +49,7 @@ export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: 
   post("/classify", "classify", (c, fields, asked) => classify(c, { ...asked, fields }));
   app.get("/v1/models", (c) => c.json({ object: "list", data: namedFor(c).map(({ model }) => describedModel(model)) }));
   app.all("/v1/models", (c) => otherMethod(c, "HEAD, GET"));
-  // Names of models have slashes.
+  // The pattern `.+` also matches slashes, which names of models contain.
   app.get("/v1/models/:id{.+}", (c) => c.json(describedModel(modelNamed(c.req.param("id"), namedFor(c)).model)));
   app.all("/v1/*", (c) => {
     throw new RequestFault(`there is no ${c.req.method} ${c.req.path}`, { status: 404, code: "unknown_url" });

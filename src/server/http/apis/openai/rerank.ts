@@ -1,4 +1,4 @@
-/** `POST /v1/rerank` and `/v2/rerank`, as Cohere, Jina and vLLM have them. */
+/** The routes `POST /v1/rerank` and `/v2/rerank`, which Cohere, Jina and vLLM define. */
 import type { Context } from "hono";
 import type { OpenAiFields } from "../../../../author/openai.ts";
 import { isObject } from "../../../../base/json.ts";
@@ -12,7 +12,7 @@ export interface RerankOptions extends AskedOptions {
 
 interface Asked extends Inputs {
   readonly documents: readonly string[];
-  /** Maximum results. */
+  /** Maximum number of results in the answer. */
   readonly count: number;
   readonly returnsDocuments: boolean;
 }
@@ -52,7 +52,7 @@ function askedOf(given: Given, { fields }: RerankOptions): Asked {
   };
 }
 
-/** Texts, or objects with a `text`. @throws RequestFault */
+/** The texts of `documents`, a list of texts or of objects with a `text`. @throws RequestFault for other values */
 function documentsIn(documents: unknown): string[] {
   const fault = new RequestFault('documents: must be a list of texts, or of objects as {"text": …}', {
     param: "documents",

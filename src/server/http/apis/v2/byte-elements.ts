@@ -1,10 +1,10 @@
-/** Elements of BYTES in binary: each is its length as a little-endian u32, then its bytes. */
+/** Encodes and decodes BYTES tensors: each element is its length as a little-endian u32, followed by its bytes. */
 import type { GivenData } from "./infer-request.ts";
 import { unfit } from "./tensors.ts";
 
 const LENGTH_BYTES = 4;
 
-/** @throws ProblemError 400 */
+/** @throws ProblemError 400 if a length exceeds the bytes */
 export function decodeElements(name: string, { form, bytes }: Exclude<GivenData, { form: "json" }>): Uint8Array[] {
   if (form === "element") return [bytes];
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);

@@ -1,10 +1,10 @@
-/** Compresses an answer in gzip or deflate, as Triton does for clients that accept it. */
+/** Compresses answers with gzip or deflate, like Triton, for clients that accept it. */
 import { promisify } from "node:util";
 import * as zlib from "node:zlib";
 
-/** A smaller answer fits in one packet. */
+/** Smaller answers are not compressed, since they fit in one network packet. */
 const MIN_BYTES = 1024;
-/** Numbers hardly compress. The fastest level suffices. */
+/** Uses the fastest level: the answers are mostly numbers, which higher levels hardly compress better. */
 const options = { level: zlib.constants.Z_BEST_SPEED };
 
 const encoders = {
@@ -18,7 +18,7 @@ export interface EncodedAnswer {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** @param accepted the header Accept-Encoding */
+/** Compresses the answer if the client accepts it. @param accepted value of the header Accept-Encoding */
 export async function compressedAnswer(
   answer: Uint8Array<ArrayBuffer>,
   accepted: string | undefined,
@@ -28,7 +28,7 @@ export async function compressedAnswer(
   return { bytes: await encoders[encoding](answer, options), headers: { "Content-Encoding": encoding } };
 }
 
-/** The encoding with the highest weight; gzip before deflate. */
+/** The encoding with the highest weight, gzip if both weights are equal; undefined if the client accepts neither. */
 function encodingFor(accepted: string): Encoding | undefined {
   const weights = new Map<string, number>();
   for (const entry of accepted.toLowerCase().split(",")) {

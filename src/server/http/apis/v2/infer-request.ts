@@ -1,4 +1,4 @@
-/** Reads an inference request: JSON, JSON with binary tensors behind it, or the bytes of the only input. */
+/** Parses an inference request of the Open Inference Protocol. Its body is JSON, JSON followed by binary tensors, or the bytes of the only input. */
 import { z } from "zod";
 import { arrayTypes } from "../../../../author/tensor.ts";
 import { ProblemError } from "../../problem.ts";
@@ -21,15 +21,15 @@ const requestSchema = z.looseObject({
 });
 type RequestBody = z.infer<typeof requestSchema>;
 
-/** A tensor of a request. */
+/** An input tensor of a request. */
 export interface GivenTensor {
   readonly field: TensorField;
-  /** With the batch dimension. */
+  /** Sizes of the dimensions, the batch dimension first. */
   readonly shape: readonly number[];
   readonly data: GivenData;
 }
 
-/** JSON values, the bytes of all elements, or the bytes of the only element. */
+/** Elements of a tensor: JSON values, the bytes of all elements, or the bytes of one element. */
 export type GivenData =
   | { readonly form: "json"; readonly list: readonly unknown[] }
   | { readonly form: "binary" | "element"; readonly bytes: Uint8Array };
@@ -54,10 +54,13 @@ export interface ModelInterface {
   readonly outputs: ModelTensors;
 }
 
-/** Parameters that ask for other results than this server gives. */
+/** Parameters that the server does not support. Ignoring them would give wrong results. */
 const refusedParameters = ["sequence_id", "classification", "shared_memory_region"];
 
-/** @throws ProblemError 400 */
+/**
+ * Parses a request for the model. @param headerLength header with the length of the JSON in bytes; null if the body is only JSON @throws ProblemError
+ * 400
+ */
 export function readRequest(bytes: Uint8Array, headerLength: string | null, model: ModelInterface): InferRequest {
   const jsonLength = headerLength === null ? bytes.length : Number(headerLength);
   if (headerLength !== null && (!/^\d+$/.test(headerLength) || jsonLength > bytes.length)) {
@@ -131,7 +134,7 @@ function inputsOf({ inputs }: RequestBody, binary: Uint8Array, model: ModelInter
   return given;
 }
 
-/** Triton has no tensors of one number a row, so its clients send [n, 1] in place of [n]. */
+/** The shape of an input after its check. Triton's clients cannot send the shape [n], and send [n, 1] instead, which becomes [n]. */
 function checkedShape(
   field: TensorField,
   { shape, datatype }: { readonly shape: readonly number[]; readonly datatype: string },
@@ -160,7 +163,7 @@ function outputsOf({ outputs, parameters }: RequestBody, { name: model, outputs:
   });
 }
 
-/** A body without JSON: the elements of the only input. All outputs are binary. */
+/** Reads a body without JSON: the elements of the model's only input. The answer has all outputs, as binary tensors. */
 function rawRequest(bytes: Uint8Array, { name, inputs: { fields }, outputs }: ModelInterface): InferRequest {
   const [field, ...others] = fields;
   if (field === undefined || others.length > 0) {
@@ -176,7 +179,7 @@ function rawRequest(bytes: Uint8Array, { name, inputs: { fields }, outputs }: Mo
   };
 }
 
-/** All rows if their sizes are fixed; one row if one size is free. */
+/** The shape for a body of `length` bytes: as many rows as fit if the sizes of a row are fixed; one row if one of its sizes is free. */
 function rawShape(field: TensorField, length: number): number[] {
   const { values } = field;
   if (values.kind !== "numbers") return [1];
@@ -190,7 +193,7 @@ function rawShape(field: TensorField, length: number): number[] {
   return [1, ...rowShape(field).map((size) => (size === -1 ? count : size))];
 }
 
-/** @param timeout in microseconds */
+/** @param timeout in microseconds @returns milliseconds; undefined without a timeout */
 function timeoutOf(timeout: unknown): number | undefined {
   return typeof timeout === "number" && timeout > 0 ? timeout / 1000 : undefined;
 }

@@ -1,4 +1,4 @@
-/** The outputs of a prediction as the tensors of an inference response. */
+/** Converts the outputs of a prediction to the tensors of an inference response. */
 import { decodeDataUrl, isDataUrl } from "../../../../author/data-url.ts";
 import { arrayFromBytes, arrayFromLists, listsFromArray } from "../../../../author/ndarray-wire.ts";
 import { arrayTypes, countOf, type DType, type Tensor, type TensorSpec } from "../../../../author/tensor.ts";
@@ -10,20 +10,20 @@ import { bytesOf, datatypeOf, type TensorField, unfit } from "./tensors.ts";
 export interface InferResponse {
   readonly id: string;
   readonly model: { readonly name: string; readonly tag: string };
-  /** JSON texts. */
+  /** The output of each row, as JSON text. */
   readonly outputs: readonly string[];
   readonly wanted: readonly WantedOutput[];
-  /** Whether the output is one tensor, instead of an object with one for each field. */
+  /** Whether an output as a whole is one tensor. Otherwise it is an object with one tensor for each field. */
   readonly isWhole: boolean;
 }
 
-/** A JSON text, or bytes that begin with JSON. */
+/** A body of JSON, followed by the bytes of binary tensors. */
 export interface ResponseBody {
   readonly json: string;
   readonly binary: readonly Uint8Array[];
 }
 
-/** @throws ProblemError 400 for rows that have different sizes, and for values without a tensor of the field's type */
+/** Creates the body of the response. @throws ProblemError 400 if rows differ in size, or a value does not fit the tensor's type */
 export function responseBody({ id, model, outputs, wanted, isWhole }: InferResponse): ResponseBody {
   const rows: unknown[] = outputs.map((text) => JSON.parse(text));
   const binary: Uint8Array[] = [];
@@ -40,7 +40,7 @@ export function responseBody({ id, model, outputs, wanted, isWhole }: InferRespo
   return { json: JSON.stringify({ model_name: name, model_version: tag, id, outputs: tensors }), binary };
 }
 
-/** One output of all rows. */
+/** The tensor of one output field, with the values of all rows. */
 interface Column {
   readonly shape: readonly number[];
   readonly list: () => unknown;
@@ -65,7 +65,7 @@ function columnOf({ name, values }: TensorField, rows: readonly unknown[]): Colu
   };
 }
 
-/** @param place for the message */
+/** Converts an output value to a tensor. @param place names the value in error messages */
 function arrayOf(spec: TensorSpec, value: unknown, place: string): Tensor {
   const { array, faults } = typeof value === "string" ? arrayFromBytes(spec, value) : arrayFromLists(spec, value);
   const [fault] = faults;
@@ -97,12 +97,12 @@ function numberColumn(dtype: DType, rows: readonly Tensor[], name: string): Colu
 
 declare global {
   interface JSON {
-    /** A value that `JSON.stringify` writes as this text. */
+    /** Creates an object that `JSON.stringify` replaces by this JSON text. */
     rawJSON(text: string): object;
   }
 }
 
-/** The elements for JSON, with every digit of an int64. */
+/** The elements of a tensor as values for JSON. rawJSON() keeps every digit of an int64, which a JavaScript number cannot. */
 function listOf({ dtype, data }: Tensor, place: string): unknown {
   const { lists, faults } = listsFromArray({ dtype, shape: [data.length], data });
   const [fault] = faults;
@@ -111,7 +111,7 @@ function listOf({ dtype, data }: Tensor, place: string): unknown {
   throw unfit(`${place}: element ${fault.path[0] ?? 0} ${fault.message}; ask for its bytes with binary_data`);
 }
 
-/** The bytes of a data URI; another URL as text. */
+/** The bytes of a data URI; for another URL, the URL as text. */
 function fileBytes(url: string): Uint8Array {
   return isDataUrl(url) ? decodeDataUrl(url, Number.POSITIVE_INFINITY).bytes : Buffer.from(url);
 }

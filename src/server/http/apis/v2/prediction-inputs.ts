@@ -1,4 +1,4 @@
-/** The tensors of an inference request as the inputs of a prediction: one row is one input. */
+/** Converts the tensors of an inference request to inputs of a prediction: each row becomes one input. */
 import { arrayFromLists, bytesFromArray, listsFromArray } from "../../../../author/ndarray-wire.ts";
 import { arrayTypes, countOf, type DType, type Tensor, type TensorData } from "../../../../author/tensor.ts";
 import { LARGE_BYTES } from "../../../inputs/bodies.ts";
@@ -7,29 +7,29 @@ import { decodeElements } from "./byte-elements.ts";
 import type { GivenTensor, InferRequest } from "./infer-request.ts";
 import { datatypeOf, type NumberValues, unfit } from "./tensors.ts";
 
-/** The longest JSON around the value of a row, and memory for the value. */
+/** Characters per row and field in addition to the value: JSON syntax, and memory of the value. */
 const ROW_LENGTH = 128;
-/** The longest JSON of a number in a list, and of a character. */
+/** Maximum characters of JSON for a number in a list, and for one character of a string. */
 const [NUMBER_LENGTH, CHARACTER_LENGTH] = [25, 6];
 
 export interface PreparedInputs extends InputValues {
-  /** Whether the values take long to check, so that another thread should read their JSON. */
+  /** Whether the server converts the values to JSON for a second thread, because checking them would block the main thread. */
   readonly isCostly: boolean;
-  /** Upper bound for the length of the JSON, or for the memory of the values. */
+  /** Upper bound of the JSON's characters, or of the values' memory in bytes. */
   readonly maxLength: number;
 }
 
-/** A tensor whose sizes are checked. */
+/** A tensor of the request. Its number of elements matches its shape. */
 interface Column {
-  /** `array`: on the memory of the request. `list`: the schema checks each part of the value. */
+  /** `array`: the elements lie in the memory of the request body. `list`: the schema checks each element of the value. */
   readonly kind: "array" | "file" | "list";
-  /** Upper bound for the length of the JSON of all rows. */
+  /** Upper bound of the JSON's characters for all rows. */
   readonly maxLength: number;
-  /** @throws ProblemError 400 */
+  /** The value of one row. @throws ProblemError 400 */
   readonly valueAt: (row: number) => unknown;
 }
 
-/** @throws ProblemError 400 */
+/** Prepares the conversion. The values are created later, by `values`. @throws ProblemError 400 */
 export function prepareInputs(
   { rows, inputs }: InferRequest,
   { isWhole }: { readonly isWhole: boolean },
@@ -51,7 +51,7 @@ export function prepareInputs(
   };
 }
 
-/** An array that JSON represents by its bytes. */
+/** A tensor that JSON.stringify() converts to its bytes in base64. */
 class RequestArray implements Tensor {
   readonly dtype: DType;
   readonly shape: readonly number[];
@@ -93,7 +93,7 @@ function numberColumn(given: GivenTensor, { dtype, takesBytes }: NumberValues): 
   return { kind: "list", maxLength: NUMBER_LENGTH * count, valueAt };
 }
 
-/** The elements on the memory of the request if their alignment allows it, else a copy. */
+/** Views the bytes as a typed array. Copies bytes whose address is not aligned for the dtype. */
 function arrayOn(bytes: Uint8Array, dtype: DType): TensorData {
   const Data: new (buffer: ArrayBufferLike, offset: number, length: number) => TensorData = arrayTypes[dtype];
   const elementBytes = arrayTypes[dtype].BYTES_PER_ELEMENT;
@@ -101,7 +101,7 @@ function arrayOn(bytes: Uint8Array, dtype: DType): TensorData {
   return new Data(buffer, byteOffset, bytes.length / elementBytes);
 }
 
-/** The elements of JSON data, flat or nested. */
+/** The elements of a tensor in JSON, whose data may be flat or nested lists. */
 function elementsOf({ field, shape, data }: GivenTensor, dtype: DType): Tensor {
   const list = data.form === "json" ? data.list.flat(shape.length) : [];
   refuseCount(field.name, list.length, shape);
@@ -140,7 +140,7 @@ function byteColumn({ field, shape, data }: GivenTensor): Column {
 
 const urlPattern = /^(?:https?:\/\/|data:)/i;
 
-/** A URL as it is; other content as a data URI. */
+/** Converts an element to a URL: text that is a URL stays, other content becomes a data URI. */
 function urlOf(element: string | Uint8Array): string {
   const start = typeof element === "string" ? element : Buffer.from(element.subarray(0, 8)).toString("latin1");
   if (urlPattern.test(start)) {

@@ -1,4 +1,4 @@
-/** The Open Inference Protocol before the model is set up. */
+/** Answers for the Open Inference Protocol while the model is being set up. */
 import type { Hono } from "hono";
 
 export function addStartingV2(app: Hono, detail: string): void {

@@ -1,13 +1,13 @@
-/** Counts and durations of a model in the form of the protocol, from the server's metrics. */
+/** Converts the server's metrics of a model to the statistics of the Open Inference Protocol. */
 import type { Stage } from "../../../../base/labels.ts";
 import type { Metrics } from "../../../metrics/metrics.ts";
 
-/** A second name of the only version: Triton's perf_analyzer reads versions as numbers, and ends at any other text. */
+/** A second name of the model's only version. Triton's perf_analyzer exits if a version is not a number. */
 export const NUMBERED_VERSION = "1";
 
 /**
- * The metrics measure stages for each input, the protocol for each request. The inputs of a request run side by side, so a request is given
- * the mean time of an input.
+ * The statistics of a model. The metrics measure stages per input, the protocol per request: the inputs of a request run in parallel, so a request
+ * counts the mean time of its inputs.
  */
 export function statisticsOf(metrics: Metrics, name: string) {
   const read = metrics.reader();

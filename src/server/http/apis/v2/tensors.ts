@@ -1,10 +1,10 @@
-/** The fields of a model's inputs and outputs as tensors of the Open Inference Protocol. The first dimension is the batch. */
+/** Describes the fields of a model's inputs and outputs as tensors of the Open Inference Protocol. The first dimension of a tensor is the batch. */
 import { arrayTypes, type DType, type Tensor } from "../../../../author/tensor.ts";
 import { isObject } from "../../../../base/json.ts";
 import { ARRAY_KEYWORD, type JsonSchema, type JsonType, SchemaNode } from "../../../../base/json-schema.ts";
 import { ProblemError } from "../../problem.ts";
 
-/** Names of the dtypes in the protocol. */
+/** The protocol's names of dtypes. */
 export const datatypes = {
   float32: "FP32",
   float64: "FP64",
@@ -21,13 +21,13 @@ export const datatypes = {
 export interface NumberValues {
   readonly kind: "numbers";
   readonly dtype: DType;
-  /** Sizes of one row; a text is the name of a free size. */
+  /** Sizes of one row's dimensions. A string names a free size. */
   readonly dims: readonly (number | string)[];
-  /** Whether a prediction accepts the elements as a data URI. */
+  /** Whether the model's schema accepts the elements as a base64 data URI. */
   readonly takesBytes: boolean;
 }
 
-/** Elements of BYTES: a file, a text, or a JSON text. */
+/** Elements of the datatype BYTES: the bytes of a file, a text, or JSON text. */
 interface ByteValues {
   readonly kind: "file" | "text" | "json";
 }
@@ -40,11 +40,11 @@ export interface TensorField {
 
 export interface ModelTensors {
   readonly fields: readonly TensorField[];
-  /** Whether the value is no object with declared fields; then it has one tensor. */
+  /** Whether the value as a whole is one tensor, because its schema is not an object with declared fields. */
   readonly isWhole: boolean;
 }
 
-/** @param name of the tensor for a schema without declared fields */
+/** The tensors for a schema. @param name name of the tensor if the schema has no declared fields */
 export function tensorsOf(schema: JsonSchema, name: "input" | "output"): ModelTensors {
   const node = SchemaNode.of(schema);
   const [only, ...others] = node.options;
@@ -53,7 +53,7 @@ export function tensorsOf(schema: JsonSchema, name: "input" | "output"): ModelTe
   if (isWhole) return { fields: [{ name, isRequired: true, values: valuesOf(node) }], isWhole };
   const fields = [...node.fields].map(([name_, field]): TensorField => {
     const isRequired = node.required.includes(name_);
-    // An output without the field is `null` in its JSON.
+    // In an optional output field, a missing value is `null`, which only JSON can express.
     const values = name === "output" && !isRequired ? { kind: "json" as const } : valuesOf(field);
     return { name: name_, isRequired, values };
   });
@@ -105,7 +105,7 @@ export function datatypeOf({ values }: TensorField): string {
   return values.kind === "numbers" ? datatypes[values.dtype] : "BYTES";
 }
 
-/** Sizes of one row; −1 for a free size. */
+/** Sizes of one row's dimensions; −1 for a free size. */
 export function rowShape({ values }: TensorField): number[] {
   return values.kind === "numbers" ? values.dims.map((dim) => (typeof dim === "number" ? dim : -1)) : [];
 }
@@ -115,7 +115,7 @@ export function bytesOf({ data }: Pick<Tensor, "data">): Uint8Array {
   return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
 }
 
-/** A request that does not fit the model. */
+/** The error for a request that does not match the model. */
 export function unfit(detail: string): ProblemError {
   return new ProblemError({ status: 400, code: "inputs_invalid", detail });
 }

@@ -1,6 +1,6 @@
 /**
- * The Open Inference Protocol v2 of KServe and Triton, with Triton's extensions for binary tensors, model configuration
- * and statistics.
+ * Adds the routes of the Open Inference Protocol v2 (KServe, Triton), with Triton's extensions for binary tensors, model configuration and
+ * statistics.
  */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
@@ -53,7 +53,7 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): ErrorForm {
     using releasing = new DisposableStack();
     releasing.use(charge);
     const request = readRequest(body, raw.headers.get(LENGTH_HEADER), { name, inputs, outputs });
-    // Charged before the inputs are made: a small request may have many rows.
+    // Counts memory before it creates the inputs: a small body may expand to many rows.
     const prepared = prepareInputs(request, inputs);
     const heldBytes = Math.max(bodyBytes, prepared.maxLength);
     if (!charge.tryGrow(HELD_PER_BYTE * (heldBytes - bodyBytes))) throw memoryFull();
@@ -129,10 +129,10 @@ const extensions = ["binary_tensor_data", "model_configuration", "statistics"];
 
 type Route = readonly [method: "GET" | "POST", answer: (c: Context) => Response | Promise<Response>];
 
-/** The statuses of Triton for problems that have another status elsewhere. */
+/** Statuses that Triton uses instead of the server's usual statuses. */
 const statuses: Partial<Readonly<Record<Problem["status"], 400 | 503>>> = { 422: 400, 429: 503 };
 
-/** KServe's client reads the error only with exactly this media type. */
+/** Answers an error. KServe's client parses the error only with exactly this media type. */
 export function errorAnswer(c: Context, { status, detail, headers }: Problem): Response {
   return c.body(JSON.stringify({ error: detail }), statuses[status] ?? status, {
     ...headers,
@@ -148,7 +148,7 @@ function metadataOf(field: TensorField) {
   return { name: field.name, datatype: datatypeOf(field), shape: [-1, ...rowShape(field)] };
 }
 
-/** The sizes of the configuration have no batch dimension. */
+/** A tensor in the model configuration, whose `dims` exclude the batch dimension. */
 function configOf(field: TensorField) {
   const datatype = datatypeOf(field);
   return {
