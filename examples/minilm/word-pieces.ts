@@ -9,7 +9,7 @@ const file = z.looseObject({ truncation: z.looseObject({ max_length: z.int().min
 const cut = /[\s,.;:!?\u3400-\u4DBF\u4E00-\u9FFF]/g;
 /** Characters in a part of a text. Parts are tokenized one by one until there are enough pieces. */
 const partLength = 2048;
-/** Characters of a text that are read at most, even if they give few pieces. */
+/** Maximum number of characters that are read, even if the text gives few pieces. */
 const maxLength = 100_000;
 
 export class WordPieces {

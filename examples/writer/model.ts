@@ -92,7 +92,7 @@ function picked(scores: Tensor<"float32">, { temperature, seed, written }: Text)
   return chosen < 0 ? argmax(scores) : chosen;
 }
 
-/** A pseudo-random number from 0 to 1. It depends on nothing else, so equal seeds give equal texts in every batch. */
+/** A pseudo-random number from 0 to 1. The same seed and position give the same number, so texts do not depend on the batch. */
 function random(seed: number, at: number): number {
   let bits = (Math.imul(seed + 1, 0x9e3779b1) + Math.imul(at + 1, 0x85ebca6b)) | 0;
   bits = Math.imul(bits ^ (bits >>> 16), 0x21f0aaad);
