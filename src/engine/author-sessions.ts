@@ -30,7 +30,7 @@ export class AuthorSessions {
     return this.#native.reduce((sum, session) => sum + session.packedLayers, 0);
   }
 
-  /** @throws SconceError `session_closed` after `dispose` */
+  /** Checks that the sessions are open. @throws SconceError `session_closed` after `dispose` */
   requireOpen(): void {
     if (this.#closed.signal.aborted)
       throw new SconceError("session_closed", "the model was closed before this batch ran");

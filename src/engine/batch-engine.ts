@@ -25,10 +25,13 @@ export interface BatchItem extends CheckedItem, Queued {
 /** Receives the results of items. */
 export interface BatchEngineListener<T extends BatchItem> {
   dispatched(items: readonly T[]): void;
-  /** @param outputs one tensor for each declared output, with a row for each item, in order */
+  /** The batch ran. @param outputs one tensor for each declared output, with a row for each item, in order */
   finished(items: readonly T[], outputs: readonly Tensor[]): void;
   failed(item: T, error: SconceError): void;
-  /** @param rows one tensor for each tensor that the model yields, with a row for each item, in order */
+  /**
+   * The batch yielded a part. @param rows one tensor for each tensor that the model yields, with a row for each item,
+   * in order
+   */
   part(items: readonly T[], rows: readonly Tensor[]): void;
   /** Whether a client needs the output of at least one of the items. */
   isNeeded(items: readonly T[]): boolean;

@@ -137,7 +137,7 @@ export class BatchSlot<T extends { readonly lane: object }, R> {
     this.#given.push({ batch });
   }
 
-  /** @returns how long the batch ran, in milliseconds */
+  /** Notes that the running batch ended. @returns how long it ran, in milliseconds */
   ended(nowMs: number): number {
     const ms = nowMs - this.#beganAtMs;
     const isBulk = this.isLongBulk(nowMs);

@@ -214,7 +214,7 @@ export class Batcher<T extends Queued, R> {
     );
   }
 
-  /** @returns how long the batch ran, in milliseconds */
+  /** Notes that the running batch of a slot ended. @returns how long it ran, in milliseconds */
   #ended(slot: BatchSlot<T, R>): number {
     this.#isAloneRunning = false;
     return slot.ended(this.#options.clock.now());

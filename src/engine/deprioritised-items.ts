@@ -16,7 +16,7 @@ const IDLE_MS = 20;
 export class DeprioritisedItems<T extends Queued> {
   readonly #lanes = new WeakSet<object>();
   readonly #queue = new FairQueue<T>();
-  /** Parts of failed batches. */
+  /** Parts of failed batches that had deprioritised items only. */
   readonly #parts = new BatchQueue<T>();
   /** Count of batches of other predictions since the last deprioritised batch, and the time of the newest. */
   #others = 0;

@@ -25,7 +25,7 @@ export interface EngineListener<T extends Item = Item> {
   dispatched(items: readonly T[]): void;
   /** The item yielded a part of its outputs. If a failed batch runs again, the parts come again from the first. */
   part?(item: T, rows: Rows): void;
-  /** @param rows the item's outputs, in memory that no other item shares */
+  /** The item has its result. @param rows the item's outputs, in memory that no other item shares */
   finished(item: T, rows: Rows): void;
   failed(item: T, error: SconceError): void;
   /** An engine process is ready. Its batch size and instances may differ from the previous process. */

@@ -6,7 +6,7 @@ export interface ExportMistake {
   readonly seen?: RegExp;
   /** The cause, if the message does not name it. */
   readonly cause?: string;
-  /** @param inputs the names of the model's inputs */
+  /** Returns the line of Python that fixes the mistake. @param inputs the names of the model's inputs */
   python(inputs: readonly string[]): string;
 }
 

@@ -40,7 +40,7 @@ export class FairQueue<T extends Queued> {
   readonly #lanes = new Lanes<T>();
   readonly #overheads = new BatchOverheads();
 
-  /** Count of items. */
+  /** Count of items in all lanes. */
   get length(): number {
     return this.#lanes.length;
   }

@@ -2,7 +2,7 @@
 
 interface Size {
   most: number;
-  /** Time of the last change. */
+  /** When the limit last changed, in milliseconds of the clock. */
   sinceMs: number;
   /** The lowest limit that the caller got, so that each is reported once. */
   reported: number;

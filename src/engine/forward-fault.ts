@@ -5,7 +5,10 @@ import { mistakeIn } from "./export-mistakes.ts";
 /** Limit in characters for quotes of libtorch, which may list every backend. */
 const MAX_SHOWN = 300;
 
-/** @param worked the largest batch size that ran without an error; 0 if none did */
+/**
+ * The error for a failed forward pass. @param size items in the failed batch @param worked the largest batch size that
+ * ran without an error; 0 if none did
+ */
 export function forwardFault(error: unknown, { size, worked }: { size: number; worked: number }): SconceError {
   const fault = codedError(error);
   if (fault.code !== "run_failed" && fault.code !== "weights_invalid") return fault;

@@ -89,7 +89,7 @@ export class Group<T extends Queued> {
     this.key = key;
   }
 
-  /** When the oldest item became ready. */
+  /** When the oldest item of the group became ready, in milliseconds of the clock. */
   oldestReadyAtMs(): number {
     let oldest = Infinity;
     for (const { lines } of this.buckets.values()) {
@@ -111,7 +111,7 @@ export class Lanes<T extends Queued> {
   readonly groups = new Map<string, Group<T>>();
   #length = 0;
 
-  /** Count of items. */
+  /** Count of items in all lanes. */
   get length(): number {
     return this.#length;
   }

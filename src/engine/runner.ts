@@ -8,7 +8,10 @@ import type { Tensor } from "../author/tensor.ts";
 export interface PartSink {
   /** Whether nobody needs the outputs of the batch any more. `predict` then stops at its next `yield`. */
   readonly isOver: boolean;
-  /** @param rows one tensor for each tensor that the model yields, with the items as first dimension */
+  /**
+   * Receives yielded rows. @param rows one tensor for each tensor that the model yields, with the items as first
+   * dimension
+   */
   part(rows: readonly Tensor[]): void;
 }
 
@@ -21,9 +24,9 @@ export interface Stepped {
 
 /** Calls a model's `begin` and `step` functions, one call at a time. */
 export interface Stepper {
-  /** @returns the state of an item before its first step */
+  /** Calls `begin` for an item. @returns the state of the item before its first step */
   begin(tensors: readonly Tensor[]): Promise<unknown>;
-  /** @returns a result for each state. After an error the states are as before. */
+  /** Calls `step` once for several items. @returns a result for each state. After an error the states are as before. */
   step(states: readonly unknown[]): Promise<readonly Stepped[]>;
   /** Frees all tensors on the device except those in `states`. */
   free(states: readonly unknown[]): void;

@@ -15,7 +15,8 @@ export interface EngineEvents {
   /** The engine process listens on this Unix socket. */
   ready(socket: string): void;
   /**
-   * @param reason why the process ended; completes "the engine process …"
+   * The engine process ended.
+   * @param reason completes "the engine process …"
    * @param cause undefined for a process that the server has stopped
    */
   ended(reason: string, cause?: RestartCause): void;

@@ -24,7 +24,7 @@ const engineStart = modelStart.extend({
 });
 export type EngineStart = z.infer<typeof engineStart>;
 
-/** @param sourceOf returns the model store and libraries that a command line names */
+/** The role of the engine process. @param sourceOf returns the model store and libraries that a command line names */
 export function engineRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();

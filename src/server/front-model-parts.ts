@@ -82,6 +82,7 @@ export interface ModelParts {
 }
 
 /**
+ * Opens the parts of a model.
  * @param opened gets the parts, and closes them when it is disposed
  * @throws SconceError `predictions_unusable`, or an error of the model's set-up
  */

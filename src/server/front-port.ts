@@ -39,7 +39,7 @@ export class FrontPort implements AsyncDisposable {
     this.#adminStarting = withContext(admin.fetch, { accessLog, isAdmin: true, peerOf: this.adminPeerOf });
   }
 
-  /** @throws SconceError `address_in_use` */
+  /** Opens the ports. @throws SconceError `address_in_use` */
   open(): Listener {
     const { config, listening } = this.#options;
     const listener = this.#opened.adopt(new Listener({ ...config, ...listening }, this.#starting), close);

@@ -71,7 +71,7 @@ const frontStart = roleStart.extend({
 });
 export type FrontStart = z.infer<typeof frontStart>;
 
-/** @param sourceOf returns the model store and libraries that a command line names */
+/** The role of a front. @param sourceOf returns the model store and libraries that a command line names */
 export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): Role {
   return async (start, link) => {
     surviveStrayErrors();

@@ -118,7 +118,10 @@ export async function openShared(options: FrontOptions, opened: AsyncDisposableS
   return { options, lifecycle, port, siblings, metrics, all, memory, keys, fetcher, lag, tracing };
 }
 
-/** @param read the metrics of the whole server; undefined in processes that do not export them */
+/**
+ * Starts OpenTelemetry if its variables ask for it. @param read the metrics of the whole server; undefined in processes
+ * that do not export them
+ */
 async function openTracing(
   read: (() => Promise<readonly Family[]>) | undefined,
   opened: AsyncDisposableStack,

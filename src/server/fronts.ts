@@ -119,7 +119,7 @@ export class Fronts implements Front, UpgradedFronts {
   /** Called when a client asks for an upgrade to a newer server. */
   onReload: (waitMs: number) => Promise<Reload> = async () => ({ refused: "the server is not ready" });
 
-  /** @throws SconceError `address_in_use` */
+  /** Chooses the port and creates the shared files, but starts no process. @throws SconceError `address_in_use` */
   constructor({ models, config, argv, folder, count, relatives, server, older }: FrontsOptions) {
     this.#relatives = relatives;
     this.#other = older;

@@ -18,7 +18,7 @@ export const modelStart = z.object({
   name: z.string(),
   /** Tag in the reference that the server was started with. */
   tag: z.string(),
-  /** `repository@sha256:…` */
+  /** The build as `repository@sha256:…`. */
   reference: z.string(),
   /** Options of the server, with the model's own options in front. */
   config,

@@ -12,7 +12,7 @@ import type { EngineStart } from "./engine-process.ts";
 import type { SplitShare } from "./predictions/split.ts";
 import { stuckAfterMs } from "./serve-limits.ts";
 
-/** A model that a server serves. */
+/** A model with the options with which a server serves it. */
 export interface ServedOptions {
   /** Name in paths and metrics. */
   readonly name: string;

@@ -3,7 +3,10 @@
 import type { Roles } from "../machine/processes/link.ts";
 import type { ModelSource } from "../package/model-source.ts";
 
-/** @param sourceOf returns the model store and libraries that a command line names */
+/**
+ * The code of each kind of child process. @param sourceOf returns the model store and libraries that a command line
+ * names
+ */
 export function rolesFor(sourceOf: (argv: readonly string[]) => ModelSource): Roles {
   return {
     engine: async (start, link) => (await import("./engine-process.ts")).engineRole(sourceOf)(start, link),

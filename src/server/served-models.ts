@@ -173,7 +173,7 @@ export class ServedModels {
     return undefined;
   }
 
-  /** @param path path before the routes of the model */
+  /** Answers with the app of a model or version. @param path path before the routes of the model */
   async #answer(named: Entry | Split, path: string, request: Request, context: RequestContext): Promise<Response> {
     const [entry, split] = "versions" in named ? [this.#chosen(named, request, context), named] : [named, undefined];
     context.metrics = entry.metrics;

@@ -79,7 +79,7 @@ function isOpenToAll({ host, apiKeys, tlsClientCa, role }: ServeConfig): boolean
   return apiKeys === undefined && tlsClientCa === undefined && role !== "worker" && !isLoopback(host) && host !== "::1";
 }
 
-/** @throws SconceError `usage` */
+/** Checks the options of servers that share a queue. @throws SconceError `usage` */
 function checkReplica({ queue, role, store, bucket }: ServeConfig): void {
   if (bucket !== undefined && queue === undefined) {
     throw new SconceError("usage", "--bucket is for servers that share a queue: add --queue");
@@ -303,7 +303,7 @@ function isPreloaded(name: string, { preload, keepAlive, maxLoaded, role }: Serv
   return names.includes("all") || names.includes(name);
 }
 
-/** @throws SconceError `usage` */
+/** Checks the options that load and unload models. @throws SconceError `usage` */
 function checkLoads({ models, config }: ServerOptions): void {
   const { preload = [], keepAlive, maxLoaded, queue, isolate, shadow } = config;
   const isOnDemand = keepAlive !== undefined || maxLoaded !== undefined;

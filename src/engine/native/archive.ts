@@ -29,7 +29,7 @@ export class Archive {
     this.#entries = entries;
   }
 
-  /** @returns undefined when the file is not a zip file, or is truncated */
+  /** Opens an archive. @returns undefined when the file is not a zip file, or is truncated */
   static open(path: string): Archive | undefined {
     const entries = reading(path, readEntries);
     return entries && new Archive(path, entries);

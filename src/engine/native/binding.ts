@@ -67,7 +67,7 @@ export class NativeSession {
     this.#outputs = new TensorPlan(outputs);
   }
 
-  /** See `openSession`. */
+  /** Loads weights on a new thread; see `openSession`. */
   static async open(options: SessionOptions): Promise<NativeSession> {
     const { path, device, threads, inputs, outputs, instances = 1, share, keepMs = KEEP_MS, pack = true } = options;
     const addon = loadNative();
@@ -175,7 +175,7 @@ export class NativeSession {
     return this.#addon.mostRows(this.#handle);
   }
 
-  /** Takes effect between two batches. */
+  /** Sets the count of CPU threads, from the next batch on. */
   setThreads(threads: number): Promise<void> {
     this.#threads = threads;
     return withCodedErrors(async () => this.#addon.setThreads(this.#handle, threads));

@@ -28,7 +28,7 @@ const functions: Readonly<Record<string, string>> = {
   round: "_ops_aten.round",
   max: "_ops_prim.max",
   min: "_ops_prim.min",
-  // Since torch 2.15.
+  // The names since torch 2.15.
   "torch.sym_max": "_ops_prim.max",
   "torch.sym_min": "_ops_prim.min",
   Max: "_ops_prim.max",
@@ -42,6 +42,7 @@ const PRODUCT = /^[1-4]$/;
 const FLOAT = /^(\d+\.\d*|\(-\d+\.\d*\))$/;
 
 /**
+ * Translates a guard.
  * @returns the guard as a TorchScript expression
  * @throws Error for an unsupported guard
  */

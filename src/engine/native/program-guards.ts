@@ -119,7 +119,7 @@ function condition(guard: string, names: readonly string[]): Condition {
 function inputText(path: readonly string[], names: readonly string[]): string | undefined {
   const [first, second] = path;
   const isFlat = first === "flat_args" && path.length === 2;
-  // PyTorch names placeholders in this way.
+  // The name that PyTorch gives the placeholder of an input with this path.
   const name = path.join("_").replaceAll(/[^A-Za-z0-9]/g, "_");
   const same = (each: string) => each === name || each.toLowerCase() === name.toLowerCase();
   const place = isFlat ? Number(second) : names.findIndex(same);

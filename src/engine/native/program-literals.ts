@@ -19,7 +19,7 @@ export function comparison(left: string, sign: string, right: string): string {
   return `${left} ${sign} ${right}`;
 }
 
-/** @throws Error naming an integer that TorchScript cannot hold */
+/** Checks that integers in TorchScript text fit into 64 bits. @throws Error naming an integer that does not fit */
 export function requireInt64(texts: readonly string[]): void {
   const beyond = texts.find(isBeyondInt64);
   if (beyond !== undefined) throw new Error(`it computes with the integer ${beyond}, which needs more than 64 bits`);

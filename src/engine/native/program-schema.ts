@@ -103,12 +103,12 @@ export const payloadSchema = z.object({
   ),
 });
 
-/** `ArgumentKind` of a keyword argument. */
+/** Number of a keyword argument in PyTorch's enum `ArgumentKind`. */
 export const KEYWORD = 2;
-/** `Layout` of a dense tensor. */
+/** Number of a dense tensor in PyTorch's enum `Layout`. */
 export const STRIDED = 7;
 
-/** `ScalarType`, without complex numbers. */
+/** The dtypes by their numbers in PyTorch's enum `ScalarType`, without complex numbers. */
 const dtypes: Readonly<Record<number, DType>> = {
   1: "uint8",
   2: "int8",
@@ -128,7 +128,7 @@ export function dtypeOf(scalarType: number): DType | undefined {
   return dtypes[scalarType];
 }
 
-/** Converts a `ScalarType` to libtorch's number. */
+/** Converts a number of the schema's `ScalarType` to the number in libtorch. */
 export function libtorchDType(scalarType: number): number {
   if (scalarType === BFLOAT16) return 15;
   if (scalarType >= 1 && scalarType < BFLOAT16) return scalarType - 1;
@@ -138,7 +138,7 @@ export function libtorchDType(scalarType: number): number {
 /** `MemoryFormat` to libtorch's number: contiguous, channels last (2d and 3d), preserve. */
 const memoryFormats: Readonly<Record<number, number>> = { 1: 0, 2: 2, 3: 3, 4: 1 };
 
-/** Converts a `MemoryFormat` to libtorch's number. */
+/** Converts a number of the schema's `MemoryFormat` to the number in libtorch. */
 export function libtorchMemoryFormat(format: number): string {
   const found = memoryFormats[format];
   if (found === undefined) throw new Error(`it asks for the memory format ${format} of its schema`);

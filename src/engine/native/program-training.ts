@@ -7,6 +7,7 @@ import { type Argument, bufferMutation, innerGraph, type Node, programSchema } f
 type Arguments = ReadonlyMap<string, Argument>;
 
 /**
+ * Looks for layers in training mode.
  * @param program the parsed model.json of an exported program
  * @returns a message with the affected layers and a Python fix; undefined when there are none, or the schema is unknown
  */

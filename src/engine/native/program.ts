@@ -27,12 +27,13 @@ export interface Program extends Omit<ProgramText, "weights"> {
 }
 
 export const programFile = /^[^/]+\/models\/model\.json$/;
-/** C++ code in an AOTInductor package. */
+/** Name of the C++ source code in an AOTInductor package. */
 export const packageSource = /\.wrapper\.cpp$/;
 
 /**
+ * Refuses a program in training mode.
  * @param program the parsed model.json of the file at this path
- * @throws SconceError `weights_invalid` for a program in training mode
+ * @throws SconceError `weights_invalid`
  */
 export function requireEvalMode(path: string, program: unknown): void {
   refuse(path, trainingMistake(program));
@@ -43,6 +44,7 @@ function refuse(path: string, mistake: string | undefined): void {
 }
 
 /**
+ * Reads the exported program in a file.
  * @returns undefined when the file is not an exported program
  * @throws SconceError `weights_invalid`, with the reason, for training mode, or a program that only AOTInductor can run
  */

@@ -32,7 +32,8 @@ const functions: Readonly<Record<string, string>> = {
 };
 
 /**
- * @returns undefined when the target is not size arithmetic
+ * Translates a call of size arithmetic.
+ * @returns the TorchScript text; undefined when the target is not size arithmetic
  * @throws Error for an integer beyond 64 bits that is no bound
  */
 export function symbolicCall(target: string, operands: readonly string[]): string | undefined {

@@ -8,7 +8,7 @@ export interface LinearSize {
 
 const token = /\s*(?:Symbol\('(\w+)'[^)]*\)|Integer\((-?\d+)\)|(Add|Mul)\(|([,)]))/y;
 
-/** @returns `factor * symbol + offset`; undefined for any other expression */
+/** Parses a size. @returns it as `factor * symbol + offset`; undefined for any other expression */
 export function linearSize(expression: string): LinearSize | undefined {
   token.lastIndex = 0;
   const value = operand(expression);

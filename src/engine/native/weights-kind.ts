@@ -68,7 +68,10 @@ const kinds: readonly Kind[] = [
   { what: "a Python pickle", fix: `in Python: ${exporting}`, matches: isPickle },
 ];
 
-/** @returns the file's kind and a fix; undefined for weights and for unknown files */
+/**
+ * Recognizes a file that is not weights. @returns the file's kind and a fix; undefined for weights and for unknown
+ * files
+ */
 export function describeFile(path: string): string | undefined {
   const ends = endsOf(path);
   if (ends === undefined || ends.includes("constants.pkl") || ends.includes("data/aotinductor/")) return undefined;

@@ -27,7 +27,7 @@ import { RowsFrames } from "./rows-frame.ts";
 import { openShared } from "./shared-tensors.ts";
 
 export interface EngineServerOptions extends Omit<BatchEngineOptions<RemoteItem>, "listener" | "observer"> {
-  /** Declared by the model. */
+  /** The input tensors that the model declares. */
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
   /** Tensors that `predict` yields. Default: `outputs`. */

@@ -110,7 +110,9 @@ export class FrameReader {
     this.#handle = handle;
   }
 
-  /** @param chunk not copied, except for a frame that continues in the next chunk */
+  /**
+   * Handles the whole frames in a chunk. @param chunk not copied, except for a frame that continues in the next chunk
+   */
   push(chunk: Uint8Array): void {
     let begin = 0;
     while (this.#partial !== undefined && begin < chunk.length) begin += this.#fill(this.#partial, chunk, begin);
@@ -131,7 +133,7 @@ export class FrameReader {
     while (copied < rest.length) copied += this.#fill(this.#partial, rest, copied);
   }
 
-  /** @returns count of used bytes */
+  /** Copies bytes into the partial frame. @returns count of used bytes */
   #fill(partial: Uint8Array<ArrayBuffer>, from: Uint8Array, begin: number): number {
     const end = Math.min(from.length, begin + partial.length - this.#filled);
     partial.set(from.subarray(begin, end), this.#filled);

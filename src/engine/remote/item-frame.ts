@@ -34,7 +34,7 @@ export class ItemFrames {
   readonly #headBytes: number;
   readonly #isFixed: boolean;
 
-  /** @param inputs declared by the model */
+  /** @param inputs the input tensors that the model declares */
   constructor(inputs: TensorSpecs) {
     this.#plans = Object.values(inputs).map(({ dtype, dims }) => {
       const fixed = dims.filter((dim) => typeof dim === "number");

@@ -6,7 +6,10 @@ import { Fifo } from "../../base/collections/fifo.ts";
 import { BLOCK_BYTES, type Block, type FrameBlocks } from "./frame-blocks.ts";
 
 export interface Writable {
-  /** @returns count of accepted bytes: less than `byteLength` for a full socket, negative for a closed one */
+  /**
+   * Writes bytes to the socket. @returns count of accepted bytes: less than `byteLength` for a full socket, negative
+   * for a closed one
+   */
   write(bytes: Uint8Array, byteOffset: number, byteLength: number): number;
 }
 

@@ -27,7 +27,7 @@ import { numbersWord, observationAt, RowsFrames } from "./rows-frame.ts";
 import { type SharedPlace, SharedTensors } from "./shared-tensors.ts";
 
 export interface RemoteEngineOptions {
-  /** Declared by the model. */
+  /** The input tensors that the model declares. */
   readonly inputs: TensorSpecs;
   readonly outputs: TensorSpecs;
   /** Tensors that `predict` yields. Default: `outputs`. */
@@ -340,7 +340,7 @@ export class RemoteEngine<T extends Item> implements Engine<T> {
 
   #ended(connection: Connection): void {
     connection.outbox?.drop();
-    // A released connection has no items.
+    // A released connection has no items, so nothing is lost.
     if (this.#connection !== connection) return;
     this.#connection = undefined;
     this.#shared.laneEnded();

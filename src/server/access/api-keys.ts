@@ -23,7 +23,7 @@ export class ApiKeys implements Disposable {
   #keys: readonly { readonly hash: Uint8Array; readonly key: ApiKey }[] = [];
   #bySuffix: ReadonlyMap<string, ApiKey> = new Map();
 
-  /** @throws SconceError `usage` for a file without valid keys */
+  /** Reads the key file. @throws SconceError `usage` for a file without valid keys */
   constructor(path: string, counts: KeyCounts) {
     this.#path = path;
     this.#counts = counts;

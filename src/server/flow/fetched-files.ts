@@ -41,7 +41,7 @@ export class FetchedFiles implements Disposable {
     }
   }
 
-  /** Called by `fetch` only. */
+  /** Only `fetch` calls this constructor. */
   constructor(memory: FileMemory) {
     this.#memory = memory;
   }

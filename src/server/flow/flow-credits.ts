@@ -117,7 +117,7 @@ export class FlowCredits {
     return { items: usual.ready + quarantined.ready, bytes: usual.bytes + quarantined.bytes };
   }
 
-  /** Limit for queued items. */
+  /** Most items that may wait in the engine's queue. */
   get maxReady(): number {
     const batchItems = this.#options.batchItems();
     return this.isUrgent ? batchItems : Math.max(MIN_READY, READY_BATCHES * batchItems);

@@ -35,7 +35,7 @@ export function encodeGolden({ inputs, outputs }: Golden): Uint8Array {
   return Buffer.concat([Buffer.from(header), ...[...inputs, ...outputs].map(({ data }) => bytesOf(data))]);
 }
 
-/** @throws SconceError `store_corrupt` */
+/** Reads the format that `encodeGolden` writes. @throws SconceError `store_corrupt` */
 export function decodeGolden(bytes: Uint8Array): Golden {
   try {
     const end = bytes.indexOf(LINE_END);

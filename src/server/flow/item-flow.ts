@@ -136,7 +136,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     return this.#turns.waitMs(isWaitedFor, nowMs, client?.sender);
   }
 
-  /** Whether predictions must name their sender: predictions wait, or an item has failed lately. */
+  /** Whether the senders of predictions matter now: predictions wait, or an item has failed lately. */
   get needsSender(): boolean {
     return this.#turns.size > 0 || this.quarantine.isWatching;
   }

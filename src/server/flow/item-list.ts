@@ -51,6 +51,7 @@ export interface OutputReceiver {
   /** Called when a batch with an item of the list starts. */
   dispatched?(): void;
   /**
+   * An input has an output.
    * @param output value that the model made, not checked against the declared output
    * @throws SconceError `output_invalid`, which fails the input
    */

@@ -250,7 +250,7 @@ export class ItemPipeline {
   }
 
   /**
-   * @returns an output as JSON text
+   * Converts an output to JSON text.
    * @throws SconceError `output_invalid` when it does not fit the declared output
    */
   encode(output: unknown, form = listForm): Encoded {

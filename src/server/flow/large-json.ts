@@ -29,6 +29,7 @@ export class LargeJson {
   }
 
   /**
+   * Converts a value in its turn.
    * @param files contents for the marks that `withholding` left in the value
    * @returns the text of `JSON.stringify` as UTF-8 in pieces, because one large text would be copied and scanned
    * several times

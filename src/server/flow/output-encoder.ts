@@ -59,7 +59,7 @@ export class OutputEncoder {
     return this.#largeText(made, (output) => this.#wireIn(form, output)).then((text) => new OutputText(text));
   }
 
-  /** @throws SconceError `output_invalid` when the output does not fit the declared output */
+  /** Encodes an output as JSON text. @throws SconceError `output_invalid` when it does not fit the declared output */
   encode(output: unknown, form: TextForm): Encoded {
     return output instanceof OutputText ? output.text : JSON.stringify(this.#wireIn(form, output));
   }
@@ -73,7 +73,7 @@ export class OutputEncoder {
     return decoded.success ? this.#wireOfOutput(decoded.data) : wire;
   }
 
-  /** @throws SconceError `output_invalid` when the part does not fit the declared part */
+  /** Encodes a part as JSON text. @throws SconceError `output_invalid` when it does not fit the declared part */
   encodePart(part: unknown): Encoded | Promise<Encoded> {
     return this.#text(part, this.#wireOfPart ?? this.#wireOfOutput);
   }
@@ -83,7 +83,10 @@ export class OutputEncoder {
     return this.#text(output, this.#wireOfOutput);
   }
 
-  /** @throws SconceError `output_invalid` when the demo output does not fit the declared demo output */
+  /**
+   * Encodes a demo output as JSON text. @throws SconceError `output_invalid` when it does not fit the declared demo
+   * output
+   */
   encodeDemoOutput(output: unknown): Encoded | Promise<Encoded> {
     return this.#text(output, this.#wireOfDemoOutput ?? this.#wireOfOutput);
   }

@@ -31,6 +31,7 @@ export interface PredictAllOptions {
 }
 
 /**
+ * Runs inputs through the model, and waits for all outputs.
  * @returns an output for each input, in their order, not checked against the declared output
  * @throws SconceError of the first input that failed, `canceled` when the signal fires
  */

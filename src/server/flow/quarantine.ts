@@ -38,7 +38,7 @@ export class Quarantine {
     this.#now = now;
   }
 
-  /** Whether an item has failed lately. Predictions must then name their sender. */
+  /** Whether an item has failed lately. Only then do the senders of predictions matter here. */
   get isWatching(): boolean {
     return this.#now() - this.#failedAtMs < WATCH_MS;
   }

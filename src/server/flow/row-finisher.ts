@@ -67,7 +67,7 @@ export class RowFinisher {
     }
   }
 
-  /** @param beganMs when the rows arrived, in `performance.now()` milliseconds */
+  /** Makes the output of an item. @param beganMs when the rows arrived, in `performance.now()` milliseconds */
   finish(item: ListItem, rows: Rows, beganMs: number): void {
     const { parts } = item;
     if (parts !== undefined) {

@@ -25,7 +25,7 @@ export interface DemoOptions extends DemoReceiver {
 /** Runs a task with the usual console: work that several demos share must not write into the logs of one. */
 const outside = AsyncLocalStorage.snapshot();
 
-/** @throws SconceError of a file, of a failed input, or with the message of the demo's error */
+/** Runs a demo. @throws SconceError of a file, of a failed input, or with the message of the demo's error */
 export async function runDemo(inputs: readonly unknown[], options: DemoOptions): Promise<DemoResult> {
   const { flow, pipeline, signal, take, onOutput, parts, write } = options;
   const remote = inputs.flatMap((input, index) => pipeline.remoteFilesOf(input).map((file) => ({ file, index })));

@@ -69,7 +69,10 @@ export interface RunningModel {
 
 const { signal: noSignal } = new AbortController();
 
-/** @throws SconceError when the model's code, weights or example contradict the declaration */
+/**
+ * Sets up a model with an engine in this process. @throws SconceError when the model's code, weights or example
+ * contradict the declaration
+ */
 export async function setUp(options: SetUpOptions): Promise<RunningModel & Pick<WarmModel, "runners">> {
   const { runners, pipeline, facts, maxQueueDelayMs, latencyTarget } = await warmModel(options);
   const { maxBatchSize } = facts;
@@ -87,7 +90,7 @@ export async function setUp(options: SetUpOptions): Promise<RunningModel & Pick<
   return { engine, runners, pipeline, facts };
 }
 
-/** @throws SconceError as `setUp` */
+/** Opens a model, checks its example's outputs, and warms it up. @throws SconceError as `setUp` */
 export async function warmModel(options: SetUpOptions): Promise<WarmModel> {
   const { model, settings, onShrink } = options;
   const own = model.settings;
@@ -150,7 +153,7 @@ export function settingsOf(config: ServeConfig): SetUpOptions["settings"] {
   };
 }
 
-/** Logs the results of the warm-up. */
+/** Logs the devices, the settings and the times that the warm-up found. */
 export function logFacts({ devices, threads, packedLayers, instances, maxBatchSize, forwardMs }: EngineInfo): void {
   const cores = `${threads} ${threads === 1 ? "thread" : "threads"}`;
   const copies = instances === 1 ? "" : `, ${instances} instances`;
@@ -181,7 +184,10 @@ export interface OpenModel {
   readonly devices: readonly string[];
 }
 
-/** @throws SconceError as `setUp` */
+/**
+ * Opens the weights and runs the model's `setup`, at the same time; then prepares the example. @throws SconceError as
+ * `setUp`
+ */
 export async function openModel(options: OpenOptions): Promise<OpenModel> {
   const { model, pathOf, example, fetcher, fileCaps, hooks, threads, instances, pack } = options;
   const weights = Object.values(model.weights).map(pathOf);
@@ -208,7 +214,10 @@ export async function openModel(options: OpenOptions): Promise<OpenModel> {
   }
 }
 
-/** @throws SconceError `weights_invalid` with the usual cause, or another error of loading */
+/**
+ * Opens the runners of a model's weights. @throws SconceError `weights_invalid` with the usual cause, or another error
+ * of loading
+ */
 export function openWeights(
   { weights, operators, predict, tensors }: Model,
   {
@@ -228,7 +237,10 @@ export function openWeights(
   });
 }
 
-/** @throws SconceError `target_unreachable` */
+/**
+ * The policy of a latency target, with the warm-up's times. @throws SconceError `target_unreachable` if one item takes
+ * longer
+ */
 function latencyTarget(ms: number, forwardMs: ReadonlyMap<number, number>): LatencyTarget {
   const oneMs = forwardMs.get(1) ?? 0;
   if (oneMs > ms) {
@@ -289,7 +301,7 @@ export async function runSetup(model: Model, pathOf: (name: string) => string): 
 }
 
 export interface PreparedExample {
-  /** The input with filled files. */
+  /** The decoded input, whose files have their content. */
   readonly input: unknown;
   readonly tensors: Tensors;
 }
@@ -307,7 +319,7 @@ export async function prepareInput(pipeline: ItemPipeline, input: unknown): Prom
   return pipeline.prepare(input, { signal: noSignal });
 }
 
-/** @throws SconceError `model_invalid` when the example does not fit the input */
+/** Decodes the model's example. @throws SconceError `model_invalid` when it does not fit the input */
 export function decodeExample(model: Model, example: unknown): unknown {
   const decoded = parseExample(model, example);
   if (decoded.success) return decoded.data;
@@ -317,7 +329,10 @@ export function decodeExample(model: Model, example: unknown): unknown {
   throw new SconceError("model_invalid", `the model is declared wrongly: ${faults.join("; ")}`);
 }
 
-/** @throws SconceError `model_invalid` when the schema of the input has an asynchronous refinement or transform */
+/**
+ * Parses the model's example. @throws SconceError `model_invalid` when the schema of the input has an asynchronous
+ * refinement or transform
+ */
 export function parseExample({ input }: Model, example: unknown) {
   try {
     return input.safeParse(example);

@@ -186,7 +186,7 @@ export class Metrics implements BatchObserver {
     add(this.#own, places.refused + refusalNames.indexOf(cause), 1);
   }
 
-  /** @returns a function that sums the series of a metric with the given labels, as of now */
+  /** Takes a snapshot. @returns a function that sums the series of a metric with the given labels */
   reader(): (name: string, labels?: Labels) => number {
     const values = familiesOf(this.#rows).flatMap((family) =>
       family.values.map(({ metricName = family.name, labels, value }) => ({ metricName, labels, value })),
@@ -203,7 +203,7 @@ export class Metrics implements BatchObserver {
     this.#gauges = gauges;
   }
 
-  /** @param others gauges of the other HTTP processes */
+  /** The metrics as Prometheus text. @param others gauges of the other HTTP processes */
   text(others: readonly Family[] = []): string {
     return prometheusText(this.families(others));
   }

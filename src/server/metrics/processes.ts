@@ -13,7 +13,10 @@ interface Usage {
   readonly openFiles: number;
 }
 
-/** @param processes process ids by name; ended and unreadable processes are skipped */
+/**
+ * Metrics of CPU time, memory and files. @param processes process ids by name; ended and unreadable processes are
+ * skipped
+ */
 export function processFamilies(processes: Readonly<Record<string, number>>): Family[] {
   const usages = Object.entries(processes).flatMap(([process, pid]) => {
     const usage = usageOf(pid);

@@ -21,7 +21,7 @@ export class ServerMetrics {
     return this.#labelled((metrics) => metrics.gauges());
   }
 
-  /** @param others gauges of the other HTTP processes */
+  /** The metrics as Prometheus text. @param others gauges of the other HTTP processes */
   text(others: readonly Family[] = []): string {
     return prometheusText(this.families(others));
   }

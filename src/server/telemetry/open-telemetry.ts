@@ -36,7 +36,10 @@ export interface Telemetry extends AsyncDisposable {
   readonly tracing: Tracing | undefined;
 }
 
-/** @param read returns the metrics of the whole server; undefined in processes that export spans only */
+/**
+ * Starts the exports. @param read returns the metrics of the whole server; undefined in processes that export spans
+ * only
+ */
 export function openTelemetry(
   { traces, metrics, batches }: TelemetrySettings,
   read: (() => Promise<readonly Family[]>) | undefined,

@@ -63,7 +63,7 @@ function unitOf(name: string): string {
   return /_bytes(_total)?$/.test(name) ? "By" : "1";
 }
 
-/** @param series cumulative buckets, sums and counts of one or more histograms */
+/** Converts the series of a histogram. @param series cumulative buckets, sums and counts of one or more histograms */
 function histogramsOf(series: readonly Series[], times: Times) {
   const attributesOf = ({ labels: { le: _, ...attributes } }: Series): Labels => attributes;
   const byLabels = Map.groupBy(series, (each) => JSON.stringify(Object.entries(attributesOf(each)).sort()));

@@ -32,6 +32,7 @@ export interface TelemetrySettings {
 type Variables = Readonly<Record<string, string | undefined>>;
 
 /**
+ * Reads the variables.
  * @returns undefined if no variable names an endpoint or an exporter
  * @throws SconceError `usage` for an unknown value
  */
