@@ -7,7 +7,7 @@ import { root } from "../setup/step.ts";
 import { packSources } from "./sources.ts";
 import { tryCommandLine } from "./trial.ts";
 
-export const oneFile = join(root, "dist", `sconce-${process.platform}-${process.arch}`);
+const oneFile = join(root, "dist", `sconce-${process.platform}-${process.arch}`);
 
 export async function pack({ isTried }: { isTried: boolean }): Promise<void> {
   const began = performance.now();

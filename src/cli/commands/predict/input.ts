@@ -1,6 +1,7 @@
 /** Makes an input, as a request would have it, from arguments `field=value`. */
 import { closest } from "../../../base/closest.ts";
 import { messageOf } from "../../../base/errors.ts";
+import { isObject } from "../../../base/json.ts";
 import type { JsonType, SchemaNode } from "../../../base/json-schema.ts";
 import { usage } from "../../command-line/command.ts";
 import { arrayOf, dataUriOf, fileValue, readText } from "./input-file.ts";
@@ -155,10 +156,6 @@ function parseJson(text: string): unknown {
   } catch {
     return undefined;
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function nameOf(value: unknown): string {
