@@ -1,4 +1,4 @@
-/** The module `sconce/testing`: runs the hooks and the weights of a model folder without a server. */
+/** The module `sconce/testing`: runs the functions and weights of a model folder without a server. */
 import { resolve } from "node:path";
 import { version } from "../package.json";
 import type { Model } from "./author/define.ts";
@@ -16,7 +16,7 @@ import { predictAll } from "./server/flow/predict-all.ts";
 import { prepareInput, setUp, tearDown } from "./server/flow/set-up.ts";
 
 export interface TestOptions {
-  /** `cpu`, `cuda:N` or `auto`. Default `cpu`. */
+  /** Device for the weights: `cpu`, `cuda:N` or `auto`. Default `cpu`. */
   readonly device?: string;
   /** CPU threads for the weights. Default 1. */
   readonly threads?: number;

@@ -194,7 +194,7 @@ describe("the guard", () => {
     const empty = new AddressGuard({ resolver: async () => [] });
     const errors = await Promise.all([inner, failing, empty].map((guard) => failureOf(guard.resolveAll("inner.test"))));
     const message =
-      "the host inner.test was not found or has no public address; private ones are taken only with --allow-private-urls";
+      "the host inner.test was not found or has no public address; private addresses need --allow-private-urls";
     expect(errors.map((error) => `${error.code}: ${error.message}`)).toEqual(
       Array(3).fill(`file_unavailable: ${message}`),
     );

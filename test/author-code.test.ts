@@ -155,7 +155,7 @@ test("a blocked process with --no-isolate ends with one line; the next server ha
     kept = (await client.create([{ x: 3 }])).prediction_id;
     await client.end(kept);
     await client.create([{ x: -2 }]).catch(() => {});
-    await server.line("the model's code has held the server for 1 s (twice --hook-timeout)");
+    await server.line("the model's code has blocked the server for 1 s (twice --hook-timeout)");
     expect(await server.exited).toBe(1);
   }
   await using next = serve("--store", file);

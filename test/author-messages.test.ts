@@ -42,7 +42,7 @@ describe("a failing hook", () => {
         weights: '"deep.pt"',
         preprocess: "() => { const { data } = Promise.resolve({}); return { x: tensor(data, [4]) }; }",
       },
-      "a tensor's data is a typed array, not undefined; is an await missing before what made it?",
+      "a tensor's data is a typed array, not undefined; is an await missing before the call that made it?",
     ],
     [
       "predict reads what a promise will give",
@@ -52,7 +52,7 @@ describe("a failing hook", () => {
     [
       "predict takes a dict for a list",
       { predict: predict(`const [mean] = await ${called}; return { y: mean }`) },
-      "is not iterable; call gives a dict or a named tuple as an object: read its fields by name",
+      "is not iterable; call returns a promise: await it; a dict or a named tuple becomes an object",
     ],
     [
       "predict gives a promise",

@@ -175,7 +175,7 @@ test("--name names the model; the folder may contain an empty repository", async
 
 describe("is refused with exit code 2 and writes nothing:", () => {
   test.each([
-    ["a folder that is not empty", ["full"], "full must be an empty or a new folder; it holds notes.txt"],
+    ["a folder that is not empty", ["full"], "full must be a new or empty folder; it contains notes.txt"],
     ["a file", ["full/notes.txt"], "full/notes.txt must be a folder, not a file"],
     ["a link into a folder without a model", ["--link", "full"], "--link: full has no model.ts"],
     ["no folder", [], "missing argument DIR"],

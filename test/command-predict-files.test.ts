@@ -117,7 +117,11 @@ test("without -o, a data URI is printed whole into a pipe, and shortened on a te
 
 describe("wrong usage is refused before the model runs:", () => {
   test.each([
-    ["-o for an output without files", ["lab", "x=1", "-o", "y.txt"], "the output has no file to save; what is no"],
+    [
+      "-o for an output without files",
+      ["lab", "x=1", "-o", "y.txt"],
+      "the output has no file to save; values that are not files",
+    ],
     ["-o for arrays with no ending that says how", ["arrays", "--example", "-o", "y.txt"], "as FILE.json or FILE.npy"],
     [
       "a field that there is not",
@@ -144,7 +148,7 @@ describe("wrong usage is refused before the model runs:", () => {
     [
       "several -o of which one has no field",
       ["box", "number=1", "-o", "note=a", "-o", "b"],
-      "several -o each name the file",
+      "with several -o, each must name a file",
     ],
     ["a folder", ["picture", image, "-o", "."], "-o must be a file, and . is a folder"],
     ["a folder that is not there", ["picture", image, "-o", "no/a.png"], "there is no folder no"],

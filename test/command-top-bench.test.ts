@@ -64,11 +64,11 @@ describe("bench", () => {
     });
     expect(await cli(["bench", other.url.href])).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("is no answer of sconce"),
+      stderr: expect.stringContaining("did not answer as a sconce server"),
     });
     expect(await cli(["bench", "ftp://x"])).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('"ftp://x" is no URL of a server'),
+      stderr: expect.stringContaining('"ftp://x" is not the URL of a server'),
     });
   });
 });

@@ -63,7 +63,7 @@ test("proposes a setting within the latency target, and does not vary given opti
   expect(rows.every((row) => row.THREADS === 1 && row.INSTANCES === 1)).toBe(true);
   expect(flags).toEndWith("--instances 1 --threads 1");
   const out = await tuned("digits", "--latency-target", "0.1", "--threads", "1", "--instances", "1");
-  expect(out.stderr).toContain("No setting keeps 0.1 ms: this is the one that comes closest");
+  expect(out.stderr).toContain("No setting meets the target of 0.1 ms: the last line has the closest one");
   const shortest = Math.min(...out.rows.map((row) => row["LATENCY MS"] ?? Number.NaN));
   const closest = out.rows.filter((row) => row["LATENCY MS"] === shortest);
   expect(closest.map((row) => `--batch-size ${row["BATCH SIZE"]} --instances 1 --threads 1`)).toContain(out.flags);

@@ -24,9 +24,9 @@ describe("the device setting", () => {
   );
 
   test.each([
-    ["cpu,cpu", "must name cpu once; for several runners on one device use --instances"],
-    ["cuda:1,cuda:01", "must name cuda:1 once; for several runners on one device use --instances"],
-    ["cuda,cuda:0", "must name cuda:0 once; for several runners on one device use --instances"],
+    ["cpu,cpu", "must name cpu once; to run several copies on one device, use --instances"],
+    ["cuda:1,cuda:01", "must name cuda:1 once; to run several copies on one device, use --instances"],
+    ["cuda,cuda:0", "must name cuda:0 once; to run several copies on one device, use --instances"],
     ...[
       "",
       "tpu",
@@ -163,7 +163,9 @@ test("serve refuses a missing device in one line, whether the operator or the au
   const env = { SCONCE_HOME: dir.join("home"), SCONCE_DEVICE: "" };
   const built = await cli(["build", await writeModel(dir, modelText({ device: '"cuda:98"' }))], { env });
   expect(built.code).toBe(0);
-  expect(built.stderr).toContain("The model declares the device cuda:98, which is not here: it is tried on another");
+  expect(built.stderr).toContain(
+    "The model declares the device cuda:98, which this machine does not have: it is tried on another",
+  );
   const serve = (...args: string[]) =>
     cli(["serve", "small", "--host", "127.0.0.1", "-p", "0", "--log-level", "error", ...args], { env });
   const own = await serve();

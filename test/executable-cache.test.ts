@@ -111,7 +111,7 @@ describe("unpacked libraries", () => {
     const folder = await onlyFolder(unpacked);
     await changeByte(join(folder, "libtorch_cpu.so"), 200_000_000);
     expect(await restart()).toEqual([
-      ` WARN  libtorch_cpu.so in ${folder} is not as it was unpacked: it is unpacked again`,
+      ` WARN  libtorch_cpu.so in ${folder} has changed: it is unpacked again`,
       expect.stringContaining("Unpacking"),
     ]);
     expect(await restart()).toEqual([]);
@@ -164,7 +164,9 @@ describe("unpacked libraries", () => {
     await using cleaning = startExecutable(digits.path, ["--clean-cache"], env);
     expect(await cleaning.exited).toBe(0);
     expect(await cleaning.stdout).toBe(`${old}\n`);
-    expect(cleaning.lines.join("\n")).toContain(`Removed what other versions had unpacked into ${unpacked}: 3.0 MiB`);
+    expect(cleaning.lines.join("\n")).toContain(
+      `Removed libraries that other versions had unpacked into ${unpacked}: 3.0 MiB`,
+    );
     expect((await readdir(unpacked)).toSorted()).toEqual([".lock", basename(folder), ...others].toSorted());
     for (const name of others) await rm(join(unpacked, name), { recursive: true });
     expect(await startAndStop(digits.path, env)).toEqual([]);
@@ -238,7 +240,7 @@ describe("an unusable cache folder is reported with a fix", () => {
       "mode=1777,noexec",
       "/cache lies on a file system that is mounted noexec: libraries cannot be loaded from it",
     ],
-    ["full", "mode=1777,size=100m", "/cache has 100.0 MiB left where 416.5 MiB are needed"],
+    ["full", "mode=1777,size=100m", "/cache has 100.0 MiB left, but 416.5 MiB are needed"],
     ["denied", "mode=0755", "/cache cannot be written by this user"],
   ] as const) {
     inBareRoot(what, async () => {

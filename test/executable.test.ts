@@ -43,7 +43,7 @@ test("an executable file serves the model of a model folder, and contains no oth
   const client = await clientOf(server);
   expect(await client.predict([{ x: 1 }])).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
   await using refused = serving(join(examples, "digits"));
-  await refused.line("is no model store, and this program packages no models");
+  await refused.line("is not a model store, and this program packages no models");
   expect(await refused.exited).toBe(2);
 });
 

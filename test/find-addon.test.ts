@@ -12,7 +12,7 @@ test("without an addon for this libtorch, one line names the versions found and 
   await using dir = await addons("2.9", "2.13", "2.14");
   const newer = await libtorch(dir, "2.16.0");
   expect(() => addonFor(newer, dir.path)).toThrow(
-    `torch 2.16.0 in ${newer}, but this sconce has addons for 2.9 to 2.14; install a torch of these, or name one with LIBTORCH`,
+    `torch 2.16.0 in ${newer}, but this sconce has addons for 2.9 to 2.14; install one of these versions of torch, or name its folder with LIBTORCH`,
   );
   const unknown = dir.join("unknown");
   expect(() => addonFor(unknown, dir.path)).toThrow(

@@ -147,7 +147,7 @@ describe("an answer in JSON", () => {
   test("is refused if it would contain NaN, with a way to ask for bytes", async () => {
     expect(await refusalOf(await post(server, path, ...request(floats, {})))).toEqual([
       400,
-      "output 'floats', row 0: element 0 is NaN, which JSON has no number for; ask for its bytes with binary_data",
+      "output 'floats', row 0: element 0 is NaN, which JSON cannot express as a number; ask for its bytes with binary_data",
     ]);
   });
 

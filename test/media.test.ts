@@ -202,7 +202,10 @@ describe("size and shape", () => {
     [{ crop: 0 }, "crop.width is 0; give a whole number of at least 1"],
     [{ shortSide: 20.5 }, "shortSide is 20.5; give a whole number of at least 1"],
     [{ shortSide: 20, height: 30 }, "shortSide is given with width or height; give one or the other"],
-    [{ normalize: { std: [0.5, 0.5] } }, "normalize.std has 2 numbers for 3 channels; give one, or one a channel"],
+    [
+      { normalize: { std: [0.5, 0.5] } },
+      "normalize.std has 2 numbers for 3 channels; give one number, or one for each channel",
+    ],
   ])("%j is refused, and the message names the option", async (options: PixelOptions | NormalizedOptions, part) => {
     expect((await failureOf((await open("rgb.png")).pixels(options))).message).toBe(`pixels(): ${part}`);
   });

@@ -136,7 +136,7 @@ describe("a field refuses", () => {
       "too few bytes",
       float32(2),
       dataUri(new Uint8Array(4)),
-      [["x", "4 bytes are no float32(2), whose elements have 4 bytes each"]],
+      [["x", "4 bytes do not fit float32(2), whose elements have 4 bytes each"]],
     ],
     [
       "bytes whose sizes cannot be told",
@@ -145,7 +145,7 @@ describe("a field refuses", () => {
       [
         [
           "x",
-          "6 bytes are no uint8(a, b), whose elements have 1 byte each; say the sizes with ;shape=2x3 before ;base64",
+          "6 bytes do not fit uint8(a, b), whose elements have 1 byte each; say the sizes with ;shape=2x3 before ;base64",
         ],
       ],
     ],
@@ -153,7 +153,7 @@ describe("a field refuses", () => {
       "bytes of other sizes than those stated",
       float32(2, 3),
       dataUri(new Uint8Array(24), ";shape=3x2"),
-      [["x", "24 bytes of the sizes 3x2 are no float32(2, 3)"]],
+      [["x", "24 bytes with the sizes 3x2 do not fit float32(2, 3)"]],
     ],
     [
       "sizes that no byte stands for",
@@ -171,7 +171,7 @@ describe("a field refuses", () => {
       "truths that are neither",
       bool(2),
       dataUri(Uint8Array.of(1, 2)),
-      [["x", "byte 1 is 2, and bool has 0 and 1 alone"]],
+      [["x", "byte 1 is 2, but bool has only 0 and 1"]],
     ],
     [
       "another text",

@@ -125,7 +125,7 @@ describe("an exported program", () => {
         /masked\.pt2 is an exported program, and can't be compiled here \(\S+ stopped with a fatal error: .+\): install a C/,
       ),
     });
-    expect(() => inputsOfProgram(program("number.pt2"))).toThrow("its input by is no tensor");
+    expect(() => inputsOfProgram(program("number.pt2"))).toThrow("its input by is not a tensor");
   });
 });
 
@@ -259,7 +259,7 @@ test("a file of another format is refused with the accepted formats", async () =
   await Bun.write(dir.join("net.onnx"), "\b\u0007 another format");
   const { code, stderr } = await build(dir.join("net.onnx"));
   expect(code).toBe(1);
-  expect(stderr).toContain("net.onnx: it is no archive that PyTorch wrote; expected an exported program");
+  expect(stderr).toContain("net.onnx: it is not an archive that PyTorch wrote; expected an exported program");
 });
 
 test("options for weights files are refused for a folder, and --weights for a file", async () => {

@@ -156,7 +156,7 @@ test("a hook that has blocked the thread is named at most once a second, with th
   };
   lag.ran("preprocess");
   await hold(1300);
-  expect(warnings.splice(0)).toEqual(["preprocess held the server for 1.3 s: nothing else was answered meanwhile"]);
+  expect(warnings.splice(0)).toEqual(["preprocess held the server for 1.3 s: no other request was answered meanwhile"]);
   for (let i = 0; i < 2; i++) {
     lag.ran("preprocess");
     await hold(300);
@@ -164,11 +164,11 @@ test("a hook that has blocked the thread is named at most once a second, with th
   expect(warnings).toEqual([]);
   lag.ran("predict");
   await hold(260);
-  expect(warnings.splice(0)).toEqual(["predict held the server for 0.26 s: nothing else was answered meanwhile"]);
+  expect(warnings.splice(0)).toEqual(["predict held the server for 0.26 s: no other request was answered meanwhile"]);
   lag.ran("preprocess");
   await hold(2000);
   expect(warnings.splice(0)).toEqual([
-    "preprocess held the server for 2.0 s: nothing else was answered meanwhile (2 more times since the last warning)",
+    "preprocess held the server for 2.0 s: no other request was answered meanwhile (2 more times since the last warning)",
   ]);
   // The first block has another cause than a hook, and the second is short, so neither is named.
   await hold(5000);
@@ -184,7 +184,7 @@ test("a hook that has blocked the thread is named at most once a second, with th
 test("a hook that blocks the thread of a real process is named", async () => {
   const slow = new Supervised({ role: "slow", start: () => ({}), program });
   expect(await slow.start()).toEqual({
-    line: expect.stringMatching(/^preprocess held the server for \d\.\d+ s: nothing else was answered meanwhile$/),
+    line: expect.stringMatching(/^preprocess held the server for \d\.\d+ s: no other request was answered meanwhile$/),
   });
   await slow.stop(0);
 });

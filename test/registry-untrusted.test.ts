@@ -268,7 +268,7 @@ describe("a model from a registry", () => {
     const message = await failure(pullFrom(store, `${registry.host}/digits:v1`));
     expect(await begun.exists()).toBe(true);
     expect(message).toStartWith(`store_unwritable: the model store ${store.home} has room for `);
-    expect(message).toEndWith("where 909.5 TiB are needed; make some, or remove models with `sconce rm`");
+    expect(message).toEndWith("but 909.5 TiB are needed; make room, or remove models with `sconce rm`");
     expect(registry.asked.filter((path) => path.includes("/blobs/"))).toEqual([]);
   });
 
@@ -387,7 +387,7 @@ describe("a host that is no registry", () => {
   test("with endless redirects, or a redirect to another scheme, is refused", async () => {
     for (const [location, part] of [
       ["/v2/digits/manifests/v1", "redirects more than 5 times"],
-      ["file:///etc/passwd", "redirects to something else than https"],
+      ["file:///etc/passwd", "redirects to a URL without https"],
     ] as const) {
       await using site = Bun.serve({
         port: 0,

@@ -57,7 +57,7 @@ describe("a model for which there is no disk space, or no permission to write", 
     const layers = modelLayers("one", new Uint8Array(1_000_000));
     const put = () => store.put({ repository: "digits", config: modelConfig(), layers });
     expect(await failure(put())).toBe(
-      `store_unwritable: the model store ${disk.path} has no room left; make some, or remove models with \`sconce rm\``,
+      `store_unwritable: the model store ${disk.path} has no space left; make room, or remove models with \`sconce rm\``,
     );
     expect(await store.list()).toEqual([]);
     disk.setReadOnly(true);

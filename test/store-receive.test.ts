@@ -51,7 +51,7 @@ describe("a model that is received", () => {
       throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
     };
     expect(await failure(received(dir, full))).toBe(
-      `store_unwritable: the model store ${dir.join("to")} has no room left; make some, or remove models with \`sconce rm\``,
+      `store_unwritable: the model store ${dir.join("to")} has no space left; make room, or remove models with \`sconce rm\``,
     );
   });
 
@@ -66,7 +66,7 @@ describe("a model that is received", () => {
       await received(dir, whole, store, 8_100_000);
       expect(await readdir(`${disk.path}/.partial`)).toEqual([]);
       expect(await failure(received(dir, whole, store, 8_200_000))).toMatch(
-        /^store_unwritable: the model store \S+ has room for [\d.]+ \wiB where 7.8 MiB are needed; /,
+        /^store_unwritable: the model store \S+ has room for [\d.]+ \wiB but 7.8 MiB are needed; /,
       );
     },
   );

@@ -58,7 +58,7 @@ test("`build --weights` refuses a missing file, and a model with several weights
   });
   expect(await build(join(import.meta.dir, "models/page"), "--weights", compiled)).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining("--weights stands in for one file, this model has 2"),
+    stderr: expect.stringContaining("--weights replaces one file, but this model has 2"),
   });
 });
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { findPython } from "../setup/python.ts";
 import { root } from "../setup/step.ts";
 
-/** Folder of the programs that use the clients. */
+/** Folder of the programs and lists of packages with which clients are tried. */
 export const sources = join(root, "test", "clients");
 
 export interface Environment {

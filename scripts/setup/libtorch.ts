@@ -85,7 +85,7 @@ export function pythonVariables({ path }: { readonly path: string | null }): Rec
   return path === null ? {} : { PYTHONPATH: path, PYTHONDONTWRITEBYTECODE: "" };
 }
 
-/** A result, and a text about where libtorch comes from. */
+/** The found libtorch, with a text about its source. */
 type Found = Libtorch & { source: string };
 
 function fromVariable(value: string, python: Python | undefined): Found {

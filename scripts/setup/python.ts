@@ -29,7 +29,7 @@ print(json.dumps({
   "hasPip": find_spec("pip") is not None, "torch": folders[0] if folders else None,
 }))`;
 
-/** The first Python that runs; `python3` comes before `python`. */
+/** Finds the first Python that runs; `python3` comes before `python`. Undefined without one. */
 export async function findPython(): Promise<Python | undefined> {
   for (const name of names) {
     const answer = Bun.which(name) === null ? undefined : await ask([name, "-c", question]);
@@ -38,10 +38,11 @@ export async function findPython(): Promise<Python | undefined> {
   return undefined;
 }
 
-/** Changes with the Python on the PATH and with variables that select its packages. Runs no Python. */
+/** Text that changes with the Python on the PATH and with variables that select its packages. Runs no Python. */
 export function pythonEnvironment(): string {
   const { PYTHONPATH, PYTHONHOME, VIRTUAL_ENV, CONDA_PREFIX, PYENV_VERSION } = process.env;
-  // Virtual environments link to their base: only the path of the link tells them apart.
+  // Path and real path are both needed: virtual environments link to one Python, and differ only in the path of the
+  // link.
   const paths = names.map((name) => Bun.which(name)).filter((path) => path !== null && existsSync(path));
   return JSON.stringify([
     paths.map((path) => [path, realpathSync(path ?? "")]),

@@ -13,10 +13,10 @@ export interface DecodedData {
 
 const maxHeadLength = 1024;
 
-/** Number of base64 characters checked at a time. */
+/** Number of base64 characters that are checked at a time. */
 const CHECKED_LENGTH = 64 * 1024;
 
-/** The reason why a text is not a valid data URI; undefined for a valid one. Checks in chunks, to use little memory. */
+/** Says why a text is not a valid data URI; undefined for a valid one. Checks in chunks, to use little memory. */
 export function dataUrlFault(uri: string): string | undefined {
   try {
     const { isBase64, content } = partsOf(uri);
@@ -39,7 +39,7 @@ export function isDataUrl(url: string): boolean {
 /**
  * Decodes `data:[type][;parameter=value]*[;base64],content`. Base64 may contain white space and may lack padding. Any
  * other invalid character is an error.
- * @param maxBytes limit of the decoded content
+ * @param maxBytes limit of the decoded content, in bytes
  * @throws SconceError `file_invalid`, `file_too_large`
  */
 export function decodeDataUrl(uri: string, maxBytes: number): DecodedData {
@@ -89,7 +89,7 @@ function sizeOf(base64: string): number {
   return Math.floor((base64.length * 3) / 4);
 }
 
-/** @param text base64 without padding */
+/** Decodes base64. @param text base64 without padding */
 function bytesOf(uri: string, text: string): Uint8Array<ArrayBuffer> {
   // Buffer decodes ten times as fast as Uint8Array.fromBase64. But it skips invalid characters, truncates non-ASCII
   // characters, and accepts the URL-safe alphabet. This check excludes non-ASCII characters and `-_`. The check of the

@@ -102,7 +102,7 @@ export function checkDeclaration(given: unknown): string[] {
   if (step !== undefined && begin === undefined) {
     return ["begin: is missing; write begin(inputs, sessions), which returns an item's state before its first step"];
   }
-  if (step !== undefined && predict !== undefined) return ["predict: is needless; begin and step replace it"];
+  if (step !== undefined && predict !== undefined) return ["predict: is not needed; begin and step replace it"];
   if (parsed.data.tensors === undefined && (predict ?? step) !== undefined) {
     return ["tensors: is missing; the weights state their own tensors only, not those of predict or step"];
   }

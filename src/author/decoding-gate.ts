@@ -7,7 +7,7 @@ export interface PictureBudget {
   readonly maxBytes: number;
   hasRoom(bytes: number): boolean;
   count(bytes: number): void;
-  /** Calls back once, when bytes may have become free. */
+  /** Calls the listener once, when bytes may have become free. */
   onceRoom(listener: () => void): void;
 }
 

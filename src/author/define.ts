@@ -39,13 +39,13 @@ export interface SetupContext<Params = unknown> {
 /** Context of a demo's `predict`. */
 export interface DemoContext<Input = unknown, Output = unknown, State = unknown, Params = unknown>
   extends HookContext<State, Params> {
-  /** Runs inputs through the model, batched with inputs of other clients; rejects if any of the inputs fails. */
+  /** Runs inputs through the model, in batches with other clients' inputs. Rejects if any input fails. */
   readonly predict: (inputs: readonly Input[]) => Promise<Output[]>;
   /** Adds a line to the logs of this demo prediction; `console` does the same. */
   readonly log: (...values: readonly unknown[]) => void;
 }
 
-/** A demo: additional outputs for the web page. */
+/** A demo: additional outputs for the model's web page. */
 export interface DemoDeclaration<I extends z.ZodType, O extends z.ZodType, D extends z.ZodType, S, Params> {
   /** Schema of one demo output. */
   readonly output: D;
@@ -70,7 +70,10 @@ export interface ModelSettings {
    * batch sizes (up to `batchSize`) and delays that meet the target, and ignores `maxQueueDelayMs`. Default: no target.
    */
   readonly latencyTargetMs?: number;
-  /** `auto` (a GPU when there is one), `cpu`, `cuda`, `cuda:N`, several GPUs as in `cuda:0,cuda:1`, or `cuda:all`. Default `auto`. */
+  /**
+   * Device: `auto` (a GPU when there is one), `cpu`, `cuda`, `cuda:N`, several GPUs as in `cuda:0,cuda:1`, or
+   * `cuda:all`. Default `auto`.
+   */
   readonly device?: string;
   /**
    * Copies of the model that run in parallel on each device. Copies share the weights; a module that changes its
@@ -120,11 +123,13 @@ export interface ModelDeclaration<
   readonly operators?: readonly string[];
   /** Files to package, relative to the model's folder; `setup` reads them with `context.asset(name)`. */
   readonly assets?: readonly string[];
-  /** An input for warm-up and the docs. A file field may name a file in the model's folder. */
+  /** An input for warm-up and the documentation. A file field may name a file in the model's folder. */
   readonly example?: z.input<I>;
   /** More examples for the web page. The first replaces a missing `example`. */
   readonly examples?: readonly z.input<I>[];
-  /** Parameters for the operator: `--param threshold=0.5` of `sconce serve`. Each has a default. */
+  /**
+   * Schema of parameters that operators may set, as with `sconce serve --param threshold=0.5`. Each needs a default.
+   */
   readonly params?: PS;
   /**
    * Runs once in each server process, before any other function of the model. The other functions get its result as
@@ -212,11 +217,11 @@ export class Model {
   readonly description: string;
   readonly input: z.ZodType;
   readonly output: z.ZodType;
-  /** Undefined for a model whose outputs have no parts. */
+  /** Schema of a part; undefined for a model whose outputs have no parts. */
   readonly part: z.ZodType | undefined;
   /** Empty if the author leaves the tensors to the weights, until `completed` adds them. */
   readonly tensors: { readonly inputs: TensorSpecs; readonly outputs: TensorSpecs; readonly parts: TensorSpecs };
-  /** Weights files by session name. */
+  /** Paths of the weights files, by session name. */
   readonly weights: Readonly<Record<string, string>>;
   readonly operators: readonly string[];
   readonly assets: readonly string[];
@@ -233,7 +238,7 @@ export class Model {
   /** `Steps` for a model with `begin` and `step`. Undefined: the forward pass alone. */
   readonly predict: Predict | Steps | undefined;
   readonly postprocessPart: ((rows: NamedTensors, call: CallFacts) => Awaitable<unknown>) | undefined;
-  /** May return an async generator of parts. */
+  /** Turns rows into an output. May return an async generator of parts. */
   readonly postprocess: (rows: NamedTensors, call: CallFacts) => Awaitable<unknown>;
   readonly demo: ModelDemo | undefined;
   readonly openai: OpenAi | undefined;

@@ -8,7 +8,7 @@ import * as z from "./z.ts";
 import { defOf, type Parse, partsOf, replaceParse, schemasIn } from "./zod-internals.ts";
 import { withoutLengths } from "./zod-issues.ts";
 
-/** Number of elements validated at once. At most this many faults can exceed the limit. */
+/** Number of elements that are validated at once. A slice may add this many faults beyond the limit. */
 const SLICE = 1024;
 
 /**
@@ -138,8 +138,8 @@ export function hasCostlyLists(schema: z.core.$ZodType): boolean {
 }
 
 /**
- * Upper bound of the memory that an object's default values add to its JSON text. Measured: 28 bytes for a number, 70
- * for an empty list.
+ * Upper bound of the bytes in memory that default values add to an object, over its JSON text. Measured: 28 bytes for a
+ * number, 70 for an empty list.
  */
 export function defaultBytes(schema: z.core.$ZodType): number {
   let most = 0;

@@ -94,7 +94,7 @@ export function file(options: FileOptions = {}) {
   });
 }
 
-const unread = "; a file of the input that was never read stays the URL it came as";
+const unread = "; a file of the input that was never read keeps its URL";
 
 /**
  * Encodes a file as a data URI, or as its URL if the server never fetched it. If an outer schema has checks, zod first

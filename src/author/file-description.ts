@@ -1,4 +1,7 @@
-/** Default descriptions of file fields. The web page replaces these texts, but not an author's own description. */
+/**
+ * Default descriptions of file fields. The web page shows other texts in their place, but keeps an author's own
+ * description.
+ */
 import type { FileMark } from "../base/json-schema.ts";
 
 export const imageDescription =

@@ -15,7 +15,7 @@ export interface FileLimits {
   readonly mediaTypes: readonly string[];
 }
 
-/** Defaults for a field's options. */
+/** Default limits of file fields. */
 export const defaultLimits: FileLimits = {
   maxBytes: 32 * 2 ** 20,
   maxPixels: 50_000_000,
@@ -31,7 +31,7 @@ export interface FileContent {
 
 export interface RemoteFile {
   readonly url: string;
-  /** Default: `defaultLimits`. */
+  /** Limits of the file's field. Default: `defaultLimits`. */
   readonly limits?: Partial<FileLimits>;
 }
 

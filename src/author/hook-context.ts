@@ -42,7 +42,7 @@ export interface HookCaller {
   readonly signal: AbortSignal;
   /** Default: the text goes to standard error. */
   readonly log?: ((text: string) => void) | undefined;
-  /** Default: the device of the shared context. */
+  /** Device on which the call runs. Default: the device of the shared context. */
   readonly device?: string;
 }
 

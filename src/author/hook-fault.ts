@@ -27,7 +27,7 @@ export function hookError(error: unknown, hook: Hook, code: ErrorCode = "item_fa
   return new SconceError(code, message, { cause: error, clientMessage });
 }
 
-export function inputRefused(error: InputError): SconceError {
+function inputRefused(error: InputError): SconceError {
   return new SconceError("input_refused", error.message, { cause: error, field: error.field });
 }
 
@@ -58,7 +58,7 @@ export function hookMessage(error: unknown, hook: Hook): string {
 function likelyCause(message: string, { name, given }: Hook): string | undefined {
   const isCaller = name === "predict" || name === "begin" || name === "step";
   if (isCaller && /is not iterable/.test(message)) {
-    return "call gives a dict or a named tuple as an object: read its fields by name; and it gives a promise: await it";
+    return "call returns a promise: await it; a dict or a named tuple becomes an object: read its fields by name";
   }
   const path = ofUndefined.exec(message)?.[1]?.split(".");
   if (path === undefined) return undefined;
@@ -68,5 +68,5 @@ function likelyCause(message: string, { name, given }: Hook): string | undefined
     const fault = `the model declares no ${kind} "${wrong}" under tensors, it declares ${given.join(", ")}`;
     return isCaller ? `${fault}; or an await is missing before the call that made ${wrong}` : fault;
   }
-  return `is an await missing before what made ${path.at(-2) ?? path[0]}?`;
+  return `is an await missing before the call that made ${path.at(-2) ?? path[0]}?`;
 }

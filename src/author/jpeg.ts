@@ -58,8 +58,8 @@ function isRotated(view: DataView, begin: number, end: number): boolean {
 }
 
 /**
- * Whether the file has an end marker. The search starts at the first scan, because an embedded thumbnail contains its
- * own end marker.
+ * Whether the file has an end marker. The search starts at the first scan, because an embedded thumbnail has an end
+ * marker too.
  */
 export function hasEnd(jpeg: Uint8Array): boolean {
   return bufferOf(jpeg).indexOf("ffd9", firstScan(jpeg), "hex") >= 0;

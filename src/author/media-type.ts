@@ -1,9 +1,9 @@
 /** Media types in headers and data URIs, e.g. `text/plain; charset=utf-8`. */
 
 export interface MediaType {
-  /** Lower case; "" when missing. */
+  /** Type and subtype such as `text/plain`, in lower case; "" when missing. */
   readonly essence: string;
-  /** For example `;charset=utf-8`. Parameters that a data URI cannot contain unescaped are dropped. */
+  /** Parameters such as `;charset=utf-8`. Parameters that a data URI cannot contain unescaped are dropped. */
   readonly parameters: string;
 }
 

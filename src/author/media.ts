@@ -18,7 +18,7 @@ export type Rgb = readonly [red: number, green: number, blue: number];
 export type Filter = (typeof filters)[number];
 
 export interface PixelOptions extends PlacementOptions {
-  /** 1: grey (ITU-R 601 luma, as Pillow's "L"); 3: colour; 4: colour and alpha. Default: 3. */
+  /** Channels of the result. 1: grey (ITU-R 601 luma, as Pillow's "L"); 3: colour; 4: colour and alpha. Default: 3. */
   channels?: Channels;
   /**
    * Resampling filter. When an image shrinks, all filters but `nearest` widen their support (antialias). Default:
@@ -33,7 +33,10 @@ export interface PixelOptions extends PlacementOptions {
   background?: Rgb;
   /** Order of the colour channels. Default: `rgb`. */
   order?: "rgb" | "bgr";
-  /** `hwc`: pixel after pixel; `chw`: one plane per channel, as in PyTorch. Default: `hwc`; with `normalize`, `chw`. */
+  /**
+   * Order of the values. `hwc`: pixel after pixel; `chw`: one plane per channel, as in PyTorch. Default: `hwc`; with
+   * `normalize`, `chw`.
+   */
   layout?: Layout;
   /**
    * When a JPEG shrinks, decodes it at a lower resolution (Pillow's `Image.draft`), up to twice as fast. Values differ
@@ -62,21 +65,21 @@ export interface Pixels<Data = Uint8Array<ArrayBuffer>> extends Size {
 export interface RawPixels extends Size {
   readonly data: Uint8Array | Uint8ClampedArray;
   readonly channels: Channels;
-  /** Default: `hwc`. */
+  /** Order of the values in `data`. Default: `hwc`. */
   readonly layout?: Layout;
 }
 
 export interface EncodeOptions {
-  /** Default: `png`. JPEG has no transparency, so transparent pixels become white. */
+  /** File format. Default: `png`. JPEG has no transparency, so transparent pixels become white. */
   format?: "png" | "jpeg" | "webp";
-  /** 1 to 100, for JPEG and WebP. Default: 80. */
+  /** Quality of JPEG and WebP, from 1 to 100. Default: 80. */
   quality?: number;
 }
 
 /** Facts from the header of an image file. */
 interface Header extends Size {
   readonly format: string;
-  /** Whether it is an ordinary JPEG: see `plainSize`. */
+  /** Whether the file is an ordinary JPEG: see `plainSize`. */
   readonly isPlain?: boolean;
 }
 
@@ -125,8 +128,8 @@ export class Image extends ModelFile {
     const signal = () => options.signal ?? this.ended;
     const source = await this.#header();
     const { target, scaled, x, y } = placementOf(source, options);
-    this.#checkPixels(target, " at the size asked for");
-    this.#checkPixels(scaled, " when scaled to cover the size asked for");
+    this.#checkPixels(target, " at the requested size");
+    this.#checkPixels(scaled, " when scaled to cover the requested size");
     // The first resize step scales the rows to the new width and keeps the height. For a long, narrow image this step's
     // result can be huge.
     if (filter !== "nearest") this.#checkPixels({ width: scaled.width, height: source.height }, " while it is scaled");
@@ -167,7 +170,7 @@ export class Image extends ModelFile {
       if (png.buffer instanceof ArrayBuffer) png.buffer.transfer(0);
       return result;
     };
-    // The file's bytes count too, because decoding on another thread copies them.
+    // Adds the file's bytes, because decoding on another thread copies them.
     const bytes = checkedBytes(this.label, source, scaled) + this.bytes.length;
     const data = await decodings.run(bytes, decode, signal);
     return { data, ...target, channels, layout };
@@ -288,7 +291,7 @@ function checkedBytes(label: string, ...pictures: readonly Size[]): number {
   const sizes = pictures.map(({ width, height }) => `${width} × ${height}`).join(", then ");
   throw new SconceError(
     "file_too_large",
-    `${label} takes ${bytes} bytes of memory while it has ${sizes} pixels; this server has ${Math.floor(maxTaskBytes)} for one (--max-memory)`,
+    `${label} needs ${bytes} bytes of memory while it has ${sizes} pixels; this server has ${Math.floor(maxTaskBytes)} for one image (--max-memory)`,
   );
 }
 

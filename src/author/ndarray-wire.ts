@@ -67,11 +67,11 @@ export function arrayFromBytes<D extends DType>(spec: TensorSpec<D>, uri: string
   const elementBytes = arrayTypes[spec.dtype].BYTES_PER_ELEMENT;
   const shape = shapeOfBytes(spec, stated, bytes.length / elementBytes);
   if (shape === undefined && stated !== undefined) {
-    return fail(`${bytes.length} bytes of the sizes ${stated.join("x")} are no ${declared}`);
+    return fail(`${bytes.length} bytes with the sizes ${stated.join("x")} do not fit ${declared}`);
   }
   if (shape === undefined) {
     return fail(
-      `${bytes.length} bytes are no ${declared}, whose elements have ${elementBytes} ${elementBytes === 1 ? "byte" : "bytes"} each${freeSizes(spec) > 1 ? "; say the sizes with ;shape=2x3 before ;base64" : ""}`,
+      `${bytes.length} bytes do not fit ${declared}, whose elements have ${elementBytes} ${elementBytes === 1 ? "byte" : "bytes"} each${freeSizes(spec) > 1 ? "; say the sizes with ;shape=2x3 before ;base64" : ""}`,
     );
   }
   const data = newData(spec.dtype, bytes.length / elementBytes);
@@ -87,7 +87,7 @@ export function checkedArray<D extends DType>(spec: TensorSpec<D>, { dtype, shap
     return fail(`the sizes ${shape.join("x")} are too large for an array without elements`);
   }
   const odd = dtype === "bool" ? data.findIndex((byte) => byte > 1) : -1;
-  if (odd >= 0) return fail(`byte ${odd} is ${data[odd]}, and bool has 0 and 1 alone`);
+  if (odd >= 0) return fail(`byte ${odd} is ${data[odd]}, but bool has only 0 and 1`);
   return { array: new ModelTensor(dtype, shape, data), faults: [] };
 }
 
@@ -133,14 +133,14 @@ export function listsFromArray({ dtype, shape, data }: Tensor): {
   const isPlain = dtype === "float32" || dtype === "float64";
   const values: unknown[] = [];
   const faults: ArrayFault[] = [];
-  // Faster than `Array.from`, which calls the typed array's iterator for each element.
+  // This loop is faster than `Array.from`, which calls the typed array's iterator for each element.
   for (let i = 0; i < data.length; i++) {
     const stored = data[i] ?? 0;
     const value = isPlain ? stored : write(stored);
     values.push(value);
     // x * 0 is nonzero only for NaN and infinities.
     if ((value === undefined || (typeof value === "number" && value * 0 !== 0)) && faults.length < MAX_FAULTS) {
-      faults.push({ path: placeOf(i, shape), message: `is ${stored}, which JSON has no number for` });
+      faults.push({ path: placeOf(i, shape), message: `is ${stored}, which JSON cannot express as a number` });
     }
   }
   return { lists: nested(values, shape), faults };
@@ -205,7 +205,7 @@ function checkLists(value: unknown, checking: Checking, path: readonly number[])
   }
 }
 
-/** Arguments of `fill` that are the same at every depth. */
+/** Arguments of `fill` that stay the same at every depth of the lists. */
 interface Reading {
   readonly spec: TensorSpec;
   readonly shape: readonly number[];

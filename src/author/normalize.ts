@@ -5,9 +5,9 @@ import { SconceError } from "../base/errors.ts";
  * Mean and deviation for pixel values from 0 to 1: a number for all channels, or a list in the order of the channels.
  */
 export interface Normalization {
-  /** Subtracted from each value. Default: 0. */
+  /** Number to subtract from each value. Default: 0. */
   readonly mean?: number | readonly number[];
-  /** Divisor of each value. Default: 1. */
+  /** Divisor of each value, after the subtraction. Default: 1. */
   readonly std?: number | readonly number[];
 }
 
@@ -24,6 +24,6 @@ function listOf(name: string, given: number | readonly number[], channels: numbe
   if (list.length === channels) return list;
   throw new SconceError(
     "item_failed",
-    `pixels(): normalize.${name} has ${list.length} numbers for ${channels} channels; give one, or one a channel`,
+    `pixels(): normalize.${name} has ${list.length} numbers for ${channels} channels; give one number, or one for each channel`,
   );
 }

@@ -19,7 +19,7 @@ type Scored = Readonly<Record<string, number>> | readonly Readonly<Record<string
 
 /** The author's declaration of the fields that the routes `/v1/embeddings`, `/v1/rerank` and `/classify` use. */
 export interface OpenAiDeclaration<I extends z.ZodType, O extends z.ZodType, S = unknown, Params = unknown> {
-  /** `/v1/embeddings`: a text in, a vector out. */
+  /** Fields for `/v1/embeddings`: a text in, a vector out. */
   readonly embeddings?: {
     /** Input field that takes the text. */
     readonly input: Taking<z.input<I>, string>;
@@ -34,14 +34,14 @@ export interface OpenAiDeclaration<I extends z.ZodType, O extends z.ZodType, S =
     /** Input field for token ids of the model's own tokenizer. Default: token ids are refused. */
     readonly tokenIds?: Taking<z.input<I>, number[]>;
   };
-  /** `/v1/rerank` and `/v2/rerank`: a query and a document in, a score out. */
+  /** Fields for `/v1/rerank` and `/v2/rerank`: a query and a document in, a score out. */
   readonly rerank?: {
     readonly query: Taking<z.input<I>, string>;
     readonly document: Taking<z.input<I>, string>;
     /** Output field with the score. A higher score means a better document. */
     readonly score: Giving<z.input<O>, number>;
   };
-  /** `/classify`: a text in, labels with scores out. */
+  /** Fields for `/classify`: a text in, labels with scores out. */
   readonly classify?: {
     /** Input field that takes the text, or the URL of a file. */
     readonly input: Taking<z.input<I>, string>;
@@ -77,7 +77,7 @@ export const openAiFields = z.strictObject({
 export type OpenAiFields = z.infer<typeof openAiFields>;
 
 type CountTokens = (text: string, context?: SharedContext) => number;
-/** A declaration with its type parameters erased. */
+/** The author's declaration with its type parameters erased. */
 export type OpenAi = Omit<OpenAiFields, "embeddings"> & {
   readonly embeddings?:
     | (Omit<z.infer<typeof embeddings>, "tokens"> & { readonly tokens?: string | CountTokens | undefined })

@@ -1,4 +1,4 @@
-/** Outputs in parts: `postprocess` and `predict` as async generators. */
+/** Supports outputs in parts: `postprocess` and `predict` as async generators. */
 import { SconceError } from "../base/errors.ts";
 import { Turn } from "../base/turn.ts";
 

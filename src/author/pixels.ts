@@ -84,7 +84,7 @@ async function load(): Promise<PixelsAddon> {
   }
   const addon = module.exports;
   if (isPixelsAddon(addon)) return addon;
-  throw new SconceError("native_unavailable", "the native addon for pictures is of another version of sconce");
+  throw new SconceError("native_unavailable", "the native addon for pictures belongs to another version of sconce");
 }
 
 function isPixelsAddon(value: unknown): value is PixelsAddon {

@@ -1,4 +1,4 @@
-/** Functions for the scores of classes: `argmax`, `topK` and `softmax`. */
+/** Functions for model outputs that are scores of classes: `argmax`, `topK` and `softmax`. */
 import { SconceError } from "../base/errors.ts";
 import { ModelTensor, numbersOf, type Tensor } from "./tensor.ts";
 

@@ -17,7 +17,7 @@ export function withSourceMap(code: string, map: string, dir: string): string {
   const own = {
     version: 3,
     sources: sources.map((source) => relative(root, resolve(source)).replace(/^.*(?=node_modules\/)/, "")),
-    // Bun rejects a map without `sourcesContent`.
+    // Bun rejects a source map without `sourcesContent`.
     sourcesContent: sources.map(() => null),
     names: [],
     mappings,

@@ -51,7 +51,7 @@ export function setAt(to: TensorData, from: TensorData, at: number): void {
   }
 }
 
-/** The elements' bytes, without a copy. */
+/** Bytes of an array's elements, in the same memory. */
 export function bytesOf({ buffer, byteOffset, byteLength }: TensorData): Uint8Array {
   return new Uint8Array(buffer, byteOffset, byteLength);
 }

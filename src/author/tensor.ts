@@ -208,14 +208,14 @@ function tensorOfArray(data: TensorData, shape: readonly number[] = [data?.lengt
     const given = data === null || data === undefined ? String(data) : typeof data;
     throw new SconceError(
       "tensor_invalid",
-      `a tensor's data is a typed array, not ${given}; is an await missing before what made it?`,
+      `a tensor's data is a typed array, not ${given}; is an await missing before the call that made it?`,
     );
   }
   const inferred = dtype ?? dtypesOfArrays.get(data.constructor);
   if (inferred === undefined || !(data instanceof arrayTypes[inferred])) {
     throw new SconceError(
       "tensor_invalid",
-      `${data.constructor.name} holds no ${dtype ?? "known dtype"}; pass the dtype as third argument and an array that holds it`,
+      `${data.constructor.name} cannot hold ${dtype ?? "a known dtype"}; pass the dtype as third argument and an array that holds it`,
     );
   }
   let count = 1;
@@ -226,7 +226,7 @@ function tensorOfArray(data: TensorData, shape: readonly number[] = [data?.lengt
     count *= size;
   }
   if (count !== data.length) {
-    throw new SconceError("tensor_invalid", `shape [${shape}] asks for ${count} elements, the data has ${data.length}`);
+    throw new SconceError("tensor_invalid", `shape [${shape}] has ${count} elements, but the data has ${data.length}`);
   }
   return new ModelTensor(inferred, shape, data);
 }

@@ -33,7 +33,7 @@ export function wireSchema(schema: z.ZodType, field: string): JsonSchema {
   try {
     json = describe("throw");
   } catch (error) {
-    // A second pass without throwing collects all faulty fields.
+    // Generates the schema again without errors, to collect all faulty fields.
     describe("any");
     if (without.length === 0) without.push(`${field}: cannot be described as JSON (${messageOf(error)})`);
   }
@@ -48,7 +48,7 @@ export function wireSchema(schema: z.ZodType, field: string): JsonSchema {
   return rest;
 }
 
-/** zod types without a JSON side, and a fix for each. */
+/** zod types that have no JSON form, and a fix for each. */
 const noJson: ReadonlyMap<string, string> = new Map([
   [
     "date",

@@ -4,7 +4,7 @@ import * as z from "./z.ts";
 
 type Schema = z.core.$ZodType;
 
-/** The definition of a schema or check. */
+/** The definition of a zod schema or check. */
 export function defOf<S extends { readonly _zod: { readonly def: unknown } }>(schema: S): S["_zod"]["def"] {
   return schema._zod.def;
 }
@@ -16,7 +16,7 @@ export function lazySchema(schema: z.core.$ZodLazy): Schema {
   return schema._zod.innerType;
 }
 
-/** The schema and all schemas inside it, each once, with the path of its field. */
+/** Yields the schema and all schemas inside it, each once, with the path of its field. */
 export function* schemasIn(
   schema: Schema,
   path = "",

@@ -110,7 +110,7 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Whether the error means that a file does not exist. */
+/** Whether the error is ENOENT: a file does not exist. */
 export function isNoFile(error: unknown): boolean {
   return error instanceof Error && "code" in error && error.code === "ENOENT";
 }

@@ -50,7 +50,7 @@ export const batchCauses = [
   "delay",
   // The server stops, so no more items will arrive.
   "drain",
-  // Deprioritised items ran, because earlier inputs of their client failed.
+  // The items had low priority, because earlier inputs of their clients failed.
   "late",
   // The batch is a part of a failed batch that runs again.
   "part",

@@ -1,4 +1,4 @@
-/** Limits log lines that clients can cause to one line of each kind per second. */
+/** Limits how often a log line is written that clients can cause: one line of each kind per second. */
 import { type Clock, monotonicClock } from "./clock.ts";
 
 /** Writes a line. `suffix` says how many lines were suppressed; empty if none was. */

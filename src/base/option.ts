@@ -24,7 +24,7 @@ export interface Option<T> {
   readonly isList?: boolean;
   /** The value never appears in messages, which may end up in logs. */
   readonly isSecret?: boolean;
-  /** Shown only by `--help --all`. */
+  /** Whether only `--help --all` shows the option. */
   readonly isAdvanced?: boolean;
   /** Name of the environment variable, when another command already uses the default name. */
   readonly variable?: string;
@@ -131,7 +131,7 @@ export const origins = {
     .transform((given) => given.split(","))
     .refine(
       (given) => given.every((each) => each === "*" || (/^https?:/.test(each) && URL.parse(each)?.origin === each)),
-      "must be * or origins as https://example.com, with commas between them",
+      "must be * or origins such as https://example.com, with commas between them",
     ),
 } as const;
 
@@ -147,7 +147,7 @@ export const hosts = {
     .transform((given) => given.toLowerCase().split(","))
     .refine(
       (given) => given.every((each) => /^(?:\*|(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*)$/.test(each)),
-      "must be host names as models.example or *.example, with commas between them",
+      "must be host names such as models.example or *.example, with commas between them",
     ),
 } as const;
 

@@ -45,7 +45,7 @@ export const commands: Commands = {
     load: async () => (await import("./commands/image.ts")).image,
   },
   models: {
-    description: "List the models of the store",
+    description: "List the models in the store",
     load: async () => (await import("./commands/models.ts")).models,
   },
   inspect: {

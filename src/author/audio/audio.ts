@@ -26,12 +26,12 @@ export interface Samples {
   readonly data: Float32Array<ArrayBuffer>;
   readonly rate: number;
   readonly channels: number;
-  /** Samples of one channel. */
+  /** Number of samples of one channel. */
   readonly length: number;
 }
 
 export interface WavEncoding {
-  /** Default: `pcm16`, which clips values beyond -1 and 1. */
+  /** Format of the samples. Default: `pcm16`, which clips values beyond -1 and 1. */
   readonly encoding?: "pcm16" | "float32";
 }
 

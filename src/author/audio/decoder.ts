@@ -12,18 +12,18 @@ export interface DecodedAudio {
 /** Decodes one file. The classes of `mpg123-decoder` and `@wasm-audio-decoders/ogg-vorbis` have this interface. */
 export interface AudioDecoder {
   readonly ready: Promise<unknown>;
-  /** @param part whole frames of MP3, or whole pages of Ogg, in the order of the file */
+  /** Decodes a part of the file. @param part whole frames of MP3, or whole pages of Ogg, in the order of the file */
   decode(part: Uint8Array): DecodedAudio | Promise<DecodedAudio>;
-  /** The remaining samples, after the last part. */
+  /** Returns the remaining samples, after the last part. */
   flush?(): DecodedAudio | Promise<DecodedAudio>;
   free(): unknown;
 }
 
-/** Functions that make a decoder for one file, by format. */
+/** Functions of the author, by format. Each makes a decoder for one file. */
 export interface AudioDecoders {
-  /** MP3, e.g. `() => new MPEGDecoder()` of `mpg123-decoder`. */
+  /** Decoder for MP3, e.g. `() => new MPEGDecoder()` of `mpg123-decoder`. */
   readonly mp3?: () => AudioDecoder;
-  /** Ogg Vorbis, e.g. `() => new OggVorbisDecoder()` of `@wasm-audio-decoders/ogg-vorbis`. */
+  /** Decoder for Ogg Vorbis, e.g. `() => new OggVorbisDecoder()` of `@wasm-audio-decoders/ogg-vorbis`. */
   readonly vorbis?: () => AudioDecoder;
 }
 

@@ -15,7 +15,7 @@ const STREAM_INFO = 0;
 const rates = [0, 88_200, 176_400, 192_000, 8000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000, 96_000];
 const sampleBits = [undefined, 8, 12, undefined, 16, 20, 24, 32];
 const blockSizes = [undefined, 192, 576, 1152, 2304, 4608];
-/** Coefficients of the fixed predictors, by order. */
+/** Coefficients of FLAC's fixed predictors. The index is the predictor's order. */
 const fixed = [[], [1], [2, -1], [3, -3, 1], [4, -6, 4, -1]];
 /** Channel assignments with a side channel: the difference of left and right. */
 const assignments = { leftSide: 8, sideRight: 9, midSide: 10 } as const;

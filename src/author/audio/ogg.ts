@@ -124,14 +124,14 @@ export function positionsOf(bytes: Uint8Array): { readonly first: number; readon
   let last = 0;
   for (const { position = 0 } of pagesOf(bytes)) {
     if (position === 0) continue;
-    if (position < last) throw new DamagedAudio("its pages have no order");
+    if (position < last) throw new DamagedAudio("its pages are not in order");
     first ??= position;
     last = position;
   }
   return { first: first ?? 0, last };
 }
 
-/** CRC-32 with the polynomial 0x04c11db7, most significant bit first. */
+/** Table for CRC-32 with the polynomial 0x04c11db7, most significant bit first. */
 const remainders = Uint32Array.from({ length: 256 }, (_, byte) => {
   let value = byte << 24;
   for (let bit = 0; bit < 8; bit++) value = value & 0x80000000 ? (value << 1) ^ 0x04c11db7 : value << 1;

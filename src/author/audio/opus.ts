@@ -1,4 +1,4 @@
-/** Ogg Opus (RFC 7845), decoded by libopus in WebAssembly at 48 kHz. */
+/** Reads Ogg Opus files (RFC 7845). libopus in WebAssembly decodes them at 48 kHz. */
 import { attempt, DECODER_BYTES } from "./decoder.ts";
 import { checkedPages, type OggPacket, packetsOf, positionsOf } from "./ogg.ts";
 import { DamagedAudio, type PcmSource } from "./pcm.ts";

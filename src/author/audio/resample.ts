@@ -45,7 +45,7 @@ interface Filter {
 class Filters {
   readonly #from: number;
   readonly #to: number;
-  /** Filters by phase, made on demand. */
+  /** Filters by phase. Each is computed at its first use. */
   readonly #made: (Filter | undefined)[] = [];
 
   constructor(from: number, to: number) {
@@ -68,7 +68,7 @@ class Filters {
 
   #make(phase: number): Filter {
     const [from, to] = [this.#from, this.#to];
-    /** Zero crossings of the sinc in one period of `from` samples. */
+    /** Number of the sinc's zero crossings in a period of `from` samples. */
     const cutoff = Math.min(from, to) * ROLLOFF;
     const centre = (phase / to) * from;
     const reach = (ZERO_CROSSINGS * from) / cutoff;

@@ -34,7 +34,7 @@ export class Fifo<T> {
     return item;
   }
 
-  /** All items in the queue, in order. */
+  /** The items in the queue, in order. */
   rest(): T[] {
     return this.#items.slice(this.#head).filter((item) => item !== undefined);
   }

@@ -27,7 +27,7 @@ export interface CommandOptions<O extends OptionTable> extends HelpTexts {
   readonly positionals?: readonly Positional[];
   /** Options that earlier versions had, each with its replacement, which the error message names. */
   readonly replaced?: Readonly<Record<string, string>>;
-  /** Whether the command runs for long, so that its log lines need the time. */
+  /** Whether the command runs for long, so that its log lines show the time. */
   readonly isServer?: boolean;
   /** Set for a command that reads options from a file; it gets the option --config. */
   readonly file?: FileUse;
@@ -69,9 +69,10 @@ export function command<O extends OptionTable>(declared: CommandOptions<O>): Com
   };
 }
 
-export const configOptions = {
+const configOptions = {
   config: openOption<string>({
-    description: "TOML file with options under their long names. Options and variables take precedence",
+    description:
+      "TOML file with options under their long names. Command-line options and environment variables take precedence",
     valueHint: "file",
     described: "sconce.toml in this folder, if it exists",
     parse: z.string().min(1, "must be a file"),

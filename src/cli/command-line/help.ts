@@ -95,7 +95,7 @@ export function defaultText(option: Option<unknown>): string | undefined {
 }
 
 /** The description of an option, with its default and its environment variables. */
-export function optionText(option: Option<unknown>): string {
+function optionText(option: Option<unknown>): string {
   const stated = defaultText(option);
   const facts = [
     stated && `default: ${stated}`,

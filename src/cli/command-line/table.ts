@@ -1,4 +1,4 @@
-/** Formats tables, JSON and ages for people. */
+/** Formats tables, JSON and ages for readers. */
 
 const quantity = /^[\d.]+( (×|s|ms|B|[KMGT]iB))?$/;
 

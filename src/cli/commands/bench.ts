@@ -29,15 +29,15 @@ const MAX_LATE_SHARE = 0.25;
 const modelSchema = z.looseObject({ name: z.string(), tag: z.string(), batch_size: z.number() });
 
 export const bench = command({
-  details: `Sends the model's examples, one or more a request, and measures latency from outside. First, busy connections estimate the capacity of the server. Then each step offers a share of the capacity, and more until the server no longer keeps up, at random times, as many independent clients do, and does not wait for answers: latency counts from the moment at which a request was due. Requests that were refused (429, 503) or got no answer are counted by outcome and have no latency.
+  details: `Sends the model's examples, one or more in each request, and measures latency from outside. First, busy connections estimate the capacity of the server. Then each step offers a share of the capacity, and further steps offer more until the server no longer keeps up. Requests are sent at random times, as many independent clients do, and do not wait for earlier answers. Latency counts from the moment at which a request was due. Requests that were refused (429, 503) or got no answer are counted by outcome and have no latency.
 
-Run it from another machine than the server's, or both share the processor.`,
+Run it on another machine than the server's, because otherwise both share the processor.`,
   example: `sconce bench
 sconce bench https://models.example.com/digits --rates 100,200,400 --seconds 10
 sconce bench --input pictures.json --json > bench.json`,
   options: {
     rates: openOption<readonly number[]>({
-      description: "Requests a second to offer",
+      description: "Requests per second to offer",
       valueHint: "n,…",
       described: "10 to 120 % of the capacity",
       parse: z
@@ -66,7 +66,7 @@ sconce bench --input pictures.json --json > bench.json`,
       parse: z.string().min(1, "must be a file"),
     }),
     connections: openOption<number>({
-      description: "Busy connections for the capacity",
+      description: "Busy connections that measure the capacity",
       described: "four batches, at most 256",
       variable: "SCONCE_BENCH_CONNECTIONS",
       ...count(1, 4096),

@@ -132,7 +132,7 @@ async function checkEmpty(dir: string, given: string): Promise<void> {
     const found = (await readdir(dir)).filter((name) => !asGoodAsEmpty.has(name));
     if (found.length === 0) return;
     const shown = found.slice(0, 3).join(", ") + (found.length > 3 ? ", …" : "");
-    throw usage(`${given} must be an empty or a new folder; it holds ${shown}`);
+    throw usage(`${given} must be a new or empty folder; it contains ${shown}`);
   } catch (error) {
     const code = error instanceof Error && "code" in error ? error.code : undefined;
     if (code === "ENOENT") return;

@@ -53,7 +53,7 @@ export async function namedModel(
   }
   const path = given === undefined ? undefined : pathToBuild(given);
   if (path !== undefined && source.reference === undefined) {
-    throw usage(`${path} is no model store, and this program packages no models`);
+    throw usage(`${path} is not a model store, and this program packages no models`);
   }
   if (input.length > 0 && path === undefined) throw usage("--input is for a weights file");
   const needsName = given === undefined && source.reference !== undefined;

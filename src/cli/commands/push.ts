@@ -57,7 +57,8 @@ sconce push registry.example.com/team/digits:v1`,
       }),
     ).finally(() => progress.end());
     const { sentBlobs, sentBytes, blobs } = result;
-    const sent = sentBlobs === 0 ? "all of it was there" : `${sentBlobs} of ${blobs} files, ${formatBytes(sentBytes)}`;
+    const sent =
+      sentBlobs === 0 ? "the registry had all files" : `${sentBlobs} of ${blobs} files, ${formatBytes(sentBytes)}`;
     log.info(`Pushed ${model.reference} to ${name}: ${sent}`);
     console.log(formatRemote({ ...remote, tag: undefined, digest: model.digest }));
   },

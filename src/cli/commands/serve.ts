@@ -114,7 +114,7 @@ export function stopOnSignals(stop: () => Promise<void>, isIsolated: boolean, ne
 }
 
 /** Starts newer servers on SIGHUP and `POST /reload`. A newer server finds this server by its port and takes over. */
-export class NewerServers {
+class NewerServers {
   readonly #running = new Set<Bun.Subprocess>();
   isAllowed = false;
 
@@ -131,7 +131,7 @@ export class NewerServers {
     if (askFirstProcess()) return {};
     const [earlier] = this.#running;
     if (earlier === undefined) return this.start();
-    log.warn(`No other server is started: process ${earlier.pid} already takes over`);
+    log.warn(`No newer server is started: process ${earlier.pid} is taking over already`);
     return undefined;
   }
 

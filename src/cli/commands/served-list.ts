@@ -162,7 +162,7 @@ function namesOf(found: readonly { readonly packaged: PackagedModel; readonly li
   const all = [...new Set(splits), ...names];
   const twice = all.find((name, i) => all.indexOf(name) < i);
   if (twice !== undefined) {
-    throw usage(`two models have the name ${twice}; in a file of --models, each can have a name of its own`);
+    throw usage(`two models have the name ${twice}; in a file of --models, each can get its own name`);
   }
   return names;
 }
@@ -192,7 +192,7 @@ async function inFile(path: string): Promise<Listed[]> {
 /** The latest build of each repository in a model store. */
 async function inStore(folder: string): Promise<Listed[]> {
   if (!existsSync(join(folder, "oci-layout"))) {
-    throw usage(`${folder} is no model store: --models takes a file, or the folder of a model store`);
+    throw usage(`${folder} is not a model store: --models takes a file, or the folder of a model store`);
   }
   readModelsFrom(folder);
   const summaries = await new ModelStore(folder).list();
@@ -212,7 +212,7 @@ function inLines(text: string): Listed[] {
 
 const entrySchema = z.looseObject({
   model: z.string().min(1),
-  name: z.string().regex(repositoryPattern, "must be a name as those of models, e.g. digits").optional(),
+  name: z.string().regex(repositoryPattern, "must be a name like that of a model, e.g. digits").optional(),
 });
 const fileSchema = z.strictObject({ model: z.array(entrySchema).min(1) });
 

@@ -18,7 +18,7 @@ sconce top https://models.example.com --key "$KEY" --interval 5
 sconce top --once --json | jq .latencyMs`,
   options: {
     interval: option({
-      description: "Seconds between two looks",
+      description: "Seconds between two readings of the metrics",
       default: 1,
       variable: "SCONCE_TOP_INTERVAL",
       ...duration("seconds", 0.1, 3600),

@@ -142,7 +142,7 @@ function report(tuned: readonly Tuned[], targetMs: number): void {
   );
   console.log(formatTable(["BATCH SIZE", "INSTANCES", "THREADS", "ITEMS/S", "BATCH MS", "LATENCY MS"], rows));
   const inTime = tuned.filter(({ batchMs }) => 2 * batchMs <= targetMs);
-  if (inTime.length === 0) log.warn(`No setting keeps ${targetMs} ms: this is the one that comes closest`);
+  if (inTime.length === 0) log.warn(`No setting meets the target of ${targetMs} ms: the last line has the closest one`);
   const best = bestOf(inTime) ?? tuned.toSorted((a, b) => a.batchMs - b.batchMs)[0];
   if (best === undefined) throw new SconceError("out_of_memory", "not even one item fits into the device's memory");
   console.log(`\n${flagsOf(best)}`);

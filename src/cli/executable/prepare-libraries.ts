@@ -26,7 +26,7 @@ export const cacheOptions = {
 /** Option of `serve` that cleans the cache instead of serving. */
 export const cleanOptions = {
   cleanCache: option({
-    description: "Remove libraries that other versions unpacked there, then exit",
+    description: "Remove libraries that other versions unpacked into the cache, then exit",
     default: false,
     parse: flag,
   }),
@@ -37,7 +37,7 @@ export const externalOptions = {
   libtorch: openOption<string>({
     description: "Folder of libtorch, with lib/ in it",
     valueHint: "dir",
-    described: "$LIBTORCH, else that of Python's torch",
+    described: "$LIBTORCH, otherwise the libtorch of Python's torch",
     parse: z.string().min(1, "must be a folder"),
   }),
 } as const;
@@ -70,7 +70,7 @@ async function locate(
 ): Promise<NativeLocation> {
   if (libraries === "beside") {
     const path = join(dirname(process.execPath), "lib", addonName);
-    return { path, fix: "leave the folder lib beside the executable as it was" };
+    return { path, fix: "restore the folder lib beside the executable" };
   }
   if (!libraries.hasLibtorch) loadExternalLibtorch(libtorch, torch);
   const folder = await unpack(libraries, await cacheFor(cacheDir));
@@ -99,7 +99,7 @@ async function unpack(pack: LibraryPack, cache: LibraryCache): Promise<string> {
     unpacking: (folder) => log.info(`Unpacking libraries once into ${folder} (${formatBytes(unpackedSize(pack))})`),
     waiting: (folder) => log.info(`Waiting for another process to unpack libraries into ${folder}`),
     progress: (doneBytes, totalBytes) => progress.update({ title: "libraries", doneBytes, totalBytes }),
-    changed: (name, folder) => log.warn(`${name} in ${folder} is not as it was unpacked: it is unpacked again`),
+    changed: (name, folder) => log.warn(`${name} in ${folder} has changed: it is unpacked again`),
   });
   return unpacked.finally(() => progress.end());
 }
@@ -111,7 +111,7 @@ export async function cleanCache({ libraries }: ProgramContents, cacheDir: strin
   for (const folder of folders) console.log(folder);
   log.info(
     folders.length === 0
-      ? `There is nothing of other versions in ${cache.folder}`
-      : `Removed what other versions had unpacked into ${cache.folder}: ${formatBytes(bytes)}`,
+      ? `There are no libraries of other versions in ${cache.folder}`
+      : `Removed libraries that other versions had unpacked into ${cache.folder}: ${formatBytes(bytes)}`,
   );
 }

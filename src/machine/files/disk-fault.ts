@@ -4,8 +4,8 @@ import { formatBytes } from "../../base/bytes.ts";
 import { SconceError } from "../../base/errors.ts";
 
 const reasons: Readonly<Record<string, string>> = {
-  ENOSPC: "has no room left; make some, or remove models with `sconce rm`",
-  EDQUOT: "has no room left for this user; make some, or remove models with `sconce rm`",
+  ENOSPC: "has no space left; make room, or remove models with `sconce rm`",
+  EDQUOT: "has no space left for this user; make room, or remove models with `sconce rm`",
   EROFS: "is read-only; name another with SCONCE_HOME",
   EACCES: "cannot be written by this user; name another with SCONCE_HOME",
 };
@@ -30,7 +30,7 @@ export function requireSpace(home: string, bytes: number, spareableBytes = 0): v
   if (bytes <= freeBytes || blocks === 0) return;
   throw new SconceError(
     "store_unwritable",
-    `the model store ${home} has room for ${formatBytes(freeBytes)} where ${formatBytes(bytes)} are needed; make some, or remove models with \`sconce rm\``,
+    `the model store ${home} has room for ${formatBytes(freeBytes)} but ${formatBytes(bytes)} are needed; make room, or remove models with \`sconce rm\``,
   );
 }
 

@@ -1,4 +1,4 @@
-/** Atomic, durable replacement of files. */
+/** Replaces files atomically, and makes the change survive a power loss. */
 import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
 
 /**

@@ -19,8 +19,8 @@ export function modelsLocation(): string {
 }
 
 /**
- * Folder for models, predictions and locks: `$SCONCE_HOME`, else the user's data directory. On macOS that is `~/Library/Application
- * Support/sconce`, elsewhere `$XDG_DATA_HOME/sconce` or `~/.local/share/sconce`.
+ * Folder for models, predictions and locks: `$SCONCE_HOME`, otherwise the user's data directory. The data directory on
+ * macOS is `~/Library/Application Support/sconce`, elsewhere `$XDG_DATA_HOME/sconce` or `~/.local/share/sconce`.
  */
 export function storeLocation(
   env: Readonly<Record<string, string | undefined>> = process.env,
@@ -28,7 +28,7 @@ export function storeLocation(
 ): string {
   if (env.SCONCE_HOME) return resolve(env.SCONCE_HOME);
   const home = env.HOME || homedir();
-  // The XDG specification says to ignore relative paths.
+  // Ignores a relative path, as the XDG specification requires.
   const xdg = env.XDG_DATA_HOME && isAbsolute(env.XDG_DATA_HOME) ? env.XDG_DATA_HOME : undefined;
   if (xdg) return join(xdg, "sconce");
   return platform === "darwin"

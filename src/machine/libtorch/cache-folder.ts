@@ -15,7 +15,7 @@ export function cacheLocation(
   platform: NodeJS.Platform = process.platform,
 ): string | undefined {
   if (asked) return resolve(asked);
-  // The XDG specification says to ignore relative paths.
+  // Ignores a relative path, as the XDG specification requires.
   if (env.XDG_CACHE_HOME && isAbsolute(env.XDG_CACHE_HOME)) return join(env.XDG_CACHE_HOME, "sconce");
   const home = env.HOME || homeOfUser();
   if (home === undefined) return undefined;
@@ -80,7 +80,7 @@ export function requireSpace(folder: string, bytes: number): void {
     throw unusable(folder, "lies on a file system that is mounted noexec: libraries cannot be loaded from it");
   const { bavail, bsize } = statfsSync(folder);
   if (bavail * bsize < bytes) {
-    throw unusable(folder, `has ${formatBytes(bavail * bsize)} left where ${formatBytes(bytes)} are needed`);
+    throw unusable(folder, `has ${formatBytes(bavail * bsize)} left, but ${formatBytes(bytes)} are needed`);
   }
 }
 
@@ -95,12 +95,12 @@ const reasons: Readonly<Record<string, string>> = {
   EROFS: "is read-only",
   EACCES: "cannot be written by this user",
   EPERM: "cannot be written by this user",
-  ENOSPC: "has no room left",
-  EDQUOT: "has no room left for this user",
+  ENOSPC: "has no space left",
+  EDQUOT: "has no space left for this user",
   ENOTDIR: "is not a folder",
   EEXIST: "is not a folder",
   ENOENT: "cannot be made",
-  EBUSY: "is still being written by another process; try again when that has ended, or",
+  EBUSY: "is still being written by another process; try again when it has ended, or",
 };
 
 function unusable(folder: string, why: string, cause?: unknown): SconceError {

@@ -46,7 +46,7 @@ export function addonFor(libtorch: string, addons: string): string {
     .sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
   throw unavailable(
     `torch ${build ?? "of no known version"} in ${libtorch}, but this sconce has addons for ${minors[0]} to ${minors.at(-1)}`,
-    "install a torch of these, or name one with LIBTORCH",
+    "install one of these versions of torch, or name its folder with LIBTORCH",
   );
 }
 

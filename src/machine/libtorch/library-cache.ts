@@ -100,7 +100,7 @@ async function lock(home: string, onWait?: () => void): Promise<FileLock> {
   const wait = { timeoutMs: LOCK_TIMEOUT_MS, ...(onWait && { onWait }) };
   const lock = await lockWhenFree(join(home, ".lock"), wait);
   if (lock !== undefined) return lock;
-  throw Object.assign(new Error("another process does not end with it"), { code: "EBUSY" });
+  throw Object.assign(new Error("another process holds the lock of the cache"), { code: "EBUSY" });
 }
 
 /** Removes unfinished folders of killed processes. The caller holds the lock, so no other process is unpacking. */

@@ -1,4 +1,4 @@
-/** Asks the dynamic linker which libraries a file needs. */
+/** Finds the libraries that a file needs, by asking the dynamic linker. */
 import { basename } from "node:path";
 import { messageOf, SconceError } from "../../base/errors.ts";
 

@@ -13,7 +13,7 @@ export interface AddressGuardOptions {
   readonly resolver?: Resolver;
 }
 
-const onlyWhenAllowed = "private ones are taken only with --allow-private-urls";
+const onlyWhenAllowed = "private addresses need --allow-private-urls";
 
 export class AddressGuard {
   readonly allowPrivate: boolean;
@@ -41,7 +41,7 @@ export class AddressGuard {
     const addresses = await this.#lookup(hostname, signal);
     const allowed = addresses.filter(this.#isAllowed);
     if (allowed.length > 0) return allowed;
-    throw this.#noAddress(hostname, new Error(`${hostname} has these addresses alone: ${addresses.join(", ")}`));
+    throw this.#noAddress(hostname, new Error(`${hostname} has only these addresses: ${addresses.join(", ")}`));
   }
 
   /**

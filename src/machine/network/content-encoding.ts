@@ -17,7 +17,7 @@ const decoders = new Map<string, readonly Decoder[]>([
     "deflate",
     [
       (body, maxOutputLength, done) => zlib.inflate(body, { maxOutputLength }, done),
-      // Some servers omit the zlib header that the standard requires.
+      // The second try, for servers that omit the zlib header that the standard requires.
       (body, maxOutputLength, done) => zlib.inflateRaw(body, { maxOutputLength }, done),
     ],
   ],

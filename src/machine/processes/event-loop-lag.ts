@@ -83,7 +83,7 @@ export class EventLoopLag {
     const suppressed = warned?.suppressed ?? 0;
     const more =
       suppressed === 0 ? "" : ` (${suppressed} more ${suppressed === 1 ? "time" : "times"} since the last warning)`;
-    this.#warn(`${hook} held the server for ${seconds(lateMs)}: nothing else was answered meanwhile${more}`);
+    this.#warn(`${hook} held the server for ${seconds(lateMs)}: no other request was answered meanwhile${more}`);
     this.#warned.set(hook, { atMs: now, suppressed: 0 });
   }
 }

@@ -16,7 +16,7 @@ export interface SharedCountersOptions<N extends string> {
 
 /** A counter that has one number for each process. */
 export interface SharedCounter {
-  /** The number of this process. */
+  /** The number of this process only. */
   readonly own: number;
   /** Sum over all processes. Memory is read without a lock, so recent additions may be missing. */
   sum(): number;

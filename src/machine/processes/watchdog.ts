@@ -23,7 +23,7 @@ export class Watchdog {
   readonly #intervalMs: number;
   #cancelTimer: (() => void) | undefined;
   #lastTickMs = 0;
-  /** Time of the question that has no answer yet. */
+  /** Time when the last unanswered question was sent; undefined if every question is answered. */
   #askedAtMs: number | undefined;
   #excusedUntilMs = 0;
   #isSilent = false;

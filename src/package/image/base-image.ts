@@ -24,7 +24,7 @@ export function openBase(given: string, platform: Platform): BaseImage {
   if (architecture !== platform.architecture || os !== platform.os) {
     throw new SconceError(
       "usage",
-      `the base image ${given} is for ${os}/${architecture}; expected ${platform.os}/${platform.architecture}, which the libraries of this machine are for`,
+      `the base image ${given} is for ${os}/${architecture}; expected ${platform.os}/${platform.architecture}, the platform of this machine's libraries`,
     );
   }
   return { ...found, layout, execution: found.config.config ?? {} };

@@ -47,7 +47,7 @@ export async function runtimeLibraries(
   if (libc === undefined || loaders.size === 0) {
     throw new SconceError(
       "image_invalid",
-      "the programs of this machine are not linked to glibc; write the image where they are",
+      "the programs of this machine are not linked to glibc; write the image on a machine with glibc",
     );
   }
   const folder = dirname(libc);

@@ -1,4 +1,7 @@
-/** The `Authorization` header for one repository: a name and password, or a token from the registry's token server. */
+/**
+ * Finds the `Authorization` header for one repository: a name and password, or a token from the registry's token
+ * server.
+ */
 import { z } from "zod";
 import { oneLine, SconceError } from "../../base/errors.ts";
 import { boundedJson, chunksOf } from "../../machine/network/bounded-body.ts";
@@ -65,7 +68,7 @@ export class Authorization {
     await this.#renewal;
   }
 
-  /** The error for a refused request, with the fix. */
+  /** The error for a request that the registry refused, with the fix. */
   denied(why: string): SconceError {
     const { host, repository, actions } = this.#options;
     const verb = actions.includes("push") ? "push to" : "pull";

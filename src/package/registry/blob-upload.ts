@@ -78,7 +78,8 @@ class Upload {
   }
 
   /**
-   * Whether to send chunks. The first try sends one request, which is faster; some registries accept only small chunks.
+   * Whether to send chunks. The first try sends one request: it is faster, and some registries limit the size of
+   * chunks.
    */
   get isInChunks(): boolean {
     return this.hasSent && this.#supportsChunks;

@@ -100,7 +100,7 @@ export class Exchange implements AsyncDisposable {
       if (redirects === maxRedirects) throw refusedRedirect(`redirects more than ${maxRedirects} times`);
       const to = URL.canParse(location, this.#url.href) ? new URL(location, this.#url) : undefined;
       const isSafe = to?.protocol === "https:" || (to?.protocol === "http:" && this.#url.protocol === "http:");
-      if (to === undefined || !isSafe) throw refusedRedirect("redirects to something else than https");
+      if (to === undefined || !isSafe) throw refusedRedirect("redirects to a URL without https");
       await checkRedirect(to);
       this.#url = to;
     }

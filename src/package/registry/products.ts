@@ -5,7 +5,7 @@ export interface RegistryProduct {
   readonly name?: string;
   /** Host of the API, if it is not the host in references. */
   readonly apiHost?: string;
-  /** Owner of repositories whose name has only one part. */
+  /** First part of a repository's name that has only one part, such as `library` of Docker Hub. */
   readonly officialOwner?: string;
   /** Keys of `docker login` entries, if not the host. Credential helpers get the first key. */
   readonly loginKeys?: readonly string[];

@@ -145,8 +145,7 @@ export class Registry {
       if (response.status !== 401 || url.origin !== this.#base.origin || logins === maxLogins) return exchange;
       const fault = await readFault(response);
       await exchange[Symbol.asyncDispose]();
-      // Refuses only after a second login: another request may have set a header meanwhile, or the token may have
-      // expired.
+      // The login failed if the registry refuses its header and no other request has changed the header meanwhile.
       const isRefused = logins === maxLogins - 1 && authorization === this.#authorization.header;
       if (isRefused) throw this.#authorization.denied(fault.text);
       await this.#authorization.renew(response.headers.get("www-authenticate"), authorization);

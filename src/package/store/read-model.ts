@@ -87,7 +87,7 @@ export function missingLayersOf<L extends BlobRef & { readonly mediaType: LayerM
 export function withoutWeights({ repository, tag, digest, copies: [copy] = [] }: IndexEntry): SconceError {
   return new SconceError(
     "model_not_found",
-    `${repository}:${tag} is in the store without weights, enough for --role front alone; fetch the rest with "${programName} pull ${copy}@${digest}"`,
+    `${repository}:${tag} is in the store without weights, enough only for --role front; fetch the rest with "${programName} pull ${copy}@${digest}"`,
   );
 }
 

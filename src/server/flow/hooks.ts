@@ -134,7 +134,7 @@ export class Hooks {
       const late = `it did not return within ${this.#limit.timeout / 1000} s`;
       throw new SconceError(
         "item_failed",
-        `${hook} failed: ${late} (--hook-timeout) and was interrupted; nothing else was answered meanwhile`,
+        `${hook} failed: ${late} (--hook-timeout) and was interrupted; no other request was answered meanwhile`,
         { clientMessage: `${MODEL_FAILED} in ${hook}: ${late}` },
       );
     }

@@ -50,7 +50,7 @@ export function inputsOfProgram(json: string): TensorInput[] {
 }
 
 function noTensor(name = "one"): SconceError {
-  return refused(`its input ${name} is no tensor: export it with tensors alone as arguments`);
+  return refused(`its input ${name} is not a tensor: export it with only tensors as arguments`);
 }
 
 function refused(why: string): SconceError {

@@ -21,7 +21,7 @@ export function modelText({ name, weights, inputs, outputs, batchSize, device }:
   const outs = Object.entries(outputs);
   const dtypes = [...ins, ...outs].map(([, { dtype }]) => dtype);
   const names = [...new Set(["defineModel", "ndarray", "z", ...dtypes])].sort();
-  return `/** Arrays in, arrays out, as ${weights} takes and gives them. */
+  return `/** Takes the inputs of ${weights} as arrays, and returns its outputs as arrays. */
 import { ${names.join(", ")} } from "sconce";
 
 // Sizes of one item, without the batch dimension.

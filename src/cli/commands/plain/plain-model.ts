@@ -32,7 +32,7 @@ export interface PlainOptions {
 export const MAX_BATCH_SIZE = 32;
 
 const notOfTorch =
-  "it is no archive that PyTorch wrote; expected an exported program (torch.export.save), an AOTInductor package or a TorchScript file";
+  "it is not an archive that PyTorch wrote; expected an exported program (torch.export.save), an AOTInductor package or a TorchScript file";
 
 /**
  * Path of weights that can run: the file itself, or the compiled package of an exported program. A program is compiled
@@ -164,7 +164,7 @@ function chosenInputs(
 ): readonly TensorInput[] {
   const name = basename(path);
   if (found !== undefined && given.length > 0) {
-    throw usage(`${name} says itself which inputs it takes: leave --input out`);
+    throw usage(`${name} states its inputs itself: leave --input out`);
   }
   const inputs = found ?? given;
   if (inputs.length === 0) {

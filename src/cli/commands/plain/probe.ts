@@ -178,7 +178,7 @@ function tensorsOf(result: CallResult, names: readonly string[]): Map<string, Te
   return new Map(
     given.map(([name, value]) => {
       if (isTensor(value)) return [name, value];
-      throw new SconceError("weights_invalid", `forward gives something else than tensors for ${name}`);
+      throw new SconceError("weights_invalid", `forward returns a value that is not a tensor for ${name}`);
     }),
   );
 }

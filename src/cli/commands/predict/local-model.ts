@@ -78,7 +78,7 @@ export class LocalModel implements AsyncDisposable {
 
   /**
    * Runs the model's demo on one input.
-   * @param write receives the demo's log lines as they appear
+   * @param write gets the demo's log lines as they appear
    */
   async demo(
     input: unknown,

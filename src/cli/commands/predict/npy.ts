@@ -32,7 +32,7 @@ function stored(elements: readonly unknown[], isWhole: boolean): readonly [type:
   if (elements.length > 0 && elements.every((each) => typeof each === "boolean")) {
     return ["|b1", Uint8Array.from(elements, Number)];
   }
-  if (!elements.every((each) => typeof each === "number")) throw noArray("hold something else than numbers");
+  if (!elements.every((each) => typeof each === "number")) throw noArray("contain values that are not numbers");
   if (isWhole) return ["<i8", BigInt64Array.from(elements, BigInt)];
   return ["<f8", Float64Array.from(elements)];
 }

@@ -44,7 +44,7 @@ export class OutputTargets {
     this.#values = all.filter(isValue).map(({ name, path }) => new ValueTarget(path, name, schema));
     this.#targets = all.filter((target) => !isValue(target));
     if (this.#targets.length > 1 && this.#targets.some(({ name }) => name === undefined)) {
-      throw usage("several -o each name the file of the output that they save: -o field=FILE");
+      throw usage("with several -o, each must name a file of the output: -o field=FILE");
     }
     for (const target of this.#targets) {
       select(target, places, (path) => path, true);
@@ -131,7 +131,8 @@ function select<T>({ name }: Target, all: readonly T[], nameOf: (one: T) => stri
   const [first] = found;
   if (first === undefined) {
     const what = name === undefined ? "file to save" : `file ${name}`;
-    const fix = names === "" ? "; what is no file is saved as FILE.json or FILE.npy" : `; its files: ${names}`;
+    const fix =
+      names === "" ? "; values that are not files are saved as FILE.json or FILE.npy" : `; its files: ${names}`;
     throw usage(`the output has no ${what}${fix}`);
   }
   if (found.length > 1) {

@@ -4,7 +4,7 @@ import type { JsonType, SchemaNode } from "../../../base/json-schema.ts";
 /** Number of levels below which a schema counts as recursive. */
 const MAX_LEVELS = 8;
 
-/** Whether a field accepts a URL or local file: a file field, or the bytes of a tensor. */
+/** Whether a field accepts a URL or a local file: a file field, or a tensor field, which accepts bytes. */
 export function isFile(node: SchemaNode): boolean {
   return node.file !== undefined || node.takesArrayBytes;
 }

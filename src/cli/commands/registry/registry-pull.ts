@@ -61,7 +61,7 @@ export async function pullModel(options: PullModelOptions): Promise<PullResult> 
       onProgress: (step) => progress.update({ title, ...step }),
     }),
   ).finally(() => progress.end());
-  const fetched = result.receivedBytes === 0 ? "all of it was here" : formatBytes(result.receivedBytes);
+  const fetched = result.receivedBytes === 0 ? "the store had all files" : formatBytes(result.receivedBytes);
   log.info(`Pulled ${title}${withoutWeights ? " without weights" : ""}: ${fetched}`);
   return result;
 }
@@ -93,7 +93,7 @@ export async function pulledModel(
     return stored?.digest === digest ? stored : await store.resolve(`${name.repository}@${digest}`, { weights });
   } catch (error) {
     if (stored === undefined || !(error instanceof SconceError && error.code === "registry_unavailable")) throw error;
-    log.warn(`Serving ${stored.reference} (${stored.digest}) as the store has it: ${messageOf(error)}`);
+    log.warn(`Serving the store's copy ${stored.reference} (${stored.digest}): ${messageOf(error)}`);
     return stored;
   }
 }

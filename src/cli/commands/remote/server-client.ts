@@ -21,11 +21,14 @@ export class ServerClient {
   readonly #base: URL;
   readonly #headers: Readonly<Record<string, string>>;
 
-  /** @throws SconceError `usage` for a malformed URL */
+  /**
+   * @param url address of the server; `http://` is added to a URL without a scheme @throws SconceError `usage` for a
+   * malformed URL
+   */
   constructor(url: string, key: string | undefined) {
     const base = URL.parse(url.includes("://") ? url : `http://${url}`);
     if (base === null || !/^https?:$/.test(base.protocol)) {
-      throw usage(`${JSON.stringify(url)} is no URL of a server, e.g. ${DEFAULT_URL}`);
+      throw usage(`${JSON.stringify(url)} is not the URL of a server, e.g. ${DEFAULT_URL}`);
     }
     if (!base.pathname.endsWith("/")) base.pathname += "/";
     this.#base = base;
@@ -44,7 +47,10 @@ export class ServerClient {
     return fetch(new URL(path, this.#base), { ...init, headers: { ...this.#headers, ...headers } });
   }
 
-  /** The body of an answer with status 200. @throws SconceError `not_ready` with the status or the cause */
+  /**
+   * Requests a path and returns the body of the answer. @throws SconceError `not_ready` with the status, unless it is
+   * 2xx, or the cause
+   */
   async text(path: string, accept = "*/*"): Promise<string> {
     let response: Response;
     try {
@@ -63,7 +69,7 @@ export class ServerClient {
     if (parsed !== undefined) return parsed;
     throw new SconceError(
       "not_ready",
-      `${this.url}/${path} is no answer of sconce: is this the address of another server?`,
+      `${this.url}/${path} did not answer as a sconce server: is this the address of another server?`,
     );
   }
 }

@@ -7,7 +7,7 @@ interface Sample {
   readonly value: number;
 }
 
-/** The metrics of one reading. */
+/** All metrics of one reading of /metrics. */
 export class Samples {
   readonly atMs = performance.now();
   readonly #byName = new Map<string, Sample[]>();

@@ -208,7 +208,10 @@ class Stages {
       } catch (error) {
         const worked = works.at(-1) ?? 0;
         if (worked > 0 && hasCode(error, "out_of_memory")) {
-          this.#warn(undefined, `a batch of ${size} does not fit into the memory here: one of ${worked} does`);
+          this.#warn(
+            undefined,
+            `a batch of ${size} does not fit into this machine's memory: a batch of ${worked} does`,
+          );
           break;
         }
         if (worked === 0) singleFault ??= error;
@@ -243,7 +246,7 @@ class Stages {
       const least = typeof rows === "object" ? rows.min : rows;
       if (isCompiled && least !== undefined && least > FREE_LEAST) {
         const count = typeof rows === "number" ? `exactly ${least}` : `at least ${least}`;
-        const message = `${file} was compiled for batches of ${count}: smaller ones are filled up, and cost as much`;
+        const message = `${file} was compiled for batches of ${count}: smaller batches are filled up, and cost as much`;
         this.#warn(exportMistakes.fixedBatch, message);
       } else if (typeof rows === "number") this.#warnOfFixed(file, rows);
     }

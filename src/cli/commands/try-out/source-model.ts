@@ -75,9 +75,9 @@ export async function withSource<T>(
       pathOf,
       program: weights ?? join(dir, onlyWeights(declared)),
     });
-    // `await` keeps the time limit active until the task ends.
     const programOf = (name: string) => exportedProgram(weights ?? join(dir, name));
     try {
+      // `await` keeps the time limit active until the task ends.
       return await task({ code, sources, model, batchSize, example, examples, files, pathOf, programOf });
     } finally {
       await tearDown(model);
@@ -138,7 +138,7 @@ async function withStated(
 /** The device to use if the model's device is not on this machine; undefined otherwise. */
 export function deviceOverride({ settings: { device } }: Model): string | undefined {
   if (device === undefined || areThere(device)) return undefined;
-  log.warn(`The model declares the device ${device}, which is not here: it is tried on another`);
+  log.warn(`The model declares the device ${device}, which this machine does not have: it is tried on another`);
   return "auto";
 }
 
@@ -217,7 +217,7 @@ async function pathsIn(
 ): Promise<(name: string) => string> {
   const own = Object.values(model.weights);
   if (other !== undefined && own.length > 1) {
-    throw new SconceError("usage", `--weights stands in for one file, this model has ${own.length}`);
+    throw new SconceError("usage", `--weights replaces one file, but this model has ${own.length}`);
   }
   for (const name of filesOf(model).keys()) requireFile(dir, name);
   const paths = new Map<string, string>();
