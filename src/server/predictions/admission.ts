@@ -1,17 +1,17 @@
-/** Decides which requests are admitted: by the inputs and bytes of unfinished predictions, and by the wait for the first turn. */
+/** Decides whether a new request is accepted or gets 429: by the number and size of unfinished predictions, and by the expected wait in the queue. */
 import { SconceError } from "../../base/errors.ts";
 import type { Refusal } from "../../base/labels.ts";
 import type { ItemFlow } from "../flow/item-flow.ts";
 import type { Sender } from "../flow/quarantine.ts";
 
-/** Inputs and body bytes of unfinished predictions. */
+/** Numbers of inputs and body bytes of unfinished predictions. */
 export interface Unfinished {
   items: number;
   bytes: number;
 }
 
 export interface AdmissionLimits {
-  /** Maximum unfinished inputs of all predictions. */
+  /** Maximum inputs of all unfinished predictions. */
   readonly maxQueuedItems: number;
   /** Maximum body bytes of all unfinished predictions. */
   readonly maxQueuedBytes: number;
@@ -20,30 +20,30 @@ export interface AdmissionLimits {
 export interface AdmissionOptions {
   readonly flow: Pick<ItemFlow, "waitMs">;
   readonly limits: AdmissionLimits;
-  /** Counters of this process, for all its models, which the other processes read. */
+  /** Counts of all models of this process, which the server's other processes read. By default only this model is counted. */
   readonly unfinished?: Unfinished | undefined;
-  /** Whether the process has other models. The unfinished work of one model then leaves as much free for the others as it has itself. */
+  /** Whether the process has several models. Then a model may fill at most as much of the queue as it leaves free. */
   readonly hasOthers?: boolean | undefined;
-  /** Unfinished predictions of the other processes of this server. The limits count them, too. */
+  /** Counts of the server's other processes. The limits apply to the sum of all processes. */
   readonly others?: (() => Readonly<Unfinished>) | undefined;
 }
 
-/** Facts of a request that decide its admission. */
+/** What decides about a request. `items` and `bytes` are its inputs and the size of its body. */
 export interface Asking extends Readonly<Unfinished> {
   readonly timeLimitMs: number;
-  /** Milliseconds that the client waits for the end of the prediction; 0 for a client that does not wait. */
+  /** Milliseconds that the client waits for the answer; 0 for a client that does not wait for the end of the prediction. */
   readonly waitMs: number;
   readonly client?: { readonly sender: Sender | undefined };
 }
 
-/** Maximum `Retry-After`. The queue changes within this time. */
+/** Maximum `Retry-After` in seconds: the queue changes within this time. */
 const MAX_RETRY_S = 60;
 
 export class Admission {
   readonly #options: AdmissionOptions;
-  /** All models of this process. */
+  /** Unfinished predictions of all models of this process. */
   readonly #unfinished: Unfinished;
-  /** This model. */
+  /** Unfinished predictions of this model. */
   readonly #own: Unfinished = { items: 0, bytes: 0 };
 
   constructor(options: AdmissionOptions) {
@@ -55,7 +55,7 @@ export class Admission {
     return this.#own;
   }
 
-  /** Counts an accepted prediction, of a request or of an earlier process. */
+  /** Counts an accepted prediction, which may come from the store of an earlier process. */
   begun(items: number, bytes: number): void {
     this.#unfinished.items += items;
     this.#unfinished.bytes += bytes;
@@ -67,7 +67,7 @@ export class Admission {
     this.begun(-items, -bytes);
   }
 
-  /** @throws SconceError `queue_full` */
+  /** Decides about a new request. @throws SconceError `queue_full` */
   check({ items, bytes, timeLimitMs, waitMs: heldMs, client }: Asking): void {
     const { flow, limits, others, hasOthers = false } = this.#options;
     const elsewhere = others?.();
@@ -76,9 +76,9 @@ export class Admission {
     const isWaitedFor = heldMs > 0;
     const { waitMs, patienceMs: mostMs } = flow.waitMs(isWaitedFor, client);
     const patienceMs = Math.min(timeLimitMs, mostMs, isWaitedFor ? heldMs : Infinity);
-    // A single body is always admitted: --max-body-bytes limits it.
+    // A body is never refused because of its size if no other body is unfinished. --max-body-bytes limits a single body.
     const { maxQueuedItems, maxQueuedBytes } = limits;
-    // The threshold of a model is the free part of the queue: Choudhury and Hahne, 1998.
+    // A dynamic threshold, as in Choudhury and Hahne (1998): a model's share of the queue may not exceed the part that is free.
     const own = hasOthers ? this.#own : { items: 0, bytes: 0 };
     const isLong = allItems + items > maxQueuedItems - own.items;
     const isFull = isLong || (allBytes > 0 && allBytes + bytes > maxQueuedBytes - own.bytes);
@@ -86,25 +86,25 @@ export class Admission {
     checkWait(waitMs, patienceMs);
   }
 
-  /** The error for an accepted request that cannot begin in time. */
+  /** The error for an accepted request whose turn in the queue comes too late for its client. */
   overtaken(): SconceError {
     return queueFull("the queue is too long", this.#options.flow.waitMs(true).waitMs, "time");
   }
 }
 
-/** @throws SconceError `queue_full` if the first turn comes after the end of the request's patience */
+/** @throws SconceError `queue_full` if the wait in the queue is longer than the client's patience, both in milliseconds */
 export function checkWait(waitMs: number, patienceMs: number): void {
   if (waitMs <= patienceMs) return;
   const reason = `the queue is too long (${secondsOf(waitMs)} s) for a request that waits ${secondsOf(patienceMs)} s`;
   throw queueFull(reason, waitMs - patienceMs, "time");
 }
 
-/** @param items that have not ended */
+/** The error for a full queue. @param items number of inputs in the queue */
 export function noRoom(items: number, waitMs: number, limit: "queue" | "bytes"): SconceError {
   return queueFull(`the queue is full (${items} inputs of predictions that have not ended)`, waitMs, limit);
 }
 
-/** The last error. Under overload most errors are equal, and making an error costs more than the rest of a refusal. */
+/** The last error. Under overload most refusals are equal, and creating an Error costs more than the rest of a refusal. */
 let last = new SconceError("queue_full", "");
 
 function queueFull(reason: string, waitMs: number, refusal: Refusal): SconceError {

@@ -1,24 +1,24 @@
-/** Time limits of predictions: one timer for all, on a monotonic clock. */
+/** Ends predictions at their time limits. All predictions share one timer. */
 import { type InRing, Ring } from "../../base/collections/ring.ts";
 
 interface Timed<T extends Timed<T>> extends InRing<T> {
-  /** In `performance.now()` milliseconds. */
+  /** Time limit, in milliseconds of `performance.now()`. */
   readonly deadlineMs: number;
 }
 
 export class Deadlines<T extends Timed<T>> {
   readonly #expired: (timed: T) => void;
-  /** In order of arrival. */
+  /** Predictions with a time limit, in order of arrival. */
   readonly #active = new Ring<T>();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #timerAtMs = Infinity;
 
-  /** @param expired called once for each expired entry */
+  /** @param expired called once for each entry whose time limit has passed */
   constructor(expired: (timed: T) => void) {
     this.#expired = expired;
   }
 
-  /** In order of arrival. */
+  /** Entries in order of arrival. */
   get active(): Iterable<T> {
     return this.#active;
   }
@@ -30,13 +30,14 @@ export class Deadlines<T extends Timed<T>> {
 
   delete(timed: T): void {
     this.#active.delete(timed);
-    // The timer stays: most entries leave early, and a timer without an expired entry costs less than a new one for each.
+    // Keeps the timer even if this entry set it. Most entries end before their limit, and one timer that finds nothing costs less than a new timer
+    // per entry.
   }
 
   #arm(atMs: number): void {
     clearTimeout(this.#timer);
     this.#timerAtMs = atMs;
-    // A timer takes at most 2^31 - 1 ms; a longer one is set again after that.
+    // setTimeout() accepts at most 2^31 - 1 ms. For a later limit, #check() sets the timer again.
     this.#timer = setTimeout(() => this.#check(), Math.min(Math.max(0, atMs - performance.now()), 2 ** 31 - 1));
     this.#timer.unref();
   }

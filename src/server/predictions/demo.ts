@@ -1,4 +1,4 @@
-/** Runs a demo prediction: outputs, demo outputs and logs. */
+/** Runs a demo prediction: the author's demo function, which gives outputs, demo outputs and logs. */
 import { SconceError } from "../../base/errors.ts";
 import { faultBehind, type ItemFault } from "../flow/item-fault.ts";
 import type { ItemFlow } from "../flow/item-flow.ts";
@@ -14,15 +14,15 @@ export interface DemoWorkOptions {
   readonly flow: ItemFlow;
   readonly pipeline: ItemPipeline;
   readonly onBegun: () => void;
-  /** Limit of the logs in UTF-8; the logs are cut there. */
+  /** Maximum UTF-8 bytes of the logs. Longer logs are cut. */
   readonly maxLogBytes: number;
-  /** Memory of outputs and demo outputs, until the end of the demo. */
+  /** Counts the memory of outputs and demo outputs until the demo ends. */
   readonly memory: OutputMemory;
 }
 
 const CUT = "\n[the logs are longer than this server keeps]\n";
 
-/** @throws SconceError as `runDemo` */
+/** Runs the demo of a prediction. @throws SconceError with the codes of `runDemo` */
 export async function workOnDemo(live: LivePrediction, inputs: InputList, options: DemoWorkOptions): Promise<void> {
   const { flow, pipeline, onBegun, maxLogBytes, memory } = options;
   let fault: ItemFault | undefined;
@@ -88,7 +88,7 @@ class BoundedLog {
   }
 }
 
-/** The whole characters within the first `maxBytes` of a text, as a copy: a slice would keep the whole text in memory. */
+/** The whole characters within the first `maxBytes` bytes of a text. A copy, because a slice would keep the whole text in memory. */
 function beginningOf(text: string, maxBytes: number): string {
   const bytes = Buffer.from(text.slice(0, maxBytes)).subarray(0, maxBytes);
   return new TextDecoder().decode(bytes, { stream: true });

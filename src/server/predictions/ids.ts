@@ -1,30 +1,31 @@
-/** Ids of predictions: the owner, the second of the creation, and 96 random bits. Short, and impossible to guess. */
+/** Ids of predictions: a character for the HTTP process that has the prediction, the second of its creation, and 96 random bits against guessing. */
 
 /**
- * The first character of an id stands for the front that owns the prediction. New ids begin with one of the first 60, because a server has at most 60
- * fronts. A client-chosen id may begin with any.
+ * First characters of ids. The position of a character is the index of an HTTP process. New ids use the first 60, because a server has at most 60
+ * HTTP processes. Ids that clients choose may use all.
  */
 const owners = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
-/** 96 random bits. */
+/** Random bytes in an id. */
 const BYTES = 12;
-/** Length of 12 bytes in base64. */
+/** Length of these bytes in base64. */
 const LENGTH = 16;
-/** Ids from one call for random bytes, which costs far more than the bytes. */
+/** Number of ids per call for random bytes: a call costs far more than its bytes. */
 const COUNT = 256;
-/** The second of an id's creation takes three bytes. Ids of the same time are then near each other in a database. */
+/** Range of the second of creation, which takes three bytes. Ids of the same time then lie near each other in a database index. */
 const SECONDS = 2 ** 24;
 let pool = "";
 let used = 0;
 let second = -1;
 let secondText = "";
 
-/** The owner of the front with this index. */
+/** The first character of the ids that the HTTP process with this index creates. */
 export function ownerOf(index: number): string {
   return owners[index] ?? "0";
 }
 
 /**
- * Index of the front that owns an id, among `fronts` fronts. Owners beyond that count wrap around: the remaining fronts take over.
+ * Index of the HTTP process that has the prediction, for a server with `fronts` processes. If the server now has fewer processes, each takes over
+ * some of the larger indices.
  * @returns undefined for a malformed id
  */
 export function frontOf(id: string, fronts: number): number | undefined {
@@ -32,7 +33,7 @@ export function frontOf(id: string, fronts: number): number | undefined {
   return id === "" || at < 0 ? undefined : at % fronts;
 }
 
-/** @returns 21 characters that need no escaping in a URL */
+/** @param owner first character @returns 21 characters that URLs do not escape */
 export function newId(owner: string): string {
   if (used === pool.length) {
     pool = crypto.getRandomValues(new Uint8Array(BYTES * COUNT)).toBase64({ alphabet: "base64url" });
@@ -47,18 +48,18 @@ export function newId(owner: string): string {
   return owner + secondText + pool.slice(used - LENGTH, used);
 }
 
-/** The second of an id's creation, modulo 194 days; 0 for other texts. */
+/** The second of an id's creation, modulo 194 days. 0 for an id that is no base64. */
 export function secondOf(id: string): number {
   const [high = 0, middle = 0, low = 0] = Buffer.from(id.slice(1, 5), "base64url");
   return (high << 16) | (middle << 8) | low;
 }
 
-/** A secret key: clients choose ids, and must not be able to choose ids with the same hash. */
+/** A secret key per process. Clients choose ids, and without a secret could choose many ids with the same hash. */
 const [key0 = 0, key1 = 0] = crypto.getRandomValues(new Int32Array(2));
 
 /**
- * HalfSipHash-1-3 of an id with a random key of this process (Aumasson and Bernstein, https://github.com/veorq/SipHash). Hash tables
- * need it if clients choose the keys.
+ * Hashes an id for hash tables: HalfSipHash-1-3 with a random key (Aumasson and Bernstein, https://github.com/veorq/SipHash). An unkeyed hash would
+ * let clients choose ids that collide.
  */
 export function hashOf(id: string): number {
   let [v0, v1, v2, v3] = [key0, key1, 0x6c796765 ^ key0, 0x74656462 ^ key1];
@@ -93,7 +94,7 @@ export function hashOf(id: string): number {
   return v1 ^ v3;
 }
 
-/** Ids are ASCII. */
+/** Four characters as a little-endian 32-bit number. Ids are ASCII, so each character is one byte. */
 function wordAt(id: string, i: number): number {
   return id.charCodeAt(i) | (id.charCodeAt(i + 1) << 8) | (id.charCodeAt(i + 2) << 16) | (id.charCodeAt(i + 3) << 24);
 }

@@ -1,4 +1,4 @@
-/** Runs the inputs of a prediction, in turn with the inputs of other predictions. The outputs make the outcome. */
+/** Runs the inputs of a prediction, in turn with the inputs of other predictions, and collects the outputs. */
 import type { SconceError } from "../../base/errors.ts";
 import { type FailureReason, reasonOf } from "../../base/labels.ts";
 import { type ItemFault, itemFault, summaryOf } from "../flow/item-fault.ts";
@@ -19,21 +19,21 @@ import type { LivePrediction, Work } from "./live.ts";
 import type { OutputMemory } from "./output-memory.ts";
 import { PartWork } from "./part-work.ts";
 
-/** Maximum characters of a fault's message. The limit is lower after many faults. */
+/** Maximum characters of an input's error message: `first` for the first 100 failed inputs, `later` for more. */
 const MAX_MESSAGE = { first: 10_000, later: 500 };
 const DETAILED_FAULTS = 100;
 
-/** Functions that all predictions share: new closures for each prediction would cost time and memory. */
+/** Functions that all predictions share. Closures per prediction would cost time and memory. */
 export interface ItemWorkContext {
   readonly flow: Pick<ItemFlow, "run" | "notWaitedFor" | "end">;
-  /** An output as JSON text; throws SconceError `output_invalid`. */
+  /** Converts an output to JSON text. @throws SconceError `output_invalid` */
   encode(output: unknown, form: TextForm): Encoded;
   encoded(ms: number): void;
   begun(live: LivePrediction): void;
   refused(live: LivePrediction, why: Refusal): void;
-  /** Called for the first input that failed, and the first that failed in the model's code: others are likely to fail alike. */
+  /** Called for the first failed input, and for the first input that failed in the model's code. Later failures are probably the same. */
   faulted(live: LivePrediction, index: number, error: SconceError): void;
-  /** A hook wrote a line for the log. */
+  /** Called when a hook of the model writes a log line. */
   logged(live: LivePrediction, index: number, text: string): void;
 }
 
@@ -48,10 +48,10 @@ export class ItemWork implements OutputReceiver, Work {
   readonly #live: LivePrediction;
   readonly #context: ItemWorkContext;
   readonly #memory: OutputMemory;
-  /** Has holes where inputs are not done, or failed. */
+  /** Outputs by index. The index of an input that has failed or is not done is empty. */
   #outputs: Text[] = [];
   #faults: ItemFault[] = [];
-  /** Reason of the first fault. */
+  /** Reason of the first failed input. */
   #reason: FailureReason | undefined;
   #hasBegun = false;
   #hasHiddenFault = false;
@@ -107,7 +107,7 @@ export class ItemWork implements OutputReceiver, Work {
     this.#live.itemFailed(reason);
     const { message, ...fault } = itemFault(index, error);
     this.#faults.push({ ...fault, message: shortened(message, this.#faults.length < DETAILED_FAULTS) });
-    // A client cannot quote the text of an error of the model's code.
+    // The client's message hides the text of an error in the model's code, so the log must have it.
     const isHidden = error.clientMessage !== error.message;
     if (this.#faults.length === 1 || (isHidden && !this.#hasHiddenFault))
       this.#context.faulted(this.#live, index, error);
@@ -134,7 +134,7 @@ export class ItemWork implements OutputReceiver, Work {
     return joined(members, ",");
   }
 
-  told(): void {
+  notWaitedFor(): void {
     this.#context.flow.notWaitedFor(this.list);
   }
 
@@ -158,7 +158,7 @@ export class ItemWork implements OutputReceiver, Work {
   }
 }
 
-/** The author's code may put whatever it has into a message. */
+/** Shortens an error message, since the author's code may put a whole input into it. */
 function shortened(message: string, isFirst: boolean): string {
   const max = isFirst ? MAX_MESSAGE.first : MAX_MESSAGE.later;
   return message.length <= max ? message : `${message.slice(0, max)}…`;

@@ -1,8 +1,8 @@
-/** JSON text of any size. A large one stays in pieces: joining and encoding megabytes at once would block the event loop. */
+/** JSON text of any size. A large text is stored in pieces, because joining or encoding megabytes at once would block the event loop. */
 
 import type { ModelVersion } from "./model-version.ts";
 
-/** Longer texts stay in pieces. */
+/** Texts of at least this many characters stay in pieces. */
 const LARGE_LENGTH = 64 * 1024;
 /** Maximum characters or bytes of a piece. */
 const PIECE_LENGTH = 256 * 1024;
@@ -11,11 +11,11 @@ export type Text = string | LargeText;
 type Piece = string | Uint8Array;
 
 export class LargeText {
-  /** Texts that contain this one share its cells. */
+  /** The pieces. Longer texts that contain this text share these objects, so that a piece is encoded once for all. */
   readonly #cells: readonly { piece: Piece }[];
   /** Characters of string pieces, bytes of binary pieces. */
   readonly length: number;
-  /** The build that ran the prediction, for a header of the answer. Set if this text is a whole record. */
+  /** The version of the model that ran the prediction, if this text is a prediction's JSON. The header `X-Model` shows it. */
   model: ModelVersion | undefined;
 
   constructor(parts: readonly (Piece | LargeText)[]) {
@@ -27,7 +27,7 @@ export class LargeText {
     return this.#cells.map(({ piece }) => piece);
   }
 
-  /** The UTF-8 of a piece, encoded once for all readers. Undefined after the last piece. */
+  /** The UTF-8 bytes of a piece, encoded once for all readers; undefined after the last piece. */
   bytes(index: number): Uint8Array | undefined {
     const cell = this.#cells[index];
     if (typeof cell?.piece !== "string") return cell?.piece;
@@ -41,7 +41,7 @@ export class LargeText {
   }
 }
 
-/** @param made a string, or UTF-8 in pieces */
+/** @param made a string, or UTF-8 bytes in pieces */
 export function textOf(made: string | readonly Uint8Array[]): Text {
   return typeof made === "string" ? made : new LargeText(made);
 }
@@ -65,10 +65,10 @@ export function joined(texts: readonly Text[], between = ""): Text {
   return new LargeText([...parts, small]);
 }
 
-/** A JSON member whose value is a list of JSON texts. */
+/** A member of a JSON object: the name, and a list of values that are JSON texts. */
 export function listText(name: string, texts: readonly Text[]): Text {
   const only = texts[0] ?? "";
-  // The common case.
+  // Most predictions have one small output, which needs no list of pieces.
   if (texts.length === 1 && typeof only === "string" && only.length < LARGE_LENGTH) return `"${name}":[${only}]`;
   return joined([`"${name}":[`, joined(texts, ","), "]"]);
 }
@@ -77,26 +77,26 @@ export function piecesOf(text: Text): readonly Piece[] {
   return typeof text === "string" ? [text] : text.pieces;
 }
 
-/** The pieces as strings, decoded one at a time. */
+/** The pieces as strings. Each piece is decoded when the caller reaches it. */
 export function* textsOf(text: Text): Generator<string> {
-  // A piece may end within a character.
+  // A piece may end within the bytes of a character, so one decoder reads all pieces.
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   for (const piece of piecesOf(text)) {
     yield typeof piece === "string" ? piece : decoder.decode(piece, { stream: true });
   }
 }
 
-/** Bytes of the UTF-8 encoding. */
+/** Length of the text in UTF-8 bytes. */
 export function byteLengthOf(text: Text): number {
   if (typeof text === "string") return Buffer.byteLength(text);
   return text.pieces.reduce((sum, piece) => sum + Buffer.byteLength(piece), 0);
 }
 
-/** Cuts a large piece; the parts share its memory. */
+/** Cuts a piece into smaller pieces, without copying bytes. */
 function* cellsOf(piece: Piece): Generator<{ piece: Piece }> {
   for (let at = 0; at < piece.length; ) {
     let end = at + PIECE_LENGTH;
-    // Never separate a surrogate pair.
+    // Keeps the two halves of a surrogate pair in one piece.
     if (typeof piece === "string" && isHighSurrogate(piece.charCodeAt(end - 1))) end -= 1;
     yield { piece: typeof piece === "string" ? piece.slice(at, end) : piece.subarray(at, end) };
     at = end;

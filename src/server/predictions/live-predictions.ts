@@ -1,4 +1,4 @@
-/** The unfinished predictions of this process, each until the store gets its outcome. */
+/** The unfinished predictions of this process. A prediction is removed when the store gets its outcome. */
 
 import { OpenMap } from "../../base/collections/open-map.ts";
 import { codedError, SconceError } from "../../base/errors.ts";
@@ -30,17 +30,17 @@ import type { Shadow } from "./shadow.ts";
 import { type AcceptedRequest, type PredictionStore, storedBody } from "./store.ts";
 
 export interface ServiceLimits extends AdmissionLimits {
-  /** Maximum inputs of one request. */
+  /** Maximum inputs of one request, by kind of prediction. */
   readonly maxInputs: Readonly<Record<Kind, number>>;
-  /** A prediction's time limit. */
+  /** Time limit of a prediction in milliseconds. */
   readonly timeoutMs: number;
-  /** Maximum bytes of the outputs of one prediction. */
+  /** Maximum bytes of all outputs of a prediction. */
   readonly maxResultBytes: number;
-  /** Maximum bytes of a demo prediction's logs. */
+  /** Maximum bytes of the logs of a demo prediction. */
   readonly maxLogBytes: number;
 }
 
-/** The prediction that a log line is about. */
+/** What log lines show of a prediction. */
 export interface Logged {
   readonly id: string;
   readonly origin: Origin | undefined;
@@ -54,20 +54,20 @@ export interface LivePredictionsOptions {
   readonly limits: ServiceLimits;
   readonly metrics: Metrics;
   readonly memory: MemoryAccount;
-  /** Undefined without API keys. */
+  /** Undefined for a server without API keys. */
   readonly keys?: Pick<ApiKeys, "ofId"> | undefined;
-  /** Undefined where webhooks are disabled. */
+  /** Undefined for a server that sends no webhooks. */
   readonly webhooks?: Webhooks | undefined;
   readonly unfinished?: Unfinished | undefined;
   readonly others?: (() => Readonly<Unfinished>) | undefined;
   readonly hasOthers?: boolean | undefined;
-  /** Called for a failure, for the operator's log. */
+  /** Called when a prediction or an input fails, to write the error into the server's log. */
   readonly onFault?: (where: string, error: SconceError, about: Logged) => void;
-  /** Called for a line that a hook writes into the log. */
+  /** Called when a hook of the model writes a log line. */
   readonly onLog?: (where: string, text: string, about: Logged) => void;
-  /** Called at the start and at the end of each prediction, at log level `trace`. */
+  /** Called at the start and at the end of a prediction if the log level is `trace`. */
   readonly onTrace?: (line: string, about: Logged) => void;
-  /** Undefined without tracing. */
+  /** Undefined for a server without tracing. */
   readonly tracing?: Tracing | undefined;
 }
 
@@ -75,9 +75,9 @@ export interface Beginning {
   readonly inputs: InputList;
   readonly bytes: number;
   readonly charge: Charge;
-  /** Milliseconds until the time limit, for a stored request. */
+  /** Milliseconds until the time limit. Set for a request from the store, whose time limit has been running. */
   readonly leftMs?: number;
-  /** Whether the caller fails the prediction instead of running it. */
+  /** Whether the caller fails the prediction at once instead of running it. */
   readonly mustFail?: boolean;
   readonly isWaitedFor?: boolean;
   readonly sender?: Sender | undefined;
@@ -86,7 +86,7 @@ export interface Beginning {
 export class LivePredictions {
   readonly admission: Admission;
   readonly unread = new UnreadOutcomes();
-  /** The builds that get copies of predictions. */
+  /** Shadows: versions of the model that run copies of predictions, to compare outputs. */
   readonly shadows: Shadow[] = [];
   readonly #options: LivePredictionsOptions;
   readonly #live = new OpenMap<string, LivePrediction>(hashOf);
@@ -117,13 +117,13 @@ export class LivePredictions {
     return this.#isDraining;
   }
 
-  /** Counts of unfinished predictions, their inputs and their body bytes. */
+  /** Numbers of unfinished predictions, their inputs and their body bytes. */
   get unfinished(): Readonly<Unfinished & { predictions: number }> {
     const { items, bytes } = this.admission.unfinished;
     return { items, bytes, predictions: this.#live.size };
   }
 
-  /** Age of the oldest prediction with an input that waits, in milliseconds. */
+  /** Age in milliseconds of the oldest prediction with an input that has not reached a batch; 0 if there is none. */
   get oldestWaitMs(): number {
     for (const live of this.#deadlines.active) if (live.isWaiting) return performance.now() - live.createdAtMs;
     return 0;
@@ -178,21 +178,21 @@ export class LivePredictions {
     return live;
   }
 
-  /** Stores the request and the webhook. @throws SconceError `predictions_unwritable` */
+  /** Stores the request and its webhook. @throws SconceError `predictions_unwritable` */
   async store(live: LivePrediction): Promise<void> {
     const { request, webhook } = live;
     if (!live.mustStore) return;
     live.isStored = true;
     const { store, webhooks } = this.#options;
     try {
-      // Both at once: a prediction that ends meanwhile must be written before its client gets the outcome.
+      // Starts both writes at once: if the prediction ends meanwhile, both must be stored before the client gets the outcome.
       const stored = request && store.create({ ...request, body: storedBody(request.body) });
       await Promise.all([stored, webhook && webhooks?.store(live.id, webhook)]);
     } catch (error) {
       live.isStored = false;
-      // The client may send the same id again.
+      // For a request with an id that the client chose: as if the request never came, since the client may send the id again.
       live.isWithdrawn = request?.digest !== undefined;
-      // The client gets an error, so the receiver must get nothing.
+      // The request fails, so the webhook's receiver must hear nothing of it.
       live.webhook = undefined;
       webhooks?.remove(live.record);
       live.end(CANCELED, "store");
@@ -202,7 +202,7 @@ export class LivePredictions {
     if (live.hasBegun && !live.isOver && !this.#isAbandoned) store.begun(live.id);
   }
 
-  /** Ends a prediction that another process runs, and reports the end to nobody. */
+  /** Drops a prediction because another process runs it. The store and the webhook's receiver learn no end from this process. */
   withdraw(id: string): void {
     const live = this.#live.get(id);
     if (live === undefined) return;
@@ -211,24 +211,24 @@ export class LivePredictions {
     live.end(CANCELED, "canceled");
   }
 
-  /** Milliseconds since the last prediction ended; 0 while one runs. */
+  /** Milliseconds since the last prediction ended; 0 while a prediction runs. */
   get idleMs(): number {
     return this.#live.size > 0 ? 0 : performance.now() - this.#lastEndMs;
   }
 
-  /** Fails all unfinished predictions: their model cannot be loaded. */
+  /** Fails all unfinished predictions, for a model that cannot be loaded. */
   failAll(message: string): void {
     for (const live of [...this.#live]) live.end(message, "engine");
   }
 
-  /** Refuses new predictions; resolves when all accepted ones have ended. */
+  /** Refuses new predictions. Resolves when all accepted predictions have ended. */
   drain(): Promise<void> {
     this.#isDraining = true;
     if (this.#live.size === 0) this.#drained.resolve();
     return this.#drained.promise;
   }
 
-  /** Leaves the unfinished predictions in the store for the next process. */
+  /** Stops work on unfinished predictions. They stay in the store, and the next process runs them. */
   abandon(): void {
     this.#isAbandoned = true;
     for (const live of this.#live) if (live.isStored && live.hasBegun) this.#options.store.interrupted(live.id);
@@ -240,7 +240,7 @@ export class LivePredictions {
   }
 
   #refused(live: LivePrediction, why: Refusal): void {
-    // Somebody else than the client may wait for a stored prediction.
+    // Readers other than the client may wait for a stored prediction, so it fails and is not dropped.
     if (why === "overload" && live.isStored) {
       live.end(this.admission.overtaken().message, "timeout");
       return;
@@ -284,12 +284,12 @@ export class LivePredictions {
     this.admission.ended(live.count, live.bytes);
     live.key?.ended();
     if (this.#isDraining && this.#live.size === 0) this.#drained.resolve();
-    // The client got an error instead of a prediction.
+    // The client got an error instead of a prediction, or another process runs the prediction.
     if (live.isWithdrawn) {
       if (live.webhook !== undefined) webhooks?.remove(record);
       return;
     }
-    // A request that could not be stored was refused.
+    // A prediction that could not be stored was refused with an error.
     const wasRefused = live.failedFor === "store";
     if (!(this.#isAbandoned && live.isStored) && !wasRefused) {
       store.finish(record);
@@ -306,10 +306,10 @@ export function nounOf(kind: Kind): string {
   return kind === "demo" ? "demo prediction" : "prediction";
 }
 
-/** More unread outcomes than this mean that clients do not read them. */
+/** Maximum number of unread outcomes. Above it, clients evidently do not read outcomes, and the list starts anew. */
 const MAX_UNREAD = 10_000;
 
-/** Outcomes that clients are still about to read: their clients have the id only. */
+/** Ids of ended predictions whose outcome no client has read yet. A server that stops waits for these clients. */
 export class UnreadOutcomes {
   #ids = new OpenMap<string, true>(hashOf);
   #allRead: (() => void) | undefined;
@@ -323,7 +323,7 @@ export class UnreadOutcomes {
     if (this.#ids.delete(id) && this.#ids.size === 0) this.#allRead?.();
   }
 
-  /** Resolves when all are read, or after about `maxMs`. */
+  /** Resolves when clients have read all outcomes, or after about `maxMs` milliseconds. */
   all(maxMs: number): Promise<void> {
     if (this.#ids.size === 0 || maxMs === 0) return Promise.resolve();
     return new Promise((resolve) => {

@@ -1,4 +1,4 @@
-/** A prediction of this process, from its acceptance to its end. */
+/** A prediction that this process runs, from its acceptance to its end. */
 import type { InRing } from "../../base/collections/ring.ts";
 import type { FailureReason } from "../../base/labels.ts";
 import type { ApiKey } from "../access/api-key.ts";
@@ -17,26 +17,26 @@ type MutableRecord = { -readonly [K in keyof PredictionRecord]: PredictionRecord
 
 export interface LiveOptions {
   readonly request: AcceptedRequest;
-  /** Bytes of the body, which count against the queue limit until the end. */
+  /** Size of the body, which counts against the limit of the queue until the end. */
   readonly bytes: number;
-  /** Memory of the request until its end. */
+  /** Memory of the request, freed at the end. */
   readonly charge: Charge;
-  /** Time limit in `performance.now()` milliseconds. */
+  /** Time limit, in milliseconds of `performance.now()`. */
   readonly deadlineMs: number;
-  /** Undefined for a model whose outputs have no parts. */
+  /** Output parts: pieces of outputs that the model yields early. Undefined for a model that yields none. */
   readonly parts?: PartLog | undefined;
   readonly onEnd: (live: LivePrediction, record: EndedRecord) => void;
 }
 
-/** The running part of a prediction. */
+/** The work on a prediction's inputs or on its demo. */
 export interface Work {
-  /** Members of the outcome for a failure with this message. */
+  /** JSON members of the outcome if the prediction fails with this message. */
   failure(errorMessage: string): Text;
-  /** JSON texts of the outputs so far, by index. */
+  /** Outputs so far as JSON texts, by index of the input. */
   readonly outputs?: readonly (Text | undefined)[];
-  /** The client has the id, and no longer waits. */
-  told?(): void;
-  /** Frees everything but the outcome. */
+  /** Called when the client has the id of the prediction, and no longer waits for its end. */
+  notWaitedFor?(): void;
+  /** Frees all memory except the outcome. */
   release(): void;
 }
 
@@ -47,26 +47,26 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
   readonly parts: PartLog | undefined;
   readonly deadlineMs: number;
   readonly timeoutMs: number;
-  /** In `performance.now()` milliseconds. */
+  /** In milliseconds of `performance.now()`. */
   readonly createdAtMs = performance.now();
   readonly origin: Origin | undefined;
-  /** The request to store before the client gets the id; undefined once it is stored, and after the end. */
+  /** The request while the store still needs it; undefined when it is stored, and after the end. */
   request: AcceptedRequest | undefined;
   webhook: Webhook | undefined;
-  /** The body of the request until the end, for shadows; undefined without a shadow. */
+  /** The body of the request, for shadows (versions of the model that run copies). Undefined without shadows, and after the end. */
   copied: AcceptedRequest["body"] | undefined;
-  /** The API key that counts this prediction. A reload of the keys makes other objects. */
+  /** The API key that counts this prediction. The same object until the end, even if the file of keys is reloaded meanwhile. */
   key: ApiKey | undefined;
-  /** Undefined without tracing. */
+  /** Undefined for a server without tracing. */
   span: PredictionSpan | undefined;
   /** Whether the store has the request. */
   isStored = false;
-  /** Whether the model's code ran for one of the inputs. */
+  /** Whether the model's code has run for an input. */
   hasBegun = false;
   itemsSucceeded = 0;
-  /** Whether this process must not report the end: the client was refused, or another process runs the prediction. */
+  /** Whether this process must not report the end, because the client got an error or another process runs the prediction. */
   isWithdrawn = false;
-  /** Counts of failed inputs by reason; undefined without a failure. */
+  /** Numbers of failed inputs by reason; undefined if no input failed. */
   itemsFailed: Map<FailureReason, number> | undefined;
   failedFor: FailureReason | undefined;
   items: { readonly unsent: number; readonly heldBytes: number } | undefined;
@@ -109,12 +109,12 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
     return this.#record.count;
   }
 
-  /** Whether an input has not reached a batch. */
+  /** Whether an input has not reached a batch yet. */
   get isWaiting(): boolean {
     return this.items === undefined ? this.#record.startedAtMs === undefined : this.items.unsent > 0;
   }
 
-  /** Whether the store lacks the request or the webhook. */
+  /** Whether the request or its webhook is not in the store yet. */
   get mustStore(): boolean {
     return !this.isStored && (this.request !== undefined || this.webhook !== undefined);
   }
@@ -123,28 +123,28 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
     return this.#record.outcome !== undefined;
   }
 
-  /** Aborts at the end. */
+  /** A signal that aborts when the prediction ends. */
   get signal(): AbortSignal {
     this.#abort ??= new AbortController();
     if (this.isOver) this.#abort.abort();
     return this.#abort.signal;
   }
 
-  /** Must precede every change of the record. */
+  /** Sets the work on the prediction. Must be called before any change of the record. */
   begin(work: Work): void {
     this.#work = work;
   }
 
-  /** The first item was dispatched, or the demo began. */
+  /** Records the start: the first input was sent to the engine, or the demo began. */
   started(): void {
     if (this.#record.startedAtMs !== undefined || this.isOver) return;
     this.#record.startedAtMs = Date.now();
     this.changed();
   }
 
-  /** The client has the id, and no longer waits. */
-  told(): void {
-    this.#work?.told?.();
+  /** The client has the id of the prediction, and no longer waits for its end. */
+  notWaitedFor(): void {
+    this.#work?.notWaitedFor?.();
   }
 
   itemFailed(reason: FailureReason): void {
@@ -158,7 +158,7 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
     this.changed();
   }
 
-  /** `parts` has another part. */
+  /** Notifies watchers that `parts` has a new output part. */
   partAdded(): void {
     if (!this.isOver) this.changed();
   }
@@ -169,7 +169,7 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
     this.changed();
   }
 
-  /** Fails the prediction, for example with "Canceled". Does nothing after the end. */
+  /** Fails the prediction, for example with the message "Canceled". Does nothing if the prediction has ended. */
   end(errorMessage: string, reason: FailureReason): void {
     if (this.isOver) return;
     this.failedFor = reason;
@@ -194,7 +194,7 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
     this.changed();
   }
 
-  /** Outputs before the end. */
+  /** Outputs so far, before the end; empty after it. */
   get outputs(): readonly (Text | undefined)[] {
     return this.#work?.outputs ?? [];
   }

@@ -1,4 +1,4 @@
-/** Retains ended predictions in memory, within limits of count, age and bytes. */
+/** A store in memory. Retains ended predictions up to limits of count, age and bytes. */
 import type { Charge } from "../memory/charge.ts";
 import { MemoryAccount } from "../memory/memory-account.ts";
 import { hashOf } from "./ids.ts";
@@ -7,7 +7,10 @@ import { RecordIndex } from "./record-index.ts";
 import { type Place, RecordLog } from "./record-log.ts";
 import type { PredictionStore, RetentionLimits, UnfinishedRequest } from "./store.ts";
 
-/** Bytes that every store counts for a record beside its texts. Memory takes about 340 (measured with 200,000 small records, Bun 1.4.5). */
+/**
+ * Bytes that every store counts per record in addition to its texts. In memory a record takes about 340 (measured with 200,000 small records, Bun
+ * 1.4.5).
+ */
 const RECORD_BYTES = 704;
 
 interface Options {
@@ -15,7 +18,7 @@ interface Options {
   readonly memory?: MemoryAccount;
 }
 
-/** Does not store unfinished requests: they are lost with the process. */
+/** The store of a server that keeps nothing on disk. It does not store unfinished requests: they are lost when the process exits. */
 export class MemoryStore implements PredictionStore {
   readonly #limits: RetentionLimits;
   readonly #records = new RecordLog();
@@ -25,7 +28,7 @@ export class MemoryStore implements PredictionStore {
 
   /**
    * @param options.now monotonic clock in milliseconds
-   * @param options.memory the store evicts its oldest records when this account is over its limit
+   * @param options.memory the server's memory. When it is over its limit, the store evicts its oldest records.
    */
   constructor(limits: RetentionLimits, { now = () => performance.now(), memory = new MemoryAccount() }: Options = {}) {
     this.#limits = { ...limits, maxBytes: Math.min(limits.maxBytes, memory.maxResultBytes) };
@@ -56,7 +59,7 @@ export class MemoryStore implements PredictionStore {
     this.keep(record);
   }
 
-  /** Like `finish`. @returns the bytes that the record counts, or undefined for a second outcome */
+  /** Stores an ended prediction. @returns the bytes that the record counts; undefined if the id has an outcome already */
   keep(record: EndedRecord): number | undefined {
     const hash = hashOf(record.id);
     const keptMs = this.#now();
@@ -73,7 +76,7 @@ export class MemoryStore implements PredictionStore {
     return Promise.resolve(this.recall(id));
   }
 
-  /** Synchronous `get`. */
+  /** Like `get`, but synchronous. */
   recall(id: string): EndedRecord | undefined {
     this.#sweep(this.#now());
     const place = this.#placeOf(id);
@@ -99,7 +102,7 @@ export class MemoryStore implements PredictionStore {
     return Promise.resolve();
   }
 
-  /** Whether the id has an outcome that has not expired. */
+  /** Whether the store has an outcome for the id that is not too old. */
   #isTaken(id: string, hash: number, now: number): boolean {
     if (this.#placeOf(id, hash) === undefined) return false;
     this.#sweep(now);

@@ -1,14 +1,14 @@
-/** A build of a model, as records name it. */
+/** A version of a packaged model: the repository and the digest of its manifest. */
 import { generatedTag } from "../../package/store/reference.ts";
 
 export class ModelVersion {
   readonly repository: string;
   readonly digest: string;
-  /** `repository@sha256:…`, for stores. */
+  /** `repository@sha256:…`, which stores keep. */
   readonly reference: string;
-  /** `repository:tag` with the generated tag: `latest` may soon be another build. */
+  /** `repository:tag`. The tag is generated from the digest, because a tag such as `latest` may later name another version. */
   readonly name: string;
-  /** The JSON object of answers. */
+  /** The version as a JSON object, for answers. */
   readonly json: string;
 
   private constructor(reference: string) {
@@ -24,8 +24,8 @@ export class ModelVersion {
   static readonly #known = new Map<string, ModelVersion>();
 
   /**
-   * @param reference `repository@sha256:…`; empty for a record of a release that did not store it
-   * @returns one object for each reference
+   * @param reference `repository@sha256:…`; empty for records of old releases, which did not store it
+   * @returns the same object for equal references; undefined for an empty reference
    */
   static of(reference: string): ModelVersion | undefined {
     if (!reference.includes("@")) return undefined;

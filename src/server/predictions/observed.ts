@@ -1,11 +1,11 @@
-/** Callbacks at the changes and at the end of a prediction. Allocates nothing before the first callback. */
+/** Callbacks for changes and for the end of a prediction. Allocates nothing until the first callback is added. */
 export abstract class Observed {
   #waiters: (() => void)[] | undefined;
   #watchers: Set<() => void> | undefined;
 
   abstract readonly isOver: boolean;
 
-  /** Calls back once, at the end; at once for an ended prediction. */
+  /** Calls back once, when the prediction ends; immediately if it has ended. */
   onceOver(callback: () => void): void {
     if (this.isOver) callback();
     else {
@@ -19,7 +19,7 @@ export abstract class Observed {
     this.#waiters = this.#waiters?.filter((waiter) => waiter !== callback);
   }
 
-  /** Calls back at each change, and at the end. @returns a function that stops this */
+  /** Calls back at each change, and at the end. @returns a function that removes the callback */
   watch(callback: () => void): () => void {
     this.#watchers ??= new Set();
     this.#watchers.add(callback);

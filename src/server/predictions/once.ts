@@ -1,4 +1,4 @@
-/** Client-chosen ids: a prediction is created once, however often its client sends the request. */
+/** Predictions with an id that the client chooses. A repeated request with the same id creates no second prediction. */
 import { SconceError } from "../../base/errors.ts";
 import type { Body } from "../inputs/bodies.ts";
 import type { Charge } from "../memory/charge.ts";
@@ -6,11 +6,11 @@ import type { Kind, PredictionRecord } from "./record.ts";
 
 export interface Once {
   readonly id: string;
-  /** Digest of kind and body. */
+  /** Digest of the kind of prediction and the body. A repeated request must have the same digest. */
   readonly digest: string;
 }
 
-/** Bytes to hash before the event loop continues: about a millisecond of work. */
+/** Bytes to hash before other requests get a turn: about a millisecond of work. */
 const STEP_BYTES = 2 ** 20;
 
 /** @param id chosen by the client, or derived from its `Idempotency-Key` */
@@ -31,13 +31,13 @@ export async function onceOf(id: string, kind: Kind, body: Body): Promise<Once> 
   return { id, digest: hasher.digest("base64url") };
 }
 
-/** An existing prediction, and the digest of its body. */
+/** An existing prediction and the digest of its request. */
 export interface Known {
   readonly record: PredictionRecord;
   readonly digest: string | undefined;
 }
 
-/** Creates predictions with the same id one after the other, in order of arrival. */
+/** Runs requests with the same id one after another, in order of arrival, so that only the first creates a prediction. */
 export class Creations {
   readonly #find: (id: string) => Promise<Known | undefined>;
   readonly #last = new Map<string, Promise<unknown>>();
@@ -47,9 +47,9 @@ export class Creations {
   }
 
   /**
-   * @param charge passes to `create`; disposed if the prediction exists
-   * @returns the existing prediction, or the result of `create`
-   * @throws SconceError `prediction_differs`
+   * Returns the existing prediction with this id, or creates it.
+   * @param charge memory of the request. `create` takes it over; it is freed if the prediction exists.
+   * @throws SconceError `prediction_differs` if the existing prediction has another body
    */
   run(once: Once, charge: Charge, create: () => Promise<PredictionRecord>): Promise<PredictionRecord> {
     const { id } = once;
@@ -69,7 +69,7 @@ export class Creations {
     return turn;
   }
 
-  /** Resolves when no creation with this id is in progress. */
+  /** Resolves when no request with this id is in progress. */
   async settled(id: string): Promise<void> {
     for (let last = this.#last.get(id); last !== undefined; last = this.#last.get(id)) {
       await last.then(
@@ -79,7 +79,7 @@ export class Creations {
     }
   }
 
-  /** @throws SconceError `prediction_differs` for an existing prediction of another body */
+  /** The existing prediction; undefined if there is none. @throws SconceError `prediction_differs` if it has another body */
   async known({ id, digest }: Once): Promise<PredictionRecord | undefined> {
     const known = await this.#find(id);
     if (known === undefined || known.digest === digest) return known?.record;

@@ -1,4 +1,4 @@
-/** Opens the prediction store of the configuration. */
+/** Opens the store of predictions that the options name. */
 import { join } from "node:path";
 import { messageOf } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
@@ -11,8 +11,8 @@ import { SqliteStore } from "./sqlite/sqlite-store.ts";
 import type { PredictionStore, RetentionLimits, StoreRole } from "./store.ts";
 
 /**
- * Path of the database; undefined for a store in memory. Without `--store` an unwritable default folder means a store in memory.
- * @param isOneOfSeveral whether the server has other models: then `--store` names a folder
+ * Path of the SQLite database; undefined for a store in memory, which replaces an unwritable default folder.
+ * @param isOneOfSeveral whether the server has several models. Then `--store` names a folder with a database for each model.
  */
 export function storePath(
   name: string,
@@ -26,7 +26,7 @@ export function storePath(
     if (isOneOfSeveral) prepareFolder(path);
     return path;
   }
-  // The next process with port 0 has another port, and would not find the file.
+  // With port 0, the next process has another port, and would not find the database.
   if (port === 0) return undefined;
   const path = join(storeLocation(), "predictions", `${file}-${port}.sqlite`);
   try {
@@ -40,7 +40,7 @@ export function storePath(
 
 /**
  * @param role `main` for the process that locks the database for the whole server
- * @param options.memory undefined for the supervisor of fronts, which retains nothing
+ * @param options.memory the memory that limits retained predictions; undefined for the process that only supervises HTTP processes
  * @throws SconceError `predictions_unusable`
  */
 export async function openStore(

@@ -1,23 +1,27 @@
-/** Extracts the elements of a list from the members of an outcome. Never parses or joins the members, which may contain large files. */
+/**
+ * Extracts the elements of a list from the JSON members of an outcome. Scans the text without parsing or joining it, because it may contain large
+ * files.
+ */
 import { type Text, textsOf } from "./large-text.ts";
 import type { Outcome } from "./record.ts";
 
-/** Significant characters in a string, at the outer two levels, and deeper. */
+/** Characters that the scan stops at: in a string, at depth 0 and 1, and deeper. */
 const [inString, around, deep] = [/["\\]/g, /["[\]{},:]/g, /["[\]{}]/g];
 
 /**
- * @param members output of `JSON.stringify`, without spaces
- * @param only index of the one wanted element; the result has empty texts for the others
- * @returns the JSON text of each element; undefined for a missing list
+ * Finds the list `name`.
+ * @param members JSON members without spaces, as JSON.stringify() writes them
+ * @param only index of the only element that the caller needs; the others become empty texts
+ * @returns the JSON text of each element; undefined if there is no such list
  */
 export function listIn(members: Text, name: string, only?: number): string[] | undefined {
   const elements: string[] = [];
   let [depth, isString, isList] = [0, false, false];
-  // The current name or element: its text from earlier pieces, and its start in this piece.
+  // The current member name or list element: `begun` is its text in earlier pieces, `from` its start in this piece.
   let [begun, from] = ["", 0];
   let [piece, at] = ["", 0];
   const isWanted = () => depth === 0 || (isList && (only ?? elements.length) === elements.length);
-  /** Ends the current name or element before the last significant character. */
+  /** Returns the name or element that ends before the found character, or "" if it is not wanted. */
   const take = () => {
     const text = isWanted() ? begun + piece.slice(from, at - 1) : "";
     [begun, from] = ["", at];
@@ -32,7 +36,7 @@ export function listIn(members: Text, name: string, only?: number): string[] | u
       at = isFound ? pattern.lastIndex : piece.length;
       const sign = isFound ? piece[at - 1] : "";
       if (sign === '"') isString = !isString;
-      // The escaped character may lie in the next piece.
+      // Skips the escaped character, which may lie in the next piece.
       else if (sign === "\\") at += 1;
       else if (sign === ":" && depth === 0) isList = take() === `"${name}"`;
       else if (sign === "," && depth === 0) take();
@@ -54,7 +58,7 @@ export function listIn(members: Text, name: string, only?: number): string[] | u
   return undefined;
 }
 
-/** Outputs and partial outputs by index; empty for an outcome of `limit` characters or more. */
+/** Outputs by index, with undefined for failed inputs. Empty for an outcome of at least `limit` characters. */
 export function outputsOf({ members }: Outcome, limit: number): (string | undefined)[] {
   if (members.length >= limit) return [];
   const partial = listIn(members, "partial_outputs")?.map((text) => (text === "null" ? undefined : text));

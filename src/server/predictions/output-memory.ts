@@ -1,11 +1,11 @@
-/** Memory for the outputs of one prediction, until its end: within the limit of a prediction and the limit of the server. */
+/** Counts the memory of a prediction's outputs until the prediction ends. Enforces --max-result-bytes and the limit of the whole server. */
 
 import type { FailureReason } from "../../base/labels.ts";
 import type { Charge } from "../memory/charge.ts";
 import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../memory/memory-account.ts";
 import type { LivePrediction } from "./live.ts";
 
-/** Outputs up to this size always fit: an accepted prediction must be able to end, and it takes about as much memory itself. */
+/** Bytes of outputs that always fit. An accepted prediction must be able to end even when memory is full. */
 const ALWAYS_BYTES = 4096;
 
 export class OutputMemory implements Disposable {
@@ -15,7 +15,7 @@ export class OutputMemory implements Disposable {
   #bytes = 0;
   #charge: Charge | undefined;
 
-  /** @param maxResultBytes a prediction with more bytes of outputs fails */
+  /** @param maxResultBytes maximum bytes of all outputs; the prediction fails above it */
   constructor(live: LivePrediction, memory: MemoryAccount, maxResultBytes: number) {
     this.#live = live;
     this.#memory = memory;
@@ -23,16 +23,16 @@ export class OutputMemory implements Disposable {
   }
 
   /**
-   * Charges the bytes of an output or a part.
-   * @param own charge with an owner who disposes it; by default the charge until the end of the prediction
-   * @returns undefined on success; else the failure of the prediction
+   * Counts an output, or an output part.
+   * @param own charge that another owner disposes; by default the bytes are counted until the prediction ends
+   * @returns undefined if the bytes fit; else why the prediction must fail
    */
   take(bytes: number, own?: Charge): { readonly message: string; readonly reason: FailureReason } | undefined {
     const memory = this.#memory;
     const { maxOutputBytes } = memory;
     const maxBytes = Math.min(this.#maxResultBytes, maxOutputBytes);
     this.#bytes += bytes;
-    // The output of the model is garbage now.
+    // Reports garbage to the memory account: the output is JSON text now, and the model's output object is unused.
     memory.dropped(bytes);
     if (this.#bytes > maxBytes) {
       const is = this.#live.count === 1 ? "The output has" : "The outputs have";
@@ -53,19 +53,19 @@ export class OutputMemory implements Disposable {
     return undefined;
   }
 
-  /** Bytes of parts were dropped with their charge. */
+  /** Reduces the count when output parts are dropped, whose charge their owner reduces. */
   dropped(bytes: number): void {
     this.#bytes -= bytes;
   }
 
-  /** Memory that the prediction holds already. An output fits if no other prediction holds memory. */
+  /** Bytes of memory that this prediction holds. If no other prediction holds memory, an output fits despite them. */
   get #ownBytes(): number {
     const { charge, items, parts } = this.#live;
     return (this.#charge?.bytes ?? 0) + (parts?.charge.bytes ?? 0) + charge.bytes + (items?.heldBytes ?? 0);
   }
 
   [Symbol.dispose](): void {
-    // A demo may still produce outputs after its end. A disposed charge ignores them.
+    // A demo may produce outputs after its end. The charge must exist, since only a disposed charge ignores them.
     this.#charge ??= this.#memory.add("outputs", 0);
     this.#charge[Symbol.dispose]();
   }

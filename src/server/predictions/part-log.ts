@@ -1,23 +1,25 @@
-/** The parts of a prediction's outputs as JSON texts, in the order of their arrival. Readers hold the log beyond the end of the prediction. */
+/**
+ * The log of a prediction's output parts: pieces of outputs that the model yields early. Event streams may read the log after the prediction ends.
+ */
 import type { Charge } from "../memory/charge.ts";
 import { HELD_PER_OUTPUT_BYTE } from "../memory/memory-account.ts";
 import { byteLengthOf, type Text } from "./large-text.ts";
 
 export interface Part {
-  /** Index of the input. */
+  /** Index of the input whose output the part belongs to. */
   readonly index: number;
-  /** Number of earlier parts of the input. */
+  /** Number of earlier parts for the same input. */
   readonly sequence: number;
   readonly text: Text;
 }
 
 export class PartLog implements Disposable {
-  /** Distinguishes the positions of this log from positions of a log of another process. */
+  /** Random name. The log of another process has another name, so positions in it cannot be confused with positions in this log. */
   readonly name: string;
   readonly charge: Charge;
-  /** Undefined for parts of an input that ran again. */
+  /** Parts as JSON texts, in order of arrival. Undefined for parts that restart() dropped. */
   #parts: (Part | undefined)[] = [];
-  /** Positions of the parts, by input. */
+  /** For each input, the positions of its parts. */
   readonly #positions: number[][] = [];
   #holders = 1;
 
@@ -30,7 +32,7 @@ export class PartLog implements Disposable {
     return this.#parts.length;
   }
 
-  /** The charge has the bytes already. */
+  /** Appends a part. The caller has counted its bytes in `charge`. */
   add(index: number, text: Text): void {
     this.#positions[index] ??= [];
     const positions = this.#positions[index];
@@ -38,7 +40,7 @@ export class PartLog implements Disposable {
     positions.push(this.#parts.length - 1);
   }
 
-  /** The input runs again, and its parts start over. @returns bytes of the dropped texts */
+  /** Drops the parts of an input that runs again. @returns bytes of the dropped parts */
   restart(index: number): number {
     let bytes = 0;
     for (const position of this.#positions[index] ?? []) {
@@ -54,7 +56,7 @@ export class PartLog implements Disposable {
     return this.#parts[position];
   }
 
-  /** The first position from `from` on with a part that the reader needs. */
+  /** The first position at or after `from` whose part the reader needs; undefined if there is none. */
   next(from: number, isNeeded: (index: number) => boolean): number | undefined {
     for (let position = from; position < this.#parts.length; position++) {
       const part = this.#parts[position];
@@ -63,7 +65,7 @@ export class PartLog implements Disposable {
     return undefined;
   }
 
-  /** Adds a holder, who must dispose the log. */
+  /** Adds a reader. The log is freed when every reader and the prediction have disposed it. */
   hold(): this {
     this.#holders += 1;
     return this;

@@ -1,4 +1,4 @@
-/** Adds the parts of outputs to the log of a live prediction, within the limits of its outputs. */
+/** Adds output parts to the log of a running prediction. They count against the memory limit of its outputs. */
 import type { PartsReceiver } from "../flow/item-pipeline.ts";
 import type { Encoded } from "../flow/output-encoder.ts";
 import { byteLengthOf, textOf } from "./large-text.ts";
@@ -27,7 +27,7 @@ export class PartWork implements PartsReceiver {
     live.partAdded();
   }
 
-  /** The input runs again. The sequence 0 of the next part tells clients to drop the earlier parts. */
+  /** Drops the parts of an input that runs again. The next part has the sequence number 0, which tells clients to drop them too. */
   restart(index: number): void {
     this.#memory.dropped(this.#live.parts?.restart(index) ?? 0);
   }

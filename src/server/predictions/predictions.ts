@@ -1,4 +1,4 @@
-/** The interface of predictions for the HTTP routes. */
+/** The interface through which HTTP routes create, read and cancel predictions. */
 
 import type { Sender } from "../flow/quarantine.ts";
 import type { Body } from "../inputs/bodies.ts";
@@ -15,28 +15,28 @@ import type { Kind, PredictionRecord } from "./record.ts";
 export interface Client {
   /** Aborts when the client disconnects. */
   readonly signal: AbortSignal;
-  /** Undefined for a request without a connection. */
+  /** The client's address and name, for fair turns in the queue; undefined if the connection is closed. */
   readonly sender: Sender | undefined;
-  /** End of the ids of this client's predictions: its API key adds it. Empty without a key. */
+  /** Last characters of the ids of this client's predictions, which its API key determines. Empty without a key. */
   readonly idSuffix: string;
-  /** Called when a long wait begins and ends: the silent connection must not be closed meanwhile. */
+  /** Called when a long wait begins and when it ends. Meanwhile the idle timeout must not close the connection. */
   held(isHeld: boolean): void;
 }
 
-/** The HTTP request of a prediction: its ids for log lines, and the form of its outputs. */
+/** Facts about the HTTP request: its ids, for log lines and spans, and the format of outputs. */
 export interface Origin extends SpanIds {
   readonly requestId: string;
-  /** Output fields whose arrays become data URIs of their bytes; undefined for none. */
+  /** Names of output fields whose arrays are encoded as data URIs of their bytes. Undefined: all arrays become lists. */
   readonly byteFields?: readonly string[] | undefined;
 }
 
-/** Properties of a request that are known before its body is read. */
+/** What is known of a request before its body is read. */
 export interface AskedPrediction {
-  /** Bytes of the body; 0 for an unannounced size. */
+  /** Size of the body; 0 if the request does not announce it. */
   readonly bytes: number;
-  /** Time limit of the client; the server's limit applies too. */
+  /** Time limit that the client chose, in milliseconds. The server's limit applies too. */
   readonly timeoutMs: number | undefined;
-  /** Longest wait for the end. A client that disconnects meanwhile cancels the prediction, because it has no id. */
+  /** Milliseconds that the answer waits for the end. A client that disconnects meanwhile has no id, so the prediction is canceled. */
   readonly waitMs: number;
   readonly webhook?: Webhook | undefined;
   readonly client: Client;
@@ -45,59 +45,63 @@ export interface AskedPrediction {
 export interface NewPrediction extends AskedPrediction {
   readonly kind: Kind;
   readonly body: Body | InputValues;
-  /** Memory of the request until its end. `create` disposes it in every case. */
+  /** Memory of the request. `create` frees it at the end of the prediction, and also when it throws. */
   readonly charge: Charge;
   readonly origin: Origin;
-  /** Set for an id that the client chose. A second request gets the existing prediction, and a disconnect cancels nothing. */
+  /** Set if the client chose the id. A repeated request then returns the existing prediction, and a disconnect cancels nothing. */
   readonly once?: Once | undefined;
-  /** Watches the prediction from its first moment on. */
+  /** Receives all changes of the prediction from its start on. */
   readonly watcher?: Watcher | undefined;
 }
 
 export interface Watcher {
-  /** As the argument of `Predictions.watch`. */
+  /** Called at each change of the prediction, like the argument of `Predictions.watch`. */
   readonly changed: () => void;
-  /** Called when the prediction begins, if this process runs it. */
+  /** Called once at the start, only if this process runs the prediction. */
   begun(watched: Watched): void;
 }
 
 export interface Predictions {
   /**
-   * Refuses a request before its body is read, which makes refusals cheap under overload.
+   * Refuses a request before its body is read, so that a refusal is cheap under overload.
    * @throws SconceError `queue_full`, `not_ready` or `webhook_refused`
    */
   admit(asked: AskedPrediction): void;
   /**
-   * Accepts all inputs of a request or none. An unfinished prediction is in the store before its client has the id.
-   * @throws SconceError `body_invalid`, `inputs_invalid`, `queue_full`, `not_ready` while the server stops, `predictions_unwritable` for a failing
-   *   store, `prediction_differs` for a client-chosen id of another body
+   * Creates a prediction with all inputs of the request, or throws. An unfinished prediction is in the store before its client gets the id.
+   * @throws SconceError `body_invalid`, `inputs_invalid`, `queue_full`, `not_ready` while the server stops, `predictions_unwritable` if the store
+   * fails, `prediction_differs` if the client chose the id of a prediction with another body
    */
   create(request: NewPrediction): Promise<PredictionRecord>;
-  /** @returns undefined for an unknown or expired id, and for the id of another kind */
+  /** @returns undefined if the id is unknown, too old, or belongs to the other kind of prediction */
   get(kind: Kind, id: string): Promise<PredictionRecord | undefined>;
   /**
-   * Ends a prediction; an ended one stays as it is.
+   * Ends a prediction as canceled. Does not change an ended prediction.
+   * @returns the prediction; undefined in the same cases as `get`
    * @throws SconceError `not_ready` while the process of the prediction restarts
    */
   cancel(kind: Kind, id: string): Promise<PredictionRecord | undefined>;
-  /** Like `get`, after the end of the prediction, after about `waitMs`, or when the client disconnects. */
+  /** Like `get`, but waits for the end of the prediction, about `waitMs` milliseconds, or until the client disconnects. */
   wait(
     kind: Kind,
     id: string,
     options: { readonly waitMs: number; readonly client: Client },
   ): Promise<PredictionRecord | undefined>;
-  /** @param changed called soon after the start, a part, an output, a log line, and the end; one call may stand for several changes */
+  /**
+   * Subscribes to a prediction. @param changed called after the start, a part, an output, a log line, and the end; close changes may share a call
+   * @returns undefined in the same cases as `get`
+   */
   watch(kind: Kind, id: string, changed: () => void): Promise<Watched | undefined>;
 }
 
-/** A subscription to a prediction. */
+/** A subscription to the changes of a prediction. */
 export interface Watched extends Disposable {
-  /** The newest record. Undefined when the prediction no longer exists, or when this process stops. */
+  /** The current state; undefined if the prediction no longer exists, or this process is stopping. */
   readonly record: PredictionRecord | undefined;
-  /** The JSON texts of outputs before the end, by index. */
+  /** Outputs before the end as JSON texts, by index of the input. */
   readonly outputs: readonly (Text | undefined)[];
-  /** The parts of outputs since the start. Undefined without parts, and for a prediction that ended before it was watched. */
+  /** Parts that the model yields before an output; undefined if it yields none, or the prediction had ended before the subscription. */
   readonly parts?: PartLog | undefined;
-  /** Resolves when clients may see the outcome. Undefined means at once. */
+  /** Resolves when the outcome is stored, so that clients may see it; undefined if they may see it at once. */
   readonly written?: () => Promise<void>;
 }

@@ -1,27 +1,27 @@
 /**
- * Ended records as bytes, in order of arrival. The garbage collector would have to traverse hundreds of thousands of objects, and block the event
- * loop meanwhile.
+ * Ended predictions in memory, as bytes in order of arrival. As hundreds of thousands of objects, the garbage collector would traverse them and block
+ * the event loop.
  */
 import { OpenMap, spread } from "../../base/collections/open-map.ts";
 import { byteLengthOf } from "./large-text.ts";
 import type { ModelVersion } from "./model-version.ts";
 import type { EndedRecord } from "./record.ts";
 
-/** Unit of allocation. */
+/** Size of one buffer. The log allocates memory in such buffers. */
 const SLAB_BYTES = 2 ** 20;
-/** A record with more characters stays an object; memory has room for few of these. */
+/** A record with more characters is kept as an object. Memory has room for only few such records. */
 const MAX_LENGTH = 16 * 1024;
-/** Maximum UTF-8 bytes of one UTF-16 unit. */
+/** Maximum UTF-8 bytes for one UTF-16 code unit. */
 const BYTES_PER_UNIT = 3;
 
-/** Positions of the numbers of a record, 8 bytes each. The texts follow: id, digest, members, logs. */
+/** Positions of the numbers at the start of a record, in units of 8 bytes. The id, digest, members and logs follow as text. */
 const field = {
   keptMs: 0,
-  /** UTF-8 bytes of members and logs. */
+  /** UTF-8 bytes of the members and the logs. */
   textBytes: 1,
   hash: 2,
   createdAtMs: 3,
-  /** NaN for a prediction that never started. */
+  /** NaN for a prediction that ended before it started. */
   startedAtMs: 4,
   finishedAtMs: 5,
   count: 6,
@@ -32,55 +32,56 @@ const field = {
   digestLength: 11,
   membersBytes: 12,
   logsBytes: 13,
-  /** Dropped, while an earlier record remains. */
+  /** 1 if the record was dropped, but an earlier record is not. */
   isDropped: 14,
-  /** Index in the list of builds. */
+  /** Index in the list of model versions. */
   model: 15,
 } as const;
 const HEAD_BYTES = 8 * Object.keys(field).length;
 
 interface Slab {
   readonly texts: Buffer;
-  /** View of `texts`. */
+  /** The same memory as `texts`, as numbers. */
   readonly numbers: Float64Array;
-  /** End of the last record. */
+  /** Offset where the next record begins. */
   end: number;
 }
 
-/** Position of a record. Later records have greater positions. */
+/** Position of a record in the log. Newer records have larger positions. */
 export type Place = number;
 
 export class RecordLog {
   readonly #slabs: Slab[] = [];
-  /** Count of freed slabs. */
+  /** Number of buffers freed so far. */
   #freedSlabs = 0;
-  /** Offset of the oldest record in the first slab. */
+  /** Offset of the oldest record in the first buffer. */
   #first = 0;
   readonly #models: (ModelVersion | undefined)[] = [undefined];
   readonly #large = new OpenMap<Place, EndedRecord>(spread);
-  /** A freed slab for reuse. */
+  /** A free buffer, for reuse. */
   #spare: Slab | undefined;
 
-  /** Position of the oldest record. */
+  /** Position of the oldest record; undefined for an empty log. */
   get first(): Place | undefined {
     const [slab] = this.#slabs;
     return slab === undefined || this.#first === slab.end ? undefined : this.#freedSlabs * SLAB_BYTES + this.#first;
   }
 
   /**
-   * @param keptMs time on the clock of the store
+   * Appends a record.
+   * @param keptMs time on the store's clock, in milliseconds
    * @param hash hash of the id
    */
   push(record: EndedRecord, keptMs: number, hash: number): Place {
     const { id, digest = "", outcome, logs, startedAtMs = Number.NaN } = record;
     const { members } = outcome;
     const length = id.length + digest.length + members.length + logs.length;
-    // UTF-8 cannot represent a lone surrogate.
+    // UTF-8 cannot represent a lone surrogate, so logs with one stay an object.
     const isLarge = typeof members !== "string" || length > MAX_LENGTH || (logs !== "" && !logs.isWellFormed());
     const slab = this.#slabFor(HEAD_BYTES + (isLarge ? id.length : length) * BYTES_PER_UNIT);
     const start = slab.end;
     const { numbers, texts } = slab;
-    // Id and digest are ASCII.
+    // The id and the digest are ASCII: a byte per character.
     const head = id.length + (isLarge ? 0 : digest.length);
     const from = start + HEAD_BYTES;
     const written = texts.write(isLarge ? id : id + digest + members, from);
@@ -159,7 +160,7 @@ export class RecordLog {
     };
   }
 
-  /** Drops a record. The memory is freed when all earlier records are dropped too. */
+  /** Marks a record as dropped. Its memory is reused when all earlier records are dropped too. */
   drop(place: Place): void {
     this.#large.delete(place);
     this.#slab(place).numbers[(place % SLAB_BYTES) / 8 + field.isDropped] = 1;
@@ -169,7 +170,7 @@ export class RecordLog {
     }
   }
 
-  /** Frees the oldest record. */
+  /** Removes the oldest record. Its buffer becomes free with the buffer's last record. */
   #free(oldest: Place): void {
     const [slab] = this.#slabs;
     let end = this.#first + HEAD_BYTES;

@@ -1,4 +1,4 @@
-/** A prediction as plain data: all that answers, stores and other processes read. */
+/** A prediction as plain data. Answers, stores and other processes read only this data. */
 
 import type { Text } from "./large-text.ts";
 import type { ModelVersion } from "./model-version.ts";
@@ -9,31 +9,33 @@ export type Status = "pending" | "running" | "success" | "failed";
 /** The error message of a canceled prediction. */
 export const CANCELED = "Canceled";
 
-/** The result of a prediction as JSON text, formatted once. */
+/** The result of a prediction, converted to JSON text once. */
 export interface Outcome {
   readonly status: "success" | "failed";
-  /** Members of the record's JSON object, without braces: `outputs`, or `error_message`, `errors` and `partial_outputs`. */
+  /** Members of the answer's JSON object, without braces: `outputs`, or `error_message`, `errors` and `partial_outputs`. */
   readonly members: Text;
 }
 
-/** A record with an outcome never changes again. */
+/** The state of a prediction. It no longer changes when it has an outcome. */
 export interface PredictionRecord {
   readonly id: string;
   readonly kind: Kind;
-  /** Inputs of the request. */
+  /** Number of inputs in the request. */
   readonly count: number;
-  /** Inputs that have succeeded or failed. */
+  /** Number of inputs that have succeeded or failed. */
   readonly itemsDone: number;
-  /** Milliseconds since 1970, for clients. Time limits and retention use a monotonic clock. */
+  /** Milliseconds since 1970, for clients. Time limits and retention use a monotonic clock instead. */
   readonly createdAtMs: number;
   readonly startedAtMs: number | undefined;
   readonly finishedAtMs: number | undefined;
   readonly outcome: Outcome | undefined;
-  /** Log lines of a demo. Empty for the kind `prediction`. */
+  /** Log lines of a demo prediction; empty for other predictions. */
   readonly logs: string;
-  /** Digest of kind and body; set for an id that the client chose. */
+  /** Digest of the kind and the body; set if the client chose the id. */
   readonly digest?: string | undefined;
-  /** The build that runs or ran the prediction. Undefined until a replica of a queue ends it, and for records of earlier releases. */
+  /**
+   * The version of the model that runs or ran the prediction. Undefined for a prediction of a queue until it ends, and for records of old releases.
+   */
   readonly model?: ModelVersion | undefined;
 }
 

@@ -1,10 +1,13 @@
-/** The outputs that a reader of events has, as ranges of indexes. Outputs mostly arrive in order, so the ranges fit into an event id. */
+/**
+ * The indices of the outputs that an event stream has sent, as ranges. Outputs mostly arrive in order, so the ranges are few and fit into an event
+ * id.
+ */
 
-/** Ranges of an event id. Outputs beyond them are sent again. */
+/** Maximum number of ranges in an event id. After a reconnection, the stream sends outputs outside these ranges again. */
 const MAX_RANGES = 50;
 
 export class SentOutputs {
-  /** First and last index of each range, in order; never adjacent. */
+  /** First and last index of each range, in ascending order. Adjacent ranges are merged. */
   readonly #ranges: [number, number][] = [];
 
   /** @param text result of `toString`; parsing stops at the first invalid range */
@@ -31,7 +34,7 @@ export class SentOutputs {
     return this.#ranges.some(([first, last]) => index >= first && index <= last);
   }
 
-  /** Index of the first unsent output. */
+  /** Index of the first output that exists and was not sent; undefined if there is none. */
   next(outputs: readonly unknown[]): number | undefined {
     let range = 0;
     for (let index = 0; index < outputs.length; index++) {

@@ -1,4 +1,4 @@
-/** Creates, reads, cancels and resumes the predictions of this process. Knows no HTTP. */
+/** Creates, reads, cancels and resumes the predictions of this process. Independent of HTTP. */
 import { codedError, SconceError } from "../../base/errors.ts";
 import { isLogged, log } from "../../base/log.ts";
 import { type Bodies, type DecodedBody, HELD_PER_BYTE } from "../inputs/bodies.ts";
@@ -17,30 +17,30 @@ import { Waits } from "./waits.ts";
 
 export interface ServiceOptions extends LivePredictionsOptions {
   readonly bodies: Bodies;
-  /** First character of new ids, which names the process to the other processes of the server. */
+  /** First character of new ids. The server's other processes find the process of a prediction by it. */
   readonly owner: string;
-  /** The error for new predictions while the model cannot run. */
+  /** The error for new predictions while the model cannot run; undefined while it can. */
   readonly unavailable?: (() => SconceError | undefined) | undefined;
-  /** The build that this process runs. */
+  /** The version of the model that this process runs. */
   readonly version: ModelVersion | undefined;
-  /** Why predictions that another build accepted fail here; undefined if this build runs them. */
+  /** Why this process must fail predictions that another version of the model accepted; undefined if it may run them. */
   readonly refusalOf?: (accepted: ModelVersion) => string | undefined;
-  /** Whether a known hook ended the last process. Then only the input of that hook fails, and no prediction counts as the cause. */
+  /** Whether the last process was ended by a hook of the model that is known. Then only that hook's input fails, and no prediction is suspected. */
   readonly isCauseKnown?: boolean;
 }
 
 export interface Resumption {
-  /** Whether this process takes over the predictions of an owner. */
+  /** Whether this process takes over the predictions whose ids begin with this character. */
   readonly isOwn: (owner: string) => boolean;
-  /** By default all of them. */
+  /** Which of these predictions the process takes over; by default all. */
   readonly isTaken?: (source: RequestSource) => boolean;
-  /** Whether another process runs other predictions of the store, and delivers the webhooks of ended ones. */
+  /** Whether another process runs the store's other predictions, and sends the webhooks of ended predictions. */
   readonly isPartly?: boolean;
 }
 
-/** The failure of a request whose bits the disk changed. */
+/** Error message for a request that was changed by a fault of the disk. */
 const DAMAGED = "The request was damaged on the server's disk; send it again";
-/** A prediction fails when its process has died this many times while it ran, because it may be the cause. */
+/** Number of deaths after which a prediction fails. It ran each time that its process died, so it may be the cause. */
 const MAX_DEATHS = 2;
 
 export class PredictionService implements Predictions {
@@ -75,7 +75,7 @@ export class PredictionService implements Predictions {
     if (once !== undefined) {
       const record = await this.#creations.run(once, request.charge, async () => {
         this.#options.webhooks?.giveUp(once.id);
-        // The client knows the id, so the store needs the request from the start.
+        // The client knows the id already, and may read the prediction from another process, so the store needs the request now.
         const live = await this.#accept({ ...request, waitMs: 0 });
         await this.live.store(live);
         return live.record;
@@ -84,15 +84,15 @@ export class PredictionService implements Predictions {
     }
     const accepted = this.#accept(request);
     const live = accepted instanceof Promise ? await accepted : accepted;
-    // The receiver of a webhook must get the outcome even after a kill.
+    // The receiver of the webhook must get the outcome even if this process is killed.
     if (request.webhook !== undefined) await this.live.store(live);
     if (waitMs > 0) {
       await this.#waits.until(live, client, waitMs);
-      // A client that disconnected does not have the id, so nobody can read the outcome, except the receiver of a webhook.
+      // The client has disconnected without the id, so nobody can read the outcome, except the receiver of a webhook.
       if (request.webhook === undefined && !live.isOver && client.signal.aborted) live.end(CANCELED, "canceled");
       if (live.isWithdrawn) throw this.live.admission.overtaken();
-      live.told();
-      // A large answer is sent in pieces: the client has the id before the last one, and may read the outcome after a kill.
+      live.notWaitedFor();
+      // The client reads the id in the first piece of a large answer. After a kill before the last piece, it must find the outcome in the store.
       if (live.record.outcome?.members instanceof LargeText) await this.#options.store.flush();
     }
     if (live.mustStore) await this.live.store(live);
@@ -107,7 +107,7 @@ export class PredictionService implements Predictions {
     return record;
   }
 
-  /** Whether this process runs a prediction, or the store has the outcome. Waits for a creation with this id. */
+  /** Whether this process runs the prediction, or the store has its outcome. Waits for requests with this id that are in progress. */
   async has(id: string): Promise<boolean> {
     await this.#creations.settled(id);
     if (this.live.get(id) !== undefined) return true;
@@ -166,8 +166,9 @@ export class PredictionService implements Predictions {
   }
 
   /**
-   * Runs the unfinished predictions of ended processes, whatever the queue limits. Resolves early on a full disk; the other predictions begin when the
-   * disk has room.
+   * Runs the unfinished predictions of processes that have ended, without regard to the limits of the queue. On a full disk it resolves early, and
+   * the other predictions start when the disk has room.
+   * @returns the number of predictions started so far
    */
   resume({ isOwn, isTaken = () => true, isPartly = false }: Resumption): Promise<number> {
     const { promise, resolve, reject } = Promise.withResolvers<number>();
@@ -194,7 +195,7 @@ export class PredictionService implements Predictions {
     return promise;
   }
 
-  /** Runs a request that an earlier process or another replica accepted. Resolves when its inputs are queued; never throws. */
+  /** Runs a request that an earlier process or another replica accepted. Resolves when its inputs are in the queue. Never throws. */
   async begin({
     leftMs,
     deaths,
@@ -218,7 +219,7 @@ export class PredictionService implements Predictions {
       const live = this.live.begin(accepted, { inputs, bytes, charge, leftMs, mustFail, isWaitedFor });
       if (mustFail) live.end(`The server ended ${deaths} times while this ran; it is not run again`, "engine");
     } catch (error) {
-      // The server was restarted with another model.
+      // The inputs do not match the schema: the server was restarted with another model.
       const live = this.live.begin(accepted, { inputs: noInputs, bytes, charge, leftMs, mustFail: true });
       const coded = codedError(error);
       live.end(`After a restart the inputs are no longer taken: ${coded.clientMessage}`, "input");
@@ -226,16 +227,16 @@ export class PredictionService implements Predictions {
     }
   }
 
-  /** Resolves when clients may see the outcome. */
+  /** Resolves when the outcome is stored, so that clients may see it. */
   async #written(live: LivePrediction | undefined): Promise<void> {
     if (live?.isOver && live.isStored) await this.#options.store.written(live.id);
   }
 
-  /** Returns a promise only for a large body. */
+  /** Returns a promise only for a large body, because a promise would delay small predictions. */
   #accept(request: NewPrediction): LivePrediction | Promise<LivePrediction> {
     const { body, kind, charge } = request;
     try {
-      // The queue may have filled up while a large body was on its way.
+      // The queue may have become full while the large body arrived.
       if (typeof body !== "string") this.admit(request);
       const beganMs = performance.now();
       const decoding = this.#options.bodies.decode(body, this.#options.limits.maxInputs[kind]);
@@ -252,7 +253,7 @@ export class PredictionService implements Predictions {
     }
   }
 
-  /** @param beganMs start of the decoding */
+  /** @param beganMs start of parsing the body, in milliseconds of `performance.now()` */
   #begin(request: NewPrediction, { inputs, body }: DecodedBody, beganMs: number): LivePrediction {
     const { kind, bytes, charge, timeoutMs = Infinity, waitMs, client, origin, once, webhook, watcher } = request;
     const { limits, metrics, owner, flow, onTrace, version } = this.#options;

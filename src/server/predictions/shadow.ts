@@ -1,4 +1,7 @@
-/** A build that gets copies of the predictions of other builds. The shadow's outputs are compared with the outputs of the predictions, and discarded. */
+/**
+ * A shadow: a version of the model that runs copies of other versions' predictions. Its outputs are compared with the predictions' outputs, and then
+ * dropped.
+ */
 import { codedError, oneLine } from "../../base/errors.ts";
 import type { ShadowResult } from "../../base/labels.ts";
 import { LogFields, log } from "../../base/log.ts";
@@ -18,7 +21,7 @@ import type { EndedRecord } from "./record.ts";
 import { type AcceptedRequest, storedBody } from "./store.ts";
 
 export interface ShadowOptions {
-  /** Name of the shadow in log lines. */
+  /** Name of the shadow for log lines. */
   readonly name: string;
   readonly engine: Pick<Engine<never>, "maxBatchSize" | "instances">;
   readonly flow: ItemFlow;
@@ -38,18 +41,18 @@ interface Copy {
   readonly charge: Charge;
 }
 
-/** Longer outputs are not compared: the comparison would block the event loop. */
+/** Maximum characters of outputs to compare. A comparison of longer outputs would block the event loop. */
 const MAX_LENGTH = 2 ** 20;
-/** Copies that have not ended, in inputs. */
+/** Maximum unfinished copies: the inputs of this many batches per engine instance, but at least MIN_INPUTS. */
 const MAX_BATCHES = 2;
 const MIN_INPUTS = 8;
-/** Differences and failures that the log has. The metrics count all. */
+/** Maximum differences and failures in the log. The metrics count all. */
 const MAX_LINES = 10;
 
 export class Shadow implements Disposable {
   readonly #options: ShadowOptions;
   readonly #copies: Copy[] = [];
-  /** Inputs of copies that have not ended. */
+  /** Number of inputs of unfinished copies. */
   #inputs = 0;
   #lines = 0;
   #willBegin = false;
@@ -60,7 +63,7 @@ export class Shadow implements Disposable {
     this.#options = options;
   }
 
-  /** Copies a prediction of another build after its success. Never throws, and leaves the work to later turns of the event loop. */
+  /** Copies a prediction of another version that has succeeded. Never throws. The work starts in a later turn of the event loop. */
   ended(live: LivePrediction, record: EndedRecord, body: AcceptedRequest["body"]): void {
     const { engine, memory, metrics, isLoaded } = this.#options;
     const maxInputs = Math.max(MIN_INPUTS, MAX_BATCHES * engine.maxBatchSize * engine.instances);
@@ -81,7 +84,7 @@ export class Shadow implements Disposable {
     for (const running of this.#running) running.abort();
   }
 
-  /** Begins one copy in each turn of the event loop, so that answers go first. */
+  /** Starts one copy per turn of the event loop, so that answers to clients come first. */
   #beginLater(): void {
     if (this.#willBegin) return;
     this.#willBegin = true;
@@ -115,11 +118,11 @@ export class Shadow implements Disposable {
     }
   }
 
-  /** @returns the place of the first difference */
+  /** @returns where the first difference is, and the values; undefined if all outputs are equal */
   async #difference({ live, record, body }: Copy, signal: AbortSignal): Promise<string | undefined> {
     const { flow, pipeline, bodies, maxInputs } = this.#options;
     const stored = storedBody(body);
-    // Decoding takes the memory of bytes away, and a store may still write them.
+    // Copies the bytes: decoding transfers them to a thread, and a store may still have to write them.
     const { inputs } = await bodies.decode(typeof stored === "string" ? stored : [stored.slice()], maxInputs);
     const texts: string[] = [];
     await predictAll(flow, toArray(inputs), {
@@ -150,9 +153,10 @@ export class Shadow implements Disposable {
 }
 
 /**
- * The first difference of two JSON values. Numbers may differ by rounding, in a list by a share of its largest number; whole numbers and all other
- * values must be equal.
- * @returns a JSON pointer and the difference
+ * The first difference of two JSON values. Numbers that are not integers may differ by rounding: in a list by a share of its largest number. Integers
+ * and all other values must be equal.
+ * @param largest largest absolute value of the list that contains the numbers
+ * @returns a JSON pointer and the difference; undefined for equal values
  */
 export function differenceAt(
   expected: unknown,

@@ -1,29 +1,29 @@
-/** Versions of a model that share its traffic by weights. A client stays with its version, and reads the predictions of all versions. */
+/** Versions of a model that share its requests by weights. Each client stays with one version, and can read the predictions of all versions. */
 import type { NewPrediction, Predictions } from "./predictions.ts";
 import type { Kind } from "./record.ts";
 
-/** The part of a version in the traffic of a model. */
+/** The share of one version in the requests for a model. */
 export interface SplitShare {
-  /** Name of the model in paths. */
+  /** Name of the model in paths, `/models/NAME`. */
   readonly name: string;
-  /** Relative to the weights of the other versions. */
+  /** Relative to the weights of the model's other versions. */
   readonly weight: number;
 }
 
-/** Header with the id of a client, from the client or from a proxy. */
+/** Request header that identifies a client. The client or a proxy sets it. */
 export const CLIENT_ID = "X-Client-Id";
 
-/** Identifies the client of a request: its API key, else the header, else its address. */
+/** Identifies the client of a request, by its API key, else by the header, else by its address. */
 export function clientIdOf({ headers }: Request, key: string | undefined, address: string | undefined): string {
-  // Proxies append to X-Forwarded-For: the first address is the client's.
+  // Proxies append to X-Forwarded-For, so the client's address is the first.
   const forwarded = headers.get("x-forwarded-for")?.split(",")[0]?.trim();
   return key ?? headers.get(CLIENT_ID) ?? forwarded ?? address ?? "";
 }
 
 /**
- * The version of a client, by weighted rendezvous hashing (Wang and Ravishankar, 1998): another weight or another version moves as few clients
- * as possible. All processes and all starts of a server choose the same version.
- * @returns undefined if no version has a weight
+ * The version for a client, by weighted rendezvous hashing (Wang and Ravishankar, 1998). When a weight or a version changes, as few clients as
+ * possible change their version. Every process chooses the same version, also after a restart.
+ * @returns undefined if no version has a weight above 0
  */
 export function versionOf<V extends { readonly name: string; readonly weight: number }>(
   client: string,
@@ -32,7 +32,7 @@ export function versionOf<V extends { readonly name: string; readonly weight: nu
   let chosen: V | undefined;
   let least = Infinity;
   for (const version of versions) {
-    // Between 0 and 1, without both.
+    // Between 0 and 1, but neither 0 nor 1.
     const hash = (Bun.hash.xxHash32(`${version.name}\n${client}`) + 0.5) / 2 ** 32;
     const distance = -Math.log(hash) / version.weight;
     if (distance >= least) continue;
@@ -42,13 +42,13 @@ export function versionOf<V extends { readonly name: string; readonly weight: nu
   return chosen;
 }
 
-/** The predictions of a version, and for reads also the predictions of the other versions. */
+/** Creates predictions with one version. Reads the predictions of all versions. */
 export class SplitPredictions implements Predictions {
   readonly #own: Predictions;
   readonly #all: readonly Predictions[];
   readonly #creating: Map<string, Predictions>;
 
-  /** @param creating the versions that create predictions with client-chosen ids now, for all versions of a split */
+  /** @param creating for each id that a client chose and whose request is in progress, the version that handles it */
   constructor(own: Predictions, others: readonly Predictions[], creating: Map<string, Predictions>) {
     this.#creating = creating;
     this.#own = own;
@@ -63,13 +63,13 @@ export class SplitPredictions implements Predictions {
     return request.once === undefined ? this.#own.create(request) : this.#createOnce(request, request.once.id);
   }
 
-  /** Another version may have created a prediction with an id that the client chose. */
+  /** Creates a prediction with an id that the client chose, unless any version has one with this id. */
   async #createOnce(request: NewPrediction, id: string): ReturnType<Predictions["create"]> {
     using unused = new DisposableStack();
     unused.use(request.charge);
     const found = await this.#first(async (each) => (await each.get(request.kind, id)) && each);
     unused.move();
-    // Each version creates a prediction once. So a repeated request goes to the same version.
+    // A repeated request goes to the version of the first request, which answers with the existing prediction.
     const creator = this.#creating.get(id) ?? found ?? this.#own;
     this.#creating.set(id, creator);
     try {

@@ -1,26 +1,28 @@
-/** Requests that wait for the end of a prediction before they are answered. */
+/** Lets requests wait for the end of a prediction before they are answered. */
 import { type InRing, Ring } from "../../base/collections/ring.ts";
 import type { Observed } from "./observed.ts";
 import type { Client } from "./predictions.ts";
 
-/** Polling interval of waiting requests. Most predictions end before the second poll, and need neither a timer nor a listener. */
+/**
+ * Milliseconds between checks of all waiting requests. Most predictions end before the second check, and then need neither a timer nor a listener.
+ */
 const POLL_MS = 50;
 
 interface Wait extends InRing<Wait> {
   readonly client: Client;
-  /** In `performance.now()` milliseconds. */
+  /** In milliseconds of `performance.now()`. */
   readonly deadlineMs: number;
-  /** Number of polls; the second one adds an abort listener. */
+  /** Number of checks so far. The second check adds an abort listener. */
   polls: number;
   readonly done: () => void;
 }
 
-/** One timer for all waits: a timer and a listener for each request would cost more than a small prediction. */
+/** All waiting requests share one timer: a timer and a listener per request would cost more than a small prediction. */
 export class Waits {
   readonly #waits = new Ring<Wait>();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** Resolves at the end of the prediction, after about `waitMs`, or when the client disconnects. */
+  /** Resolves at the end of the prediction, after about `waitMs` milliseconds, or when the client disconnects. */
   until(prediction: Observed, client: Client, waitMs: number): Promise<void> {
     if (prediction.isOver || waitMs <= 0) return Promise.resolve();
     return new Promise((resolve) => {
