@@ -6,6 +6,7 @@ import { describe, expect, test } from "bun:test";
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { wireSchema } from "../src/author/wire-schema.ts";
 import * as z from "../src/author/z.ts";
+import { targetOf } from "../src/base/json.ts";
 import type { JsonSchema } from "../src/base/json-schema.ts";
 import { componentOf } from "../src/server/http/openapi/component.ts";
 import { describeRoutes } from "../src/server/http/openapi/document.ts";
@@ -35,14 +36,6 @@ function isObject(value: unknown): value is JsonSchema {
   return typeof value === "object" && value !== null;
 }
 
-/** The value in the document that a reference such as "#/components/schemas/Input" points to. */
-function at(root: unknown, reference: string): unknown {
-  const parts = reference.slice(1).split("/").slice(1);
-  return parts
-    .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"))
-    .reduce<unknown>((value, part) => (isObject(value) ? value[part] : undefined), root);
-}
-
 /** The values of all `$ref` fields, at any depth. */
 function referencesOf(value: unknown): string[] {
   if (!isObject(value)) return [];
@@ -63,7 +56,7 @@ describe("a document with recursive schemas", () => {
         expect(references).toContain(`#/components/schemas/${name}`);
       for (const reference of references) {
         expect(reference).toStartWith("#/components/schemas/");
-        expect(at(document, reference)).toBeObject();
+        expect(targetOf(reference, document)).toBeObject();
       }
     },
   );
@@ -73,15 +66,15 @@ describe("a document with recursive schemas", () => {
     const own = { type: "object", required: ["value", "children"] };
     for (const name of ["Input", "Output"]) {
       const reference = `#/components/schemas/${name}_schema0`;
-      expect(at(document, `#/components/schemas/${name}`)).toMatchObject({
+      expect(targetOf(`#/components/schemas/${name}`, document)).toMatchObject({
         properties: { tree: { $ref: reference }, again: { $ref: reference } },
       });
-      expect(at(document, reference)).toMatchObject({
+      expect(targetOf(reference, document)).toMatchObject({
         ...own,
         properties: { children: { items: { $ref: reference } } },
       });
     }
-    expect(at(document, "#/components/schemas/DemoOutput")).toMatchObject({
+    expect(targetOf("#/components/schemas/DemoOutput", document)).toMatchObject({
       ...own,
       properties: { children: { items: { $ref: "#/components/schemas/DemoOutput" } } },
     });

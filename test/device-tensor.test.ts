@@ -1,6 +1,5 @@
 /** Tensors that a session returns stay on the device until code reads them, and are freed with their batch. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { DeviceTensor, Predict } from "../src/author/session.ts";
 import { float32, type Tensor, tensor } from "../src/author/tensor.ts";
@@ -10,6 +9,7 @@ import { openRunners } from "../src/engine/open-runners.ts";
 import type { Runner } from "../src/engine/runner.ts";
 import { failure } from "./helpers/failure.ts";
 import { made } from "./helpers/made.ts";
+import { ownBytes } from "./helpers/own-memory.ts";
 import { until } from "./helpers/running.ts";
 
 let path: string;
@@ -193,8 +193,3 @@ test("results without a batch are freed when the garbage collector finds them", 
     return ownBytes() - before < (count / 2) * elements * 4;
   });
 });
-
-/** Bytes of private memory of this process (RssAnon of Linux). */
-function ownBytes(): number {
-  return 1024 * Number(/^RssAnon:\s+(\d+) kB$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1]);
-}

@@ -1,5 +1,6 @@
 /** The interactive documentation at /docs, and the OpenAPI document that it shows. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
+import { targetOf } from "../src/base/json.ts";
 import type { ServeConfig } from "../src/server/config.ts";
 import { shortened } from "../src/server/http/openapi/samples.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
@@ -23,14 +24,6 @@ afterAll(async () => {
 
 async function documentOf({ client }: TestServer): Promise<Json> {
   return (await (await client.fetch("/openapi.json")).json()) as Json;
-}
-
-/** The value at a JSON pointer in `root`. */
-function at(root: unknown, pointer: string): unknown {
-  const parts = pointer.split("/").slice(1);
-  return parts
-    .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"))
-    .reduce<unknown>((value, part) => (isObject(value) ? value[part] : undefined), root);
 }
 
 function isObject(value: unknown): value is Json {
@@ -107,14 +100,14 @@ describe("/openapi.json", () => {
   });
 
   test("names its schemas, so that generated clients have readable types", () => {
-    const names = Object.keys(at(document, "/components/schemas") as Json);
+    const names = Object.keys(targetOf("/components/schemas", document) as Json);
     for (const name of ["Input", "Output", "Prediction", "Problem"]) expect(names).toContain(name);
   });
 
   test("describes the model's inputs and outputs", async () => {
     const model = (await (await server.client.fetch("/")).json()) as Json;
-    expect(at(document, "/components/schemas/Input")).toEqual(model.input_schema);
-    expect(at(document, "/components/schemas/Output")).toEqual(model.output_schema);
+    expect(targetOf("/components/schemas/Input", document)).toEqual(model.input_schema);
+    expect(targetOf("/components/schemas/Output", document)).toEqual(model.output_schema);
   });
 
   test("has no dangling reference", () => {
@@ -122,7 +115,7 @@ describe("/openapi.json", () => {
     expect(references.length).toBeGreaterThan(5);
     for (const reference of references) {
       expect(reference).toStartWith("#/");
-      expect(at(document, String(reference).slice(1))).toBeObject();
+      expect(targetOf(String(reference), document)).toBeObject();
     }
   });
 
@@ -175,24 +168,24 @@ describe("/openapi.json", () => {
   });
 
   test("lists the problems of a prediction", () => {
-    const { responses } = at(document, "/paths/~1predictions/post") as { responses: Json };
+    const { responses } = targetOf("/paths/~1predictions/post", document) as { responses: Json };
     expect(Object.keys(responses)).toEqual(["200", "400", "403", "408", "413", "415", "422", "429", "500", "503"]);
     for (const status of [400, 413, 415, 422, 429, 500, 503]) {
-      expect(at(responses, `/${status}/content/application~1problem+json/schema/$ref`)).toBe(
+      expect(targetOf(`/${status}/content/application~1problem+json/schema/$ref`, responses)).toBe(
         "#/components/schemas/Problem",
       );
     }
     const shown = Object.values(responses).flatMap((response) => {
-      const examples = at(response, "/content/application~1problem+json/examples");
+      const examples = targetOf("/content/application~1problem+json/examples", response);
       return isObject(examples) ? Object.keys(examples) : [];
     });
     expect(shown).toEqual(expect.arrayContaining(["not_json", "prediction_differs", "webhook_refused", "queue_full"]));
   });
 
   test("contains the model's example, which the server accepts", async () => {
-    const body = at(document, "/paths/~1predictions/post/requestBody") as Json;
+    const body = targetOf("/paths/~1predictions/post/requestBody", document) as Json;
     expect(body.required).toBe(true);
-    const example = at(body, "/content/application~1json/example");
+    const example = targetOf("/content/application~1json/example", body);
     expect(example).toEqual([{ x: 1.5 }]);
     expect((await server.client.predict(example as unknown[])).outputs?.[0]?.y).toBe(4);
   });
@@ -207,13 +200,13 @@ describe("/openapi.json", () => {
   test("contains the files of the example as data URIs, and as bytes for forms", async () => {
     await using pictures = await store.serve("picture");
     const ofPictures = await documentOf(pictures);
-    const content = at(ofPictures, "/paths/~1predictions/post/requestBody/content");
+    const content = targetOf("/paths/~1predictions/post/requestBody/content", ofPictures);
     expect(Object.keys(content as Json)).toEqual(["application/json", "multipart/form-data"]);
-    expect(at(ofPictures, "/components/schemas/InputForm")).toMatchObject({
+    expect(targetOf("/components/schemas/InputForm", ofPictures)).toMatchObject({
       properties: { image: { type: "string", format: "binary" } },
       required: ["image"],
     });
-    const example = at(content, "/application~1json/example");
+    const example = targetOf("/application~1json/example", content);
     expect(example).toEqual([{ image: expect.stringMatching(/^data:image\/png;base64,/) }]);
     expect((await pictures.client.predict(example as unknown[])).status).toBe("success");
   });

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { connect } from "node:net";
 import { hold } from "./helpers/hold.ts";
+import { seeded } from "./helpers/loads.ts";
 import { rawServer } from "./helpers/raw-server.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
@@ -13,17 +14,6 @@ beforeAll(async () => {
 });
 
 afterAll(() => store[Symbol.asyncDispose]());
-
-/** Random integers from 0 to below `n`, repeatable by seed (mulberry32). */
-function randomFrom(seed: number): (n: number) => number {
-  let state = seed;
-  return (n) => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) % n;
-  };
-}
 
 /** Sends one request, and reads, cancels or abandons it at random. */
 async function sendOne(server: TestServer, inputs: readonly unknown[], random: (n: number) => number): Promise<void> {
@@ -73,7 +63,8 @@ async function sendOne(server: TestServer, inputs: readonly unknown[], random: (
 
 /** Sends two hundred requests, several at a time. Afterwards, memory is held by retained results only. */
 async function expectAllGivenBack(server: TestServer, inputOf: (random: (n: number) => number) => unknown) {
-  const random = randomFrom(12);
+  const next = seeded(12);
+  const random = (n: number) => Math.floor(n * next());
   let left = 200;
   const worker = async () => {
     while (left-- > 0)

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { cpuMs } from "./helpers/cpu-time.ts";
+import { seeded } from "./helpers/loads.ts";
 import { type Item, Simulation } from "./helpers/simulation.ts";
 
 let nextId = 0;
@@ -216,22 +217,13 @@ describe("with two padded dimensions", () => {
 });
 
 describe("padding", () => {
-  /** Random numbers from 0 to below 1, the same in each run. */
-  function random(): () => number {
-    let state = 1;
-    return () => {
-      state = (state * 48271) % 0x7fffffff;
-      return state / 0x7fffffff;
-    };
-  }
-
   const loads = {
     "of any length from 1 to 256": (next: () => number) => 1 + Math.floor(256 * next()),
     "of mostly short and some long texts": (next: () => number) => Math.round(4 * 64 ** (next() ** 2)),
   };
   /** Adds items over two seconds so that `count` always wait. @param draw makes a random length */
   async function keepWaiting(simulation: Simulation, count: number, draw: (next: () => number) => number) {
-    const next = random();
+    const next = seeded(1);
     const lanes = Array.from({ length: 8 }, () => ({}));
     let waiting = 0;
     for (let ms = 0; ms < 2000; ms += 10) {

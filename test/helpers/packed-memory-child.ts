@@ -2,18 +2,13 @@
  * `bun packed-memory-child.ts WEIGHTS` opens weights, then disposes them. It prints the additional memory of the
  * process at the two times, in bytes.
  */
-import { readFileSync } from "node:fs";
 // `npm run pack` uses this import to run the script with another build of the addon.
 import "../../scripts/pack/addon-trial.ts";
 import { openSession } from "../../src/engine/native/binding.ts";
+import { ownBytes } from "./own-memory.ts";
 
 const spec = { dtype: "float32", dims: [4096] } as const;
 const options = { device: "cpu", threads: 1, inputs: { x: spec }, outputs: { y: spec } };
-
-/** Anonymous memory of the process. */
-function ownBytes(): number {
-  return 1024 * Number(/^RssAnon:\s+(\d+) kB$/m.exec(readFileSync("/proc/self/status", "utf8"))?.[1]);
-}
 
 const empty = ownBytes();
 const session = await openSession({ path: process.argv[2] ?? "", ...options });

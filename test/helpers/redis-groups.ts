@@ -1,7 +1,8 @@
 /** Groups of Redis servers on loopback: a master and a replica with a Sentinel, and a Cluster. */
 import { Redis } from "ioredis";
+import { matchIn } from "./child-output.ts";
 import { freePort } from "./free-port.ts";
-import { saying, spawnRedis, startRedis, type TestRedis } from "./redis.ts";
+import { spawnRedis, startRedis, type TestRedis } from "./redis.ts";
 import { until } from "./running.ts";
 import { type TempDir, tempDir } from "./temp-dir.ts";
 
@@ -29,7 +30,7 @@ export async function startSentinel(): Promise<TestSentinel> {
     child.kill("SIGKILL");
     await child.exited;
   });
-  await saying(child.stdout, /\+slave/);
+  await matchIn(child.stdout, /\+slave/);
   const sentinel = new Redis({ port, protocol: 2 });
   // Makes failover faster: Sentinel reads INFO more often. "ping-period" keeps its default, because Sentinel promotes
   // only a replica whose INFO is younger than five such periods, and reads INFO only once a second while the master
@@ -70,7 +71,7 @@ export async function startGuardedSentinel(
     child.kill("SIGKILL");
     await child.exited;
   });
-  await saying(child.stdout, /\+monitor/);
+  await matchIn(child.stdout, /\+monitor/);
   const owned = stack.move();
   return {
     url: `rediss-sentinel://127.0.0.1:${port}/main`,

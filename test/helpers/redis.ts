@@ -3,6 +3,7 @@
  * SCONCE_TEST_REDIS, e.g. the path of a valkey-server.
  */
 import { Redis } from "ioredis";
+import { matchIn } from "./child-output.ts";
 import { debianTool } from "./debian-tools.ts";
 import { tempDir } from "./temp-dir.ts";
 
@@ -39,7 +40,7 @@ export async function startRedis(...args: readonly string[]): Promise<TestRedis>
   const place = ["--port", "0", "--unixsocket", path, "--dir", dir.path, "--save", "", "--daemonize", "no"];
   const launch = async () => {
     const child = spawnRedis([...place, ...args]);
-    await saying(child.stdout, /ready to accept connections/i);
+    await matchIn(child.stdout, /ready to accept connections/i);
     return child;
   };
   let child = await launch();
@@ -76,19 +77,4 @@ export function spawnRedis(args: readonly string[]): Bun.Subprocess<"ignore", "p
     stdout: "pipe",
     stderr: "inherit",
   });
-}
-
-/** Resolves once the output matches. Reading continues afterwards: a full pipe would block the server. */
-export async function saying(output: ReadableStream<Uint8Array>, expected: RegExp): Promise<void> {
-  const said = Promise.withResolvers<void>();
-  void (async () => {
-    const decoder = new TextDecoder();
-    let text = "";
-    for await (const chunk of output) {
-      text = (text + decoder.decode(chunk, { stream: true })).slice(-4000);
-      if (expected.test(text)) said.resolve();
-    }
-    said.reject(new Error(`redis-server ended:\n${text}`));
-  })();
-  await said.promise;
 }

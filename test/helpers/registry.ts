@@ -1,11 +1,11 @@
 /** A registry on a free loopback port: Debian's docker-registry, the reference implementation. */
 import { join } from "node:path";
+import { matchIn } from "./child-output.ts";
 import { debianTool } from "./debian-tools.ts";
 import { tempDir } from "./temp-dir.ts";
 
 /** Whether the registry is installed. Names of tests say so if they are skipped. */
 export const hasRegistry = debianTool("docker-registry") !== undefined;
-export const hasSkopeo = debianTool("skopeo") !== undefined;
 
 export interface TestRegistry extends AsyncDisposable {
   /** `127.0.0.1:PORT`, as references name the registry. */
@@ -56,10 +56,10 @@ export async function startRegistry(options: TestRegistryOptions = {}): Promise<
     stdout: "ignore",
     stderr: "pipe",
   });
-  const port = await listeningPort(child.stderr);
+  const [, port] = await matchIn(child.stderr, /listening on 127\.0\.0\.1:(\d+)/);
   return {
     host: `127.0.0.1:${port}`,
-    port,
+    port: Number(port),
     blobPath: (digest) => {
       const hex = digest.slice("sha256:".length);
       return join(dir.path, "data/docker/registry/v2/blobs/sha256", hex.slice(0, 2), hex, "data");
@@ -70,39 +70,4 @@ export async function startRegistry(options: TestRegistryOptions = {}): Promise<
       await dir[Symbol.asyncDispose]();
     },
   };
-}
-
-/**
- * Reads the port from the log line that announces it. Reading continues afterwards: a full pipe would block the
- * registry.
- */
-async function listeningPort(output: ReadableStream<Uint8Array>): Promise<number> {
-  const reader = output.getReader();
-  const decoder = new TextDecoder();
-  let text = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) throw new Error(`the registry ended: ${text}`);
-    text += decoder.decode(value, { stream: true });
-    const port = /listening on 127\.0\.0\.1:(\d+)/.exec(text)?.[1];
-    if (port === undefined) continue;
-    reader.releaseLock();
-    output.pipeTo(new WritableStream()).catch(() => {});
-    return Number(port);
-  }
-}
-
-/** Runs skopeo, an image copier, until it ends. */
-export async function skopeo(...args: readonly string[]): Promise<string> {
-  const tool = debianTool("skopeo");
-  if (tool === undefined) throw new Error("skopeo is not here; npm test fetches it");
-  const child = Bun.spawn([tool.command, "--insecure-policy", ...args], {
-    env: { ...process.env, ...tool.env },
-    stdin: "ignore",
-    stdout: "pipe",
-    stderr: "pipe",
-  });
-  const [stdout, stderr, code] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
-  if (code !== 0) throw new Error(`skopeo ${args.join(" ")} ended with ${code}: ${stderr}`);
-  return stdout;
 }
