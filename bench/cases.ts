@@ -32,8 +32,8 @@ const quick = { network: tiny, connections: 64 };
 const quick256 = { ...quick, connections: 256 };
 const thenRead = { ...quick, subject: "tiny, 64 connections, create then read" };
 /**
- * The network has 784-2048-2048-10 units, and its forward pass takes most of the time. 256 clients fill four batches
- * of 64: two run and two wait.
+ * The network has 784-2048-2048-10 units, and its forward pass takes most of the time. 256 clients fill four
+ * batches of 64, one of which runs.
  */
 const busy = { network: mlp, connections: 256 };
 const bySlope = { ...busy, slow: 1 };
@@ -164,7 +164,7 @@ const own: Cases = {
 };
 
 /**
- * Cases on the first GPU. Batches of 64 pictures fill the GPU, and three more batches wait. Networks with pictures
+ * Cases on the first GPU. 256 clients fill four batches of 64 pictures, which keep the GPU busy. Networks with pictures
  * measure whether CPUs prepare inputs fast enough; networks with ready tensors measure copies to the GPU.
  */
 const device = "cuda";

@@ -46,7 +46,7 @@ async function network(name: string, request: (image: Image) => string): Promise
     inputs: shown.map((image) => ({ image: image.toDataUri() })),
     samples: [],
   };
-  // The addon computes the expected outputs: PyTorch's JPEG decoder would give other pixels.
+  // The addon itself computes the expected outputs: other JPEG decoders give other pixels.
   const outputs = await rawOutputs(unchecked);
   return { ...unchecked, samples: outputs.map((output, i) => ({ input: requests[i] ?? {}, output })) };
 }

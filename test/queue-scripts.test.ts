@@ -147,7 +147,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     while ((await one.queue.tend("0-0", false)).kept === 0);
     const ended = await Promise.all(ids.map((id) => one.queue.read(id, { isAwaited: false })));
     expect(ended.map((record) => record?.outcome?.status)).toEqual([undefined, "failed", undefined]);
-    // The stream's entries are read; a returned prediction is read again.
+    // The prediction that has ended is given to no worker.
     expect((await one.take()).requests).toHaveLength(2);
     await one.queue.giveBack([{ id: "long", hasBegun: false }]);
     expect((await one.take()).requests).toMatchObject([{ id: "long" }]);

@@ -188,7 +188,7 @@ class Load {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // `stop` has reported failures to the test.
+    // A failure of a client has already failed `ended` or `stop`.
     await this.stop().catch(() => {});
   }
 

@@ -73,7 +73,7 @@ export async function opened(steps: Steps, { maxBatchSize = 4, instances = 1 } =
   const observer = { ran: (run: BatchRun) => runs.push(run) };
   const engine = new LocalEngine<Job>({ runners, inputs, outputs, maxBatchSize, maxQueueDelayMs: 0, observer });
   engine.listener = {
-    // An item that is dispatched again yields all its parts again.
+    // A dispatched item begins with its first part, so its earlier parts are dropped.
     dispatched: (jobs) => {
       for (const { name } of jobs) parts.delete(name);
     },
