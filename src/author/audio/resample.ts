@@ -6,7 +6,10 @@ import { Turn } from "../../base/turn.ts";
 
 const ZERO_CROSSINGS = 6;
 const ROLLOFF = 0.99;
-/** Longest time before the event loop may run other work, and the samples computed between two looks at the clock. */
+/**
+ * `MAX_HOLD_MS` is the longest time without a turn of the event loop. `OUTPUTS` is the number of samples between two
+ * looks at the clock.
+ */
 const MAX_HOLD_MS = 5;
 const OUTPUTS = 4096;
 
