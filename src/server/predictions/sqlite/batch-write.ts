@@ -1,13 +1,13 @@
-/** Writes one batch of rows in a transaction, and updates the totals. */
+/** Writes one batch of changes within a transaction, and updates the count and bytes of retained predictions. */
 import type { Totals } from "./prediction-database.ts";
 import { type Statements, sumOfOutcome, sumOfPack, sumOfRequest } from "./prediction-statements.ts";
 import type { CreateRow, EndRow, Pack, Row } from "./row-text.ts";
 
 interface WriteOptions {
-  /** On the clock of the database. */
+  /** Time on the clock of the database, in milliseconds. */
   readonly nowMs: number;
   readonly maxAgeMs: number;
-  /** Names the server of this process. */
+  /** Name of this process's server, which requests in the database carry. */
   readonly server: string;
 }
 
@@ -16,14 +16,14 @@ export class BatchWrite implements Totals {
   readonly #options: WriteOptions;
   totalCount: number;
   totalBytes: number;
-  /** Added rows of outcomes, and packs. */
+  /** Number of rows and packs of outcomes that the batch has added. */
   added = 0;
-  /** Ids of second outcomes. */
+  /** Ids whose outcome was not written, because the database had an outcome already. */
   readonly refused: string[] = [];
-  /** Files to remove after the commit. */
+  /** Files that no row needs any more. The caller removes them after the commit. */
   readonly staleFiles: string[] = [];
 
-  /** @param before totals without the batch */
+  /** @param before count and bytes before the batch */
   constructor(sql: Statements, before: Totals, options: WriteOptions) {
     this.#sql = sql;
     this.#options = options;
@@ -64,8 +64,8 @@ export class BatchWrite implements Totals {
   }
 
   /**
-   * Removes an expired outcome that retention has not evicted yet: its id is free again. Called only when an insert fails, so that new ids cost
-   * nothing.
+   * Removes an outcome that is too old but not evicted yet, so that its id can be used again. Called only after an insert failed, so that new ids
+   * cost no query.
    */
   #removeExpired(id: string): boolean {
     const { nowMs, maxAgeMs } = this.#options;

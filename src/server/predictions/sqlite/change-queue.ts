@@ -1,4 +1,6 @@
-/** Changes that the database does not have yet. Urgent changes concern a stored request; deferred ones are outcomes that clients already have. */
+/**
+ * Changes that wait to be written to the database. Urgent changes belong to stored requests. Deferred changes are outcomes that clients already have.
+ */
 import { Fifo } from "../../../base/collections/fifo.ts";
 import { OpenMap } from "../../../base/collections/open-map.ts";
 import { hashOf } from "../ids.ts";
@@ -8,12 +10,12 @@ import { fitsPack, packLimit } from "./row-text.ts";
 import { MAX_INLINE_LENGTH } from "./value-files.ts";
 
 interface Numbered {
-  /** Position in the order of changes. A merged change has the number of the earlier one. */
+  /** Position in the order of changes. When two changes of a prediction are merged, the result has the earlier position. */
   readonly number: number;
   readonly id: string;
 }
 
-/** Settled when a request is written, or cannot be. */
+/** A promise that the writer settles when the request is written, or its write has failed. */
 export interface Waiting {
   resolve(): void;
   reject(error: unknown): void;
@@ -22,9 +24,9 @@ export interface Waiting {
 export interface CreateChange extends Numbered {
   readonly op: "create";
   readonly request: StoredRequest;
-  /** File of a large body. */
+  /** Name of the file that has the body, if the body is large. */
   readonly file: string | undefined;
-  /** Time of the change on the monotonic clock. */
+  /** In milliseconds of `performance.now()`. */
   readonly atMs: number;
   readonly begunAtMs: number | undefined;
   readonly waiting: Waiting;
@@ -32,43 +34,43 @@ export interface CreateChange extends Numbered {
 
 export interface BegunChange extends Numbered {
   readonly op: "begun";
-  /** Undefined after an interruption. */
+  /** Wall-clock time of the start in milliseconds; undefined if the process stopped before the request ended. */
   readonly begunAtMs: number | undefined;
 }
 
 export interface EndChange extends Numbered {
   readonly op: "end";
   readonly record: EndedRecord;
-  /** Bytes for retention. */
+  /** Bytes that the outcome counts against the limits of retention. */
   readonly bytes: number;
-  /** File of a large outcome. */
+  /** Name of the file that has the outcome, if the outcome is large and the file is written. */
   readonly file: string | undefined;
-  /** Time of the change on the monotonic clock. */
+  /** In milliseconds of `performance.now()`. */
   readonly atMs: number;
-  /** Whether the database may have the request. */
+  /** Whether the database may have the request, which the outcome replaces. */
   readonly isStored: boolean;
-  /** The creation that this change replaced. */
+  /** The promise of the request's change, if that change was not written before and is merged into this one. */
   readonly waiting: Waiting | undefined;
 }
 
-/** Removes an unfinished prediction whose outcome is beyond retention. */
+/** Removes an unfinished prediction whose outcome is not written, because retention would evict it. */
 export interface DropChange extends Numbered {
   readonly op: "drop";
 }
 
 export type Change = CreateChange | BegunChange | EndChange | DropChange;
 
-/** Maximum changes of one transaction: a creation waits no longer. */
+/** Maximum urgent changes in one transaction. A larger transaction would delay the requests in it. */
 const MAX_URGENT = 2000;
 const MAX_DEFERRED = 500;
-/** More bytes of deferred outcomes are written at once. */
+/** When deferred outcomes have more bytes, they are written without delay. */
 const MAX_DEFERRED_BYTES = 16 * 1024 * 1024;
 
 export interface Batch {
   readonly changes: Change[];
-  /** Outcomes for one pack. */
+  /** Small outcomes that share one row of the database. */
   readonly packed: EndChange[];
-  /** Outcomes for files, which precede their rows. */
+  /** Large outcomes. Each is written to a file before its row. */
   readonly large: EndChange[];
 }
 
@@ -79,7 +81,7 @@ export class ChangeQueue {
   readonly #deferred = new Fifo<EndChange>();
   readonly #deferredById = new OpenMap<string, EndChange>(hashOf);
   #deferredBytes = 0;
-  /** Number of deferred outcomes to write now. */
+  /** Number of deferred outcomes that the next batches write. */
   #due = 0;
   #nextNumber = 0;
 
@@ -136,7 +138,7 @@ export class ChangeQueue {
     if (this.#deferredBytes > MAX_DEFERRED_BYTES) this.hasten();
   }
 
-  /** Takes the next changes, with at most `maxFiles` large outcomes. */
+  /** Takes the next changes out of the queue, with at most `maxFiles` large outcomes. */
   take(maxFiles: number): Batch {
     const batch: Batch = { changes: [], packed: [], large: [] };
     for (const change of this.#urgent.values()) {
@@ -165,12 +167,12 @@ export class ChangeQueue {
     return { changes, packed: [], large: [] };
   }
 
-  /** Adds a large outcome whose file is written. */
+  /** Adds a large outcome when its file is written. */
   addFiled(change: EndChange): void {
     this.#add(change);
   }
 
-  /** Returns changes that could not be written, within the retention limits. */
+  /** Puts changes back whose write has failed. Drops outcomes beyond the limits of retention. */
   putBack(changes: readonly Change[]): void {
     const later = this.#urgent;
     this.#urgent = new Map(changes.map((change) => [change.id, change]));
@@ -178,7 +180,7 @@ export class ChangeQueue {
     this.#dropUrgent();
   }
 
-  /** Marks the oldest `count` deferred outcomes for the next write; by default all. Clients have these outcomes already. */
+  /** Makes the oldest `count` deferred outcomes part of the next write; by default all deferred outcomes. */
   hasten(count = Infinity): void {
     this.#due = Math.min(this.#deferred.length, Math.max(this.#due, count));
   }
@@ -188,7 +190,7 @@ export class ChangeQueue {
     return urgent?.op === "end" ? urgent.record : this.#deferredById.get(id)?.record;
   }
 
-  /** Whether an outcome of a stored request waits. */
+  /** Whether the outcome of a stored request is in the queue. */
   hasEnd(id: string): boolean {
     return this.#urgent.get(id)?.op === "end";
   }
@@ -208,7 +210,7 @@ export class ChangeQueue {
     return total;
   }
 
-  /** A Map, because OpenMap has no order. An emptied Map would keep its former entries alive (open-map.ts). */
+  /** Replaces an empty Map: it would keep its former entries in memory (open-map.ts). OpenMap is no substitute, since it has no order. */
   #renew(): void {
     if (this.#urgent.size === 0) this.#urgent = new Map();
   }
@@ -217,7 +219,7 @@ export class ChangeQueue {
     this.#urgent.set(change.id, merged(this.#urgent.get(change.id), change));
   }
 
-  /** Drops outcomes that retention would evict as soon as they were written. */
+  /** Drops deferred outcomes that retention would evict right after their write. */
   #evictDeferred(nowMs: number): void {
     const { maxCount, maxAgeMs, maxBytes } = this.#limits;
     for (let oldest = this.#deferred.first; oldest !== undefined; oldest = this.#deferred.first) {
@@ -233,7 +235,7 @@ export class ChangeQueue {
     if (end === undefined) return;
     this.#deferredBytes -= end.bytes;
     this.#due = Math.max(0, this.#due - 1);
-    // A later outcome may have the same id.
+    // A later outcome may have the same id, and must stay.
     if (this.#deferredById.get(end.id) === end) this.#deferredById.delete(end.id);
   }
 
@@ -258,7 +260,7 @@ export class ChangeQueue {
   }
 }
 
-/** Combines two changes of one prediction: the last state counts, and the first outcome stands. */
+/** Merges two changes of one prediction: the later state replaces the earlier, but the first outcome stays. */
 function merged(earlier: Change | undefined, later: Change): Change {
   if (earlier === undefined) return later;
   const { number } = earlier;
@@ -266,7 +268,7 @@ function merged(earlier: Change | undefined, later: Change): Change {
     case "end":
       return earlier;
     case "drop":
-      // The client sent the request again after its outcome expired.
+      // The client repeated the request after retention had evicted its outcome.
       return later.op === "create" ? { ...later, number } : earlier;
     case "begun":
       return { ...later, number };

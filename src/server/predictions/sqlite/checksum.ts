@@ -1,9 +1,9 @@
-/** Checksums of stored values. Neither SQLite nor most file systems notice when a disk changes bits. */
+/** Checksums of stored values, because neither SQLite nor most file systems detect changed bits. */
 
-/** Length of a checksum. Values of earlier releases have an empty text instead; a flipped bit cannot turn this length into 0. */
+/** Characters of a checksum. Values of old releases have an empty text instead, which no changed bit can make of a checksum. */
 const CHARACTERS = 9;
 
-/** Length of the checksum at the end of a file. */
+/** Bytes of the checksum at the end of a file. */
 export const CHECKSUM_BYTES = CHARACTERS;
 
 export class Checksum {
@@ -19,14 +19,14 @@ export class Checksum {
   }
 }
 
-/** The disk changed a value. */
+/** The error for a value that does not match its checksum. */
 export class DamagedValue extends Error {}
 
 export function checksumOf(...fields: readonly (string | number | null)[]): string {
   return new Checksum().add(fields.join("\n")).text;
 }
 
-/** @param sum empty for a value of an earlier release */
+/** Whether a value matches its checksum. @param sum the stored checksum; empty for a value of an old release, which counts as intact */
 export function isIntact(sum: string, expected: string): boolean {
   return sum === "" || sum === expected;
 }

@@ -1,4 +1,4 @@
-/** Errors of disks and databases. */
+/** Error messages for faults of disks and databases. */
 import { SconceError } from "../../../base/errors.ts";
 
 const reasons: Readonly<Record<string, string>> = {
@@ -20,11 +20,11 @@ const reasons: Readonly<Record<string, string>> = {
   SQLITE_BUSY: "another process keeps it locked",
 };
 
-/** The reason of an error, as a part of a sentence. */
+/** The reason of an error, in words that continue a sentence: "its disk fails (EIO)". */
 export function databaseFault(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const code = "code" in error ? String(error.code) : "";
-  // SQLITE_IOERR_WRITE is a kind of SQLITE_IOERR.
+  // Extended codes of SQLite begin with a general code: SQLITE_IOERR_WRITE with SQLITE_IOERR.
   const reason = reasons[code] ?? reasons[code.split("_").slice(0, 2).join("_")];
   return reason === undefined ? error.message : `${reason} (${code})`;
 }
@@ -33,7 +33,7 @@ export function unusable(path: string, reason: string, cause?: unknown): SconceE
   return new SconceError("predictions_unusable", `the predictions in ${path} cannot be used: ${reason}`, { cause });
 }
 
-/** Clients see this message, so it has no path. */
+/** The error for a request that cannot be stored. Clients see the message, so it contains no path. */
 export function unwritable(reason: string, cause?: unknown): SconceError {
   const message = `the prediction cannot be kept now: the store says that ${reason}`;
   return new SconceError("predictions_unwritable", message, { cause });

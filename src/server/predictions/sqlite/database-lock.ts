@@ -1,12 +1,12 @@
-/** The lock of a database: two servers on one file would take over each other's predictions. */
+/** Locks the file of a database. Two servers with one file would run each other's predictions. */
 import { accessSync, chmodSync, constants, mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 import { type FileLock, lockWhenFree, tryLock } from "../../../machine/files/lock.ts";
 import { databaseFault, unusable } from "./database-fault.ts";
 
 /**
- * Locks the database for the life of this process; the kernel releases the lock at its end.
- * @param timeoutMs how long to wait for another owner
+ * Locks the database until this process exits. The kernel then releases the lock.
+ * @param timeoutMs milliseconds to wait for another process that has the lock
  * @throws SconceError `predictions_unusable`
  */
 export async function lockDatabase(path: string, timeoutMs = 0): Promise<FileLock> {
@@ -23,7 +23,7 @@ export async function lockDatabase(path: string, timeoutMs = 0): Promise<FileLoc
   return lock;
 }
 
-/** Creates the folder of a database. Throws for an unwritable one, which SQLite would report as a fault of the file. */
+/** Creates the folder of a database. Throws if the folder is not writable, which SQLite would report as a fault of the file. */
 export function prepareFolder(path: string): void {
   const folder = dirname(path);
   mkdirSync(folder, { recursive: true, mode: 0o700 });

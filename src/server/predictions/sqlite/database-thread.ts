@@ -1,4 +1,4 @@
-/** Calls methods of the database on its thread, and starts a new thread after one that died. */
+/** Calls methods of the database on its thread. Starts a new thread if the thread dies. */
 import { OpenMap, spread } from "../../../base/collections/open-map.ts";
 import { messageOf } from "../../../base/errors.ts";
 import type { DatabaseOptions, PredictionDatabase, Totals } from "./prediction-database.ts";
@@ -17,26 +17,26 @@ export type Call<M extends Method = Method> = {
   [K in M]: { readonly number: number; readonly method: K; readonly argument: Argument<K> };
 }[M];
 
-/** @param R type of the result */
+/** @param R type of the method's result */
 export type Answer<R = unknown> =
   | { readonly number: number; readonly result: R; readonly fault?: undefined }
   | { readonly number: number; readonly fault: string };
 
-/** The state of the database after maintenance. The thread posts it without a call. */
+/** Sent by the thread after maintenance, without a call: the state of the database. */
 export interface Tended {
   readonly number?: undefined;
   readonly totals: Totals;
-  /** Whether the file was deleted or replaced. */
+  /** Whether the file of the database was deleted or replaced. */
   readonly isDetached: boolean;
 }
 
 interface Waiting {
-  /** Takes the result of one call: results and calls have the same `number`. */
+  /** Called with the result of the call, which has the call's `number`. */
   resolve(result: never): void;
   reject(error: unknown): void;
 }
 
-/** Calls reject with an Error whose message is a part of a sentence. */
+/** Runs calls on the thread. A failed call rejects with an Error whose message continues a sentence: "its thread ended". */
 export class DatabaseThread {
   readonly #options: () => DatabaseOptions;
   readonly #newWorker: () => Worker;
@@ -46,7 +46,7 @@ export class DatabaseThread {
   #nextNumber = 0;
   onTended: (tended: Tended) => void = () => {};
 
-  /** @param options called for each thread, because they contain the time */
+  /** @param options called for each new thread, because the options contain the time */
   constructor(options: () => DatabaseOptions, newWorker: () => Worker = sqliteWorker) {
     this.#options = options;
     this.#newWorker = newWorker;
@@ -64,7 +64,7 @@ export class DatabaseThread {
     return this.#post(worker, method, argument);
   }
 
-  /** Closes the database, and ends the thread in every case. */
+  /** Closes the database and ends the thread, even if closing fails. */
   async close(): Promise<void> {
     const worker = this.#worker;
     if (worker === undefined) return;
@@ -105,7 +105,7 @@ export class DatabaseThread {
     return promise;
   }
 
-  /** The next call starts a new thread. */
+  /** Rejects the calls of a thread that has ended. The next call starts a new thread. */
   #lose(worker: Worker, reason: string): void {
     if (worker !== this.#worker) return;
     this.#worker = undefined;

@@ -1,14 +1,14 @@
-/** A clock that continues over the processes of a database, and that nobody can set. */
+/** A clock that continues across restarts of the server, and that changes of the system time do not move. */
 
-/** The clock at the last write of the database. */
+/** The times of the last write to the database. */
 export interface ClockMark {
   readonly elapsedMs: number;
-  /** The wall clock at that time. */
+  /** Wall-clock time of the write, in milliseconds since 1970. */
   readonly wallMs: number;
 }
 
 /**
- * Within a process this is the monotonic clock. The time between two processes is the difference of the wall clock, or 0 if the wall clock went backward.
+ * Within a process it is the monotonic clock. For the time between two processes it adds the difference of the wall clock, or 0 if that is negative.
  */
 export class ElapsedClock {
   #base: number;
@@ -21,7 +21,7 @@ export class ElapsedClock {
     return this.#base + performance.now();
   }
 
-  /** Advances this clock to `elapsedMs` of another process, if that is later. Processes that share a database do this. */
+  /** Advances the clock to `elapsedMs` if that is later. Processes that share a database call it with the time of the last write. */
   follow(elapsedMs: number): void {
     this.#base = Math.max(this.#base, elapsedMs - performance.now());
   }

@@ -1,16 +1,17 @@
-/** How many frames of a write-ahead log belong to finished commits, without a look at their checksums. */
+/** Counts the frames of SQLite's write-ahead log that belong to complete commits, without verifying checksums. */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 
 const HEADER_BYTES = 32;
 const FRAME_HEADER_BYTES = 24;
-/** The first four bytes; the last bit is the byte order of the checksums. */
+/** First four bytes of a write-ahead log. The last bit is the byte order of the checksums. */
 const MAGIC = 0x377f0682;
 
 /**
- * SQLite reads a log up to the first frame with a wrong checksum, and ignores the rest without an error. If SQLite reads fewer
- * frames than this, the log was damaged. A process that was killed leaves no such log: its last commit is whole or has no end.
+ * Counts the committed frames in the write-ahead log of a database. SQLite ignores all frames after the first wrong checksum, without an error. If
+ * SQLite reads fewer frames than this count, the log is damaged. A killed process causes no such difference: its last commit is complete, or has no
+ * end mark.
  *
- * @returns Infinity for a log whose header is damaged
+ * @returns 0 without a log; Infinity if the header of the log is damaged
  */
 export function committedFrames(databasePath: string): number {
   const file = openedLog(`${databasePath}-wal`);
@@ -32,7 +33,7 @@ function countIn(file: number): number {
   let committed = 0;
   for (let frame = 0; HEADER_BYTES + (frame + 1) * frameBytes <= size; frame++) {
     const frameHeader = readAt(file, FRAME_HEADER_BYTES, HEADER_BYTES + frame * frameBytes);
-    // Frames with other salts are damaged, or older than the header.
+    // Frames with another salt are damaged, or older than the header.
     if (!frameHeader.subarray(8, 16).equals(salts)) continue;
     const endsCommit = frameHeader.readUInt32BE(4) !== 0;
     if (endsCommit) committed = frame + 1;

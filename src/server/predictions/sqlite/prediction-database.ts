@@ -1,4 +1,4 @@
-/** The database of predictions, on a thread of its own: commits batches, reads, and evicts expired outcomes. */
+/** The SQLite database of predictions, which runs on its own thread. Commits batches of changes, reads predictions, and evicts old outcomes. */
 import type { Database, Statement } from "bun:sqlite";
 import { statSync } from "node:fs";
 import type { StoredWebhook } from "../../webhooks/webhook.ts";
@@ -24,32 +24,32 @@ import { ValueFiles } from "./value-files.ts";
 export interface DatabaseOptions extends RetentionLimits {
   readonly path: string;
   readonly sync: "normal" | "full";
-  /** Whether nothing else writes files. The database then removes files without rows when it opens. */
+  /** Whether no other process or thread writes files of the database. Opening the database then removes files that no row needs. */
   readonly isMain: boolean;
-  /** Names the server of this process in the rows of its requests. */
+  /** Name of this process's server, which is stored with its requests. */
   readonly server: string;
-  /** Milliseconds since 1970. */
+  /** Wall-clock time in milliseconds since 1970. */
   readonly wallMs: number;
 }
 
-/** Changes for one transaction. */
+/** Changes for one transaction, as text. */
 export type WriteBatch = RowText & Pack & { readonly wallMs: number };
 
-/** Retained predictions in the database, and their bytes for retention. */
+/** Number of ended predictions in the database, and the bytes that they count. */
 export type Totals = { readonly totalCount: number; readonly totalBytes: number };
 
 export type Written = Totals & {
-  /** Ids of second outcomes, separated by spaces. */
+  /** Ids whose outcome was not written because the database had one already, separated by spaces. */
   readonly refused: string;
 };
 
-/** Where unfinished predictions come from. */
+/** The origin of unfinished predictions. */
 export interface RequestSource {
-  /** First character of their ids. */
+  /** First character of the ids, which stands for an HTTP process. */
   readonly owner: string;
-  /** The server that accepted them; empty for rows of an earlier release. */
+  /** Name of the server that accepted the predictions; empty in rows of old releases. */
   readonly server: string;
-  /** `repository@sha256:…`; empty for rows of an earlier release. */
+  /** Version of the model, `repository@sha256:…`; empty in rows of old releases. */
   readonly model: string;
 }
 
@@ -59,9 +59,9 @@ export interface Sources {
   readonly upTo: number;
 }
 
-/** Selects the oldest unfinished prediction of these sources between two row numbers. */
+/** Selects the oldest unfinished prediction of these origins, with a row number above `after` and up to `upTo`. */
 export interface Selection {
-  /** Owner, server and model, separated by spaces, each with a comma behind it. */
+  /** The origins, each as `OWNER SERVER MODEL,`. */
   readonly sources: string;
   readonly after: number;
   readonly upTo: number;
@@ -81,9 +81,9 @@ export interface StoredRecord {
   readonly logs: string;
   /** Empty for an id that the server chose. */
   readonly digest: string;
-  /** `repository@sha256:…`; empty for a record of an earlier release. */
+  /** Version of the model, `repository@sha256:…`; empty for records of old releases. */
   readonly model: string;
-  /** File of large members and logs, and the bytes of its members. */
+  /** Name of the file that has large members and logs; null if the row has them. The members are its first `fileMembersBytes` bytes. */
   readonly file: string | null;
   readonly fileMembersBytes: number;
 }
@@ -98,21 +98,21 @@ export interface StoredRequest {
   readonly leftMs: number;
   readonly deaths: number;
   readonly body: string;
-  /** JSON; empty for an unknown origin. */
+  /** JSON of the HTTP request's ids; empty if unknown. */
   readonly origin: string;
   /** Empty for an id that the server chose. */
   readonly digest: string;
   readonly model: string;
-  /** File of a large body. */
+  /** Name of the file that has a large body; null if the row has the body. */
   readonly file: string | null;
-  /** Whether the disk changed the row. */
+  /** Whether the row does not match its checksum. */
   readonly isDamaged: boolean;
 }
 
 const PAGE_BYTES = 4096;
-/** Rows that one transaction evicts beside those that it adds. */
+/** Maximum rows that one maintenance step evicts. */
 const SWEEP_ROWS = 256;
-/** Free pages that one step returns to the disk, and free pages to keep. */
+/** Pages that one step of maintenance returns to the disk, and free pages that the file keeps for later rows. */
 const VACUUM_PAGES = 512;
 const SPARE_PAGES = 1024;
 
@@ -122,18 +122,18 @@ export class PredictionDatabase {
   readonly #files: ValueFiles;
   readonly #clock: ElapsedClock;
   readonly #sql: Statements;
-  /** Device and inode of the open file. */
+  /** Device and inode of the database file when it was opened. */
   readonly #identity: string;
   #totals: Totals;
-  /** Whether SQLite ignored commits of the write-ahead log. */
+  /** Whether the write-ahead log was damaged, so that SQLite ignores commits in it. */
   readonly isLogDamaged: boolean;
 
-  /** @throws an error of SQLite or the disk, or an Error with the reason as a part of a sentence */
+  /** Opens the database, and creates it if it is missing. @throws an error of SQLite or the disk, or an Error whose message continues a sentence */
   static open(options: DatabaseOptions): PredictionDatabase {
     prepareFolder(options.path);
     const files = new ValueFiles(options.path, options.sync === "full");
     files.prepare();
-    // Only the first process of a server finds the log at rest.
+    // Only the first process of a server checks the log, because other processes write to it later.
     const committed = options.isMain ? committedFrames(options.path) : 0;
     return new PredictionDatabase(connect(options), files, { ...options, committed });
   }
@@ -155,18 +155,18 @@ export class PredictionDatabase {
     if (options.isMain) files.sweep(new Set(this.#sql.files.values().map(([file]) => String(file))));
   }
 
-  /** Count and bytes of retained predictions, including the writes of other processes. */
+  /** Number and bytes of retained predictions, including those that other processes wrote. */
   get totals(): Totals {
     const { totalCount, totalBytes } = this.#meta();
     return { totalCount, totalBytes };
   }
 
-  /** Whether the path no longer names the open file. The next process would find nothing. */
+  /** Whether the path no longer names the open file. The next process would not find the predictions. */
   get isDetached(): boolean {
     return identityOf(this.#options.path) !== this.#identity;
   }
 
-  /** Commits the whole batch or nothing. */
+  /** Commits all changes of the batch, or throws and changes nothing. */
   write({ heads, texts, wallMs, ...pack }: WriteBatch): Written {
     if (this.isDetached) throw new Error("its file was deleted or replaced; restart the server");
     const { refused, staleFiles } = this.#database
@@ -196,7 +196,10 @@ export class PredictionDatabase {
     return { sources: this.#sql.sources.all(), upTo: this.#sql.newest.get()?.seq ?? 0 };
   }
 
-  /** Takes over a prediction, and counts a death if it was running. @returns "full" for a disk without room for that count */
+  /**
+   * Takes over the next unfinished prediction of the selection. Counts a death if the prediction was running. @returns undefined if there is none;
+   * "full" if the disk has no room for the change
+   */
   takeOver({ sources, after, upTo }: Selection): StoredRequest | "full" | undefined {
     try {
       return this.#database
@@ -217,7 +220,7 @@ export class PredictionDatabase {
     }
   }
 
-  /** @param changes two JSON lists: rows to add, and ids to remove first */
+  /** Changes the stored webhooks. @param changes JSON lists: rows to add, and ids to remove before that */
   writeWebhooks({ added, removed }: { readonly added: string; readonly removed: string }): void {
     this.#database
       .transaction(() => {
@@ -231,15 +234,15 @@ export class PredictionDatabase {
     return this.#sql.webhooks.all();
   }
 
-  /** Copies a large write-ahead log into the database. */
+  /** Copies the write-ahead log into the database if the log is large. */
   checkLog(): void {
     const { log, checkpointed } = this.#checkpoint("NOOP");
     if ((log - checkpointed) * PAGE_BYTES < MAX_LOG_BYTES) return;
-    // RESTART makes other writers wait. Without it, a log that is always in use could never restart.
+    // RESTART makes other writers wait. PASSIVE alone would never let a log shrink that other processes always use.
     this.#checkpoint(log * PAGE_BYTES > 4 * MAX_LOG_BYTES ? "RESTART" : "PASSIVE");
   }
 
-  /** Does one short step of maintenance, for an idle thread. @returns whether more steps remain */
+  /** Runs one short step of maintenance when the thread is idle. @returns whether more steps are due */
   tend(): boolean {
     if (this.#evict()) return true;
     const { log, checkpointed } = this.#checkpoint("NOOP");
@@ -250,7 +253,7 @@ export class PredictionDatabase {
     return true;
   }
 
-  /** Counts outcomes and packs that the disk changed. Reads all of them. */
+  /** Counts the outcomes and packs that do not match their checksums. Reads the whole database. */
   countDamaged(): number {
     let count = 0;
     for (const { sum, ...record } of this.#sql.outcomes.iterate()) if (!isIntact(sum, sumOfOutcome(record))) count += 1;
@@ -259,7 +262,7 @@ export class PredictionDatabase {
   }
 
   close(): void {
-    // An open statement would keep the file open and its log in place.
+    // An open statement would keep the file open, and its write-ahead log would not be removed.
     for (const statement of Object.values(this.#sql)) statement.finalize();
     this.#database.close(true);
   }
@@ -272,7 +275,10 @@ export class PredictionDatabase {
     return this.#isExpired(endedMs) ? undefined : record;
   }
 
-  /** Retention evicts whole packs, so an expired outcome may lie in one pack, and a newer one with its id in another. */
+  /**
+   * Finds an outcome in the packs (rows with many small outcomes). Packs are evicted as a whole, so one pack may have an expired outcome of the id,
+   * and another a newer one.
+   */
   #getPacked(id: string): StoredRecord | undefined {
     for (const pack of this.#sql.packsOf.all(secondOf(id), `${id} `)) {
       if (!isIntact(pack.sum, sumOfPack(pack))) throw damaged(id);
@@ -286,7 +292,7 @@ export class PredictionDatabase {
     return this.#clock.now() - endedMs > this.#options.maxAgeMs;
   }
 
-  /** Evicts some expired outcomes in one transaction. @returns whether it evicted something */
+  /** Evicts some old outcomes in one transaction. @returns whether any outcome was evicted */
   #evict(): boolean {
     const [nowMs, oldest] = [this.#clock.now(), this.#oldest(1)[0]];
     if (oldest === undefined || !this.#isOver(this.#meta(), oldest, nowMs)) return false;
@@ -321,7 +327,7 @@ export class PredictionDatabase {
     return { totalCount, totalBytes, files };
   }
 
-  /** Rows and packs, merged by age. */
+  /** The oldest rows and packs of outcomes, in order of age. */
   #oldest(limit: number): (Oldest & { isPack: boolean })[] {
     const rows = this.#sql.oldest.all(limit);
     const packs = this.#sql.oldestPack.all(limit);
@@ -366,7 +372,7 @@ function damaged(id: string): Error {
   return new Error(`the disk changed the outcome of ${id}`);
 }
 
-/** Device and inode; empty for a missing file. */
+/** Device and inode of a file; empty for a missing file. */
 function identityOf(path: string): string {
   const found = statSync(path, { throwIfNoEntry: false });
   return found === undefined ? "" : `${found.dev}:${found.ino}`;

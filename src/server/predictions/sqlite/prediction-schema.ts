@@ -1,20 +1,20 @@
-/** Opens the file of a prediction database, and creates its tables. */
+/** Opens the file of a prediction database, and creates or upgrades its tables. */
 import { Database } from "bun:sqlite";
 import { chmodSync, closeSync, openSync, statSync } from "node:fs";
 import type { DatabaseOptions } from "./prediction-database.ts";
 
-/** Other processes hold the lock for milliseconds. */
+/** Milliseconds that SQLite waits for a lock. Other processes hold the lock for a few milliseconds. */
 const BUSY_TIMEOUT_MS = 10_000;
-/** A larger write-ahead log is copied into the database at once; a smaller one when the thread is idle. */
+/** Size of the write-ahead log from which it is copied into the database after a write. A smaller log is copied when the thread is idle. */
 export const MAX_LOG_BYTES = 16 * 1024 * 1024;
 
-/** "scnc": marks a database of sconce. */
+/** "scnc" in ASCII, which marks a database of sconce. */
 const APPLICATION_ID = 0x73636e63;
 const VERSION = 1;
-/** A check reads the whole file, so larger files are not checked. */
+/** Maximum size of a file that is checked for damage at the start, since a check reads the whole file. */
 const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
 
-/** `ended_ms`, `deadline_ms` and `elapsed_ms` are milliseconds of `ElapsedClock`. Other times are milliseconds of the wall clock. */
+/** `ended_ms`, `deadline_ms` and `elapsed_ms` are times of `ElapsedClock`. Other times are wall-clock times. All are in milliseconds. */
 const tables = `
   CREATE TABLE meta (
     one INTEGER PRIMARY KEY CHECK (one = 1), count INTEGER NOT NULL, bytes INTEGER NOT NULL,
@@ -47,8 +47,8 @@ const laterColumns = [
   ["told", "sum"],
 ] as const;
 /**
- * Packs: rows with hundreds of small outcomes that clients have (row-text.ts). Hardly any is read again. `first_s` and `last_s` are the first and last
- * second of the ids.
+ * The table of packs. A pack is a row with hundreds of small outcomes that clients already have, and hardly ever read again (row-text.ts). `first_s`
+ * and `last_s` are the earliest and latest second in the ids.
  */
 const packTable = `
   CREATE TABLE IF NOT EXISTS told (
@@ -57,14 +57,14 @@ const packTable = `
   ) STRICT;
   CREATE INDEX IF NOT EXISTS told_by_second ON told (last_s, first_s);
 `;
-/** Undelivered webhooks. */
+/** Webhooks whose messages are not delivered yet. */
 const webhooksTable = `
   CREATE TABLE IF NOT EXISTS webhooks (
     seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, webhook TEXT NOT NULL
   ) STRICT;
 `;
 
-/** @throws an error of SQLite or the disk, or an Error with the reason as a part of a sentence */
+/** Opens a database. @throws an error of SQLite or the disk, or an Error whose message continues a sentence */
 export function connect({ path, sync }: Pick<DatabaseOptions, "path" | "sync">): Database {
   makePrivate(path);
   const database = new Database(path, { readwrite: true, create: true, strict: true });
@@ -83,15 +83,15 @@ export function connect({ path, sync }: Pick<DatabaseOptions, "path" | "sync">):
   }
 }
 
-/** Whether the file is small enough to be read as a whole at the start. */
+/** Whether the file is small enough to be checked at the start, which reads all of it. */
 export function isChecked(path: string): boolean {
   return statSync(path).size <= MAX_CHECKED_BYTES;
 }
 
-/** SQLite gives its log files the mode of this file. */
+/** Makes the file readable for its owner only. SQLite gives its log files the same mode. */
 function makePrivate(path: string): void {
   try {
-    // For a new file only: closing an existing one would release the locks of this process.
+    // Only a new file is opened here: closing a file would release SQLite's locks of this process on it.
     closeSync(openSync(path, "wx", 0o600));
   } catch (error) {
     if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
@@ -99,10 +99,13 @@ function makePrivate(path: string): void {
   }
 }
 
-/** Creates the tables in an empty database. Throws for a database of another program or of a newer sconce. */
+/**
+ * Creates the tables in an empty database, and adds tables and columns that an old release did not have. Throws for a database of another program or
+ * of a newer sconce.
+ */
 function prepareSchema(database: Database, path: string): void {
   if (number(database, "user_version") === 0 && number(database, "application_id") === 0) {
-    // Must precede the tables: later it would rewrite the file.
+    // Set before the tables exist: in a database with tables it has no effect until VACUUM rewrites the file.
     database.run("PRAGMA auto_vacuum = INCREMENTAL");
   }
   database
@@ -122,7 +125,7 @@ function prepareSchema(database: Database, path: string): void {
         const versions = `its format is ${version} and this sconce knows ${VERSION}`;
         throw new Error(`a newer sconce wrote it (${versions}); use that one, or name another file`);
       }
-      // Files of earlier releases lack these tables and columns. Those releases ignore them.
+      // Files of old releases lack these tables and columns. Old releases ignore them.
       database.run(packTable);
       database.run(webhooksTable);
       for (const [table, column] of laterColumns) {

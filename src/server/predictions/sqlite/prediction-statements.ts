@@ -1,11 +1,11 @@
-/** The statements of a prediction database. */
+/** The SQL statements of a prediction database. */
 import type { Database, SQLQueryBindings } from "bun:sqlite";
 import type { StoredWebhook } from "../../webhooks/webhook.ts";
 import { checksumOf } from "./checksum.ts";
 import type { RequestSource, StoredRecord, StoredRequest, Totals } from "./prediction-database.ts";
 import type { CreateRow, EndRow, Pack } from "./row-text.ts";
 
-/** Rows of outcomes, or a pack, that retention evicts together. */
+/** The oldest row of one outcome, or pack of several. Retention evicts either as a whole. */
 export interface Oldest {
   readonly seq: number;
   readonly count: number;
@@ -14,7 +14,7 @@ export interface Oldest {
   readonly file: string | null;
 }
 
-/** Checksum of a row: `checksumOf` of the fields that no statement updates. */
+/** Checksum of the fields of a row that no statement changes. */
 type Summed = { readonly sum: string };
 type Meta = Totals & { readonly elapsedMs: number; readonly wallMs: number };
 type Unfinished = Omit<StoredRequest, "leftMs" | "isDamaged"> &
@@ -34,7 +34,7 @@ const timesOf = "created_at_ms createdAtMs, started_at_ms startedAtMs, finished_
 
 export type Statements = ReturnType<typeof statements>;
 
-/** @param database opened with named parameters without prefixes (`strict`) */
+/** @param database opened with `strict`, so that parameters are named without a prefix */
 export function statements(database: Database) {
   const prepare = <Result, Parameters extends SQLQueryBindings[]>(sql: string) =>
     database.prepare<Result, Parameters>(sql);

@@ -1,6 +1,6 @@
 /**
- * Rows as text, for the database's thread and for packs: to post one text costs a hundredth of as many objects. Each row is a line of fields in
- * `heads`; its body or outcome lies in `texts`, and the line has the lengths.
+ * Changes as text, for messages to the database's thread and for packs. One text costs a hundredth of the time that as many objects cost to send.
+ * Each change is a line of fields in `heads`. Its body or outcome is in `texts`, and the line has the length.
  */
 
 import { secondOf } from "../ids.ts";
@@ -8,7 +8,7 @@ import { byteLengthOf } from "../large-text.ts";
 import { originText, type RetentionLimits } from "../store.ts";
 import type { Change, EndChange } from "./change-queue.ts";
 
-/** An unfinished prediction. */
+/** The row of an unfinished prediction. */
 export type CreateRow = {
   readonly op: "create";
   readonly id: string;
@@ -16,21 +16,21 @@ export type CreateRow = {
   readonly count: number;
   readonly createdAtMs: number;
   readonly timeoutMs: number;
-  /** Milliseconds since `create` of the store. */
+  /** Milliseconds since the request was given to the store. */
   readonly ageMs: number;
   readonly begunAtMs: number | null;
-  /** File of a large body. */
+  /** Name of the file that has a large body. */
   readonly file: string | null;
   readonly body: string;
-  /** JSON; empty for an unknown origin. */
+  /** JSON of the HTTP request's ids; empty if unknown. */
   readonly origin: string;
   /** Empty for an id that the server chose. */
   readonly digest: string;
-  /** `repository@sha256:…`; empty for a row of an earlier release. */
+  /** Version of the model, `repository@sha256:…`; empty in rows of old releases. */
   readonly model: string;
 };
 
-/** An outcome. */
+/** The row of an ended prediction. */
 export type EndRow = {
   readonly op: "end";
   readonly id: string;
@@ -41,11 +41,11 @@ export type EndRow = {
   readonly startedAtMs: number | null;
   readonly finishedAtMs: number;
   readonly status: string;
-  /** Milliseconds since the end. */
+  /** Milliseconds since the prediction ended. */
   readonly ageMs: number;
-  /** Bytes for retention. */
+  /** Bytes that the outcome counts against the limits of retention. */
   readonly bytes: number;
-  /** File of large members and logs, and the bytes of its members. */
+  /** Name of the file that has large members and logs; null if the row has them. The members are its first `fileMembersBytes` bytes. */
   readonly file: string | null;
   readonly fileMembersBytes: number;
   readonly members: string;
@@ -65,28 +65,28 @@ export interface RowText {
   readonly texts: string;
 }
 
-/** Small outcomes in one row of the database. */
+/** A row of the database with many small outcomes. */
 export type Pack = {
   readonly packCount: number;
-  /** Bytes for retention. */
+  /** Bytes that the outcomes count against the limits of retention. */
   readonly packBytes: number;
-  /** Ids, each with a space behind it. */
+  /** The ids, each followed by a space. */
   readonly packIds: string;
   readonly packHeads: string;
   readonly packTexts: string;
-  /** First and last second of the ids. */
+  /** The earliest and the latest second in the ids. */
   readonly firstSecond: number;
   readonly lastSecond: number;
 };
 
-/** Stands for a missing field. */
+/** Written in place of a missing field. */
 const NONE = "-";
-/** Stands for the model of the row before. */
+/** Written in place of a model that equals the model of the previous row. */
 const SAME = "=";
 const MAX_PACK_COUNT = 500;
-/** A larger outcome is stored in a separate row. */
+/** Maximum bytes of an outcome in a pack. Larger outcomes have rows of their own. */
 const MAX_PACKED_BYTES = 4096;
-/** Retention evicts whole packs, so it must have room for many. */
+/** Retention must have room for at least this many packs, because it evicts a pack as a whole. */
 const MIN_PACKS = 32;
 
 const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
@@ -141,7 +141,7 @@ export function* decodeRows({ heads, texts }: RowText): Generator<Row> {
   let end = 0;
   let last = "";
   const modelOf = (field: string | undefined) => {
-    // Packs of earlier releases lack the field.
+    // Packs of old releases lack the field of the model.
     if (field !== SAME) last = name(field) ?? "";
     return last;
   };
@@ -199,7 +199,7 @@ export function* decodeRows({ heads, texts }: RowText): Generator<Row> {
   }
 }
 
-/** Maximum outcomes of one pack. Below 2 a pack has no benefit. */
+/** Maximum outcomes in one pack. Below 2, packs have no benefit. */
 export function packLimit({ maxCount, maxBytes }: RetentionLimits): number {
   return Math.floor(Math.min(MAX_PACK_COUNT, maxCount / MIN_PACKS, maxBytes / MAX_PACKED_BYTES / MIN_PACKS));
 }

@@ -1,4 +1,4 @@
-/** Stores predictions in a SQLite database, which outlives this process. sqlite-worker.ts has the database on a thread of its own. */
+/** Stores predictions in an SQLite database, which survives restarts. The database runs on a thread (sqlite-worker.ts). */
 
 import { Gate } from "../../../base/collections/gate.ts";
 import { OpenMap } from "../../../base/collections/open-map.ts";
@@ -29,34 +29,34 @@ import { SqliteWebhooks } from "./sqlite-webhooks.ts";
 import { SqliteWriter } from "./sqlite-writer.ts";
 import { MAX_INLINE_LENGTH, ValueFiles } from "./value-files.ts";
 
-/** Memory for recent outcomes, which need no query. */
+/** Maximum bytes of recent outcomes that are also kept in memory, where reading them needs no query. */
 const RECENT_BYTES = 32 * 1024 * 1024;
-/** Time for the end of the older server's process. */
+/** Milliseconds to wait for the exit of the older server during an upgrade. */
 const HEIR_MS = 10_000;
-/** Stands for a body that the disk changed. */
+/** Stands for a body that does not match its checksum. */
 const DAMAGED = new Uint8Array();
-/** Polling interval of a full disk. */
+/** Milliseconds between attempts to write to a full disk. */
 const FULL_MS = 1000;
 
 export interface SqliteOptions {
   readonly path: string;
   readonly retention: RetentionLimits;
-  /** `normal` survives every end of the process; `full` also a power loss. */
+  /** `normal`: stored predictions survive a kill of the process. `full`: they also survive a power loss. */
   readonly sync?: "normal" | "full" | undefined;
   readonly role?: StoreRole | undefined;
   readonly memory?: MemoryAccount | undefined;
-  /** Names the server in the rows of its requests. Two servers that use the file at once, during an upgrade, have different names. */
+  /** Name of the server, which is stored with its requests. During an upgrade two servers use the file, and have different names. */
   readonly server?: string | undefined;
-  /** Milliseconds since 1970; measures the time without a process. */
+  /** Returns milliseconds since 1970, to measure the time without a process. */
   readonly wallClock?: (() => number) | undefined;
-  /** Starts the thread of the database. */
+  /** Creates the thread of the database. */
   readonly newWorker?: (() => Worker) | undefined;
 }
 
 /** An unfinished prediction of this process. */
 interface Live {
   begunAtMs: number | undefined;
-  /** False while the body is being written to a file. */
+  /** Whether the request is in the queue of the writer. False while its body is being written to a file. */
   isQueued: boolean;
 }
 
@@ -73,12 +73,12 @@ export class SqliteStore implements PredictionStore {
   readonly #writer: SqliteWriter;
   readonly #recent: MemoryStore;
   readonly #live = new OpenMap<string, Live>(hashOf);
-  /** Concurrent readers of a record share one query. */
+  /** Queries in progress by id. Concurrent readers of a prediction share one query. */
   readonly #reading = new OpenMap<string, Promise<PredictionRecord | undefined>>(hashOf);
-  /** Reads one large outcome at a time, because a reading needs twice its memory. */
+  /** Lets one large outcome be read at a time, because reading needs twice its memory. */
   readonly #readings = new Gate(1);
 
-  /** @throws SconceError `predictions_unusable` */
+  /** Opens the database, and creates it if it is missing. @throws SconceError `predictions_unusable` */
   static async open(options: SqliteOptions): Promise<SqliteStore> {
     const lock =
       options.role === "member" ? undefined : await lockDatabase(options.path, options.role === "heir" ? HEIR_MS : 0);
@@ -105,7 +105,7 @@ export class SqliteStore implements PredictionStore {
     let isMain = role === "main";
     const databaseOptions = (): DatabaseOptions => {
       const each = { path, sync, isMain, server, wallMs: wallClock(), ...retention };
-      // Only the first thread removes files of no prediction. A thread that replaces it would remove files that are being written.
+      // Only the first thread removes files that no row needs. A later thread would remove files that are being written.
       isMain = false;
       return each;
     };
@@ -153,7 +153,7 @@ export class SqliteStore implements PredictionStore {
         live.isQueued = true;
         await this.#writer.create({ request, file, begunAtMs: live.begunAtMs });
       }
-      // The prediction has ended. The body must stay until the outcome is written, in case that the process is killed before.
+      // The prediction has ended meanwhile. Its body must stay until its outcome is written, in case the process is killed before.
       if (file !== undefined && this.#live.get(id) !== live) await this.#writer.flush();
     } catch (error) {
       this.#live.delete(id);
@@ -246,7 +246,7 @@ export class SqliteStore implements PredictionStore {
     }
   }
 
-  /** The body in a file; empty if the disk changed it. */
+  /** The body in a file: an empty placeholder if it does not match its checksum, undefined if the file is missing. */
   async #bodyIn(file: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
     try {
       return await this.#files.read(file);
@@ -288,7 +288,7 @@ export class SqliteStore implements PredictionStore {
   }
 }
 
-/** @returns undefined if retention has removed the file meanwhile */
+/** Converts a row to a record. @returns undefined if retention has removed the row's file meanwhile */
 async function recordOf(stored: StoredRecord, files: ValueFiles): Promise<PredictionRecord | undefined> {
   const { status, file, fileMembersBytes, startedAtMs, finishedAtMs, ...record } = stored;
   const content = file === null ? undefined : await files.read(file);

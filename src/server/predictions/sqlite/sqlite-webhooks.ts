@@ -1,4 +1,4 @@
-/** Undelivered webhooks in a table of the database. The changes of one turn of the event loop share a commit. */
+/** Stores undelivered webhooks in a table of the database. All changes in one turn of the event loop share one commit. */
 
 import { messageOf } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
@@ -6,7 +6,7 @@ import type { StoredWebhook, WebhookKey, WebhookStore } from "../../webhooks/web
 import { unusable, unwritable } from "./database-fault.ts";
 import type { DatabaseThread } from "./database-thread.ts";
 
-/** Pause before a failed removal is tried again. */
+/** Milliseconds before a failed removal is tried again. */
 const RETRY_MS = 1000;
 
 interface Added {
@@ -17,12 +17,12 @@ interface Added {
 export class SqliteWebhooks implements WebhookStore {
   readonly #path: string;
   readonly #thread: DatabaseThread;
-  /** By prediction id. */
+  /** Webhooks to add in the next commit, by prediction id. */
   #added = new Map<string, Added>();
-  /** Removals precede the additions of a commit: a later prediction may have the same id. */
+  /** Ids to remove in the next commit, before its additions: a new prediction may have the same id. */
   #removed: string[] = [];
   #isScheduled = false;
-  /** The last commit. */
+  /** Settles when the last commit ends. */
   #written = Promise.resolve();
 
   constructor(path: string, thread: DatabaseThread) {
@@ -53,7 +53,7 @@ export class SqliteWebhooks implements WebhookStore {
     }
   }
 
-  /** Writes the remaining changes, if it can. */
+  /** Writes the remaining changes once. Ignores a failure. */
   async stop(): Promise<void> {
     await this.#written;
     await this.#write();

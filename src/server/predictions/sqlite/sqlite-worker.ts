@@ -1,4 +1,4 @@
-/** The thread of the database. The event loop of the server never waits for a disk, a lock or a checkpoint. */
+/** The thread of the database. It waits for disks, locks and checkpoints, so that the server's event loop never does. */
 import { databaseFault } from "./database-fault.ts";
 import type { Answer, Argument, Call, Method, Result, Tended } from "./database-thread.ts";
 import { PredictionDatabase } from "./prediction-database.ts";
@@ -6,9 +6,9 @@ import { isChecked } from "./prediction-schema.ts";
 
 declare const self: Worker;
 
-/** Maintenance begins this long after the last call. */
+/** Milliseconds after the last call until maintenance begins. */
 const IDLE_MS = 100;
-/** Interval of maintenance on an idle thread. */
+/** Milliseconds between steps of maintenance on an idle thread. */
 const PAUSE_MS = 1000;
 
 let database: PredictionDatabase | undefined;
@@ -70,7 +70,7 @@ function tend(): void {
   tendIn(delayMs);
 }
 
-/** Maintenance runs again later; the next write reports a full disk. */
+/** Runs maintenance without reporting errors. Maintenance runs again later, and the next write reports a full disk. */
 function quietly(task: () => void): void {
   try {
     task();

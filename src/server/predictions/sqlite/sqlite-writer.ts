@@ -1,4 +1,4 @@
-/** Writes the changes of the queue, one batch at a time. Large outcomes go to files first; failed batches are written again. */
+/** Writes the queued changes to the database, one batch at a time. Large outcomes are written to files first. Failed batches are written again. */
 
 import { messageOf } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
@@ -15,17 +15,17 @@ import { encodeRows, packOf } from "./row-text.ts";
 import type { ValueFiles } from "./value-files.ts";
 
 /**
- * Deferred outcomes are written in small steps: a thousand a second cost a hundredth of a core. Each step writes at least this count, and this share of
- * a long queue, so that ten thousand outcomes a second wait for about a second.
+ * Deferred outcomes (clients already have them) are written in small steps: every DEFER_MS milliseconds at least DEFER_COUNT, and DEFER_SHARE of a
+ * longer queue. At a thousand outcomes a second this costs a hundredth of a core. At ten thousand, an outcome waits about a second.
  */
 const DEFER_MS = 250;
 const DEFER_COUNT = 250;
 const DEFER_SHARE = 0.25;
-/** The pause after a failed write; it doubles up to the second value. */
+/** Milliseconds until a failed write is tried again: `first` at first, then twice as long each time, up to `last`. */
 const RETRY_MS = { first: 250, last: 10_000 };
-/** Test write after a failed write, to see whether the disk accepts writes again. */
+/** Bytes of a test write, which shows whether the disk accepts writes again. */
 const PROBE = new Uint8Array(64 * 1024);
-/** Concurrent writes of files. */
+/** Maximum files that are written at the same time. */
 const MAX_FILING = 4;
 
 export interface WriterOptions {
@@ -34,9 +34,9 @@ export interface WriterOptions {
   readonly thread: DatabaseThread;
   readonly files: ValueFiles;
   readonly wallClock: () => number;
-  /** Charged with unwritten outcomes. */
+  /** Counts the memory of outcomes that are not written yet. */
   readonly memory?: MemoryAccount | undefined;
-  /** Called for a second outcome. */
+  /** Called for an outcome that was not written, because the database had one for the id. */
   readonly onRefused: (id: string) => void;
 }
 
@@ -45,22 +45,22 @@ export class SqliteWriter {
   readonly #queue: ChangeQueue;
   readonly #charge: Charge | undefined;
   #totals: Totals = { totalCount: 0, totalBytes: 0 };
-  /** The batch of the current commit. */
+  /** The changes of the commit in progress. */
   #posted: readonly Change[] = [];
-  /** Outcomes in the writing to files, by id. */
+  /** Large outcomes whose files are being written, by id. */
   readonly #filing = new Map<string, EndChange>();
-  /** Settles with the last of them. */
+  /** Settles when the last of these files is written and in the queue. */
   #lastFiled: Promise<void> = Promise.resolve();
   #isScheduled = false;
   #isStopped = false;
   #deferTimer: ReturnType<typeof setTimeout> | undefined;
-  /** Runs between a failed write and the next try. Until then only new predictions are written, because their clients wait. */
+  /** Set between a failed write and the next attempt. Meanwhile only new requests are written, because their clients wait. */
   #retryTimer: ReturnType<typeof setTimeout> | undefined;
-  /** 0 without a failure. */
+  /** Milliseconds until the next attempt after a failed write; 0 after a success. */
   #retryMs = 0;
-  /** The failure is over when all changes before this number are written. */
+  /** Number of the next change at the last failure. Writing works again when all changes before it are written. */
   #faultyUpTo = 0;
-  /** Writes that run; they never reject. */
+  /** Writes in progress. These promises never reject. */
   readonly #attempts = new Set<Promise<void>>();
   #flushes: PromiseWithResolvers<void>[] = [];
 
@@ -70,27 +70,27 @@ export class SqliteWriter {
     this.#charge = options.memory?.add("outputs", 0);
   }
 
-  /** Totals of the database after its last commit. */
+  /** Number and bytes of retained predictions in the database after its last commit. */
   set totals(totals: Totals) {
     this.#totals = totals;
   }
 
-  /** Whether the last write failed. */
+  /** Whether the last write has failed. */
   get isUnwritable(): boolean {
     return this.#retryMs > 0;
   }
 
-  /** Includes unwritten outcomes. */
+  /** Number and bytes of retained predictions, including outcomes that are not written yet. */
   get retained(): { count: number; bytes: number } {
     const { maxCount, maxBytes } = this.#options.retention;
     const { count, bytes } = this.#queue.unwritten;
     const all = { count: this.#totals.totalCount + count, bytes: this.#totals.totalBytes + bytes };
-    // The next commit evicts the excess. The newest result is retained whatever its size.
+    // The next commit evicts predictions above the limits. The newest result is retained whatever its size.
     if (all.count <= 1) return all;
     return { count: Math.min(all.count, maxCount), bytes: Math.min(all.bytes, maxBytes) };
   }
 
-  /** @throws SconceError `predictions_unwritable` */
+  /** Writes a request. @throws SconceError `predictions_unwritable` */
   create(change: Pick<CreateChange, "request" | "file" | "begunAtMs">): Promise<void> {
     if (this.#isStopped) throw unwritable("it is closed");
     const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -99,19 +99,19 @@ export class SqliteWriter {
     return promise;
   }
 
-  /** @param begunAtMs undefined after an interruption */
+  /** Records the start. @param begunAtMs wall-clock time; undefined if the process stops before the request ends */
   begun(id: string, begunAtMs: number | undefined): void {
     this.#queue.begun(id, begunAtMs);
     this.#wake();
   }
 
-  /** Removes an unfinished prediction. */
+  /** Removes an unfinished prediction from the database. */
   drop(id: string): void {
     this.#queue.drop(id);
     this.#wake();
   }
 
-  /** @param isStored whether the database may have the request; if not, the write is deferred */
+  /** Writes an outcome. @param isStored whether the database may have the request; otherwise the write is deferred */
   end(record: EndedRecord, bytes: number, isStored: boolean): void {
     if (this.#isStopped) return;
     this.#queue.end(record, bytes, isStored);
@@ -120,7 +120,7 @@ export class SqliteWriter {
     if (!isStored) this.#deferTimer ??= setTimeout(this.#writeDeferred, DEFER_MS);
   }
 
-  /** An outcome that is not written yet. */
+  /** The record of an outcome that is not written yet; undefined if there is none. */
   find(id: string): EndedRecord | undefined {
     const posted = this.#posted.find((change) => change.id === id);
     if (posted?.op === "end") return posted.record;
@@ -141,10 +141,10 @@ export class SqliteWriter {
     return this.#queue.hasEnd(id) || this.#filing.has(id) || isPosted();
   }
 
-  /** @throws SconceError `predictions_unwritable` after a failed write, which is tried again all the same */
+  /** Resolves when all changes so far are written. @throws SconceError `predictions_unwritable` after a failed write, which is still tried again */
   async flush(): Promise<void> {
     const { nextNumber } = this.#queue;
-    // The failures of these attempts were reported already.
+    // Failures of writes that are in progress are reported to others, and must not fail this flush.
     await Promise.all(this.#attempts);
     this.#queue.hasten();
     this.#stopRetrying();
@@ -156,7 +156,7 @@ export class SqliteWriter {
     }
   }
 
-  /** Writes the remaining changes, if it can. */
+  /** Writes the remaining changes once, and stops. Outcomes that cannot be written are lost. */
   async stop(): Promise<void> {
     try {
       await this.flush();
@@ -174,7 +174,7 @@ export class SqliteWriter {
     this.#wake();
   };
 
-  /** Posts one batch at a time, once per turn of the event loop. Later changes go into the next transaction. */
+  /** Starts a commit in the next turn of the event loop, unless a commit is in progress. Its end starts the next commit. */
   #wake(): void {
     if (this.#isScheduled || this.#isStopped || this.#posted.length > 0) return;
     this.#isScheduled = true;
@@ -193,7 +193,7 @@ export class SqliteWriter {
     }
     if (this.#queue.deferredCount > 0) this.#deferTimer ??= setTimeout(this.#writeDeferred, DEFER_MS);
     if (changes.length + packed.length === 0) {
-      // Retention may have dropped the changes that a flush waits for.
+      // Retention may have dropped the changes that a flush waits for, so that no commit follows.
       if (this.#filing.size === 0) this.#endFlushes();
       if (this.isUnwritable && !isFaulty && this.#filing.size === 0) this.#attempt(this.#probe());
       return;
@@ -217,7 +217,7 @@ export class SqliteWriter {
       this.#totals = totals;
       for (const id of refused === "" ? [] : refused.split(" ")) onRefused(id);
       for (const change of changes) if ("waiting" in change) change.waiting?.resolve();
-      // Retention may have dropped other outcomes meanwhile.
+      // Retention may also have dropped outcomes, so the charge is computed again.
       this.#charge?.grow(this.#unwrittenBytes() - this.#charge.bytes);
       this.#succeeded();
     } catch (error) {
@@ -227,7 +227,10 @@ export class SqliteWriter {
     if (this.#queue.hasDue) this.#wake();
   }
 
-  /** @param earlier the file before this one. Retention evicts rows in their order, so they must have the order of the ends. */
+  /**
+   * Writes a large outcome to a file, then queues its row. @param earlier settles when the previous outcome's row is queued: rows must have the order
+   * of the ends, in which retention evicts them
+   */
   async #file(change: EndChange, earlier: Promise<void>): Promise<void> {
     const { id, record } = change;
     this.#filing.set(id, change);
@@ -243,7 +246,9 @@ export class SqliteWriter {
     }
   }
 
-  /** Tests the disk while there is nothing to write: a server that is not ready gets no requests. */
+  /**
+   * Tests the disk when there is nothing else to write. While writes fail the server is not ready, so it gets no requests that would test the disk.
+   */
   async #probe(): Promise<void> {
     const { files } = this.#options;
     try {
@@ -262,7 +267,7 @@ export class SqliteWriter {
     this.#stopRetrying();
   }
 
-  /** Refuses creations. Outcomes stay in memory, where clients can read them, until a write succeeds. */
+  /** Handles a failed write. New requests fail. Outcomes stay in memory, where clients can read them, and are written again later. */
   #failed(reason: string, changes: readonly Change[]): void {
     const error = unwritable(reason);
     this.#faultyUpTo = this.#queue.nextNumber;
@@ -282,7 +287,7 @@ export class SqliteWriter {
     }, this.#retryMs);
   }
 
-  /** Lets each flush check again whether its changes are written. */
+  /** Makes each flush check again whether its changes are written. */
   #endFlushes(): void {
     for (const { resolve } of this.#flushes.splice(0)) resolve();
   }

@@ -1,20 +1,22 @@
-/** Files for bodies and outcomes that are too large for rows, in a folder beside the database. */
+/** Files in a folder beside the database, for bodies and outcomes that are too large for rows. */
 import { chmodSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { CHECKSUM_BYTES, Checksum, DamagedValue } from "./checksum.ts";
 
-/** Longer values go to files, and never cross to the database's thread. */
+/**
+ * Maximum characters or bytes of a value in a row. Longer values are written to files on the main thread, and never sent to the database's thread.
+ */
 export const MAX_INLINE_LENGTH = 64 * 1024;
 
-/** Suffix of the names of files with a checksum at their end. Files of earlier releases have neither. */
+/** Suffix of files that end with a checksum. Files of old releases have no checksum. */
 const SUMMED = ".sum";
 
 export class ValueFiles {
   readonly folder: string;
   readonly #isDurable: boolean;
 
-  /** @param isDurable whether written files survive a power loss */
+  /** @param isDurable whether a written file must survive a power loss */
   constructor(databasePath: string, isDurable: boolean) {
     this.folder = `${databasePath}-files`;
     this.#isDurable = isDurable;
@@ -25,9 +27,9 @@ export class ValueFiles {
     chmodSync(this.folder, 0o700);
   }
 
-  /** A failed write leaves no file. @returns the name of the file */
+  /** Writes a file, or leaves none if the write fails. @returns the name of the file */
   async write(id: string, parts: readonly (string | Uint8Array)[]): Promise<string> {
-    // Two processes may end one prediction, and must not share a file.
+    // The name is unique, because two processes may write an outcome of the same prediction.
     const name = `${id}.${crypto.randomUUID()}${SUMMED}`;
     const checksum = new Checksum();
     const path = join(this.folder, name);
@@ -50,7 +52,7 @@ export class ValueFiles {
     return name;
   }
 
-  /** @returns undefined for a missing file @throws DamagedValue for a file that the disk changed */
+  /** Reads a file. @returns undefined for a missing file @throws DamagedValue if the content does not match its checksum */
   async read(name: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
     const file = Bun.file(join(this.folder, name));
     let bytes: Uint8Array<ArrayBuffer>;
@@ -67,21 +69,21 @@ export class ValueFiles {
     return content;
   }
 
-  /** Ignores errors: the next process sweeps files without rows. */
+  /** Removes a file. Ignores errors, because the next process removes files that no row needs. */
   async remove(name: string): Promise<void> {
     await rm(join(this.folder, name), { force: true }).catch(() => {});
   }
 
-  /** Synchronous `remove`. */
+  /** Like `remove`, but synchronous. */
   removeNow(name: string): void {
     try {
       rmSync(join(this.folder, name), { force: true });
     } catch {
-      // As in `remove`.
+      // Ignored, because the next process removes files that no row needs.
     }
   }
 
-  /** Removes all other files. */
+  /** Removes all files whose names are not in `needed`. */
   sweep(needed: ReadonlySet<string>): void {
     for (const name of readdirSync(this.folder)) {
       if (!needed.has(name)) this.removeNow(name);
