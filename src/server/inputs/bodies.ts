@@ -1,20 +1,20 @@
-/** Decodes the body of a request, or the same body read from a store, into inputs. */
+/** Decodes the body of a request into inputs. The body may come from a store. */
 import { type InputDecoder, type InputValues, utf8 } from "./input-decoder.ts";
 import { type InputList, ReadyInputs } from "./input-list.ts";
 import type { LargeBodies } from "./large-bodies.ts";
 
-/** Larger bodies are parsed on another thread: parsing them would block the event loop for milliseconds. */
+/** Larger bodies are parsed on a second thread, since parsing them would block the event loop for milliseconds. */
 export const LARGE_BYTES = 256 * 1024;
 
-/** Memory charged for each byte of a body: the byte itself, and about two bytes of decoded inputs. */
+/** Bytes of memory to count for each byte of a body: the body itself, and about two bytes of decoded inputs. */
 export const HELD_PER_BYTE = 3;
 
-/** A JSON list of inputs: its text, or the chunks received. Decoding transfers the chunks' memory. */
+/** A JSON list of inputs: one text, or the received chunks. Decoding transfers the memory of the chunks to a thread. */
 export type Body = string | readonly Uint8Array<ArrayBuffer>[];
 
 export interface DecodedBody {
   readonly inputs: InputList;
-  /** A function makes the list on demand. */
+  /** The JSON list, for stores. A function creates it when it is needed. */
   readonly body: string | Uint8Array<ArrayBuffer> | (() => string);
 }
 
@@ -22,14 +22,14 @@ export class Bodies implements Disposable {
   readonly #decoder: InputDecoder;
   readonly #large: LargeBodies | undefined;
 
-  /** @param large parses large bodies on other threads; by default this thread parses them */
+  /** @param large parses large bodies on other threads; undefined: this thread parses them */
   constructor(decoder: InputDecoder, large?: LargeBodies) {
     this.#decoder = decoder;
     this.#large = large;
   }
 
   /**
-   * Returns without a promise for a small body.
+   * Decodes a body. Returns a promise only for a large body, because a promise would delay small predictions.
    * @throws SconceError `body_invalid` or `inputs_invalid`
    */
   decode(body: Body | InputValues, maxInputs: number): DecodedBody | Promise<DecodedBody> {

@@ -1,4 +1,4 @@
-/** The JSON types that a schema accepts at each path. A reader can check them before it parses a text. */
+/** The JSON types that a schema accepts at each place of an input, so that wrong values can be found before they are parsed. */
 
 import * as z from "../../author/z.ts";
 import { defOf } from "../../author/zod-internals.ts";
@@ -8,20 +8,20 @@ export type Kind = "string" | "number" | "boolean" | "null" | "array" | "object"
 
 export interface Expected {
   readonly kinds: ReadonlySet<Kind>;
-  /** The schema accepts data URIs and no other strings. A form reads another text as JSON. */
+  /** Whether the only strings that the schema accepts are data URIs. In a form, other text is then JSON. */
   readonly hasOnlyDataUrls?: boolean;
-  /** Elements of a list; in a tuple, the elements after `first`. */
+  /** What a list's elements may be; in a tuple, the elements after `first`. */
   readonly items?: Expected | undefined;
-  /** The first elements of a tuple, by index. */
+  /** What the first elements of a tuple may be, by index. */
   readonly first?: readonly Expected[] | undefined;
-  /** A list cut to this length has the same length faults as the whole list. Infinity means unknown. */
+  /** Number of elements that decide whether a list is too short or too long: further elements do not change that. Infinity: unknown. */
   readonly sufficientLength?: number;
   readonly fields?: ReadonlyMap<string, Expected> | undefined;
-  /** Fields that `fields` does not name; undefined if the schema refuses such fields. */
+  /** What fields outside `fields` may be; undefined if the schema refuses such fields. */
   readonly otherFields?: Expected | undefined;
 }
 
-/** Accepts every value. Schemas that this file cannot analyse become this value. */
+/** Accepts every value. Stands for schemas that this file cannot analyse. */
 export const anything: Expected = {
   kinds: new Set(["string", "number", "boolean", "null", "array", "object"]),
   get items() {
@@ -32,7 +32,7 @@ export const anything: Expected = {
   },
 };
 
-/** Reads the JSON Schema of a schema's input. Keywords without an equivalent here become `anything`. */
+/** Analyses a schema, by the JSON Schema of its input. Keywords that this file does not know become `anything`. */
 export function expectedKinds(schema: z.ZodType): Expected {
   try {
     const root = z.toJSONSchema(schema, {
@@ -45,12 +45,12 @@ export function expectedKinds(schema: z.ZodType): Expected {
     });
     return fromSchemaNode(SchemaNode.of(root));
   } catch {
-    // Only tests have schemas without a JSON Schema: `define` refuses such models.
+    // Only schemas in tests have no JSON Schema. defineModel() refuses such models.
     return anything;
   }
 }
 
-/** Whether a schema converts values of other JSON types: by coercion, a transform before it, or `catch`. */
+/** Whether a schema converts values of other JSON types, by coercion, by a transform before it, or by `catch`. */
 function convertsOtherKinds(schema: z.core.$ZodType): boolean {
   const def = defOf(schema);
   const isCoerced = "coerce" in def && def.coerce === true;
@@ -58,7 +58,7 @@ function convertsOtherKinds(schema: z.core.$ZodType): boolean {
   return isCoerced || isPrepared || def.type === "catch";
 }
 
-/** Reads a schema's parts on demand, since a schema may contain itself. */
+/** Analyses the parts of a schema when they are read, since a schema may contain itself. */
 class LazyExpected implements Expected {
   readonly kinds: ReadonlySet<Kind>;
   readonly #option: SchemaNode;
@@ -81,7 +81,7 @@ class LazyExpected implements Expected {
     return this.#option.first?.map(fromSchemaNode);
   }
 
-  /** The maximum plus one shows that a list is too long. */
+  /** One element more than the maximum shows that a list is too long. */
   get sufficientLength() {
     const { minItems = 0, maxItems = -1 } = this.#option;
     return Math.max(minItems, maxItems + 1);
@@ -116,7 +116,7 @@ function fromSchemaNode(node: SchemaNode): Expected {
   return expected;
 }
 
-/** Accepts a value of any option. Describes elements and fields only if exactly one option is a list or an object. */
+/** Accepts the values of all options. Knows elements and fields only if just one option is a list, or an object. */
 function fromOptions(options: readonly Expected[]): Expected {
   const lists = options.filter(({ kinds }) => kinds.has("array"));
   const objects = options.filter(({ kinds }) => kinds.has("object"));

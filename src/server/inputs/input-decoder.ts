@@ -1,4 +1,4 @@
-/** Decodes JSON into inputs, or refuses it with an error that lists every fault. */
+/** Decodes JSON into inputs, and validates them by the model's schema. Its error lists every fault. */
 
 import { defaultBytes, hasCostlyLists, isRecursive, limitFaults } from "../../author/fault-limit.ts";
 import { InputError } from "../../author/input-error.ts";
@@ -14,16 +14,16 @@ import { logLimit } from "../../base/log-limit.ts";
 import { type Expected, expectedKinds } from "./expected-kinds.ts";
 import { faultPlace, isTooDeep } from "./json-text.ts";
 
-/** Maximum faults that an error lists, so that a small request cannot cause a large answer. */
+/** Maximum faults in one error, so that a small request cannot cause a large answer. */
 export const MAX_FAULTS = 1000;
 
-/** Memory of a list or an object: measured 372 bytes for `[]`, 315 for an object. */
+/** Memory of an empty list or object in bytes; 372 was measured for `[]`, 315 for an object. */
 const NESTED_BYTES = 400;
 
-/** Inputs of a binary protocol. */
+/** Inputs that do not come from JSON, but from a binary protocol. */
 export interface InputValues {
   readonly count: number;
-  /** Makes values of JSON. An array may be a `Tensor` on the memory of the request, which `JSON.stringify` accepts too. */
+  /** Creates the inputs as JSON values. An array may be a `Tensor` in the memory of the request, which JSON.stringify() accepts too. */
   readonly values: () => unknown[];
 }
 
@@ -33,13 +33,13 @@ export class InputDecoder {
   readonly #isRecursive: boolean;
   readonly #isWorker: boolean;
   readonly hasCostlyLists: boolean;
-  /** Upper bound for the memory of a nearly empty list or object in an input, including its defaults. */
+  /** Upper bound of the memory in bytes of a nearly empty list or object in an input, with the schema's default values. */
   readonly nestedBytes: number;
   #expected: Expected | undefined;
 
   /**
-   * @param input the schema of one input; this constructor patches it to stop after `MAX_FAULTS` faults
-   * @param options.isWorker rethrows errors of the schema's own code, which may fail only because it runs on a worker
+   * @param input the schema of one input. The constructor changes it to stop after `MAX_FAULTS` faults.
+   * @param options.isWorker throws errors of the author's code in the schema, which may fail only because it runs on a second thread
    */
   constructor(input: z.ZodType, { isWorker = false }: { readonly isWorker?: boolean } = {}) {
     this.#isWorker = isWorker;
@@ -57,14 +57,14 @@ export class InputDecoder {
   }
 
   /**
-   * @param body the text of a whole body
+   * Decodes a whole body.
    * @throws SconceError `body_invalid` or `inputs_invalid`
    */
   body(body: string, maxInputs: number): unknown[] {
     return this.#whole(requireList(parseJson(body), maxInputs));
   }
 
-  /** @throws SconceError `inputs_invalid` */
+  /** Validates inputs of a binary protocol. @throws SconceError `inputs_invalid` */
   values({ count, values }: InputValues, maxInputs: number): unknown[] {
     refuseTooMany(count, maxInputs);
     return this.#whole(values());
@@ -78,7 +78,7 @@ export class InputDecoder {
     return inputs;
   }
 
-  /** The fast path of nearly all bodies. */
+  /** Whether all inputs pass a fast check that suffices for simple schemas. Nearly all bodies pass it. */
   #areAllPlain(list: readonly unknown[]): boolean {
     if (this.#isPlain === undefined) return false;
     for (let i = 0; i < list.length; i++) if (!this.#isPlain(list[i])) return false;
@@ -86,8 +86,8 @@ export class InputDecoder {
   }
 
   /**
-   * Stops after `MAX_FAULTS` faults.
-   * @param first the index in the body of the first element
+   * Decodes some elements of a body, until there are `MAX_FAULTS` faults.
+   * @param first index in the body of the first element
    */
   list(list: readonly unknown[], first: number, faults: Faults): unknown[] {
     const inputs: unknown[] = [];
@@ -100,7 +100,7 @@ export class InputDecoder {
       const isDeep = isTooDeep(element);
       if (isDeep && this.#isRecursive) throw tooDeep();
       const parsed = this.#parse(element);
-      // A schema that accepts any value does not look at the depth, but JSON.stringify and hooks recurse into the value.
+      // A schema that accepts any value does not limit its depth. JSON.stringify() and hooks recurse into the value, and would overflow the stack.
       if (isDeep && parsed.success) throw tooDeep();
       if (parsed.success) inputs.push(parsed.data);
       else faults.add(parsed.error.issues, [first + i], { input: element, expected: this.expected });
@@ -125,10 +125,10 @@ interface Checked {
   readonly expected: Expected;
 }
 
-/** Longer field names get no suggestion. */
+/** Maximum length of a field name for which a message suggests a similar name. */
 const MAX_NAME = 64;
 
-/** Names of the schema's fields that the object at `path` lacks. */
+/** Names of the schema's fields that are missing in the object at `path`, as suggestions for an unknown field. */
 function missingFields({ input, expected }: Checked, path: readonly PropertyKey[]): string[] {
   let value: unknown = input;
   let fields: Expected | undefined = expected;
@@ -141,11 +141,11 @@ function missingFields({ input, expected }: Checked, path: readonly PropertyKey[
   return known.filter((name) => !(isObject(value) && Object.hasOwn(value, name)));
 }
 
-/** The faults of a body, as an error lists them. */
+/** Collects the faults of a body for an error. */
 export class Faults {
   readonly #faults: Fault[] = [];
 
-  /** The search stops then, since describing a fault costs far more than accepting an input. */
+  /** Whether decoding stops because there are enough faults. Describing a fault costs far more than accepting an input. */
   get isFull(): boolean {
     return this.#faults.length > MAX_FAULTS;
   }
@@ -154,7 +154,7 @@ export class Faults {
     return this.#faults.length;
   }
 
-  /** Adds a fault for each zod issue of an input and each unknown field; for a union, the faults of its nearest option. */
+  /** Adds a fault for each zod issue of an input, and for each unknown field. For a union, adds the faults of the option that fits best. */
   add(issues: readonly z.core.$ZodIssue[], base: readonly PropertyKey[], checked: Checked): void {
     for (const each of withoutUnions(issues)) this.#add(each, base, checked);
   }
@@ -180,7 +180,7 @@ export class Faults {
   }
 }
 
-/** Refuses a list for its length before any element is checked. */
+/** Refuses a body that is no list, or a list with too few or too many inputs, before any input is validated. */
 function requireList(body: unknown, maxInputs: number): unknown[] {
   if (!Array.isArray(body)) throw notAList(typeName(body));
   if (body.length === 0)
@@ -261,7 +261,7 @@ export function tooDeep(): SconceError {
   return inputsInvalid([{ pointer: "", detail: "an input is nested too deeply" }]);
 }
 
-/** Rewords a zod message in the form of all other messages: expected …, received …. */
+/** Removes the parts of a zod message that other messages do not have: they read "expected …, received …". */
 function describeIssue(message: string): string {
   return message.replace(/^Invalid input: /, "").replace(/received undefined$/, "but it is missing");
 }
@@ -271,7 +271,10 @@ function typeName(value: unknown): string {
   return typeof value === "object" ? "an object" : `a ${typeof value}`;
 }
 
-/** @throws `error` itself if the schema is asynchronous, which is no fault of the input */
+/**
+ * Creates a zod issue for an error that the author's code in the schema threw. @throws `error` itself if the schema is asynchronous, which no input
+ * causes
+ */
 export function thrownIssue(schema: z.core.$ZodType, input: unknown, error: unknown): z.core.$ZodIssue {
   if (error instanceof z.core.$ZodAsyncError) throw error;
   const isRefused = error instanceof InputError;
@@ -289,10 +292,13 @@ export function thrownIssue(schema: z.core.$ZodType, input: unknown, error: unkn
   return { code: "custom", path, message: `${MODEL_FAILED} to read this value`, input };
 }
 
-/** Depth of the search for the part of an input that throws. Each level parses all lower levels again, so the cost grows with the square. */
+/**
+ * Maximum depth of the search for the value that makes the schema throw. Each level validates all lower levels again, so the cost grows with the
+ * square.
+ */
 const MAX_SEARCH_LEVELS = 32;
 
-/** Finds the path of the part of an input for which the schema throws: zod does not report it. */
+/** The path of the value for which the schema throws. zod does not report it. */
 function findThrowingPath(schema: z.core.$ZodType, input: unknown, level = 0): PropertyKey[] {
   if (level === MAX_SEARCH_LEVELS) return [];
   for (const [key, part, value] of subschemas(schema, input)) {
@@ -323,7 +329,7 @@ function throws(schema: z.core.$ZodType, input: unknown): boolean {
     z.safeParse(schema, input);
     return false;
   } catch (error) {
-    // Inside an object, zod throws another error for an asynchronous schema.
+    // In an object, zod may throw another error for an asynchronous schema.
     if (error instanceof z.core.$ZodAsyncError) throw error;
     return true;
   }

@@ -3,16 +3,16 @@ import { Faults, type InputDecoder } from "./input-decoder.ts";
 import type { ListScan } from "./json-text.ts";
 import { parsePart, partCount, partRange } from "./large-body.ts";
 
-/** The decoded inputs of a request. `get` may decode them on demand. */
+/** The decoded inputs of a request. An implementation may decode an input only when it is read. */
 export interface InputList {
   readonly length: number;
-  /** @returns undefined after `drop` */
+  /** @returns the input; undefined after `drop` */
   get(index: number): unknown;
-  /** Frees an input that the server needs no longer. */
+  /** Frees an input that is no longer needed. */
   drop(index: number): void;
 }
 
-/** Decoded inputs. The list owns the array and changes it. */
+/** A list of inputs that are decoded already. It takes over the array. */
 export class ReadyInputs implements InputList {
   readonly #inputs: unknown[];
 
@@ -35,12 +35,12 @@ export class ReadyInputs implements InputList {
 
 export const noInputs: InputList = new ReadyInputs([]);
 
-/** Requires that no input was dropped. */
+/** All inputs as an array. No input may have been dropped before. */
 export function toArray(inputs: InputList): unknown[] {
   return Array.from({ length: inputs.length }, (_, index) => inputs.get(index));
 }
 
-/** Inputs of a large body, decoded part by part when a reader gets to them. */
+/** The inputs of a large body, which are decoded in groups when a reader gets to them. */
 export class LazyInputs implements InputList {
   readonly length: number;
   readonly #bytes: Uint8Array;
@@ -50,7 +50,7 @@ export class LazyInputs implements InputList {
   #nextPart = 0;
   #decodedInputs = 0;
 
-  /** @param scan the parts of `bytes`; `checkLargeBody` has accepted all inputs */
+  /** @param scan where the groups of inputs are in `bytes`. checkLargeBody() must have accepted the body. */
   constructor(bytes: Uint8Array, scan: ListScan, decoder: InputDecoder) {
     this.length = scan.count;
     this.#bytes = bytes;
@@ -74,7 +74,7 @@ export class LazyInputs implements InputList {
     this.#decodedInputs = first + count;
     const faults = new Faults();
     const inputs = this.#decoder.list(parsePart(this.#bytes, this.#scan, part) ?? [], first, faults);
-    // The check accepted these inputs, so the schema depends on more than the input.
+    // The schema accepted these inputs before. Its result depends on more than the input, for example on the time.
     if (inputs.length !== count) {
       throw new SconceError("item_failed", "the input schema accepted the input when it arrived, and refuses it now");
     }

@@ -1,14 +1,14 @@
-/** Finds the elements of a JSON list without parsing them, so that a large one can be parsed part by part. */
+/** Finds elements of a JSON list without parsing them, so that a large list can be parsed in parts. */
 
-/** The byte ranges of the parts of a list. */
+/** Where the parts of a list are in its text. A part is a group of elements. */
 export interface ListScan {
   readonly count: number;
   /**
-   * Two numbers a part: the index of its first element, and the byte offset of that element. A part ends one byte before the next part
-   * begins. Two final numbers, the count and the offset after the list, end the last part.
+   * Two numbers per part: the index of its first element, and the byte offset of that element. A part ends one byte before the next part begins. Two
+   * more numbers end the last part: the count of all elements, and the offset after the list.
    */
   readonly parts: Uint32Array;
-  /** The first part with more than `MAX_LEVELS` levels. */
+  /** Index of the first part that is nested deeper than `MAX_LEVELS`. */
   readonly deepPart: number | undefined;
 }
 
@@ -16,16 +16,16 @@ export const [QUOTE, BACKSLASH, COMMA] = [0x22, 0x5c, 0x2c];
 export const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 const [SPACE, TAB, NEWLINE, RETURN] = [0x20, 0x09, 0x0a, 0x0d];
 
-/** Most bytes belong to numbers and names; the scan skips them. */
+/** Marks the bytes that the scan stops at. Most bytes belong to numbers and names. */
 const isStructural = new Uint8Array(256);
 for (const byte of [QUOTE, COMMA, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT]) isStructural[byte] = 1;
 
 /**
- * Splits a list at its commas and brackets. A parser still has to check each part, as `[`, the part's text, and `]`.
+ * Splits a JSON list into parts. Does not validate a part: a parser must read `[`, the part's text, and `]`.
  *
  * @param bytes UTF-8
- * @param partBytes a part ends after the first element that reaches this length
- * @returns undefined if the text is not a list with an element; a parser then finds the fault
+ * @param partBytes a part ends after the element with which it reaches this size
+ * @returns undefined if the text is no list with an element; a parser then finds the fault
  */
 export function scanList(bytes: Uint8Array, partBytes: number): ListScan | undefined {
   let at = afterSpace(bytes, 0);
@@ -72,7 +72,7 @@ export function afterSpace(bytes: Uint8Array, from: number): number {
   return at;
 }
 
-/** @returns the index of the quote that closes the string opened at `from`; -1 without one */
+/** @returns the index of the quote that ends the string that begins at `from`; -1 if there is none */
 export function endOfText(bytes: Uint8Array, from: number): number {
   for (let at = bytes.indexOf(QUOTE, from + 1); at >= 0; at = bytes.indexOf(QUOTE, at + 1)) {
     let first = at;
@@ -87,11 +87,12 @@ const word = /true|false|null/y;
 const escaped = /\\(?:["\\/bfnrt]|u[\dA-Fa-f]{4})/y;
 
 /**
- * @param bytes UTF-8 that the parser refused
- * @returns `line 1, column 12`, both counted from 1; for a trailing comma, the position of the comma
+ * Finds the syntax error in a JSON text.
+ * @param bytes UTF-8 that JSON.parse() refuses
+ * @returns `line 1, column 12`, counted from 1; for a trailing comma, the position of the comma
  */
 export function faultPlace(bytes: Uint8Array): string {
-  // JSON's syntax is ASCII, so Latin-1 gives one character for each byte.
+  // Decodes as Latin-1, with one character per byte, since JSON's syntax is ASCII.
   const at = faultAt(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1"));
   let line = 1;
   let begin = 0;
@@ -123,7 +124,7 @@ function faultAt(text: string): number {
     isFresh = false;
     const first = text[at] ?? "";
     if (!isEmpty && (first === "[" || first === "{")) {
-      // Bounds the list of open brackets. Deeper bodies are refused for their depth.
+      // Limits the list of open brackets. A body with more levels is refused for its depth.
       if (open.push(first) > MAX_LEVELS) return at;
       isFresh = true;
       at = spaceEnd(text, at + 1);
@@ -134,7 +135,7 @@ function faultAt(text: string): number {
       if (end < 0) return first === '"' ? -end - 1 : at;
       at = spaceEnd(text, end);
     }
-    // After a value: closing brackets, then a comma or the end.
+    // After a value: any closing brackets, then a comma or the end.
     for (;;) {
       const bracket = open.at(-1);
       if (bracket === undefined) return at;
@@ -150,7 +151,7 @@ function faultAt(text: string): number {
   }
 }
 
-/** @returns the index after a string; `-at - 1` for a fault at `at` */
+/** @returns the index after the string that begins at `quote`; `-at - 1` if its syntax is wrong at `at` */
 function textEnd(text: string, quote: number): number {
   if (text[quote] !== '"') return -quote - 1;
   for (let at = quote + 1; at < text.length; at++) {
@@ -186,7 +187,7 @@ export function isTooDeep(value: unknown): boolean {
 function isDeeper(value: object, levels: number): boolean {
   if (levels === 0) return true;
   if (Array.isArray(value)) {
-    // Lists of numbers can be long: an element costs one `typeof`, no call.
+    // Lists of numbers may be long, so a number costs one `typeof` and no function call.
     for (const element of value)
       if (typeof element === "object" && element && isDeeper(element, levels - 1)) return true;
     return false;

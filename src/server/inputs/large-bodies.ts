@@ -1,4 +1,4 @@
-/** Checks large bodies on worker threads: parsing 60 MB of numbers would block the event loop for a second. */
+/** Checks large bodies on worker threads. Parsing 60 MB of numbers would block the event loop for a second. */
 import { availableParallelism } from "node:os";
 import { type ErrorCode, type Fault, messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
@@ -10,7 +10,7 @@ import { type InputDecoder, utf8 } from "./input-decoder.ts";
 import { LazyInputs, ReadyInputs } from "./input-list.ts";
 import type { ListScan } from "./json-text.ts";
 
-/** The model's code, from which a thread gets the input schema. */
+/** The bundle of the model's code. A thread loads it to get the schema of inputs. */
 export interface BundleSource {
   readonly path: string;
   readonly digest: string;
@@ -20,18 +20,18 @@ export interface CheckRequest {
   readonly bundle: BundleSource;
   readonly chunks: readonly Uint8Array<ArrayBuffer>[];
   readonly maxInputs: number;
-  /** Maximum lists and objects in an input. */
+  /** Maximum number of lists and objects in one input. */
   readonly maxNested: number;
 }
 
-/** A SconceError as data, for `postMessage`. */
+/** A SconceError as data for `postMessage`. */
 interface Refusal {
   readonly code: ErrorCode;
   readonly message: string;
   readonly faults: readonly Fault[] | undefined;
 }
 
-/** `error`: the check failed for a reason other than the body. */
+/** The answer of a thread. `refusal` is a fault of the body; `error` is any other reason why the check failed. */
 export interface CheckAnswer {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly scan?: ListScan | undefined;
@@ -39,41 +39,41 @@ export interface CheckAnswer {
   readonly error?: string | undefined;
 }
 
-/** The first message of a thread, with its operating system's name if there is one. */
+/** First message of a thread. Has the thread's name in the operating system, if it is known. */
 export interface Hello {
   readonly thread: string | undefined;
 }
 
 interface LargeBodiesOptions {
-  /** Charged for the memory of threads; by default unlimited. */
+  /** Counts the memory of checks; by default unlimited. */
   readonly memory?: MemoryAccount;
   readonly maxThreads?: number;
-  /** CPU time for the check of a body, plus one second for each megabyte. */
+  /** Maximum CPU time of a check in milliseconds. A body has one second more per megabyte. */
   readonly timeoutMs?: number;
 }
 
-/** Wall time limit of a check, as a multiple of its CPU time limit. */
+/** Maximum wall time of a check, as a multiple of its maximum CPU time. */
 const MAX_WALL_PER_CPU = 10;
 
-/** Memory of a check for each byte of a body. Measured: 11 for one-digit numbers, 29 if zod checks every number. */
+/** Memory of a check in bytes per byte of the body. Measured: 11 for one-digit numbers, 29 if zod validates every number. */
 const CHECK_BYTES_PER_BYTE = { plain: 11, costly: 30 };
 
-/** Lower bound of `maxNested`, for a memory limit of any size; such an input takes a few megabytes. */
+/** Minimum of `maxNested`, even if memory is scarce. An input with as many lists takes a few megabytes. */
 const MIN_NESTED = 10_000;
 
-/** A body in the queue or on a thread. */
+/** A body that waits for a thread, or is on a thread. */
 interface Task {
   readonly request: CheckRequest;
   readonly bytes: number;
   readonly answer: PromiseWithResolvers<CheckAnswer>;
 }
 
-/** A body on a thread. */
+/** A body that a thread is checking. */
 interface Running {
   readonly task: Task;
   readonly charge: Charge;
   timer: Timer;
-  /** CPU time of the thread when the check began. */
+  /** CPU time that the thread had used when the check began, in milliseconds. */
   cpuStartMs: number;
   readonly startMs: number;
 }
@@ -98,8 +98,9 @@ export class LargeBodies {
   }
 
   /**
-   * @param chunks their memory moves to a thread
-   * @throws SconceError `body_invalid` or `inputs_invalid`, also for a check that takes too long
+   * Checks a body on a thread.
+   * @param chunks their memory is transferred to the thread
+   * @throws SconceError `body_invalid` or `inputs_invalid`, also if the check takes too long
    */
   async read(chunks: readonly Uint8Array<ArrayBuffer>[], maxInputs: number): Promise<DecodedBody> {
     const { bytes, scan, refusal, error } = await this.#check(chunks, maxInputs);
@@ -129,7 +130,7 @@ export class LargeBodies {
     return answer.promise;
   }
 
-  /** Starts the oldest queued body on an idle or a new thread. With scarce memory, one body runs at a time. */
+  /** Starts the check of the oldest waiting body, if a thread is idle or may be created. If memory is scarce, one body is checked at a time. */
   #startNext(): void {
     const [task] = this.#queue;
     if (task === undefined || (this.#idle.length === 0 && this.#running.size >= this.#maxThreads)) return;
@@ -155,7 +156,7 @@ export class LargeBodies {
       if ("thread" in data) {
         this.#threads.set(worker, data.thread);
         const running = this.#running.get(worker);
-        // The start of the thread does not count.
+        // The CPU time of starting the thread does not count for the check.
         if (running !== undefined) running.cpuStartMs = threadTimeMs(data.thread) ?? 0;
         return;
       }
@@ -169,11 +170,11 @@ export class LargeBodies {
     return worker;
   }
 
-  /** Ends a check that used its CPU time. On a busy machine the thread may have had less, so the timer starts again. */
+  /** Ends a check that has used its CPU time. On a busy machine the thread may have had less CPU time, so the timer is set again. */
   #checkTimeout(worker: Worker, timeoutMs: number): void {
     const running = this.#running.get(worker);
     if (running === undefined) return;
-    // A thread that has not started yet has used no CPU time.
+    // A thread whose first message has not come has used no CPU time for the check.
     const cpuMs = this.#threads.has(worker) ? threadTimeMs(this.#threads.get(worker)) : running.cpuStartMs;
     const remainingMs = cpuMs === undefined ? 0 : timeoutMs - (cpuMs - running.cpuStartMs);
     if (remainingMs <= 0 || performance.now() - running.startMs >= MAX_WALL_PER_CPU * timeoutMs)

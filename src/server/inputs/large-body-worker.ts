@@ -1,4 +1,4 @@
-/** The worker thread that checks large bodies. The thread loads the model's code for the schemas, without weights and `setup`. */
+/** The worker thread that checks large bodies. It loads the model's code for its schemas, but no weights, and does not run `setup`. */
 import { setPriority } from "node:os";
 import { hasCode, messageOf, type SconceError } from "../../base/errors.ts";
 import { thisThread } from "../../machine/processes/thread-time.ts";
@@ -10,13 +10,13 @@ import { checkLargeBody } from "./large-body.ts";
 
 declare const self: Worker;
 
-// Small requests go first. Only on Linux does this set the priority of the thread, not of the process.
+// Lowers the priority of this thread, so that small requests go first. Elsewhere than on Linux this would lower the priority of the whole process.
 if (process.platform === "linux") setPriority(10);
 
 const thread = thisThread();
 self.postMessage({ thread } satisfies Hello);
 
-/** After a larger body the thread collects garbage: otherwise an idle thread would retain up to ten times as much. */
+/** Size of a body after which the thread collects garbage. Otherwise an idle thread would keep up to ten times this memory. */
 const MIN_COLLECTED_BYTES = 4 * 2 ** 20;
 
 let decoder: Promise<InputDecoder> | undefined;
@@ -42,7 +42,7 @@ async function open(bundle: BundleSource): Promise<InputDecoder> {
   return new InputDecoder(input, { isWorker: true });
 }
 
-/** Whether the body is at fault, and not the model's code. */
+/** Whether the body causes the error. Other errors come from the model's code. */
 function isRefusal(error: unknown): error is SconceError {
   return hasCode(error, "body_invalid") || hasCode(error, "inputs_invalid");
 }

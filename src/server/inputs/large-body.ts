@@ -1,4 +1,4 @@
-/** Checks a large body part by part. Only its bytes are in memory as a whole, never its values. */
+/** Checks a large body in parts, so that only the bytes of the whole body are in memory, and never all its values. */
 import {
   bodyInvalid,
   Faults,
@@ -13,12 +13,12 @@ import {
 import { endOfText, faultPlace, type ListScan, OPEN_LIST, OPEN_OBJECT, QUOTE, scanList } from "./json-text.ts";
 import { withoutWrongKinds } from "./wrong-kinds.ts";
 
-/** Size of a part: a fraction of a millisecond of work. */
+/** Size of a part in bytes. Checking a part takes a fraction of a millisecond. */
 const PART_BYTES = 16 * 1024;
-/** A part of this size has a large input. */
+/** A part has at least this size only if it contains a large input. */
 const LARGE_PART_BYTES = 4 * PART_BYTES;
 const SPACE = 0x20;
-/** A larger body is not parsed as a whole for the parser's message: the values may take twenty times its memory. */
+/** Maximum size of an invalid body that is parsed as a whole, to get the parser's message. The values may take twenty times this memory. */
 const MAX_WHOLE_BYTES = 2 ** 20;
 
 interface CheckOptions {
@@ -27,11 +27,11 @@ interface CheckOptions {
 }
 
 /**
- * Checks a body and finds its parts. Each part is parsed, decoded and dropped.
+ * Checks a body and finds its parts. Each part is parsed, validated and dropped.
  *
- * @param options.maxNested most lists and objects in an input. Their values may take a hundred times the memory of their text
- * @returns undefined for a body that is not a list, but that the decoder accepts
- * @throws SconceError `body_invalid` or `inputs_invalid`, the same as for a small body; errors of the author's schema
+ * @param options.maxNested maximum lists and objects in an input, since their values may take a hundred times the memory of their text
+ * @returns undefined if the body is no list, but the decoder accepts it
+ * @throws SconceError `body_invalid` or `inputs_invalid`, as for a small body; errors of the author's code in the schema
  */
 export function checkLargeBody(
   bytes: Uint8Array,
@@ -46,7 +46,7 @@ export function checkLargeBody(
   for (let part = 0; part < partCount(scan) && !faults.isFull; part++) {
     const { first, count } = partRange(scan, part);
     if (hasFaultsOfKind(bytes, scan, part, decoder, faults)) continue;
-    // Refused before parsing, which would create millions of nested values.
+    // Refuses the part before parsing, which would create millions of nested values.
     if (part === scan.deepPart) throw tooDeep();
     const text = partText(bytes, scan, part);
     if (text.length > maxNested && countNested(text) > maxNested) {
@@ -62,9 +62,8 @@ export function checkLargeBody(
 }
 
 /**
- * Removes values of a wrong JSON type from a large part, and adds the faults of the rest. The removed values would take forty times the
- * memory of their text.
- * @returns whether it added faults; the first thousand are the same as for the whole part
+ * Validates a large part without its values of a wrong JSON type, whose memory would be forty times that of their text.
+ * @returns whether the part has faults. The first thousand are the same as those of the whole part.
  */
 function hasFaultsOfKind(
   bytes: Uint8Array,
@@ -97,7 +96,7 @@ function countNested(text: Uint8Array): number {
   return count;
 }
 
-/** Refuses a body that is not a list of inputs: with the parser's message if the body is small enough to parse. */
+/** Refuses a body that is not a list of inputs. If the body is small enough, it is parsed for the parser's message. */
 function refuseWhole(bytes: Uint8Array, decoder: InputDecoder, maxInputs: number): undefined {
   if (bytes.length <= MAX_WHOLE_BYTES) {
     decoder.body(utf8(bytes), maxInputs);
@@ -112,13 +111,13 @@ export function partCount({ parts }: ListScan): number {
   return parts.length / 2 - 1;
 }
 
-/** The index in the body of a part's first element, and the count of its elements. */
+/** Index in the body of a part's first element, and number of the part's elements. */
 export function partRange({ parts }: ListScan, part: number): { readonly first: number; readonly count: number } {
   const [first = 0, next = 0] = [parts[2 * part], parts[2 * part + 2]];
   return { first, count: next - first };
 }
 
-/** @returns the elements of a part; undefined if it isn't JSON */
+/** @returns the elements of a part; undefined if the part is not JSON */
 export function parsePart(bytes: Uint8Array, scan: ListScan, part: number): unknown[] | undefined {
   return parseElements(partText(bytes, scan, part), partRange(scan, part).count);
 }
@@ -131,7 +130,7 @@ function partText(bytes: Uint8Array, { parts }: ListScan, part: number): Uint8Ar
 function parseElements(bytes: Uint8Array, count: number): unknown[] | undefined {
   const text = utf8(bytes);
   try {
-    // Brackets would copy the text of a large input.
+    // Parses one element without brackets, because adding brackets would copy the text.
     if (count === 1) return [JSON.parse(text)];
     const elements: unknown = JSON.parse(`[${text}]`);
     return Array.isArray(elements) ? elements : undefined;

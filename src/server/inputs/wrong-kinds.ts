@@ -1,20 +1,21 @@
-/** Cuts values of a wrong JSON type out of a text: parsing them is costly, and the faults do not depend on them. */
+/** Removes values of a wrong JSON type from a JSON text. Parsing them is costly, and the faults of the text stay the same. */
 import { anything, type Expected, type Kind } from "./expected-kinds.ts";
 import { afterSpace, CLOSE_LIST, CLOSE_OBJECT, COMMA, endOfText, OPEN_LIST, OPEN_OBJECT, QUOTE } from "./json-text.ts";
 
 const COLON = 0x3a;
 
 /**
- * Empties lists and objects of a wrong type, and ends each list after `max + 1` elements of a wrong type. The first `max` faults of the
- * result are the same.
+ * Empties lists and objects where the schema expects another type. Cuts a list after `max + 1` elements of a wrong type. The first `max` faults stay
+ * the same.
  *
- * @param bytes the elements of a list, with commas between them
- * @returns undefined if there is nothing to cut, the text is not JSON, or its nesting overflows the stack
+ * @param bytes elements of a list, separated by commas
+ * @param element what the schema expects of each element
+ * @returns undefined if there is nothing to remove, the text is not JSON, or its nesting overflows the stack
  */
 export function withoutWrongKinds(bytes: Uint8Array, element: Expected, max: number): Uint8Array | undefined {
   const cutter = new Cutter(bytes, max);
   try {
-    // The top level stays whole, so that the caller can count its elements.
+    // The outermost list is never cut, because the caller counts its elements.
     const end = cutter.elements(0, element, { minLength: Number.POSITIVE_INFINITY });
     return end === bytes.length ? cutter.rest() : undefined;
   } catch (error) {
@@ -23,22 +24,22 @@ export function withoutWrongKinds(bytes: Uint8Array, element: Expected, max: num
   }
 }
 
-/** Bytes that end a number or a word. */
+/** Marks the bytes that end a number or a word such as `true`. */
 const endsWord = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte <= 0x20 || byte === COMMA || byte === CLOSE_LIST || byte === CLOSE_OBJECT ? 1 : 0,
 );
 
 interface ListLimits {
-  /** The list stays at least this long. */
+  /** Minimum number of elements to keep. */
   readonly minLength: number;
-  /** The list and the lists in it stay whole. */
+  /** Whether this list and the lists in it must not be cut. */
   readonly isWhole?: boolean;
 }
 
 class Cutter {
   readonly #bytes: Uint8Array;
   readonly #max: number;
-  /** Bytes between the cuts. */
+  /** The text between the removed parts. */
   readonly #retained: Uint8Array[] = [];
   #retainedTo = 0;
 
@@ -53,7 +54,7 @@ class Cutter {
       : Buffer.concat([...this.#retained, this.#bytes.subarray(this.#retainedTo)]);
   }
 
-  /** @returns the index of the first byte after the elements; -1 if they are not JSON */
+  /** @returns the index after the last element; -1 if the elements are not JSON */
   elements(from: number, expected: Expected, { minLength, isWhole = false }: ListLimits): number {
     const { kinds } = expected;
     let count = 0;
@@ -72,7 +73,7 @@ class Cutter {
     }
   }
 
-  /** @returns the index after the value at `at`; -1 if it is not JSON */
+  /** @returns the index after the value that begins at `at`; -1 if it is not JSON */
   #value(at: number, expected: Expected, isWhole = false): number {
     const kind = kindOfValue(this.#bytes[at] ?? 0);
     if (kind === "string") {
@@ -90,7 +91,7 @@ class Cutter {
   }
 
   #list(at: number, { items = anything, first: tuple, sufficientLength = 0 }: Expected, isWhole: boolean): number {
-    // A tuple stays whole, since each of its elements has another schema.
+    // A tuple is kept as a whole, because each of its elements has another schema.
     if (tuple !== undefined) return this.#endOfNested(at + 1);
     const first = afterSpace(this.#bytes, at + 1);
     const isEmpty = this.#bytes[first] === CLOSE_LIST;
@@ -124,7 +125,7 @@ class Cutter {
     }
   }
 
-  /** @returns the index after the bracket that closes the list or object around `from`; -1 without one */
+  /** @returns the index after the bracket that closes the list or object around `from`; -1 if none closes it */
   #endOfNested(from: number): number {
     let open = 1;
     for (let at = from; at < this.#bytes.length; at++) {
@@ -141,7 +142,7 @@ class Cutter {
     return -1;
   }
 
-  /** The end of a number, `true`, `false` or `null`. */
+  /** @returns the index after a number, `true`, `false` or `null`; -1 if there is none */
   #endOfWord(from: number): number {
     const bytes = this.#bytes;
     let at = from;
@@ -156,7 +157,7 @@ class Cutter {
   }
 }
 
-/** An unknown field: its name is the fault, with any value. */
+/** For an unknown field: accepts no type. The field's name is the fault, whatever its value. */
 const nothing: Expected = { kinds: new Set() };
 
 function kindOfValue(first: number): Kind {

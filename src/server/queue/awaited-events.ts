@@ -1,4 +1,4 @@
-/** The parts and outputs of a prediction as the queue has them, for the event streams of this replica. */
+/** The outputs, and parts of outputs, that Redis has of a running prediction. This replica's event streams read them here. */
 import type { Charge } from "../memory/charge.ts";
 import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../memory/memory-account.ts";
 import { byteLengthOf, type Text } from "../predictions/large-text.ts";
@@ -15,7 +15,9 @@ export class AwaitedEvents implements Disposable {
   #name = "";
   #readCount = 0;
   #isStale = false;
-  /** Streams get the other outputs at the end: this process has no memory for more events, or Redis has dropped events. */
+  /**
+   * Whether no more events are read, since this process lacks memory for them, or Redis has dropped some. Event streams then get the rest at the end.
+   */
   #isStopped = false;
   #reading: Promise<void> | undefined;
 
@@ -26,7 +28,7 @@ export class AwaitedEvents implements Disposable {
     this.#onChange = onChange;
   }
 
-  /** Reads all new events, and renews the watch. Never throws. */
+  /** Reads all new events. Tells the replica that runs the prediction to go on reporting events. Never throws. */
   read(events: QueueEvents, options: ReadOptions): Promise<void> {
     if (this.#isStopped) return Promise.resolve();
     this.#isStale = true;
@@ -44,7 +46,7 @@ export class AwaitedEvents implements Disposable {
     while (this.#isStale && !this.#isStopped) {
       this.#isStale = false;
       const place = { name: this.#name, from: this.#readCount };
-      // The next notification or poll reads again.
+      // A failed read is repeated at the next notification or poll.
       const page = await events.read(this.#id, place, options).catch(() => undefined);
       if (page === undefined || this.#isStopped) continue;
       if (page.name !== this.#name) this.#begin(page.name);
@@ -56,7 +58,7 @@ export class AwaitedEvents implements Disposable {
     this.#reading = undefined;
   }
 
-  /** The prediction starts over on another node. */
+  /** Drops all events: another replica now runs the prediction from the start, with a new log. */
   #begin(name: string): void {
     this.#name = name;
     this.#readCount = 0;

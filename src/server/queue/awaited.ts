@@ -1,4 +1,4 @@
-/** A prediction that requests of this replica wait for or watch, whichever replica runs it. */
+/** A prediction that requests to this replica wait for or watch. Any replica may run it. */
 import { Observed } from "../predictions/observed.ts";
 import { hasEnded, type PredictionRecord } from "../predictions/record.ts";
 import type { AwaitedEvents } from "./awaited-events.ts";
@@ -6,23 +6,23 @@ import type { AwaitedEvents } from "./awaited-events.ts";
 export class Awaited extends Observed implements Disposable {
   readonly id: string;
   isOver = false;
-  /** The newest known record; undefined when the prediction no longer exists. */
+  /** The last record that was read; undefined if the prediction no longer exists. */
   record: PredictionRecord | undefined;
-  /** Time of the last read, in `performance.now()` milliseconds; infinite until somebody waits. */
+  /** Time of the last read, in milliseconds of `performance.now()`; infinite until a request waits. */
   polledMs = Number.POSITIVE_INFINITY;
-  /** Set if an event stream watches. */
+  /** Outputs and parts so far; undefined unless an event stream watches the prediction. */
   events: AwaitedEvents | undefined;
   readonly #onUnused: () => void;
   #requests = 0;
 
-  /** @param onUnused called when the last request has disposed its share */
+  /** @param onUnused called when the last request has disposed this object */
   constructor(id: string, onUnused: () => void) {
     super();
     this.id = id;
     this.#onUnused = onUnused;
   }
 
-  /** Adds a request, which must dispose its share. */
+  /** Counts one more request, which must dispose this object. */
   shared(): this {
     this.#requests += 1;
     return this;
@@ -35,12 +35,12 @@ export class Awaited extends Observed implements Disposable {
     this.#onUnused();
   }
 
-  /** `events` has more. */
+  /** Notifies watchers that `events` has new outputs or parts. */
   eventsAdded(): void {
     this.changed();
   }
 
-  /** Takes over a record that was read. */
+  /** Sets the record to the latest state, and notifies waiting requests if it has ended. */
   update(record: PredictionRecord | undefined): void {
     if (this.isOver) return;
     this.record = record;
@@ -51,7 +51,7 @@ export class Awaited extends Observed implements Disposable {
     this.changed();
   }
 
-  /** Answers everything that waits, before the end. */
+  /** Answers all waiting requests before the prediction ends, when this replica stops. */
   release(): void {
     if (!this.isOver) this.record = undefined;
     this.callWaiters();

@@ -1,4 +1,4 @@
-/** Large values and files in a bucket. Redis keeps the expiry time of each, and every replica deletes expired ones. */
+/** Stores large values and files in a bucket. Redis has the expiry time of each, and every replica deletes expired values. */
 import { messageOf } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { logLimit } from "../../base/log-limit.ts";
@@ -12,9 +12,9 @@ interface Commands {
 export interface BucketValuesOptions {
   readonly bucket: Bucket;
   readonly redis: Commands;
-  /** Key of the sorted set of values by expiry time, in seconds of Redis. */
+  /** Redis key of the sorted set with the expiry time of each value, in seconds of Redis' clock. */
   readonly key: string;
-  /** Lifetime of a value. */
+  /** Seconds that a value is kept. */
   readonly lifetimeS: number;
 }
 
@@ -29,7 +29,7 @@ export class BucketValues implements LargeValues, Disposable {
 
   constructor(options: BucketValuesOptions) {
     this.#options = options;
-    // Reports a wrong configuration at the start, not with the first large value.
+    // Reads a value to report a wrong configuration at the start, and not with the first large value.
     this.get("start").catch((error: unknown) => log.warn(messageOf(error)));
     this.#janitor = setInterval(() => void this.deleteExpired().catch(logFault), JANITOR_MS);
     this.#janitor.unref();
@@ -37,7 +37,7 @@ export class BucketValues implements LargeValues, Disposable {
 
   async put(name: string, value: Uint8Array<ArrayBuffer> | string, type?: string): Promise<void> {
     const { bucket, redis, key, lifetimeS } = this.#options;
-    // Redis first: the value of a process that is killed during the upload expires too.
+    // Notes the expiry time before the upload. If the process is killed during the upload, the value is still deleted some day.
     await redis.call("eval", noteScript, 1, key, name, Math.ceil(lifetimeS));
     await bucket.put(name, value, type);
   }
@@ -50,7 +50,7 @@ export class BucketValues implements LargeValues, Disposable {
     this.#delete(name).catch(logFault);
   }
 
-  /** Uploads a file. @returns a link that is valid for `seconds`; @throws SconceError `queue_unavailable` */
+  /** Uploads a file. @returns a URL that is valid for `seconds` @throws SconceError `queue_unavailable` */
   async link(name: string, { bytes, mediaType, parameters }: LinkedFile, seconds: number): Promise<string> {
     await this.put(name, bytes, `${mediaType}${parameters}`);
     return this.#options.bucket.link(name, seconds);
@@ -80,7 +80,7 @@ export class BucketValues implements LargeValues, Disposable {
 export interface LinkedFile {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly mediaType: string;
-  /** Parameters of the media type, as `;charset=utf-8`. */
+  /** Parameters of the media type, such as `;charset=utf-8`. */
   readonly parameters: string;
 }
 

@@ -1,28 +1,28 @@
-/** A folder in an S3-compatible bucket. Every request has a time limit, and every fault becomes one error with a reason. */
+/** Reads and writes keys in a folder of an S3-compatible bucket. Each request has a time limit. Each failure is one kind of error, with a reason. */
 
 import { Gate } from "../../base/collections/gate.ts";
 import { messageOf, SconceError } from "../../base/errors.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 
 const SMALL_MS = 3000;
-/** Slower transfers fail. */
+/** Transfers that are slower than this fail. */
 const MIN_BYTES_PER_MS = 2000;
 const MAX_REQUESTS = 16;
-/** Attempts after status 500 or 503; the pause between attempts doubles. */
+/** Attempts in total after a status of 500 or more. The pause between attempts doubles. */
 const TRIES = 4;
 const RETRY_MS = 50;
-/** Longest error document that is read. */
+/** Maximum characters that are read of an error answer. */
 const MAX_FAULT_CHARACTERS = 4000;
-/** Longest validity of a link in S3. */
+/** Maximum seconds that S3 allows a link to be valid. */
 const MAX_LINK_S = 604_800;
 
 export interface BucketOptions {
   /** `s3://bucket/folder` */
   readonly address: string;
   readonly memory: MemoryAccount;
-  /** Endpoint, region and keys, by their usual names. */
+  /** Environment variables with the endpoint, region and keys; by default the variables of the process. */
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Time limit of a small request, with the wait for its turn. */
+  /** Time limit of a small request in milliseconds. The wait for a free connection counts too. */
   readonly limitMs?: number;
 }
 
@@ -53,23 +53,23 @@ export class Bucket {
     await this.#send({ method: "PUT", key, body, type }, async () => {});
   }
 
-  /** @returns undefined for a missing key; @throws SconceError `queue_unavailable` */
+  /** @returns undefined if the bucket has no such key @throws SconceError `queue_unavailable` */
   get(key: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
     return this.#send({ method: "GET", key }, async (response) => new Uint8Array(await response.arrayBuffer()));
   }
 
-  /** Succeeds for a missing key too. @throws SconceError `queue_unavailable` */
+  /** Deletes a key. Also succeeds if the bucket has no such key. @throws SconceError `queue_unavailable` */
   async delete(key: string): Promise<void> {
     await this.#send({ method: "DELETE", key }, async () => {});
   }
 
-  /** A link to read a key, which need not exist yet. */
+  /** A URL that reads a key. The key may be written later. */
   link(key: string, seconds: number): string {
     const expiresIn = Math.min(MAX_LINK_S, Math.max(1, Math.ceil(seconds)));
     return this.#client.presign(this.#folder + key, { method: "GET", expiresIn });
   }
 
-  /** Bun's client signs and `fetch` sends, because requests of the client cannot be aborted. */
+  /** Sends a request with `fetch`, to a URL that Bun's S3 client has signed. The client's own requests cannot be aborted. */
   async #send<T>(sent: Sent, read: (response: Response) => Promise<T>): Promise<T | undefined> {
     const { method, key, body, type } = sent;
     const bytes = body === undefined ? 0 : Buffer.byteLength(body);
@@ -79,7 +79,7 @@ export class Bucket {
       time.signal.throwIfAborted();
       const url = this.#client.presign(this.#folder + key, { method, expiresIn: 3600 });
       const headers = type === undefined ? {} : { "Content-Type": type };
-      // A redirect means that the region is wrong.
+      // Does not follow redirects: the bucket redirects if the region is wrong.
       const response = await fetch(url, { method, headers, body, signal: time.signal, redirect: "manual" });
       if (!response.ok) {
         const code = /<Code>(\w+)<\/Code>/.exec((await response.text()).slice(0, MAX_FAULT_CHARACTERS))?.[1];
@@ -106,7 +106,7 @@ export class Bucket {
   }
 }
 
-/** The environment variables of S3 clients; the first one that is set counts. */
+/** Environment variables that S3 clients read. The first variable that is set counts. */
 const variables = {
   endpoint: ["S3_ENDPOINT", "AWS_ENDPOINT", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"],
   region: ["S3_REGION", "AWS_REGION"],
@@ -120,7 +120,7 @@ function settingsIn(env: NonNullable<BucketOptions["env"]>): Bun.S3Options {
   return Object.fromEntries(given.filter(([, value]) => value !== undefined));
 }
 
-/** Time limit of a request, with the wait for its turn. */
+/** The time limit of one request, which includes the wait for a free connection. */
 class TimeLimit implements Disposable {
   readonly isUp: Promise<never>;
   readonly #controller = new AbortController();
@@ -155,7 +155,7 @@ class TimeLimit implements Disposable {
   }
 }
 
-/** An error status of the bucket. */
+/** An error answer of the bucket. */
 class Refused extends Error {
   readonly status: number;
   readonly code: string | undefined;
@@ -167,7 +167,7 @@ class Refused extends Error {
   }
 }
 
-/** A reason for clients and the log, without address and keys. */
+/** The reason of a failure for clients and the log, without address and keys. */
 function reasonOf(error: unknown): string {
   if (error instanceof Refused) {
     const { status, code } = error;

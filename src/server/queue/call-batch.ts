@@ -1,12 +1,12 @@
-/** Combines the requests of one turn of the event loop into one call. */
+/** Combines the requests of one turn of the event loop into one call to Redis. */
 
 export interface CallBatchOptions<T, R> {
-  /** Returns one answer for each request, in order. */
+  /** Sends the requests. @returns one answer for each request, in the same order */
   readonly call: (requests: readonly T[]) => Promise<readonly R[]>;
   readonly bytesOf?: (request: T) => number;
 }
 
-/** Limits of one call, which delays the calls behind it. */
+/** Limits of one call. A longer call would delay the calls after it. */
 const MAX_COUNT = 16;
 const MAX_BYTES = 2 ** 20;
 
@@ -26,7 +26,7 @@ export class CallBatch<T, R> {
     this.#options = options;
   }
 
-  /** @throws the error of the call */
+  /** Adds a request to the next call. @throws the error of the call */
   ask(request: T): Promise<R> {
     return new Promise((resolve, reject) => {
       this.#next.push({ request, resolve, reject });

@@ -1,4 +1,4 @@
-/** The predictions that this worker has claimed from the queue, until the queue acknowledges their outcomes. */
+/** The predictions that this replica has claimed from the queue. A prediction stays claimed until Redis has acknowledged its outcome. */
 import type { Charge } from "../memory/charge.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import { byteLengthOf } from "../predictions/large-text.ts";
@@ -12,12 +12,12 @@ import { QueuedWebhooks } from "./queued-webhooks.ts";
 import { type RetryEntry, RetryQueue } from "./retry-queue.ts";
 
 /**
- * A long prediction gives most of its capacity back to shorter ones behind it. It keeps a tenth, so that one worker does not claim all long
- * predictions.
+ * A replica claims predictions up to a capacity. A prediction that runs longer than LONG_MS counts only a tenth, so that shorter ones run beside it.
+ * It counts a little, so that one replica does not claim all long predictions.
  */
 const LONG_MS = 500;
 const LONG_SHARE = 0.1;
-/** Outcomes are dropped this long after the deadline of their prediction: other replicas have then given the prediction up. */
+/** Outcomes that Redis has not accepted this long after the prediction's time limit are dropped. Other replicas have ended the prediction by then. */
 const EXPIRY_MS = 60_000;
 
 export interface ClaimProgress extends Progress {
@@ -27,19 +27,19 @@ export interface ClaimProgress extends Progress {
 export interface Claim {
   readonly id: string;
   readonly kind: Kind;
-  /** Part of this worker's capacity, in inputs. */
+  /** How much of this replica's capacity the prediction uses, in inputs. */
   share: number;
   readonly claimedMs: number;
   isLong: boolean;
-  /** In `performance.now()` milliseconds. */
+  /** Time limit, in milliseconds of `performance.now()`. */
   readonly deadlineMs: number;
   readonly hasLargeBody: boolean;
-  /** Whether the model has run for one of its inputs. */
+  /** Whether the model has run for an input of the prediction. */
   hasBegun: boolean;
   ended: EndedRecord | undefined;
-  /** Called when the queue has acknowledged the outcome. */
+  /** Called when Redis has acknowledged the outcome. */
   readonly onAcknowledged: (() => void)[];
-  /** The progress that the queue has acknowledged. */
+  /** The progress that Redis has acknowledged. */
   reported: Pick<PredictionRecord, "startedAtMs" | "itemsDone"> & { logLength: number; logBytes: number };
 }
 
@@ -55,10 +55,10 @@ export class ClaimedPredictions implements PredictionStore {
   readonly #memory: MemoryAccount;
   readonly #claims = new Map<string, Claim>();
   readonly #smallOutcomes: RetryQueue<UnacknowledgedOutcome>;
-  /** A large outcome takes as long as many small ones, so it must not delay them. */
+  /** Large outcomes have a queue of their own, because sending one takes as long as many small outcomes. */
   readonly #largeOutcomes: RetryQueue<UnacknowledgedOutcome>;
   #share = 0;
-  /** Called when capacity is free, and when the last outcome is acknowledged. */
+  /** Called when capacity becomes free, and when Redis has acknowledged the last outcome. */
   onCapacity: () => void = () => {};
 
   constructor(queues: QueueDirectory, memory: MemoryAccount) {
@@ -69,7 +69,7 @@ export class ClaimedPredictions implements PredictionStore {
     const options = {
       send: async (outcomes: readonly UnacknowledgedOutcome[]) => {
         await this.events.flush(outcomes.map(({ record }) => record.id));
-        // A prediction with the id of an outcome may have been claimed meanwhile.
+        // A new prediction may have been claimed with the same id. Its record must not get this outcome.
         await queues.own.finish(outcomes.filter((outcome) => this.#claimOf(outcome) !== undefined));
       },
       onSettled: (outcome: UnacknowledgedOutcome) => this.#settled(outcome),
@@ -79,12 +79,12 @@ export class ClaimedPredictions implements PredictionStore {
     this.#largeOutcomes = new RetryQueue(options);
   }
 
-  /** Capacity in use by unfinished predictions, in inputs. */
+  /** Capacity that unfinished predictions use, in inputs. */
   get share(): number {
     return this.#share;
   }
 
-  /** All claims. An ended prediction stays claimed until the queue acknowledges its outcome. */
+  /** Ids of all claimed predictions, including ended predictions whose outcome is not acknowledged. */
   get ids(): string[] {
     return [...this.#claims.keys()];
   }
@@ -100,7 +100,7 @@ export class ClaimedPredictions implements PredictionStore {
   add({ id, kind, leftMs, hasLargeBody }: ClaimedRequest, share: number): Claim {
     const claimedMs = performance.now();
     const before = this.#claims.get(id);
-    // The queue lost the prediction that ended here, and its client sent it again.
+    // Redis lost the earlier prediction with this id, and its client sent the request again.
     if (before !== undefined) this.#release(before);
     this.#share += share;
     const claim: Claim = {
@@ -120,12 +120,14 @@ export class ClaimedPredictions implements PredictionStore {
     return claim;
   }
 
-  /** Whether this replica must still run the prediction. */
+  /** Whether this replica has to run the prediction and has not ended it. */
   isUnfinished(claim: Claim): boolean {
     return this.#claims.get(claim.id) === claim && claim.ended === undefined;
   }
 
-  /** Removes the claim of a prediction that another replica runs. @returns false for an ended one, whose outcome the queue still gets */
+  /**
+   * Removes the claim of a prediction that another replica runs. @returns false if the prediction has ended here: its outcome is still sent to Redis
+   */
   drop(id: string): boolean {
     const claim = this.#claims.get(id);
     if (claim === undefined || claim.ended !== undefined) return false;
@@ -135,7 +137,7 @@ export class ClaimedPredictions implements PredictionStore {
     return true;
   }
 
-  /** Reduces the shares of long predictions. Call this from time to time. */
+  /** Reduces the capacity that long predictions use. Called at intervals. */
   updateShares(): void {
     const untilMs = performance.now() - LONG_MS;
     const long = this.unfinished.filter(({ isLong, claimedMs }) => !isLong && claimedMs < untilMs);
@@ -147,7 +149,7 @@ export class ClaimedPredictions implements PredictionStore {
     if (long.length > 0) this.onCapacity();
   }
 
-  /** Progress that the queue has not acknowledged. */
+  /** The progress of predictions that Redis has not acknowledged yet. */
   progress(recordOf: (id: string) => PredictionRecord | undefined): ClaimProgress[] {
     return this.unfinished.flatMap((claim) => {
       const { id, reported } = claim;
@@ -161,7 +163,7 @@ export class ClaimedPredictions implements PredictionStore {
     });
   }
 
-  /** The queue has acknowledged this progress. Without an acknowledgement the next report repeats it. */
+  /** Records that Redis has acknowledged the progress. Progress without acknowledgement is part of the next report. */
   progressReported(progress: readonly ClaimProgress[]): void {
     for (const { claim, startedAtMs, itemsDone, logBytes, logs } of progress) {
       const logLength = claim.reported.logLength + logs.length;
@@ -186,7 +188,7 @@ export class ClaimedPredictions implements PredictionStore {
     this.#freeShare(claim);
   }
 
-  /** Resolves when the queue has acknowledged every outcome. */
+  /** Resolves when Redis has acknowledged all outcomes. */
   async flush(): Promise<void> {
     await Promise.all([this.#smallOutcomes.flush(), this.#largeOutcomes.flush()]);
   }
@@ -197,7 +199,7 @@ export class ClaimedPredictions implements PredictionStore {
 
   interrupted(): void {}
 
-  /** Reads from the queue, after it has acknowledged an outcome of this replica. */
+  /** Reads a prediction from the queue. If it ended on this replica, waits until Redis has acknowledged the outcome. */
   async get(id: string): Promise<PredictionRecord | undefined> {
     await this.written(id);
     return this.#queues.read(id);
@@ -219,7 +221,7 @@ export class ClaimedPredictions implements PredictionStore {
     this.onCapacity();
   }
 
-  /** The claim of an outcome; undefined when the same id has been claimed again. */
+  /** The claim that the outcome belongs to; undefined if the id has been claimed again. */
   #claimOf({ record }: UnacknowledgedOutcome): Claim | undefined {
     const claim = this.#claims.get(record.id);
     return claim?.ended === record ? claim : undefined;

@@ -1,15 +1,15 @@
-/** Reports the parts and outputs of the predictions that this replica runs to the queue, for the event streams of every replica. */
+/** Sends outputs, and parts of outputs, of the predictions that this replica runs to Redis, where event streams of all replicas read them. */
 import type { LivePrediction } from "../predictions/live.ts";
 import type { PartLog } from "../predictions/part-log.ts";
 import { SentOutputs } from "../predictions/sent-outputs.ts";
 import { UNWATCHED } from "./event-scripts.ts";
 import type { QueuedEvent, QueueEvents } from "./queue-events.ts";
 
-/** Least interval of the reports of a prediction. */
+/** Minimum milliseconds between two reports of a prediction. */
 const INTERVAL_MS = 50;
-/** Pause after a failed report. */
+/** Milliseconds after a failed report. */
 const RETRY_MS = 500;
-/** Limits of one report. */
+/** Limits of one report, in events and characters. */
 const MAX_EVENTS = 500;
 const MAX_LENGTH = 2 ** 18;
 
@@ -21,49 +21,49 @@ export class EventReports {
     this.#events = events;
   }
 
-  /** A prediction with one output and no parts has no events before its end. */
+  /** Starts reports of a prediction. A prediction with one output and no parts needs none: its outcome has the output. */
   add(live: LivePrediction): void {
     if (live.isOver || (live.parts === undefined && live.count === 1)) return;
     this.#reports.set(live.id, new EventReport(live, this.#events));
   }
 
-  /** An event stream of a replica watches the prediction. */
+  /** Resumes reports, because an event stream of a replica watches the prediction. */
   watched(id: string): void {
     this.#reports.get(id)?.watched();
   }
 
-  /** Sends the last parts of ended predictions, before their outcomes. Never throws: an outcome matters more. */
+  /** Sends the last parts of ended predictions, which must precede the outcomes. Never throws, because outcomes must be sent even if parts cannot. */
   async flush(ids: readonly string[]): Promise<void> {
     await Promise.all(ids.map((id) => this.#reports.get(id)?.flush()));
   }
 
-  /** The queue has the outcome, or another replica runs the prediction. */
+  /** Ends the reports of a prediction, because Redis has its outcome or another replica runs it. */
   remove(id: string): void {
     this.#reports.get(id)?.[Symbol.dispose]();
     this.#reports.delete(id);
   }
 }
 
-/** A position in the part log, or the index of an output. */
+/** An event: the position of a part in the part log, or the index of an output. */
 type Noted = { readonly position: number } | { readonly output: number };
 
 class EventReport implements Disposable {
-  /** Events that the queue has. */
+  /** Number of events that Redis has acknowledged. */
   #acknowledged = 0;
   readonly #live: LivePrediction;
   readonly #events: QueueEvents;
   readonly #log: PartLog | undefined;
   readonly #name: string;
   readonly #noted: Noted[] = [];
-  /** Next position in the part log. */
+  /** Position in the part log after the last noted part. */
   #position = 0;
   readonly #outputs = new SentOutputs();
   readonly #stop: () => void;
   #sentMs: number;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** Whether replicas have event streams, as of the last report. */
+  /** Whether an event stream of any replica watched the prediction at the last report. */
   #isWatched = true;
-  /** Whether events may have come since the last report began. */
+  /** Whether there may be new events since the last report began. */
   #isStale = false;
   #sending: Promise<void> | undefined;
 
@@ -71,14 +71,14 @@ class EventReport implements Disposable {
     this.#live = live;
     this.#events = events;
     this.#log = live.parts?.hold();
-    // A short prediction without parts has its outputs only in its outcome.
+    // Without parts, the first report waits for the interval. A prediction that ends before needs none: its outcome has all outputs.
     this.#sentMs = this.#log === undefined ? performance.now() : Number.NEGATIVE_INFINITY;
     this.#name = this.#log?.name ?? Math.random().toString(36).slice(2, 8);
     this.#stop = live.watch(() => this.#changed());
     this.#changed();
   }
 
-  /** Sends the last parts. The outcome has all outputs. */
+  /** Sends the parts that Redis does not have. Outputs are not needed, because the outcome has them. */
   async flush(): Promise<void> {
     if (this.#log !== undefined && this.#isWatched) await this.#send();
   }
@@ -99,7 +99,7 @@ class EventReport implements Disposable {
   }
 
   #sendAfter(ms: number): void {
-    // `flush` sends the last parts.
+    // The last parts are sent by flush().
     if (this.#timer !== undefined || this.#live.isOver || !this.#isWatched) return;
     this.#timer = setTimeout(
       () => {
@@ -110,7 +110,7 @@ class EventReport implements Disposable {
     );
   }
 
-  /** Sends all events so far. At most one report is in flight. The next report has all events of that time. Never throws. */
+  /** Sends all new events. Runs one report at a time, and another one if events came meanwhile. Never throws. */
   #send(): Promise<void> {
     this.#isStale = true;
     this.#sending ??= this.#sendAll();
@@ -145,7 +145,7 @@ class EventReport implements Disposable {
     }
   }
 
-  /** Parts first: the parts of an output were made before the output. */
+  /** Notes new events in order: the parts of an output before the output. */
   #note(): void {
     const position = () => this.#log?.next(this.#position, () => true);
     for (let next = position(); next !== undefined; next = position()) {
@@ -161,7 +161,7 @@ class EventReport implements Disposable {
 
   #eventOf(noted: Noted): QueuedEvent {
     if ("position" in noted) return this.#log?.at(noted.position);
-    // The outcome has the outputs after the end.
+    // After the end the output is undefined, and the outcome has it.
     const text = this.#live.outputs[noted.output];
     return text === undefined ? undefined : { index: noted.output, sequence: undefined, text };
   }

@@ -1,18 +1,18 @@
-/** The scripts of the events of running predictions. */
+/** Redis scripts for the events (outputs, and parts of outputs) of running predictions. A node is a replica. */
 import { queueScript } from "./script-prelude.ts";
 
-/** A node watches a prediction for this long after it read events. */
+/** Milliseconds that a node counts as a watcher of a prediction after it has read events. */
 const WATCH_MS = 5000;
-/** Bytes of the events of a prediction. The oldest events go first, but the newest event stays. */
+/** Maximum bytes of the events of one prediction. Above it the oldest events are dropped, but never the newest. */
 const MAX_LOG_BYTES = 2 ** 24;
-/** Answer to a report of a prediction that no node watches. */
+/** Result of a report if no node watches the prediction. */
 export const UNWATCHED = -2;
 
 /**
- * id, name of the log, number of earlier events, events. Appends the events, and notifies the nodes that watch the prediction. A log with another name
- * is replaced: another node ran the prediction before.
- * @returns the number of events so far, which is unexpected if events are missing or an answer was lost; -1 if this node has lost the prediction;
- * UNWATCHED, and then appends nothing
+ * Appends events to the log of a prediction, and notifies the nodes that watch it. Arguments: id, name of the log, number of earlier events, events.
+ * A log with another name comes from another node that ran the prediction before, and is replaced.
+ * @returns the number of events in the log; without appending anything: another number than expected if the log lacks events or has them already, -1
+ * if another node runs the prediction, or UNWATCHED
  */
 export const reportEventsScript = queueScript(`
 local id, name, from = ARGV[3], ARGV[4], tonumber(ARGV[5])
@@ -48,7 +48,7 @@ settle()
 return count + #ARGV - 5
 `);
 
-/** id. Marks the prediction as watched before its creation: a fast prediction ends before the first read. */
+/** Marks a prediction as watched before it is created, since a fast prediction ends before the first read. Argument: id. */
 export const expectEventsScript = queueScript(`
 local watchers = base .. 'w:' .. ARGV[3]
 freeing()
@@ -59,10 +59,10 @@ return 1
 `);
 
 /**
- * id, known name of the log, number of known events, most bytes, whether the node gets notifications. The node watches an unfinished prediction from now
- * on. Its worker gets a notification if no node watched.
- * @returns the name, the number of events before the page, the number of events so far, then the events of the page. The page is empty if Redis no longer
- * has its first event. A number is the size of an event with more bytes. False means that there is no log.
+ * Reads a page of events. Arguments: id, known name of the log, number of known events, maximum bytes, whether this node gets notifications. From now
+ * on the node watches the prediction. If no node watched before, the worker is notified.
+ * @returns name of the log, number of events before the page, number of all events, then the events; no events if Redis has dropped the next one. A
+ * number instead: the size of a next event with more than the maximum bytes. False: there is no log.
  */
 export const readEventsScript = queueScript(`
 local id, room_ = ARGV[3], tonumber(ARGV[6])

@@ -1,25 +1,25 @@
-/** Bodies and outcomes beyond 1 MB, which lie outside Redis where a bucket is configured. */
+/** Bodies and outcomes of more than 1 MB, which are stored in the bucket of `--bucket` instead of Redis. */
 import { messageOf } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { logLimit } from "../../base/log-limit.ts";
 import type { QueuedOutcome, QueuedRequest } from "./queue-messages.ts";
 
-/** Larger values go to the bucket. */
+/** Larger values are stored in the bucket, if there is one. */
 export const LARGE_VALUE_BYTES = 2 ** 20;
-/** Pause after a failed upload: each attempt may take seconds, and delays every other outcome. */
+/** Milliseconds without uploads after a failed upload. An attempt may take seconds, and delays all other outcomes. */
 const PAUSE_MS = 10_000;
 
 /** A store of named values that all replicas share. */
 export interface LargeValues {
   /**
-   * Resolves when every replica can read the value.
-   * @param name letters, digits and `. : @ / _ -`; replaces a value with the same name
+   * Stores a value. Resolves when every replica can read it.
+   * @param name letters, digits and `. : @ / _ -`; an existing value with this name is replaced
    * @throws SconceError `queue_unavailable`
    */
   put(name: string, value: Uint8Array<ArrayBuffer> | string): Promise<void>;
-  /** @returns undefined for a missing or expired value; @throws SconceError `queue_unavailable` */
+  /** @returns undefined for a missing or expired value @throws SconceError `queue_unavailable` */
   get(name: string): Promise<Uint8Array<ArrayBuffer> | undefined>;
-  /** Deletes a value. The store must also expire values by itself. Never throws. */
+  /** Deletes a value. Never throws: a value that is not deleted must expire. */
   delete(name: string): void;
 }
 
@@ -31,7 +31,7 @@ export interface LargePartsOptions {
   readonly values: LargeValues | undefined;
 }
 
-/** Large values of one queue, named by prediction. Without a store all values stay in Redis. */
+/** The large values of one queue. Without a bucket, all values stay in Redis. */
 export class LargeParts {
   readonly #queue: string;
   readonly #node: string;
@@ -44,7 +44,7 @@ export class LargeParts {
     this.#values = values;
   }
 
-  /** @returns whether the body was stored here; @throws SconceError `queue_unavailable` */
+  /** Stores a body in the bucket if it is large. @returns whether it did @throws SconceError `queue_unavailable` */
   async putBody({ id, bytes, body }: QueuedRequest): Promise<boolean> {
     if (this.#values === undefined || bytes <= LARGE_VALUE_BYTES) return false;
     await this.#values.put(this.#name(id, "body"), body);
@@ -60,8 +60,9 @@ export class LargeParts {
   }
 
   /**
-   * Stores the members of an outcome. Two replicas may end one prediction, so the name contains the replica.
-   * @returns this replica; undefined where the members were not stored here
+   * Stores the members of an outcome in the bucket if they are large. The name contains this replica, because two replicas may end the same
+   * prediction.
+   * @returns the id of this replica; undefined if the members must be stored in Redis
    */
   async putMembers({ record, bytes }: QueuedOutcome): Promise<string | undefined> {
     if (this.#values === undefined || bytes <= LARGE_VALUE_BYTES || performance.now() < this.#pausedUntilMs)
@@ -70,14 +71,14 @@ export class LargeParts {
       await this.#values.put(this.#name(record.id, `members/${this.#node}`), String(record.outcome.members));
       return this.#node;
     } catch (error) {
-      // Redis takes the outcome: an unavailable bucket must not lose finished work.
+      // The outcome goes to Redis, so that an unavailable bucket loses no finished work.
       this.#pausedUntilMs = performance.now() + PAUSE_MS;
       logLimit.write("large", (...more) => log.warn(`Outcomes stay in the queue: ${messageOf(error)}`, ...more));
       return undefined;
     }
   }
 
-  /** @param node the replica that stored the members */
+  /** @param node id of the replica that stored the members */
   async members(id: string, node: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
     return this.#values?.get(this.#name(id, `members/${node}`));
   }

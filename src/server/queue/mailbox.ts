@@ -1,4 +1,4 @@
-/** Notifications for this replica about predictions that its clients wait for, and about predictions that it runs. */
+/** Receives notifications from Redis: about predictions that this replica's clients wait for, and about predictions that it runs. */
 import type { PredictionRecord } from "../predictions/record.ts";
 import type { Queue } from "./queue.ts";
 import { BLOCK_MS, type RedisLink } from "./redis-link.ts";
@@ -6,22 +6,22 @@ import { type ReadRecord, recordOf, type StreamEntry, textOf } from "./replies.t
 
 export interface MailboxOptions {
   readonly queue: Queue;
-  /** Connection for blocking reads. */
+  /** Redis connection for reads that block. */
   readonly link: RedisLink;
 }
 
 export interface MailListener {
   readonly ended?: (record: PredictionRecord) => void;
-  /** The outcome is too large for a notification: read it. */
+  /** Called instead of `ended` if the record is too large for a notification. The listener must read it. */
   readonly endedLong?: (id: string) => void;
   readonly cancelled?: (id: string) => void;
-  /** The prediction has new events: read them. */
+  /** Called when a prediction has new events, which the listener must read. */
   readonly events?: (id: string) => void;
-  /** A replica has an event stream of the prediction: report its events. */
+  /** Called when a replica has an event stream of a prediction that this replica runs, and must report events of. */
   readonly watched?: (id: string) => void;
 }
 
-/** Notifications with the id of a prediction. */
+/** The listener methods of notifications that contain only the id of a prediction. */
 const idListeners: Readonly<Record<string, "cancelled" | "endedLong" | "events" | "watched">> = {
   cancel: "cancelled",
   long: "endedLong",
@@ -29,14 +29,14 @@ const idListeners: Readonly<Record<string, "cancelled" | "endedLong" | "events" 
   watched: "watched",
 };
 
-/** Pause after a failed read, while the connection is replaced. */
+/** Milliseconds after a failed read, while the connection is opened again. */
 const RETRY_MS = 100;
 
 export class Mailbox {
   readonly #options: MailboxOptions;
   readonly #listeners: MailListener[] = [];
   #isStopped = false;
-  /** Id of the last entry that was read. */
+  /** Id of the last notification that was read. */
   lastId = "0-0";
 
   constructor(options: MailboxOptions) {

@@ -1,9 +1,10 @@
-/** The script that removes what is not of the queue. */
+/** The Redis script that removes values that other programs wrote to keys of the queue. */
 import { queueScript } from "./script-prelude.ts";
 
 /**
- * Ids: removes values that another program wrote to the keys of the queue and of these predictions. Predictions in a removed key are lost.
- * @returns key, space and fault of each removed value
+ * Removes values that have a wrong type or text from the queue's own keys and from the keys of the given predictions. Arguments: ids. Predictions in
+ * a removed key are lost.
+ * @returns for each removed value its key, a space, and what was wrong
  */
 export const mendScript = queueScript(`
 local removed = {}

@@ -1,4 +1,7 @@
-/** The queues of one repository. Each build has a queue; an id names its queue, so that the replicas of every build find the prediction. */
+/**
+ * The queues of one model repository. Each version of the model has a queue. An id contains a digest of its queue's name, so that replicas of every
+ * version find the prediction.
+ */
 import { createHash } from "node:crypto";
 import { newId } from "../predictions/ids.ts";
 import type { PredictionRecord } from "../predictions/record.ts";
@@ -9,24 +12,24 @@ import { KEY_PREFIX } from "./script-prelude.ts";
 
 export interface QueueDirectoryOptions {
   readonly link: RedisLink;
-  /** Repository of the model; queues of other repositories are not found. */
+  /** Repository of the model. Predictions of other repositories cannot be found. */
   readonly repository: string;
   /** Name of this replica's queue. */
   readonly name: string;
-  /** How long predictions of an ended replica can be read. */
+  /** Seconds that the directory lists a queue after its last replica has ended, so that clients can read its predictions. */
   readonly lifetimeS: number;
   readonly open: (name: string) => Queue;
 }
 
-/** First character of the ids of a queue. No front is named so, and no client-chosen id begins so. */
+/** First character of the ids of predictions in queues. Neither an HTTP process nor an id that a client chooses begins with it. */
 const OWNER = "_";
-/** Characters of the queue's digest in an id: 36 bits. */
+/** Characters in an id that name the queue: 36 bits of a digest. */
 const TAG_LENGTH = 6;
 const ID_LENGTH = newId(OWNER).length + TAG_LENGTH;
-/** Least interval of refreshes for unknown ids. */
+/** Minimum milliseconds between refreshes of the directory for unknown ids. */
 const REFRESH_MS = 100;
 
-/** name, seconds: adds this queue to the sorted set of the repository, by expiry time. @returns the names in the set */
+/** Adds a queue to the sorted set of the repository's queues. Arguments: name, seconds until it expires. @returns the names of all queues */
 const noteScript = new LuaScript(`
 local now = redis.call('TIME')[1]
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
@@ -50,12 +53,12 @@ export class QueueDirectory {
     this.#queues = new Map([[this.#ownTag, this.own]]);
   }
 
-  /** All queues, this replica's first. */
+  /** All queues of the repository, the queue of this replica first. */
   get all(): readonly Queue[] {
     return [this.own, ...[...this.#queues.values()].filter((queue) => queue !== this.own)];
   }
 
-  /** Reads a prediction from any queue; a client-chosen id names no queue. @throws SconceError `queue_unavailable` */
+  /** Looks for a prediction in all queues, for an id that names no queue. @throws SconceError `queue_unavailable` */
   async read(id: string): Promise<PredictionRecord | undefined> {
     for (const queue of this.all) {
       const record = await queue.read(id, { isAwaited: false });
@@ -64,18 +67,18 @@ export class QueueDirectory {
     return undefined;
   }
 
-  /** An id for a prediction of this replica's queue. */
+  /** A new id for a prediction in this replica's queue. */
   newId(): string {
     return newId(OWNER) + this.#ownTag;
   }
 
   /**
-   * The queue that an id names; this replica's queue for a client-chosen id.
-   * @returns undefined where the repository has no such queue
+   * The queue that an id names. For an id that a client chose, the queue of this replica.
+   * @returns undefined if the repository has no such queue
    * @throws SconceError `queue_unavailable`
    */
   async queueOf(id: string): Promise<Queue | undefined> {
-    // An API key adds a suffix.
+    // Removes the suffix that an API key adds to ids.
     const [plain = ""] = id.split(".");
     if (!plain.startsWith(OWNER) || plain.length !== ID_LENGTH) return this.own;
     const tag = plain.slice(-TAG_LENGTH);
@@ -86,7 +89,7 @@ export class QueueDirectory {
     return this.#queues.get(tag);
   }
 
-  /** Registers this queue again, and reads the names of the others. */
+  /** Renews the entry of this replica's queue, and reads the names of all queues. */
   async refresh(): Promise<void> {
     const { link, repository, name, lifetimeS, open } = this.#options;
     this.#refreshedMs = performance.now();
@@ -96,7 +99,7 @@ export class QueueDirectory {
   }
 
   async #refreshLater(): Promise<void> {
-    // The sleep yields at least once, so that concurrent callers share this refresh.
+    // The sleep takes at least one turn of the event loop, in which concurrent callers share this refresh.
     await Bun.sleep(Math.max(0, this.#refreshedMs + REFRESH_MS - performance.now()));
     this.#refreshing = undefined;
     await this.refresh();

@@ -1,25 +1,25 @@
-/** The events of running predictions in Redis: parts and outputs, in the order of their arrival. */
+/** Writes and reads the events of running predictions in Redis: outputs, and parts of outputs, in order of arrival. */
 import type { Text } from "../predictions/large-text.ts";
 import { expectEventsScript, readEventsScript, reportEventsScript } from "./event-scripts.ts";
 import { LARGE_VALUE_BYTES } from "./large-values.ts";
 import type { Argument, LuaScript } from "./redis-link.ts";
 import { listOf, numberOf, textOf } from "./replies.ts";
 
-/** Undefined for a part of an input that ran again. */
+/** An output, or a part of an output. Undefined: a part that is dropped, since its input runs again. */
 export type QueuedEvent =
   | {
       readonly index: number;
-      /** Undefined for an output. */
+      /** Number of earlier parts of the input. Undefined for an output. */
       readonly sequence: number | undefined;
       readonly text: Text;
     }
   | undefined;
 
-/** A place in the log of a node that runs a prediction. */
+/** A position in the log of events that a replica writes for a prediction. */
 interface EventPlace {
-  /** Name of the log. */
+  /** Random name of the log. Another replica that runs the prediction writes a log with another name. */
   readonly name: string;
-  /** Number of events before this place. */
+  /** Number of events before this position. */
   readonly from: number;
 }
 
@@ -28,18 +28,18 @@ export interface EventPage extends EventPlace {
 }
 
 export interface ReadPage extends EventPage {
-  /** Number of events in the log. Redis may have dropped the oldest ones. */
+  /** Number of events in the log, including events that Redis has dropped. */
   readonly count: number;
 }
 
 export interface ReadOptions {
-  /** Whether the queue notifies this node of further events. */
+  /** Whether Redis notifies this replica of later events. */
   readonly isNotified: boolean;
-  /** Most bytes of the answer. A larger event is read alone. */
+  /** Maximum bytes of the events in the answer. An event that is larger is read alone. */
   readonly bytes?: number;
 }
 
-/** @param bytes of the largest value */
+/** Runs a script. @param bytes size of the largest value in the arguments or the answer */
 type Run = (script: LuaScript, args: readonly Argument[], bytes: number) => Promise<unknown>;
 
 export class QueueEvents {
@@ -50,8 +50,8 @@ export class QueueEvents {
   }
 
   /**
-   * Appends events after the first `from` events of the log.
-   * @returns the number of events in the queue; UNWATCHED without event streams; -1 if another node has claimed the prediction
+   * Appends events to the log, which must have `from` events.
+   * @returns the number of events in Redis; UNWATCHED if no replica has an event stream of the prediction; -1 if another replica runs it
    * @throws SconceError `queue_unavailable`
    */
   async report(id: string, { name, from, events }: EventPage): Promise<number> {
@@ -61,7 +61,7 @@ export class QueueEvents {
   }
 
   /**
-   * Lets the worker report events of a prediction from its beginning. Call it before the prediction is created.
+   * Marks a prediction as watched, so that its events are reported from the start. Must be called before the prediction is created.
    * @throws SconceError `queue_unavailable`
    */
   async expect(id: string): Promise<void> {
@@ -69,8 +69,9 @@ export class QueueEvents {
   }
 
   /**
-   * Reads events after the first `from` events of the log. The worker reports events for a few seconds after each read.
-   * @returns undefined for a prediction without events
+   * Reads events after the first `from` events of the log. For a few seconds after each read, the replica that runs the prediction reports its
+   * events.
+   * @returns undefined if the prediction has no log
    * @throws SconceError `queue_unavailable`
    */
   async read(id: string, place: EventPlace, options: ReadOptions): Promise<ReadPage | undefined> {

@@ -1,4 +1,4 @@
-/** Requests and answers of `queue.ts`. */
+/** Types of the arguments and results of `Queue`. */
 import type { Origin } from "../predictions/predictions.ts";
 import type { EndedRecord, Kind } from "../predictions/record.ts";
 import type { UnfinishedRequest } from "../predictions/store.ts";
@@ -13,19 +13,22 @@ export interface QueuedRequest {
   readonly isWaitedFor: boolean;
   readonly body: string | Uint8Array<ArrayBuffer>;
   readonly origin: Origin;
-  /** Set for an id that the client chose. The queue then refuses a second prediction with this id. */
+  /** Digest of the body, if the client chose the id. The queue then creates no second prediction with this id. */
   readonly digest?: string | undefined;
   readonly webhook?: Webhook | undefined;
 }
 
-/** The creation time, or the limit that refused the request. A duplicate id counts as limit `queue`. `items` counts unfinished inputs. */
+/**
+ * The creation time, or the limit that the request would exceed and the number of unfinished inputs. The limit `queue` also stands for an id that
+ * exists.
+ */
 export type Created = { readonly createdAtMs: number } | { readonly limit: "queue" | "bytes"; readonly items: number };
 
-/** An ended prediction for the queue. */
+/** An ended prediction to write to Redis. */
 export interface QueuedOutcome {
   readonly record: EndedRecord;
   readonly bytes: number;
-  /** Whether the bucket may hold the body. */
+  /** Whether the body may be in the bucket, and must be deleted there. */
   readonly hasLargeBody: boolean;
 }
 
@@ -33,37 +36,36 @@ export interface Progress {
   readonly id: string;
   readonly startedAtMs: number | undefined;
   readonly itemsDone: number;
-  /** Bytes of the logs that the queue has acknowledged, and the logs after these bytes. */
+  /** Bytes of the logs that Redis has acknowledged. `logs` is the text after these bytes. */
   readonly logBytes: number;
   readonly logs: string;
 }
 
-/** Figures of a queue over all replicas. */
+/** Figures of a queue, over all its replicas. */
 export interface QueueFacts {
-  /** Unfinished inputs, and their body bytes. */
+  /** Number of unfinished inputs, and bytes of their bodies. */
   readonly items: number;
   readonly bytes: number;
-  /** Predictions that workers have ended since the queue was created. */
+  /** Number of predictions that replicas have ended since the queue was created. */
   readonly ended: number;
-  /** Unclaimed and claimed predictions. */
+  /** Numbers of unfinished predictions that no replica has claimed, and that a replica has claimed. */
   readonly waiting: number;
   readonly taken: number;
-  /** Age of the oldest unclaimed prediction. */
+  /** Milliseconds since the creation of the oldest prediction that no replica has claimed. */
   readonly ageMs: number;
   readonly workers: number;
-  /** Retained predictions, and their bytes. */
+  /** Number of retained predictions, and their bytes. */
   readonly kept: number;
   readonly keptBytes: number;
-  /** Whether Redis refuses predictions because its memory is full. */
+  /** Whether Redis refuses new predictions because its memory is full. */
   readonly isFull: boolean;
 }
 
 /**
- * A request to the webhooks of a queue: the queue deletes delivered webhooks, renews leases, and claims webhooks
- * without an owner. The reply is `WebhooksClaimed`.
+ * A request about the webhooks of a queue: deletes delivered webhooks, renews this replica's leases, and claims webhooks that no replica has leased.
  */
 export interface WebhookExchange {
-  /** How long this replica owns the webhooks that it claims or renews. */
+  /** Milliseconds of a lease: until then only this replica delivers the webhooks that it claims or renews. */
   readonly leaseMs: number;
   /** Maximum number of webhooks to claim. */
   readonly maxClaimed: number;
@@ -72,22 +74,22 @@ export interface WebhookExchange {
 }
 
 export interface WebhooksClaimed {
-  /** Webhooks of the queue that are not delivered. */
+  /** Number of undelivered webhooks in the queue. */
   readonly count: number;
   readonly claimed: readonly (StoredWebhook & WebhookKey)[];
 }
 
-/** A prediction that a worker has claimed. */
+/** A prediction that this replica has claimed. */
 export interface ClaimedRequest extends Pick<UnfinishedRequest, "id" | "kind" | "count" | "leftMs"> {
-  /** Bytes of the body. */
+  /** Size of the body. */
   readonly bytes: number;
   readonly hasLargeBody: boolean;
-  /** Loads the body. `leftMs` of the result excludes the time for that. @throws SconceError `queue_unavailable` */
+  /** Loads the body. The `leftMs` of the result is less by the time that loading took. @throws SconceError `queue_unavailable` */
   readonly load: () => Promise<UnfinishedRequest>;
 }
 
 export interface Claimed {
   readonly requests: readonly ClaimedRequest[];
-  /** Predictions that failed instead, because too many replicas ended while they ran them. */
+  /** Number of predictions that failed instead of being claimed, because too many replicas had ended while running them. */
   readonly givenUp: number;
 }

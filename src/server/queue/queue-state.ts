@@ -1,4 +1,4 @@
-/** Polls the queue once a second: reads its figures, and ends expired predictions of all replicas. */
+/** Polls Redis once a second: reads the figures of the queue, and ends predictions whose time limit has passed, on whichever replica they are. */
 import { codedError, messageOf, oneLine } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { DrainRate } from "../flow/drain-rate.ts";
@@ -9,7 +9,7 @@ import { isConnecting } from "./redis-link.ts";
 
 const TICK_MS = 1000;
 
-/** Estimates how long a new prediction waits for a worker, from the rate at which workers claim predictions. */
+/** Estimates how long a new prediction waits until a replica claims it, from the recent rate of claims. */
 export class QueueWait {
   #facts: Pick<QueueFacts, "ended" | "waiting" | "taken"> | undefined;
   readonly #rate = new DrainRate(() => this.#facts?.taken ?? 0);
@@ -17,14 +17,14 @@ export class QueueWait {
   update(facts: Pick<QueueFacts, "ended" | "waiting" | "taken">, nowMs: number): void {
     const before = this.#facts ?? facts;
     this.#facts = facts;
-    // Negative after predictions have gone back to the queue, or with a new queue.
+    // The difference is negative after replicas have returned predictions, or when the queue is new.
     const claimed = Math.max(0, facts.ended - before.ended + facts.taken - before.taken);
     const isIdle = facts.waiting === 0;
     if (claimed > 0 || isIdle) this.#rate.begun(claimed, nowMs, isIdle);
     if (!isIdle) this.#rate.busy(nowMs);
   }
 
-  /** In milliseconds; 0 while the rate is unknown. */
+  /** The estimated wait in milliseconds; 0 while the rate is unknown. */
   waitMs(nowMs: number): number {
     return this.#rate.waitMs(this.#facts?.waiting ?? 0, nowMs);
   }
@@ -50,10 +50,10 @@ export class QueueState {
   readonly #timer: ReturnType<typeof setInterval>;
   readonly #onTick: Set<() => void> = new Set();
   #isPolling = false;
-  /** Whether this replica runs predictions. */
+  /** Whether this replica runs predictions of the queue. */
   isWorker: () => boolean = () => false;
   facts = none;
-  /** Whether the last poll succeeded; undefined before the first. */
+  /** Whether the last poll succeeded; undefined before the first poll has ended. */
   #answered: boolean | undefined;
 
   constructor(queue: Queue, mailbox: Mailbox) {
@@ -67,7 +67,7 @@ export class QueueState {
     return this.#answered === true;
   }
 
-  /** Calls back after each successful poll. */
+  /** Adds a function that is called after each successful poll. */
   onTick(callback: () => void): void {
     this.#onTick.add(callback);
   }
@@ -77,7 +77,7 @@ export class QueueState {
     this.#onTick.clear();
   }
 
-  /** As `QueueWait.waitMs`. */
+  /** Estimated milliseconds until a replica claims a new prediction; 0 if unknown. */
   get waitMs(): number {
     return this.#wait.waitMs(performance.now());
   }

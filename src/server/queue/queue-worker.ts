@@ -1,4 +1,7 @@
-/** Claims predictions from the queue as fast as this process runs them, renews their leases, and claims the predictions of ended replicas. */
+/**
+ * Runs predictions of the queue on this replica. Claims as many as the engine can run, renews their leases, and claims the predictions of replicas
+ * that have ended.
+ */
 
 import { log } from "../../base/log.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -13,7 +16,7 @@ import { BLOCK_MS, isGroupMissing, type RedisLink } from "./redis-link.ts";
 
 export interface QueueWorkerOptions {
   readonly queue: Queue;
-  /** Connection for blocking reads. */
+  /** Redis connection for reads that block. */
   readonly link: RedisLink;
   readonly mailbox: Mailbox;
   readonly claims: ClaimedPredictions;
@@ -23,17 +26,17 @@ export interface QueueWorkerOptions {
   readonly metrics: Metrics;
 }
 
-/** Pause after a failure, and polling interval of an engine that is not ready. */
+/** Milliseconds after a failure, and between checks whether the engine is ready. */
 const RETRY_MS = 100;
-/** Pause before a prediction without a body returns to the queue. */
+/** Milliseconds before a prediction whose body cannot be loaded goes back to the queue. */
 const GIVE_BACK_MS = 1000;
-/** Interval of progress reports. */
+/** Milliseconds between reports of progress. */
 const REPORT_MS = 200;
-/** Maximum predictions of one command. */
+/** Maximum predictions in one command to Redis. */
 const MAX_COUNT = 256;
-/** Weight of the newest prediction in the mean share. */
+/** Weight of the newest prediction in #meanShare. */
 const MEAN_WEIGHT = 0.2;
-/** Longest wait for acknowledgements at the stop. */
+/** Maximum milliseconds to wait at the stop until Redis has acknowledged all outcomes. */
 const FLUSH_MS = 5000;
 
 export class QueueWorker {
@@ -41,7 +44,7 @@ export class QueueWorker {
   readonly #timers: ReturnType<typeof setInterval>[] = [];
   #isStopping = false;
   #hasLeft = false;
-  /** Recent mean share of a prediction. */
+  /** Moving average of the capacity that a prediction uses, in inputs. */
   #meanShare = 1;
   #capacity = Promise.withResolvers<void>();
   readonly #claiming: Promise<void>;
@@ -69,7 +72,7 @@ export class QueueWorker {
     return !this.#hasLeft && (engine.isReady || claims.unfinished.length > 0);
   }
 
-  /** Stops claiming, returns predictions that have not begun, and after `maxMs` all unfinished ones. */
+  /** Stops claiming. Returns predictions that have not begun to the queue, and after `maxMs` milliseconds also the others. */
   async stop(maxMs: number): Promise<void> {
     const { queue, link, claims } = this.#options;
     this.#isStopping = true;
@@ -92,7 +95,9 @@ export class QueueWorker {
     for (const timer of this.#timers) clearInterval(timer);
   }
 
-  /** Renews all leases, and drops or cancels the predictions that the queue names. */
+  /**
+   * Renews the leases of all claimed predictions. Drops predictions that another replica has claimed, and cancels those that a client has cancelled.
+   */
   async renew(): Promise<void> {
     const { queue, claims } = this.#options;
     const { ids } = claims;
@@ -104,7 +109,7 @@ export class QueueWorker {
       }
       this.#renewedMs = performance.now();
     } catch {
-      // The timer tries again.
+      // Ignored: the timer calls this function again.
     }
   }
 
@@ -130,20 +135,20 @@ export class QueueWorker {
     const { queue, link } = this.#options;
     const askedMs = performance.now();
     const claimed = await queue.claim(link, count, BLOCK_MS);
-    // After a long pause of this process the leases may have ended.
+    // If this process was suspended, the leases may have ended before it runs again.
     const isOld = performance.now() - askedMs > queue.leaseMs / 2;
     if (claimed.requests.length > 0) await this.#begin(claimed, 0, isOld);
   }
 
   async #begin({ requests, givenUp }: Claimed, reclaimed: number, isOld: boolean): Promise<void> {
     const { claims, metrics, engine } = this.#options;
-    // A long prediction leaves capacity for others, which run beside it.
+    // A prediction with many inputs counts at most a quarter of the capacity, so that others run beside it.
     const maxShare = Math.max(1, (engine.maxBatchSize * engine.instances) >> 2);
     metrics.queueTook({ taken: requests.length, reclaimed, givenUp });
     const added = requests.map((request) => {
       const share = Math.min(request.count, maxShare);
       this.#meanShare += MEAN_WEIGHT * (share - this.#meanShare);
-      // The queue may have lost a prediction that runs here, and its client sent it again.
+      // Redis may have lost a prediction that this replica runs, and its client sent the request again.
       this.#drop(request.id);
       return { request, claim: claims.add(request, share) };
     });
@@ -151,7 +156,7 @@ export class QueueWorker {
     for (const { request, claim } of added) if (claims.isUnfinished(claim)) void this.#load(request, claim);
   }
 
-  /** Loads the body and begins the prediction; others begin meanwhile. Never throws. */
+  /** Loads the body of a claimed prediction and starts it. Does not delay other predictions, and never throws. */
   async #load({ bytes, load }: ClaimedRequest, claim: Claim): Promise<void> {
     const { claims, service, memory, queue } = this.#options;
     using _body = memory.add("bodies", bytes);
@@ -163,7 +168,7 @@ export class QueueWorker {
         if (live !== undefined && claims.isUnfinished(claim)) claims.events.add(live);
       });
     } catch {
-      // Another worker may be able to load the body.
+      // Returns the prediction to the queue, since another replica may be able to load the body.
       await Bun.sleep(GIVE_BACK_MS);
       if (!claims.isUnfinished(claim)) return;
       claims.drop(claim.id);
@@ -171,7 +176,7 @@ export class QueueWorker {
     }
   }
 
-  /** Number of predictions to claim. A few batches of claims keep the device busy. */
+  /** Number of predictions to claim now; 0 while less than a batch is free. Claims for about three batches keep the device busy. */
   #freeCount(): number {
     const { engine, claims } = this.#options;
     const batch = engine.maxBatchSize * engine.instances;
@@ -189,7 +194,7 @@ export class QueueWorker {
     if (this.#isReclaiming || this.#isStopping || !engine.isReady) return;
     this.#isReclaiming = true;
     try {
-      // After an outage of Redis all leases have ended. Live replicas get time to renew theirs first.
+      // After an outage of Redis all leases have ended. This replica renews its own first, and gives the others time to do so.
       if (performance.now() - this.#renewedMs > queue.leaseMs / 2) await this.renew();
       else {
         for (let after = "-"; after !== "" && !this.#isStopping; ) {
@@ -203,7 +208,7 @@ export class QueueWorker {
         }
       }
     } catch {
-      // The timer tries again.
+      // Ignored: the timer calls this function again.
     } finally {
       this.#isReclaiming = false;
     }
@@ -219,7 +224,7 @@ export class QueueWorker {
       if (progress.length > 0) await queue.reportProgress(progress);
       claims.progressReported(progress);
     } catch {
-      // The next report repeats it.
+      // Ignored: the next report has the same progress.
     } finally {
       this.#isReporting = false;
     }
@@ -231,12 +236,12 @@ export class QueueWorker {
     if (record !== undefined) void service.cancel(record.kind, id);
   }
 
-  /** Stops a prediction that another replica has claimed. */
+  /** Stops running a prediction that another replica has claimed. */
   #drop(id: string): void {
     if (this.#options.claims.drop(id)) this.#options.service.live.withdraw(id);
   }
 
-  /** Returns predictions whose delivery was lost when the connection closed. */
+  /** Returns predictions that Redis assigned to this replica, but whose answer was lost when the connection closed. */
   async #giveBackUnread(): Promise<void> {
     const { queue, claims } = this.#options;
     const unread = (await queue.claimedIds()).filter((id) => !claims.has(id));
@@ -247,7 +252,7 @@ export class QueueWorker {
     const { queue, claims } = this.#options;
     const returned = claims.unfinished.filter(({ hasBegun }) => isAll || !hasBegun);
     for (const { id } of returned) this.#drop(id);
-    // Other replicas claim them after the lease if this call fails.
+    // If this call fails, other replicas claim the predictions when the leases end.
     if (returned.length > 0) await queue.giveBack(returned).catch(() => {});
   }
 }

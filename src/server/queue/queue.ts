@@ -1,4 +1,4 @@
-/** The predictions that replicas share, in Redis. Each method runs one command or script; requests of one turn of the event loop share a call. */
+/** The Redis queue that replicas share. Each method runs one command or script. Small requests in one turn of the event loop share a call. */
 import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { LargeText } from "../predictions/large-text.ts";
@@ -41,19 +41,19 @@ import * as scripts from "./scripts.ts";
 export interface QueueOptions {
   readonly link: RedisLink;
   readonly largeLink: RedisLink;
-  /** Replicas with the same name share predictions. */
+  /** Name of the queue. Replicas with the same name share predictions. */
   readonly name: string;
   /** Id of this replica. */
   readonly node: string;
   readonly leaseMs: number;
-  /** Age, count and bytes of the outcomes that clients can still read. */
+  /** Age, count and bytes up to which ended predictions are retained. */
   readonly retention: { readonly ms: number; readonly count?: number | undefined; readonly bytes: number };
-  /** Longest time limit of a prediction of this replica. */
+  /** Longest time limit of a prediction from this replica, in milliseconds. */
   readonly timeoutMs: number;
   readonly limits: { readonly maxQueuedItems: number; readonly maxQueuedBytes: number };
-  /** By default Redis holds large values too. */
+  /** Stores large values outside Redis; undefined if Redis stores them. */
   readonly large?: LargeValues | undefined;
-  /** Whether this replica delivers the webhooks of the predictions that it ends. */
+  /** Whether this replica sends the webhooks of the predictions that it ends. */
   readonly deliversWebhooks?: boolean;
 }
 
@@ -64,16 +64,16 @@ interface PlacedRequest extends QueuedRequest {
 interface RunOptions {
   /** By default the connection for small commands. */
   readonly link?: RedisLink;
-  /** Expected size of a large answer. */
+  /** Expected size of the answer. A large answer gets more time. */
   readonly answerBytes?: number;
 }
 
-/** Least retention: a waiting client may fetch an outcome after the notification. */
+/** Minimum retention. A waiting client may read an outcome only after the notification. */
 const MIN_RETENTION_MS = 10_000;
-/** Larger bodies have keys of their own, because scripts read whole entries. */
+/** Larger bodies have a Redis key each, because scripts read the whole entry of a prediction. */
 const MAX_ENTRY_BYTES = 65_536;
 
-/** Ids that servers generate or clients choose. */
+/** Texts that may be the id of a prediction. */
 const possibleId = /^[\w-]{8,128}$/;
 
 export class Queue {
@@ -86,16 +86,16 @@ export class Queue {
   readonly #largeLink: RedisLink;
   readonly #base: string;
   readonly #work: string;
-  /** First arguments of each script. */
+  /** First two arguments of every script: retention and this replica's id. */
   readonly #scriptArgs: readonly Argument[];
   readonly #timeoutMs: number;
   readonly #limits: QueueOptions["limits"];
   readonly #large: LargeParts;
   readonly #creates: CallBatch<PlacedRequest, Created>;
   readonly #reads: CallBatch<{ readonly id: string; readonly isAwaited: boolean }, unknown>;
-  /** Large records in transfer, by id; concurrent readers share one. */
+  /** Large records that are being read, by id. Concurrent readers share one transfer. */
   readonly #fetching = new Map<string, Promise<ReadRecord | null>>();
-  /** Difference between the clock of Redis and `performance.now()`. */
+  /** Redis' clock minus `performance.now()`, in milliseconds; undefined before the first answer. */
   #redisClockMs: number | undefined;
 
   constructor(options: QueueOptions) {
@@ -118,17 +118,17 @@ export class Queue {
     });
     this.#reads = new CallBatch({
       call: async (reads) => {
-        // One awaited read subscribes to all outcomes of the call. Extra notifications are harmless.
+        // One awaited read subscribes this replica to the outcomes of all reads in the call. Extra notifications are harmless.
         const purpose = reads.some(({ isAwaited }) => isAwaited) ? "awaited" : "";
         return listOf(await this.#run(scripts.readScript, [purpose, ...reads.map(({ id }) => id)]));
       },
     });
   }
 
-  /** All methods throw SconceError `queue_unavailable`. */
+  /** Adds a prediction to the queue. This method and all others throw SconceError `queue_unavailable`. */
   async create(request: QueuedRequest): Promise<Created> {
     if (request.bytes <= MAX_ENTRY_BYTES) return this.#creates.ask({ ...request, place: "" });
-    // The bucket has one body for each id. Requests with the same client-chosen id must not replace it.
+    // The bucket has one body per id. A second request with an id that a client chose must not replace the body of the first.
     if (request.digest !== undefined || !(await this.#large.putBody(request)))
       return this.#createInRedis({ ...request, place: "redis" });
     const created = await this.#creates.ask({ ...request, body: "", place: "bucket" });
@@ -136,36 +136,39 @@ export class Queue {
     return created;
   }
 
-  /** @param isAwaited whether the queue notifies this replica of the end */
+  /** @param isAwaited whether Redis notifies this replica when the prediction ends */
   async read(id: string, { isAwaited }: { isAwaited: boolean }): Promise<PredictionRecord | undefined> {
     return this.#whole(id, await this.#reads.ask({ id, isAwaited }));
   }
 
-  /** Digest of the kind and body of a prediction with a client-chosen id. */
+  /** Digest of the body of a prediction whose id a client chose; empty for other predictions. */
   async digestOf(id: string): Promise<string> {
     return textOf(await this.#mending([id], () => this.#link.call("get", `${this.#base}d:${id}`)));
   }
 
-  /** @param isForced whether to end a claimed prediction without its worker */
+  /** @param isForced whether to end a claimed prediction at once, instead of letting the replica that runs it end it */
   async cancel(kind: Kind, id: string, isForced: boolean): Promise<PredictionRecord | undefined> {
     const record = await this.#whole(id, await this.#run(scripts.cancelScript, [kind, id, isForced ? 1 : 0]));
     return record?.kind === kind ? record : undefined;
   }
 
-  /** Cancels predictions whose clients have left. */
+  /** Cancels predictions whose clients have disconnected. */
   async cancelAll(abandoned: readonly { readonly kind: Kind; readonly id: string }[]): Promise<void> {
     const args = abandoned.flatMap(({ kind, id }) => [kind, id]);
     await this.#run(scripts.cancelAllScript, args);
   }
 
-  /** Claims new predictions; waits up to `blockMs` for some. */
+  /** Claims new predictions. Waits up to `blockMs` milliseconds if there are none. */
   async claim(link: RedisLink, count: number, blockMs: number): Promise<Claimed> {
     const options = ["GROUP", "workers", this.node, "COUNT", count, "BLOCK", blockMs, "STREAMS", this.#work, ">"];
     const entries = entriesOf(await this.#mending([], () => link.call("xreadgroup", ...options)));
     return { givenUp: 0, requests: entries.length === 0 ? [] : await this.#requestsOf(entries) };
   }
 
-  /** Claims predictions whose leases have ended. @param after start of the page: "-" first, then `next`; "" after the last page */
+  /**
+   * Claims predictions whose leases have ended, in pages. @param after "-" for the first page, then `next` of the result, which is "" after the last
+   * page
+   */
   async reclaim(after: string, count: number): Promise<Claimed & { readonly next: string }> {
     const reply = await this.#run(scripts.reclaimScript, [this.leaseMs, after, count], {
       answerBytes: count * MAX_ENTRY_BYTES,
@@ -183,7 +186,7 @@ export class Queue {
     try {
       await this.#mending([], () => this.#link.call("xgroup", "CREATE", this.#work, "workers", "0", "MKSTREAM"));
     } catch (error) {
-      // Another replica created it first.
+      // Ignored if another replica has created the group.
       const cause = error instanceof SconceError ? error.cause : undefined;
       if (!(cause instanceof Error && cause.message.includes("BUSYGROUP"))) throw error;
     }
@@ -216,7 +219,7 @@ export class Queue {
     await this.#run(scripts.progressScript, args);
   }
 
-  /** Renews leases. @returns predictions that another replica has claimed, and predictions to cancel */
+  /** Renews leases. @returns ids that another replica has claimed, and ids to cancel */
   async renew(ids: readonly string[]): Promise<{ lost: string[]; cancelled: string[] }> {
     const [lost, cancelled] = listOf(await this.#run(scripts.renewScript, ids));
     return { lost: listOf(lost).map(textOf), cancelled: listOf(cancelled).map(textOf) };
@@ -228,12 +231,12 @@ export class Queue {
     await this.#run(scripts.giveBackScript, args);
   }
 
-  /** Removes this replica from the workers. */
+  /** Removes this replica from the consumers of the queue. */
   async leave(): Promise<void> {
     await this.#run(scripts.leaveScript, []);
   }
 
-  /** Reads the notifications for this replica after `after`; waits up to `blockMs` for some. */
+  /** Reads this replica's notifications after the id `after`. Waits up to `blockMs` milliseconds if there are none. */
   async readMail(link: RedisLink, after: string, blockMs: number): Promise<StreamEntry[]> {
     const key = `${this.#base}mail:${this.node}`;
     const options = ["COUNT", 1000, "BLOCK", blockMs, "STREAMS", key, after];
@@ -241,8 +244,9 @@ export class Queue {
   }
 
   /**
-   * Ends expired predictions of all replicas, and reads the figures of the queue.
-   * @param lastMail the last notification that this replica has read
+   * Ends predictions of all replicas whose time limit has passed. @returns the figures of the queue
+   * @param lastMail id of the last notification that this replica has read
+   * @param isWorker whether this replica runs predictions
    */
   async tend(lastMail: string, isWorker: boolean): Promise<QueueFacts> {
     const args = [lastMail, this.leaseMs, this.#timeoutMs, isWorker ? 1 : 0];
@@ -253,7 +257,7 @@ export class Queue {
     return { items, bytes, ended, waiting, taken, ageMs, workers, kept, keptBytes, isFull: isFull === 1 };
   }
 
-  /** Deletes delivered webhooks, renews the leases of others, and claims webhooks without an owner. */
+  /** Deletes delivered webhooks, renews leases, and claims webhooks that no replica has leased. */
   async webhooks({ leaseMs, maxClaimed, delivered, renewed }: WebhookExchange): Promise<WebhooksClaimed> {
     const named = [...delivered, ...renewed].flatMap(({ id, createdAtMs = 0 }) => [id, createdAtMs]);
     const reply = await this.#run(scripts.webhookScript, [leaseMs, maxClaimed, delivered.length, ...named]);
@@ -275,7 +279,7 @@ export class Queue {
     return created.map((each) => (each === 0 ? { createdAtMs } : { limit: each === -2 ? "bytes" : "queue", items }));
   }
 
-  /** Sends a large request in a call of its own: small requests must not wait for it. */
+  /** Sends a large request over another connection, so that small requests do not wait for it. */
   async #createInRedis(request: PlacedRequest): Promise<Created> {
     if (request.bytes <= LARGE_VALUE_BYTES) return this.#creates.ask(request);
     const [created] = await this.#createAll([request], this.#largeLink);
@@ -283,7 +287,10 @@ export class Queue {
     return created;
   }
 
-  /** A record with its members. @param reply the record, or the size of a large record */
+  /**
+   * Completes a record with members that are stored elsewhere. @param reply the record; a number is the size of a record that is too large for the
+   * answer
+   */
   async #whole(id: string, reply: unknown): Promise<PredictionRecord | undefined> {
     const read = typeof reply === "number" ? await this.#fetch(id, reply) : recordOf(reply);
     if (read === null) return undefined;
@@ -309,7 +316,7 @@ export class Queue {
     const nowMs = this.#redisClockMs + performance.now();
     const claimed = entries.map((entry) => claimedOf(entry, nowMs));
     const expired = claimed.filter(({ request }) => request.leftMs <= 0).map(({ request }) => request.id);
-    // `tend` ends them where this call fails.
+    // If this call fails, tend() ends these predictions later.
     if (expired.length > 0) void this.#run(scripts.readScript, ["expired", ...expired]).catch(() => {});
     return claimed
       .filter(({ request }) => request.leftMs > 0)
@@ -351,8 +358,8 @@ export class Queue {
   }
 
   /**
-   * Sends a command, and sends it again after removing values that another program wrote to the keys of the queue.
-   * @param ids predictions whose keys the command reads
+   * Sends a command. If another program wrote to keys of the queue, removes those values and sends the command again.
+   * @param ids predictions whose keys the command uses
    */
   async #mending<T>(ids: readonly string[] | (() => readonly string[]), send: () => Promise<T>): Promise<T> {
     try {
@@ -373,7 +380,7 @@ export class Queue {
     }
   }
 
-  /** @param bytes of the largest value */
+  /** @param bytes size of the largest value in the command or its answer */
   #linkFor(bytes: number): RedisLink {
     return bytes > LARGE_VALUE_BYTES ? this.#largeLink : this.#link;
   }

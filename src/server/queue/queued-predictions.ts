@@ -1,4 +1,4 @@
-/** Creates and answers predictions through the queue, whichever replica runs them. */
+/** Creates and reads predictions for clients through the Redis queue. Any replica may run them. */
 import { SconceError } from "../../base/errors.ts";
 import type { Bodies } from "../inputs/bodies.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
@@ -27,7 +27,7 @@ export interface QueuedPredictionsOptions {
   readonly memory: MemoryAccount;
   readonly maxInputs: Readonly<Record<Kind, number>>;
   readonly timeoutMs: number;
-  /** Undefined where webhooks are disabled. */
+  /** Undefined for a server that sends no webhooks. */
   readonly webhooks: Webhooks | undefined;
 }
 
@@ -36,11 +36,11 @@ interface Cancellation extends RetryEntry {
   readonly id: string;
 }
 
-/** How long a worker may take to report the outputs of a cancelled prediction. */
+/** Milliseconds that the replica with a canceled prediction has to report the outputs so far. Then the prediction ends without them. */
 const CANCEL_MS = 1000;
-/** Awaited predictions are read again after this time, in case that a notification, or the whole queue, was lost. */
+/** Milliseconds after which an awaited prediction is read again, in case a notification or the whole queue was lost. */
 const POLL_MS = 500;
-/** Cancellations that wait for Redis; further abandoned predictions run to their end. */
+/** Maximum cancellations that wait for Redis. Above it, predictions of disconnected clients run to their end. */
 const MAX_CANCELLATIONS = 10_000;
 
 export class QueuedPredictions implements Predictions {
@@ -48,7 +48,7 @@ export class QueuedPredictions implements Predictions {
   readonly #awaited = new Map<string, Awaited>();
   readonly #waits = new Waits();
   readonly #creations: Creations;
-  /** Predictions whose clients left before they had the id. */
+  /** Cancellations of predictions whose clients disconnected before they had the id. */
   readonly #cancellations: RetryQueue<Cancellation>;
   #isDraining = false;
   #drained: (() => void) | undefined;
@@ -109,23 +109,23 @@ export class QueuedPredictions implements Predictions {
       if (request.watcher !== undefined) await queues.own.events.expect(id);
       const created = await queues.own.create({ ...facts, ...limits, body: whole, origin, webhook });
       if ("limit" in created) {
-        // Another replica may have created a prediction with this id first.
+        // Another replica may have created a prediction with this id at the same time.
         const known = once && (await this.#creations.known(once));
         if (known !== undefined) return known;
         throw noRoom(created.items, state.waitMs, created.limit);
       }
       pending = pendingRecord({ id, kind, count, createdAtMs: created.createdAtMs });
     } catch (error) {
-      // The client hears that the request failed, but Redis may have accepted it.
+      // The client gets an error, but Redis may have accepted the prediction, which then nobody reads.
       if (isAnswerLost(error) && once === undefined) this.#abandon(kind, id, timeLimitMs);
       throw error;
     } finally {
       charge[Symbol.dispose]();
     }
     if (awaited === undefined) return pending;
-    // The prediction is accepted: the client gets its id even if Redis fails now.
+    // The prediction is accepted, so the client gets its id even if Redis fails now.
     const record = await this.#end(awaited, client, waitMs).catch(() => pending);
-    // A client that left has no id, so nobody can read the outcome. A webhook gets it all the same.
+    // A client that has disconnected has no id, so nobody can read the outcome, except the receiver of a webhook.
     if (webhook === undefined && !awaited.isOver && client.signal.aborted) this.#abandon(kind, id, timeLimitMs);
     if (record === undefined)
       throw new SconceError("queue_unavailable", "the queue has lost this prediction; send it again");
@@ -193,7 +193,7 @@ export class QueuedPredictions implements Predictions {
     return undefined;
   }
 
-  /** Refuses new predictions; resolves when no request waits for one. */
+  /** Refuses new predictions. Resolves when no request waits for a prediction. */
   drain(): Promise<void> {
     this.#isDraining = true;
     return new Promise((resolve) => {
@@ -202,19 +202,19 @@ export class QueuedPredictions implements Predictions {
     });
   }
 
-  /** Answers all requests that wait with unfinished records, when no worker is left. */
+  /** Answers all waiting requests with the current state, because no replica is left that runs predictions. */
   release(): void {
     for (const awaited of this.#awaited.values()) awaited.release();
   }
 
-  /** Reads from the queue that the id names. Only this replica's queue sends notifications; `#tick` polls the others. */
+  /** Reads a prediction from its queue. Redis sends notifications for this replica's queue only. `#tick` polls the others. */
   async #read(id: string, { isAwaited }: { readonly isAwaited: boolean }): Promise<PredictionRecord | undefined> {
     const { queues } = this.#options;
     const queue = await queues.queueOf(id);
     return queue?.read(id, { isAwaited: isAwaited && queue === queues.own });
   }
 
-  /** Waits for the end, or as long as the client waits. */
+  /** Waits for the end of the prediction, at most as long as the client waits. */
   async #end(awaited: Awaited, client: Client, waitMs: number): Promise<PredictionRecord | undefined> {
     awaited.polledMs = performance.now();
     await this.#waits.until(awaited, client, waitMs);
@@ -233,7 +233,7 @@ export class QueuedPredictions implements Predictions {
     return awaited.shared();
   }
 
-  /** Cancels a prediction whose client left without its id. The queue ends it after `timeLimitMs` anyway. */
+  /** Cancels a prediction whose client disconnected without the id. Gives up after `timeLimitMs`, when the prediction has ended anyway. */
   #abandon(kind: Kind, id: string, timeLimitMs: number): void {
     this.#cancellations.add({ kind, id, bytes: 0, expiresMs: performance.now() + timeLimitMs });
   }
@@ -248,14 +248,14 @@ export class QueuedPredictions implements Predictions {
     }
   }
 
-  /** The last events come before the end. */
+  /** Reads the last events before it reports the end, so that event streams send them first. */
   #ended(record: PredictionRecord): void {
     const awaited = this.#awaited.get(record.id);
     if (awaited?.events === undefined) awaited?.update(record);
     else void this.#readEvents(awaited).then(() => awaited.update(record));
   }
 
-  /** Reads the events of a prediction with event streams. Never throws. */
+  /** Reads new events if an event stream watches the prediction. Never throws. */
   async #readEvents(awaited: Awaited | undefined): Promise<void> {
     if (awaited?.events === undefined) return;
     const { queues } = this.#options;
@@ -269,7 +269,7 @@ export class QueuedPredictions implements Predictions {
       await this.#readEvents(awaited);
       awaited.update(record);
     } catch {
-      // The next tick polls again.
+      // Ignored: the next tick polls again.
     }
   }
 }

@@ -1,9 +1,9 @@
-/** Undelivered webhooks of the queues. One replica owns each webhook for a lease; another replica claims it when the lease ends. */
+/** The undelivered webhooks in the queues. A lease gives each to one replica. When the lease ends, another replica claims the webhook. */
 import { type WebhookKey, type WebhookStore, webhookOf } from "../webhooks/webhook.ts";
 import type { Webhooks } from "../webhooks/webhooks.ts";
 import type { Queue } from "./queue.ts";
 
-/** Limit of one call, which delays the calls behind it. */
+/** Maximum ids in one call. A longer call would delay the calls after it. */
 const MAX_IDS = 500;
 
 export class QueuedWebhooks implements WebhookStore {
@@ -11,15 +11,15 @@ export class QueuedWebhooks implements WebhookStore {
   #delivered: WebhookKey[] = [];
   #isPolling = false;
   #renewedMs = performance.now();
-  /** Undelivered webhooks of all queues, as of the last poll. */
+  /** Number of undelivered webhooks in all queues at the last poll. */
   count = 0;
 
-  /** @param queues includes the queues of other builds, which may have no replica left */
+  /** @param queues gives all queues of the repository, since the queue of an older model version may have no replica left */
   constructor(queues: () => readonly Queue[]) {
     this.#queues = queues;
   }
 
-  /** The queue stores webhooks with their predictions. */
+  /** Does nothing: the queue stores a webhook together with its prediction. */
   add(): Promise<void> {
     return Promise.resolve();
   }
@@ -32,7 +32,7 @@ export class QueuedWebhooks implements WebhookStore {
     return Promise.resolve([]);
   }
 
-  /** Claims webhooks, and renews the leases of claimed ones. Call this from time to time. Never throws. */
+  /** Claims webhooks, and renews the leases of claimed webhooks. Called at intervals. Never throws. */
   async poll(webhooks: Webhooks): Promise<void> {
     if (this.#isPolling) return;
     this.#isPolling = true;
@@ -42,7 +42,7 @@ export class QueuedWebhooks implements WebhookStore {
       if (mustRenew) this.#renewedMs = performance.now();
       await this.#exchange(mustRenew ? webhooks.predictions : [], leaseMs, webhooks);
     } catch {
-      // The next poll repeats it.
+      // Ignored: the next poll does the same.
     } finally {
       this.#isPolling = false;
     }
@@ -53,7 +53,7 @@ export class QueuedWebhooks implements WebhookStore {
     await this.#exchange(claimed, 0).catch(() => {});
   }
 
-  /** @param webhooks delivers newly claimed webhooks; undefined to claim none */
+  /** @param webhooks sends the webhooks that are claimed; undefined: claims none */
   async #exchange(renewed: readonly WebhookKey[], leaseMs: number, webhooks?: Webhooks): Promise<void> {
     const delivered = this.#delivered.splice(0);
     let count = 0;

@@ -1,4 +1,4 @@
-/** Parses the address of `--queue`, and opens a client for it. */
+/** Parses the address in `--queue`, and creates a Redis client for it. */
 import { readFileSync } from "node:fs";
 import type { ConnectionOptions } from "node:tls";
 import { Cluster, Redis, type RedisOptions } from "ioredis";
@@ -24,9 +24,9 @@ export type ConnectionSettings = Pick<
 export interface RedisAddress {
   readonly kind: "one" | "sentinel" | "cluster";
   readonly hosts: readonly { readonly host: string; readonly port: number }[];
-  /** A Unix socket instead of a host. */
+  /** Path of a Unix socket, which replaces the hosts. */
   readonly path?: string;
-  /** Name of the master for Sentinels. */
+  /** The name by which Sentinels know the master. */
   readonly master?: string;
   readonly login: Pick<RedisOptions, "username" | "password" | "db">;
   readonly sentinelLogin: Pick<RedisOptions, "sentinelUsername" | "sentinelPassword">;
@@ -36,8 +36,9 @@ export interface RedisAddress {
 const DEFAULT_PORTS = { one: 6379, sentinel: 26379, cluster: 6379 };
 
 /**
- * `redis://[user:password@]host[:port][/db]`, `redis-sentinel://host,host/master[/db]`, `redis-cluster://host,host`, with `rediss` for TLS and its files
- * as `?ca=PATH&cert=PATH&key=PATH`; `redis:///PATH.sock` is a Unix socket. `?sentinel_username=USER&sentinel_password=PASSWORD` is for Sentinels.
+ * Formats: `redis://[user:password@]host[:port][/db]`, `redis-sentinel://host,host/master[/db]`, `redis-cluster://host,host`, and
+ * `redis:///PATH.sock` for a Unix socket. `rediss` instead of `redis` uses TLS, with files from `?ca=PATH&cert=PATH&key=PATH`. Sentinels log in with
+ * `?sentinel_username=USER&sentinel_password=PASSWORD`.
  * @throws SconceError `usage`
  */
 export function parseRedisAddress(text: string): RedisAddress {
@@ -86,7 +87,7 @@ export function redisClient(
     return new Cluster(nodes, {
       enableOfflineQueue,
       redisOptions: nodeOptions,
-      // Callers get an error at once, and no command is sent twice.
+      // No delay: a failed command throws at once, and is not sent again.
       retryDelayOnFailover: 0,
       retryDelayOnClusterDown: 0,
       ...(retryStrategy == null ? {} : { clusterRetryStrategy: retryStrategy }),
@@ -119,7 +120,7 @@ function tlsOf(query: URLSearchParams): ConnectionOptions {
   return { ...file("ca"), ...file("cert"), ...file("key") };
 }
 
-/** The message must not contain the address, which has a password. */
+/** The error for a malformed address. The message never contains the address, which has a password. */
 function unusable(why: string): SconceError {
   return new SconceError("usage", `--queue: ${why}`);
 }

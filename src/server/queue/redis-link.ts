@@ -1,4 +1,4 @@
-/** A connection to Redis. Every fault becomes one error with a reason. */
+/** A connection to Redis. Each failure is one kind of error, with a reason. */
 import { createHash } from "node:crypto";
 import { Cluster, Command, ReplyError } from "ioredis";
 import { Gate } from "../../base/collections/gate.ts";
@@ -6,15 +6,15 @@ import { messageOf, SconceError } from "../../base/errors.ts";
 import type { QueueFault } from "../../base/labels.ts";
 import { type ConnectionSettings, type RedisAddress, type RedisClient, redisClient } from "./redis-address.ts";
 
-/** Clients hear within two seconds that Redis is unavailable. */
+/** Time limit of a small command in milliseconds. With it, clients learn within two seconds that Redis is unavailable. */
 const COMMAND_MS = 1500;
-/** Slower transfers fail. */
+/** Transfers that are slower than this fail. */
 const MIN_BYTES_PER_MS = 2000;
-/** Longest wait of a blocking read. */
+/** Maximum milliseconds that a blocking read waits. */
 export const BLOCK_MS = 2000;
 const MARGIN_MS = 2000;
 
-/** A Lua script. Redis gets its digest, and its text only when Redis does not know the digest. */
+/** A Lua script. Commands contain only its digest. The text is sent if Redis does not know the digest. */
 export class LuaScript {
   readonly text: string;
   readonly sha: string;
@@ -28,8 +28,8 @@ export class LuaScript {
 export type Argument = string | number | Buffer;
 
 /**
- * Commands that block, and commands with large values, have connections of their own: small commands never wait behind them. Large commands run one
- * after the other, so that each has its whole time limit.
+ * What a connection is for. Blocking commands and large values have connections of their own, so that small commands never wait for them. Large
+ * commands run one at a time, so that each has its full time limit.
  */
 export type LinkUse = "commands" | "blocking" | "large";
 
@@ -40,7 +40,7 @@ export interface RedisLinkOptions {
   readonly onReady?: () => void;
 }
 
-/** Cause of a command that failed for want of a connection. */
+/** The cause of an error: the command was not sent, because there is no connection. */
 class NotSent extends Error {
   /** Error of the last attempt to connect; undefined during the first attempt. */
   readonly reason: string | undefined;
@@ -56,30 +56,30 @@ export class RedisLink implements Disposable {
   readonly #use: LinkUse;
   readonly #onFault: RedisLinkOptions["onFault"];
   readonly #gate = new Gate(1);
-  /** False during the first connect, and after dispose: faults are normal then. */
+  /** False until the first attempt to connect has ended, and after disposal. Failures do not count then. */
   #isInUse = false;
   #disconnectReason: string | undefined;
 
   constructor({ address, use = "commands", onFault, onReady }: RedisLinkOptions) {
     const options: ConnectionSettings = {
-      // Callers get an error at once, and no command is sent twice.
+      // Failed commands throw at once, and are not sent again.
       enableOfflineQueue: false,
       maxRetriesPerRequest: 0,
       autoResendUnfulfilledCommands: false,
       retryStrategy: (times) => Math.min(500, 50 * times),
-      // The old master refuses writes after a failover.
+      // Connects again after a failover, because the old master refuses writes.
       reconnectOnError: ({ message }) => message.includes("READONLY"),
       connectTimeout: COMMAND_MS,
       sentinelCommandTimeout: COMMAND_MS,
       ...silenceOf(use),
       protocol: 2,
-      // For commands that ioredis sends while it connects. `#send` sets the limit of all others.
+      // Time limit of commands that ioredis itself sends while it connects. #send() sets the limit of all other commands.
       ...(use === "blocking" ? {} : { commandTimeout: COMMAND_MS }),
     };
     this.#use = use;
     this.#onFault = onFault;
     this.#client = redisClient(address, options);
-    // Commands report this error too; without a listener ioredis prints it.
+    // Failed commands report the same error. Without this listener, ioredis prints it.
     this.#client.on("error", (error) => {
       this.#isInUse = true;
       this.#disconnectReason = messageOf(error);
@@ -96,12 +96,12 @@ export class RedisLink implements Disposable {
     return this.fetch(0, name, ...args);
   }
 
-  /** @param answerBytes size of the expected answer; extends the time limit. @throws SconceError `queue_unavailable` */
+  /** @param answerBytes expected size of the answer, which extends the time limit @throws SconceError `queue_unavailable` */
   fetch(answerBytes: number, name: string, ...args: readonly Argument[]): Promise<unknown> {
     return this.#inTurn(() => this.#send(answerBytes, name, args));
   }
 
-  /** @param key selects the node of a Cluster; @throws SconceError `queue_unavailable` */
+  /** Runs a script. @param key selects the node of a Cluster @throws SconceError `queue_unavailable` */
   run({ text, sha }: LuaScript, key: string, args: readonly Argument[], answerBytes = 0): Promise<unknown> {
     return this.#inTurn(async () => {
       try {
@@ -135,37 +135,37 @@ export class RedisLink implements Disposable {
 
   #fault(error: unknown): SconceError {
     const message = messageOf(error);
-    // ioredis names this option when there is no connection.
+    // Without a connection, the error message of ioredis contains the name of this option.
     const cause = message.includes("enableOfflineQueue") ? new NotSent(this.#disconnectReason) : error;
-    // A new queue has no consumer group yet.
+    // NOGROUP is no failure: a new queue has no consumer group.
     if (this.#isInUse && !message.startsWith("NOGROUP")) this.#onFault(faultOf(message), messageOf(cause));
-    // The rest of a large command would delay the next one.
+    // A new connection: on this one, the rest of the large command would delay the next command.
     if (this.#use === "large" && faultOf(message) === "timeout") this.#reconnect();
     return new SconceError("queue_unavailable", "the queue of the replicas cannot be used now; try again later", {
       cause,
     });
   }
 
-  /** Drops the connections with everything still to be sent. ioredis connects again at once. */
+  /** Closes the connections and drops all data that is not sent. ioredis connects again at once. */
   #reconnect(): void {
     const nodes = this.#client instanceof Cluster ? this.#client.nodes() : [this.#client];
     for (const { stream } of nodes) stream?.destroy();
   }
 }
 
-/** Approximate bytes of a command. */
+/** Approximate size of a command in bytes. */
 function sizeOf(args: readonly Argument[]): number {
   return args.reduce<number>((sum, each) => sum + (typeof each === "number" ? 0 : each.length), 0);
 }
 
-/** Whether the consumer group is missing: the queue is new, or was emptied. */
+/** Whether a command failed because the consumer group is missing: the queue is new, or was deleted. */
 export function isGroupMissing(error: unknown): boolean {
   return error instanceof SconceError && messageOf(error.cause).includes("NOGROUP");
 }
 
 /**
- * Whether an error shows that another program wrote to a key: a value of another type, or text that a script cannot parse.
- * @returns the id of the prediction in the message; undefined for all other errors
+ * Whether a command failed because another program wrote to a key: a value of another type, or text that a script cannot parse.
+ * @returns for such an error, the id of the prediction if the message has one; undefined for all other errors
  */
 export function foreignIn(error: unknown): { readonly id: string | undefined } | undefined {
   if (!(error instanceof SconceError) || !(error.cause instanceof ReplyError)) return undefined;
@@ -174,18 +174,21 @@ export function foreignIn(error: unknown): { readonly id: string | undefined } |
   return { id: /FOREIGN (\S+) /.exec(message)?.[1] };
 }
 
-/** Whether Redis may have carried out a failed command: the command was sent, and the answer was lost. */
+/** Whether Redis may have executed a failed command: the command was sent, but the answer was lost. */
 export function isAnswerLost(error: unknown): boolean {
   if (!(error instanceof SconceError) || error.code !== "queue_unavailable") return false;
   return !(error.cause instanceof ReplyError || error.cause instanceof NotSent);
 }
 
-/** Whether a command failed during the first attempt to connect, when Redis may be well. */
+/** Whether a command failed only because the first connection is not open yet. */
 export function isConnecting(error: unknown): boolean {
   return error instanceof SconceError && error.cause instanceof NotSent && error.cause.reason === undefined;
 }
 
-/** A connection that is silent for longer than an answer may take is replaced. A large connection is silent while it sends. */
+/**
+ * Idle timeout of a connection: a connection that is silent for longer than an answer may take is replaced. Connections for large values have none,
+ * because they are silent while they send.
+ */
 function silenceOf(use: LinkUse): Pick<ConnectionSettings, "socketTimeout"> {
   if (use === "large") return {};
   return { socketTimeout: (use === "blocking" ? BLOCK_MS : COMMAND_MS) + MARGIN_MS };

@@ -1,4 +1,4 @@
-/** This process as a replica: its connections to the queue, and the parts that answer clients and run predictions. */
+/** This server as a replica: its connections to the Redis queue, its side for clients, and its side that runs predictions. */
 
 import type { Engine } from "../../engine/engine.ts";
 import type { ServeConfig } from "../config.ts";
@@ -21,7 +21,7 @@ import { RedisLink, type RedisLinkOptions } from "./redis-link.ts";
 
 export interface ReplicaOptions {
   readonly config: ServeConfig;
-  /** Address of `--queue`. */
+  /** The address in `--queue`. */
   readonly url: string;
   /** Name of the queue. */
   readonly name: string;
@@ -31,17 +31,17 @@ export interface ReplicaOptions {
   readonly metrics: Metrics;
 }
 
-/** Lifetime of values in the bucket, and of the queue's name, beyond time limit and retention. */
+/** Seconds that values in the bucket, and the entry of the queue, outlast the time limit and retention of predictions. */
 const MARGIN_S = 600;
-/** Polling interval for webhooks that no replica delivers. */
+/** Milliseconds between polls for webhooks that no replica has leased. */
 const WEBHOOK_POLL_MS = 1000;
-/** A start waits this long for Redis. Then it continues without Redis. */
+/** Milliseconds that the start waits for Redis. Then the server starts without Redis. */
 const START_MS = 2000;
 
 export class Replica implements Disposable {
-  /** The prediction store of a worker, with the predictions that this replica has claimed from the queue. */
+  /** The store of predictions that this replica runs, which it has claimed from the queue. */
   readonly claims: ClaimedPredictions;
-  /** Undefined without `--bucket`: Redis then holds large values. */
+  /** Undefined without `--bucket`. Redis then stores large values. */
   readonly bucket: BucketValues | undefined;
   readonly #options: ReplicaOptions;
   readonly #links = new DisposableStack();
@@ -56,7 +56,7 @@ export class Replica implements Disposable {
   #worker: QueueWorker | undefined;
   #webhooks: Webhooks | undefined;
 
-  /** Retries an unreachable address for ever. @throws SconceError `usage` for a malformed one */
+  /** Connects to Redis, and tries again for ever if Redis cannot be reached. @throws SconceError `usage` for a malformed address */
   constructor(options: ReplicaOptions) {
     const { config, url, name, repository, memory, metrics } = options;
     const lifetimeS = config.timeout + config.retainAge + MARGIN_S;
@@ -67,7 +67,7 @@ export class Replica implements Disposable {
     const largeLink = this.#links.use(new RedisLink({ ...this.#linkOptions, use: "large", onReady }));
     if (config.bucket !== undefined) {
       const bucket = new Bucket({ address: config.bucket, memory });
-      // All builds share this key, so that values of replaced builds expire too.
+      // Replicas of all model versions share this key, so that values of old versions are deleted too.
       const key = `sconce:large:${config.bucket}`;
       this.bucket = this.#links.use(new BucketValues({ bucket, redis: link, key, lifetimeS }));
     }
@@ -94,7 +94,7 @@ export class Replica implements Disposable {
     return this.#state.isConnected;
   }
 
-  /** Whether Redis refuses predictions because its memory is full. */
+  /** Whether Redis refuses new predictions because its memory is full. */
   get isFull(): boolean {
     return this.#state.facts.isFull;
   }
@@ -103,12 +103,12 @@ export class Replica implements Disposable {
     return { ...this.#state.facts, isConnected: this.isConnected };
   }
 
-  /** Retained predictions of all replicas. */
+  /** Number and bytes of retained predictions, over all replicas. */
   get retained(): { readonly count: number; readonly bytes: number } {
     return { count: this.#state.facts.kept, bytes: this.#state.facts.keptBytes };
   }
 
-  /** Starts answering clients. */
+  /** Creates the interface through which clients create and read predictions. */
   front(options: Pick<QueuedPredictionsOptions, "bodies" | "maxInputs" | "webhooks">): QueuedPredictions {
     const { config, memory, metrics } = this.#options;
     this.#predictions = new QueuedPredictions({
@@ -123,7 +123,7 @@ export class Replica implements Disposable {
     return this.#predictions;
   }
 
-  /** Starts delivering the webhooks of the queues. */
+  /** Starts sending the webhooks of the queues. */
   deliver(webhooks: Webhooks): void {
     this.#webhooks = webhooks;
     const intervalMs = Math.min(WEBHOOK_POLL_MS, this.#queue.leaseMs / 3);
@@ -132,7 +132,7 @@ export class Replica implements Disposable {
     this.#links.defer(() => clearInterval(timer));
   }
 
-  /** Starts running predictions. */
+  /** Starts running predictions of the queue. */
   work(service: PredictionService, engine: Engine): void {
     const { memory, metrics } = this.#options;
     const worker = new QueueWorker({
@@ -154,7 +154,7 @@ export class Replica implements Disposable {
     await Promise.race([this.#connected.promise, Bun.sleep(START_MS)]);
   }
 
-  /** Stops claiming, ends or returns claimed predictions, and answers the requests that wait. */
+  /** Stops claiming predictions. Finishes claimed predictions or returns them to the queue, and answers waiting requests. */
   async drain(maxMs: number): Promise<void> {
     const beganMs = performance.now();
     const answered = this.#predictions?.drain();
@@ -166,7 +166,7 @@ export class Replica implements Disposable {
     this.#predictions?.release();
   }
 
-  /** Delivers webhooks for up to about `maxMs`, and leaves the rest to other replicas. */
+  /** Sends webhooks for at most about `maxMs` milliseconds, and leaves the rest to other replicas. */
   async releaseWebhooks(maxMs: number): Promise<void> {
     const webhooks = this.#webhooks;
     if (webhooks === undefined) return;
@@ -187,7 +187,7 @@ export class Replica implements Disposable {
   }
 
   #onReady(): void {
-    // Registers the queue before this replica gives out ids that name it.
+    // Registers the queue before this replica creates ids that name it.
     const registered = this.#directory.refresh().catch(() => {});
     const all = [registered, this.#state.poll(), this.#largeLinkReady.promise];
     void Promise.all(all).then(() => this.#connected.resolve());

@@ -1,4 +1,4 @@
-/** Parses the replies of Redis. */
+/** Parses answers of Redis. */
 import { LARGE_BYTES } from "../inputs/bodies.ts";
 import { ModelVersion } from "../predictions/model-version.ts";
 import type { Kind, PredictionRecord } from "../predictions/record.ts";
@@ -20,21 +20,21 @@ function bytesOf(reply: unknown): Uint8Array {
   return reply instanceof Uint8Array ? reply : new Uint8Array();
 }
 
-/** Returns an empty list for other replies. */
+/** Returns an empty list for an answer that is no list. */
 export function listOf(reply: unknown): readonly unknown[] {
   return Array.isArray(reply) ? reply : [];
 }
 
 /**
- * A record of Redis. `membersNode` is set if the outcome's members are in the bucket: it names the replica that stored them, and the record's own
- * members are empty.
+ * A record from Redis. `membersNode` is set if the members of the outcome are in the bucket: the id of the replica that stored them there. The
+ * members of the record are then empty.
  */
 export interface ReadRecord {
   readonly record: PredictionRecord;
   readonly membersNode: string | undefined;
 }
 
-/** @param reply head, a line break, logs and members, as the scripts write them; null for an unknown id */
+/** @param reply a first line with the fields, then logs and members, as the Lua scripts write them; null for an unknown id */
 export function recordOf(reply: unknown): ReadRecord | null {
   if (!(reply instanceof Uint8Array)) return null;
   const [head, texts] = partsOf(reply);
@@ -59,7 +59,7 @@ export function recordOf(reply: unknown): ReadRecord | null {
   };
 }
 
-/** The first line, and the bytes after it. */
+/** Splits bytes into the first line and the rest. */
 function partsOf(bytes: Uint8Array): [string, Uint8Array] {
   const end = bytes.indexOf(LINE_BREAK);
   return [textOf(bytes.subarray(0, end)), bytes.subarray(end + 1)];
@@ -69,17 +69,17 @@ function kindOf(text: string | undefined): Kind {
   return text === "demo" ? "demo" : "prediction";
 }
 
-/** Location of a body: the entry of its prediction, a key of its own, or the bucket. */
+/** Where a body is: in the entry of its prediction (""), in a Redis key, or in the bucket. */
 export type Place = "" | "redis" | "bucket";
 
 export interface ClaimedEntry {
   readonly request: UnfinishedRequest;
-  /** Bytes of the body. */
+  /** Size of the body. */
   readonly bytes: number;
   readonly place: Place;
 }
 
-/** Parses an entry of the work stream. The result lacks a body with a location of its own. */
+/** Parses an entry of the stream of unfinished predictions. The body is empty if it is not in the entry. */
 export function claimedOf({ fields }: StreamEntry, nowMs: number): ClaimedEntry {
   const [, head, , kept] = fields;
   const [id = "", kind, count, bytes, timeout, place, isWaitedFor, created, deadline] = textOf(head).split(" ");
@@ -104,18 +104,18 @@ export function keptOf(reply: unknown): Pick<UnfinishedRequest, "origin" | "webh
   return { origin: originOf(origin), webhook: webhook === "" ? undefined : webhookOf(webhook), body: bodyOf(body) };
 }
 
-/** Copies a large body: other replies share its buffer, and a thread may take the copy over. */
+/** Converts a body. Copies a large body, because other answers share its buffer, and the copy is transferred to a thread. */
 function bodyOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> | string {
   return bytes.length > LARGE_BYTES ? new Uint8Array(bytes) : textOf(bytes);
 }
 
-/** An entry of a stream: the id, then names and values in turn. */
+/** An entry of a Redis stream: its id, then names and values in turn. */
 export interface StreamEntry {
   readonly id: string;
   readonly fields: readonly unknown[];
 }
 
-/** @param reply of XREAD or XREADGROUP for one stream; null after a timeout */
+/** @param reply answer of XREAD or XREADGROUP for one stream; null after the timeout */
 export function entriesOf(reply: unknown): StreamEntry[] {
   const [stream] = listOf(reply);
   return listOf(listOf(stream)[1]).map(entryOf);

@@ -1,23 +1,23 @@
-/** Sends entries to Redis in batches, and again until Redis acknowledges each entry or the entry expires. */
+/** Sends entries to Redis in batches. Sends an entry again until Redis acknowledges it or the entry expires. */
 
 export interface RetryEntry {
   readonly bytes: number;
-  /** In `performance.now()` milliseconds. */
+  /** In milliseconds of `performance.now()`. */
   readonly expiresMs: number;
 }
 
 export interface RetryQueueOptions<T> {
-  /** Rejects while Redis is unavailable. */
+  /** Sends a batch. Rejects while Redis is unavailable. */
   readonly send: (batch: readonly T[]) => Promise<void>;
-  /** Called for an entry that was acknowledged or has expired. */
+  /** Called for each entry that Redis has acknowledged, or that has expired. */
   readonly onSettled?: (entry: T) => void;
-  /** Called when the last entry has settled. */
+  /** Called when the queue has become empty. */
   readonly onEmpty?: () => void;
-  /** Further entries are dropped. */
+  /** Maximum entries in the queue. Entries above it are dropped. */
   readonly maxCount?: number;
 }
 
-/** Limits of one call, which delays the calls behind it. */
+/** Limits of one call. A longer call would delay the calls after it. */
 const MAX_BATCH = 64;
 const MAX_BATCH_BYTES = 2 ** 20;
 const RETRY_MS = 200;
@@ -31,7 +31,7 @@ export class RetryQueue<T extends RetryEntry> {
     this.#options = options;
   }
 
-  /** Sends the entry on the next turn of the event loop, together with the other entries of this turn. */
+  /** Adds an entry. All entries of one turn of the event loop are sent together. */
   add(entry: T): void {
     if (this.#entries.length >= (this.#options.maxCount ?? Infinity)) return;
     this.#entries.push(entry);
@@ -53,7 +53,7 @@ export class RetryQueue<T extends RetryEntry> {
         for (const entry of batch) onSettled?.(entry);
       } catch {
         const now = performance.now();
-        // Failed entries go to the end: Redis may accept the entries behind them.
+        // Failed entries go to the end, since Redis may accept the entries after them.
         for (const entry of batch) {
           if (entry.expiresMs < now) onSettled?.(entry);
           else this.#entries.push(entry);

@@ -1,50 +1,51 @@
 /**
- * Lua that all scripts of the queue share. The keys lie in one slot of a Cluster:
+ * Lua functions that all scripts of the queue share. A node is a replica, a worker is a node that runs predictions, and a lease gives a prediction to a
+ * worker until it ends. These are the Redis keys of a queue, all in one slot of a Cluster:
  *
- * - `work`: a stream with one entry for each unfinished prediction. `head` has id, kind, count, bytes, time limit, location of a large body, whether a
- *   client waits, creation time, deadline, and earlier deliveries; `request` has origin, webhook and body. The group `workers` reads it
- * - `p:SECOND`: a hash of predictions by id, for the ids of one second. An unfinished one has `~`, kind, count, bytes, time limit, location of a large
- *   body, creation time, deadline, entry, and the nodes to notify (`!` stands for a webhook). An ended one has its record (`recordOf` in replies.ts)
+ * - `work`: a stream with one entry for each unfinished prediction. `head` has id, kind, count, bytes, time limit, place of a large body, whether a
+ *   client waits, creation time, deadline, and number of earlier attempts. `request` has origin, webhook and body. The consumer group `workers` reads it
+ * - `p:SECOND`: a hash of predictions by id, for ids of one second. An unfinished prediction has `~`, kind, count, bytes, time limit, place of a large
+ *   body, creation time, deadline, entry, and the nodes to notify (`!` stands for a webhook). An ended prediction has the record that replies.ts parses
  * - `b:ID`: a large body
- * - `d:ID`: digest of the body, for an id that the client chose
+ * - `d:ID`: digest of the body, for an id that a client chose
  * - `t:ID`: a hash with the progress of a running prediction: `done`, `logs`, `started`, `cancelled`
- * - `e:ID`: a list with the events of a running prediction: the name of the log, the number of dropped events and the bytes of the others, then for each
- *   event the index of the input, the sequence of a part, and the JSON text of the part or output
- * - `w:ID`: a sorted set of the nodes with event streams of a prediction, by the time until which they watch; a node without a name gets no notifications
- * - `soon`: a sorted set by deadline of unfinished predictions that `work` does not have in the order of deadlines
- * - `kept`: a list of batches of ended predictions: time, count, bytes, whether one is long, ids
- * - `totals`: `items` and `bytes` of unfinished predictions, number of predictions `ended` by their workers, of `kept` ones, `keptBytes`
+ * - `e:ID`: a list with the events of a running prediction: first the name of the log, the number of dropped events and the bytes of the others; then for
+ *   each event the index of the input, the sequence number of a part, and the JSON text of the part or output
+ * - `w:ID`: a sorted set of the nodes with event streams of a prediction, by the time until which they watch. A node without a name gets no notifications
+ * - `soon`: a sorted set by deadline of unfinished predictions whose order in `work` is not the order of deadlines
+ * - `kept`: a list of batches of ended predictions: time, count, bytes, whether a record is long, ids
+ * - `totals`: a hash with numbers: unfinished `items` and their `bytes`, predictions `ended` by workers, retained predictions `kept` and their `keptBytes`
  * - `hooks`: a hash of undelivered webhooks by prediction id: creation time of the prediction, webhook
- * - `due`: a sorted set of ended predictions with webhooks, by the end of the lease of the node that delivers
- * - `signs`: a sorted set of worker nodes by their last sign of life
- * - `mail:NODE`: a stream of notifications for a node: outcomes and events of predictions that it waits for, and predictions of it that are cancelled or
- *   watched
+ * - `due`: a sorted set of ended predictions with webhooks, by the end of the lease of the node that sends the webhook
+ * - `signs`: a sorted set of workers by their last sign of life
+ * - `mail:NODE`: a stream of notifications for a node: ends and events of predictions that its clients wait for, and predictions of this worker that a
+ *   client cancels or watches
  *
- * Scripts use few commands for each prediction, because commands and the texts that they create are what a script costs. Times are milliseconds of
- * the clock of Redis. Each script has two first arguments: retention time, count and bytes with the lease for own webhooks, and the calling node.
+ * Scripts use few commands for each prediction, because commands and their texts are most of a script's cost. Times are milliseconds of Redis' clock.
+ * The first two arguments of each script are a text (retention time, count and bytes, lease of this node's webhooks) and the id of the calling node.
  */
 
 import { LARGE_VALUE_BYTES } from "./large-values.ts";
 import { LuaScript } from "./redis-link.ts";
 
-/** Contains the version of the layout. Replicas with another layout use other keys. */
+/** Prefix of all keys, with the version of their layout. Replicas with another layout use other keys. */
 export const KEY_PREFIX = "sconce:5:";
-/** Larger outcomes are not part of a notification; clients read them. */
+/** Maximum size of an outcome in a notification. Larger outcomes must be read. */
 const MAX_MAIL_BYTES = 65_536;
-/** Lifetime and size of the notifications for a node that ended. */
+/** Milliseconds that notifications for a replica that has ended are kept, and their maximum number. */
 export const MAIL_MS = 60_000;
 const MAX_MAILS = 10_000;
-/** The worker ends an expired prediction with its partial outputs; after this time other nodes end it. */
+/** Milliseconds after the time limit in which the worker ends the prediction with the outputs so far. Then any replica ends it. */
 const GRACE_MS = 1500;
-/** Lifetime of keys beyond their longest use. */
+/** Milliseconds that a key is kept beyond its longest use. */
 const MARGIN_MS = 60_000;
-/** Memory of an ended prediction beside its record. */
+/** Bytes that an ended prediction counts in addition to its record. */
 const KEPT_BYTES = 704;
-/** Waiting clients can read a large outcome this long, whatever the retention. */
+/** Milliseconds that waiting clients can read a large outcome, even if the limits of retention are exceeded. */
 const FETCH_MS = 2000;
-/** Event streams can read the last events of an ended prediction this long. */
+/** Milliseconds that event streams can read the last events of an ended prediction. */
 const EVENTS_MS = 10_000;
-/** Retention without a count. */
+/** The count of retained predictions if it has no limit. */
 export const NO_LIMIT = 1e15;
 
 const prelude = `
@@ -285,7 +286,7 @@ end
 local function lifetimeOf(limit) return textOf(limit + retainMs + ${MARGIN_MS}) end
 `;
 
-/** A script of the queue. */
+/** Creates a script of the queue, which begins with the shared Lua functions. */
 export function queueScript(text: string): LuaScript {
   return new LuaScript(prelude + text);
 }

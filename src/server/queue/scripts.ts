@@ -1,17 +1,21 @@
-/** The scripts of the queue. Each is atomic. script-prelude.ts describes their keys and first arguments. */
+/**
+ * The Redis scripts of the queue, each of which runs atomically. A node is a replica. script-prelude.ts describes the keys and the first two
+ * arguments.
+ */
 import { MAIL_MS, queueScript } from "./script-prelude.ts";
 
-/** A prediction fails after this many workers have ended with it: it may be the cause. */
+/** A prediction fails when this many workers have ended while they had it, because it may be the cause. */
 const MAX_DELIVERIES = 2;
-/** Expired predictions in one call. */
+/** Maximum predictions that one call ends because of their time limit. */
 const MAX_EXPIRED = 100;
-/** Evicted batches in one call. */
+/** Maximum batches of ended predictions that one call evicts. */
 const MAX_FORGOTTEN = 500;
 
 /**
- * max items, max bytes, usual time limit; for each prediction id, count, bytes, time limit, kind, flags (location of a large body, front, digest),
- * request, webhook. A digest means that the client chose the id: such a prediction is created only under a new id.
- * @returns unfinished items, the time, and for each prediction 0, -1 for too many items, -2 for too many bytes, or -3 for a duplicate id
+ * Adds predictions to the queue. Arguments: maximum items, maximum bytes, usual time limit; for each prediction id, count, bytes, time limit, kind,
+ * flags (where a large body is, the waiting node, digest), request, webhook. A digest means that a client chose the id, which must then be new.
+ * @returns number of unfinished inputs, the time; for each prediction 0 if it was added, -1 for too many items, -2 for too many bytes, or -3 if the
+ * id exists
  */
 export const createScript = queueScript(`
 local h = redis.call('HMGET', totals, 'items', 'bytes')
@@ -64,8 +68,8 @@ return answer
 `);
 
 /**
- * lease, start of the page or "-", page size: claims entries whose leases have ended.
- * @returns count of predictions given up, start of the next page or "", claimed entries
+ * Claims predictions whose leases have ended. Arguments: lease, start of the page or "-", page size.
+ * @returns number of predictions that failed because their workers ended, start of the next page or "", claimed entries
  */
 export const reclaimScript = queueScript(`
 freeing()
@@ -99,7 +103,10 @@ settle()
 return answer
 `);
 
-/** For each prediction: id, status, members, milliseconds since the start or "", inputs done, logs, the node that stored the members in the bucket or "", the model. */
+/**
+ * Stores outcomes. Arguments for each prediction: id, status, members, milliseconds since the start or "", inputs done, logs, id of the node that
+ * stored the members in the bucket or "", model.
+ */
 export const finishScript = queueScript(`
 freeing()
 local ids = {}
@@ -113,7 +120,10 @@ settle()
 return 0
 `);
 
-/** For each prediction: id, milliseconds since the start or "", inputs done, bytes of the acknowledged logs, the logs after them. */
+/**
+ * Stores progress of predictions that this node runs. Arguments for each prediction: id, milliseconds since the start or "", inputs done, bytes of
+ * the acknowledged logs, the logs after them.
+ */
 export const progressScript = queueScript(`
 for i = 3, #ARGV, 5 do
   local id = ARGV[i]
@@ -131,7 +141,7 @@ end
 return 0
 `);
 
-/** Ids. @returns ids that this node has lost, and ids that are cancelled */
+/** Renews the leases of predictions. Arguments: ids. @returns ids that this node no longer has, and ids that are canceled */
 export const renewScript = queueScript(`
 local lost, cancelled, entries, ids = {}, {}, {}, { unpack(ARGV, 3) }
 load(ids)
@@ -152,7 +162,7 @@ end
 return { lost, cancelled }
 `);
 
-/** @returns the ids of this node's claims */
+/** @returns the ids of the predictions that this node has claimed */
 export const claimedScript = queueScript(`
 local ids = {}
 for _, each in ipairs(redis.call('XPENDING', work, 'workers', '-', '+', 1000, me)) do
@@ -162,7 +172,7 @@ end
 return ids
 `);
 
-/** For each prediction: id, whether it had begun, which counts as a delivery. Appends them to the queue again. */
+/** Returns predictions to the queue. Arguments for each prediction: id, whether the model ran for it, which counts as an attempt. */
 export const giveBackScript = queueScript(`
 freeing()
 for i = 3, #ARGV, 2 do
@@ -199,7 +209,10 @@ end
 return 0
 `);
 
-/** "awaited" to subscribe this node, "expired" for expired predictions that it has claimed; ids. @returns the record, or the size of a large record, of each */
+/**
+ * Reads predictions. Arguments: "awaited" to notify this node of their ends, "expired" if this node has claimed them too late to run them, or "";
+ * ids. @returns for each id the record, or the size of a record that is too large for the answer
+ */
 export const readScript = queueScript(`
 local answer, ids = {}, { unpack(ARGV, 4) }
 load(ids)
@@ -212,13 +225,13 @@ settle()
 return answer
 `);
 
-/** Id. @returns the whole record */
+/** Reads one prediction, however large. Argument: id. @returns the record */
 export const recordScript = queueScript(`
 load({ ARGV[3] })
 return recordOf(ARGV[3])
 `);
 
-/** Cancels a prediction, or notifies its worker. Returns whether the worker will end it. */
+/** Lua function that cancels a prediction, or notifies the worker that runs it. It returns whether the worker will end the prediction. */
 const cancelOrNotify = `
 local function cancelOrNotify(kind_, id, isForced)
   if not isOpen(id) then return false end
@@ -238,8 +251,9 @@ end
 `;
 
 /**
- * kind, id, isForced. The worker of a prediction ends it with its partial outputs, and this node gets the outcome; isForced ends it at once.
- * @returns the record, which may be unfinished, or the size of a large record
+ * Cancels a prediction. Arguments: kind, id, isForced. A worker that runs the prediction ends it with the outputs so far, and this node is notified.
+ * With isForced, the script ends it at once.
+ * @returns the record, which may be unfinished, or its size if it is too large for the answer
  */
 export const cancelScript = queueScript(`${cancelOrNotify}
 freeing()
@@ -250,7 +264,7 @@ settle()
 return recordOrSizeOf(id)
 `);
 
-/** For each prediction: kind, id. Cancels predictions whose clients have left. */
+/** Cancels predictions whose clients have disconnected. Arguments for each prediction: kind, id. */
 export const cancelAllScript = queueScript(`${cancelOrNotify}
 freeing()
 local ids = {}
@@ -262,10 +276,10 @@ return 0
 `);
 
 /**
- * Last notification that this node read, lease, longest time limit, whether this node is a worker: ends expired predictions, and removes ended workers
- * and read notifications.
- * @returns time, items, bytes, predictions ended by workers, unclaimed entries, claimed entries, age of the oldest unclaimed entry, workers, retained predictions, their
- * bytes, whether the memory of Redis is full
+ * Ends predictions whose time limit has passed, and removes ended workers and read notifications. Arguments: last notification that this node has
+ * read, lease, longest time limit, whether this node is a worker.
+ * @returns time, unfinished items, their bytes, predictions ended by workers, unclaimed entries, claimed entries, age of the oldest unclaimed entry,
+ * workers, retained predictions, their bytes, whether the memory of Redis is full
  */
 export const tendScript = queueScript(`
 -- Writes nothing. Redis refuses the command while its memory is full, and before the first write of a script.
@@ -315,8 +329,9 @@ return { now, total[1], total[2], total[3], waiting, taken, age, workers, total[
 `);
 
 /**
- * Lease, most webhooks to claim, count of delivered webhooks; id and creation time of each delivered webhook, then of each webhook to renew.
- * @returns count of undelivered webhooks, then id, creation time and webhook of each claimed one
+ * Deletes delivered webhooks, renews leases, and claims webhooks without a lease. Arguments: lease, maximum webhooks to claim, number of delivered
+ * webhooks; id and creation time of each delivered webhook, then of each webhook to renew.
+ * @returns number of undelivered webhooks, then id, creation time and webhook of each claimed webhook
  */
 export const webhookScript = queueScript(`
 freeing()

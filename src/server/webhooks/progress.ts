@@ -1,4 +1,4 @@
-/** Webhook messages before the end of a prediction. Messages follow each other with a pause, and each has all that is new. */
+/** Sends webhook messages about a running prediction. After each message there is a pause; the next message has all news since. */
 import type { Text } from "../predictions/large-text.ts";
 import type { LivePrediction } from "../predictions/live.ts";
 import { outputsOf } from "../predictions/outcome-list.ts";
@@ -7,17 +7,18 @@ import { SentOutputs } from "../predictions/sent-outputs.ts";
 import type { WebhookEvent } from "./webhook.ts";
 import { type Delivery, MAX_DATA_LENGTH, TRUNCATED } from "./webhook-sender.ts";
 
+/** Milliseconds between two messages. */
 const PAUSE_MS = 500;
-/** Characters of the outputs in one message; the next message has the rest. */
+/** Maximum characters of outputs in one message. The next message has the rest. */
 const MAX_OUTPUTS_LENGTH = 2 ** 18;
 
 export interface ProgressOptions {
   readonly wanted: readonly WebhookEvent[];
-  /** Formats a record for clients. */
+  /** Formats a record as JSON for clients. */
   readonly json: (record: PredictionRecord) => string;
-  /** Reads the ended prediction; undefined for an expired one. */
+  /** Reads an ended prediction; undefined if the store has evicted it. */
   readonly read: (id: string) => Promise<PredictionRecord | undefined>;
-  /** @param data JSON, created when the message is sent; undefined for an obsolete message */
+  /** Sends a message. @param data called when the message is sent; returns JSON, or undefined if there is nothing to send any more */
   readonly send: (event: WebhookEvent, data: () => Promise<string | undefined>) => Promise<Delivery | undefined>;
 }
 
@@ -25,7 +26,7 @@ export class Progress {
   readonly #options: ProgressOptions;
   readonly #id: string;
   readonly #kind: Kind;
-  /** Undefined after the end: the prediction must not stay in memory while its last outputs wait. */
+  /** Undefined after the end, so that the prediction is not kept in memory while its last outputs wait. */
   #live: LivePrediction | undefined;
   readonly #sent = new SentOutputs();
   #wanted: readonly WebhookEvent[];
@@ -43,7 +44,7 @@ export class Progress {
     live.watch(this.#changed);
   }
 
-  /** Sends the remaining outputs. */
+  /** Sends the outputs that were not sent before the end. */
   async ended(): Promise<void> {
     this.#live = undefined;
     clearTimeout(this.#timer);
@@ -85,7 +86,7 @@ export class Progress {
 
   readonly #state = async (): Promise<string | undefined> => this.#live && this.#options.json(this.#live.record);
 
-  /** The unsent outputs, as far as they fit into a message. */
+  /** JSON with the unsent outputs that fit into one message. */
   readonly #outputs = async (): Promise<string | undefined> => {
     const outputs = this.#live?.outputs ?? (await this.#lastOutputs());
     const texts: string[] = [];

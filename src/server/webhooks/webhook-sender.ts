@@ -1,4 +1,4 @@
-/** Sends signed messages to receivers. Slow receivers delay only themselves. */
+/** Sends signed webhook messages. A slow receiver does not delay messages to other receivers. */
 
 import { Gate } from "../../base/collections/gate.ts";
 import { messageOf } from "../../base/errors.ts";
@@ -7,21 +7,21 @@ import type { GuardedRequests } from "../../machine/network/guarded-requests.ts"
 import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../memory/memory-account.ts";
 import { signatures } from "./webhook.ts";
 
-/** Longer data are left out of a message; the receiver can read them from the server. */
+/** Maximum length of the data in a message. Longer data are left out, and the receiver can read them from the server. */
 export const MAX_DATA_LENGTH = 2 ** 20;
-/** Replaces longer data. */
+/** JSON member that a message has instead of data that are too long. */
 export const TRUNCATED = '"truncated":true';
 
 export interface WebhookMessage {
-  /** The same for every attempt. */
+  /** The same in every attempt to send the message. */
   readonly id: string;
   readonly type: string;
   readonly occurredAtMs: number;
-  /** JSON. */
+  /** JSON text. */
   readonly data: string;
 }
 
-/** The result of an attempt. `unsubscribed` is status 410: the receiver wants no more messages. */
+/** The result of an attempt. `unsubscribed`: the receiver answered 410, and wants no more messages. */
 export type Delivery =
   | { readonly result: "delivered" | "unsubscribed" }
   | { readonly result: "failed"; readonly why: string; readonly afterMs: number };
@@ -31,26 +31,27 @@ export interface SenderOptions {
   readonly secrets: readonly string[];
   readonly userAgent: string;
   readonly memory: MemoryAccount;
-  /** Time limit of an attempt. */
+  /** Time limit of an attempt in milliseconds. */
   readonly timeoutMs?: number | undefined;
 }
 
 const TIMEOUT_MS = 15_000;
-/** Concurrent messages to one host. */
+/** Maximum messages that are sent to one host at the same time. */
 const MAX_OF_HOST = 4;
-/** Concurrent messages to all hosts of each class. Hosts that never answer cannot use up the capacity of the others. */
+/** Maximum messages that are sent at the same time to all hosts of a class. Hosts that do not answer cannot take the places of other hosts. */
 const MAX_OF_CLASS = { responsive: 64, unknown: 64, silent: 32 };
-/** Hosts with a known class. The least recently used one is evicted. */
+/** Maximum hosts whose class is remembered. The least recently used host is forgotten first. */
 const MAX_HOSTS = 10_000;
-/** Bytes of an answer to read before its connection is reused. */
+/** Maximum bytes of an answer to read, so that its connection can be used again. */
 const MAX_ANSWER_BYTES = 16 * 1024;
+/** Longest pause that a receiver may ask for by Retry-After. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
 
 interface Host {
   readonly gate: Gate;
-  /** Messages that wait or are being sent. */
+  /** Number of messages to the host that wait or are being sent. */
   users: number;
-  /** By the last message: `unknown` before the first, `silent` without an answer in time. */
+  /** Result of the last message: `silent` if the host did not answer in time; `unknown` before the first message. */
   class: keyof typeof MAX_OF_CLASS;
 }
 
@@ -68,7 +69,7 @@ export class WebhookSender {
     this.#options = options;
   }
 
-  /** @param message called when the message is sent; returns undefined for an obsolete one */
+  /** Sends a message when the host's turn comes. @param message called then; returns undefined if nothing is to be sent any more */
   async send(url: URL, message: () => Promise<WebhookMessage | undefined>): Promise<Delivery | undefined> {
     const host = this.#hostOf(url);
     host.users += 1;
@@ -123,7 +124,7 @@ export class WebhookSender {
         host.class = "silent";
         throw error;
       });
-      // Only the status counts, even if the rest of the answer is late.
+      // The status decides. The rest of the answer may come late or not at all.
       const isWhole = await boundedBytes(chunksOf(response), MAX_ANSWER_BYTES).then(
         () => true,
         () => false,
@@ -139,7 +140,7 @@ export class WebhookSender {
   }
 }
 
-/** @param header seconds or a date */
+/** @param header value of Retry-After, in seconds or as a date */
 function retryAfterMs(header: string | null): number {
   if (header === null) return 0;
   const afterMs = /^\d+$/.test(header) ? 1000 * Number(header) : Date.parse(header) - Date.now();

@@ -1,4 +1,4 @@
-/** Webhooks of predictions: the receiver that a client names, the store of undelivered ones, and the signature of messages. */
+/** A webhook: a URL that a client names, to which the server sends signed messages about a prediction. */
 import { createHmac } from "node:crypto";
 import { z } from "zod";
 
@@ -8,7 +8,7 @@ export type WebhookEvent = (typeof webhookEvents)[number];
 const schema = z.object({ url: z.string(), events: z.array(z.enum(webhookEvents)) });
 export type Webhook = Readonly<z.infer<typeof schema>>;
 
-/** JSON for stores. */
+/** Converts a webhook to JSON for stores. */
 export function webhookText({ url, events }: Webhook): string {
   return JSON.stringify({ url, events });
 }
@@ -17,10 +17,10 @@ export function webhookOf(text: string): Webhook {
   return schema.parse(JSON.parse(text));
 }
 
-/** The prediction of a webhook. */
+/** The prediction that a webhook belongs to. */
 export interface WebhookKey {
   readonly id: string;
-  /** Distinguishes the prediction from a later one with the same id. Undefined for an unknown time. */
+  /** Distinguishes the prediction from a later prediction with the same id. Undefined if unknown. */
   readonly createdAtMs: number | undefined;
 }
 
@@ -30,25 +30,25 @@ export interface StoredWebhook {
   readonly webhook: string;
 }
 
-/** Keeps undelivered webhooks for later processes. */
+/** Stores undelivered webhooks, so that later processes can send them. */
 export interface WebhookStore {
-  /** Undelivered webhooks of all processes; undefined where this process delivers all. */
+  /** Number of undelivered webhooks of all processes; undefined if this process sends all. */
   readonly count?: number;
-  /** @throws SconceError `predictions_unwritable` */
+  /** Stores a webhook. @throws SconceError `predictions_unwritable` */
   add(id: string, webhook: string): Promise<void>;
-  /** Removes a webhook that was delivered or given up. */
+  /** Removes a webhook whose message was delivered or given up. */
   remove(key: WebhookKey): void;
-  /** Undelivered webhooks of earlier processes with these owners, oldest first. */
+  /** Undelivered webhooks of earlier processes, oldest first. @param owners selects predictions by the first character of their ids */
   undelivered(owners: (owner: string) => boolean): Promise<readonly StoredWebhook[]>;
 }
 
-/** `whsec_` and 24 to 64 bytes in base64, as in Standard Webhooks (https://www.standardwebhooks.com). */
+/** A secret of Standard Webhooks (https://www.standardwebhooks.com): `whsec_` and 24 to 64 bytes in base64. */
 export const webhookSecret = z
   .string()
   .regex(/^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/, "must be whsec_ and 24 to 64 bytes in base64")
   .refine((secret) => keyOf(secret).length >= 24 && keyOf(secret).length <= 64, "must have 24 to 64 bytes");
 
-/** HMAC-SHA256 signatures of Standard Webhooks, one for each secret: during a rotation a receiver knows the old or the new secret. */
+/** HMAC-SHA256 signatures of Standard Webhooks, one per secret. While secrets are replaced, a receiver knows either the old or the new secret. */
 export function signatures(
   secrets: readonly string[],
   { id, seconds, body }: { readonly id: string; readonly seconds: number; readonly body: string },

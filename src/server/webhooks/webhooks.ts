@@ -1,6 +1,6 @@
 /**
- * Delivers the webhooks of predictions. The message about the end is sent until its receiver accepts it, or the prediction expires; earlier messages are
- * sent once.
+ * Sends the webhook messages of predictions. The message about the end is sent again until the receiver accepts it, or the store evicts the
+ * prediction. Earlier messages are sent once.
  */
 
 import { version } from "../../../package.json";
@@ -24,34 +24,34 @@ import { MAX_DATA_LENGTH, TRUNCATED, type WebhookMessage, WebhookSender } from "
 
 export interface WebhooksOptions {
   readonly sender: WebhookSender;
-  /** Undefined where webhooks end with this process. */
+  /** Undefined if undelivered webhooks are lost with this process. */
   readonly store: WebhookStore | undefined;
-  /** Reads an ended prediction; undefined for an expired one. */
+  /** Reads an ended prediction; undefined if the store has evicted it. */
   readonly read: (id: string) => Promise<PredictionRecord | undefined>;
-  /** Formats a record for clients. */
+  /** Formats a record as JSON for clients. */
   readonly json: (record: PredictionRecord) => string;
-  /** @throws SconceError for a forbidden host */
+  /** @throws SconceError for a host that webhooks must not reach */
   readonly check: (hostname: string) => void;
   readonly metrics: Pick<Metrics, "webhook">;
   readonly memory: MemoryAccount;
 }
 
-/** Limits of undelivered webhooks. Beyond them new predictions with webhooks are refused. */
+/** Maximum undelivered webhooks: their number, and their share of the server's memory. Above it, predictions with webhooks are refused. */
 const MAX_WAITING = { count: 100_000, ofMemory: 1 / 16 };
-/** Memory of a webhook without its URL. */
+/** Bytes that a webhook counts in addition to its URL. */
 const WAITING_BYTES = 2000;
-/** Pause before the second attempt. Doubles for each further one. */
+/** Milliseconds before the second attempt. The pause doubles for each further attempt. */
 const FIRST_DELAY_MS = 250;
 const MAX_DELAY_MS = 300_000;
 const EXPIRED = "the prediction is kept no longer";
 
-/** An undelivered webhook of an ended prediction. */
+/** A webhook of an ended prediction, whose last message is not delivered. */
 interface Waiting extends WebhookKey {
   readonly webhook: Webhook;
   readonly sinceMs: number;
 }
 
-/** Undefined without a secret: receivers could not trust an unsigned message. */
+/** Undefined for a server without --webhook-secret: receivers could not trust unsigned messages. */
 export function openWebhooks(
   { webhookSecret: secrets, allowPrivateUrls: allowPrivate }: ServeConfig,
   { store, ...options }: Pick<WebhooksOptions, "json" | "metrics" | "memory"> & { readonly store: PredictionStore },
@@ -70,7 +70,7 @@ export function openWebhooks(
 
 export class Webhooks {
   readonly #options: WebhooksOptions;
-  /** By prediction id, in the order of the ends. */
+  /** Undelivered webhooks of ended predictions by id, in the order of the ends. */
   readonly #waiting = new Map<string, Waiting>();
   readonly #charge: Charge;
   readonly #progress = new Map<string, Progress>();
@@ -79,16 +79,16 @@ export class Webhooks {
 
   constructor(options: WebhooksOptions) {
     this.#options = options;
-    // Counts as a result: a request that needs all other memory must not wait for deliveries.
+    // Counted like results of predictions. A request that needs all other memory must not wait for deliveries.
     this.#charge = options.memory.add("results", 0);
   }
 
-  /** Count of undelivered webhooks of ended predictions. */
+  /** Number of undelivered webhooks of ended predictions. */
   get waiting(): number {
     return this.#waiting.size;
   }
 
-  /** Age of the oldest of them, in milliseconds. */
+  /** Milliseconds since the end of the oldest prediction with an undelivered webhook; 0 if there is none. */
   get oldestMs(): number {
     const [oldest] = this.#waiting.values();
     return oldest === undefined ? 0 : performance.now() - oldest.sinceMs;
@@ -98,14 +98,14 @@ export class Webhooks {
     return [...this.#waiting.values()];
   }
 
-  /** Whether the limits allow another webhook. */
+  /** Whether the limits allow one more webhook. */
   get hasRoom(): boolean {
     const { store, memory } = this.#options;
     const isFull = Math.max(this.waiting, store?.count ?? 0) >= MAX_WAITING.count;
     return !isFull && this.#charge.bytes <= MAX_WAITING.ofMemory * memory.maxBytes;
   }
 
-  /** @throws SconceError `webhook_refused`, `queue_full` */
+  /** Checks a new webhook. @throws SconceError `webhook_refused`, `queue_full` */
   admit({ url }: Webhook): void {
     try {
       this.#options.check(new URL(url).hostname);
@@ -115,7 +115,7 @@ export class Webhooks {
     if (!this.hasRoom) throw new SconceError("queue_full", "too many webhooks wait to be told; try again later");
   }
 
-  /** @throws SconceError `predictions_unwritable` */
+  /** Stores the webhook of a prediction. @throws SconceError `predictions_unwritable` */
   async store(id: string, webhook: Webhook): Promise<void> {
     await this.#options.store?.add(id, webhookText(webhook));
   }
@@ -125,8 +125,9 @@ export class Webhooks {
   }
 
   /**
-   * Delivers the webhooks of earlier processes with these owners.
-   * @param options.isPartly whether another process delivers the webhooks of ended predictions
+   * Sends the webhooks that earlier processes have left in the store.
+   * @param owners selects predictions by the first character of their ids
+   * @param options.isPartly whether another process sends the webhooks of ended predictions
    */
   async resume(
     owners: (owner: string) => boolean,
@@ -142,12 +143,12 @@ export class Webhooks {
       }
       if (live !== undefined || isPartly || this.#waiting.has(id)) continue;
       const record = await this.#options.read(id);
-      // Another process runs an unfinished prediction, and delivers its webhook.
+      // If the prediction is unfinished, another process runs it and sends its webhook.
       if (record === undefined || hasEnded(record)) this.ended({ id, createdAtMs: undefined }, webhook);
     }
   }
 
-  /** Sends messages before the end of a prediction. */
+  /** Starts sending messages about a running prediction. */
   watch(live: LivePrediction, { url, events }: Webhook): void {
     const wanted = events.filter((event) => event !== "completed");
     if (wanted.length === 0) return;
@@ -169,11 +170,11 @@ export class Webhooks {
       },
     });
     this.#progress.set(id, progress);
-    // `ended` is not called for a prediction that another process ends.
+    // If another process ends the prediction, this process does not call `ended`.
     live.onceOver(() => this.#progress.delete(id));
   }
 
-  /** Delivers the webhook of an ended prediction, which must be readable. Never throws. */
+  /** Starts sending the last message of an ended prediction, which `read` must find. Never throws. */
   ended({ id, createdAtMs }: WebhookKey, webhook: Webhook): void {
     const before = this.#waiting.get(id);
     if (before !== undefined && (createdAtMs === undefined || createdAtMs === before.createdAtMs)) return;
@@ -189,7 +190,7 @@ export class Webhooks {
     });
   }
 
-  /** Gives up the webhook of an expired prediction whose id a new one uses: the old receiver must not get the new outcome. */
+  /** Drops the webhook of an evicted prediction when a new prediction gets its id. The old receiver must not get the new outcome. */
   giveUp(id: string): void {
     const waiting = this.#waiting.get(id);
     if (waiting === undefined) return;
@@ -198,7 +199,7 @@ export class Webhooks {
     this.remove(waiting);
   }
 
-  /** Resolves when all webhooks are delivered, or after about `maxMs`. */
+  /** Resolves when all webhooks are delivered, or after about `maxMs` milliseconds. */
   settled(maxMs: number): Promise<void> {
     if (this.#waiting.size === 0 || maxMs === 0) return Promise.resolve();
     return new Promise((resolve) => {
@@ -210,7 +211,7 @@ export class Webhooks {
     });
   }
 
-  /** Leaves undelivered webhooks in the store for the next process. */
+  /** Stops sending. Undelivered webhooks stay in the store for the next process. */
   stop(): void {
     this.#isStopped = true;
     this.#options.sender.stop();
@@ -241,7 +242,7 @@ export class Webhooks {
     this.remove(waiting);
   }
 
-  /** False after `giveUp`: a later prediction may have the same id. */
+  /** Whether the webhook was not dropped. After giveUp(), a new prediction may have the same id. */
   #isCurrent(waiting: Waiting): boolean {
     return this.#waiting.get(waiting.id) === waiting;
   }
@@ -251,7 +252,7 @@ export class Webhooks {
     warn(id, "given_up", new URL(webhook.url), why);
   }
 
-  /** @returns undefined for an expired prediction */
+  /** The last message of a prediction; undefined if the store has evicted the prediction. */
   async #message(waiting: Waiting): Promise<WebhookMessage | undefined> {
     const { id, createdAtMs } = waiting;
     const record = await this.#options.read(id);
@@ -270,7 +271,7 @@ export class Webhooks {
   }
 }
 
-/** @throws SconceError `webhook_refused`, `queue_full` */
+/** Checks a new webhook. @throws SconceError `webhook_refused`, `queue_full` */
 export function admitWebhook(webhooks: Webhooks | undefined, webhook: Webhook): void {
   if (webhooks === undefined) {
     const message = "this server tells nobody of predictions: it has no --webhook-secret to sign messages with";
@@ -291,7 +292,7 @@ function warn(id: string, result: keyof typeof results, url: URL, why: string): 
   );
 }
 
-/** The process can end before the timer. */
+/** Does not keep the process running until the timer fires. */
 function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => void setTimeout(resolve, ms).unref());
 }
