@@ -1,4 +1,4 @@
-/** GET /demo: the page on which people try the model. The program contains all files of the page. */
+/** GET /demo: the page on which people try the model, from files that are part of this program. */
 import type { Context, Hono } from "hono";
 import { accepts } from "hono/accepts";
 import { html } from "hono/html";
@@ -16,7 +16,7 @@ const assets = new ImmutableAssets({
   },
 });
 
-/** Images and media may come from any host, scripts and styles only from this server. The document has no inline code. */
+/** URLs that images and media may have: any host. The policy allows scripts and styles of this server only, and no inline code. */
 const files = "'self' data: blob: http: https:";
 const policy = [
   "default-src 'none'",
@@ -33,9 +33,9 @@ const policy = [
 export interface PageModel {
   readonly name: string;
   readonly description: string;
-  /** Before that, only browsers get the page, and the page waits for the model. */
+  /** Whether the model is set up. Before, only browsers get the page, with status 503, and the page waits for the model. */
   readonly isReady: boolean;
-  /** The page that browsers get at the root; by default the page of the model. */
+  /** Relative URL to which GET / redirects browsers; by default the page of the model. */
   readonly home?: string | undefined;
 }
 
@@ -46,7 +46,7 @@ export function addPageRoutes(app: Pick<Hono, "get">, { name, description, isRea
   });
   app.get("/demo", async (c, next) => {
     if (!isReady && !prefersHtml(c)) return next();
-    // Like GET /docs: addresses are relative.
+    // The page's URLs are relative to /demo. From /demo/ they would be wrong: redirect to /demo.
     if (/\/(?:\?|$)/.test(c.req.raw.url)) return c.body(null, 308, { Location: "../demo" });
     const folder = `demo/assets/${await assets.folder()}`;
     c.header("Content-Security-Policy", policy);
@@ -81,7 +81,7 @@ export interface PageListModel {
   readonly reason: string | undefined;
 }
 
-/** The page of a server with several models, with the style of the models' pages and no script. */
+/** The page that lists the models of a server. It has the style of the models' pages, and no script. */
 export async function listPage(c: Context, models: readonly PageListModel[]): Promise<Response> {
   const [folder, root] = new URL(urlOf(c.req.raw)).pathname.endsWith("/") ? ["", "../"] : ["models/", ""];
   const kinds = { ready: "good", loading: "busy", unloaded: "", failed: "bad" } as const;
@@ -109,13 +109,13 @@ export async function listPage(c: Context, models: readonly PageListModel[]): Pr
 `);
 }
 
-/** A URL below the requested path, relative to it, so that proxies may add a prefix. */
+/** A URL that is relative to the requested path, so that it also works behind a proxy with a path prefix. */
 function below(c: Context, page: string): string {
   const [, last = ""] = /([^/]*)$/.exec(new URL(urlOf(c.req.raw)).pathname) ?? [];
   return last === "" ? page : `${last}/${page}`;
 }
 
-/** True for browsers, false for programs that accept every type. */
+/** Whether the client prefers HTML to JSON. Browsers do. Programs that accept every type do not. */
 export function prefersHtml(c: Context): boolean {
   const supports = ["application/json", "text/html"];
   return accepts(c, { header: "Accept", supports, default: "application/json" }) === "text/html";

@@ -1,8 +1,8 @@
-/** The API key of this tab. Closing the tab forgets it. */
+/** The API key of the user, in this browser tab's sessionStorage. Closing the tab deletes it. */
 
 const STORED = "sconce-api-key";
 
-/** Headers of a request. */
+/** Request headers with the API key; empty if the tab has no key. */
 export function keyHeaders(): Readonly<Record<string, string>> {
   const key = sessionStorage.getItem(STORED);
   return key === null ? {} : { Authorization: `Bearer ${key}` };
@@ -10,7 +10,7 @@ export function keyHeaders(): Readonly<Record<string, string>> {
 
 let asking: Promise<void> | undefined;
 
-/** Asks for a key; resolves when the tab has one. Requests at the same time share the question. */
+/** Asks the user for an API key. Resolves when the tab has a key. Concurrent requests share one dialog. */
 export function askForKey(): Promise<void> {
   asking ??= ask().finally(() => {
     asking = undefined;
@@ -34,7 +34,7 @@ function ask(): Promise<void> {
   label.append(input);
   form.append(label, button);
   dialog.append(form);
-  // Without a key the page has nothing to show.
+  // The dialog cannot be closed without a key, because the page can show nothing without one.
   dialog.addEventListener("cancel", (event) => event.preventDefault());
   document.body.append(dialog);
   dialog.showModal();

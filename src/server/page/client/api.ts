@@ -1,4 +1,4 @@
-/** The page's client for the server's public API. Addresses are relative, so that a proxy may add a path prefix. */
+/** The page's client for the server's HTTP API. URLs are relative, so that a proxy may add a path prefix. */
 import { type JsonSchema, SchemaNode } from "../../../base/json-schema.ts";
 import { askForKey, keyHeaders } from "./api-key.ts";
 import { pause } from "./pause.ts";
@@ -12,7 +12,7 @@ export interface Model {
   readonly description: string;
   readonly input: SchemaNode;
   readonly output: SchemaNode;
-  /** Undefined if outputs have no parts. */
+  /** Schema of pieces of an output that the model yields before the output; undefined for a model without such pieces. */
   readonly part: SchemaNode | undefined;
   readonly demoOutput: SchemaNode;
 }
@@ -24,22 +24,22 @@ interface ModelAnswer extends Pick<Model, "name" | "tag" | "digest" | "descripti
   readonly demo_output_schema: JsonSchema;
 }
 
-/** An input that failed, with a JSON pointer to the faulty field if it is known. */
+/** A failed input. `pointer` is a JSON pointer to the faulty field, if it is known. */
 export interface ItemFault {
   readonly index: number;
   readonly message: string;
   readonly pointer?: string;
 }
 
-/** A demo prediction. */
+/** A run of the model on the page: a demo prediction in the server's JSON. */
 export interface Run {
   readonly demo_id: string;
   readonly status: "pending" | "running" | "success" | "failed";
   readonly outputs?: readonly Json[];
   readonly demo_outputs?: readonly Json[];
-  /** The outputs so far, also of a failed run; null for inputs without an output. */
+  /** Outputs so far, also after a failure; null for inputs without an output. */
   readonly partial_outputs?: readonly Json[];
-  /** The value of each output so far, from its parts. The events have them, not the record. */
+  /** For each input, the value that its parts add up to so far. Parts come from the event stream, not from this JSON. */
   readonly grown?: readonly (Json | undefined)[];
   readonly error_message?: string;
   readonly errors?: readonly ItemFault[];
@@ -49,13 +49,13 @@ export interface Run {
   readonly finished_at?: string;
 }
 
-/** A fault of a body, with its JSON pointer. */
+/** A fault of a request body. `pointer` is a JSON pointer to the faulty value. */
 export interface Fault {
   readonly pointer: string;
   readonly detail: string;
 }
 
-/** The server refused a request. */
+/** The server refused a request, which would fail again. */
 export class Refusal extends Error {
   readonly status: number;
   readonly faults: readonly Fault[];
@@ -67,7 +67,7 @@ export class Refusal extends Error {
   }
 }
 
-/** The server does not answer, or is not ready. */
+/** The server does not answer, or is not ready. The same request may succeed later. */
 export class Unavailable extends Error {}
 
 export function hasEnded({ status }: Run): boolean {
@@ -126,13 +126,13 @@ async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
     return request(path, init);
   }
   const { detail = "", errors }: { detail?: string; errors?: Fault[] } = await response.json().catch(() => ({}));
-  // A proxy may answer with these too. The request is not at fault.
+  // Proxies answer with these statuses too, if they cannot reach the server. The request may succeed later.
   if ([502, 503, 504].includes(response.status))
     throw new Unavailable(`${sentence(detail) || "The server is not ready"}.`);
   throw new Refusal(response.status, detail || `The server answered ${response.status}.`, errors);
 }
 
-/** Repeats an action until the server is available. */
+/** Repeats an action until the server is available. @throws other errors of the action */
 export async function persistently<T>(action: () => Promise<T>, { signal, onUnavailable }: Persistence): Promise<T> {
   for (let delayMs = 500; ; delayMs = Math.min(delayMs * 1.5, 3000)) {
     try {
@@ -149,6 +149,6 @@ export async function persistently<T>(action: () => Promise<T>, { signal, onUnav
 
 export interface Persistence {
   readonly signal: AbortSignal;
-  /** Called after each attempt; undefined if the server was available. */
+  /** Called after each attempt, with undefined if the server was available. */
   readonly onUnavailable: (unavailable: Unavailable | undefined) => void;
 }

@@ -1,4 +1,4 @@
-/** A field of JSON: for arrays of numbers, which may come from a file, and for values without another field. */
+/** A text field for JSON. It edits arrays of numbers, which may come from a file, and values that no other field can edit. */
 import { useState } from "preact/hooks";
 import { listsOfNpy } from "../../../base/npy.ts";
 import { dataUriOf } from "./file-field.tsx";
@@ -76,7 +76,7 @@ async function listsOf(file: File): Promise<Json> {
   return lists;
 }
 
-/** Invalid JSON is sent as a string, so that the server explains the fault. */
+/** Parses JSON. Text that is not JSON stays a string, so that the server's answer explains the fault. */
 function parsed(text: string): Value {
   if (text.trim() === "") return undefined;
   try {

@@ -1,4 +1,4 @@
-/** A stopwatch that begins when it is shown. Screen readers skip it. */
+/** A stopwatch that starts when it appears on the page. Screen readers ignore it. */
 import { useEffect, useState } from "preact/hooks";
 
 export function Clock() {

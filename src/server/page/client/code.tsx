@@ -1,4 +1,4 @@
-/** The request as code, to copy. */
+/** Shows the request as code in several languages, with a button that copies it. */
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { CopyButton } from "./copy-button.tsx";
@@ -39,11 +39,11 @@ export function Code({ inputs }: { readonly inputs: readonly Value[] }) {
   );
 }
 
-/** Strings, numbers and keywords of the snippets' languages. */
+/** Finds strings, numbers and keywords of all three languages, to colour them. */
 const tokens =
   /(?<text>"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|`(?:[^`\\]|\\.)*`)|(?<number>\b\d[\d.]*\b)|(?<word>\b(?:import|from|const|await|async|return|def|with|as|open|curl|true|false|null|True|False|None)\b)/g;
 
-/** Longer texts are shown without colours. */
+/** Maximum length of code that is shown in colours. */
 const MAX_LENGTH = 100_000;
 
 function Highlighted({ code }: { readonly code: string }) {

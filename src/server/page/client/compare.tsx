@@ -1,4 +1,4 @@
-/** The input's picture over the output's, with a slider between them. */
+/** Shows the input's picture on top of the output's picture. A slider sets how much of each is visible. */
 import { useState } from "preact/hooks";
 import { FileFacts, Picture } from "./media.tsx";
 

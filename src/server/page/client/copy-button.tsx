@@ -1,4 +1,4 @@
-/** Copies a text, and confirms it. */
+/** A button that copies a text to the clipboard, and then shows "Copied". */
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 
@@ -16,7 +16,7 @@ export function CopyButton({ text, children }: { readonly text: string; readonly
   );
 }
 
-/** Browsers allow the clipboard only for pages of this machine or over HTTPS. */
+/** Copies a text. Browsers offer `navigator.clipboard` only over HTTPS and on localhost, so a hidden text area replaces it elsewhere. */
 async function copied(text: string): Promise<void> {
   if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(text);
   const area = document.createElement("textarea");

@@ -1,6 +1,6 @@
-/** The events of a stream, as text. */
+/** Splits the text of an event stream into events. */
 
-/** Splits a text at empty lines. Each chunk is searched once, because an event may have many chunks. */
+/** Yields the text between empty lines. Searches each chunk once, since an event may consist of many chunks. */
 export async function* blocksOf(chunks: AsyncIterable<string>): AsyncGenerator<string, void> {
   let pieces: string[] = [];
   for await (const chunk of chunks) {

@@ -1,4 +1,4 @@
-/** Buttons that fill the form with the author's examples. */
+/** A button for each of the author's examples, which fills the form with it. */
 import { plainIn } from "./history.ts";
 import { isPicture, pictureIn, type Value } from "./value.ts";
 

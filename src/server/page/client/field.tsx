@@ -1,4 +1,4 @@
-/** A field of the form, chosen by its schema. Fields of objects and lists contain fields. */
+/** A form field for a value. The schema decides which kind of field. Fields for objects and lists contain fields. */
 import type { JSX } from "preact";
 import type { SchemaNode } from "../../../base/json-schema.ts";
 import { ArrayField } from "./array-field.tsx";
@@ -31,7 +31,7 @@ export function Field(props: FieldProps): JSX.Element {
   }
 }
 
-/** The fields of an object. A button adds an optional field. */
+/** A framed group with the fields of an object. */
 function ObjectField(props: FieldProps) {
   const id = `field${props.pointer}`;
   return (
@@ -47,7 +47,7 @@ function ObjectField(props: FieldProps) {
   );
 }
 
-/** The fields of an object, without a frame. */
+/** The fields of an object, and a button for each optional field that has no value yet, which adds the field. */
 export function Members({ schema, value, pointer, faults, onChange }: Omit<FieldProps, "label">) {
   const object = isObject(value) ? value : {};
   const { required } = schema;
@@ -57,7 +57,7 @@ export function Members({ schema, value, pointer, faults, onChange }: Omit<Field
   const isOptional = (name: string) => !required.includes(name);
   const isAt = (name: string) => `${pointer}/${escaped(name)}`;
   const omitted = members.filter(({ name }) => isOptional(name) && object[name] === undefined);
-  // Includes the faults of hidden fields.
+  // Faults to show here: faults of the object itself, and of members that have no visible field.
   const own = faults.filter(
     (fault) =>
       fault.pointer === pointer ||
@@ -113,7 +113,10 @@ export function Members({ schema, value, pointer, faults, onChange }: Omit<Field
   );
 }
 
-/** An emptied optional field stays on the form. For an emptied required field the server reports a fault. */
+/**
+ * The value of a member whose field was emptied. An optional member becomes "", so that its field stays. A required member is left out, which the
+ * server reports as a fault.
+ */
 function emptiedValue(isOptional: boolean) {
   return isOptional ? "" : undefined;
 }
@@ -126,7 +129,7 @@ function escaped(name: string): string {
   return name.replaceAll("~", "~0").replaceAll("/", "~1");
 }
 
-/** A list with a field for each item. */
+/** A list: a field for each item, and buttons that add and remove items. */
 function ListField({ value, onChange, items, ...at }: FieldProps & { readonly items: SchemaNode }) {
   const list = isList(value) ? value : [];
   const id = `field${at.pointer}`;

@@ -1,4 +1,4 @@
-/** A field for a file: dropped, pasted, chosen, recorded, or given by URL. The page sends files as data URIs. */
+/** A field for a file that the user drops, pastes, chooses or records, or whose URL the user types. Files become data URIs. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { FileMark } from "../../../base/json-schema.ts";
 import { authorsWords, familyOf, nounOf } from "./file-kind.ts";
@@ -7,7 +7,7 @@ import { Media } from "./media.tsx";
 import { Recorder, type RecorderKind } from "./recorder.tsx";
 import { isPicture } from "./value.ts";
 
-/** A URL is previewed after this pause in typing. */
+/** Milliseconds without typing after which the file of a typed URL is shown. */
 const PAUSE_MS = 800;
 
 export function FileField({ value, onChange, file, ...at }: FieldProps & { readonly file: FileMark }) {
@@ -30,7 +30,7 @@ export function FileField({ value, onChange, file, ...at }: FieldProps & { reado
     const paste = (event: ClipboardEvent) => {
       const pasted = event.clipboardData?.files[0];
       const target = event.target instanceof Element ? event.target.closest(".file") : null;
-      // A paste outside all file fields goes to the first.
+      // A file that is pasted outside all file fields goes to the first file field.
       if (pasted === undefined || (target ?? document.querySelector(".file")) !== zone.current) return;
       event.preventDefault();
       latest.current(pasted);
@@ -127,7 +127,7 @@ export function FileField({ value, onChange, file, ...at }: FieldProps & { reado
   );
 }
 
-/** Follows a text: at once, or after a pause while the user types. */
+/** A text that changes with a delay while the user types, and otherwise at once. */
 function useSettled(text: string) {
   const isTyping = useRef(false);
   const [value, setValue] = useState(text);
@@ -147,7 +147,7 @@ function useSettled(text: string) {
   };
 }
 
-/** Whether the host of a URL looks complete; `https://in` does not. */
+/** Whether the text is an HTTP URL whose host looks complete. The host of `https://in` does not. */
 function hasCompleteHost(text: string): boolean {
   const { protocol = "", hostname = "" } = URL.parse(text) ?? {};
   return /^https?:$/.test(protocol) && /\.[^.]|^localhost$|^\[/.test(hostname);

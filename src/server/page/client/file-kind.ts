@@ -1,22 +1,22 @@
-/** Words for the files that a field accepts. */
+/** Describes in words which files a field accepts. */
 
 import { audioDescriptions, fileDescription, imageDescription } from "../../../author/file-description.ts";
 import type { FileMark } from "../../../base/json-schema.ts";
 
 const nouns: Readonly<Record<string, string>> = { image: "an image", audio: "a sound", video: "a video" };
 
-/** The first part of all media types: `image`; undefined if they differ, or all types are accepted. */
+/** The part before the slash that all accepted media types share, such as `image`; undefined if they share none. */
 export function familyOf({ mediaTypes }: FileMark): string | undefined {
   const [family, ...others] = new Set(mediaTypes.map((type) => type.split("/", 1)[0]));
   return others.length === 0 ? family : undefined;
 }
 
-/** `an image`, `a file` */
+/** The noun for a file with its article, such as `an image` or `a file`. */
 export function nounOf(file: FileMark): string {
   return nouns[familyOf(file) ?? ""] ?? "a file";
 }
 
-/** The author's description of a field; undefined for the default text, which is for programs. */
+/** The description that the model's author wrote; undefined for the default description, which is for programs. */
 export function authorsWords(description: string | undefined, file: FileMark): string | undefined {
   return [imageDescription, ...audioDescriptions, fileDescription(file)].includes(description ?? "")
     ? undefined

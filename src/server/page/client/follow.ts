@@ -1,6 +1,6 @@
 /**
- * Follows the events of a run to its end. The page also polls the run while events may be missing: before the run is dispatched, while the server is
- * unavailable, and behind a proxy that buffers events.
+ * Follows a run (a demo prediction) by its event stream until it ends. Also polls it while events may be missing: before it starts, while the server
+ * is unavailable, and behind a proxy that buffers events.
  */
 import type { SchemaNode } from "../../../base/json-schema.ts";
 import { eventsOf, hasEnded, type Persistence, persistently, type Run, readRun } from "./api.ts";
@@ -8,10 +8,11 @@ import { pause } from "./pause.ts";
 import type { RunEvents } from "./run-events.ts";
 import { grownBy, type Json } from "./value.ts";
 
+/** Milliseconds between polls. */
 const POLL_MS = 1000;
 
 export interface FollowOptions extends Persistence {
-  /** Schema of a part. */
+  /** Schema of the pieces of an output that the event `part` has. */
   readonly part: SchemaNode | undefined;
 }
 
@@ -38,7 +39,7 @@ export async function follow(
         hasEvents = true;
         show(take(JSON.parse(data)));
       });
-    // A restarted server sends `start` again, and then all events of the run.
+    // After a restart, the server sends `start` again, and then all events from the beginning.
     on("start", (started: Run) => started);
     on("log", (text: string): Run => ({ ...run, status: "running", logs: run.logs + text }));
     on("output", ({ index, output }: { readonly index: number; readonly output: Json }): Run => {
@@ -50,7 +51,7 @@ export async function follow(
       "part",
       ({ index, sequence, part }: { readonly index: number; readonly sequence: number; readonly part: Json }) => {
         const grown = [...(run.grown ?? [])];
-        // At 0 the parts begin, or start over.
+        // Sequence number 0: the parts of this input begin, or begin again because the input runs again.
         grown[index] = grownBy(schema, sequence === 0 ? undefined : grown[index], part);
         return { ...run, status: "running", grown };
       },
@@ -65,7 +66,7 @@ export async function follow(
       await Promise.race([ended.promise, pause(POLL_MS, signal)]);
       if (hasEnded(run) || (hasEvents && run.status === "running" && source.readyState === EventSource.OPEN)) continue;
       const polled = await persistently(() => readRun(id, signal), persistence);
-      // Events may have delivered more logs than this answer.
+      // While events arrive, only the status is taken from the answer, since the events may already have more logs.
       if (!hasEnded(run)) show(hasEvents && !hasEnded(polled) ? { ...run, status: polled.status } : polled);
     }
   } finally {

@@ -1,4 +1,4 @@
-/** The form: a card for each input, and the buttons. */
+/** The form: a panel for each input, and buttons to run the inputs, add an input and reset. */
 import { useEffect, useRef } from "preact/hooks";
 import type { Fault, Model } from "./api.ts";
 import { Field, Members } from "./field.tsx";
@@ -6,7 +6,7 @@ import { Faults, faultsAt } from "./labelled.tsx";
 import { initialOf, kindOf } from "./schema.ts";
 import type { Value } from "./value.ts";
 
-/** An input of the form. The key identifies the input while other inputs are added or removed. */
+/** One input of the form. `key` identifies it to Preact while other inputs are added or removed. */
 export interface Draft {
   readonly key: number;
   readonly value: Value;

@@ -1,4 +1,4 @@
-/** The list of this browser's runs. */
+/** The list of runs (demo predictions) that this browser started. */
 import type { Entry } from "./history.ts";
 
 interface HistoryPanelProps {
@@ -49,7 +49,7 @@ export function HistoryPanel({ entries, shownId, onOpen, onClear }: HistoryPanel
   );
 }
 
-/** The time for today; for earlier runs, the date and time. */
+/** The time of a run of today; the date and time of an earlier run. */
 function timeText(at: Date): string {
   const isToday = at.toDateString() === new Date().toDateString();
   return isToday

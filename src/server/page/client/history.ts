@@ -1,4 +1,4 @@
-/** The runs of this browser, in its local storage. */
+/** Runs (demo predictions) that this browser started, in its localStorage. */
 import type { Run } from "./api.ts";
 import { isObject, mediaTypeOf, numberText, pictureIn, sizeOf, sizeText, titleOf, type Value } from "./value.ts";
 
@@ -7,14 +7,14 @@ export interface Entry {
   readonly at: string;
   readonly status: Run["status"];
   readonly summary: string;
-  /** A small picture of the run, as a data URI. */
+  /** A small picture of the input or output, as a data URI. */
   readonly thumbnail?: string | undefined;
-  /** Undefined for inputs too large to store. */
+  /** Undefined if the inputs are too large to store. */
   readonly inputs?: readonly Value[];
 }
 
 const MAX_ENTRIES = 30;
-/** A browser stores 5 MB for a site. */
+/** Maximum characters of stored inputs. Browsers store about 5 MB per site. */
 const MAX_INPUT_LENGTH = 100_000;
 
 export function readHistory(model: string): readonly Entry[] {
@@ -26,7 +26,7 @@ export function readHistory(model: string): readonly Entry[] {
   }
 }
 
-/** Adds a run at the front, or updates its entry. */
+/** Adds a run as the first entry, or updates its entry. */
 export function withRun(entries: readonly Entry[], run: Run, inputs: readonly Value[] | undefined): readonly Entry[] {
   const known = entries.find(({ id }) => id === run.demo_id);
   const text = JSON.stringify(inputs ?? []);
@@ -53,7 +53,7 @@ export function writeHistory(model: string, entries: readonly Entry[]): void {
     if (entries.length === 0) localStorage.removeItem(keyOf(model));
     else localStorage.setItem(keyOf(model), JSON.stringify(entries));
   } catch {
-    // Without storage, the history lasts until the page is closed.
+    // Ignored: without localStorage, the list lasts until the page is closed.
   }
 }
 
@@ -72,7 +72,7 @@ function isEntry(value: unknown): value is Entry {
   );
 }
 
-/** The first word or number of the inputs, or else of the outputs. */
+/** Text that identifies a run in the list: the first text or number of its inputs, else of its outputs, else the type and size of a file. */
 function summaryOf(inputs: readonly Value[], { outputs = [] }: Run): string {
   const more = inputs.length > 1 ? ` and ${inputs.length - 1} more` : "";
   const shown = plainIn(inputs[0]) ?? plainIn(outputs[0]);
@@ -81,7 +81,7 @@ function summaryOf(inputs: readonly Value[], { outputs = [] }: Run): string {
   return file === undefined ? "Input" : `${mediaTypeOf(file)}, ${sizeText(sizeOf(file))}${more}`;
 }
 
-/** The first file in an input, as its data URI. */
+/** The data URI of the first file in an input; undefined without a file. */
 function fileIn(value: Value): string | undefined {
   if (typeof value === "string") return value.startsWith("data:") ? value : undefined;
   if (typeof value !== "object" || value === null) return undefined;
@@ -90,7 +90,7 @@ function fileIn(value: Value): string | undefined {
     .find((found) => found !== undefined);
 }
 
-/** The first word or number of a value, with its name. */
+/** The first text or number of a value. A number in an object is preceded by its name. */
 export function plainIn(value: Value): string | undefined {
   if (!isObject(value)) return typeof value === "string" && !value.startsWith("data:") ? value : undefined;
   for (const [name, each] of Object.entries(value)) {
@@ -100,10 +100,10 @@ export function plainIn(value: Value): string | undefined {
   return undefined;
 }
 
-/** Pixels. */
+/** Width and height in pixels. */
 const THUMBNAIL_SIDE = 96;
 
-/** A small picture of a run; undefined without a picture, or for one of another site, whose pixels a page may not read. */
+/** A small picture of a run. Undefined if no value has a picture as a data URI: a page may not read pixels of pictures from other sites. */
 export async function thumbnailOf(values: readonly Value[]): Promise<string | undefined> {
   const url = pictureIn(values.filter((value) => value !== undefined));
   if (url === undefined || !url.startsWith("data:")) return undefined;

@@ -1,4 +1,4 @@
-/** JSON with collapsible lists and objects. */
+/** Shows JSON as a tree whose lists and objects can be collapsed. */
 import type { JSX } from "preact";
 import { isList, isObject, type Json } from "./value.ts";
 

@@ -1,4 +1,4 @@
-/** A control with its label, its description and its faults. */
+/** The label, the description and the faults of a form field. */
 import type { ComponentChildren } from "preact";
 import type { SchemaNode } from "../../../base/json-schema.ts";
 import type { Fault } from "./api.ts";
@@ -7,15 +7,15 @@ import type { Value } from "./value.ts";
 export interface FieldProps {
   readonly schema: SchemaNode;
   readonly label: string;
-  /** JSON pointer to the value in the body: `/0/image`. */
+  /** JSON pointer to the field's value in the request body, such as `/0/image`. */
   readonly pointer: string;
   readonly value: Value;
-  /** The faults of the whole body. */
+  /** All faults of the request body. The field shows those at or below its pointer. */
   readonly faults: readonly Fault[];
   readonly onChange: (value: Value) => void;
 }
 
-/** Attributes that connect a control with its label, its description and its faults. */
+/** HTML attributes that connect a control with its label, its description and its faults. */
 export function controlOf({ pointer, schema, faults }: Pick<FieldProps, "pointer" | "schema" | "faults">) {
   const id = `field${pointer}`;
   const isFaulty = faultsAt(faults, pointer).length > 0;
@@ -23,18 +23,18 @@ export function controlOf({ pointer, schema, faults }: Pick<FieldProps, "pointer
   return { id, "aria-invalid": isFaulty, ...(about === "" ? {} : { "aria-describedby": about }) };
 }
 
-/** The faults at a pointer or below it. */
+/** The faults whose pointer is the given pointer, or lies below it. */
 export function faultsAt(faults: readonly Fault[], pointer: string): readonly Fault[] {
   return faults.filter((fault) => fault.pointer === pointer || fault.pointer.startsWith(`${pointer}/`));
 }
 
 interface LabelledProps extends Pick<FieldProps, "pointer" | "schema" | "faults" | "label"> {
   readonly children: ComponentChildren;
-  /** Replaces the schema's description. */
+  /** Replaces the description in the schema. */
   readonly description?: string | undefined;
 }
 
-/** A control. The label is above the control; the description and the faults of the value are below it. */
+/** A control with its label above it, and the description and faults of its value below it. */
 export function Labelled({ label, children, description, ...at }: LabelledProps) {
   const id = `field${at.pointer}`;
   return (

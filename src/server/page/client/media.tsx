@@ -1,4 +1,4 @@
-/** A file as a picture, a sound, a film or its name, with its media type, dimensions and size. */
+/** Shows a file as a picture, a sound or a video, with its name, media type, dimensions and size. */
 import { useState } from "preact/hooks";
 import { Sound } from "./sound.tsx";
 import { mediaTypeOf, sizeOf, sizeText } from "./value.ts";
@@ -7,7 +7,7 @@ interface MediaProps {
   readonly url: string;
   readonly label: string;
   readonly isPicture: boolean;
-  /** Name of the chosen file. */
+  /** File name, if the user chose the file. */
   readonly name?: string | undefined;
 }
 
@@ -30,7 +30,7 @@ export function Media({ url, label, isPicture, name }: MediaProps) {
   );
 }
 
-/** `coffee.jpg · image/jpeg · 512 × 512 · 34.1 kB` */
+/** A line of facts about a file: `coffee.jpg · image/jpeg · 512 × 512 · 34.1 kB`. */
 export function FileFacts({
   url,
   name,
@@ -41,7 +41,7 @@ export function FileFacts({
   return facts.length === 0 ? null : <p class="file-name">{facts.join(" · ")}</p>;
 }
 
-/** Smaller pictures are enlarged with visible pixels. */
+/** Pictures with fewer pixels on their longer side are enlarged without smoothing. */
 const SMALL_PIXELS = 160;
 
 interface PictureProps extends Omit<MediaProps, "isPicture" | "name"> {

@@ -1,4 +1,4 @@
-/** Lists of numbers: short lists as bars, long lists as a plot. */
+/** Shows lists of numbers: short lists as bars, long lists as a line plot. */
 import { alignedTexts, numberText } from "./value.ts";
 
 interface BarsProps {

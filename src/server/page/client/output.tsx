@@ -1,4 +1,4 @@
-/** Shows a value of an output: as a number, text, picture, chart, table or tree. */
+/** Shows an output by its type: as a number, text, file, chart, table or tree. */
 import type { JSX } from "preact";
 import type { SchemaNode } from "../../../base/json-schema.ts";
 import { Compare } from "./compare.tsx";
@@ -13,13 +13,13 @@ interface OutputProps {
   readonly schema: SchemaNode | undefined;
   readonly value: Json;
   readonly label: string;
-  /** The input's picture, for a comparison with the output's. */
+  /** The picture in the input, which is shown beside a picture in the output for comparison. */
   readonly picture: string | undefined;
 }
 
-/** Longer lists of numbers are shown as a plot. */
+/** Maximum numbers of a list that are shown as bars. Longer lists are shown as a plot. */
 const MAX_BARS = 24;
-/** Maximum files, or objects with files, shown of a list. */
+/** Maximum items that are shown of a list whose items are or contain files. */
 const MAX_ITEMS = 100;
 
 export function Output({ schema, value, label, picture }: OutputProps): JSX.Element {

@@ -1,4 +1,4 @@
-/** The page of a model: the form, the result, the request as code, the history. */
+/** The page of a model: the form, the result, the request as code, and the history of runs. */
 import { render } from "preact";
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { hasEnded, type Model, type Persistence, persistently, type Run, readExamples, readModel } from "./api.ts";
@@ -26,7 +26,7 @@ function Page({ model, examples }: PageProps) {
   const keep = useCallback(
     (change: (before: readonly Entry[]) => readonly Entry[]) =>
       setEntries(() => {
-        // Another tab may have changed the stored history.
+        // Reads the stored history first, since another tab may have changed it.
         const after = change(readHistory(model.name));
         writeHistory(model.name, after);
         return after;
@@ -70,7 +70,7 @@ function Page({ model, examples }: PageProps) {
       refusal?.faults ?? failures.map(({ index, message, pointer = `/${index}` }) => ({ pointer, detail: message })),
     [refusal, failures],
   );
-  // Without the run's inputs, the form would show other inputs than the result.
+  // The run was opened by a link, and this browser does not know its inputs. The form is hidden, because its inputs are not those of the result.
   const isForeign = sent === undefined && run !== undefined;
   const values = useMemo(() => drafts.map(({ value }) => value), [drafts]);
   return (

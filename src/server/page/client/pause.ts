@@ -1,4 +1,4 @@
-/** Waits for a time. Rejects when the signal aborts. */
+/** Resolves after `ms` milliseconds. Rejects when the signal aborts. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const end = () => {

@@ -1,10 +1,10 @@
-/** Fields of one plain value: a text, a number, a switch, a choice. */
+/** Form fields for a text, a number, a boolean, and a choice from a list. */
 import { useState } from "preact/hooks";
 import type { SchemaNode } from "../../../base/json-schema.ts";
 import { controlOf, type FieldProps, Labelled } from "./labelled.tsx";
 import { type Choice, isRange } from "./schema.ts";
 
-/** A text with this maximum length or less gets one line. */
+/** A text whose maximum length is at most this gets a field of one line. */
 const LINE_LENGTH = 120;
 
 export function TextField({ value, onChange, ...at }: FieldProps) {
@@ -26,7 +26,7 @@ export function NumberField({ value, onChange, ...at }: FieldProps) {
   const { minimum: min, maximum: max } = at.schema;
   const [draft, setDraft] = useState<string>();
   const shown = draft ?? (value === undefined ? "" : String(value));
-  // Invalid numbers are sent as strings, so that the server explains the fault.
+  // Text that is no number stays a string, so that the server's answer explains the fault.
   const change = (text: string) => {
     setDraft(text);
     const number = Number(text);

@@ -1,4 +1,4 @@
-/** Takes a picture with the camera, or a sound with the microphone. */
+/** Takes a picture with the camera, or records a sound with the microphone. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Clock } from "./clock.tsx";
 
@@ -6,7 +6,7 @@ export type RecorderKind = "camera" | "microphone";
 
 interface RecorderProps {
   readonly kind: RecorderKind;
-  /** @param file undefined if the user closed the recorder */
+  /** @param file undefined if the user closed the recorder without a recording */
   readonly onDone: (file: Blob | undefined) => void;
 }
 
@@ -95,7 +95,7 @@ async function soundOf(recorder: MediaRecorder | null): Promise<Blob | undefined
   const recorded = new Promise<Blob>((resolve) => {
     recorder.ondataavailable = ({ data }) => resolve(data);
   });
-  // The whole recording comes as one piece.
+  // MediaRecorder.start() without an interval gives the whole recording in one event.
   recorder.stop();
   return wavOf(await recorded);
 }
@@ -108,7 +108,7 @@ function pictureOf(video: HTMLVideoElement | null): Promise<Blob | undefined> {
   return new Promise((resolve) => canvas.toBlob((blob) => resolve(blob ?? undefined), "image/jpeg", 0.92));
 }
 
-/** Converts a recording to WAV, which every model reads: 16-bit, one channel, at the recorded rate. */
+/** Converts a recording to WAV, which every model can read: 16 bits, the first channel, at the AudioContext's sample rate. */
 async function wavOf(recorded: Blob): Promise<Blob> {
   const context = new AudioContext();
   try {

@@ -1,4 +1,4 @@
-/** The result of a run: status, logs, faults, and the outputs of each input. */
+/** Shows the result of a run (a demo prediction): its status, logs and faults, and the outputs of each input. */
 import { useEffect, useRef } from "preact/hooks";
 import { hasEnded, type Model, type Run } from "./api.ts";
 import { Clock } from "./clock.tsx";
@@ -11,7 +11,7 @@ export function Result({ model, state }: { readonly model: Model; readonly state
   const { run, inputs, refusal, isBusy, places, failures } = state;
   const panel = useRef<HTMLElement>(null);
   useEffect(() => {
-    // On a phone, the panel may be below a long form.
+    // On a narrow screen the result may be below a long form, out of sight.
     const top = panel.current?.getBoundingClientRect().top ?? 0;
     if (isBusy && (top < 0 || top > innerHeight / 2)) panel.current?.scrollIntoView();
   }, [isBusy]);
@@ -19,7 +19,7 @@ export function Result({ model, state }: { readonly model: Model; readonly state
   const outputs: readonly (Json | undefined)[] = run?.outputs ?? run?.partial_outputs ?? [];
   const grown = isWhole ? [] : (run?.grown ?? []);
   const shown = Array.from({ length: Math.max(outputs.length, grown.length) }, (_, i) => outputs[i] ?? null);
-  // The number of inputs is unknown for a run that was opened by its link.
+  // The number of inputs is unknown if the run was opened by a link.
   const done = inputs === undefined ? 0 : outputs.filter((each) => each !== undefined).length / inputs.length;
   const count = (inputs?.length ?? shown.length) + failures.length;
   return (
@@ -89,7 +89,7 @@ export function Result({ model, state }: { readonly model: Model; readonly state
 interface ItemOutputsProps {
   readonly model: Model;
   readonly output: Json;
-  /** The demo output; without one, the output. */
+  /** The demo output of the input; the output if there is no demo output. */
   readonly shown: Json;
   readonly picture: string | undefined;
 }
@@ -100,7 +100,7 @@ function ItemOutputs({ model, output, shown, picture }: ItemOutputsProps) {
     <Output value={value} schema={of} label={label} picture={picture} />
   );
   if (JSON.stringify(output) === JSON.stringify(shown)) return part(output, schema, "Output");
-  // Leaves out members of the demo output that equal members of the output.
+  // Shows only members of the demo output that differ from the same members of the output.
   const known = isObject(output) ? output : {};
   const more = isObject(shown)
     ? Object.fromEntries(
@@ -165,12 +165,12 @@ function tookOf({ created_at, finished_at }: Run): string {
   return ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`;
 }
 
-/** The last percentage in the logs, such as `40%`, or else the share of finished inputs. */
+/** A progress bar. Its value is the last percentage in the logs, such as `40%`, else the share of inputs that are done. */
 function Progress({ logs, done }: { readonly logs: string; readonly done: number }) {
   const percent = [...logs.slice(-MAX_LINE).matchAll(/\b(\d{1,3})(?:\.\d+)?\s?%/g)].at(-1)?.[1];
   const share = percent === undefined ? done : Number(percent) / 100;
   return <progress aria-label="Progress" {...(share > 0 && { value: share })} />;
 }
 
-/** Characters at the end of the logs in which to search for a percentage. */
+/** Number of characters at the end of the logs in which a percentage is searched. */
 const MAX_LINE = 10_000;

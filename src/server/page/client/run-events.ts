@@ -1,11 +1,11 @@
-/** The events of a run. `EventSource` cannot send the header with the API key. */
+/** The event stream of a run (a demo prediction). Replaces `EventSource`, which cannot send a header with the API key. */
 import { keyHeaders } from "./api-key.ts";
 import { blocksOf } from "./event-blocks.ts";
 
 export class RunEvents {
   readonly #listeners = new Map<string, (event: { readonly data: string }) => void>();
   readonly #abort = new AbortController();
-  /** As the states of `EventSource`. */
+  /** One of the states of `EventSource`. */
   #readyState: number = EventSource.CONNECTING;
 
   constructor(path: string) {
@@ -36,7 +36,7 @@ export class RunEvents {
     for await (const event of blocksOf(chunksOf(body.pipeThrough(new TextDecoderStream())))) this.#dispatch(event);
   }
 
-  /** @param event lines such as `event: output` and `data: {…}` */
+  /** Parses an event and calls its listener. @param event lines such as `event: output` and `data: {…}` */
   #dispatch(event: string): void {
     const fields = new Map<string, string>();
     for (const line of event.split("\n")) {
@@ -49,7 +49,7 @@ export class RunEvents {
   }
 }
 
-/** Some browsers cannot iterate over a stream. */
+/** Reads a stream by its reader, because some browsers cannot iterate over streams. */
 async function* chunksOf(stream: ReadableStream<string>): AsyncGenerator<string, void> {
   const reader = stream.getReader();
   for (let read = await reader.read(); !read.done; read = await reader.read()) yield read.value;

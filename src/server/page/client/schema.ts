@@ -1,4 +1,4 @@
-/** The kind of field for a schema, and the field's initial value. */
+/** Chooses the kind of form field for a schema, and its initial value. */
 import type { FileMark, SchemaNode } from "../../../base/json-schema.ts";
 import { isObject, type Json, type JsonObject, type Value } from "./value.ts";
 
@@ -13,7 +13,7 @@ export type Kind =
   | { readonly name: "choice"; readonly choices: readonly Choice[] }
   | { readonly name: "list"; readonly items: SchemaNode };
 
-/** Ignores null: a nullable number gets a number field. */
+/** The kind of form field for a schema. Null counts for nothing: a nullable number gets a number field. */
 export function kindOf(schema: SchemaNode): Kind {
   const options = optionsOf(schema);
   const choices = choicesOf(schema);
@@ -42,7 +42,7 @@ function optionsOf({ options }: SchemaNode): readonly SchemaNode[] {
   return options.filter(({ types }) => !(types.size === 1 && types.has("null")));
 }
 
-/** Whether a schema takes nested lists of numbers, possibly also as bytes. */
+/** Whether the schema accepts nested lists of numbers, and apart from that at most a data URI with their bytes. */
 function isArray(schema: SchemaNode): boolean {
   const isNumeric = ({ types, hasItems, items }: SchemaNode): boolean =>
     types.has("array") && hasItems && (items.types.has("number") || items.types.has("integer") || isNumeric(items));
@@ -64,10 +64,10 @@ function textOf(value: Json): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** The initial value of a field: the example, the default, or a small value that the schema accepts. */
+/** The initial value of a field: the example, else the default, else a small value that the schema accepts; undefined if there is none. */
 export function initialOf(schema: SchemaNode, example?: Value): Value {
   const kind = kindOf(schema);
-  // Examples omit fields with a default.
+  // Adds fields with a default value, which examples leave out.
   if (isObject(example) && kind.name === "object") return membersOf(schema, example);
   if (example !== undefined) return example;
   if (schema.default !== undefined) return schema.default;
@@ -80,7 +80,7 @@ export function initialOf(schema: SchemaNode, example?: Value): Value {
   return kind.name === "number" && isRange(schema) ? schema.minimum : undefined;
 }
 
-/** Required members, members with a default, and members of the example, in the schema's order. */
+/** The members of the example, members with a default, and without an example all required members, in the order of the schema. */
 function membersOf({ fields, required }: SchemaNode, example?: JsonObject): JsonObject {
   const members = [...fields].map(([name, schema]): [string, Value] => {
     const isNeeded = (example === undefined && required.includes(name)) || schema.default !== undefined;
@@ -90,7 +90,7 @@ function membersOf({ fields, required }: SchemaNode, example?: JsonObject): Json
   return Object.fromEntries(members.filter((member): member is [string, Json] => member[1] !== undefined));
 }
 
-/** The bound excludes unlimited integers, whose JSON Schema has the limits of exact integers. */
+/** Whether a number has limits that suit a slider. JSON Schema gives every integer the limits of exact integers, which are too far apart. */
 export function isRange({ minimum, maximum }: SchemaNode): boolean {
   return minimum !== undefined && maximum !== undefined && maximum - minimum < 1e6;
 }

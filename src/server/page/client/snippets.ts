@@ -1,4 +1,4 @@
-/** The request in curl, TypeScript and Python. The code reads files from disk in place of the page's data URIs. */
+/** Code that sends the request, in curl, TypeScript and Python. It reads files from disk, where the page has data URIs. */
 import { extensionOf } from "./media.tsx";
 import { type Json, mediaTypeOf, type Value } from "./value.ts";
 
@@ -11,7 +11,7 @@ interface FileUse {
   readonly type: string;
 }
 
-/** @param address the server's address, with a final slash */
+/** @param address URL of the server, with a slash at its end */
 export function snippetOf(language: Language, address: string, inputs: readonly Value[]): string {
   const files: FileUse[] = [];
   const marked = inputs.map((input) => withMarks(input ?? null, "input", files));
@@ -40,7 +40,7 @@ export function snippetOf(language: Language, address: string, inputs: readonly 
   }
 }
 
-/** Replaces data URIs with markers. */
+/** Replaces each data URI in a value with a marker, and notes its file. */
 function withMarks(value: Json, name: string, files: FileUse[]): Json {
   if (typeof value === "string") {
     const type = mediaTypeOf(value);
@@ -60,7 +60,7 @@ function indented(text: string, by: string): string {
   return text.replaceAll("\n", `\n${by}`);
 }
 
-/** Replaces JSON's words with Python's, outside strings. */
+/** Replaces `true`, `false` and `null` outside strings with Python's words. */
 function pythonOf(json: string): string {
   const words: Readonly<Record<string, string>> = { true: "True", false: "False", null: "None" };
   return json.replaceAll(/"(?:[^"\\]|\\.)*"|\b(?:true|false|null)\b/g, (token) => words[token] ?? token);

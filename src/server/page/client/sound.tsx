@@ -1,4 +1,4 @@
-/** A sound with its waveform. */
+/** A player for a sound, with a picture of its waveform. */
 import { useEffect, useState } from "preact/hooks";
 
 const BARS = 160;
@@ -9,7 +9,7 @@ export function Sound({ url, label }: { readonly url: string; readonly label: st
     let isUnmounted = false;
     peaksOf(url).then(
       (found) => !isUnmounted && setWave(found),
-      // The player works without a waveform.
+      // Ignored: the player works without the picture.
       () => {},
     );
     return () => {
@@ -35,7 +35,10 @@ export function Sound({ url, label }: { readonly url: string; readonly label: st
   );
 }
 
-/** The peak of each part of a sound. Only for data URIs, since a page may not read sounds of other sites. */
+/**
+ * The highest peak in each of 160 equal parts of a sound, relative to the loudest. Empty for a sound that is no data URI, because a page may not read
+ * sounds of other sites.
+ */
 async function peaksOf(url: string): Promise<number[]> {
   if (!url.startsWith("data:")) return [];
   const bytes = Uint8Array.from(atob(url.slice(url.indexOf(",") + 1)), (letter) => letter.charCodeAt(0));

@@ -1,4 +1,4 @@
-/** A list of objects with the same plain members, as a table. */
+/** Shows a list of objects as a table, if all have the same members and no member is a list or an object. */
 import { alignedTexts, isList, isNumbers, isObject, type Json, type JsonObject, numberText, titleOf } from "./value.ts";
 
 const MAX_ROWS = 200;
@@ -16,7 +16,7 @@ export function isTable(value: Json): value is readonly JsonObject[] {
 
 export function Table({ rows, label }: { readonly rows: readonly JsonObject[]; readonly label: string }) {
   const names = Object.keys(rows[0] ?? {});
-  /** The texts of numeric columns. */
+  /** The formatted numbers of columns that have only numbers. */
   const columns = new Map(
     names.flatMap((name) => {
       const values = rows.slice(0, MAX_ROWS).map((row) => row[name]);

@@ -1,4 +1,7 @@
-/** Polls whether the server is available and still has the page's model, more often while the server is unavailable. */
+/**
+ * Polls whether the server is ready, and whether it still has the version of the model that the page shows. Polls more often while the server is not
+ * ready.
+ */
 import { useEffect, useState } from "preact/hooks";
 import { type Model, type Persistence, readModel, readReadiness, Unavailable } from "./api.ts";
 
@@ -6,10 +9,10 @@ const USUALLY_MS = 15_000;
 const WHILE_AWAY_MS = 1_000;
 
 export interface Connection {
-  /** Why the server is unavailable. */
+  /** Why the server is unavailable; undefined while it is ready. */
   readonly unavailable: Unavailable | undefined;
   readonly onUnavailable: Persistence["onUnavailable"];
-  /** The server's current build, if it is another. */
+  /** The model on the server, if it is another version than the page shows. */
   readonly newer: Model | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** The run on the page: started by the form, or opened by the id in the page's address. */
+/** The run (a demo prediction) that the page shows. It is started by the form, or opened by the id in the page's URL. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import {
   cancelRun,
@@ -16,15 +16,15 @@ import { follow } from "./follow.ts";
 import type { Value } from "./value.ts";
 
 export interface RunState {
-  /** Index in the form of each input of the run. After a failure the page runs the other inputs again. */
+  /** For each input of the run, its index in the form. They differ when the page runs again the inputs that did not fail. */
   readonly places: readonly number[];
-  /** With indexes and pointers of the form. */
+  /** Failed inputs, with their indices in the form. */
   readonly failures: readonly ItemFault[];
-  /** Undefined if this browser does not have the run's inputs. */
+  /** Undefined if this browser does not know the inputs of the run. */
   readonly inputs?: readonly Value[] | undefined;
   readonly run?: Run | undefined;
   readonly isBusy: boolean;
-  /** Why there is no run. */
+  /** Why the server refused to create or read the run. */
   readonly refusal?: Refusal | undefined;
 }
 
@@ -39,7 +39,7 @@ export interface RunControl extends RunState {
 export interface RunOptions {
   readonly part: Model["part"];
   readonly onUnavailable: Persistence["onUnavailable"];
-  /** Called when a run was accepted, and when it ended. */
+  /** Called when the server has accepted a run, and when the run has ended. */
   readonly onRun: (run: Run, inputs: readonly Value[] | undefined) => void;
 }
 
@@ -82,7 +82,7 @@ export function useRun({ part, onUnavailable, onRun }: RunOptions): RunControl {
         setState({ inputs, places, failures: all, run, isBusy: !hasEnded(run) });
         if (!hasEnded(run)) return;
         onRun(run, inputs);
-        // A demo fails as a whole, so the inputs without a fault run again.
+        // A demo fails as a whole if one input fails. So the page runs the other inputs again.
         const remaining = places.filter((place) => failed.every(({ index }) => index !== place));
         if (failed.length > 0 && remaining.length > 0 && inputs !== undefined) {
           const others = remaining.map((place) => inputs[places.indexOf(place)]);
@@ -122,11 +122,11 @@ export function useRun({ part, onUnavailable, onRun }: RunOptions): RunControl {
   const cancel = useCallback(() => {
     const { run } = state;
     if (run !== undefined) {
-      // The events report the end of the run.
+      // The event stream reports the end of the run.
       cancelRun(run.demo_id).catch(() => {});
       return;
     }
-    // The run is not accepted yet. The server cancels it when the request is aborted.
+    // The server has not answered yet. Aborting the request cancels the run.
     current.current.abort();
     setState((before) => ({ ...before, run: undefined, isBusy: false }));
   }, [state]);

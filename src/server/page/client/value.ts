@@ -1,4 +1,4 @@
-/** Values of fields: JSON, or undefined for an omitted field. */
+/** Functions for values of form fields: JSON, or undefined for an omitted field. */
 import type { Json, JsonObject } from "../../../base/json.ts";
 import type { SchemaNode } from "../../../base/json-schema.ts";
 
@@ -17,15 +17,16 @@ export function isNumbers(value: Value | readonly Value[]): value is readonly nu
   return Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === "number");
 }
 
-/** The object with one member changed, or removed. */
+/** A copy of the object in which one member is changed, or removed if `value` is undefined. */
 export function withMember(object: JsonObject, name: string, value: Value): JsonObject {
   const { [name]: _, ...rest } = object;
   return value === undefined ? rest : { ...object, [name]: value };
 }
 
 /**
- * The value after another part: texts grow; files and all other values replace the earlier value.
- * @param schema schema of the part
+ * Adds a piece that the model yields before the whole output: appends to text, replaces a file or another value, and does so in each member of an
+ * object.
+ * @param schema schema of the piece
  */
 export function grownBy(schema: SchemaNode | undefined, before: Value, part: Json): Json {
   if (typeof part === "string" && typeof before === "string") {
@@ -42,7 +43,7 @@ export function sentence(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** `heatMap`, `heat_map` → `Heat map` */
+/** A title from a name: `heatMap` and `heat_map` become `Heat map`. */
 export function titleOf(name: string): string {
   const words = name
     .replaceAll(/[_-]+/g, " ")
@@ -51,7 +52,7 @@ export function titleOf(name: string): string {
   return sentence(words.charAt(0) + words.slice(1).replaceAll(/\b[A-Z](?=[a-z])/g, (letter) => letter.toLowerCase()));
 }
 
-/** The first picture in a value. */
+/** The URL of the first picture in a value; undefined without a picture. */
 export function pictureIn(value: Value): string | undefined {
   if (typeof value === "string") return isPicture(value) ? value : undefined;
   if (typeof value !== "object" || value === null) return undefined;
@@ -62,7 +63,7 @@ export function pictureIn(value: Value): string | undefined {
   return undefined;
 }
 
-/** Whether a value has a file as a data URI. */
+/** Whether the value is or contains a data URI. */
 export function holdsFile(value: Json): boolean {
   if (typeof value === "string") return value.startsWith("data:");
   return isList(value) ? value.some(holdsFile) : isObject(value) && Object.values(value).some(holdsFile);
@@ -77,21 +78,19 @@ export function mediaTypeOf(url: string): string | undefined {
   return /^data:([^;,]*)/i.exec(url)?.[1]?.toLowerCase();
 }
 
-/** `1.2 MB` */
+/** Formats a number of bytes, such as `1.2 MB`. */
 export function sizeText(bytes: number): string {
   if (bytes < 1000) return `${bytes} B`;
   return bytes < 1e6 ? `${(bytes / 1000).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`;
 }
 
-/** The bytes of a base64 data URI. */
+/** Size in bytes of the content of a base64 data URI. */
 export function sizeOf(dataUri: string): number {
   const padding = /=*$/.exec(dataUri.slice(-2))?.[0].length ?? 0;
   return Math.floor(((dataUri.length - padding - dataUri.indexOf(",") - 1) * 3) / 4);
 }
 
-/**
- * Formats the numbers of a list with equal decimals, so that they align. Shares with the sum 1 become percentages.
- */
+/** Formats the numbers of a list with the same number of decimals, so that they align. Shares that add up to 1 become percentages. */
 export function alignedTexts(values: readonly number[]): string[] {
   if (values.every(Number.isInteger)) return values.map(String);
   const sum = values.reduce((all, value) => all + value, 0);
