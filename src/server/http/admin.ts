@@ -11,7 +11,7 @@ import type { Lifecycle } from "./routes/health.ts";
 const INDEX = "/v2/repository/index";
 
 /** Whether only the admin port serves the path. Without an admin port, the public port serves it. */
-export function isAdminPath(path: string): boolean {
+function isAdminPath(path: string): boolean {
   return path === "/metrics" || changesServer(path);
 }
 

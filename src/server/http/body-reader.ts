@@ -219,7 +219,7 @@ export class Upload implements InRing<Upload> {
 /** All current uploads. When memory is full, slow uploads are dropped. */
 export class Uploads {
   readonly #now: () => number;
-  /** Oldest first. */
+  /** Uploads in progress, the oldest first. */
   readonly #uploads = new Ring<Upload>();
 
   constructor(now: () => number = () => performance.now()) {

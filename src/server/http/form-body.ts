@@ -254,7 +254,7 @@ export function* partsOf(bytes: Uint8Array<ArrayBuffer>, boundary: string): Gene
 }
 
 /** @param most the limit in words, such as "10000 parts" */
-export function formTooLarge(most: string): ProblemError {
+function formTooLarge(most: string): ProblemError {
   return new ProblemError({ status: 413, code: "body_too_large", detail: `a form may have at most ${most}` });
 }
 

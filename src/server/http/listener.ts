@@ -264,7 +264,7 @@ export function descriptorLimit(): number {
 }
 
 /** The lowest free file descriptor: an estimate of the number of open descriptors. Infinity if none is free. */
-export function lowestFree(): number {
+function lowestFree(): number {
   try {
     const descriptor = openSync("/dev/null", "r");
     closeSync(descriptor);

@@ -22,7 +22,7 @@ export interface SiblingsOptions {
 }
 
 /** Paths that only the Unix socket serves: the metrics of an HTTP process, and whether the process has a prediction. */
-export const metricsPath = "/sibling/metrics";
+const metricsPath = "/sibling/metrics";
 const hasPath = "/sibling/has/";
 
 export class Siblings {

@@ -195,7 +195,7 @@ export function notAList(received: string): SconceError {
   ]);
 }
 
-/** @throws SconceError `inputs_invalid` */
+/** Checks the number of inputs in a request. @throws SconceError `inputs_invalid` if there are more than `maxInputs` */
 export function refuseTooMany(count: number, maxInputs: number): void {
   if (count <= maxInputs) return;
   throw inputsInvalid([
@@ -275,7 +275,7 @@ function typeName(value: unknown): string {
  * Creates a zod issue for an error that the author's code in the schema threw. @throws `error` itself if the schema is asynchronous, which no input
  * causes
  */
-export function thrownIssue(schema: z.core.$ZodType, input: unknown, error: unknown): z.core.$ZodIssue {
+function thrownIssue(schema: z.core.$ZodType, input: unknown, error: unknown): z.core.$ZodIssue {
   if (error instanceof z.core.$ZodAsyncError) throw error;
   const isRefused = error instanceof InputError;
   if (isRefused && error.field !== undefined) {

@@ -310,7 +310,7 @@ export function nounOf(kind: Kind): string {
 const MAX_UNREAD = 10_000;
 
 /** Ids of ended predictions whose outcome no client has read yet. A server that stops waits for these clients. */
-export class UnreadOutcomes {
+class UnreadOutcomes {
   #ids = new OpenMap<string, true>(hashOf);
   #allRead: (() => void) | undefined;
 

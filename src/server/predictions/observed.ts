@@ -14,7 +14,7 @@ export abstract class Observed {
     }
   }
 
-  /** Removes a callback of `onceOver`. */
+  /** Removes a callback that `onceOver` added. */
   removeWaiter(callback: () => void): void {
     this.#waiters = this.#waiters?.filter((waiter) => waiter !== callback);
   }

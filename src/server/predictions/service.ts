@@ -32,7 +32,7 @@ export interface ServiceOptions extends LivePredictionsOptions {
 export interface Resumption {
   /** Whether this process takes over the predictions whose ids begin with this character. */
   readonly isOwn: (owner: string) => boolean;
-  /** Which of these predictions the process takes over; by default all. */
+  /** Whether to take over predictions of this origin (server and model version) that `isOwn` accepts; by default always. */
   readonly isTaken?: (source: RequestSource) => boolean;
   /** Whether another process runs the store's other predictions, and sends the webhooks of ended predictions. */
   readonly isPartly?: boolean;

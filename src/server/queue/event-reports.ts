@@ -161,7 +161,7 @@ class EventReport implements Disposable {
 
   #eventOf(noted: Noted): QueuedEvent {
     if ("position" in noted) return this.#log?.at(noted.position);
-    // After the end the output is undefined, and the outcome has it.
+    // After the end `outputs` is empty, and the outcome in Redis has the output.
     const text = this.#live.outputs[noted.output];
     return text === undefined ? undefined : { index: noted.output, sequence: undefined, text };
   }

@@ -194,7 +194,7 @@ export class QueueWorker {
     if (this.#isReclaiming || this.#isStopping || !engine.isReady) return;
     this.#isReclaiming = true;
     try {
-      // After an outage of Redis all leases have ended. This replica renews its own first, and gives the others time to do so.
+      // All leases end during an outage of Redis. After it, this replica renews its leases before it claims, so that others can renew theirs.
       if (performance.now() - this.#renewedMs > queue.leaseMs / 2) await this.renew();
       else {
         for (let after = "-"; after !== "" && !this.#isStopping; ) {

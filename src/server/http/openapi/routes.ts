@@ -126,7 +126,7 @@ export function creatingRoutes(
 }
 
 /** The path parameter with the id of a prediction. */
-export function idOf({ idName, path }: Family) {
+function idOf({ idName, path }: Family) {
   return z.object({ [idName]: z.string().openapi({ description: `The id from the answer of POST ${path}` }) });
 }
 

@@ -22,8 +22,8 @@ const texts: Readonly<Record<string, string>> = {
   ipv4: "192.0.2.1",
   ipv6: "2001:db8::1",
 };
-export const plainFile = "data:text/plain;base64,c2NvbmNl";
-/** A file that is a picture of one pixel. */
+const plainFile = "data:text/plain;base64,c2NvbmNl";
+/** A GIF picture of one pixel, as a data URI. */
 const picture = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEAAAAALAAAAAABAAEAAAICTAEAOw==";
 
 /**

@@ -140,7 +140,7 @@ export interface ByteRange {
  * @returns undefined for the whole file: without the header, with several ranges, or with an `If-Range` that names another file
  * @throws ProblemError 416
  */
-export function byteRangeOf(headers: Headers, size: number, etag: string): ByteRange | undefined {
+function byteRangeOf(headers: Headers, size: number, etag: string): ByteRange | undefined {
   const [, first, last] = /^bytes=(\d*)-(\d*)$/i.exec(headers.get("range")?.trim() ?? "") ?? [];
   if (!first && !last) return undefined;
   if ((headers.get("if-range") ?? etag) !== etag) return undefined;

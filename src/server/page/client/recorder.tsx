@@ -95,7 +95,7 @@ async function soundOf(recorder: MediaRecorder | null): Promise<Blob | undefined
   const recorded = new Promise<Blob>((resolve) => {
     recorder.ondataavailable = ({ data }) => resolve(data);
   });
-  // MediaRecorder.start() without an interval gives the whole recording in one event.
+  // The whole recording comes in one event, because start() was called without an interval.
   recorder.stop();
   return wavOf(await recorded);
 }

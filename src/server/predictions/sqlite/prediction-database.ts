@@ -238,7 +238,7 @@ export class PredictionDatabase {
   checkLog(): void {
     const { log, checkpointed } = this.#checkpoint("NOOP");
     if ((log - checkpointed) * PAGE_BYTES < MAX_LOG_BYTES) return;
-    // RESTART makes other writers wait. PASSIVE alone would never let a log shrink that other processes always use.
+    // PASSIVE never empties a log that other processes use all the time. RESTART does, but makes other writers wait.
     this.#checkpoint(log * PAGE_BYTES > 4 * MAX_LOG_BYTES ? "RESTART" : "PASSIVE");
   }
 
