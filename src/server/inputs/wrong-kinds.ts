@@ -30,7 +30,7 @@ const endsWord = Uint8Array.from({ length: 256 }, (_, byte) =>
 );
 
 interface ListLimits {
-  /** Minimum number of elements to keep. */
+  /** Number of elements that are always kept. */
   readonly minLength: number;
   /** Whether this list and the lists in it must not be cut. */
   readonly isWhole?: boolean;

@@ -6,7 +6,7 @@ import type { Kind, PredictionRecord } from "./record.ts";
 
 export interface Once {
   readonly id: string;
-  /** Digest of the kind of prediction and the body. A repeated request must have the same digest. */
+  /** SHA-256 of the kind of prediction and the body. A repeated request must have the same digest. */
   readonly digest: string;
 }
 

@@ -53,7 +53,7 @@ export interface ModelsAppOptions extends BrokenAppOptions {
   readonly onHold: OnHold;
 }
 
-/** Data for the routes of the whole server, which a model that serves GET / needs too. */
+/** What the routes of the whole server need: health checks, metrics, and stopping or upgrading the server. */
 export interface ServerRoutes extends ControlOptions {
   readonly allMetrics: Pick<Metrics, "text">;
   readonly siblings: Siblings | undefined;

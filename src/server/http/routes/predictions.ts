@@ -154,7 +154,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const context = contextOf(c);
       const asked = askedOf(c.req.raw, clientOptions, context);
       const key = headers.get("idempotency-key");
-      // Not admitted first: a request that repeats an Idempotency-Key starts no prediction, so it must not fail because the queue is full.
+      // Does not check the queue first: a repeated Idempotency-Key starts no prediction, so a full queue must not refuse the request.
       if (key !== null) return createOnce(c.req.raw, context, { ...asked, chosen: context.ownId(idOfKey(key, path)) });
       // A body above the limit gets 413 from create(). A 429 would invite a retry, which cannot succeed.
       if (asked.bytes <= bodyLimits.maxBytes) predictions.admit(asked);

@@ -49,7 +49,7 @@ export class SqliteWriter {
   #posted: readonly Change[] = [];
   /** Large outcomes whose files are being written, by id. */
   readonly #filing = new Map<string, EndChange>();
-  /** Settles when the last of these files is written and in the queue. */
+  /** Settles when the latest large outcome is in its file, and its row in the queue. */
   #lastFiled: Promise<void> = Promise.resolve();
   #isScheduled = false;
   #isStopped = false;
