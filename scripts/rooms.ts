@@ -98,7 +98,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports:
       "server server/access server/memory server/metrics server/inputs server/flow server/telemetry server/webhooks",
     doors: `
-      admission ids large-text live live-predictions model-version observed once open-store outcome-list part-log predictions record
+      admission checksum ids large-text live live-predictions model-version observed once open-store outcome-list part-log predictions record
       sent-outputs service shadow split store waits`,
   },
   "server/webhooks": {

@@ -12,7 +12,7 @@ describe.skipIf(!hasRedis)(`foreign values in the queue (with redis-server${hasR
   let store: TestStore;
   let server: RunningCli;
   let client: Client;
-  const base = "sconce:5:{shared}:";
+  const base = "sconce:6:{shared}:";
 
   beforeAll(async () => {
     [redis, store] = await Promise.all([startRedis(), storeWith("lab")]);
@@ -85,7 +85,7 @@ describe.skipIf(!hasRedis)(`foreign values in the queue (with redis-server${hasR
     const seen = server.lines.length;
     await redis.client.hset(`${base}t:${id}`, "started", "yesterday", "done", "many");
     expect(await (await client.fetch(`/predictions/${id}`)).json()).toMatchObject({ status: "pending" });
-    await named(`t:${id}`, "held no numbers", seen);
+    await named(`t:${id}`, "held no progress", seen);
     gate.release("a");
     expect(await client.end(id)).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
   });

@@ -135,9 +135,9 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await one.queue.create({ ...request, bytes: body.length, body });
     const [taken] = (await one.take()).requests;
     expect(await taken?.load()).toMatchObject({ id: "p", body, origin: { requestId: "r" } });
-    expect(await redis.client.exists("sconce:5:{bodies}:b:p")).toBe(1);
+    expect(await redis.client.exists("sconce:6:{bodies}:b:p")).toBe(1);
     await one.queue.finish([endOf('"outputs":[1]')]);
-    expect(await redis.client.exists("sconce:5:{bodies}:b:p")).toBe(0);
+    expect(await redis.client.exists("sconce:6:{bodies}:b:p")).toBe(0);
   });
 
   test("ends predictions that no worker runs at their deadline, even behind predictions with a later one", async () => {
@@ -172,14 +172,14 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     const ids = ["_AAAAp", "_AAAAq", "_BBBBr"];
     for (const id of ids) await one.queue.create({ ...request, id, timeoutMs: id === "_AAAAp" ? 60_000 : 1, webhook });
     const taken = await redis.client.xreadgroup(
-      ...(["GROUP", "workers", "gone", "COUNT", 1, "STREAMS", "sconce:5:{expired}:work", ">"] as const),
+      ...(["GROUP", "workers", "gone", "COUNT", 1, "STREAMS", "sconce:6:{expired}:work", ">"] as const),
     );
     expect(JSON.stringify(taken)).toContain("_AAAAp");
-    await redis.client.del("sconce:5:{expired}:p:AAAA", "sconce:5:{expired}:p:BBBB");
+    await redis.client.del("sconce:6:{expired}:p:AAAA", "sconce:6:{expired}:p:BBBB");
     await reclaim(one);
     while ((await one.queue.tend("0-0", false)).waiting > 0);
     expect(await one.queue.tend("0-0", false)).toMatchObject({ items: 0, bytes: 0, waiting: 0, taken: 0 });
-    expect(await redis.client.exists("sconce:5:{expired}:hooks")).toBe(0);
+    expect(await redis.client.exists("sconce:6:{expired}:hooks")).toBe(0);
   });
 
   test("notifies the worker of a canceled prediction, and ignores the end of a deleted one", async () => {

@@ -1,6 +1,8 @@
 /** The outputs, and parts of outputs, that Redis has of a running prediction. This replica's event streams read them here. */
+import { log } from "../../base/log.ts";
 import type { Charge } from "../memory/charge.ts";
 import { HELD_PER_OUTPUT_BYTE, type MemoryAccount } from "../memory/memory-account.ts";
+import { DamagedValue } from "../predictions/checksum.ts";
 import { byteLengthOf, type Text } from "../predictions/large-text.ts";
 import { PartLog } from "../predictions/part-log.ts";
 import type { EventPage, QueueEvents, ReadOptions } from "./queue-events.ts";
@@ -16,7 +18,8 @@ export class AwaitedEvents implements Disposable {
   #readCount = 0;
   #isStale = false;
   /**
-   * Whether no more events are read, since this process lacks memory for them, or Redis has dropped some. Event streams then get the rest at the end.
+   * Whether no more events are read, since this process lacks memory for them, or Redis has dropped or changed some. Event streams then get the rest at
+   * the end.
    */
   #isStopped = false;
   #reading: Promise<void> | undefined;
@@ -46,8 +49,8 @@ export class AwaitedEvents implements Disposable {
     while (this.#isStale && !this.#isStopped) {
       this.#isStale = false;
       const place = { name: this.#name, from: this.#readCount };
-      // A failed read is repeated at the next notification or poll.
-      const page = await events.read(this.#id, place, options).catch(() => undefined);
+      // A failed read is repeated at the next notification or poll, unless the disk of Redis changed an event.
+      const page = await events.read(this.#id, place, options).catch((error: unknown) => this.#failed(error));
       if (page === undefined || this.#isStopped) continue;
       if (page.name !== this.#name) this.#begin(page.name);
       this.#add(page);
@@ -56,6 +59,12 @@ export class AwaitedEvents implements Disposable {
       this.#isStale ||= !isComplete;
     }
     this.#reading = undefined;
+  }
+
+  #failed(error: unknown): undefined {
+    if (!(error instanceof DamagedValue)) return;
+    log.error(`${error.message}: streams get the other outputs at the end`);
+    this.#isStopped = true;
   }
 
   /** Drops all events: another replica now runs the prediction from the start, with a new log. */

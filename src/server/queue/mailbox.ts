@@ -3,6 +3,7 @@ import type { PredictionRecord } from "../predictions/record.ts";
 import type { Queue } from "./queue.ts";
 import { BLOCK_MS, type RedisLink } from "./redis-link.ts";
 import { type ReadRecord, recordOf, type StreamEntry, textOf } from "./replies.ts";
+import { sealOf } from "./seal.ts";
 
 export interface MailboxOptions {
   readonly queue: Queue;
@@ -67,13 +68,22 @@ export class Mailbox {
     this.lastId = id;
     for (let i = 0; i < fields.length; i += 2) {
       const [name, value] = [textOf(fields[i]), fields[i + 1]];
+      if (name === "end") this.#ended(value);
       const method = idListeners[name];
-      if (method === undefined) this.#ended(recordOf(value));
-      else for (const listener of this.#listeners) listener[method]?.(textOf(value));
+      const [id = "", seal] = textOf(value).split(" ");
+      // The next poll finds out what a changed notification said.
+      if (method === undefined || seal !== sealOf(`${name} ${id}`)) continue;
+      for (const listener of this.#listeners) listener[method]?.(id);
     }
   }
 
-  #ended(read: ReadRecord | null): void {
+  #ended(value: unknown): void {
+    let read: ReadRecord | null = null;
+    try {
+      read = recordOf(value);
+    } catch {
+      // The next poll reads the stored record.
+    }
     if (read === null) return;
     const { record, membersNode } = read;
     for (const { ended, endedLong } of this.#listeners) {

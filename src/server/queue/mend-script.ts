@@ -33,10 +33,10 @@ for i = 3, #ARGV do
     redis.call('HDEL', hash, id)
     remove(hash, 'held no record of ' .. id)
   end
-  local done, started = unpack(redis.call('HMGET', base .. 't:' .. id, 'done', 'started'))
-  if not isNumber(done or '0') or not isNumber(started or '0') then
+  local _, _, _, isIntact = readProgress(id)
+  if not isIntact then
     redis.call('DEL', base .. 't:' .. id)
-    remove(base .. 't:' .. id, 'held no numbers')
+    remove(base .. 't:' .. id, 'held no progress')
   end
 end
 local batch = redis.call('LINDEX', kept, 0)

@@ -1,4 +1,5 @@
 /** Writes and reads the events of running predictions in Redis: outputs, and parts of outputs, in order of arrival. */
+import { checksumOfTexts, DamagedValue } from "../predictions/checksum.ts";
 import type { Text } from "../predictions/large-text.ts";
 import { expectEventsScript, readEventsScript, reportEventsScript } from "./event-scripts.ts";
 import { LARGE_VALUE_BYTES } from "./large-values.ts";
@@ -55,7 +56,7 @@ export class QueueEvents {
    * @throws SconceError `queue_unavailable`
    */
   async report(id: string, { name, from, events }: EventPage): Promise<number> {
-    const lines = events.map(lineOf);
+    const lines = events.map((event, i) => lineOf(event, placeOf(id, name, from + i)));
     const bytes = lines.reduce((sum, { length }) => sum + length, 0);
     return numberOf(await this.#run(reportEventsScript, [id, name, from, ...lines], bytes));
   }
@@ -73,6 +74,7 @@ export class QueueEvents {
    * events.
    * @returns undefined if the prediction has no log
    * @throws SconceError `queue_unavailable`
+   * @throws DamagedValue for an event that the disk of Redis changed
    */
   async read(id: string, place: EventPlace, options: ReadOptions): Promise<ReadPage | undefined> {
     const { isNotified, bytes = LARGE_VALUE_BYTES } = options;
@@ -81,17 +83,28 @@ export class QueueEvents {
     if (typeof reply === "number") return this.read(id, place, { isNotified, bytes: reply });
     const [own, begin, count, ...lines] = listOf(reply);
     if (own === undefined) return undefined;
-    return { name: textOf(own), from: numberOf(begin), count: numberOf(count), events: lines.map(eventOf) };
+    const [ownName, first] = [textOf(own), numberOf(begin)];
+    const events = lines.map((line, i) => eventOf(textOf(line), placeOf(id, ownName, first + i)));
+    return { name: ownName, from: first, count: numberOf(count), events };
   }
 }
 
-function lineOf(event: QueuedEvent): string {
-  if (event === undefined) return "";
-  return `${event.index} ${event.sequence ?? ""} ${event.text}`;
+/** What the checksum of an event covers beside the event: a changed bit may move it. */
+function placeOf(id: string, name: string, position: number): string {
+  return `${id} ${name} ${position} `;
 }
 
-function eventOf(line: unknown): QueuedEvent {
-  const [, index, sequence, text = ""] = /^(\d+) (\d*) (.*)$/s.exec(textOf(line)) ?? [];
-  if (index === undefined) return undefined;
-  return { index: Number(index), sequence: sequence === "" ? undefined : Number(sequence), text };
+function lineOf(event: QueuedEvent, place: string): string {
+  if (event === undefined) return "";
+  const line = `${event.index} ${event.sequence ?? ""} ${event.text}`;
+  return `${checksumOfTexts(place, [line])} ${line}`;
+}
+
+function eventOf(text: string, place: string): QueuedEvent {
+  if (text === "") return undefined;
+  const [, checksum, line = ""] = /^(\S+) (.*)$/s.exec(text) ?? [];
+  const [, index, sequence, value = ""] = /^(\d+) (\d*) (.*)$/s.exec(line) ?? [];
+  if (index === undefined || checksum !== checksumOfTexts(place, [line]))
+    throw new DamagedValue(`the disk of Redis changed an event of a prediction (${place.trim()})`);
+  return { index: Number(index), sequence: sequence === "" ? undefined : Number(sequence), text: value };
 }

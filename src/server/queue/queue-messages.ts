@@ -2,7 +2,7 @@
 import type { Origin } from "../predictions/predictions.ts";
 import type { EndedRecord, Kind } from "../predictions/record.ts";
 import type { UnfinishedRequest } from "../predictions/store.ts";
-import type { StoredWebhook, Webhook, WebhookKey } from "../webhooks/webhook.ts";
+import type { Webhook, WebhookKey } from "../webhooks/webhook.ts";
 
 export interface QueuedRequest {
   readonly id: string;
@@ -74,9 +74,9 @@ export interface WebhookExchange {
 }
 
 export interface WebhooksClaimed {
-  /** Number of undelivered webhooks in the queue. */
+  /** Number of undelivered webhooks in the queue. `claimed` has undefined for a webhook that the disk of Redis changed. */
   readonly count: number;
-  readonly claimed: readonly (StoredWebhook & WebhookKey)[];
+  readonly claimed: readonly (WebhookKey & { readonly webhook: string | undefined })[];
 }
 
 /** A prediction that this replica has claimed. */

@@ -1,7 +1,8 @@
 /** The Redis queue that replicas share. Each method runs one command or script. Small requests in one turn of the event loop share a call. */
 import { SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
-import { LargeText } from "../predictions/large-text.ts";
+import { checksumOfTexts, DamagedValue, summed, unsummed } from "../predictions/checksum.ts";
+import { LargeText, piecesOf } from "../predictions/large-text.ts";
 import type { Kind, PredictionRecord } from "../predictions/record.ts";
 import { originText, type UnfinishedRequest } from "../predictions/store.ts";
 import { webhookText } from "../webhooks/webhook.ts";
@@ -22,16 +23,18 @@ import type {
 } from "./queue-messages.ts";
 import { type Argument, foreignIn, type LuaScript, type RedisLink } from "./redis-link.ts";
 import {
+  bytesOf,
   type ClaimedEntry,
   claimedOf,
+  damaged,
   entriesOf,
   entryOf,
-  keptOf,
   listOf,
   numberOf,
   type Place,
   type ReadRecord,
   recordOf,
+  requestOf,
   type StreamEntry,
   textOf,
 } from "./replies.ts";
@@ -131,19 +134,28 @@ export class Queue {
     // The bucket has one body per id. A second request with an id that a client chose must not replace the body of the first.
     if (request.digest !== undefined || !(await this.#large.putBody(request)))
       return this.#createInRedis({ ...request, place: "redis" });
-    const created = await this.#creates.ask({ ...request, body: "", place: "bucket" });
+    const created = await this.#creates.ask({ ...request, place: "bucket" });
     if ("limit" in created) this.#large.deleteBody(request.id);
     return created;
   }
 
-  /** @param isAwaited whether Redis notifies this replica when the prediction ends */
+  /**
+   * @param isAwaited whether Redis notifies this replica when the prediction ends
+   * @throws SconceError `predictions_unusable` for an outcome that the disk of Redis changed
+   */
   async read(id: string, { isAwaited }: { isAwaited: boolean }): Promise<PredictionRecord | undefined> {
     return this.#whole(id, await this.#reads.ask({ id, isAwaited }));
   }
 
-  /** Digest of the body of a prediction whose id a client chose; empty for other predictions. */
+  /**
+   * Digest of the body of a prediction whose id a client chose; empty for other predictions.
+   * @throws SconceError `predictions_unusable` for a digest that the disk of Redis changed
+   */
   async digestOf(id: string): Promise<string> {
-    return textOf(await this.#mending([id], () => this.#link.call("get", `${this.#base}d:${id}`)));
+    const text = textOf(await this.#mending([id], () => this.#link.call("get", `${this.#base}d:${id}`)));
+    const digest = unsummed(id, text);
+    if (digest === undefined) throw unusable(damaged(id));
+    return digest;
   }
 
   /** @param isForced whether to end a claimed prediction at once, instead of letting the replica that runs it end it */
@@ -200,7 +212,18 @@ export class Queue {
       const membersNode = stored[i] ?? "";
       const members = membersNode === "" ? String(outcome.members) : "";
       const startedAgoMs = startedAtMs === undefined ? "" : Math.max(0, finishedAtMs - startedAtMs);
-      args.push(id, outcome.status, members, startedAgoMs, itemsDone, logs, membersNode, model?.reference ?? "");
+      const checksum = checksumOfTexts(id, [logs, ...(membersNode === "" ? [members] : piecesOf(outcome.members))]);
+      args.push(
+        id,
+        outcome.status,
+        members,
+        startedAgoMs,
+        itemsDone,
+        logs,
+        membersNode,
+        model?.reference ?? "",
+        checksum,
+      );
     }
     const largest = Math.max(...outcomes.map(({ bytes }, i) => (stored[i] === undefined ? bytes : 0)));
     await this.#run(scripts.finishScript, args, { link: this.#linkFor(largest) });
@@ -264,8 +287,9 @@ export class Queue {
     const [count, ...rest] = listOf(reply);
     const claimed: WebhooksClaimed["claimed"][number][] = [];
     for (let i = 0; i < rest.length; i += 3) {
-      const [id, createdAtMs, webhook] = rest.slice(i, i + 3);
-      claimed.push({ id: textOf(id), createdAtMs: numberOf(createdAtMs), webhook: textOf(webhook) });
+      const [id, createdAtMs, text] = [textOf(rest[i]), numberOf(rest[i + 1]), textOf(rest[i + 2])];
+      const webhook = unsummed(id, text);
+      claimed.push({ id, createdAtMs, webhook });
     }
     return { count: numberOf(count), claimed };
   }
@@ -292,13 +316,18 @@ export class Queue {
    * answer
    */
   async #whole(id: string, reply: unknown): Promise<PredictionRecord | undefined> {
-    const read = typeof reply === "number" ? await this.#fetch(id, reply) : recordOf(reply);
-    if (read === null) return undefined;
-    const { record, membersNode } = read;
-    if (membersNode === undefined || record.outcome === undefined) return record;
-    const members = await this.#large.members(record.id, membersNode);
-    if (members === undefined) return undefined;
-    return { ...record, outcome: { ...record.outcome, members: new LargeText([members]) } };
+    try {
+      const read = typeof reply === "number" ? await this.#fetch(id, reply) : recordOf(reply);
+      if (read === null) return undefined;
+      const { record, membersNode, checksum } = read;
+      if (membersNode === undefined || record.outcome === undefined) return record;
+      const members = await this.#large.members(record.id, membersNode);
+      if (members === undefined) return undefined;
+      if (checksumOfTexts(id, [record.logs, members]) !== checksum) throw damaged(id);
+      return { ...record, outcome: { ...record.outcome, members: new LargeText([members]) } };
+    } catch (error) {
+      throw error instanceof DamagedValue ? unusable(error) : error;
+    }
   }
 
   #fetch(id: string, bytes: number): Promise<ReadRecord | null> {
@@ -315,27 +344,36 @@ export class Queue {
     this.#redisClockMs ??= await this.#readClock();
     const nowMs = this.#redisClockMs + performance.now();
     const claimed = entries.map((entry) => claimedOf(entry, nowMs));
-    const expired = claimed.filter(({ request }) => request.leftMs <= 0).map(({ request }) => request.id);
+    const expired = claimed.filter(({ leftMs }) => leftMs <= 0).map(({ id }) => id);
     // If this call fails, tend() ends these predictions later.
     if (expired.length > 0) void this.#run(scripts.readScript, ["expired", ...expired]).catch(() => {});
     return claimed
-      .filter(({ request }) => request.leftMs > 0)
+      .filter(({ leftMs }) => leftMs > 0)
       .map((entry) => {
-        const { id, kind, count, leftMs } = entry.request;
-        const hasLargeBody = entry.place === "bucket";
-        return { id, kind, count, leftMs, bytes: entry.bytes, hasLargeBody, load: () => this.#load(entry) };
+        const { id, kind, count, leftMs, bytes } = entry;
+        return {
+          id,
+          kind,
+          count,
+          leftMs,
+          bytes,
+          hasLargeBody: entry.place === "bucket",
+          load: () => this.#load(entry),
+        };
       });
   }
 
-  async #load({ request, bytes, place }: ClaimedEntry): Promise<UnfinishedRequest> {
-    if (place === "") return request;
-    const { id, leftMs } = request;
+  async #load(entry: ClaimedEntry): Promise<UnfinishedRequest> {
+    const { id, kind, count, createdAtMs, leftMs, timeoutMs, isWaitedFor, bytes, place, kept } = entry;
     const beganMs = performance.now();
-    const kept =
-      place === "bucket"
-        ? { body: (await this.#large.body(id)) ?? "" }
-        : keptOf(await this.#linkFor(bytes).fetch(bytes, "get", `${this.#base}b:${id}`));
-    return { ...request, ...kept, leftMs: leftMs - (performance.now() - beganMs) };
+    const [first, body] =
+      place === "redis"
+        ? [bytesOf(await this.#linkFor(bytes).fetch(bytes, "get", `${this.#base}b:${id}`))]
+        : [kept, place === "bucket" ? await this.#large.body(id) : undefined];
+    const request = requestOf(entry, [first ?? kept, body]);
+    if (request.isDamaged) log.error(`The disk of Redis changed the request of prediction ${id}: it fails`);
+    const facts = { id, kind, count, createdAtMs, timeoutMs, isWaitedFor, deaths: 0 };
+    return { ...facts, ...request, leftMs: leftMs - (performance.now() - beganMs) };
   }
 
   async #readClock(): Promise<number> {
@@ -347,9 +385,11 @@ export class Queue {
     const { id, kind, count, bytes, timeoutMs, isWaitedFor, body, origin, place, digest = "" } = request;
     const webhook = request.webhook === undefined ? "" : webhookText(request.webhook);
     const line = `${originText(origin)}\t${webhook}\n`;
-    const data = typeof body === "string" ? line + body : Buffer.concat([Buffer.from(line), body]);
-    const flags = `${place} ${isWaitedFor ? this.node : ""} ${digest}`;
-    args.push(id, count, bytes, Math.ceil(timeoutMs), kind, flags, data, webhook);
+    const sent = place === "bucket" ? "" : body;
+    const data = typeof sent === "string" ? line + sent : Buffer.concat([Buffer.from(line), sent]);
+    const checksum = checksumOfTexts(id, [line, body]);
+    const flags = `${place} ${isWaitedFor ? this.node : ""} ${summed(id, digest)} ${checksum}`;
+    args.push(id, count, bytes, Math.ceil(timeoutMs), kind, flags, data, summed(id, webhook));
   }
 
   #run(script: LuaScript, args: readonly Argument[], { link = this.#link, answerBytes = 0 }: RunOptions = {}) {
@@ -384,4 +424,8 @@ export class Queue {
   #linkFor(bytes: number): RedisLink {
     return bytes > LARGE_VALUE_BYTES ? this.#largeLink : this.#link;
   }
+}
+
+function unusable(cause: DamagedValue): SconceError {
+  return new SconceError("predictions_unusable", cause.message, { cause });
 }

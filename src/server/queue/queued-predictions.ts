@@ -1,5 +1,5 @@
 /** Creates and reads predictions for clients through the Redis queue. Any replica may run them. */
-import { SconceError } from "../../base/errors.ts";
+import { codedError, SconceError } from "../../base/errors.ts";
 import type { Bodies } from "../inputs/bodies.ts";
 import type { MemoryAccount } from "../memory/memory-account.ts";
 import type { Metrics } from "../metrics/metrics.ts";
@@ -268,8 +268,9 @@ export class QueuedPredictions implements Predictions {
       const record = await this.#read(awaited.id, { isAwaited: true });
       await this.#readEvents(awaited);
       awaited.update(record);
-    } catch {
-      // Ignored: the next tick polls again.
+    } catch (error) {
+      // The next read refuses a changed outcome by name. After other errors the next tick polls again.
+      if (codedError(error).code === "predictions_unusable") awaited.release();
     }
   }
 }

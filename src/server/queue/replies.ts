@@ -1,9 +1,11 @@
 /** Parses answers of Redis. */
 import { LARGE_BYTES } from "../inputs/bodies.ts";
+import { checksumOfTexts, DamagedValue } from "../predictions/checksum.ts";
 import { ModelVersion } from "../predictions/model-version.ts";
 import type { Kind, PredictionRecord } from "../predictions/record.ts";
 import { originOf, type UnfinishedRequest } from "../predictions/store.ts";
 import { webhookOf } from "../webhooks/webhook.ts";
+import { sealOf } from "./seal.ts";
 
 const LINE_BREAK = 10;
 
@@ -16,7 +18,7 @@ export function numberOf(reply: unknown): number {
   return typeof reply === "number" ? reply : Number(textOf(reply));
 }
 
-function bytesOf(reply: unknown): Uint8Array {
+export function bytesOf(reply: unknown): Uint8Array {
   return reply instanceof Uint8Array ? reply : new Uint8Array();
 }
 
@@ -32,15 +34,25 @@ export function listOf(reply: unknown): readonly unknown[] {
 export interface ReadRecord {
   readonly record: PredictionRecord;
   readonly membersNode: string | undefined;
+  /** Checksum of id, logs and members; empty if a script ended the prediction. */
+  readonly checksum: string;
 }
 
-/** @param reply a first line with the fields, then logs and members, as the Lua scripts write them; null for an unknown id */
+/**
+ * @param reply a first line with the fields, then logs and members, as the Lua scripts write them; null for an unknown id
+ * @throws DamagedValue for an outcome that the disk of Redis changed. If the members are in the bucket, the caller compares their checksum
+ */
 export function recordOf(reply: unknown): ReadRecord | null {
   if (!(reply instanceof Uint8Array)) return null;
   const [head, texts] = partsOf(reply);
   const fields = head.split(" ");
-  const [id = "", kind, count, , , created, done, started, finished, status, membersNode, logBytes, model = ""] =
-    fields;
+  const [id = "", kind, count, , , created, done, started, finished, status, membersNode, logBytes, ...more] = fields;
+  const [model = "", checksum = "", seal = ""] = more;
+  if (status) {
+    const line = head.slice(0, -seal.length - 1);
+    if (seal !== (checksum === "" ? sealOf(line, "\n", texts) : sealOf(line))) throw damaged(id);
+    if (checksum !== "" && !membersNode && checksum !== checksumOfTexts(id, [texts])) throw damaged(id);
+  }
   const members = () => textOf(texts.subarray(Number(logBytes)));
   return {
     record: {
@@ -56,7 +68,12 @@ export function recordOf(reply: unknown): ReadRecord | null {
       model: ModelVersion.of(model),
     },
     membersNode: membersNode || undefined,
+    checksum,
   };
+}
+
+export function damaged(id: string): DamagedValue {
+  return new DamagedValue(`the disk of Redis changed the outcome of prediction ${id}`);
 }
 
 /** Splits bytes into the first line and the rest. */
@@ -72,36 +89,58 @@ function kindOf(text: string | undefined): Kind {
 /** Where a body is: in the entry of its prediction (""), in a Redis key, or in the bucket. */
 export type Place = "" | "redis" | "bucket";
 
-export interface ClaimedEntry {
-  readonly request: UnfinishedRequest;
+/** An entry of the stream of unfinished predictions. */
+export interface ClaimedEntry extends Pick<UnfinishedRequest, "id" | "kind" | "count" | "createdAtMs" | "timeoutMs"> {
+  readonly leftMs: number;
+  readonly isWaitedFor: boolean;
   /** Size of the body. */
   readonly bytes: number;
   readonly place: Place;
+  /** The request, as `requestOf` parses it. Lacks a body with a location of its own. */
+  readonly kept: Uint8Array;
+  /** Checksum of id and request; undefined if the disk of Redis changed the head. */
+  readonly checksum: string | undefined;
 }
 
-/** Parses an entry of the stream of unfinished predictions. The body is empty if it is not in the entry. */
+/** Milliseconds that a worker has to fail a prediction whose entry the disk of Redis changed. */
+const DAMAGED_MS = 60_000;
+
 export function claimedOf({ fields }: StreamEntry, nowMs: number): ClaimedEntry {
-  const [, head, , kept] = fields;
-  const [id = "", kind, count, bytes, timeout, place, isWaitedFor, created, deadline] = textOf(head).split(" ");
-  const request = {
+  const [, reply, , kept] = fields;
+  const head = textOf(reply);
+  const end = head.lastIndexOf(" ");
+  const [id = "", kind, count, bytes, timeout, place, isWaitedFor, created, deadline, checksum] = head.split(" ");
+  const isIntact = head.slice(end + 1) === sealOf(head.slice(0, end));
+  return {
     id,
     kind: kindOf(kind),
-    count: Number(count),
-    createdAtMs: Number(created),
-    leftMs: Number(deadline) - nowMs,
-    timeoutMs: Number(timeout),
-    ...keptOf(kept),
-    deaths: 0,
+    count: isIntact ? Number(count) : 1,
+    createdAtMs: isIntact ? Number(created) : nowMs,
+    leftMs: isIntact ? Number(deadline) - nowMs : DAMAGED_MS,
+    timeoutMs: isIntact ? Number(timeout) : DAMAGED_MS,
     isWaitedFor: isWaitedFor === "1",
+    bytes: isIntact ? Number(bytes) : 0,
+    place: isIntact && (place === "redis" || place === "bucket") ? place : "",
+    kept: bytesOf(kept),
+    checksum: isIntact ? checksum : undefined,
   };
-  return { request, bytes: Number(bytes), place: place === "redis" || place === "bucket" ? place : "" };
 }
 
-/** @param reply origin, a tab, webhook, a line break, body */
-export function keptOf(reply: unknown): Pick<UnfinishedRequest, "origin" | "webhook" | "body"> {
-  const [head, body] = partsOf(bytesOf(reply));
+/** @param parts origin, a tab, webhook, a line break, body; the body may be a part of its own */
+export function requestOf(
+  { id, checksum }: Pick<ClaimedEntry, "id" | "checksum">,
+  parts: readonly [Uint8Array, Uint8Array<ArrayBuffer> | undefined],
+): Pick<UnfinishedRequest, "origin" | "webhook" | "body" | "isDamaged"> {
+  const [kept, body] = parts;
+  if (checksum !== checksumOfTexts(id, body === undefined ? [kept] : [kept, body]))
+    return { body: "", isDamaged: true };
+  const [head, rest] = partsOf(kept);
   const [origin = "", webhook = ""] = head.split("\t");
-  return { origin: originOf(origin), webhook: webhook === "" ? undefined : webhookOf(webhook), body: bodyOf(body) };
+  return {
+    origin: originOf(origin),
+    webhook: webhook === "" ? undefined : webhookOf(webhook),
+    body: body ?? bodyOf(rest),
+  };
 }
 
 /** Converts a body. Copies a large body, because other answers share its buffer, and the copy is transferred to a thread. */

@@ -3,23 +3,26 @@
  * worker until it ends. These are the Redis keys of a queue, all in one slot of a Cluster:
  *
  * - `work`: a stream with one entry for each unfinished prediction. `head` has id, kind, count, bytes, time limit, place of a large body, whether a
- *   client waits, creation time, deadline, and number of earlier attempts. `request` has origin, webhook and body. The consumer group `workers` reads it
- * - `p:SECOND`: a hash of predictions by id, for ids of one second. An unfinished prediction has `~`, kind, count, bytes, time limit, place of a large
+ *   client waits, creation time, deadline, checksum of the request, number of earlier attempts, and seal. `request` has origin, webhook and body. The consumer group `workers` reads it
+ * - `p:SECOND`: a hash of predictions by id, for ids of one second. An unfinished prediction has `~`, seal, kind, count, bytes, time limit, place of a large
  *   body, creation time, deadline, entry, and the nodes to notify (`!` stands for a webhook). An ended prediction has the record that replies.ts parses
  * - `b:ID`: a large body
- * - `d:ID`: digest of the body, for an id that a client chose
- * - `t:ID`: a hash with the progress of a running prediction: `done`, `logs`, `started`, `cancelled`
+ * - `d:ID`: digest of the body and its checksum, for an id that a client chose
+ * - `t:ID`: a hash with the progress of a running prediction: `done`, `logs`, `started`, the `seal` of these three, and `cancelled`
  * - `e:ID`: a list with the events of a running prediction: first the name of the log, the number of dropped events and the bytes of the others; then for
- *   each event the index of the input, the sequence number of a part, and the JSON text of the part or output
+ *   each event its checksum, the index of the input, the sequence number of a part, and the JSON text of the part or output
  * - `w:ID`: a sorted set of the nodes with event streams of a prediction, by the time until which they watch. A node without a name gets no notifications
  * - `soon`: a sorted set by deadline of unfinished predictions whose order in `work` is not the order of deadlines
  * - `kept`: a list of batches of ended predictions: time, count, bytes, whether a record is long, ids
  * - `totals`: a hash with numbers: unfinished `items` and their `bytes`, predictions `ended` by workers, retained predictions `kept` and their `keptBytes`
- * - `hooks`: a hash of undelivered webhooks by prediction id: creation time of the prediction, webhook
+ * - `hooks`: a hash of undelivered webhooks by prediction id: creation time of the prediction, webhook, checksum
  * - `due`: a sorted set of ended predictions with webhooks, by the end of the lease of the node that sends the webhook
  * - `signs`: a sorted set of workers by their last sign of life
  * - `mail:NODE`: a stream of notifications for a node: ends and events of predictions that its clients wait for, and predictions of this worker that a
  *   client cancels or watches
+ *
+ * Redis does not notice changed bits in append-only files. Texts that replicas write have a checksum (checksum.ts) of the id and the text. Lines that
+ * scripts write have a seal: the first characters of their SHA-1, because Lua in Redis has no CRC. Readers check checksums and seals.
  *
  * Scripts use few commands for each prediction, because commands and their texts are most of a script's cost. Times are milliseconds of Redis' clock.
  * The first two arguments of each script are a text (retention time, count and bytes, lease of this node's webhooks) and the id of the calling node.
@@ -27,9 +30,10 @@
 
 import { LARGE_VALUE_BYTES } from "./large-values.ts";
 import { LuaScript } from "./redis-link.ts";
+import { seals } from "./seal.ts";
 
 /** Prefix of all keys, with the version of their layout. Replicas with another layout use other keys. */
-export const KEY_PREFIX = "sconce:5:";
+export const KEY_PREFIX = "sconce:6:";
 /** Maximum size of an outcome in a notification. Larger outcomes must be read. */
 const MAX_MAIL_BYTES = 65_536;
 /** Milliseconds that notifications for a replica that has ended are kept, and their maximum number. */
@@ -50,6 +54,7 @@ export const NO_LIMIT = 1e15;
 
 const prelude = `
 local base, me = string.sub(KEYS[1], 1, -5), ARGV[2]
+${seals}
 local work, soon, kept, totals, hooks, due = KEYS[1], base .. 'soon', base .. 'kept', base .. 'totals', base .. 'hooks', base .. 'due'
 local signs = base .. 'signs'
 local retainMs, maxKept, maxKeptBytes, webhookLeaseMs = string.match(ARGV[1], '(%S+) (%S+) (%S+) (%S+)')
@@ -77,14 +82,7 @@ local function hashesOf(ids)
   return hashes
 end
 
--- Whether a text has the form that the scripts write.
-local function isWritten(id, text)
-  if string.byte(text) == 126 then return string.match(text, '^~ %l+ %d+ %d+ [%d.]+ %S* %d+ %d+ %d+%-%d+ ') ~= nil end
-  local own, members = string.match(text, '^(%S+) %l+ %d+ %d+ [%d.]+ %d+ %d+ %d* %d+ %l+ %S* (%d+) %S*\\n')
-  return own == id and members ~= nil
-end
-
--- Loads predictions. Text of another program ends the script; mendScript removes that text.
+-- Loads predictions. Text of another program, or an unfinished prediction that the disk changed, ends the script; mendScript removes it.
 local function load(ids)
   for hash, list in pairs(hashesOf(ids)) do
     local found = redis.call('HMGET', hash, unpack(list))
@@ -115,7 +113,7 @@ end
 
 -- Kind, time limit, deadline and entry of an unfinished prediction.
 local function factsOf(id)
-  return string.match(known[id], '^~ (%S+) %S+ %S+ (%S+) %S* %S+ (%S+) (%S+)')
+  return string.match(known[id], '^~ %S+ (%S+) %S+ %S+ (%S+) %S* %S+ (%S+) (%S+)')
 end
 
 local function entryOf(id)
@@ -131,6 +129,7 @@ local function holderOf(entry)
 end
 
 local function mail(node, name, value)
+  if name ~= 'end' then value = value .. ' ' .. sealOf(name .. ' ' .. value) end
   local letter = mails[node]
   if not letter then
     letter = {}
@@ -140,31 +139,27 @@ local function mail(node, name, value)
   letter[#letter + 1] = value
 end
 
--- Items done, logs and start time that the worker has reported.
-local function progressOf(id)
-  local done, logs, started = unpack(redis.call('HMGET', base .. 't:' .. id, 'done', 'logs', 'started'))
-  if not string.match(done or '0', '^%d+$') or not string.match(started or '0', '^%d+$') then error('FOREIGN ' .. id .. ' ') end
-  return done or 0, logs or '', started or ''
-end
-
 -- Name of a log of events, number of its dropped events, bytes of the others; nil for a missing log.
 local function logOf(key)
   local name, dropped, size_ = string.match(redis.call('LINDEX', key, 0) or '', '^(%S+) (%d+) (%d+)$')
   return name, tonumber(dropped), tonumber(size_)
 end
 
--- Stores an outcome; the first one stands. Without inputs and logs it uses the reported progress.
-local function finish(id, status, members, inputs, logs, large, started, model)
+-- Stores an outcome; the first one stands. Without inputs and logs it uses the reported progress. The worker's checksum covers logs and members; without
+-- one the seal covers them.
+local function finish(id, status, members, inputs, logs, large, started, model, checksum)
   if not isOpen(id) then return end
   local meta, count, size_, place, created, entry, fronts =
-    string.match(known[id], '^~ (%S+ (%S+) (%S+) %S+) (%S*) (%S+) %S+ (%S+) (.*)$')
+    string.match(known[id], '^~ %S+ (%S+ (%S+) (%S+) %S+) (%S*) (%S+) %S+ (%S+) (.*)$')
   local isOwn = inputs
   if not inputs then
     inputs, logs, started = progressOf(id)
     large = ''
   end
-  local record = id .. ' ' .. meta .. ' ' .. created .. ' ' .. inputs .. ' ' .. started .. ' ' .. nowText .. ' ' .. status .. ' ' .. large .. ' '
-    .. #logs .. ' ' .. (model or '') .. '\\n' .. logs .. members
+  local head = id .. ' ' .. meta .. ' ' .. created .. ' ' .. inputs .. ' ' .. started .. ' ' .. nowText .. ' ' .. status .. ' ' .. large .. ' '
+    .. #logs .. ' ' .. (model or '') .. ' ' .. (checksum or '')
+  local seal = sealOf(checksum and head or head .. '\\n' .. logs .. members)
+  local record = head .. ' ' .. seal .. '\\n' .. logs .. members
   set(id, record)
   size = size + #record + ${KEPT_BYTES}
   acked[#acked + 1] = entry
@@ -190,10 +185,10 @@ end
 local function discard(entry, head)
   acked[#acked + 1] = entry
   local id, count, size_ = string.match(head, '^(%S+) %S+ (%S+) (%S+)')
-  if known[id] then return end
-  items = items - count
-  bytes = bytes - size_
-  redis.call('HDEL', hooks, id)
+  if id and known[id] then return end
+  items = items - (tonumber(count) or 0)
+  bytes = bytes - (tonumber(size_) or 0)
+  if id then redis.call('HDEL', hooks, id) end
 end
 
 -- Evicts the oldest ended predictions beyond the retention limits. Returns the remaining count and bytes.
@@ -243,6 +238,12 @@ local function settle(most)
   end
 end
 
+-- Whether the deadline of an unfinished prediction has passed.
+local function isDue(id)
+  local _, _, deadline = factsOf(id)
+  return tonumber(deadline) <= now
+end
+
 -- Ends an expired prediction. Its worker has a grace period, unless isReleased says that the worker does not run it.
 local function expire(id, isReleased)
   if not isOpen(id) then return false end
@@ -261,14 +262,15 @@ local function cancel(id) finish(id, 'failed', '"error_message":"Canceled"') end
 local function subscribe(id, node)
   if not isOpen(id) or string.find(string.match(known[id], '%S*$'), node, 1, true) then return end
   freeing()
-  set(id, known[id] .. (string.sub(known[id], -1) == ' ' and '' or ',') .. node)
+  local facts = string.match(known[id], '^~ %S+ (.*)$')
+  set(id, openText(id, facts .. (string.sub(facts, -1) == ' ' and '' or ',') .. node))
 end
 
 -- Returns false for an unknown id.
 local function recordOf(id)
   if not isOpen(id) then return known[id] or false end
   local done, logs, started = progressOf(id)
-  local meta, created = string.match(known[id], '^~ (%S+ %S+ %S+ %S+) %S* (%S+)')
+  local meta, created = string.match(known[id], '^~ %S+ (%S+ %S+ %S+ %S+) %S* (%S+)')
   return table.concat({ id, meta, created, done, started, '', '', '', #logs }, ' ') .. '\\n' .. logs
 end
 

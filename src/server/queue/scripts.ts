@@ -13,7 +13,7 @@ const MAX_FORGOTTEN = 500;
 
 /**
  * Adds predictions to the queue. Arguments: maximum items, maximum bytes, usual time limit; for each prediction id, count, bytes, time limit, kind,
- * flags (where a large body is, the waiting node, digest), request, webhook. A digest means that a client chose the id, which must then be new.
+ * flags (where a large body is, the waiting node, digest, checksum), request, webhook. A digest means that a client chose the id, which must then be new.
  * @returns number of unfinished inputs, the time; for each prediction 0 if it was added, -1 for too many items, -2 for too many bytes, or -3 if the
  * id exists
  */
@@ -24,7 +24,7 @@ local maxItems, maxBytes, usual = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber
 local answer, deadlines, hashes = { allItems, now }, {}, {}
 for i = 6, #ARGV, 8 do
   local id, count, size_, limit = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3]
-  local place, front, digest = string.match(ARGV[i + 5], '^(%S*) (%S*) (%S*)$')
+  local place, front, digest, checksum = string.match(ARGV[i + 5], '^(%S*) (%S*) (%S*) (%S*)$')
   if digest ~= '' and not known[id] then load({ id }) end
   if digest ~= '' and known[id] then answer[#answer + 1] = -3
   elseif allItems + items + count > maxItems then answer[#answer + 1] = -1
@@ -42,7 +42,7 @@ for i = 6, #ARGV, 8 do
       redis.call('SET', base .. 'b:' .. id, request, 'PX', lifetimeOf(limit))
       request = ''
     end
-    local head = id .. ' ' .. meta .. (front == '' and '0 ' or '1 ') .. times .. '0'
+    local head = sealedHead(id .. ' ' .. meta .. (front == '' and '0 ' or '1 ') .. times .. checksum .. ' ', 0)
     local entry = redis.call('XADD', work, '*', 'head', head, 'request', request)
     -- A webhook of an earlier prediction with this id is obsolete.
     if digest ~= '' then redis.call('ZREM', due, id) end
@@ -50,7 +50,7 @@ for i = 6, #ARGV, 8 do
       redis.call('HSET', hooks, id, nowText .. ' ' .. ARGV[i + 7])
       front = front == '' and '!' or front .. ',!'
     elseif digest ~= '' then redis.call('HDEL', hooks, id) end
-    set(id, '~ ' .. meta .. times .. entry .. ' ' .. front)
+    set(id, openText(id, meta .. times .. entry .. ' ' .. front))
     if tonumber(limit) < usual then redis.call('ZADD', soon, deadline, id) end
     if digest ~= '' then redis.call('SET', base .. 'd:' .. id, digest, 'PX', lifetimeOf(limit)) end
     hashes[hashOf(id)] = limit
@@ -79,16 +79,15 @@ if #pending == tonumber(ARGV[5]) then answer[2] = '(' .. pending[#pending][1] en
 for _, each in ipairs(pending) do
   local entry, isMine = each[1], each[2] == me
   local found = redis.call('XRANGE', work, entry, entry)[1]
-  local id, before
-  if found then id, before = string.match(found[2][2], '^(%S+) .* (%d+)$') end
+  local id = found and string.match(found[2][2], '^%S+')
   if id then load({ id }) end
   if not id then acked[#acked + 1] = entry
   elseif not isOpen(id) or entryOf(id) ~= entry then discard(entry, found[2][2])
-  elseif redis.call('HGET', base .. 't:' .. id, 'cancelled') then cancel(id)
+  elseif isCancelled(id) then cancel(id)
   elseif not expire(id) then
     -- An entry of this node is here because the answer of an earlier claim was lost.
     local tries = each[4] + (isMine and 0 or 1)
-    if before + tries > ${MAX_DELIVERIES} then
+    if (deliveriesOf(found[2][2]) or 0) + tries > ${MAX_DELIVERIES} then
       finish(id, 'failed',
         '"error_message":"Given up: ${MAX_DELIVERIES} replicas ended, or were cut off, while they had this; it is not run again"')
       answer[1] = answer[1] + 1
@@ -105,16 +104,16 @@ return answer
 
 /**
  * Stores outcomes. Arguments for each prediction: id, status, members, milliseconds since the start or "", inputs done, logs, id of the node that
- * stored the members in the bucket or "", model.
+ * stored the members in the bucket or "", model, checksum of id, logs and members.
  */
 export const finishScript = queueScript(`
 freeing()
 local ids = {}
-for i = 3, #ARGV, 8 do ids[#ids + 1] = ARGV[i] end
+for i = 3, #ARGV, 9 do ids[#ids + 1] = ARGV[i] end
 load(ids)
-for i = 3, #ARGV, 8 do
+for i = 3, #ARGV, 9 do
   local started = ARGV[i + 3] ~= '' and textOf(now - ARGV[i + 3]) or ''
-  finish(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], started, ARGV[i + 7])
+  finish(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], started, ARGV[i + 7], ARGV[i + 8])
 end
 settle()
 return 0
@@ -131,10 +130,12 @@ for i = 3, #ARGV, 5 do
   if isOpen(id) and holderOf(entryOf(id)) == me then
     local _, limit = factsOf(id)
     local key = base .. 't:' .. id
-    local h = redis.call('HMGET', key, 'started', 'logs')
-    redis.call('HSET', key, 'done', ARGV[i + 2])
-    if ARGV[i + 1] ~= '' and not h[1] then redis.call('HSET', key, 'started', textOf(now - ARGV[i + 1])) end
-    if ARGV[i + 4] ~= '' then redis.call('HSET', key, 'logs', string.sub(h[2] or '', 1, ARGV[i + 3]) .. ARGV[i + 4]) end
+    local _, logs, started = progressOf(id)
+    local done = ARGV[i + 2]
+    if ARGV[i + 1] ~= '' and started == '' then started = textOf(now - ARGV[i + 1]) end
+    if ARGV[i + 4] ~= '' then logs = string.sub(logs, 1, ARGV[i + 3]) .. ARGV[i + 4] end
+    if ARGV[i + 4] ~= '' then redis.call('HSET', key, 'logs', logs) end
+    redis.call('HSET', key, 'done', done, 'started', started, 'seal', progressSeal(id, done, logs, started))
     redis.call('PEXPIRE', key, lifetimeOf(limit))
   end
 end
@@ -150,7 +151,7 @@ for _, id in ipairs(ids) do
   if not entry or holderOf(entry) ~= me then lost[#lost + 1] = id
   else
     entries[#entries + 1] = entry
-    if redis.call('HGET', base .. 't:' .. id, 'cancelled') then cancelled[#cancelled + 1] = id end
+    if isCancelled(id) then cancelled[#cancelled + 1] = id end
   end
 end
 if #entries > 0 then
@@ -182,14 +183,15 @@ for i = 3, #ARGV, 2 do
   local holder, tries
   if entry then holder, tries = holderOf(entry) end
   if holder == me then
-    if redis.call('HGET', base .. 't:' .. id, 'cancelled') then cancel(id)
+    if isCancelled(id) then cancel(id)
     else
       local fields = redis.call('XRANGE', work, entry, entry)[1][2]
-      local head, before = string.match(fields[2], '^(.* )(%d+)$')
-      local deliveries = before + tries - (ARGV[i + 1] == '1' and 0 or 1)
-      local again = redis.call('XADD', work, '*', 'head', head .. textOf(deliveries), 'request', fields[4])
-      local meta, deadline, fronts = string.match(known[id], '^(~ %S+ %S+ %S+ %S+ %S* %S+ (%S+) )%S+ (.*)$')
-      set(id, meta .. again .. ' ' .. fronts)
+      local before, head = deliveriesOf(fields[2])
+      -- A worker finds a changed head, and fails the prediction.
+      if before then head = sealedHead(head, textOf(before + tries - (ARGV[i + 1] == '1' and 0 or 1))) else head = fields[2] end
+      local again = redis.call('XADD', work, '*', 'head', head, 'request', fields[4])
+      local meta, deadline, fronts = string.match(known[id], '^~ %S+ (%S+ %S+ %S+ %S+ %S* %S+ (%S+) )%S+ (.*)$')
+      set(id, openText(id, meta .. again .. ' ' .. fronts))
       redis.call('ZADD', soon, deadline, id)
       acked[#acked + 1] = entry
       redis.call('DEL', base .. 't:' .. id)
@@ -243,7 +245,7 @@ local function cancelOrNotify(kind_, id, isForced)
     return false
   end
   local key = base .. 't:' .. id
-  redis.call('HSET', key, 'cancelled', 1)
+  redis.call('HSET', key, 'cancelled', cancelMark(id))
   redis.call('PEXPIRE', key, lifetimeOf(limit))
   mail(holder, 'cancel', id)
   return true
@@ -294,11 +296,13 @@ end
 local after = '-'
 for _ = 1, ${MAX_EXPIRED} do
   local found = redis.call('XRANGE', work, after, '+', 'COUNT', 1)[1]
-  local id, deadline
-  if found then id, deadline = string.match(found[2][2], '^(%S+) .* (%d+) %d+$') end
-  if not id or tonumber(deadline) > now then break end
+  if not found then break end
+  -- The hash has the deadline too, with a seal.
+  local id = string.match(found[2][2], '^%S+') or ''
   if not known[id] then load({ id }) end
-  if isOpen(id) then expire(id) else discard(found[1], found[2][2]) end
+  if not isOpen(id) then discard(found[1], found[2][2])
+  elseif not isDue(id) then break
+  else expire(id) end
   after = '(' .. found[1]
 end
 settle(${MAX_FORGOTTEN})

@@ -2,10 +2,10 @@
 import type { Database, Statement } from "bun:sqlite";
 import { statSync } from "node:fs";
 import type { StoredWebhook } from "../../webhooks/webhook.ts";
+import { isIntact } from "../checksum.ts";
 import { secondOf } from "../ids.ts";
 import type { RetentionLimits } from "../store.ts";
 import { BatchWrite } from "./batch-write.ts";
-import { isIntact } from "./checksum.ts";
 import { prepareFolder } from "./database-lock.ts";
 import { ElapsedClock } from "./elapsed-clock.ts";
 import { committedFrames } from "./log-commits.ts";

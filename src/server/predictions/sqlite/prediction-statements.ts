@@ -1,7 +1,7 @@
 /** The SQL statements of a prediction database. */
 import type { Database, SQLQueryBindings } from "bun:sqlite";
 import type { StoredWebhook } from "../../webhooks/webhook.ts";
-import { checksumOf } from "./checksum.ts";
+import { checksumOf } from "../checksum.ts";
 import type { RequestSource, StoredRecord, StoredRequest, Totals } from "./prediction-database.ts";
 import type { CreateRow, EndRow, Pack } from "./row-text.ts";
 

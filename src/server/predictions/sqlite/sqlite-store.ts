@@ -6,6 +6,7 @@ import { messageOf, SconceError } from "../../../base/errors.ts";
 import { log } from "../../../base/log.ts";
 import type { FileLock } from "../../../machine/files/lock.ts";
 import type { MemoryAccount } from "../../memory/memory-account.ts";
+import { DamagedValue } from "../checksum.ts";
 import { hashOf } from "../ids.ts";
 import { LargeText } from "../large-text.ts";
 import { MemoryStore } from "../memory-store.ts";
@@ -20,7 +21,6 @@ import {
   type StoreRole,
   type UnfinishedRequest,
 } from "../store.ts";
-import { DamagedValue } from "./checksum.ts";
 import { databaseFault, unusable, unwritable } from "./database-fault.ts";
 import { lockDatabase } from "./database-lock.ts";
 import { DatabaseThread } from "./database-thread.ts";

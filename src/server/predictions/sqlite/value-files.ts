@@ -2,7 +2,7 @@
 import { chmodSync, mkdirSync, readdirSync, rmSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { CHECKSUM_BYTES, Checksum, DamagedValue } from "./checksum.ts";
+import { CHECKSUM_BYTES, Checksum, DamagedValue } from "../checksum.ts";
 
 /**
  * Maximum characters or bytes of a value in a row. Longer values are written to files on the main thread, and never sent to the database's thread.

@@ -1,4 +1,4 @@
-/** Checksums of stored values, because neither SQLite nor most file systems detect changed bits. */
+/** Checksums of stored values, because neither SQLite, Redis nor most file systems detect changed bits. */
 
 /** Characters of a checksum. Values of old releases have an empty text instead, which no changed bit can make of a checksum. */
 const CHARACTERS = 9;
@@ -24,6 +24,24 @@ export class DamagedValue extends Error {}
 
 export function checksumOf(...fields: readonly (string | number | null)[]): string {
   return new Checksum().add(fields.join("\n")).text;
+}
+
+/** The checksum of texts in any pieces, and of the id of their prediction: a changed bit may have moved them to another id. */
+export function checksumOfTexts(id: string, texts: readonly (string | Uint8Array)[]): string {
+  const checksum = new Checksum().add(id);
+  for (const text of texts) checksum.add(text);
+  return checksum.text;
+}
+
+/** A text with its checksum. An empty text stays empty. */
+export function summed(id: string, text: string): string {
+  return text === "" ? "" : `${text}.${checksumOfTexts(id, [text])}`;
+}
+
+/** @returns undefined for a text that the disk changed */
+export function unsummed(id: string, text: string): string | undefined {
+  const before = text.slice(0, Math.max(0, text.lastIndexOf(".")));
+  return summed(id, before) === text ? before : undefined;
 }
 
 /** Whether a value matches its checksum. @param sum the stored checksum; empty for a value of an old release, which counts as intact */
