@@ -123,11 +123,12 @@ export class Audio extends ModelFile {
   /**
    * Most samples of one channel that the file and the field's `maxSeconds` allow. @throws SconceError `file_too_large`
    */
-  #maxLength({ rate, minLength, maxLength = Number.POSITIVE_INFINITY }: PcmSource): number {
+  #maxLength({ rate, minLength, maxLength }: PcmSource): number {
     const { maxSeconds } = this.limits;
     const most = Math.floor(maxSeconds * rate);
-    if (minLength <= most) return Math.min(most, maxLength);
-    throw this.#tooLarge(`has ${(minLength / rate).toFixed(1)} seconds; this field takes at most ${maxSeconds}`);
+    if (minLength <= most) return Math.min(most, maxLength ?? Number.POSITIVE_INFINITY);
+    const length = maxLength === undefined ? `more than ${maxSeconds}` : (minLength / rate).toFixed(1);
+    throw this.#tooLarge(`has ${length} seconds; this field takes at most ${maxSeconds}`);
   }
 
   async #mixed(source: PcmSource, channels: number, maxLength: number): Promise<Samples> {
@@ -165,7 +166,7 @@ export class Audio extends ModelFile {
 
   #read(): PcmSource | undefined {
     try {
-      return readAudio(this.bytes, this.#decoders);
+      return readAudio(this.bytes, this.#decoders, this.limits.maxSeconds);
     } catch (error) {
       throw this.#refusal(error);
     }

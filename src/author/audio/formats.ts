@@ -8,9 +8,14 @@ import { DamagedAudio, type PcmSource, textAt } from "./pcm.ts";
 import { readVorbis } from "./vorbis.ts";
 import { readWav } from "./wav.ts";
 
-/** Reads an audio file. @returns undefined for an unknown format. @throws DamagedAudio, NoDecoder */
-export function readAudio(bytes: Uint8Array, decoders: AudioDecoders): PcmSource | undefined {
-  return readWav(bytes) ?? readFlac(bytes) ?? readOgg(bytes, decoders) ?? readMp3(bytes, decoders);
+/**
+ * Reads an audio file.
+ * @param maxSeconds an MP3 is read no further: the result for a longer file has a `minLength` above this limit, and no `maxLength`
+ * @returns undefined for an unknown format
+ * @throws DamagedAudio, NoDecoder
+ */
+export function readAudio(bytes: Uint8Array, decoders: AudioDecoders, maxSeconds: number): PcmSource | undefined {
+  return readWav(bytes) ?? readFlac(bytes) ?? readOgg(bytes, decoders) ?? readMp3(bytes, decoders, maxSeconds);
 }
 
 function readOgg(bytes: Uint8Array, decoders: AudioDecoders): PcmSource | undefined {

@@ -27,21 +27,24 @@ const DECODER_DELAY = 529;
 const FRAMES_AT_ONCE = 8;
 
 /** Reads an MP3 file. @returns undefined for another format. @throws DamagedAudio, NoDecoder */
-export function readMp3(bytes: Uint8Array, decoders: AudioDecoders): PcmSource | undefined {
+export function readMp3(bytes: Uint8Array, decoders: AudioDecoders, maxSeconds: number): PcmSource | undefined {
   const begin = afterZeros(bytes, afterId3(bytes));
   const first = frameAt(bytes, begin);
   if (first === undefined || !isFollowed(bytes, begin, first)) return undefined;
   const make = decoderOf(decoders, "mp3");
   const { rate, channels, samples } = first;
-  const count = countFrames(bytes, begin, first);
   const tag = readTag(bytes, begin, first);
-  const sounding = tag === undefined ? count : count - 1;
-  if (sounding < (tag?.frames ?? 0)) throw new DamagedAudio("it is cut off");
+  const tagFrames = tag === undefined ? 0 : 1;
+  const shortened = (tag?.silence ?? 0) + DECODER_DELAY;
+  // A walk through millions of headers would hold the thread.
+  const most = tagFrames + Math.ceil((maxSeconds * rate + shortened + 1) / samples);
+  const { count, isWhole } = countFrames(bytes, begin, { first, most });
+  if (isWhole && count - tagFrames < (tag?.frames ?? 0)) throw new DamagedAudio("it is cut off");
   return {
     rate,
     channels,
-    minLength: Math.max(0, sounding * samples - (tag?.silence ?? 0) - DECODER_DELAY),
-    maxLength: count * samples,
+    minLength: Math.max(0, (count - tagFrames) * samples - shortened),
+    maxLength: isWhole ? count * samples : undefined,
     decoderBytes: DECODER_BYTES,
     blocks: () => decodeParts(make, partsOf(bytes, begin, count), { rate, channels }),
   };
@@ -78,10 +81,15 @@ function isFollowed(bytes: Uint8Array, at: number, first: Frame): boolean {
   return next >= bytes.length || frameAt(bytes, next)?.rate === first.rate || isEnd(bytes, next);
 }
 
-/** Counts frames. @throws DamagedAudio if their rate or channels change, or bytes between them are no tag */
-function countFrames(bytes: Uint8Array, begin: number, first: Frame): number {
+/** Counts at most `most` frames. @throws DamagedAudio if their rate or channels change, or bytes between them are no tag */
+function countFrames(
+  bytes: Uint8Array,
+  begin: number,
+  { first, most }: { readonly first: Frame; readonly most: number },
+): { count: number; isWhole: boolean } {
   let count = 0;
   for (let at = begin; at < bytes.length; count++) {
+    if (count === most) return { count, isWhole: false };
     const frame = frameAt(bytes, at);
     if (frame === undefined) {
       if (isEnd(bytes, at)) break;
@@ -93,7 +101,7 @@ function countFrames(bytes: Uint8Array, begin: number, first: Frame): number {
     at += frame.size;
     if (at > bytes.length) throw new DamagedAudio("it is cut off");
   }
-  return count;
+  return { count, isWhole: true };
 }
 
 /** Yields whole frames, `FRAMES_AT_ONCE` at a time. */
