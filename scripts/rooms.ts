@@ -37,7 +37,7 @@ const rooms: Readonly<Record<string, Room>> = {
       libtorch/external-libtorch libtorch/find-addon libtorch/glibc libtorch/library-cache libtorch/libtorch-build
       libtorch/linked-libraries libtorch/pack libtorch/sha256 memory-limit nvml network/address-guard network/bounded-body
       network/content-encoding network/guarded-requests network/loopback network/name-resolver network/redirects
-      processes/child processes/deadline-thread processes/event-loop-lag processes/link processes/loop-guard
+      processes/background processes/child processes/deadline-thread processes/event-loop-lag processes/link processes/loop-guard
       processes/priority processes/program processes/program-name processes/run-folder processes/shared-counters
       processes/start-again processes/supervised processes/thread-time service-manager`,
   },

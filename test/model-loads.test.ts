@@ -191,7 +191,8 @@ test("a request to load a model tries again, even after a failed load", async ()
   await using server = serveIn({ SETUP_NEEDS: dir.join("tokens") }, "lab", "needy", "--preload", "lab");
   const client = await clientOf(server);
   const failed = await move(client, "needy", "load");
-  expect([failed.status, await failed.text()]).toEqual([503, expect.stringContaining("no tokens")]);
+  expect([failed.status, await failed.text()]).toEqual([503, expect.stringContaining("the model failed in setup")]);
+  expect(await server.line("The model needy could not be loaded")).toContain("no tokens");
   await Bun.write(dir.join("tokens"), "");
   expect((await move(client, "needy", "load")).status).toBe(200);
   expect(await statesOf(client)).toMatchObject({ needy: "ready" });

@@ -169,6 +169,30 @@ test.skipIf(!hasRedis)(
   },
 );
 
+test.skipIf(!hasRedis)(
+  `with --queue, a replica loads a model when its predictions wait, and unloads it when it is idle${hasRedis ? "" : ": no redis-server here"}`,
+  async () => {
+    await using redis = await startRedis();
+    await using server = serve(["lab", "ten", "--queue", redis.url, "--keep-alive", "0.2"]);
+    const client = await clientOf(server);
+    const state = async () => {
+      const { models } = (await (await client.fetch("/models")).json()) as { models: { state: string }[] };
+      return models.map((model) => model.state);
+    };
+    expect(await state()).toEqual(["unloaded", "unloaded"]);
+    for (let x = 0; x < 2; x++) {
+      expect((await predict(client, "ten", { x })).outputs).toEqual([{ y: 10 * (2 * x + 1) }]);
+      await until(async () => String(await state()) === "unloaded,unloaded");
+    }
+  },
+);
+
+test("two models with one name of a queue are refused", async () => {
+  await using server = serve(["lab", "ten", "--queue", "redis://127.0.0.1:1", "--queue-name", "both"]);
+  expect(await server.exited).toBe(2);
+  expect(server.lines.at(-1)).toContain("lab and ten have the queue both");
+});
+
 test("after a failed load, a request loads the model again, and then its predictions do", async () => {
   const file = dir.join("break");
   await Bun.write(file, "");

@@ -209,7 +209,7 @@ describe("a server with three models", () => {
 });
 
 test("a broken model is reported by name, and the other models are served", async () => {
-  await using server = serve(["broken", "lab", "--admin-port", "0"], { BREAKS_SETUP: "1" });
+  await using server = serve(["broken", "lab", "texts", "--admin-port", "0"], { BREAKS_SETUP: "1" });
   const client = await clientOf(server);
   const admin = new Client(new URL(/http:\S+/.exec(await server.line("Admin port"))?.[0] ?? ""));
   // The root has the first model's routes, but these routes belong to the server.
@@ -221,15 +221,46 @@ test("a broken model is reported by name, and the other models are served", asyn
   expect((await predictAt(client, "/models/lab", [{ x: 1 }])).outputs).toMatchObject([{ y: 3 }]);
   const refused = await client.fetch("/models/broken/predictions", { method: "POST", headers: json, body: "[]" });
   expect(refused.status).toBe(503);
-  expect(await refused.text()).toContain("no such tokenizer");
+  // The text of the model's code is for the log.
+  expect(await refused.text()).toContain("the model cannot be served: the model failed in setup");
   expect(await jsonAt(client, "/models")).toMatchObject({
     models: [
-      { name: "broken", state: "failed", reason: expect.stringContaining("no such tokenizer") },
+      { name: "broken", state: "failed", reason: "the model failed in setup" },
       { name: "lab", state: "ready" },
+      { name: "texts", state: "ready" },
     ],
   });
+  // Requests to the root may name the other models.
+  expect(await jsonAt(client, "/v1/models")).toMatchObject({ data: [{ id: "lab" }, { id: "texts" }] });
+  const embed = async (model: string | undefined) => {
+    const body = JSON.stringify({ model, input: "ab" });
+    const answer = await client.fetch("/v1/embeddings", { method: "POST", headers: json, body });
+    return [answer.status, (await answer.json()) as object] as const;
+  };
+  expect(await embed("texts")).toMatchObject([200, { model: "texts" }]);
+  for (const model of [undefined, "broken"])
+    expect(await embed(model)).toMatchObject([
+      503,
+      { error: { message: expect.stringContaining("cannot be served") } },
+    ]);
+  expect((await client.fetch("/v1/models/broken")).status).toBe(503);
+  expect((await client.fetch("/predictions", { method: "POST", headers: json, body: "[]" })).status).toBe(503);
   expect((await admin.fetch("/drain", { method: "POST" })).status).toBe(202);
   expect(await server.exited).toBe(0);
+});
+
+test("a model whose store is damaged is reported by name, and the others are served", async () => {
+  await using stores = await tempDir();
+  await Bun.write(stores.join("lab.sqlite"), "no database".repeat(1000));
+  await using server = serve(["lab", "texts", "--store", stores.path]);
+  const client = await clientOf(server);
+  expect(await server.line("The model lab cannot be served")).toContain(stores.join("lab.sqlite"));
+  const reason = "its predictions cannot be read";
+  expect(await jsonAt(client, "/models")).toMatchObject({ models: [{ state: "failed", reason }, { state: "ready" }] });
+  const refused = await client.fetch("/models/lab/predictions", { method: "POST", headers: json, body: "[]" });
+  expect([refused.status, await refused.text()]).toEqual([503, expect.stringContaining(reason)]);
+  expect((await predictAt(client, "/models/texts", [{ text: "a" }])).status).toBe("success");
+  expect(await inRole(server.pid, "engine")).toHaveLength(1);
 });
 
 test("a server without a usable model is live and not ready", async () => {

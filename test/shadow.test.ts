@@ -5,6 +5,7 @@ import { cli, clientOf, type RunningCli } from "./helpers/cli.ts";
 import type { Client, PredictionBody } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { modelText } from "./helpers/model-text.ts";
+import { hasRedis, startRedis } from "./helpers/redis.ts";
 import { until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
@@ -147,8 +148,22 @@ test("a shadow that hangs delays no client, and copies beyond two batches are dr
 });
 
 test("a shadow gets copies from all versions that share the traffic", async () => {
-  await using server = serve(["ten", "--split", "v1=1,latest=1", "--shadow", "v2", "--fronts", "2"]);
-  const client = await clientOf(server);
+  await using server = serve(["ten", ...sharing, "--fronts", "2"]);
+  await copiesAll(await clientOf(server));
+});
+
+test.skipIf(!hasRedis)(
+  `with --queue, versions share traffic, and the shadow of the replica that ran a prediction gets the copy${hasRedis ? "" : ": no redis-server here"}`,
+  async () => {
+    await using redis = await startRedis();
+    await using server = serve(["ten", ...sharing, "--queue", redis.url]);
+    await copiesAll(await clientOf(server));
+  },
+);
+
+const sharing = ["--split", "v1=1,latest=1", "--shadow", "v2"];
+
+async function copiesAll(client: Client): Promise<void> {
   const ids = Array.from({ length: 24 }, (_, i) => `c${i}`);
   const ends = [];
   for (const id of ids) ends.push(await client.predict([{ x: 1 }], { "X-Client-Id": id }));
@@ -157,7 +172,7 @@ test("a shadow gets copies from all versions that share the traffic", async () =
     const { equal = 0, dropped = 0 } = await countsOf(client);
     return equal + dropped === ids.length;
   });
-});
+}
 
 const faults: readonly [args: readonly string[], message: string][] = [
   [["ten:v1", "lab", "--shadow", "v2"], "v2 needs the name of its model, as digits:v2"],

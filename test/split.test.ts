@@ -20,7 +20,7 @@ beforeAll(async () => {
   env = { SCONCE_HOME: store.home };
   for (const factor of [1, 2]) {
     const postprocess = `({ y }) => ({ y: ${factor} * y.data[0] })`;
-    const setup = `() => { if (process.env.BREAKS === "v${factor}") throw new Error("no tokenizer"); }`;
+    const setup = `() => { if (["v${factor}", "all"].includes(process.env.BREAKS)) throw new Error("no tokenizer"); }`;
     await buildVersion(dir, modelText({ name: '"ten"', postprocess, setup }), `v${factor}`, env);
   }
 });
@@ -231,6 +231,19 @@ test("if a version cannot be opened, its clients go to the other", async () => {
   const answers = await Promise.all(Array.from({ length: 20 }, (_, i) => predict(client, { id: `c${i}` })));
   expect(answers.map(factorOf)).toEqual(answers.map(() => 1));
   expect((await client.fetch("/models/ten:v2/predictions", { method: "POST" })).status).toBe(503);
+});
+
+test("a split at the root whose versions are all broken leaves the other models to requests that name them", async () => {
+  await using server = serve(["ten", "texts", "--split", "ten:v1=1,ten:v2=99"], { BREAKS: "all" });
+  const client = await clientOf(server);
+  expect((await client.fetch("/predictions", { method: "POST" })).status).toBe(503);
+  const list = (await (await client.fetch("/v1/models")).json()) as { data: { id: string }[] };
+  expect(list.data.map(({ id }) => id)).toEqual(["texts"]);
+  const embed = async (model: string) => {
+    const body = JSON.stringify({ model, input: "a" });
+    return (await client.fetch("/v1/embeddings", { method: "POST", headers: json, body })).status;
+  };
+  expect(await Promise.all(["texts", "ten", "ten:v1", "none"].map(embed))).toEqual([200, 503, 503, 404]);
 });
 
 describe("with other models", () => {

@@ -45,7 +45,8 @@ interface Started {
 }
 
 const serve = ({ model, port, place, more = [], env = {} }: Started): RunningCli => {
-  const options = ["--host", "127.0.0.1", "-p", String(port), "--store", "memory", "--linger", "5", ...more];
+  const options = ["--host", "127.0.0.1", "-p", String(port), "--linger", "5", ...more];
+  if (!more.includes("--store")) options.push("--store", "memory");
   return startCli(["serve", model, ...options], { env: { SCONCE_HOME: store.home, TMPDIR: place.path, ...env } });
 };
 
@@ -132,6 +133,39 @@ test("an older server that is finishing leaves ids that clients choose to the ne
   expect(await answer).toMatch(/^HTTP\/1.1 200 .*"status":"success","outputs":\[\{"y":1005/s);
   gate.release("a");
   expect(await second.exited).toBe(0);
+}, 120_000);
+
+test("a front of the older server that starts again leaves the port to the newer server, and finishes its predictions", async () => {
+  await using place = await tempDir();
+  await using gate = hold();
+  const port = await freePort();
+  const more = ["--store", place.join("p.sqlite"), "--fronts", "2"];
+  await using first = serve({ model: "lab", port, place, more });
+  const client = await clientOf(first);
+  const idAt = async (index: number) => {
+    for (;;) {
+      const { prediction_id: id } = await client.create([{ x: 1, before: gate.url("a") }], { Connection: "close" });
+      if (id.startsWith(ownerOf(index))) return id;
+    }
+  };
+  const id = await idAt(0);
+  // Idle connections hold the ports of both fronts open.
+  const idle = Array.from({ length: 16 }, () => connect({ host: "127.0.0.1", port }).on("error", () => {}));
+  await gate.arrived("a");
+  await using second = serve({ model: "slow", port, place, more });
+  await first.line("The newer server takes over");
+  const before = await inRole(first.pid, "front");
+  process.kill(before[0] ?? 0, "SIGKILL");
+  await first.line("front process 1 is ready again");
+  const fronts = await inRole(first.pid, "front");
+  const started = fronts.filter((pid) => !before.includes(pid));
+  expect(started.map((pid) => listens(pid, port))).toEqual([false]);
+  gate.release("a");
+  for (const each of idle) each.destroy();
+  expect(await first.exited).toBe(0);
+  await second.line("The older server has ended");
+  const end = await client.fetch(`/predictions/${id}`, { headers: { Connection: "close" } });
+  expect(await end.json()).toMatchObject({ status: "success", outputs: [{ y: 3 }] });
 }, 120_000);
 
 test("after the death of the newer server, new connections reach all HTTP processes of the older one again", async () => {

@@ -6,7 +6,7 @@ import type { PredictionBody } from "./helpers/client.ts";
 import { freePort } from "./helpers/free-port.ts";
 import { hold } from "./helpers/hold.ts";
 import { ConnectionLoad } from "./helpers/keep-alive.ts";
-import { descendants, isRunning, until } from "./helpers/running.ts";
+import { descendants, isRunning, policies, SCHED_IDLE, SCHED_OTHER, until } from "./helpers/running.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 let store: BuildsStore;
@@ -88,6 +88,29 @@ test("no request fails during an upgrade and its rollback under load, and each i
   }
   expect((await client.end(held.prediction_id)).outputs).toMatchObject([{ y: 15 }]);
 }, 120_000);
+
+const isPrivileged =
+  Bun.spawnSync(["sh", "-c", "renice -n -1 -p $$"], { stdout: "ignore", stderr: "ignore" }).exitCode === 0;
+
+test.skipIf(!isPrivileged)(
+  "the newer server starts in the background, and leaves it before it takes over",
+  async () => {
+    await using dir = await tempDir();
+    const place = { dir, port: await freePort() };
+    await using first = serve("v1", place);
+    await first.line("Listening on");
+    await using second = serve("v2", place);
+    const processes = () => descendants(second.pid);
+    // The server, its front and its engine.
+    await until(async () => {
+      const pids = await processes();
+      return pids.length >= 3 && pids.every((pid) => policies(pid).every((policy) => policy === SCHED_IDLE));
+    });
+    await second.line("Listening on");
+    expect(new Set((await processes()).flatMap(policies))).toEqual(new Set([SCHED_OTHER]));
+  },
+  120_000,
+);
 
 test("if the newer server does not start, the older one continues unchanged, and both say why", async () => {
   await using dir = await tempDir();

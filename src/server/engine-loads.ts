@@ -6,6 +6,7 @@
 import { type Clock, monotonicClock } from "../base/clock.ts";
 import { codedError, messageOf } from "../base/errors.ts";
 import { log } from "../base/log.ts";
+import { reasonForClients } from "./broken-model.ts";
 import type { EngineEvents, EngineMove, EngineState } from "./engine-link.ts";
 import { RETRY_LOAD_S } from "./serve-limits.ts";
 
@@ -110,7 +111,7 @@ export class EngineLoads {
       entry.state = "failed";
       entry.hasRoom = false;
       entry.failedAtMs = this.#clock.now();
-      fronts.engineEvents(model).failed(messageOf(error));
+      fronts.engineEvents(model).failed(reasonForClients(error));
       throw error;
     }
   }

@@ -6,7 +6,7 @@ import { log } from "../base/log.ts";
 import { logLimit } from "../base/log-limit.ts";
 import { generatedTag } from "../package/store/reference.ts";
 import type { FrontModel } from "./front-model.ts";
-import type { NamedModel } from "./http/apis/apis.ts";
+import type { BrokenModel, NamedModel } from "./http/apis/apis.ts";
 import { createApp, type ServedModel } from "./http/app.ts";
 import type { Fetch } from "./http/listener.ts";
 import { shortened } from "./http/openapi/samples.ts";
@@ -30,7 +30,7 @@ interface ModelAppOptions {
   /** Names of all models, for the OpenAPI document of a server with several models. */
   readonly modelNames?: readonly string[] | undefined;
   /** The models that requests to this app may name; by default only this one. */
-  readonly named?: readonly NamedModel<Predictions>[] | undefined;
+  readonly named?: readonly (NamedModel<Predictions> | BrokenModel)[] | undefined;
 }
 
 /** Creates the app with all routes. A worker of a queue gets an app with only health and metrics. */

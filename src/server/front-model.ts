@@ -41,7 +41,8 @@ export class FrontModel {
         ? isFree(relatives, model) && (isOwnServer || !hasServer(relatives))
         : model?.reference === onlyBuild;
     await this.#resume(isTaken);
-    if (service !== undefined && running !== undefined) replica?.work(service, running.engine);
+    const load = () => this.options.engine?.need();
+    if (service !== undefined && running !== undefined) replica?.work(service, running.engine, load);
     await replica?.ready();
   }
 

@@ -1,6 +1,7 @@
 /** A front: a process that answers HTTP clients. Several fronts share one port and one engine process. */
 import { z } from "zod";
 import { surviveStrayErrors } from "../author/stray-errors.ts";
+import { SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import type { Role } from "../machine/processes/link.ts";
 import { yieldToEngine } from "../machine/processes/priority.ts";
@@ -52,6 +53,8 @@ const frontStart = roleStart.extend({
       counts: z.string(),
       /** Path of the database of predictions; undefined to keep predictions in memory. */
       store: z.string().optional(),
+      /** Why the store cannot be opened. */
+      storeFault: z.string().optional(),
       /** Whether the server loads the model at its start (default true). */
       isPreloaded: z.boolean().optional(),
     }),
@@ -60,6 +63,8 @@ const frontStart = roleStart.extend({
   server: z.string(),
   /** Whether the front waits for a message of the supervisor before it opens the port. */
   waitsToListen: z.boolean(),
+  /** Whether a newer server has taken over the port. */
+  isRetiring: z.boolean().optional(),
   /**
    * Reference of an earlier build. The front then only finishes the predictions of this build, and ends after the last
    * one.
@@ -92,7 +97,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       hooks,
       ...given
     } = frontStart.parse(start);
-    const { onlyBuild, relatives, server, waitsToListen } = given;
+    const { onlyBuild, relatives, server, waitsToListen, isRetiring = false } = given;
     if (config.role !== "front") yieldToEngine();
     const linked = models.map((model, i) => ({
       ...model,
@@ -174,7 +179,15 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
     const isStored = models.some(({ store }) => store !== undefined);
     const served = await Promise.all(
       linked.map(
-        async ({ reference, config: own, counts: file, store, engine, ...model }): Promise<FrontModelOptions> => {
+        async ({
+          reference,
+          config: own,
+          counts: file,
+          store,
+          storeFault,
+          engine,
+          ...model
+        }): Promise<FrontModelOptions> => {
           const packaged = await source.resolve(reference, { weights: config.role !== "front" });
           return {
             ...model,
@@ -183,7 +196,10 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
             metrics: file === counts ? metrics : metricsIn(file),
             engine: config.role === "front" ? undefined : engine,
             run: config.role === "front" ? undefined : (tools) => engine.open(packaged, tools),
-            openStore: (memory) => openStore(store, own, "member", { memory, server }),
+            openStore: async (memory) => {
+              if (storeFault !== undefined) throw new SconceError("predictions_unusable", storeFault);
+              return openStore(store, own, "member", { memory, server });
+            },
           };
         },
       ),
@@ -194,7 +210,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       models: [first, ...others],
       metrics,
       config,
-      listening: { port, adminPort, isShared: true, unix },
+      listening: { port, adminPort, isShared: true, unix, isTakenOver: isRetiring },
       control: {
         drain: () => process.kill(process.ppid, "SIGTERM"),
         reload: (reloadMs) => {
@@ -231,6 +247,7 @@ export function frontRole(sourceOf: (argv: readonly string[]) => ModelSource): R
       }),
       ...(hooks && { runningHooks: new RunningHooks(hooks.path, hooks.hasHeld) }),
     });
+    if (isRetiring) front.retire(true);
     opened.resolve(front);
     link.ready();
     if (onlyBuild !== undefined) void front.ended().then(() => link.send(allDone));

@@ -34,6 +34,8 @@ export interface FrontsModel extends ServedOptions {
   readonly store: string | undefined;
   /** Whether the server loads the model at its start (default true). */
   readonly isPreloaded?: boolean;
+  /** Why the store cannot be opened. */
+  readonly storeFault?: string | undefined;
 }
 
 export interface FrontsOptions {
@@ -98,6 +100,7 @@ export class Fronts implements Front, UpgradedFronts {
   readonly #ready = new Set<Supervised>();
   /** Whether fronts wait for a `listen` message before they open the port. */
   #waitsToListen: boolean;
+  #isRetiring = false;
   /** Callbacks for the answer of each front in an upgrade. */
   readonly #answers = new Map<Supervised, (answer: FromFront | undefined) => void>();
   /** Whether `stop` was called. */
@@ -138,7 +141,7 @@ export class Fronts implements Front, UpgradedFronts {
       ...start,
       adminPort,
       argv: [...argv],
-      models: models.map(({ name, packaged, config: own, split, isShadow, store, isPreloaded }, i) => ({
+      models: models.map(({ name, packaged, config: own, split, isShadow, store, isPreloaded, storeFault }, i) => ({
         name,
         tag: packaged.tag,
         reference: packaged.byDigest,
@@ -148,6 +151,7 @@ export class Fronts implements Front, UpgradedFronts {
         store,
         counts: counts[i] ?? "",
         isPreloaded,
+        storeFault,
       })),
     };
     const isStored = models.some(({ store }) => store !== undefined);
@@ -169,6 +173,7 @@ export class Fronts implements Front, UpgradedFronts {
             index,
             isRestart: starts++ > 0 && count > 1,
             waitsToListen: this.#waitsToListen,
+            isRetiring: this.#isRetiring,
             hooks: path === undefined ? undefined : { path, hasHeld },
           };
         },
@@ -215,6 +220,7 @@ export class Fronts implements Front, UpgradedFronts {
   }
 
   retire(isRetiring: boolean): void {
+    this.#isRetiring = isRetiring;
     this.#sendAll({ retire: isRetiring });
   }
 

@@ -1,44 +1,18 @@
 /** The models of a front (HTTP process). Chooses the model that answers a request. */
-import { codedError, messageOf, type SconceError } from "../base/errors.ts";
-import { log } from "../base/log.ts";
 import { generatedTag } from "../package/store/reference.ts";
-import { appOf, gaugesOf, hindranceOf, servedModel } from "./front-app.ts";
-import { FrontModel } from "./front-model.ts";
-import { type FrontModelOptions, openModelParts } from "./front-model-parts.ts";
+import { appOf, hindranceOf } from "./front-app.ts";
+import type { FrontModel } from "./front-model.ts";
 import type { FrontShared } from "./front-shared.ts";
-import type { NamedModel } from "./http/apis/apis.ts";
-import type { ServedModel } from "./http/app.ts";
-import { pathOf, type RequestContext, withoutPrefix } from "./http/request.ts";
+import { type BrokenModel, type NamedModel, takesModelNames } from "./http/apis/apis.ts";
+import { pathOf, type RequestContext, withContext, withoutPrefix } from "./http/request.ts";
 import type { Hindrance } from "./http/routes/health.ts";
 import { type BrokenAppOptions, createBrokenApp, createModelsApp, type ListedModel } from "./http/routes/models.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import { ServerMetrics } from "./metrics/server-metrics.ts";
 import type { Predictions } from "./predictions/predictions.ts";
-import { clientIdOf, SplitPredictions, type SplitShare, versionOf } from "./predictions/split.ts";
-
-type Answer = (request: Request, context: RequestContext) => Response | Promise<Response>;
-
-/** A model of the server. If its code is broken, it has a `fault` instead of a `front`. */
-interface Entry {
-  readonly options: FrontModelOptions;
-  readonly metrics: Metrics;
-  readonly front: FrontModel | undefined;
-  readonly served: ServedModel | undefined;
-  readonly fault: SconceError | undefined;
-  /** HTTP apps of the model, by the path before their routes. Each is created at its first request. */
-  readonly apps: Map<string, Promise<Answer>>;
-}
-
-/** Versions that share the traffic of one model name. */
-interface Split {
-  readonly name: string;
-  readonly creating: Map<string, Predictions>;
-  readonly versions: readonly Version[];
-}
-
-interface Version extends SplitShare {
-  readonly entry: Entry;
-}
+import { clientIdOf, SplitPredictions, versionOf } from "./predictions/split.ts";
+import { rehearse } from "./rehearsal.ts";
+import { type Answer, type Entry, namesOf, openEntry, renamed, type Split, type Version } from "./served-entry.ts";
 
 export class ServedModels {
   readonly #shared: FrontShared;
@@ -135,14 +109,29 @@ export class ServedModels {
     return false;
   }
 
+  /** Runs the examples of the loaded models, whose predictions stay in this process. */
+  async rehearse(): Promise<void> {
+    const fetch = withContext(this.fetch, { accessLog: false, isForwarded: true, isRehearsal: true });
+    const { basePath } = this.#shared.options.config;
+    for (const [i, { front, served, metrics, options }] of this.#entries.entries()) {
+      const [example] = served?.examples ?? [];
+      // The predictions of a queue run in any replica.
+      const isRun = front?.parts.service !== undefined && front.parts.replica === undefined;
+      if (example === undefined || !isRun || (options.engine?.state ?? "ready") !== "ready") continue;
+      await rehearse(fetch, { path: i === 0 ? "" : `/models/${options.name}`, example, basePath });
+      metrics.clear();
+    }
+    this.#shared.metrics.clear();
+  }
+
   /** Answers a request. On a server with one model, a path without a model name costs one search in the URL. */
   readonly fetch: Answer = (request, context) => {
     const { url } = request;
     const namesModel = url.includes("/models") || (this.#isSeveral && url.includes("/v2/repository"));
-    return namesModel ? this.#named(request, context) : this.#root(request, context);
+    return namesModel ? this.#answerNamed(request, context) : this.#root(request, context);
   };
 
-  #named(request: Request, context: RequestContext): Response | Promise<Response> {
+  #answerNamed(request: Request, context: RequestContext): Response | Promise<Response> {
     const { basePath } = this.#shared.options.config;
     const given = pathOf(request);
     const path = basePath === "" ? given : withoutPrefix(given, basePath);
@@ -204,7 +193,15 @@ export class ServedModels {
       const { lifecycle, siblings, port, options } = this.#shared;
       const { control } = options;
       const server = { lifecycle, siblings, control, onHold: port.hold, allMetrics: this.metrics };
-      return createBrokenApp({ ...this.#guards, basePath }, fault?.message ?? "", isRoot ? server : undefined).fetch;
+      const broken = createBrokenApp({ ...this.#guards, basePath }, fault ?? "", isRoot ? server : undefined).fetch;
+      const usable = isRoot ? this.#entries.find((entry) => entry.served !== undefined) : undefined;
+      if (usable === undefined) return broken;
+      // Requests to this API may name the other models.
+      const app = await this.#appOf(usable, basePath);
+      return (request, context) => {
+        const path = withoutPrefix(pathOf(request), basePath);
+        return takesModelNames(path) ? app(request, context) : broken(request, context);
+      };
     }
     const home =
       isRoot && this.#isSeveral && this.#shared.keys === undefined && this.#shared.options.config.page
@@ -216,23 +213,19 @@ export class ServedModels {
       allMetrics: this.metrics,
       lifecycle: isRoot ? this.#shared.lifecycle : front.lifecycle,
       home,
-      named: isRoot ? this.#predicted : undefined,
+      named: isRoot ? this.#named : undefined,
       modelNames: isRoot && this.#isSeveral ? this.#entries.map((entry) => entry.options.name) : undefined,
       predictions: split && splitPredictions(split, front),
     }).fetch;
   }
 
-  /** The models for which clients may create predictions at the root. */
-  get #predicted(): readonly NamedModel<Predictions>[] {
+  /** The models that a request to the root may name. */
+  get #named(): readonly (NamedModel<Predictions> | BrokenModel)[] {
     return this.#entries.flatMap((entry) => {
-      const { front, served: model, metrics, options } = entry;
-      const predictions = front?.predictions;
-      if (model === undefined || predictions === undefined) return [];
-      const split = this.#splits.get(options.split?.name ?? "");
-      const own = { model, predictions, metrics };
-      if (split === undefined) return [own];
+      const split = this.#splits.get(entry.options.split?.name ?? "");
+      if (split === undefined) return namesOf(entry);
       const isFor = (request: Request, context: RequestContext) => this.#chosen(split, request, context) === entry;
-      return [{ ...own, model: renamed(model, split.name), isFor }, own];
+      return namesOf(entry, { name: split.name, isFor });
     });
   }
 
@@ -248,25 +241,13 @@ export class ServedModels {
       tag: generatedTag(options.packaged.digest),
       digest: options.packaged.digest,
       state: front === undefined ? "failed" : (options.engine?.state ?? "ready"),
-      reason: fault?.message ?? (options.engine?.state === "failed" ? options.engine.reason : undefined),
+      reason: fault ?? (options.engine?.state === "failed" ? options.engine.reason : undefined),
       metrics,
       served,
       split: options.split,
       isShadow: options.isShadow,
     }));
   }
-}
-
-/** The model's description under the name that its versions share. */
-function renamed(model: ServedModel, name: string): ServedModel {
-  return {
-    ...model,
-    name,
-    // Read each time, because the batch size may change later.
-    get batchSize() {
-      return model.batchSize;
-    },
-  };
 }
 
 function nameOf(named: Entry | Split): string {
@@ -282,27 +263,4 @@ function isUsable({ entry: { front, options } }: Version): boolean {
 function splitPredictions({ versions, creating }: Split, own: FrontModel): Predictions | undefined {
   const others = versions.flatMap(({ entry: { front } }) => (front === own ? [] : (front?.predictions ?? [])));
   return own.predictions && new SplitPredictions(own.predictions, others, creating);
-}
-
-async function openEntry(
-  shared: FrontShared,
-  options: FrontModelOptions,
-  opened: AsyncDisposableStack,
-): Promise<Entry> {
-  const { metrics = shared.metrics } = options;
-  await using own = new AsyncDisposableStack();
-  try {
-    const front = new FrontModel(shared, options, await openModelParts(shared, options, own));
-    metrics.watch(() => gaugesOf(front));
-    front.lifecycle.hindrance = () => hindranceOf(front);
-    const served = await servedModel(front);
-    opened.use(own.move());
-    return { options, metrics, front, served, fault: undefined, apps: new Map() };
-  } catch (error) {
-    if (shared.options.models.length === 1) throw error;
-    log.error(`The model ${options.name} cannot be served: ${messageOf(error)}`);
-    // The engine process may run all the same. Reported as idle, it may be unloaded for other models.
-    if (options.engine !== undefined) options.engine.predictionsIdleMs = () => Infinity;
-    return { options, metrics, front: undefined, served: undefined, fault: codedError(error), apps: new Map() };
-  }
 }

@@ -7,6 +7,7 @@ import { codedError, SconceError } from "../base/errors.ts";
 import { log } from "../base/log.ts";
 import { freeMemory } from "../machine/memory-limit.ts";
 import { isLoopback } from "../machine/network/loopback.ts";
+import { Background } from "../machine/processes/background.ts";
 import { LoopGuard } from "../machine/processes/loop-guard.ts";
 import { makeRunFolder } from "../machine/processes/run-folder.ts";
 import type { ModelSource } from "../package/model-source.ts";
@@ -15,14 +16,14 @@ import type { ServeConfig } from "./config.ts";
 import { EarlierBuilds } from "./earlier-build.ts";
 import { EngineLoads } from "./engine-loads.ts";
 import type { Front } from "./front.ts";
-import { Fronts, type FrontsModel } from "./fronts.ts";
+import { Fronts } from "./fronts.ts";
 import { freePort } from "./http/listener.ts";
 import { ModelEngine, type ServedOptions } from "./model-engine.ts";
 import { ownerOf } from "./predictions/ids.ts";
 import { openStore, storePath } from "./predictions/open-store.ts";
-import type { PredictionStore, StoreRole } from "./predictions/store.ts";
 import { heldAfterMs } from "./serve-limits.ts";
 import type { StartedServer } from "./server-control.ts";
+import { ServerStores } from "./server-stores.ts";
 import { OlderServer, Upgradable } from "./upgrade.ts";
 
 export type Server = Front;
@@ -172,6 +173,7 @@ async function openBeside(
   opened: AsyncDisposableStack,
 ): Promise<Front> {
   const { config, argv = [], source } = options;
+  using background = older && Background.enter();
   let upgradable: Upgradable | undefined;
   // Deferred first, so that it runs last: the newer server then takes over the unfinished predictions. In a container,
   // the first process stays alive.
@@ -191,7 +193,11 @@ async function openBeside(
     await stores.find(earlier);
   }
   const relatives = earlier.news;
-  const fronts = new Fronts({ models, config, argv, folder, count, relatives, server, older: older?.relative });
+  const served = models.map((model) => {
+    const storeFault = stores.faults.get(model)?.message;
+    return { ...model, storeFault, isPreloaded: model.isPreloaded && storeFault === undefined };
+  });
+  const fronts = new Fronts({ models: served, config, argv, folder, count, relatives, server, older: older?.relative });
   for (const { packaged } of models) logSetUp(packaged);
   const isSeveral = models.length > 1;
   const engines = models.map(
@@ -219,10 +225,11 @@ async function openBeside(
   // A server with several models starts without a broken one, unless it upgrades an older server.
   const start = (i: number) => (isSeveral && older === undefined ? loads.load(i, true, true) : loads.start(i, true));
   try {
-    const preloaded = models.flatMap(({ isPreloaded }, i) => (isPreloaded ? [i] : []));
+    const preloaded = served.flatMap(({ isPreloaded }, i) => (isPreloaded ? [i] : []));
     const starting = Promise.all([fronts.start(), ...preloaded.map(start)]);
     if (older !== undefined) {
       await Promise.race([fronts.prepared, starting]);
+      background?.leave();
       fronts.listen();
     }
     await starting;
@@ -263,37 +270,6 @@ async function openBeside(
 }
 
 /**
- * The stores of all models. The supervisor keeps them open, so that no other server takes the files while fronts
- * restart.
- */
-class ServerStores implements AsyncDisposable {
-  readonly #models: readonly FrontsModel[];
-  readonly #opened: { readonly model: FrontsModel; readonly store: PredictionStore }[] = [];
-  isClosed = false;
-
-  constructor(models: readonly FrontsModel[]) {
-    this.#models = models;
-  }
-
-  async open(role: StoreRole): Promise<void> {
-    for (const model of this.#models) {
-      if (model.store === undefined) continue;
-      this.#opened.push({ model, store: await openStore(model.store, model.config, role) });
-    }
-  }
-
-  /** Looks for predictions of earlier builds in the stores. */
-  async find(earlier: EarlierBuilds): Promise<void> {
-    for (const { model, store } of this.#opened) await earlier.find(model, store);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.isClosed = true;
-    for (const { store } of this.#opened) await store.close();
-  }
-}
-
-/**
  * Whether the server loads a model at its start: with --preload, the named models; otherwise all, unless --keep-alive
  * or --max-loaded loads them on demand.
  */
@@ -305,11 +281,8 @@ function isPreloaded(name: string, { preload, keepAlive, maxLoaded, role }: Serv
 
 /** Checks the options that load and unload models. @throws SconceError `usage` */
 function checkLoads({ models, config }: ServerOptions): void {
-  const { preload = [], keepAlive, maxLoaded, queue, isolate, shadow } = config;
+  const { preload = [], keepAlive, maxLoaded, isolate, shadow } = config;
   const isOnDemand = keepAlive !== undefined || maxLoaded !== undefined;
-  if (isOnDemand && queue !== undefined) {
-    throw new SconceError("usage", "with --queue all models stay loaded: remove --keep-alive and --max-loaded");
-  }
   if (isOnDemand && shadow !== undefined) {
     throw new SconceError("usage", "with --shadow all models stay loaded: remove --keep-alive and --max-loaded");
   }

@@ -1,5 +1,20 @@
 /** Processes of the machine: their children, roles and libraries. */
+import { readdirSync } from "node:fs";
 import { readFile } from "node:fs/promises";
+import { systemText } from "../../src/base/system-file.ts";
+
+/** Scheduling policies of Linux. */
+export const SCHED_OTHER = 0;
+export const SCHED_IDLE = 5;
+
+/** The scheduling policies of the threads of a running process. */
+export function policies(pid: number): number[] {
+  return readdirSync(`/proc/${pid}/task`).flatMap((thread) => {
+    const stat = systemText(`/proc/${pid}/task/${thread}/stat`);
+    // The policy is field 41. The fields after the name begin with the third.
+    return stat === "" ? [] : [Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[41 - 3])];
+  });
+}
 
 export function isRunning(pid: number): boolean {
   try {

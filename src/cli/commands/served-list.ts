@@ -87,7 +87,19 @@ export async function servedList(
   );
   const [first, ...others] = served;
   if (first === undefined) throw usage("there is no model to serve");
+  checkQueues(served);
   return [first, ...others];
+}
+
+/** Models of one queue would run the predictions of each other. @throws SconceError `usage` */
+function checkQueues(served: readonly ServedOptions[]): void {
+  for (const [queue, models] of Map.groupBy(served, ({ config }) => config.queueName)) {
+    if (queue === undefined || models.length === 1) continue;
+    const names = models.map(({ name }) => name).join(" and ");
+    throw usage(
+      `${names} have the queue ${queue}: a name of --queue-name is for one model; --models FILE can give each its own`,
+    );
+  }
 }
 
 /** Replaces each model in `--split` by its versions. @throws SconceError `usage` */

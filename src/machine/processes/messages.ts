@@ -1,7 +1,7 @@
 /** JSON messages between a supervisor and its child process. */
 import { z } from "zod";
 import { messageWithLine } from "../../base/author-line.ts";
-import { errorCodes, messageOf, SconceError } from "../../base/errors.ts";
+import { codedError, errorCodes, messageOf, SconceError } from "../../base/errors.ts";
 import { logFormats, logLevels } from "../../base/log.ts";
 
 /** Messages from the supervisor. The first one is `start`. */
@@ -21,12 +21,17 @@ export const toChild = z.discriminatedUnion("kind", [
 export type ToChild = z.infer<typeof toChild>;
 
 /** An error in a child process. Only a SconceError has a code. The message names the line of the author's code. */
-const errorReport = z.object({ code: z.enum(errorCodes).optional(), message: z.string() });
+const errorReport = z.object({
+  code: z.enum(errorCodes).optional(),
+  message: z.string(),
+  clientMessage: z.string(),
+});
 
 export function reportOf(error: unknown): z.infer<typeof errorReport> {
+  const { clientMessage } = codedError(error);
   return error instanceof SconceError
-    ? { code: error.code, message: messageWithLine(error) }
-    : { message: messageOf(error) };
+    ? { code: error.code, message: messageWithLine(error), clientMessage }
+    : { message: messageOf(error), clientMessage };
 }
 
 export const fromChild = z.discriminatedUnion("kind", [

@@ -169,8 +169,8 @@ export class Supervised {
         this.#ready(running, message.info);
         break;
       case "failed": {
-        const { code = "processes_unavailable", message: text } = message.error;
-        running.failure = new SconceError(code, text);
+        const { code = "processes_unavailable", message: text, clientMessage } = message.error;
+        running.failure = new SconceError(code, text, { clientMessage });
         break;
       }
       case "running":

@@ -53,6 +53,7 @@ async function importBundle(key: string): Promise<{ readonly default?: unknown }
       : "";
     throw new SconceError("model_invalid", `the model's code failed while loading: ${messageOf(error)}${fix}`, {
       cause: error,
+      clientMessage: "the model's code failed while loading",
     });
   } finally {
     bundles.delete(key);

@@ -5,7 +5,7 @@ import { asynchronousFix } from "../../author/schema-faults.ts";
 import * as z from "../../author/z.ts";
 import { withoutUnions } from "../../author/zod-issues.ts";
 import { messageWithLine } from "../../base/author-line.ts";
-import { codedError, messageOf, SconceError } from "../../base/errors.ts";
+import { codedError, MODEL_FAILED, messageOf, SconceError } from "../../base/errors.ts";
 import { log } from "../../base/log.ts";
 import { milliseconds } from "../../base/milliseconds.ts";
 import { slowStep } from "../../base/slow-step.ts";
@@ -296,7 +296,11 @@ export async function runSetup(model: Model, pathOf: (name: string) => string): 
     );
   } catch (error) {
     if (error instanceof SconceError) throw error;
-    throw new SconceError("model_invalid", `the model's setup failed: ${messageOf(error)}`, { cause: error });
+    const clientMessage = `${MODEL_FAILED} in setup`;
+    throw new SconceError("model_invalid", `the model's setup failed: ${messageOf(error)}`, {
+      cause: error,
+      clientMessage,
+    });
   }
 }
 

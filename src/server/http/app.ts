@@ -14,7 +14,7 @@ import { addPageRoutes } from "../page/page.ts";
 import type { Predictions } from "../predictions/predictions.ts";
 import type { ServerControl } from "../server-control.ts";
 import { addControlRoutes } from "./admin.ts";
-import { addApis, type NamedModel } from "./apis/apis.ts";
+import { addApis, type BrokenModel, type NamedModel } from "./apis/apis.ts";
 import { type CheckOptions, checksOf } from "./checks.ts";
 import { LargeAnswers } from "./large-answers.ts";
 import { describedApis } from "./openapi/api-routes.ts";
@@ -57,7 +57,7 @@ export interface AppOptions extends Omit<PredictionRoutes, "large"> {
   /** The metrics of all models, as text for GET /metrics. */
   readonly allMetrics: Pick<Metrics, "text">;
   /** The models that requests to the OpenAI API may name; by default only this model. */
-  readonly named?: readonly NamedModel<Predictions>[] | undefined;
+  readonly named?: readonly (NamedModel<Predictions> | BrokenModel)[] | undefined;
   /** Names of all models, for the OpenAPI document of a server with several models; undefined with one model. */
   readonly modelNames?: readonly string[] | undefined;
   /** Relative URL to which GET / redirects browsers. */

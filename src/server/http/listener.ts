@@ -16,6 +16,8 @@ export interface ListenOptions extends Pick<ServeConfig, "port" | "host" | "idle
   readonly portOption?: "--port" | "--admin-port";
   /** Path of a Unix socket. The listener then opens no port. */
   readonly unix?: string | undefined;
+  /** Whether another server has taken the port over: then it opens only if that server ends. */
+  readonly isTakenOver?: boolean;
 }
 
 /** Address and port of a client. */
@@ -51,9 +53,9 @@ export class Listener {
   readonly #closed = new Set<Server>();
   readonly #timer: ReturnType<typeof setInterval>;
   #hasWarned = false;
-  #isStopped = false;
+  #isStopped: boolean;
   /** Whether each answer closes its connection, so that the client connects to the newer server next. */
-  #isRetiring = false;
+  #isRetiring: boolean;
   /** Undefined for a server without TLS. */
   readonly #tls: TlsFiles | undefined;
   readonly #tlsTimer: ReturnType<typeof setInterval> | undefined;
@@ -62,10 +64,13 @@ export class Listener {
   constructor(options: ListenOptions, fetch: Fetch) {
     this.#fetch = fetch;
     this.#tls = options.unix === undefined ? TlsFiles.of(options) : undefined;
-    const server = this.#serve(options);
+    const { isTakenOver = false, host, port } = options;
+    this.#isRetiring = isTakenOver;
+    this.#isStopped = isTakenOver;
+    const server = isTakenOver ? undefined : this.#serve(options);
     this.#server = server;
-    this.url = server.url;
-    this.port = server.port ?? options.port;
+    this.url = server?.url ?? localUrl(host, port, this.#tls !== undefined);
+    this.port = server?.port ?? port;
     this.#options = { ...options, port: this.port };
     const limit = descriptorLimit();
     this.#maxDescriptor = limit - Math.max(RESERVED.least, RESERVED.share * limit);

@@ -146,11 +146,13 @@ export class LivePredictions {
       onEnd: this.#onEnd,
     });
     live.isStored = beginning.leftMs !== undefined;
+    live.isWithdrawn = live.isRehearsal;
     if (this.shadows.length > 0 && live.kind === "prediction") live.copied = request.body;
     if (live.webhook !== undefined) this.#options.webhooks?.watch(live, live.webhook);
     this.admission.begun(live.count, bytes);
     live.key = this.#options.keys?.ofId(live.id);
-    live.span = this.#options.tracing?.prediction({
+    const { tracing } = this.#options;
+    live.span = (live.isRehearsal ? undefined : tracing)?.prediction({
       id: live.id,
       kind: nounOf(live.kind),
       count: live.count,

@@ -28,6 +28,8 @@ export interface Origin extends SpanIds {
   readonly requestId: string;
   /** Names of output fields whose arrays are encoded as data URIs of their bytes. Undefined: all arrays become lists. */
   readonly byteFields?: readonly string[] | undefined;
+  /** Whether the prediction is a rehearsal, which leaves no trace. */
+  readonly isRehearsal?: boolean;
 }
 
 /** What is known of a request before its body is read. */

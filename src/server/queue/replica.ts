@@ -35,6 +35,8 @@ export interface ReplicaOptions {
 const MARGIN_S = 600;
 /** Milliseconds between polls for webhooks that no replica has leased. */
 const WEBHOOK_POLL_MS = 1000;
+/** Age of a waiting prediction at which further replicas load the model. */
+const UNCLAIMED_MS = 1000;
 /** Milliseconds that the start waits for Redis. Then the server starts without Redis. */
 const START_MS = 2000;
 
@@ -132,8 +134,11 @@ export class Replica implements Disposable {
     this.#links.defer(() => clearInterval(timer));
   }
 
-  /** Starts running predictions of the queue. */
-  work(service: PredictionService, engine: Engine): void {
+  /**
+   * Starts running predictions of the queue.
+   * @param load loads the model, unless it is loaded. Called when predictions wait that no other replica claims
+   */
+  work(service: PredictionService, engine: Engine, load: () => void = () => {}): void {
     const { memory, metrics } = this.#options;
     const worker = new QueueWorker({
       queue: this.#queue,
@@ -147,6 +152,10 @@ export class Replica implements Disposable {
     });
     this.#worker = worker;
     this.#state.isWorker = () => worker.isActive;
+    this.#state.onTick(() => {
+      const { waiting, workers, ageMs } = this.#state.facts;
+      if (waiting > 0 && (workers === 0 || ageMs >= UNCLAIMED_MS)) load();
+    });
   }
 
   /** Resolves when Redis answers, or after two seconds. */

@@ -16,8 +16,9 @@ namespace {
 
 // The names match the model in test/torture/model.
 enum Fault : int64_t { kNone, kAbort, kSegv, kExit, kHang, kMemory, kThrow };
-// From here on: milliseconds that the operator takes.
+// From here on: milliseconds that the operator sleeps, and that it computes.
 constexpr int64_t kSleep = 1000;
+constexpr int64_t kCompute = 1000000;
 
 // Only where the process has a limit: the machine is others' too.
 void exhaust_memory() {
@@ -31,7 +32,13 @@ void exhaust_memory() {
   }
 }
 
+void compute(std::chrono::milliseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end);
+}
+
 void commit(int64_t fault) {
+  if (fault >= kCompute) return compute(std::chrono::milliseconds(fault - kCompute));
   switch (fault) {
     case kNone:
       return;

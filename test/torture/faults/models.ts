@@ -14,8 +14,9 @@ const FLOODED = "/models/torture";
 const QUIET = "/models/quiet";
 /** Number of clients of the flood. Each sends its next request when it has an answer. */
 const CLIENTS = 128;
-/** Inputs of the flood. A batch of them takes 16 ms. */
-const FLOOD = JSON.stringify(Array.from({ length: 8 }, (_, i) => ({ x: i, sleepMs: 1 })));
+/** Inputs of the floods. A batch of them takes 16 ms: the inputs sleep, or hold a core. */
+const FLOODS = { sleeps: { sleepMs: 1 }, computes: { computeMs: 1 } };
+type FloodKind = keyof typeof FLOODS;
 const PHASE_MS = { short: 500, long: 8000 };
 const ROUNDS = { short: 1, long: 3 };
 /**
@@ -36,7 +37,7 @@ export const models: Fault = {
     const flooded = await server.child("engine");
     await predict(server.url, [{ x: 1 }], `${QUIET}/predictions`);
     const quiet = server.children("engine").find((pid) => pid !== flooded) ?? 0;
-    await flood(injection, server);
+    for (const kind of ["sleeps", "computes"] as const) await flood(injection, server, kind);
     await kill(injection, server, { flooded, quiet });
     await reload(injection, server);
   },
@@ -50,14 +51,14 @@ async function listFile() {
   return { path, [Symbol.asyncDispose]: () => dir[Symbol.asyncDispose]() };
 }
 
-async function flood({ tally, isLong }: Injection, server: TestedServer): Promise<void> {
+async function flood({ tally, isLong }: Injection, server: TestedServer, kind: FloodKind): Promise<void> {
   const request = { url: new URL(`${QUIET}/predictions`, server.url).href, body: '[{"x": 2}]' };
   const phaseMs = isLong ? PHASE_MS.long : PHASE_MS.short;
   const ratios: number[] = [];
   for (let round = 0; round < (isLong ? ROUNDS.long : ROUNDS.short); round++) {
     await tally.inject(async () => {
       const alone = await timesOfGoodClient(request, Bun.sleep(phaseMs));
-      const flooding = new Flood(server.url);
+      const flooding = new Flood(server.url, kind);
       // Half a phase before the measurement, in which the server learns the load.
       await Bun.sleep(phaseMs / 2);
       const beside = await timesOfGoodClient(request, Bun.sleep(phaseMs));
@@ -66,7 +67,7 @@ async function flood({ tally, isLong }: Injection, server: TestedServer): Promis
       const [quietMs, floodedMs] = [p99(alone), p99(beside)];
       ratios.push(floodedMs / quietMs);
       tally.note(
-        `p99 of the quiet model ${quietMs.toFixed(1)} ms alone (${alone.length} requests), ${floodedMs.toFixed(1)} ms beside a flood (${beside.length} requests); the flood got ${[...answers].map(([status, count]) => `${count} × ${status}`).join(", ")}`,
+        `p99 of the quiet model ${quietMs.toFixed(1)} ms alone (${alone.length} requests), ${floodedMs.toFixed(1)} ms beside a flood that ${kind} (${beside.length} requests); the flood got ${[...answers].map(([status, count]) => `${count} × ${status}`).join(", ")}`,
       );
       const wrong = [...answers.keys()].filter((status) => ![200, 429].includes(status));
       if (wrong.length > 0) tally.found("wrong", `the flood was answered with ${wrong.join(", ")}`);
@@ -74,7 +75,7 @@ async function flood({ tally, isLong }: Injection, server: TestedServer): Promis
     });
   }
   const ratio = median(ratios);
-  tally.note(`p99 of the quiet model beside a flood: ${ratio.toFixed(2)} of its p99 alone`);
+  tally.note(`p99 of the quiet model beside a flood that ${kind}: ${ratio.toFixed(2)} of its p99 alone`);
   if (isLong && ratio > MAX_RATIO)
     tally.found("stuck", `a flood makes the p99 of the other model ${ratio.toFixed(2)} times as long`);
 }
@@ -88,13 +89,14 @@ class Flood {
   readonly #clients: Promise<unknown>;
   #isOver = false;
 
-  constructor(url: URL) {
+  constructor(url: URL, kind: FloodKind) {
+    const body = JSON.stringify(Array.from({ length: 8 }, (_, x) => ({ x, ...FLOODS[kind] })));
     const path = new URL(`${FLOODED}/predictions`, url);
     this.#clients = Promise.all(
       Array.from({ length: CLIENTS }, async () => {
         while (!this.#isOver) {
           const headers = { "Content-Type": "application/json", Prefer: "wait=60" };
-          const answer = await fetch(path, { method: "POST", headers, body: FLOOD });
+          const answer = await fetch(path, { method: "POST", headers, body });
           await answer.arrayBuffer();
           this.#answers.set(answer.status, (this.#answers.get(answer.status) ?? 0) + 1);
         }

@@ -4,8 +4,9 @@ import { defineModel, float32, int64, tensor, z } from "sconce";
 
 /** Faults in the order of their numbers in fault.cc, from 1 on. */
 const faults = ["abort", "segv", "exit", "hang", "memory", "throw"] as const;
-/** Numbers from here on mean a sleep of so many milliseconds. */
+/** Numbers from these on mean a sleep or a computation of so many milliseconds. */
 const sleep = 1000;
+const compute = 1_000_000;
 
 export default defineModel({
   name: "torture",
@@ -13,8 +14,9 @@ export default defineModel({
   input: z.object({
     x: z.number(),
     fault: z.enum(faults).optional(),
-    /** Milliseconds that the forward pass takes. */
+    /** Milliseconds that the forward pass sleeps, or holds a core. */
     sleepMs: z.int().min(0).default(0),
+    computeMs: z.int().min(0).default(0),
     /** A text that the output has, too, if `echo` is true. */
     note: z.string().default(""),
     echo: z.boolean().default(false),
@@ -25,11 +27,11 @@ export default defineModel({
   operators: ["operators.so"],
   batchSize: 16,
   example: { x: 1 },
-  preprocess({ x, fault, sleepMs }) {
+  preprocess({ x, fault, sleepMs, computeMs }) {
     const { TORTURE_RUNS } = process.env;
     if (TORTURE_RUNS !== undefined) appendFileSync(TORTURE_RUNS, `${x}\n`);
     const asked = fault === undefined ? 0 : 1 + faults.indexOf(fault);
-    const code = sleepMs > 0 ? sleep + sleepMs : asked;
+    const code = computeMs > 0 ? compute + computeMs : sleepMs > 0 ? sleep + sleepMs : asked;
     return { x: tensor(Float32Array.of(x), []), faults: tensor(BigInt64Array.of(BigInt(code)), []) };
   },
   postprocess({ y }, { input: { note, echo } }) {

@@ -9,7 +9,7 @@ import type { Problem } from "../problem.ts";
 import type { RequestContext } from "../request.ts";
 import type { Lifecycle } from "../routes/health.ts";
 import { addMcp } from "./mcp/mcp.ts";
-import { addOpenai } from "./openai/openai.ts";
+import { addOpenai, isOpenaiPath } from "./openai/openai.ts";
 import { addV2 } from "./v2/v2.ts";
 import { type WaitedOptions, WaitedPredictions } from "./waited-predictions.ts";
 
@@ -19,13 +19,19 @@ export interface NamedModel<P = WaitedPredictions> {
   readonly predictions: P;
   readonly metrics: Metrics;
   /** Whether this version of the model answers the request, when several versions share a name. By default it answers every request. */
-  readonly isFor?: (request: Request, context: RequestContext) => boolean;
+  readonly isFor?: ((request: Request, context: RequestContext) => boolean) | undefined;
+}
+
+/** A model that a request may name, and that cannot answer. */
+export interface BrokenModel extends Pick<NamedModel, "isFor"> {
+  readonly model: Pick<ServedModel, "name" | "tag" | "digest">;
+  readonly refusal: Error;
 }
 
 export interface ApiOptions {
   readonly model: ServedModel;
   /** The models that a request may name: all models for paths without a model, else only `model`. */
-  readonly named: readonly NamedModel[];
+  readonly named: readonly (NamedModel | BrokenModel)[];
   readonly version: string;
   readonly lifecycle: Lifecycle;
   readonly predictions: WaitedPredictions;
@@ -47,6 +53,11 @@ export interface ErrorForm {
 /** Adds the routes of one API. @returns how errors of the routes become answers */
 type AddApi = (app: OpenAPIHono, options: ApiOptions) => ErrorForm;
 
+/** Whether a request to this path may name a model in its body. */
+export function takesModelNames(path: string): boolean {
+  return isOpenaiPath(path);
+}
+
 /** The order is the order of the routes: `/v2/*` of the API v2 would hide Cohere's `/v2/rerank`, so `v2` follows `openai`. */
 const apis: Readonly<Record<ApiName, AddApi>> = { openai: addOpenai, v2: addV2, mcp: addMcp };
 
@@ -67,14 +78,15 @@ export function addApis(
     named,
     ...options
   }: Omit<ApiOptions, "predictions" | "named"> &
-    WaitedOptions & { readonly named?: readonly NamedModel<Predictions>[] | undefined },
+    WaitedOptions & { readonly named?: readonly (NamedModel<Predictions> | BrokenModel)[] | undefined },
 ): (c: Context, problem: Problem, error: unknown) => Response | undefined {
   const shared = { siblings, memory, maxBodyBytes, onHold, peerOf };
   const waited = new WaitedPredictions({ ...shared, predictions });
-  const all = named?.map((each) => ({
-    ...each,
-    predictions: new WaitedPredictions({ ...shared, predictions: each.predictions }),
-  })) ?? [{ ...options, predictions: waited }];
+  const all = named?.map((each) =>
+    "refusal" in each
+      ? each
+      : { ...each, predictions: new WaitedPredictions({ ...shared, predictions: each.predictions }) },
+  ) ?? [{ ...options, predictions: waited }];
   const forms = Object.entries(apis)
     .filter(([name]) => names.some((each) => each === name))
     .map(([, add]) => add(app, { ...options, predictions: waited, named: all }));

@@ -71,9 +71,13 @@ export function createBrokenApp(options: BrokenAppOptions, reason: string, serve
     if (options.adminPort !== undefined) addControlRoutes(app, server);
   }
   app.notFound(() => {
-    throw new ProblemError({ status: 503, code: "not_ready", detail: `the model cannot be served: ${reason}` });
+    throw brokenModel(reason);
   });
   return app;
+}
+
+export function brokenModel(reason: string): ProblemError {
+  return new ProblemError({ status: 503, code: "not_ready", detail: `the model cannot be served: ${reason}` });
 }
 
 export function createModelsApp(options: ModelsAppOptions): Hono {

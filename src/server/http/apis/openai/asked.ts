@@ -6,6 +6,7 @@ import { Turn } from "../../../../base/turn.ts";
 import type { ServedModel } from "../../app.ts";
 import { announcedBytes, type ReadBody } from "../../body-reader.ts";
 import { contextOf } from "../../request.ts";
+import type { BrokenModel } from "../apis.ts";
 import type { Ended, WaitedPredictions } from "../waited-predictions.ts";
 import { faultOfInputs, RequestFault } from "./errors.ts";
 
@@ -93,12 +94,16 @@ function parsed(text: string): Given {
 
 /**
  * Finds the model that a request names; the first model if the request names none.
- * @throws RequestFault 404 if no model has the name
+ * @throws RequestFault 404 if no model has the name; ProblemError 503 for a broken model
  */
-export function modelNamed<M extends { readonly model: AskedOptions["model"] }>(asked: unknown, all: readonly M[]): M {
-  const isAsked = ({ model: { name, tag, digest } }: M) =>
+export function modelNamed<M extends { readonly model: AskedOptions["model"] }>(
+  asked: unknown,
+  all: readonly (M | BrokenModel)[],
+): M {
+  const isAsked = ({ model: { name, tag, digest } }: M | BrokenModel) =>
     asked === undefined || asked === name || asked === `${name}:${tag}` || asked === `${name}@${digest}`;
   const found = all.find(isAsked);
+  if (found !== undefined && "refusal" in found) throw found.refusal;
   if (found !== undefined) return found;
   const names = all.map(({ model }) => `"${model.name}"`).join(", ");
   const detail = `there is no model ${JSON.stringify(asked)}; this server has ${names} (GET /v1/models)`;

@@ -4,7 +4,7 @@ import type { Context } from "hono";
 import { type OpenAi, vectorSize } from "../../../../author/openai.ts";
 import type { ServedModel } from "../../app.ts";
 import { contextOf } from "../../request.ts";
-import type { ApiOptions, ErrorForm } from "../apis.ts";
+import type { ApiOptions, BrokenModel, ErrorForm, NamedModel } from "../apis.ts";
 import { type AskedOptions, modelNamed, readRequest } from "./asked.ts";
 import { classify } from "./classify.ts";
 import { embeddings } from "./embeddings.ts";
@@ -19,7 +19,8 @@ const needs = {
 } as const;
 
 export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: ApiOptions): ErrorForm {
-  const namedFor = (c: Context) => named.filter(({ isFor }) => isFor === undefined || isFor(c.req.raw, contextOf(c)));
+  const isNamedFor = ({ isFor }: (typeof named)[number], c: Context) => isFor?.(c.req.raw, contextOf(c)) ?? true;
+  const namedFor = (c: Context) => named.filter((each) => isNamedFor(each, c));
   const lacking = (use: keyof typeof needs, { name }: Pick<ServedModel, "name">) =>
     new RequestFault(
       `the model ${name} cannot answer this: it needs ${needs[use]}, or openai: { ${use}: … } in defineModel`,
@@ -47,18 +48,28 @@ export function addOpenai(app: OpenAPIHono, { model: own, predictions, named }: 
     post(`/v${version}/rerank`, "rerank", (c, fields, asked) => rerank(c, { ...asked, fields, version }));
   }
   post("/classify", "classify", (c, fields, asked) => classify(c, { ...asked, fields }));
-  app.get("/v1/models", (c) => c.json({ object: "list", data: namedFor(c).map(({ model }) => describedModel(model)) }));
+  app.get("/v1/models", (c) =>
+    c.json({ object: "list", data: usable(namedFor(c)).map(({ model }) => describedModel(model)) }),
+  );
   app.all("/v1/models", (c) => otherMethod(c, "HEAD, GET"));
   // The pattern `.+` also matches slashes, which names of models contain.
   app.get("/v1/models/:id{.+}", (c) => c.json(describedModel(modelNamed(c.req.param("id"), namedFor(c)).model)));
   app.all("/v1/*", (c) => {
     throw new RequestFault(`there is no ${c.req.method} ${c.req.path}`, { status: 404, code: "unknown_url" });
   });
-  const hasPath = (path: string) => path.startsWith("/v1/") || path === "/v2/rerank" || path === "/classify";
-  return { hasPath, answer: errorResponse };
+  return { hasPath: isOpenaiPath, answer: errorResponse };
+}
+
+/** Whether a path below the root is of this API. */
+export function isOpenaiPath(path: string): boolean {
+  return path.startsWith("/v1/") || path === "/v2/rerank" || path === "/classify";
 }
 
 type Answer<F> = (c: Context, fields: F, asked: AskedOptions & { readonly model: ServedModel }) => Promise<Response>;
+
+function usable(named: readonly (NamedModel | BrokenModel)[]): NamedModel[] {
+  return named.flatMap((each) => ("refusal" in each ? [] : each));
+}
 
 function describedModel({ name, createdS }: ServedModel) {
   return { id: name, object: "model", created: createdS, owned_by: "sconce" };

@@ -1,0 +1,121 @@
+/** Background work: its threads get a core only while no other thread wants it, and wake no slower thread (SCHED_IDLE of Linux). */
+import { dlopen, FFIType, ptr } from "bun:ffi";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { getPriority } from "node:os";
+import { systemText } from "../../base/system-file.ts";
+
+/** Linux constants. */
+const SCHED_OTHER = 0;
+const SCHED_IDLE = 5;
+const CAP_SYS_NICE = 23n;
+/** The limit RLIMIT_NICE is this number less the best `nice`. */
+const NICE_BASE = 20;
+/** Interval of checks whether the threads run at all. */
+const WATCH_MS = 500;
+const STARVED = { waitedNs: 3e9, times: 4 };
+/** The weakest `nice` of a session. */
+const LAST_NICE = 19;
+
+const { int, ptr: pointer } = FFIType;
+
+const open = () =>
+  dlopen("libc.so.6", {
+    sched_setscheduler: { args: [int, int, pointer], returns: int },
+    sched_getscheduler: { args: [int], returns: int },
+  }).symbols;
+
+let libc: ReturnType<typeof open> | undefined;
+
+export class Background implements Disposable {
+  readonly #watch: ReturnType<typeof setInterval>;
+  #hasLeft = false;
+
+  private constructor() {
+    this.#watch = setInterval(() => isStarved() && this.leave(), WATCH_MS);
+    this.#watch.unref();
+  }
+
+  /**
+   * Moves this process to the background. Processes that it starts begin there. All leave it if they get nearly no time of the cores.
+   * @returns undefined where the system would not let the processes leave
+   */
+  static enter(): Background | undefined {
+    if (!mayLeave()) return undefined;
+    setPolicies(() => threadsOf(process.pid), SCHED_IDLE);
+    setSessionNice(LAST_NICE);
+    return new Background();
+  }
+
+  /** Moves this process and all processes below it back. */
+  leave(): void {
+    if (this.#hasLeft) return;
+    this.#hasLeft = true;
+    clearInterval(this.#watch);
+    setSessionNice(0);
+    setPolicies(() => threadsBelow(process.pid), SCHED_OTHER);
+  }
+
+  [Symbol.dispose](): void {
+    this.leave();
+  }
+}
+
+/** Whether the threads waited for a core for seconds, and much longer than they ran. */
+function isStarved(): boolean {
+  let [ranNs, waitedNs] = [0, 0];
+  for (const thread of threadsBelow(process.pid)) {
+    const [ran = 0, waited = 0] = systemText(`/proc/${thread}/schedstat`).split(" ").map(Number);
+    ranNs += ran;
+    waitedNs += waited;
+  }
+  return waitedNs > STARVED.waitedNs && waitedNs > STARVED.times * ranNs;
+}
+
+function setPolicies(threads: () => readonly number[], policy: number): void {
+  libc ??= open();
+  const { sched_getscheduler: policyOf, sched_setscheduler: setPolicy } = libc;
+  // The only parameter, a priority, is 0 for both policies.
+  const parameters = new Int32Array(1);
+  const isChanged = (thread: number) => policyOf(thread) !== policy && setPolicy(thread, policy, ptr(parameters)) === 0;
+  // Again after a change: a thread that started meanwhile has the policy of its starter.
+  while (threads().filter(isChanged).length > 0);
+}
+
+function threadsOf(pid: number): number[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`).map(Number);
+  } catch {
+    // The process has ended.
+    return [];
+  }
+}
+
+/** The threads of a process and of all processes below it. */
+function threadsBelow(pid: number): number[] {
+  const threads = threadsOf(pid);
+  const children = threads.flatMap((thread) => systemText(childrenOf(pid, thread)).split(" ").map(Number));
+  return [...threads, ...children.filter((child) => child > 0).flatMap(threadsBelow)];
+}
+
+const childrenOf = (pid: number, thread: number) => `/proc/${pid}/task/${thread}/children`;
+
+/** The policy may be changed back with the capability in the first user namespace, or if the limit of `nice` allows the present value. */
+function mayLeave(): boolean {
+  if (process.platform !== "linux" || !existsSync(childrenOf(process.pid, process.pid))) return false;
+  const [, limit = "0"] = /^Max nice priority\s+(\d+)/m.exec(systemText("/proc/self/limits")) ?? [];
+  if (NICE_BASE - Number(limit) <= getPriority()) return true;
+  const [, capabilities = "0"] = /^CapEff:\s*([0-9a-f]+)/m.exec(systemText("/proc/self/status")) ?? [];
+  const isFirstNamespace = /^\s*0\s+0\s+4294967295\s*$/.test(systemText("/proc/self/uid_map"));
+  return isFirstNamespace && ((BigInt(`0x${capabilities}`) >> CAP_SYS_NICE) & 1n) === 1n;
+}
+
+/** Kernels with `autogroup` share cores between sessions first. Only a session of this process alone is changed. */
+function setSessionNice(nice: number): void {
+  const [, session] = /.*\) \w \d+ \d+ (\d+)/.exec(systemText("/proc/self/stat")) ?? [];
+  if (session !== String(process.pid)) return;
+  try {
+    writeFileSync("/proc/self/autogroup", String(nice));
+  } catch {
+    // The kernel has no sessions to share cores between.
+  }
+}

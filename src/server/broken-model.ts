@@ -1,0 +1,17 @@
+/** The reason why a model cannot be served, for clients. The log has the whole message, which may have paths of the server or texts of the model's code. */
+import { codedError, type ErrorCode } from "../base/errors.ts";
+
+/** Reasons that replace messages with paths or addresses. */
+const short: Partial<Record<ErrorCode, string>> = {
+  store_corrupt: "files of the model are damaged or missing",
+  weights_invalid: "the weights cannot be used",
+  native_unavailable: "libtorch cannot be loaded",
+  cache_unusable: "libtorch cannot be unpacked",
+  predictions_unusable: "its predictions cannot be read",
+  queue_unavailable: "the queue cannot be reached",
+};
+
+export function reasonForClients(error: unknown): string {
+  const { code, message, clientMessage } = codedError(error);
+  return clientMessage === message ? (short[code] ?? message) : clientMessage;
+}

@@ -1,0 +1,97 @@
+/** A model of a front, open or broken, and its names in requests. */
+import { messageOf } from "../base/errors.ts";
+import { log } from "../base/log.ts";
+import { generatedTag } from "../package/store/reference.ts";
+import { reasonForClients } from "./broken-model.ts";
+import { gaugesOf, hindranceOf, servedModel } from "./front-app.ts";
+import { FrontModel } from "./front-model.ts";
+import { type FrontModelOptions, openModelParts } from "./front-model-parts.ts";
+import type { FrontShared } from "./front-shared.ts";
+import type { BrokenModel, NamedModel } from "./http/apis/apis.ts";
+import type { ServedModel } from "./http/app.ts";
+import type { RequestContext } from "./http/request.ts";
+import { brokenModel } from "./http/routes/models.ts";
+import type { Metrics } from "./metrics/metrics.ts";
+import type { Predictions } from "./predictions/predictions.ts";
+import type { SplitShare } from "./predictions/split.ts";
+
+export type Answer = (request: Request, context: RequestContext) => Response | Promise<Response>;
+
+/** A model of the server. A model with broken code has no front model. */
+export interface Entry {
+  readonly options: FrontModelOptions;
+  readonly metrics: Metrics;
+  readonly front: FrontModel | undefined;
+  readonly served: ServedModel | undefined;
+  /** Why clients cannot use the model. */
+  readonly fault: string | undefined;
+  /** The apps of the model by the path before their routes, each made at its first request. */
+  readonly apps: Map<string, Promise<Answer>>;
+}
+
+/** The versions that share the traffic of a name. */
+export interface Split {
+  readonly name: string;
+  readonly creating: Map<string, Predictions>;
+  readonly versions: readonly Version[];
+}
+
+export interface Version extends SplitShare {
+  readonly entry: Entry;
+}
+
+export async function openEntry(
+  shared: FrontShared,
+  options: FrontModelOptions,
+  opened: AsyncDisposableStack,
+): Promise<Entry> {
+  const { metrics = shared.metrics } = options;
+  await using own = new AsyncDisposableStack();
+  try {
+    const front = new FrontModel(shared, options, await openModelParts(shared, options, own));
+    metrics.watch(() => gaugesOf(front));
+    front.lifecycle.hindrance = () => hindranceOf(front);
+    const served = await servedModel(front);
+    opened.use(own.move());
+    return { options, metrics, front, served, fault: undefined, apps: new Map() };
+  } catch (error) {
+    const { models, mayListen } = shared.options;
+    // A newer server leaves a model that it cannot serve to the older one.
+    if (models.length === 1 || mayListen !== undefined) throw error;
+    log.error(`The model ${options.name} cannot be served: ${messageOf(error)}`);
+    // The engine process may run, and its memory is for the other models.
+    if (options.engine !== undefined) options.engine.predictionsIdleMs = () => Infinity;
+    return { options, metrics, front: undefined, served: undefined, fault: reasonForClients(error), apps: new Map() };
+  }
+}
+
+/**
+ * The model for requests that name it; none for a worker.
+ * @param split the split of the model, whose name it has too, for some requests
+ */
+export function namesOf(
+  { front, served, metrics, options, fault }: Entry,
+  split?: { readonly name: string } & Required<Pick<NamedModel, "isFor">>,
+): readonly (NamedModel<Predictions> | BrokenModel)[] {
+  const predictions = front?.predictions;
+  if (served !== undefined && predictions !== undefined) {
+    const own = { model: served, predictions, metrics };
+    return split === undefined ? [own] : [{ ...own, model: renamed(served, split.name), isFor: split.isFor }, own];
+  }
+  if (fault === undefined) return [];
+  const { digest } = options.packaged;
+  const own = { model: { name: options.name, tag: generatedTag(digest), digest }, refusal: brokenModel(fault) };
+  return split === undefined ? [own] : [{ ...own, model: { ...own.model, name: split.name }, isFor: split.isFor }, own];
+}
+
+/** The model under the name of a split. */
+export function renamed(model: ServedModel, name: string): ServedModel {
+  return {
+    ...model,
+    name,
+    // The batch size may change later.
+    get batchSize() {
+      return model.batchSize;
+    },
+  };
+}

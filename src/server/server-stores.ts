@@ -1,0 +1,51 @@
+/** The stores of the models of a server, in its supervisor. */
+import { codedError, type SconceError } from "../base/errors.ts";
+import { log } from "../base/log.ts";
+import type { EarlierBuilds } from "./earlier-build.ts";
+import type { FrontsModel } from "./fronts.ts";
+import { openStore } from "./predictions/open-store.ts";
+import type { PredictionStore, StoreRole } from "./predictions/store.ts";
+
+/** Open until the server stops, so that no other server takes the files while fronts restart. */
+export class ServerStores implements AsyncDisposable {
+  readonly #models: readonly FrontsModel[];
+  readonly #opened: { readonly model: FrontsModel; readonly store: PredictionStore }[] = [];
+  /** Why stores cannot be opened or read. */
+  readonly faults = new Map<FrontsModel, SconceError>();
+  isClosed = false;
+
+  constructor(models: readonly FrontsModel[]) {
+    this.#models = models;
+  }
+
+  /** @throws SconceError `predictions_unusable` if no model can be served */
+  async open(role: StoreRole): Promise<void> {
+    for (const model of this.#models) {
+      const { store: path, config } = model;
+      if (path === undefined) continue;
+      await this.#try(model, async () => this.#opened.push({ model, store: await openStore(path, config, role) }));
+    }
+  }
+
+  /** Looks for predictions of earlier builds. */
+  async find(earlier: EarlierBuilds): Promise<void> {
+    for (const { model, store } of this.#opened) await this.#try(model, () => earlier.find(model, store));
+  }
+
+  /** The other models are served without this one. */
+  async #try(model: FrontsModel, work: () => Promise<unknown>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      const fault = codedError(error);
+      this.faults.set(model, fault);
+      if (this.faults.size === this.#models.length) throw fault;
+      log.error(`The store of the model ${model.name}: ${fault.message}`);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.isClosed = true;
+    for (const { store } of this.#opened) await store.close();
+  }
+}

@@ -1,0 +1,47 @@
+/** Processes in the background: only where the system lets them leave it. */
+import { expect, test } from "bun:test";
+import { fileURLToPath } from "node:url";
+
+const script = fileURLToPath(new URL("./helpers/background-child.ts", import.meta.url));
+
+function run(launcher: readonly string[] = [], ...args: string[]): unknown {
+  const { stdout, stderr, exitCode } = Bun.spawnSync([...launcher, process.execPath, "--no-install", script, ...args]);
+  if (exitCode !== 0) throw new Error(stderr.toString());
+  return JSON.parse(stdout.toString());
+}
+
+const works = (...command: string[]) =>
+  Bun.spawnSync([...command, "true"], { stdout: "ignore", stderr: "ignore" }).exitCode === 0;
+/** Without CAP_SYS_NICE. */
+const plain = ["setpriv", "--bounding-set", "-sys_nice", "--inh-caps", "-sys_nice"];
+const limited = ["prlimit", "--nice=20", "--"];
+
+const isPrivileged = works("sh", "-c", "renice -n -1 -p $$");
+
+/** SCHED_OTHER and SCHED_IDLE. */
+const [normal, idle] = [[0], [5]];
+const stayed = { entered: false, before: normal, inside: normal, after: normal };
+const left = { entered: true, before: normal, inside: idle, after: normal };
+
+test.skipIf(!isPrivileged)("a process with the capability enters the background, and leaves it", () => {
+  expect(run()).toEqual(left);
+});
+
+test.skipIf(!works(...plain))("a process that could not leave the background stays out of it", () => {
+  expect(run(plain)).toEqual(stayed);
+});
+
+test.skipIf(!works(...limited, ...plain))("the limit of nice lets a process without the capability leave", () => {
+  expect(run([...limited, ...plain])).toEqual(left);
+});
+
+const pinned = ["taskset", "--cpu-list", "0"];
+
+test.skipIf(!isPrivileged || !works(...pinned))("a process that gets no core in the background leaves it", () => {
+  const busy = Bun.spawn([...pinned, "sh", "-c", "while :; do :; done"]);
+  try {
+    expect(run(pinned, "starved")).toEqual(left);
+  } finally {
+    busy.kill();
+  }
+});
