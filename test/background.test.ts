@@ -1,6 +1,7 @@
 /** Processes in the background: only where the system lets them leave it. */
 import { expect, test } from "bun:test";
 import { fileURLToPath } from "node:url";
+import { mayLeaveBackground } from "./helpers/running.ts";
 
 const script = fileURLToPath(new URL("./helpers/background-child.ts", import.meta.url));
 
@@ -16,14 +17,12 @@ const works = (...command: string[]) =>
 const plain = ["setpriv", "--bounding-set", "-sys_nice", "--inh-caps", "-sys_nice"];
 const limited = ["prlimit", "--nice=20", "--"];
 
-const isPrivileged = works("sh", "-c", "renice -n -1 -p $$");
-
 /** SCHED_OTHER and SCHED_IDLE. */
 const [normal, idle] = [[0], [5]];
 const stayed = { entered: false, before: normal, inside: normal, after: normal };
 const left = { entered: true, before: normal, inside: idle, after: normal };
 
-test.skipIf(!isPrivileged)("a process with the capability enters the background, and leaves it", () => {
+test.skipIf(!mayLeaveBackground)("a process with the capability enters the background, and leaves it", () => {
   expect(run()).toEqual(left);
 });
 
@@ -37,7 +36,7 @@ test.skipIf(!works(...limited, ...plain))("the limit of nice lets a process with
 
 const pinned = ["taskset", "--cpu-list", "0"];
 
-test.skipIf(!isPrivileged || !works(...pinned))("a process that gets no core in the background leaves it", () => {
+test.skipIf(!mayLeaveBackground || !works(...pinned))("a process that gets no core in the background leaves it", () => {
   const busy = Bun.spawn([...pinned, "sh", "-c", "while :; do :; done"]);
   try {
     expect(run(pinned, "starved")).toEqual(left);

@@ -6,7 +6,7 @@ import { Client } from "./helpers/client.ts";
 import { datagramsAt } from "./helpers/datagrams.ts";
 import { freePort } from "./helpers/free-port.ts";
 import { machineEnv } from "./helpers/machine.ts";
-import { children, isRunning, until } from "./helpers/running.ts";
+import { children, isRunning, mayLeaveBackground, policies, SCHED_IDLE, until } from "./helpers/running.ts";
 import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
@@ -51,6 +51,8 @@ test("the service manager is told of the start, of the upgrade with its new main
   expect(heard).toEqual([`MAINPID=${server.pid}\nREADY=1`]);
   heard.length = 0;
   server.kill("SIGHUP");
+  const newer = Number(/process (\d+)/.exec(await server.line("Starting the command line again"))?.[1]);
+  if (mayLeaveBackground) expect(new Set(policies(newer))).toEqual(new Set([SCHED_IDLE]));
   await hears("MAINPID");
   const [reloading, ready = ""] = heard;
   expect(reloading).toMatch(/^RELOADING=1\nMONOTONIC_USEC=\d+$/);

@@ -6,7 +6,15 @@ import type { PredictionBody } from "./helpers/client.ts";
 import { freePort } from "./helpers/free-port.ts";
 import { hold } from "./helpers/hold.ts";
 import { ConnectionLoad } from "./helpers/keep-alive.ts";
-import { descendants, isRunning, policies, SCHED_IDLE, SCHED_OTHER, until } from "./helpers/running.ts";
+import {
+  descendants,
+  isRunning,
+  mayLeaveBackground,
+  policies,
+  SCHED_IDLE,
+  SCHED_OTHER,
+  until,
+} from "./helpers/running.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 let store: BuildsStore;
@@ -89,10 +97,7 @@ test("no request fails during an upgrade and its rollback under load, and each i
   expect((await client.end(held.prediction_id)).outputs).toMatchObject([{ y: 15 }]);
 }, 120_000);
 
-const isPrivileged =
-  Bun.spawnSync(["sh", "-c", "renice -n -1 -p $$"], { stdout: "ignore", stderr: "ignore" }).exitCode === 0;
-
-test.skipIf(!isPrivileged)(
+test.skipIf(!mayLeaveBackground)(
   "the newer server starts in the background, and leaves it before it takes over",
   async () => {
     await using dir = await tempDir();

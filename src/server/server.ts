@@ -10,6 +10,7 @@ import { isLoopback } from "../machine/network/loopback.ts";
 import { Background } from "../machine/processes/background.ts";
 import { LoopGuard } from "../machine/processes/loop-guard.ts";
 import { makeRunFolder } from "../machine/processes/run-folder.ts";
+import { isStartedAgain } from "../machine/processes/start-again.ts";
 import type { ModelSource } from "../package/model-source.ts";
 import type { PackagedModel } from "../package/store/packaged-model.ts";
 import type { ServeConfig } from "./config.ts";
@@ -173,7 +174,9 @@ async function openBeside(
   opened: AsyncDisposableStack,
 ): Promise<Front> {
   const { config, argv = [], source } = options;
-  using background = older && Background.enter();
+  using background = older !== undefined || isStartedAgain() ? Background.enter() : undefined;
+  // The older server has ended meanwhile.
+  if (older === undefined) background?.leave();
   let upgradable: Upgradable | undefined;
   // Deferred first, so that it runs last: the newer server then takes over the unfinished predictions. In a container,
   // the first process stays alive.

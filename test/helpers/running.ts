@@ -7,6 +7,10 @@ import { systemText } from "../../src/base/system-file.ts";
 export const SCHED_OTHER = 0;
 export const SCHED_IDLE = 5;
 
+/** Whether this process may leave the background, as by CAP_SYS_NICE. */
+export const mayLeaveBackground =
+  Bun.spawnSync(["sh", "-c", "renice -n -1 -p $$"], { stdout: "ignore", stderr: "ignore" }).exitCode === 0;
+
 /** The scheduling policies of the threads of a running process. */
 export function policies(pid: number): number[] {
   return readdirSync(`/proc/${pid}/task`).flatMap((thread) => {

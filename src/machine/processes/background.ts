@@ -46,6 +46,18 @@ export class Background implements Disposable {
     return new Background();
   }
 
+  /** Starts a process that begins in the background, where `enter` would succeed. */
+  static start<T>(start: () => T): T {
+    if (!mayLeave()) return start();
+    // A process begins with the policy of the thread that starts it.
+    setPolicies(() => [process.pid], SCHED_IDLE);
+    try {
+      return start();
+    } finally {
+      setPolicies(() => [process.pid], SCHED_OTHER);
+    }
+  }
+
   /** Moves this process and all processes below it back. */
   leave(): void {
     if (this.#hasLeft) return;

@@ -3,12 +3,16 @@
  * meanwhile.
  */
 import { closeSync, openSync } from "node:fs";
+import { Background } from "./background.ts";
 import { isExecutable } from "./program.ts";
 
 /**
  * Environment variable of servers that a container's first process started. The container ends with the last server.
  */
 const FOLLOWED = "SCONCE_FOLLOWED";
+
+/** Environment variable of servers that another server started. */
+const STARTED = "SCONCE_STARTED_AGAIN";
 
 /**
  * Asks the first process of the container to start the command line. @returns false if that process did not start this
@@ -18,15 +22,24 @@ export function askFirstProcess(): boolean {
   return process.ppid === 1 && process.env[FOLLOWED] === "1" && process.kill(1, "SIGHUP");
 }
 
+/** Starts the command line in the background. */
 export function startAgain(): Bun.Subprocess {
   const script = isExecutable ? [] : ["--no-install", Bun.main];
-  return Bun.spawn([process.execPath, ...script, ...process.argv.slice(2)], {
-    argv0: "sconce",
-    env: process.pid === 1 ? { ...process.env, [FOLLOWED]: "1" } : process.env,
-    stdio: ["ignore", "inherit", "inherit"],
-    // The new server runs on when this process ends.
-    detached: true,
-  });
+  const followed = process.pid === 1 ? { [FOLLOWED]: "1" } : {};
+  return Background.start(() =>
+    Bun.spawn([process.execPath, ...script, ...process.argv.slice(2)], {
+      argv0: "sconce",
+      env: { ...process.env, ...followed, [STARTED]: "1" },
+      stdio: ["ignore", "inherit", "inherit"],
+      // The new server runs on when this process ends.
+      detached: true,
+    }),
+  );
+}
+
+/** Whether another server started this process. */
+export function isStartedAgain(): boolean {
+  return process.env[STARTED] === "1";
 }
 
 /** Whether this process has a terminal: then a SIGHUP may mean the end of the terminal session. */
