@@ -231,6 +231,9 @@ export class Fronts implements Front, UpgradedFronts {
   }
 
   async closePorts(onClosed: (open: number) => Promise<void>): Promise<void> {
+    const { length } = this.#fronts;
+    // The newer server prepares for the first closed port.
+    if (length > 1) await onClosed(length);
     for (const [open, front] of [...this.#fronts.entries()].reverse()) {
       await this.#ask(front, { closePort: true });
       await onClosed(open);

@@ -22,7 +22,7 @@ export interface UpgradedFronts {
   retire(isRetiring: boolean): void;
   /**
    * Closes the port in one front after another, from the last on, each when it has no connections. `onClosed` gets the
-   * count of fronts that are still open.
+   * count of fronts that are still open; with several fronts, it is also called before the first one closes.
    */
   closePorts(onClosed: (open: number) => Promise<void>): Promise<void>;
   /** Sets the other server of the upgrade; undefined removes it. */
@@ -92,10 +92,20 @@ export class OlderServer {
     const count = fronts.sockets.length;
     for (let message = await this.#link.next(); message !== undefined; message = await this.#link.next()) {
       if (message.kind !== "closed") continue;
-      await fronts.steer({ first: message.open, count });
+      await fronts.steer(this.#socketsWhileClosing(message.open, count));
       this.#link.send({ kind: "steered" });
     }
     await fronts.steer({ first: 0, count });
+  }
+
+  /**
+   * The sockets for new connections while `open` fronts of the older server listen. The kernel moves the last socket to
+   * the place of a closed one, and the order of the older sockets is unknown. The first place behind them has a socket
+   * of the newer server until the last one of them is closed, if the newer server has as many fronts.
+   */
+  #socketsWhileClosing(open: number, count: number): { first: number; count: number } {
+    const older = this.relative.sockets.length;
+    return open > 0 && older <= count ? { first: older, count: 1 } : { first: open, count };
   }
 }
 
