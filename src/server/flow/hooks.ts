@@ -14,12 +14,16 @@ export interface HooksOptions {
   readonly lag?: Pick<EventLoopLag, "ran">;
   /** Record of running calls, which the next process reads. Undefined where predictions end with the process. */
   readonly running?: RunningHooks | undefined;
+  /** Clock of the calls, in milliseconds. */
+  readonly now?: () => number;
 }
 
 type Hook = Parameters<EventLoopLag["ran"]>[0];
 
 /** Limited calls cost some microseconds more, so the limit starts with the first call that takes this long. */
 const SLOW_MS = 100;
+/** Quick calls after which the limit ends. Other work of a busy machine slows down quick hooks, too. */
+const QUICK_CALLS = 1000;
 
 /**
  * The JavaScript engine can interrupt only scripts, and a script reaches a function only through a global name. A plain
@@ -37,14 +41,18 @@ export class Hooks {
   /** Error messages of inputs that blocked an earlier process, by prediction and index. */
   readonly #guilty = new Map<string, string>();
   readonly #suspects = new Set<string>();
+  readonly #now: () => number;
   #isLimited: boolean;
+  /** Limited calls since the last slow one. */
+  #quickCalls = 0;
   /** Resolves when all earlier calls have ended. Used only while there are suspects, because they run alone. */
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor({ limitMs, lag, running }: HooksOptions = {}) {
+  constructor({ limitMs, lag, running, now = () => performance.now() }: HooksOptions = {}) {
     this.#lag = lag;
     this.#limit = limitMs === undefined ? undefined : { timeout: Math.ceil(limitMs) };
     this.#running = running;
+    this.#now = now;
     const { guilty = [], suspects = [] } = running ?? {};
     for (const call of guilty) this.#guilty.set(textOf(call), this.#heldMessage(call.hook));
     for (const call of suspects) this.#suspects.add(textOf(call));
@@ -117,16 +125,10 @@ export class Hooks {
 
   #limited<T>(hook: Hook, run: () => T): T {
     if (this.#limit === undefined) return run();
-    if (!this.#isLimited) {
-      const beganMs = performance.now();
-      try {
-        return run();
-      } finally {
-        this.#isLimited = performance.now() - beganMs >= SLOW_MS;
-      }
-    }
-    called = run;
+    const beganMs = this.#now();
     try {
+      if (!this.#isLimited) return run();
+      called = run;
       const result: T = script.runInThisContext(this.#limit);
       return result;
     } catch (error) {
@@ -137,6 +139,19 @@ export class Hooks {
         `${hook} failed: ${late} (--hook-timeout) and was interrupted; no other request was answered meanwhile`,
         { clientMessage: `${MODEL_FAILED} in ${hook}: ${late}` },
       );
+    } finally {
+      this.#took(this.#now() - beganMs);
+    }
+  }
+
+  /** Decides whether the next calls are limited. */
+  #took(ms: number): void {
+    if (ms >= SLOW_MS) {
+      this.#isLimited = true;
+      this.#quickCalls = 0;
+    } else if (this.#isLimited && this.#running !== undefined) {
+      this.#quickCalls += 1;
+      this.#isLimited = this.#quickCalls < QUICK_CALLS;
     }
   }
 
