@@ -79,19 +79,18 @@ async function receive(request: Request, limits: BodyLimits): Promise<Received> 
   const length = decoder === undefined ? announced : undefined;
   const charge = uploads.withRoom(() => memory.take("bodies", HELD_PER_BYTE * (length ?? 0)));
   if (charge === undefined) throw memoryFull();
+  const isSmall = length !== undefined && length <= LARGE_BYTES;
+  const upload = uploads.begin(charge, isSmall ? length : 0);
   try {
-    if (length !== undefined && length <= LARGE_BYTES) {
-      const reading = uploads.during(charge, length, (upload) => upload.untilDropped(request.bytes()));
-      return { chunks: await reading.catch(refuseIncomplete), bytes: length, charge };
-    }
+    if (isSmall) return { chunks: await upload.untilDropped(request.bytes()), bytes: length, charge };
     const isCharged = length !== undefined;
-    const { chunks, bytes } = await uploads.during(charge, 0, (upload) =>
-      readChunks(request, { limits, upload, isCharged, decoder }),
-    );
+    const { chunks, bytes } = await readChunks(request, { limits, upload, isCharged, decoder });
     return { chunks, bytes, charge };
   } catch (error) {
     charge[Symbol.dispose]();
     throw error;
+  } finally {
+    uploads.end(upload);
   }
 }
 
@@ -139,7 +138,7 @@ async function readChunks(
   const reader = encoded && (decoder?.(encoded, grow) ?? encoded);
   try {
     while (reader !== undefined) {
-      const { value } = await upload.untilDropped(reader.read()).catch(refuseIncomplete);
+      const { value } = await upload.untilDropped(reader.read());
       if (value === undefined) break;
       upload.bytes += value.length;
       checkSize(upload.bytes, limits);
@@ -157,10 +156,11 @@ async function readChunks(
   return { chunks, bytes: upload.bytes };
 }
 
-function refuseIncomplete(cause: unknown): never {
-  if (cause instanceof ProblemError || cause instanceof SconceError) throw cause;
+/** The error for a body whose read failed with `cause`. */
+function incomplete(cause: unknown): unknown {
+  if (cause instanceof ProblemError || cause instanceof SconceError) return cause;
   const detail = "the body ended before the length that was announced for it";
-  throw new ProblemError({ status: 400, code: "body_incomplete", detail }, { cause });
+  return new ProblemError({ status: 400, code: "body_incomplete", detail }, { cause });
 }
 
 /**
@@ -196,11 +196,11 @@ export class Upload implements InRing<Upload> {
     this.beganAtMs = beganAtMs;
   }
 
-  /** Awaits `reading`, a read of the body. @throws ProblemError 408 as soon as the upload is dropped */
+  /** Awaits `reading`, a read of the body. @throws ProblemError 408 as soon as the upload is dropped, 400 for an incomplete body */
   untilDropped<T>(reading: Promise<T>): Promise<T> {
     // Promise.race() would take five microseconds more.
     return new Promise((resolve, reject) => {
-      reading.then(resolve, reject);
+      reading.then(resolve, (cause: unknown) => reject(incomplete(cause)));
       if (this.#refusal === undefined) this.#reject = reject;
       else reject(this.#refusal);
     });
@@ -226,18 +226,15 @@ export class Uploads {
     this.#now = now;
   }
 
-  /**
-   * Runs `read`. Memory that is needed meanwhile may drop the upload if it is slow. @param bytes initial count of received bytes: 0 if `read` adds
-   * each chunk
-   */
-  async during<T>(charge: Charge, bytes: number, read: (upload: Upload) => Promise<T>): Promise<T> {
+  /** Begins an upload. Until `end`, a lack of memory drops the upload if it is slow. @param bytes initial count of received bytes */
+  begin(charge: Charge, bytes: number): Upload {
     const upload = new Upload(charge, { bytes, beganAtMs: this.#now() });
     this.#uploads.add(upload);
-    try {
-      return await read(upload);
-    } finally {
-      this.#uploads.delete(upload);
-    }
+    return upload;
+  }
+
+  end(upload: Upload): void {
+    this.#uploads.delete(upload);
   }
 
   /** Calls `take`, which reserves memory. While it returns a false value, drops the oldest slow upload and calls `take` again. */
