@@ -4,15 +4,12 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { appendFileSync, statSync } from "node:fs";
-import { join } from "node:path";
 import { makeKey } from "../src/server/access/key-file.ts";
-import { startCli } from "./helpers/cli.ts";
+import { program, startCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { hold } from "./helpers/hold.ts";
 import { storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
-
-const sconce = join(import.meta.dir, "helpers/sconce.ts");
 
 let store: TestStore;
 let server: TestServer;
@@ -204,8 +201,14 @@ describe("at its start, a server", () => {
     await Bun.write(dir.join("journal"), "");
     const { dev, ino } = statSync(dir.join("journal"));
     const lines = async (stream: string) => {
-      const running = Bun.spawn([process.execPath, sconce, "serve", "none"], {
-        env: { ...process.env, SCONCE_HOME: dir.path, SCONCE_LATENCY_TARGETS: "1", JOURNAL_STREAM: stream },
+      const running = Bun.spawn([...program.command, "serve", "none"], {
+        env: {
+          ...process.env,
+          ...program.env,
+          SCONCE_HOME: dir.path,
+          SCONCE_LATENCY_TARGETS: "1",
+          JOURNAL_STREAM: stream,
+        },
         stderr: Bun.file(dir.join("journal")),
       });
       await running.exited;

@@ -5,8 +5,7 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { connect, type Socket } from "node:net";
-import { fileURLToPath } from "node:url";
-import { cli, follow } from "./helpers/cli.ts";
+import { cli, follow, program } from "./helpers/cli.ts";
 import { machineEnv } from "./helpers/machine.ts";
 import { inRole } from "./helpers/running.ts";
 import { modelFolder } from "./helpers/server.ts";
@@ -23,12 +22,11 @@ test("connections beyond the descriptor limit are refused without spinning, and 
   await using dir = await tempDir();
   const env = { SCONCE_HOME: dir.join("home") };
   expect((await cli(["build", modelFolder("lab"), "--allow-random"], { env })).code).toBe(0);
-  const script = fileURLToPath(new URL("./helpers/sconce.ts", import.meta.url));
-  const serve = `ulimit -n 100; exec ${process.execPath} ${script} serve lab --host 127.0.0.1 -p 0`;
+  const serve = `ulimit -n 100; exec ${program.command.join(" ")} serve lab --host 127.0.0.1 -p 0`;
   await using server = follow(
     Bun.spawn(["sh", "-c", serve], {
       // One HTTP process, so that each message appears once in the log.
-      env: { ...process.env, ...machineEnv, ...env, SCONCE_FRONTS: "1" },
+      env: { ...process.env, ...program.env, ...machineEnv, ...env, SCONCE_FRONTS: "1" },
       stdin: "ignore",
       stdout: "pipe",
       stderr: "pipe",

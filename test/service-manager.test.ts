@@ -1,7 +1,6 @@
 /** Upgrades by SIGHUP under a service manager, and as the first process of a container. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
-import { fileURLToPath } from "node:url";
-import { follow, type RunningCli } from "./helpers/cli.ts";
+import { follow, program, type RunningCli } from "./helpers/cli.ts";
 import { Client } from "./helpers/client.ts";
 import { datagramsAt } from "./helpers/datagrams.ts";
 import { freePort } from "./helpers/free-port.ts";
@@ -18,7 +17,6 @@ beforeAll(async () => {
 
 afterAll(() => store[Symbol.asyncDispose]());
 
-const script = fileURLToPath(new URL("./helpers/sconce.ts", import.meta.url));
 const { PATH = "", HOME = "" } = process.env;
 
 interface Place {
@@ -31,8 +29,9 @@ interface Place {
 function serve(launcher: readonly string[], { dir, port, adminPort }: Place): RunningCli {
   const options = ["--host", "127.0.0.1", "-p", String(port), "--store", dir.join("p.sqlite"), "--linger", "0"];
   const admin = adminPort === undefined ? [] : ["--admin-port", String(adminPort)];
-  const command = [...launcher, process.execPath, "--no-install", script, "serve", "lab", ...options, ...admin];
-  const env = { PATH, HOME, TMPDIR: dir.path, ...machineEnv, SCONCE_HOME: store.home, NOTIFY_SOCKET: dir.join("n") };
+  const command = [...launcher, ...program.command, "serve", "lab", ...options, ...admin];
+  const place = { PATH, HOME, TMPDIR: dir.path, SCONCE_HOME: store.home, NOTIFY_SOCKET: dir.join("n") };
+  const env = { ...program.env, ...machineEnv, ...place };
   return follow(Bun.spawn(command, { env, stdin: "ignore", stdout: "pipe", stderr: "pipe" }));
 }
 
