@@ -120,8 +120,8 @@ describe("the guard", () => {
 
   test("refuses hundreds of spellings of private addresses without a look-up", async () => {
     /**
-     * One part of an IPv4 address as C libraries and browsers read it: decimal, octal or hexadecimal, with leading
-     * zeros.
+     * Random spelling of one part of an IPv4 address, as C libraries and browsers accept it: decimal, octal or
+     * hexadecimal, with leading zeros.
      */
     const part = (value: number) =>
       fc.tuple(fc.constantFrom(10, 8, 16), fc.nat(3), fc.boolean()).map(([base, zeros, isUpper]) => {

@@ -128,7 +128,7 @@ test("API keys need the permission admin for /drain and /reload, and metrics for
   expect(await statuses(client)).toEqual([403, 403, 403, 403]);
   expect(await statuses(monitor)).toEqual([200, 403, 403, 403]);
   expect(await status(port, "GET", "/metrics", admins)).toBe(403);
-  // A server with a single model does not unload it.
+  // A server with a single model refuses to unload it.
   expect(await status(port, "POST", "/v2/repository/models/lab/unload", admins)).toBe(405);
   expect(await status(port, "GET", "/health/ready")).toBe(200);
 });
@@ -192,7 +192,7 @@ describe("at its start, a server", () => {
   test("without keys on all addresses says how to restrict it, in lines with times", async () => {
     const lines = await linesOf();
     expect(lines.some((line) => line.includes(said) && line.includes("--host 127.0.0.1 or --api-keys"))).toBe(true);
-    // The time begins the line of a warning, too.
+    // All lines begin with the time, also warnings.
     expect(lines.filter((line) => !/^\d{4}-\d\d-\d\dT[\d:.]{12}Z \S/.test(line))).toEqual([]);
   });
 

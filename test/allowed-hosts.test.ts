@@ -65,8 +65,8 @@ test("a server on all addresses allows every name by default, but refuses browse
   expect(await ask(open, "models.example", "/health/ready", "GET", language)).toBe(200);
   const origin = { Origin: "http://models.example:3000" };
   expect(await ask(open, "models.example:3000", "/predictions/none/cancel", "POST", origin)).toBe("403 host_refused");
-  // Browsers send Sec-Fetch-Mode only over HTTPS, here to a proxy. A page with a forged name has no certificate for
-  // it.
+  // Browsers send Sec-Fetch-Mode only over HTTPS. DNS rebinding fails there: the server has no certificate for an
+  // attacker's host name.
   expect(await ask(open, "models.example", "/", "GET", { ...language, "Sec-Fetch-Mode": "navigate" })).toBe(200);
   // The request comes from a page of another origin: --cors-origin decides about it, not the host check.
   expect(await ask(open, "models.example", "/", "GET", { ...language, Origin: "http://app.example" })).toBe(200);

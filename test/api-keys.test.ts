@@ -237,7 +237,7 @@ describe("the file of keys", () => {
     const { client } = changing;
     const { prediction_id: id } = await client.create([{ x: 1, before: gate.url("a") }], headers);
     const other = makeKey({ name: "other" });
-    // The counters of a key are a slot in shared memory. With 1000 more names, the same key gets another slot.
+    // The counters of a key are in a slot of shared memory. 1000 more keys move the counters to another slot.
     const more = Array.from({ length: 1000 }, (_, i) => makeKey({ name: `a${i}` }).entry);
     writeFileSync(file, [entry, other.entry, ...more].join("\n"));
     while (!(await client.fetch("/", { headers: { "X-API-Key": other.secret } })).ok);

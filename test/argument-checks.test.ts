@@ -1,6 +1,6 @@
 /**
- * Operator arguments that libtorch does not check: sconce fails the batch instead of a crash or a read of foreign
- * memory.
+ * libtorch crashes or reads foreign memory for some operator arguments. sconce checks such arguments, and fails the
+ * batch.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { join } from "node:path";

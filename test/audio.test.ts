@@ -79,8 +79,8 @@ describe("samples()", () => {
 });
 
 /**
- * torchaudio computed the expected values in float64: its float32 moves the taps of the filters, which changes
- * results by up to 1.4e-5.
+ * torchaudio computed the expected values in float64. In float32 it rounds the positions of the filter taps, which
+ * changes results by up to 1.4e-5.
  */
 describe("resampling", () => {
   const signal = Float32Array.from({ length: 600 }, (_, i) => (((i * 37) % 400) - 200) / 256);
@@ -169,7 +169,7 @@ describe("a file", () => {
     expect(await faultOf(silence, audio({ maxSeconds: 5 }))).toBe(
       "file_too_large: https://example.com/a.wav has 6.3 seconds; this field takes at most 5",
     );
-    // The same file with 0 as its number of samples, which means "unknown": bits 108 to 143 of STREAMINFO.
+    // Sets the number of samples in the header (bits 108 to 143 of STREAMINFO) to 0, which means "unknown".
     const unknown = Uint8Array.from(silence);
     unknown[21] = (unknown[21] ?? 0) & 0xf0;
     unknown.fill(0, 22, 26);

@@ -10,9 +10,9 @@ import { storeWith, type TestStore } from "./helpers/server.ts";
 import { type TempDir, tempDir } from "./helpers/temp-dir.ts";
 
 /**
- * The hook `preprocess` of the tests. -1 never returns, -2 never returns after an `await`, -3 never returns if the
- * file GATE.hold exists. -4 blocks the thread until the file GATE.go exists, and 51 awaits that file. Inputs above
- * 100 end the process.
+ * The hook `preprocess` of the tests. The input x chooses its behaviour: -1 never returns, -2 never returns after an
+ * `await`, -3 never returns after the file GATE.hold exists. -4 blocks the thread until the file GATE.go exists, 51
+ * awaits that file, and values above 100 end the process.
  */
 const preprocess = `({ x }) => {
   const { existsSync, writeFileSync } = process.getBuiltinModule("node:fs");
@@ -118,7 +118,7 @@ test.each([
     const client = await clientOf(server);
     const inputs = [{ x: 2 }, { x }, { x: 5 }];
     const id = `held-00000000000${-x}`;
-    // With keep-alive, fetch could repeat the request by itself.
+    // On a kept connection, fetch could repeat the request when the process ends.
     await client.put(id, inputs, { Connection: "close" }).catch(() => {});
     await server.line("The front process was ended: it gave no answer for 1 s; starting it again");
     await server.line("The front process is ready again");

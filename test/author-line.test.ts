@@ -24,7 +24,10 @@ afterAll(async () => {
   await home[Symbol.asyncDispose]();
 });
 
-/** The error message of a build. Line 6 of helper.ts throws, or line 2 of the npm package. */
+/**
+ * Builds a model whose code may call two functions that throw: `broken` in line 6 of parts/helper.ts, and `lame` of an
+ * npm package. @returns the error message
+ */
 async function lineOf(change: Readonly<Record<string, string>>, end = ""): Promise<string> {
   await using dir = await tempDir();
   const imports =

@@ -79,8 +79,8 @@ afterAll(async () => {
 });
 
 /**
- * Runs a faulty demo beside a prediction and a sound demo, then another sound demo: all but the first succeed.
- * @returns how the faulty demo ended
+ * Requests a faulty demo, a prediction and a sound demo at once, and later another sound demo. Checks that all but the
+ * faulty demo succeed. @returns how the faulty demo ended
  */
 async function act(name: string, headers: Record<string, string> = {}) {
   const [bad, prediction, demo] = await Promise.all([

@@ -72,8 +72,8 @@ test("predictions that failed before go last, but alternate with others, so they
   const isLate = simulation.batches.map(({ items }) => items.length < 8 && items.every(({ isBad }) => isBad));
   const lateAt = isLate.flatMap((late, i) => (late ? [i] : []));
   const lastGood = simulation.batches.findLastIndex(({ items }) => items.some(({ isBad }) => !isBad));
-  // It takes a few runs until the scheduler knows the failing predictions: their first batches are halved at once.
-  // Later runs of them are rare.
+  // At first the failing predictions are unknown, and their batches are halved at once, so the first 12 gaps are
+  // short. Later such batches are more than 8 batches apart.
   const gaps = lateAt.slice(1).map((at, i) => at - (lateAt[i] ?? 0));
   expect(
     gaps
@@ -103,7 +103,7 @@ test("waiting halves of a failed batch count as waiting items", async () => {
   simulation.batcher.pump();
   expect(simulation.batcher.length).toBe(0);
   await simulation.clock.advanceTo(10);
-  // The first half of two failed halves runs; the second half waits for the runner.
+  // The batch has failed. Its first half, one item, runs; the two items of its second half wait.
   expect(simulation.batcher.length).toBe(2);
   await simulation.clock.drain();
   expect(simulation.batcher.length).toBe(0);

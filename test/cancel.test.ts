@@ -8,7 +8,7 @@ import { SharedServer } from "./helpers/shared-server.ts";
 
 const server = new SharedServer(["lab"], "lab");
 
-/** Steps that take long enough to cancel a prediction while it runs. */
+/** Number of steps of a prediction: enough to cancel it while it runs. */
 const longSteps = 1000;
 
 describe("cancelling", () => {
@@ -30,7 +30,7 @@ describe("cancelling", () => {
     const canceled = await server.client.cancel(id);
     expect(canceled).toMatchObject({ status: "failed", error_message: "Canceled" });
     expect(canceled).toHaveProperty("started_at");
-    // This prediction ends after the batch of the canceled prediction.
+    // Waits for a later prediction, so that the batch of the canceled prediction has ended.
     await server.client.predict([{ x: 2 }]);
     expect(await server.client.read(id)).toEqual(canceled);
   });
@@ -53,7 +53,7 @@ describe("cancelling", () => {
     const { prediction_id: id } = await server.client.create([{ x: 1 }, { x: 2, before: gate.url("a") }]);
     await gate.arrived("a");
     await server.client.until(id, ({ status }) => status === "running");
-    // This prediction runs after the first input, so that the first input has ended.
+    // Waits for a later prediction, so that the first input has ended.
     await server.client.predict([{ x: 3 }]);
     expect((await server.client.cancel(id)).partial_outputs).toEqual([expect.objectContaining({ y: 3 }), null]);
   });

@@ -17,7 +17,10 @@ beforeAll(async () => {
 }, 600_000);
 afterAll(() => dir[Symbol.asyncDispose]());
 
-/** Runs `sconce check` on a model of four numbers with this weights file. @returns its output and exit code */
+/**
+ * Runs `sconce check` on a model with the weights `file`. Its input tensor and output tensor have four elements each.
+ * @returns the output and the exit code of the command
+ */
 async function checked(file: string, change: Record<string, string> = {}, flags: readonly string[] = []) {
   const text = modelText({
     tensors: "{ inputs: { x: float32(4) }, outputs: { y: float32(4) } }",

@@ -13,7 +13,10 @@ const root = resolve(import.meta.dir, "..");
 const files = [".gitignore", ".sconce", "README.md", "export.py", "model.pt2", "model.ts", "tsconfig.json"];
 
 let dir: TempDir;
-/** Runs the command line from the sources: the compiled file has no type compiler, and no hints about a checkout. */
+/**
+ * Runs the command line from the sources: the compiled file has no TypeScript compiler, and prints no hints about a
+ * checkout.
+ */
 const cli = (args: readonly string[], options: CliOptions = {}) => run(args, { ...options, isSource: true });
 let written: Awaited<ReturnType<typeof cli>>;
 
@@ -99,7 +102,7 @@ test("check finds type errors and restores a missing link to sconce's types", as
   await Bun.write(join(folder, "model.ts"), text.replace("batchSize: 32", 'batchSize: 32 as unknown as "32"'));
   const message = expect.stringMatching(/^model\.ts\(\d+,\d+\): error TS\d+: /);
   expect(await checked()).toEqual([{ mistake: "types", message, effect: "unseen" }]);
-  // A compiler in the folder takes precedence over sconce's compiler.
+  // A TypeScript compiler in the model's folder takes precedence over sconce's.
   await Bun.write(join(folder, "node_modules/typescript/package.json"), '{ "bin": { "tsc": "tsc.js" } }');
   await Bun.write(
     join(folder, "node_modules/typescript/tsc.js"),

@@ -28,7 +28,7 @@ function compile(file: string) {
     AOT_INDUCTOR_COMPILE_WRAPPER_OPT_LEVEL: "O0",
     TORCHINDUCTOR_VEC_ISA_OK: "1",
   };
-  // The command line from the sources finds torch beside the checkout.
+  // Compiling needs torch. Only the command line from the sources finds the torch of the checkout.
   return cli(["build", join(folder, file), "--aot"], { env, isSource: true });
 }
 

@@ -10,7 +10,7 @@ let dir: TempDir;
 beforeAll(async () => {
   dir = await tempDir();
   for (const shell of shells) await Bun.write(dir.join(shell), (await cli(["completions", shell])).stdout);
-  // A shell script in place of `sconce models`: it prints two models at once.
+  // The completions run `sconce models`. This script replaces `sconce`, and prints a table of two models.
   await Bun.write(
     dir.join("sconce"),
     "#!/bin/sh\nprintf 'REPOSITORY   TAGS\\ndigits   latest\\nteam/upscale   v1\\n'\n",

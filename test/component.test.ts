@@ -1,6 +1,6 @@
 /**
- * Recursive schemas in /openapi.json. zod's references are relative to each schema; the document needs them relative
- * to itself.
+ * Recursive schemas in /openapi.json. zod writes references relative to a schema; sconce makes them relative to the
+ * document.
  */
 import { describe, expect, test } from "bun:test";
 import { OpenAPIHono } from "@hono/zod-openapi";

@@ -25,8 +25,8 @@ const dataUri = ({ bytes }: Pick<Sound, "bytes">) => `data:audio/mpeg;base64,${b
 const answer = z.looseObject({ status: z.literal("success"), outputs: z.array(z.object({ clean: z.string() })) });
 
 /**
- * The model halves the sound. Checks that each output has half of each sample that libsndfile reads, mixed to mono
- * and resampled.
+ * Checks the outputs of a model that halves all samples. `expected` has the samples that libsndfile reads; the model
+ * mixes them to mono and resamples them.
  */
 async function check(body: unknown, ...expected: readonly Sound[]): Promise<void> {
   const { outputs } = answer.parse(body);

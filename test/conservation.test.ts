@@ -147,7 +147,7 @@ test("all memory charges of predictions are released", async () => {
         if (output !== null) expect(output).toEqual({ y: 2 * (inputs[i]?.x ?? 0) });
     };
     await Promise.all(requests.map(send));
-    // Clients may have closed their connection, so their work ends after the last answer.
+    // The work for clients that closed their connection ends after the last answer.
     await until(() => flow.ready.bytes + memory.parts.files + memory.parts.tensors === 0);
     const { results, ...parts } = memory.parts;
     expect(parts).toEqual({ bodies: 0, files: 0, pictures: 0, tensors: 0, outputs: 0, answers: 0 });

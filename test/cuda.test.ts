@@ -241,7 +241,8 @@ describe.skipIf(gpus === 0)(gpus === 0 ? "on a GPU, of which there is none here"
       expect((await after)[0]?.data).toEqual(Float32Array.of(-1, -1, -1, -1));
     });
 
-    // After such a failure a real GPU refuses all further work of the process, so only simulated GPUs run this test.
+    // After an illegal memory access, a real GPU refuses all further work of the process, so only simulated GPUs run
+    // this test.
     test.skipIf(fake === undefined)("if the failure shows only while waiting for the outputs", async () => {
       const opened = await session(weights.path("keeps.pt"));
       const [before, failed, after] = [1, -333, 3].map((value) => opened.run(pair(value)));

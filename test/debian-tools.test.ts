@@ -62,7 +62,7 @@ describe.skipIf(lacking.length > 0)(
 
     test("are unpacked once into one folder, with the libraries that they need", async () => {
       const at = options("home");
-      // What a killed download leaves behind.
+      // A killed download leaves an incomplete file.
       await Bun.write(dir.join("home/unfinished/unpacked/sconce-greeter/usr/bin/sconce-greeter"), "half");
       expect(debianTool("sconce-greeter", at)).toBeUndefined();
       expect(await fetchDebianTools(["sconce-greeter"], at)).toBeUndefined();

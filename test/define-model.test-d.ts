@@ -328,7 +328,7 @@ defineModel({
   output: z.object({ y: z.number() }),
   weights: "stated.pt2",
   preprocess: ({ x }) => ({ x: tensor(Float32Array.of(x), []) }),
-  // This model declares no `tensors`: only its weights have names and dtypes, so TypeScript knows none.
+  // Without `tensors`, only the weights file has the names and dtypes, so TypeScript does not know them.
   postprocess: ({ anything }) => ({ y: anything.item() }),
 });
 

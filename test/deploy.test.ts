@@ -23,7 +23,7 @@ const filesOf = (pattern: string) => [...new Bun.Glob(pattern).scanSync(folder)]
 const read = (path: string) => readFile(path, "utf8");
 const kubectl = Bun.which("kubectl");
 
-/** By kind of resource: the npm module and the type in it that describe the resource. */
+/** The npm module and the type in it that describe a kind of resource. */
 const kinds: Readonly<Record<string, readonly [module: string, type: string]>> = {
   "v1 Secret": ["kubernetes-types/core/v1", "Secret"],
   "v1 ConfigMap": ["kubernetes-types/core/v1", "ConfigMap"],
@@ -68,8 +68,8 @@ function documentsOf(text: string): z.infer<typeof resource>[] {
 }
 
 /**
- * The resources of a Kustomize overlay as kubectl builds them. Without kubectl, the files in the folders, without the
- * overlay's changes.
+ * The resources of a Kustomize overlay, built by kubectl. Without kubectl: the resources of all base and component
+ * files, without the changes of the overlay.
  */
 async function resourcesOf(overlay: string): Promise<z.infer<typeof resource>[]> {
   if (kubectl !== null) return documentsOf(await Bun.$`${kubectl} kustomize ${overlay}`.text());
@@ -117,7 +117,7 @@ test.each(["compose.yaml", "compose.login.yaml"])("%s follows the Compose specif
     .looseObject({ $schema: z.string() })
     .parse(JSON.parse(await read(join(root, "node_modules/dclint/schemas/compose.schema.json"))));
   const { $schema: _, ...rules } = schema;
-  // The format of a value, such as `duration`, is not checked: Compose itself reads the values.
+  // Formats of values, such as `duration`, are not checked: Ajv does not know them.
   const validate = new Ajv({ strict: false, validateFormats: false }).compile(rules);
   validate(Bun.YAML.parse(await read(join(folder, name))));
   expect(validate.errors).toBeNull();
@@ -330,7 +330,8 @@ describe.skipIf(prometheus === undefined)("promtool", () => {
     expect(stdout.toString()).toContain("rules found");
   });
 
-  // Name of a situation, values of its series (one a minute), and the alerts that fire after half an hour.
+  // Each row: the name of a situation, Prometheus series with one value a minute, and the alerts that fire after half
+  // an hour.
   test.each<[name: string, series: readonly (readonly [string, string])[], alerts: readonly string[]]>([
     ["is down", [['up{job="sconce",instance="a"}', "0x30"]], ["SconceDown"]],
     [

@@ -84,7 +84,7 @@ test("the end of a batch starts the next full batch without a turn of the event 
   expect(runner.sizes).toEqual([4, 4]);
   runner.end();
   submit(1);
-  // Promise callbacks run without a turn of the event loop, as between two requests.
+  // Runs promise callbacks without a turn of the event loop, as between two requests.
   await Promise.resolve();
   await Promise.resolve();
   expect(runner.sizes).toEqual([4, 4, 4]);
@@ -100,7 +100,7 @@ test("an incomplete batch starts when the event loop turns", async () => {
 
 test("with a latency target, waiting items run in batches that meet the target", async () => {
   const target = new LatencyTarget(10_000);
-  // With this history, the target expects a batch to take 2 seconds plus one second per item.
+  // Teaches the latency target that a batch takes 2 seconds plus one second per item.
   for (let i = 0; i < 20; i++) for (const size of [1, 4, 8, 16]) target.ran(size, 1000 * (2 + size));
   const { runner, submit } = started(16, target);
   submit(12);

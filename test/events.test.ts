@@ -105,7 +105,7 @@ test("the id of an event says which outputs were sent, in any order; an impossib
 
 /**
  * The event stream of a prediction, without an engine. The test adds outputs as JSON to `texts`. Each `read` is a
- * separate client. `overs` gets an entry when a client is sent the end.
+ * separate client. Each stream that sends the end of the prediction appends to `overs` whether the prediction is over.
  */
 function followed(keepAliveMs = 60_000) {
   const memory = new MemoryAccount();

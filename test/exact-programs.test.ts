@@ -35,7 +35,10 @@ beforeAll(async () => {
   cases = casesSchema.parse(await Bun.file(join(folder, "cases.json")).json());
 }, 120_000);
 
-/** Checks that two tensors are equal, including the signs of zeros. Other floats may differ by the rounding of sums. */
+/**
+ * Checks dtype, shape and elements. Integers, infinities and zeros with their sign must be equal; other floats may
+ * differ by the rounding of sums.
+ */
 function expectSame(given: Tensor | undefined, expected: Tensor): void {
   expect({ dtype: given?.dtype, shape: given?.shape }).toEqual({ dtype: expected.dtype, shape: expected.shape });
   const values = [...(given?.data ?? [])];

@@ -194,7 +194,7 @@ describe.each(table.map((example) => [example.name, example] as const))("%s", (n
   });
 });
 
-/** Rounds all numbers to four decimals: their last digits depend on an item's place in the batch. */
+/** Rounds all numbers to four decimals: their last digits depend on the position of an item in the batch. */
 function rounded(value: unknown): unknown {
   return JSON.parse(
     JSON.stringify(value ?? null, (_, part) => (typeof part === "number" ? Math.round(part * 1e4) / 1e4 : part)),

@@ -41,7 +41,7 @@ beforeAll(async () => {
     await Bun.sleep(Math.random() * 1000);
     server.kill("SIGKILL");
     await server.exited;
-    // If the kill came too late, unpacking had ended; then the libraries are removed.
+    // If unpacking ended before the kill, the libraries are removed, so that the next start unpacks again.
     const names = await readdir(unpacked);
     for (const name of names.filter((each) => each.startsWith("libtorch-")))
       await rm(join(unpacked, name), { recursive: true });
@@ -54,7 +54,7 @@ afterAll(async () => {
   await home[Symbol.asyncDispose]();
 });
 
-/** Checks that the cache contains one folder of libraries and the lock only. @returns the folder */
+/** Checks that the cache contains only the lock and one folder of libraries. @returns the folder */
 async function onlyFolder(cache: string): Promise<string> {
   const names = (await readdir(cache)).filter((name) => name !== ".lock");
   expect(names).toEqual([expect.stringMatching(/^libtorch-[0-9a-f]{16}$/)]);
@@ -88,7 +88,7 @@ describe("unpacking", () => {
     const fault = await failureOf(cache.unpacked({ ...pack, hasLibtorch: true }, listener));
     expect(fault).toBe("native_unavailable: liba.so in this executable is damaged; compile it or copy it again");
     expect(await readdir(dir.join("cache"))).toEqual([".lock"]);
-    // A repaired executable file unpacks into the same cache.
+    // The same files are packed again, as in a repaired executable file. They unpack into the same cache.
     const again = await packLibraries(files, { cacheFolder: dir.join("packs"), onProgress() {} });
     await cache.unpacked({ ...again, hasLibtorch: true }, listener);
   });
@@ -196,7 +196,7 @@ async function overwrite(path: string, content: string): Promise<void> {
   await writeFile(path, content);
 }
 
-/** Packs two files as an executable file contains them: a small file, and one in several parts. */
+/** Packs two files as an executable file contains them. The large file is packed in several parts. */
 async function smallPack() {
   const dir = await tempDir();
   const names = ["liba.so", "libb.so"];

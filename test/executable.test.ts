@@ -129,7 +129,7 @@ describe("executable files, with an empty environment and a user without a name"
     const { outputs = [] } = await client.predict(inputs);
     expect(outputs.map(({ digit }) => digit)).toEqual(inputs.map(() => 7));
     expect(await client.refused([...inputs, { image: 7 }])).toMatchObject({ errors: [{ pointer: "/300/image" }] });
-    // If the thread cannot read a body, the main thread reads it, and the log says so.
+    // A separate thread checks large bodies. If the thread fails, the main thread checks them, and the log says so.
     expect(server.lines.filter((line) => line.includes("main thread"))).toEqual([]);
   });
 

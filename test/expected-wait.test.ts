@@ -11,7 +11,9 @@ import { Admission, checkWait } from "../src/server/predictions/admission.ts";
 import { QueueWait } from "../src/server/queue/queue-state.ts";
 
 const BATCH = 8;
-/** Most inputs that a server, or a worker of the queue, works on at once, beside running batches. */
+/**
+ * Maximum number of inputs that a server, or a worker of the queue, works on at once, without those of running batches.
+ */
 const CREDITS = 3 * BATCH;
 
 interface Probe {
@@ -98,8 +100,8 @@ interface QueuedPrediction {
 }
 
 /**
- * Simulates a queue with a worker that runs `perSecond` inputs, of its predictions by turns. Replicas read the state
- * of the queue once a second.
+ * Simulates a queue with one worker, which runs `perSecond` inputs a second and alternates between predictions.
+ * Replicas read the state of the queue once a second.
  */
 class Queue {
   nowMs = 0;
@@ -139,7 +141,8 @@ class Queue {
         const [waiting, taken] = [this.#waiting.length, this.#claimed.length];
         this.#wait.update({ ended: this.#ended, waiting, taken }, this.nowMs);
       }
-      // After 500 ms, a prediction occupies less of the worker, so the worker claims more predictions.
+      // A claimed prediction occupies 2 credits of the worker for 500 ms, then 0.2, so the worker claims more
+      // predictions.
       const shareOf = ({ claimedMs }: QueuedPrediction) => (this.nowMs - claimedMs > 500 ? 0.2 : 2);
       while (this.#claimed.reduce((sum, each) => sum + shareOf(each), 0) <= CREDITS - BATCH) {
         const next = this.#waiting.shift();

@@ -121,7 +121,7 @@ test("items that wait for the express runner do not join the next large batch", 
   const simulation = await busy();
   simulation.add({}, 1, { key: "a" });
   await simulation.clock.advanceTo(320);
-  // The next large batch begins at 336 ms. An express batch that begins now would end later.
+  // The express batch of these four items runs from 320 to 368 ms. The next large batch begins before that, at 336 ms.
   simulation.add({}, 4);
   const [last] = simulation.add({}, 1);
   await simulation.clock.drain();

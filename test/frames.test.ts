@@ -12,7 +12,7 @@ import { ItemFrames } from "../src/engine/remote/item-frame.ts";
 import { Outbox } from "../src/engine/remote/outbox.ts";
 import { RowsFrames } from "../src/engine/remote/rows-frame.ts";
 
-/** A socket that accepts only so many bytes in each write as `sizes` says, then everything. */
+/** A socket whose first writes accept only the numbers of bytes in `sizes`. Later writes accept everything. */
 class SlowSocket {
   readonly #sizes: number[];
   readonly chunks: Uint8Array[] = [];

@@ -1,4 +1,6 @@
-/** `RoundRobin` serves owners by turns. `OutputTurns` makes the outputs of several lists of inputs by turns. */
+/**
+ * `RoundRobin` alternates between owners. `OutputTurns` makes outputs, and alternates between their lists of inputs.
+ */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { RoundRobin } from "../src/base/collections/round-robin.ts";

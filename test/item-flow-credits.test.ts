@@ -71,7 +71,7 @@ test.each([
   expect(mostReady).toBeLessThan(1000);
   expect(held.flow.waitMs(isWaitedFor).waitMs).toBe(0);
   expect([come(1), come(5)].map(readyOf)).toEqual([1, 1]);
-  // The limit for first items of predictions is the same as for all items; three are in use.
+  // At most `mostReady` lists can have prepared items. The three lists above already have some.
   const firsts = Array.from({ length: 2 * mostReady }, () => readyOf(come(1)));
   expect(firsts.filter((count) => count === 1).length).toBe(mostReady - 3);
   expect(readyOf(large)).toBe(mostReady);

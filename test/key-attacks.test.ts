@@ -241,7 +241,9 @@ describe("without a key", () => {
   });
 });
 
-/** Like `send`, for headers that may have a `Connection` of their own. Then `fetch` sends the request. */
+/**
+ * Like `send`, which adds `Connection: close`. Requests with another `Connection` header go through `fetch` instead.
+ */
 async function sendOnce(line: string, headers: readonly string[]) {
   const isUpgrade = headers.some((each) => each.startsWith("Connection:"));
   if (!isUpgrade) return send(line, headers);

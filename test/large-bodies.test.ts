@@ -382,7 +382,7 @@ describe.concurrent("a server", () => {
     const created = client.post(`[${spaced(xs(2000))}]`).finally(() => {
       isAccepted = true;
     });
-    // The file says that the thread has begun to validate; the thread waits for the gate.
+    // The thread creates this file when it begins to validate; then it waits for the gate.
     await until(() => Bun.file(`${gate}.begun`).exists());
     expect((await client.predict([{ x: 1 }])).outputs).toEqual([{ y: 3 }]);
     expect(isAccepted).toBe(false);

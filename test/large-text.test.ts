@@ -36,7 +36,7 @@ test("all readers of one record get the whole text from one copy", async () => {
     .map((body) => new Response(body).text());
   expect((await first)?.includes(members)).toBe(true);
   expect((await second) === (await first)).toBe(true);
-  // The bytes that were sent are also the bytes of the record.
+  // Sending replaces the strings of the record by their bytes, so there is no second copy.
   if (!(text instanceof LargeText)) throw new Error("it is large");
   expect(text.pieces.every((piece) => piece instanceof Uint8Array)).toBe(true);
   expect(String(text) === members).toBe(true);

@@ -20,8 +20,8 @@ const cases = Object.entries(kinds).flatMap(([kind, make]) =>
   Object.entries(levels).map(([level, part]) => [kind, level, make, part] as const),
 );
 /**
- * Largest allowed ratio of the 99th percentile to that of the best fixed setting. Even over five loads it varies by
- * chance; over a single load by a tenth and more.
+ * Maximum ratio of the 99th percentile of latency to the 99th percentile with the best fixed setting. Five loads
+ * together vary a little by chance; a single load varies by a tenth and more.
  */
 const MAX_P99_RATIO = 1.05;
 

@@ -1,4 +1,4 @@
-/** The life of a server: start, ready, drain, end. */
+/** `sconce serve` from its start to its exit: it loads the model, becomes ready, drains and ends. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { cli, clientOf, type RunningCli, startCli } from "./helpers/cli.ts";
 import { Client, problemOf } from "./helpers/client.ts";

@@ -88,7 +88,8 @@ describe("a JPEG gives the same pixels as Bun.Image", () => {
   test.each([0x01, 0xd0, 0xd7])("with its size behind marker %d, which has no length", async (marker) => {
     const jpeg = await read("baseline.jpg");
     const segments = Buffer.concat([Uint8Array.of(0xff, 0xd8, 0xff, marker), jpeg.subarray(2)]);
-    // A picture of 1 × 1, at the place where a reader would look that took the marker's next bytes for a length.
+    // A picture of 1 × 1 pixels. A reader finds it if it takes the two bytes behind the marker for the length of a
+    // segment.
     const frame = Buffer.from("ffc0000b080001000101011100ffda0008010100003f00ffd9", "hex");
     const file = Buffer.alloc(4 + segments.readUInt16BE(4) + frame.length);
     segments.copy(file);
@@ -118,7 +119,7 @@ describe("a JPEG gives the same pixels as Bun.Image", () => {
 
   test("with random damage gives the same pixels, or both decoders refuse it", async () => {
     const originals = await Promise.all(["baseline.jpg", "progressive.jpg", "subsampled.jpg", "turned.jpg"].map(read));
-    // A place as an integer in thousandths: random doubles would nearly always be close to 0.
+    // Position in a file, in thousandths of its length. Random doubles would nearly always be close to 0.
     const place = fc.noBias(fc.nat(999));
     const damage = fc.array(fc.record({ at: place, byte: fc.nat(255) }), { minLength: 1, maxLength: 4 });
     let decoded = 0;
@@ -385,7 +386,7 @@ test("a picture whose decoding waits for the event loop counts that time as a wa
   for (let waitedMs = 0; waitedMs < heldMs / 2; ) {
     const image = await open("baseline.jpg");
     const decoding = image.pixels();
-    // The decoder finishes after some promises, then waits for the event loop, which the next line blocks.
+    // After some promises the decoder waits for the event loop, which the next line blocks for `heldMs`.
     for (let i = 0; i < 20; i++) await undefined;
     for (const untilMs = performance.now() + heldMs; performance.now() < untilMs; );
     const before = image.waitedMs;

@@ -165,7 +165,7 @@ describe("fetched files", () => {
     const inputs = 5;
     const isFirst = (request: string) => request.startsWith("GET /0");
     const firsts = Promise.withResolvers<void>();
-    // Four first files fit in memory. Second files are requested only after five first files were.
+    // Four first files fit in memory. The file server sends second files only after requests for all five first files.
     await using files = await rawServer((socket, request) => {
       if (files.requests.filter(isFirst).length === inputs) firsts.resolve();
       const answer = () => {
@@ -238,7 +238,7 @@ test("while output rows wait for a slow postprocess, new inputs wait", async () 
   let most = 0;
   for (let looks = 0; looks < 30; looks++) most = Math.max(most, await held(server, "tensors"));
   gate.release("a");
-  // 10 rows of 12 bytes fit; rows of batches that were already running come on top.
+  // 10 rows of 12 bytes fit in the limit. Batches that were already running add their rows.
   expect(most).toBeGreaterThan(0);
   expect(most).toBeLessThan((60 / 2) * 12);
   expect((await server.client.end(id)).status).toBe("success");

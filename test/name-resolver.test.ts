@@ -63,7 +63,7 @@ describe("look-ups", () => {
     expect(asked).toEqual(["a", "b", "c", "d"]);
     answer("c");
     await behind[0];
-    // Its turn has come, but it has not asked the name server.
+    // The look-up of "e" may start now, but has not asked the name server.
     controller.abort(new Error("gone"));
     expect(await Promise.allSettled([given])).toMatchObject([{ status: "rejected" }]);
     await Bun.sleep(0);

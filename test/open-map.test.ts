@@ -48,8 +48,8 @@ describe("an open map", () => {
       }
       edenGC();
     }
-    // Up to 64 current entries for each round. With a `Map`, whose old tables stay in the old generation, 6 times as
-    // many dates would be alive.
+    // Each round keeps at most its 64 current entries alive. A `Map` would keep 6 times as many dates alive, because
+    // its old tables stay in the old generation.
     expect(datesAlive() - before).toBeLessThanOrEqual((rounds + 1) * 64);
   });
 });

@@ -51,7 +51,7 @@ const inParts = defineModel({
 });
 
 const models: readonly Model[] = [digits, upscale, minilm, trees, inParts];
-/** A name for each document, and a function that makes it anew. */
+/** A name for each document, and a function that makes the document. */
 const documents = [
   ...models.map((model) => [model.name, () => documentFor(model)] as const),
   ["several models", () => documentFor(minilm, { modelNames: ["minilm", "team/digits:v2"] })] as const,

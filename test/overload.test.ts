@@ -46,7 +46,7 @@ test("once a client has left a full queue, other waiting clients are asked to re
     expect(Number(response.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
     expect(await problemOf(response)).toMatchObject({ status: 429, type: "urn:sconce:problem:queue_full" });
   }
-  // The client of the webhook had the answer that its prediction was accepted, so the prediction fails later.
+  // The prediction with the webhook was already accepted, so it fails instead of being refused.
   const failed = { status: "failed", error_message: expect.stringContaining("the queue is too long") };
   expect(await told).toMatchObject(failed);
   expect((await hooks.until(1))[0]?.data).toMatchObject(failed);

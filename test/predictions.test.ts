@@ -68,7 +68,7 @@ describe("Prefer: wait", () => {
       told.push(headers.Prefer ?? "");
       return body;
     };
-    // The waiting client is answered after this request, which does not wait.
+    // The first request waits for a second. The later request does not wait, so it is answered first.
     const waiting = create({ Prefer: "wait=1" });
     await gate.arrived("a");
     await create({});

@@ -55,7 +55,7 @@ describe("a compiled package", () => {
     );
   });
 
-  // Only Xeon Phi has these instructions.
+  // Only Xeon Phi has AVX5124FMAPS, so this processor lacks it.
   test.skipIf(!isX86)("whose compiler used features that this processor lacks is refused", async () => {
     expect(await refusal(withCode(zip, "-mno-avx5124fmaps", "-mavx5124fmaps   "))).toContain(
       "weights_invalid: the package was compiled for a processor with AVX5124FMAPS, which this one (",

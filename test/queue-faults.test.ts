@@ -128,7 +128,7 @@ describe.skipIf(!hasRedis)(`replicas (with redis-server${hasRedis ? "" : ": not 
     expect(await server.client.refused([{ x: 1 }])).toMatchObject(unavailable);
     await unready(server, "the queue of the replicas is full: Redis has reached its maxmemory");
     const later = server.client.fetch(`/predictions/${id}`, { headers: { Prefer: "wait" } });
-    // Redis has notified the server of the client that waits, since it has answered this later read.
+    // Redis answers in order. It has answered this later read, so it has already told the server that a client waits.
     expect(await server.client.read(id)).toHaveProperty("status");
     gate.release("a");
     expect(await waiting).toMatchObject({ status: "success", outputs: [{ y: 3 }] });

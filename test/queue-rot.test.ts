@@ -88,7 +88,7 @@ const nameless = (error: unknown) => !(error instanceof SconceError) || error.co
 
 /** Reads all that Redis has. @throws if a value is another than the stored one, or an error has no name */
 async function readAll(url: string, { records }: Seen, counts: Counts): Promise<void> {
-  // The name of the first replica, whose notifications are in Redis.
+  // Opens the queue as the first replica, because Redis has notifications for this replica.
   using opened = await open(url, "first");
   const { queue } = opened;
   await readMail(queue, url, records, counts);
@@ -152,7 +152,7 @@ async function readWebhooks(queue: Queue, counts: Counts): Promise<void> {
 }
 
 async function readRequests({ queue, link }: Opened, counts: Counts): Promise<void> {
-  // As a worker does when the group is missing.
+  // Workers create the consumer group, too, if it is missing.
   await queue.makeGroup();
   const { requests } = await queue.claim(link, 100, 1);
   const again = await queue.reclaim("-", 100);
@@ -162,7 +162,7 @@ async function readRequests({ queue, link }: Opened, counts: Counts): Promise<vo
       counts.named += 1;
       continue;
     }
-    // The entry of an ended prediction may not have been deleted.
+    // The damage may keep the entry of an ended prediction, so ended predictions can appear, too.
     const i = Math.max(...[[running, running], ended, canceled, waiting].map((ids) => ids.lastIndexOf(id)));
     const { kind, count, timeoutMs, body, origin } = requestFor(id, i);
     expect({ ...request, body: Buffer.from(request.body).toString() }).toMatchObject({
@@ -226,7 +226,7 @@ describe.skipIf(!hasRedis)(
   },
 );
 
-/** The kinds of texts. Each run of the test changes each kind. */
+/** A piece of each kind of stored text. The first trials change one of these pieces each. */
 const marks = [
   '"text":"order-waiting',
   '"outputs":["order-ended',
@@ -237,7 +237,10 @@ const marks = [
   "Canceled",
 ];
 
-/** A byte of each kind of text in turn, then random ones. The long fillers are most bytes, and one kind of damage. */
+/**
+ * Position of the byte to change. The first trials choose each of `marks`; later trials choose any byte, but rarely one
+ * of the long fillers.
+ */
 function placeIn(bytes: Uint8Array, trial: number, random: () => number): number {
   const mark = marks[trial];
   if (mark !== undefined) {

@@ -89,7 +89,7 @@ describe.skipIf(!hasRedis)(`a queue (with redis-server${hasRedis ? "" : ": not h
     await first.take();
     await first.queue.giveBack([{ id: "p", hasBegun: false }]);
     expect((await first.take()).requests).toHaveLength(1);
-    // The first worker asks again for a prediction that it has already received, so it gets it again.
+    // The first worker receives the same prediction a second time.
     expect((await reclaim(first)).requests).toHaveLength(1);
     expect((await reclaim(second)).requests).toHaveLength(1);
     expect(await reclaim(third)).toEqual({ requests: [], givenUp: 1, next: "" });

@@ -15,7 +15,7 @@ import { redisLinks } from "./helpers/redis-links.ts";
 import { modelFolder, storeWith, type TestServer, type TestStore } from "./helpers/server.ts";
 import { tempDir } from "./helpers/temp-dir.ts";
 
-/** What each build adds to the outputs 2 x + 1. */
+/** Number that each build adds to the outputs 2 x + 1. */
 const beyond = { v1: 0, v2: 1000 };
 type Version = keyof typeof beyond;
 const CLIENTS = 4;
@@ -105,7 +105,7 @@ describe.skipIf(!hasRedis)(`replicas of two builds (with redis-server${hasRedis 
         open: (each) => new Queue({ ...options, name: each, limits }),
       });
     const first = directory("lab", "first");
-    // The first replica finds each replica that starts after it by the id of a prediction.
+    // The first replica learns of replicas that start later, when it looks for the queue of one of their predictions.
     for (const later of [directory("lab", "second"), directory("lab", "third")]) {
       await later.refresh();
       expect(await first.queueOf(later.newId())).toBeInstanceOf(Queue);

@@ -16,7 +16,7 @@ describe.skipIf(!hasRedis)(`a failed command (with redis-server${hasRedis ? "" :
     redis.pause();
     expect(isAnswerLost(await failureOf(link, "incr", "x"))).toBe(true);
     await redis.stop();
-    // Repeats until a command fails before it is sent, because the closed connection is known by then.
+    // Repeats until a command fails before it is sent. Then the client has noticed that the connection is closed.
     while (isAnswerLost(await failureOf(link, "incr", "x")));
   });
 });

@@ -237,7 +237,7 @@ describe.skipIf(!hasRegistry)("a push (with Debian's docker-registry)", () => {
       return isFirst ? { dropAnswer: true } : undefined;
     });
     await pushTo(store, "digits:v1", `${proxy.host}/lost/digits:v1`);
-    // Each blob has one upload, so none was sent twice. Only the manifest was.
+    // No blob was sent twice: each has one upload. The manifest was sent twice.
     expect(proxy.of("POST", /uploads/).length).toBe(3);
     expect(proxy.of("PUT", /manifests/).length).toBe(2);
     await expectPushed("lost/digits:v1");
@@ -250,7 +250,7 @@ describe.skipIf(!hasRegistry)("a push (with Debian's docker-registry)", () => {
   }
 });
 
-/** Resolves once so many bytes of the weights are in the store's folder for unfinished downloads. */
+/** Resolves once `bytes` bytes of the weights are in the store's folder for unfinished downloads. */
 async function untilPart(home: string, bytes: number): Promise<void> {
   const glob = new Bun.Glob(`.partial/*/${weights.slice("sha256:".length)}`);
   for (;;) {

@@ -230,7 +230,7 @@ test("a credential helper that does not answer is killed, with the programs that
 });
 
 describe("a registry can send its clients", () => {
-  /** Pulls from a registry at `address` that redirects the client, or sends it for a token, to 127.0.0.1. */
+  /** Pulls from a registry at `address` that sends the client to 127.0.0.1: by a redirect, or for a token. */
   async function pulled(address: string, lead: "redirect" | "realm"): Promise<{ message: string; reached: number }> {
     await using registry = leadingRegistry({ address, lead });
     const message = await failure(registry.pullInto(new ModelStore(dir.join(crypto.randomUUID()))));

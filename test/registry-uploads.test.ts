@@ -7,11 +7,11 @@ import { tempDir } from "./helpers/temp-dir.ts";
 import { pushTo, putModel } from "./helpers/transfer.ts";
 
 type Fault =
-  /** Closes the connection after so many bytes of the body, and keeps these. */
+  /** Closes the connection after this number of bytes of the body, and keeps the bytes. */
   | { readonly cutAfter: number }
-  /** Reads so many bytes of the body, then stops reading. */
+  /** Reads this number of bytes of the body, then stops reading. */
   | { readonly stallAfter: number }
-  /** Keeps the chunk, but answers that it had the chunk before. */
+  /** Keeps the chunk, but answers as if it had received the chunk before. */
   | "out of step"
   /** Answers 416 with a reason. */
   | "refuse"

@@ -1,4 +1,4 @@
-/** POST /reload on the admin port starts a newer server, and answers what became of it. */
+/** POST /reload on the admin port starts a newer server. The answer says whether the newer server has taken over. */
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFile, rm } from "node:fs/promises";
 import { ModelStore } from "../src/package/store/store.ts";

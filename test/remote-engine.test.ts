@@ -177,7 +177,7 @@ describe("an item", () => {
       await front.engine.connect(dir.join("s"));
       const submit = (lane: object, index: number) => front.engine.submit({ lane, index }, large(index));
       const untilDispatched = (index: number) => front.until(() => front.dispatched.includes(index));
-      // The first large item goes through the socket, and causes shared memory to be made.
+      // The first large item goes through the socket; later large items go through shared memory.
       submit({}, 1);
       await untilDispatched(1);
       held.end();

@@ -19,7 +19,7 @@ afterAll(() => dir[Symbol.asyncDispose]());
 
 const env = () => ({ SCONCE_HOME: dir.join("home") });
 
-/** Writes a model folder: these weights, one input and one output tensor, and an example of four numbers. */
+/** Writes the folder of a model with the weights `path`. Its input tensor and output tensor have the sizes `dims`. */
 async function folderOf(path: string, dims: { input: string; output: string }, change: Record<string, string> = {}) {
   const input = basename(path) === "fixed-one.pt2" ? "input" : "x";
   const output = /fixed-one|traced/.test(path) ? "output0" : "y";

@@ -124,7 +124,7 @@ describe("tensors in states", () => {
             expect(at.isTemporary).toBe(true);
             const next = (await model?.call("forward", at)) as NativeTensor<"float32">;
             replaced.push(at);
-            // The element is not read, since reading would copy the tensor off the device.
+            // Counts steps instead of reading the tensor, because reading would copy it off the device.
             const isLast = replaced.length >= to;
             return isLast ? { outputs: { counted: next } } : { state: { list: [new Map([["at", next]])], to } };
           }),

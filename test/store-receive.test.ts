@@ -91,7 +91,8 @@ describe("a model that is received", () => {
       return whole(partial, bytes);
     };
     await received(dir, asked);
-    // Only the half of the weights counts; a small blob that was received at the same time may be received again.
+    // The weights continue with their second half. A small blob that was received at the same time may be received
+    // again.
     expect(found.filter((bytes) => bytes > 0)).toEqual([5000]);
     expect(await readdir(dir.join("to/.partial"))).toEqual([]);
 
@@ -117,7 +118,8 @@ describe("a model that is received", () => {
     };
     const { reference } = await received(dir, removing);
     await store.verify(await store.resolve(reference));
-    // The weights in the first attempt; config and code, which were removed meanwhile, in the second.
+    // Three deliveries: the weights in the first attempt; config and code in the second, because they were removed in
+    // between.
     expect(fills).toBe(3);
   });
 

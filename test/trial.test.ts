@@ -23,7 +23,7 @@ const four = {
   preprocess: "({ x }) => ({ x: tensor(Float32Array.of(x, 1, 2, 3), [4]) })",
 };
 
-/** Writes a model folder: a model of four numbers with these weights. */
+/** Writes the folder of a model with the weights `file`. Its input tensor and output tensor have four elements each. */
 async function folderOf(file: string, change: Record<string, string | undefined> = {}): Promise<string> {
   const folder = await writeModel(dir, modelText({ ...four, batchSize: "4", weights: `"${file}"`, ...change }), file);
   await copyFile(weights.path(file), join(folder, file));

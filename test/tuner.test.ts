@@ -83,7 +83,7 @@ describe("measuring", () => {
   });
 
   test("finds the best setting although another program takes the machine for a while", async () => {
-    // The other program slows batches to a twentieth for a third of the time, in periods of random length.
+    // For a third of the time, in periods of random length, another program makes batches take 20 times as long.
     const random = seeded(3);
     const spells = Array.from({ length: 400 }, () => random() < 1 / 3);
     const disturbed: Device = ({ batchSize, threads, atMs }) =>
@@ -94,7 +94,7 @@ describe("measuring", () => {
 
   test("takes about the allowed time, even if batches are long", async () => {
     expect((await tuned(() => 1, { settings, budgetMs: 3000 })).tookMs).toBeWithin(2900, 3300);
-    // A batch that has begun ends: at most one on each of four instances.
+    // At the time limit, batches that have begun still end: at most one on each of the four instances.
     const { tookMs, result } = await tuned(() => 700, { settings, budgetMs: 3000 });
     expect(tookMs).toBeLessThan(3000 + 4 * 700);
     expect(result.length).toBeGreaterThan(0);

@@ -110,7 +110,7 @@ test.each([[200], [1000]])(
   (perSecond) => {
     const server = new Server();
     expect(server.overload(perSecond)).toBeGreaterThan(0.95);
-    // Of the others, most are refused at once, and the rest while their clients still wait.
+    // Most of the other predictions are refused at once; the rest is refused while its clients still wait.
     expect(Math.max(...server.refusedAfterMs)).toBeLessThan(3000);
     expect(server.refusedAtOnce).toBeGreaterThan(server.refusedAfterMs.length / 2);
     const late = server.answeredAfterMs.toSorted((a, b) => a - b).at(-50) ?? Infinity;
@@ -143,7 +143,10 @@ test("a short queue is served in order even if a client leaves", () => {
   expect(server.answeredAfterMs.length).toBe(29);
 });
 
-/** Keeps 200 clients busy: each sends its next prediction after an answer, and has waited for two seconds. */
+/**
+ * Keeps 200 predictions with clients in the server: each waits for two seconds. After an answer a new prediction is
+ * added.
+ */
 function keepBusy(server: Server, ms: number, perMs?: (ms: number) => void): void {
   for (let passed = 0; passed < ms; passed++) {
     for (let missing = 200 - server.turns.size; missing > 0; missing--) server.add(1, true);
@@ -194,7 +197,7 @@ test.each([[0.1], [0.5]])(
     for (let i = 0; i < 1000; i++) server.add(1, false);
     server.overload(1000);
     expect((server.polledTurns - before) / ((1000 * SECONDS) / TURN_MS)).toBeCloseTo(share, 1);
-    // Predictions with a waiting client get the other turns.
+    // Predictions with a waiting client get all turns of the first overload, and the remaining turns of the second.
     expect(server.answeredAfterMs.length).toBeGreaterThan((2 - share) * 0.9 * ((1000 * SECONDS) / TURN_MS));
   },
 );

@@ -42,7 +42,7 @@ function serve(build: Build, { dir, port }: Place, env: Readonly<Record<string, 
 const nameOf = ({ model }: PredictionBody) => `${model?.repository}:${model?.tag}`;
 const buildOf = (body: PredictionBody) => (nameOf(body) === store.names.v1 ? "v1" : "v2");
 
-/** Answers whose output is not that of the build which they name. */
+/** Answers whose output is from another build than the build that they name. */
 const wrong = ({ answers }: ConnectionLoad) =>
   answers.filter(({ x, body }) => body.outputs?.[0]?.y !== 2 * x + 1 + beyond[buildOf(body)]);
 

@@ -21,7 +21,9 @@ async function storeOfOne(dir: TempDir) {
   const put = () => store.put({ repository: "digits", config: modelConfig(), layers: modelLayers("one") });
   await put();
   const model = await store.resolve("digits");
-  /** Checks the model. @returns titles of the files that were read, since their last check does not count */
+  /**
+   * Verifies the model. @returns titles of the files that were read, because their last check is unknown or outdated
+   */
   const check = async (options = {}) => {
     const read: string[] = [];
     await new ModelStore(dir.path).verify(model, { ...options, onProgress: ({ title }) => read.push(title) });

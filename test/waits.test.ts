@@ -4,7 +4,7 @@ import type { Client } from "../src/server/predictions/predictions.ts";
 import { Waits } from "../src/server/predictions/waits.ts";
 import { livePrediction } from "./helpers/live.ts";
 
-/** A client. `told` has whether its connection was held open at each change, and `nextTold` resolves at the next. */
+/** A client. At each change, `told` gets whether its connection is held open, and `nextTold` resolves. */
 function client(signal = new AbortController().signal): Client & { told: boolean[]; nextTold(): Promise<void> } {
   const told: boolean[] = [];
   let next = Promise.withResolvers<void>();

@@ -102,7 +102,7 @@ describe("texts", () => {
     await until(async () => (await client.fetch("/health/ready")).ok);
     const again = await texts([1, 2, 3].map((seed) => ({ ...long, seed })));
     expect(followed.map(({ whole }) => whole)).toEqual(again);
-    // The parts of the second run together are the whole text.
+    // There is exactly one further run, and its parts are the whole text.
     expect(followed.map(({ runs: [, ...second] }) => second)).toEqual(again.map((text) => [text]));
   });
 });

@@ -45,11 +45,11 @@ export const caseSchema = z.object({
   /** Difference between PyTorch's results and its float64 results, relative to the largest element of an output. */
   float64Distance: z.number().optional(),
   /**
-   * If set, inputs are single items that sconce stacks to a batch. Otherwise a run calls `forward` with whole
+   * If set, inputs are single items, which sconce stacks to a batch. Otherwise each run calls `forward` with whole
    * tensors.
    */
   batched: z.object({ inputs: specs, outputs: specs }).optional(),
-  /** Each entry is a run: true with layers packed for the processor, false with plain layers. */
+  /** One entry for each session that runs the case: true packs layers for the processor, false leaves them plain. */
   pack: z.array(z.boolean()).default([true]),
   /** Whether to compile the program with AOTInductor, as `sconce build --aot` does. */
   compile: z.boolean().default(false),

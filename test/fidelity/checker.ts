@@ -12,7 +12,7 @@ const child = join(import.meta.dir, "case-child.ts");
  * network for seconds.
  */
 const SILENCE_MS = 600_000;
-/** The same limit while a process compiles, which takes seconds to minutes, on a busy machine much longer. */
+/** The same limit for a process that compiles. Compiling takes seconds to minutes, on a busy machine much longer. */
 const COMPILING_MS = 1_800_000;
 
 export async function* checked(path: string): AsyncGenerator<Verdict> {

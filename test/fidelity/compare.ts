@@ -30,7 +30,7 @@ export interface Exact {
  */
 const tolerances: Partial<Record<DType, number>> = { float64: 1e-12, float32: 1e-5, float16: 2e-3, bfloat16: 1.6e-2 };
 
-/** The tensors and values of a nested result in order, without None. */
+/** The tensors of a nested result and its other values as Python prints them, in order, without None. */
 export function leavesOf(result: CallResult): (Tensor | string)[] {
   if (result === null) return [];
   if (typeof result !== "object") return [printedAsPython(result)];

@@ -1,6 +1,6 @@
 /**
- * Runs a Python script that writes folders of cases. If the script crashes, it is started again behind the failed
- * case.
+ * Runs a Python script that writes folders of cases. After a crash the script starts again with the case after the
+ * failed one.
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ export interface Making {
   readonly out: string;
   /** Path of additional Python packages. */
   readonly packages?: string | undefined;
-  /** Path of another torch than the one of the set-up. */
+  /** Path of the torch to use instead of the set-up's. */
   readonly torch?: string | undefined;
 }
 

@@ -18,7 +18,7 @@ from cases import DTYPES, Cases, alike, copied, draws, last_line, outcome, say, 
 # Operators whose results are uninitialized memory.
 UNDEFINED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "resize_", "resize_as_"}
 MOST_ELEMENTS = 200_000
-# More samples for float32, which most models use.
+# Number of samples of an operator by dtype; 1 for other dtypes. Most models use float32.
 SAMPLES = {torch.float32: 3}
 
 

@@ -10,15 +10,18 @@ import { isSlower, type PackedTime } from "./packing.ts";
 
 const BATCHES = [1, 2, 7, 16];
 /**
- * Runs of a batch size before the measurement. In its first runs a session measures both forms of the network itself:
- * see native/faster_form.cc.
+ * Runs of a batch size before the measurement. In these runs the session itself measures which form of the network is
+ * faster: see native/faster_form.cc.
  */
 const UNTIMED_RUNS = 33;
 /** Milliseconds of a block of runs. Shorter blocks are useless: the clock of processor time is coarse. */
 const BLOCK_MS = 10;
 const LEAST_BLOCKS = 5;
 const LEAST_MS = 300;
-/** Number of measurements of a network whose packed form is slower: most differences are noise. */
+/**
+ * Maximum number of measurements of a network. A network whose packed form is slower is measured again, because most
+ * differences are noise.
+ */
 const MOST_MEASUREMENTS = 3;
 
 const folder = await CaseFolder.open(process.argv[2] ?? "");
@@ -43,8 +46,7 @@ for (const each of folder.cases) {
 }
 
 /**
- * Times of both sessions, which run blocks by turns. @returns the processor time of a run in the fastest block of
- * each
+ * Measures blocks of both sessions by turns. @returns the processor time of a run in the fastest block of each session
  */
 async function timesOf(
   packed: NativeSession,

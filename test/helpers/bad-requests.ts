@@ -7,7 +7,7 @@ export interface BadRequest {
   readonly status: number;
   /** End of the problem's type, after `urn:sconce:problem:`. */
   readonly code: string;
-  /** JSON pointers of all faults in the body; undefined if the body has no single values to name. */
+  /** JSON pointers of all faults in the body; undefined if the fault is not in a single value. */
   readonly pointers?: readonly string[];
 }
 

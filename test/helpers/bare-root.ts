@@ -1,6 +1,7 @@
 /**
- * A root file system that contains only the files that a test adds, like a container without a base image. Each
- * program has a mount namespace, so its mounts end with it. Programs share the network of the machine.
+ * A root file system that contains only the files that a test adds, like a container without a base image. The mounts
+ * of a program end with the program, because each program has its own mount namespace. Programs share the network of
+ * the machine.
  */
 import { chmod, copyFile, link, mkdir, realpath, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";

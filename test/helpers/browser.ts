@@ -15,7 +15,7 @@ export interface Browser extends AsyncDisposable {
   readonly requests: readonly string[];
   /** Errors of the page: console errors and warnings, uncaught errors, violations of the security policy. */
   readonly errors: readonly string[];
-  /** Opens a URL as a new page, without state of the previous page. */
+  /** Loads a URL, also if only its fragment differs from the current one. Cookies and storage are kept. */
   open(url: URL | string): Promise<void>;
   /** Evaluates a JavaScript expression in the page. @returns its value */
   evaluate<T>(script: string): Promise<T>;

@@ -7,8 +7,7 @@ import { modelConfig, modelLayers } from "./model-content.ts";
 
 const [home = "", name = "", count = "0"] = process.argv.slice(2);
 const store = new ModelStore(home);
-// Two layers: one that all builds share, and one of each build. The latter is so large that a kill can come during
-// its write.
+// All builds share the first layer. The second layer differs, and is so large that a kill can come during its write.
 const shared = {
   mediaType: "application/vnd.sconce.asset.v1",
   title: "shared.txt",

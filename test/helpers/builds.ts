@@ -9,7 +9,7 @@ import { writeModel } from "./model-text.ts";
 import { modelFolder, storeWith, type TestStore } from "./server.ts";
 import { tempDir } from "./temp-dir.ts";
 
-/** What each build adds to the outputs 2 x + 1. */
+/** Number that each build adds to the outputs 2 x + 1. */
 export const beyond = { v1: 0, v2: 1000 } as const;
 export type Build = keyof typeof beyond;
 

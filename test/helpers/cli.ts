@@ -1,6 +1,6 @@
 /**
- * Runs the command line in a child process, without the set-up. Under `npm test` it is one compiled file, which
- * starts faster; otherwise it runs from the sources.
+ * Runs the command line in a child process: under `npm test` a compiled file, which starts faster, otherwise the
+ * sources. Neither runs the set-up of the checkout.
  */
 import { fileURLToPath } from "node:url";
 import { readLibtorch } from "../../scripts/setup/libtorch.ts";

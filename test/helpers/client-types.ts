@@ -1,7 +1,7 @@
 /** `bun client-types.ts openapi.json` prints the client types that openapi-typescript generates from a document. */
 import { pathToFileURL } from "node:url";
 
-// openapi-typescript needs the compiler API of TypeScript 5. This project's TypeScript has none.
+// openapi-typescript needs the compiler API of TypeScript 5, which the TypeScript of this project does not have.
 Bun.plugin({
   name: "typescript-5",
   setup(build) {

@@ -10,7 +10,7 @@ export interface CommandHereOptions {
   readonly cwd?: string;
 }
 
-/** Environment and working folder are those of the whole process, so commands run one after another. */
+/** A command changes the environment and the working folder of the whole process, so commands run one after another. */
 let last: Promise<unknown> = Promise.resolve();
 
 /** Runs a command. @returns its standard output; rejects with the error that the command line would print */

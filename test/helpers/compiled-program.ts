@@ -11,8 +11,8 @@ import { minorOf } from "../../src/machine/libtorch/libtorch-build.ts";
 import { addonName } from "../../src/machine/libtorch/pack.ts";
 
 /**
- * Compiles the sources of this checkout. @param path of the file, with a link to the addon beside it. A file that
- * runs is replaced, not changed
+ * Compiles the sources of this checkout to the file `path`, and links the addon beside it. A running file is replaced,
+ * not overwritten.
  */
 export async function compiledProgram(path: string): Promise<void> {
   const addon = join(dirname(path), "addons", minorOf(readLibtorch()?.build ?? ""), addonName);

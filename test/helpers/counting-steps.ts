@@ -1,4 +1,4 @@
-/** Engines for a model with `step` whose items count. */
+/** Engines for a model whose `step` adds one to the count of each item. */
 import { join } from "node:path";
 import type { Steps } from "../../src/author/session.ts";
 import { float32, type Tensor, tensor } from "../../src/author/tensor.ts";
@@ -73,7 +73,7 @@ export async function opened(steps: Steps, { maxBatchSize = 4, instances = 1 } =
   const observer = { ran: (run: BatchRun) => runs.push(run) };
   const engine = new LocalEngine<Job>({ runners, inputs, outputs, maxBatchSize, maxQueueDelayMs: 0, observer });
   engine.listener = {
-    // A dispatched item begins with its first part, so its earlier parts are dropped.
+    // An item that is dispatched again starts over, so its earlier parts are dropped.
     dispatched: (jobs) => {
       for (const { name } of jobs) parts.delete(name);
     },
@@ -105,7 +105,10 @@ export async function runnerOf(predict: Steps): Promise<Runner & AsyncDisposable
   return Object.assign(runner, { [Symbol.asyncDispose]: () => runner.dispose() });
 }
 
-/** A batch engine whose runners take 4 items. Each item counts two steps. `ends` has the final counts. */
+/**
+ * Makes a batch engine for batches of up to 4 items. Each item adds one in each of two steps; `ends` collects the final
+ * counts.
+ */
 export async function overRunners(
   predict: Steps,
   listener: Partial<BatchEngineListener<BatchItem>> = {},

@@ -20,8 +20,7 @@ export const debianTools = [
   "prometheus",
 ] as const;
 /**
- * By program: packages to unpack beside it even if the machine has them, because the program looks for their files
- * beside itself.
+ * Packages to unpack beside a program even if they are installed: the program looks for their files in its own folder.
  */
 const ownPackages: Readonly<Record<string, readonly string[]>> = { "chromium-headless-shell": ["chromium-common"] };
 /** Programs that run without the dependencies of their package: promtool of `prometheus` needs no fonts and scripts. */

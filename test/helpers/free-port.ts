@@ -1,8 +1,8 @@
 /** Free ports, for servers that cannot choose one themselves or that restart on the same port. */
 
 /**
- * Ports below the range of outgoing connections (from 32768 on Linux, from 49152 elsewhere): these could occupy the
- * port of a restarting server.
+ * Ports outside the range of outgoing connections, which begins at 32768 on Linux and at 49152 elsewhere. An outgoing
+ * connection could occupy the port of a server that restarts.
  */
 const FIRST = 10_000;
 const LAST = 32_767;

@@ -1,7 +1,7 @@
 /** `bun hey-client.ts openapi.json FOLDER` generates a client with Hey API. */
 import { plugin } from "bun";
 
-// Hey API needs the compiler API of TypeScript 5. This project's TypeScript has none.
+// Hey API needs the compiler API of TypeScript 5, which the TypeScript of this project does not have.
 plugin({
   name: "typescript-5",
   setup(build) {

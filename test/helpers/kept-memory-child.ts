@@ -8,7 +8,7 @@ import { openSession } from "../../src/engine/native/binding.ts";
 import { ownBytes } from "./own-memory.ts";
 
 const ELEMENTS = 2 ** 20;
-/** After so many batches of 4 MB, the process counts as not releasing memory. */
+/** Maximum number of batches of 4 MB until the process must have released half of its memory. */
 const MOST_SMALL_RUNS = 2000;
 
 const spec = float32(ELEMENTS);
@@ -16,7 +16,7 @@ const options = { device: "cpu", threads: 1, inputs: { x: spec }, outputs: { y: 
 const session = await openSession({ path: process.argv[2] ?? "", ...options });
 const item: Tensor[] = [{ dtype: "float32", shape: [ELEMENTS], data: new Float32Array(ELEMENTS) }];
 
-/** Private memory without garbage of JavaScript. */
+/** Private memory of the process after a garbage collection, in bytes. */
 function heldBytes(): number {
   Bun.gc(true);
   return ownBytes();

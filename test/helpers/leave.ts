@@ -1,6 +1,6 @@
 /**
- * A child process that exits as its arguments say: weights, kind of exit, number of batches that run, and when to
- * dispose each session.
+ * A child process for tests of exits. Its arguments: path of the weights, kind of exit, number of batches in progress,
+ * and for each session when to dispose it.
  */
 import { openSession } from "../../src/engine/native/binding.ts";
 

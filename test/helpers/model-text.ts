@@ -14,7 +14,7 @@ const right = {
   example: "{ x: 1 }",
   preprocess: "({ x }) => ({ x: tensor(Float32Array.of(x), []), steps: tensor(BigInt64Array.of(0n), []) })",
   postprocess: "({ y }) => ({ y: y.data[0] })",
-  // The weights have an output `together`: the number of items in the batch.
+  // Larger batches would change the output `together`, which is the number of items in the batch.
   batchSize: "1",
 } as const;
 

@@ -1,4 +1,4 @@
-/** The first bytes of files that people upload as pictures, but that are none, or of an unsupported kind. */
+/** Files that people upload as pictures although they are no pictures, or pictures of an unsupported kind. */
 
 const bytes = (...parts: readonly (string | number | Uint8Array)[]) =>
   Buffer.concat(

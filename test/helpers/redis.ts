@@ -13,7 +13,10 @@ const tool = given === undefined ? debianTool("redis-server") : { command: given
 /** Whether a Redis server is installed. Names of tests say so if they are skipped. */
 export const hasRedis = tool !== undefined;
 
-/** Whether the server supports TLS. Without a certificate the started server exits at once; the reason tells. */
+/**
+ * Whether the server is built with TLS. The server started here exits at once, because it lacks TLS or a certificate;
+ * its output says which.
+ */
 export function hasRedisTls(): boolean {
   if (tool === undefined) return false;
   const { stdout } = Bun.spawnSync([tool.command, "--port", "0", "--tls-port", "1"], { env: tool.env });
@@ -45,7 +48,7 @@ export async function startRedis(...args: readonly string[]): Promise<TestRedis>
   };
   let child = await launch();
   const client = new Redis({ path, protocol: 2, retryStrategy: () => 50, maxRetriesPerRequest: null });
-  // A command that fails rejects with the same error.
+  // Without a listener, ioredis prints each error. A failed command rejects with the same error.
   client.on("error", () => {});
   const stop = async (signal: NodeJS.Signals = "SIGTERM") => {
     child.kill("SIGCONT");

@@ -19,9 +19,9 @@ export interface SeenRequest {
 export type Trick =
   /** The proxy answers, and the registry gets no request. */
   | { readonly status: number; readonly headers?: Readonly<Record<string, string>>; readonly body?: string }
-  /** Sends so many bytes of the answer's body, and closes the connection once `taken` has resolved. */
+  /** Sends this number of bytes of the answer's body, and closes the connection once `taken` has resolved. */
   | { readonly cutAnswerAfter: number; taken(): Promise<void> }
-  /** Closes the connection once the registry has received so many bytes of the request's body. */
+  /** Closes the connection once the registry has received this number of bytes of the request's body. */
   | { readonly cutRequestAfter: number }
   /** Closes the connection before the registry receives the request. */
   | { readonly dropRequest: true }
@@ -31,7 +31,7 @@ export type Trick =
   | { readonly change: (body: Buffer) => Buffer }
   /** Forwards the request without this header. */
   | { readonly withoutHeader: string }
-  /** Sends so many bytes of the answer's body, then calls `held`, and leaves the connection open. */
+  /** Sends this number of bytes of the answer's body, then calls `held`, and leaves the connection open. */
   | { readonly holdAnswerAfter: number; held(): void };
 
 export interface RegistryProxy extends AsyncDisposable {

@@ -7,7 +7,7 @@ export interface Injection {
   readonly home: ModelHome;
   /** Random numbers from 0 to below 1, the same for the same seed. */
   readonly random: () => number;
-  /** Whether to inject far more faults, and to measure. */
+  /** Whether to inject the long form, with far more faults and with measurements. */
   readonly isLong: boolean;
 }
 

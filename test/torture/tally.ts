@@ -15,7 +15,7 @@ export interface Counts {
   wrong: number;
   /** Number of predictions, processes and requests that did not end in time. */
   stuck: number;
-  /** Number of processes, files, sockets, descriptors and memory maps that were left. */
+  /** Number of processes, files, sockets, descriptors and memory maps that the fault left behind. */
   leaked: number;
 }
 

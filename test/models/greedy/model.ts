@@ -14,7 +14,7 @@ export default defineModel({
     numbers: z.array(z.number()).default([]),
     rows: z.int().default(1),
     columns: z.int().default(1),
-    /** First size of a mask without elements. */
+    /** Number of rows of the mask, which then has no columns; 0 for a mask of one element. */
     layers: z.int().default(0),
     /** How long `postprocess` takes. */
     laterMs: z.int().default(0),

@@ -18,7 +18,7 @@ export default defineModel({
   },
   async predict({ x, faults: codes }, { model }) {
     for (const code of codes.data) {
-      // Ends the process by a function that the server does not replace; it turns `process.exit` into an error.
+      // The server turns `process.exit` into an error, but does not replace `reallyExit`.
       if (code === 1n) Reflect.get(process, "reallyExit")(9);
       if (code === 2n) process.kill(process.pid, "SIGBUS");
       while (code === 3n);

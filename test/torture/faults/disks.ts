@@ -44,7 +44,8 @@ async function fillDisk({ tally, home, random, isLong }: Injection): Promise<voi
       // Log lines about refused requests and a blocked event loop do not count.
       const isOther = (line: string) => line.includes(" was refused with ") || line.includes(" held the server for ");
       const lines = server.lines.slice(before).filter((line) => line !== "" && !isOther(line));
-      // The log names the fault and its end by turns: a clean-up of the store may make space for a moment.
+      // A clean-up of the store may make space for a moment, so lines that name the fault alternate with lines that
+      // name its end.
       if (lines.length === 0 || lines.some((line, i) => line.includes("cannot be written") !== (i % 2 === 0)))
         tally.problem(`a full disk takes ${lines.length} lines to tell:\n${lines.slice(0, 5).join("\n")}`);
       if (round % 2 === 0) {
@@ -100,7 +101,7 @@ function fill(path: string): void {
     try {
       if (writeSync(file, Buffer.alloc(bytes)) === bytes) continue;
     } catch {
-      // There is no space for so many bytes, but perhaps for half.
+      // The disk lacks space for this number of bytes, but perhaps not for half of it.
     }
     bytes >>= 1;
   }

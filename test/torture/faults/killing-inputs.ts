@@ -13,7 +13,7 @@ import { predict, Traffic } from "../traffic.ts";
  */
 const BATCH_S = 3;
 
-/** By the fault that an input requests: the message with which the input fails. */
+/** The message with which an input fails, by the fault that the input requests. */
 type Deaths = Readonly<Record<string, RegExp>>;
 
 const ofOperators: Deaths = {

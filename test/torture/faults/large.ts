@@ -83,8 +83,8 @@ async function smallBudget({ tally, home, isLong }: Injection): Promise<void> {
 }
 
 /**
- * Checks retention after a restart: the newest results exist, the oldest do not, and what exists is about as large as
- * the limit.
+ * Checks retention after a restart: the newest results exist, the oldest do not, and the existing results together are
+ * about as large as the limit.
  */
 async function lookBack(server: TestedServer, told: readonly string[], tally: Injection["tally"]): Promise<void> {
   // Predictions that ended just before the kill may run again, so their ends are awaited.

@@ -20,7 +20,7 @@ export const leaks: Fault = {
 async function dieOften({ tally, home }: Injection, deaths: number): Promise<void> {
   const shared = sharedMemory();
   await using server = await TestedServer.start({ home });
-  // After a first death, resources that open on first use exist.
+  // The first death opens resources that then stay open. Only later deaths are compared.
   await dieOnce(server);
   const before = await settled(server, undefined);
   for (let i = 0; i < deaths; i++) await tally.inject(() => dieOnce(server));

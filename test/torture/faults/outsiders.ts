@@ -1,5 +1,5 @@
 /**
- * Attempts of others: pages of other origins, foreign host names, scripts in outputs, registries that redirect, and
+ * Attacks by strangers: pages of other origins, foreign host names, scripts in outputs, registries that redirect, and
  * host names that do not exist.
  */
 import { ModelStore } from "../../../src/package/store/store.ts";

@@ -21,8 +21,8 @@ const LEASE_S = 1;
  */
 const RETAIN_S = 60;
 /**
- * Largest number of predictions that clients have not read; then they pause. With one replica paused, at least 8 are
- * read per second.
+ * Maximum number of predictions that clients have not read; then the clients pause. They read at least 8 per second
+ * even while one replica is paused, so all within RETAIN_S.
  */
 const MAX_UNREAD = { short: 30, long: 3 * RETAIN_S };
 const LONG_MS = 20 * 60_000;

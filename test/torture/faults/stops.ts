@@ -59,10 +59,10 @@ async function endAtOnce(tally: Injection["tally"], server: TestedServer): Promi
 async function drainForSoLong({ tally, home }: Injection, fronts: number): Promise<void> {
   const args = ["--fronts", String(fronts), "--drain-timeout", "0.2", "--linger", "0"];
   await using server = await TestedServer.start({ home, args });
-  // Each of these takes longer than --drain-timeout allows, and they run one after another.
+  // Each prediction takes longer than --drain-timeout allows, and the two run one after another.
   const xs = [1, 2];
   const told = await Promise.all(xs.map((x) => create(server.url, [{ x, sleepMs: 1500 }])));
-  // One stop more than the number of deaths after which the server gives a prediction up: stops must not count.
+  // The server gives a prediction up after two deaths. Three stops must not count as deaths.
   for (let stop = 0; stop < 3; stop++) {
     await until(async () => (await statusOf(server.url, told[0] ?? "")) !== "pending", "a prediction that runs");
     await tally.inject(async () => {

@@ -4,7 +4,7 @@ import { defineModel, float32, int64, tensor, z } from "sconce";
 
 /** Faults in the order of their numbers in fault.cc, from 1 on. */
 const faults = ["abort", "segv", "exit", "hang", "memory", "throw"] as const;
-/** Numbers from these on mean a sleep or a computation of so many milliseconds. */
+/** A fault number of `sleep` + n or `compute` + n makes the forward pass sleep or compute for n milliseconds. */
 const sleep = 1000;
 const compute = 1_000_000;
 
