@@ -29,7 +29,7 @@ export function logAccess(response: Response, access: Access): Response {
   if (context.isHead || request.method === "HEAD") write(0);
   else if (length !== undefined) write(length);
   else if (isStream && response.body !== null) return new Response(counted(response.body, write), response);
-  // A clone of a response shares the body's bytes with the original, so that nothing is copied.
+  // Measures the body of a clone. The clone shares its bytes with the response, so nothing is copied.
   else
     void response
       .clone()
@@ -72,7 +72,7 @@ function counted(stream: ReadableStream<Uint8Array>, onEnd: (bytes: number) => v
   const reader = stream.getReader();
   let bytes = 0;
   let isOver = false;
-  // Canceling the stream also ends a pending read: only the first end counts.
+  // Canceling the stream also ends a pending read, so `end` may run twice. Only the first call reports the bytes.
   const end = () => {
     if (!isOver) onEnd(bytes);
     isOver = true;

@@ -1,4 +1,4 @@
-/** Refuses requests without a valid API key. */
+/** Refuses requests without a valid API key, or with a key that lacks the permission for the path. */
 import type { Context } from "hono";
 import type { ApiKeys } from "../access/api-keys.ts";
 import type { Permission } from "../access/key-file.ts";
@@ -26,18 +26,18 @@ export function requireKey(keys: ApiKeys): Check {
         detail: `the API key ${key.name} does not permit ${permission} (\`only\` in the file of the keys)`,
       });
     }
-    // A process of the server that forwards a request to this process has counted it for the limits of the key.
+    // The limits of a key count each request once: for a forwarded request, the forwarding process has counted it.
     if (permission === "predictions" && !context.isForwarded && startsPrediction(context.path)) key?.admit();
   };
 }
 
 /**
- * Whether a request needs no key. GET / and GET /demo need one for JSON, which describes the model. Browsers get only a redirect or an empty page
- * there.
+ * Whether a request needs no key. GET / and GET /demo answer browsers with a redirect and an empty page, without a key. Other clients need a key,
+ * because they get JSON that describes the model.
  */
 function isOpen(c: Context, path: string): boolean {
   if (openPath.test(path)) return true;
-  // The routes use the same function: `application/json, text/html;q=0.5` gets JSON.
+  // prefersHtml() also decides in the routes whether the answer is HTML or JSON.
   return (path === "/" || path === "/demo") && c.req.method === "GET" && prefersHtml(c);
 }
 

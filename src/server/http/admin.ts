@@ -40,7 +40,7 @@ export interface ControlOptions {
 export function addControlRoutes(app: Pick<Hono, "post">, { lifecycle, control, onHold }: ControlOptions): void {
   app.post("/drain", (c) => {
     const { phase } = lifecycle;
-    // Draining twice has the effect of a second SIGTERM: the server exits at once.
+    // Calls drain() only once: a second call would end the server at once, like a second SIGTERM.
     if (phase === "ready") control.drain();
     return c.json({ status: phase === "leaving" ? phase : "draining" }, 202);
   });
@@ -57,7 +57,7 @@ export function addControlRoutes(app: Pick<Hono, "post">, { lifecycle, control, 
     }
     const { pid, isReady } = answer;
     if (!isReady) return c.json({ status: "starting", pid }, 202);
-    // The new server is ready, and the old server exits when its last connection closes.
+    // Closes the connection, because the older server exits when its last connection closes.
     return c.json({ status: "ready", pid }, 200, { Connection: "close" });
   });
 }

@@ -46,7 +46,7 @@ export interface ServedModel {
   readonly createdS: number;
   /** Which fields of the model the routes of the OpenAI API use. */
   readonly openai: OpenAi;
-  /** An example for the OpenAPI document, in which small files replace the original files. */
+  /** An example input for the OpenAPI document, whose files are replaced by small files. */
   readonly shortExample: unknown;
 }
 
@@ -124,7 +124,7 @@ export function createApp(options: AppOptions): OpenAPIHono {
   addHealthRoutes(app, lifecycle);
   addFavicon(app);
   if (options.docs) addDocsRoutes(app, options.keys === undefined ? model.name : undefined);
-  // With API keys, the page is public, but the name and the description of the model are not.
+  // The page needs no API key. On a server with keys, it therefore does not show the model's name and description.
   const shown = options.keys === undefined ? model : { name: "sconce", description: "" };
   if (options.page) addPageRoutes(app, { ...shown, isReady: true, home: options.home });
   else app.get("/demo", (c) => problemResponse(c, refused(c, nothingAt("/demo"))));

@@ -209,7 +209,7 @@ export class Upload implements InRing<Upload> {
   drop(): void {
     this.charge[Symbol.dispose]();
     const detail = `the body came at less than ${MIN_BYTES_PER_SECOND / 1024} kB/s while others waited for memory`;
-    // A closed connection delivers no more of the body.
+    // Closes the connection, so that the client sends no more of the body.
     const headers = { Connection: "close" };
     this.#refusal = new ProblemError({ status: 408, code: "body_too_slow", detail, headers });
     this.#reject?.(this.#refusal);
@@ -226,7 +226,7 @@ export class Uploads {
     this.#now = now;
   }
 
-  /** Begins an upload. Until `end`, a lack of memory drops the upload if it is slow. @param bytes initial count of received bytes */
+  /** Begins an upload. Until end() is called, withRoom() may drop the upload if it is slow. @param bytes initial count of received bytes */
   begin(charge: Charge, bytes: number): Upload {
     const upload = new Upload(charge, { bytes, beganAtMs: this.#now() });
     this.#uploads.add(upload);

@@ -6,7 +6,7 @@ import { ProblemError } from "./problem.ts";
 /** Decompresses at most this many bytes per task of the thread pool. */
 const options = { chunkSize: 64 * 1024 };
 
-/** Compressed bytes to await before a decoder is created. A decoder takes memory even if a client sends one byte and then waits. */
+/** Number of compressed bytes that must arrive before a decoder is created. A decoder takes memory even if a client sends one byte and then waits. */
 const MIN_ENCODED_BYTES = 1024;
 
 /** Memory of a decoder without its input and output. zstd and Brotli measured 63 kB before the first byte of content. */

@@ -8,7 +8,7 @@ import { SentOutputs } from "../predictions/sent-outputs.ts";
 import { LARGE_ANSWER_LENGTH, type LargeAnswers } from "./large-answers.ts";
 import { type Family, largeRecord, recordJson, recordPath } from "./record-json.ts";
 
-/** The id of the last event. To a reconnecting EventSource with this Last-Event-ID the server answers 204, which ends its attempts. */
+/** The id of the last event. An EventSource that reconnects with this Last-Event-ID gets 204, and then stops reconnecting. */
 export const END_ID = "end";
 /** The `retry` field of the stream, in milliseconds: clients reconnect after this time. */
 const RETRY_MS = 1000;
@@ -32,7 +32,7 @@ export interface EventStreamOptions {
 
 interface NextEvent {
   readonly name: "part" | "output" | "completed";
-  /** Records that the event was sent. Event ids list the sent events. */
+  /** Records that the event was sent, for the ids of this and later events. */
   readonly sent?: () => void;
   /** A path that identifies the event's JSON text: clients that read the same large text share it. */
   readonly path: string;
@@ -48,8 +48,8 @@ export class EventStream {
   /** Number of characters of the prediction's log text that the client got. */
   #sentLogs: number;
   /**
-   * Name of the log of output parts, and position of the next part. After a restart another process has a log with a new name: its parts are sent
-   * from the start.
+   * Name of the prediction's PartLog, and position of the next part in it. After a restart another process has a PartLog with a new name, which is
+   * sent from the start.
    */
   #parts: { readonly log: string; position: number } | undefined;
   readonly #isResumed: boolean;
@@ -130,8 +130,7 @@ export class EventStream {
         yield this.#log(record);
         continue;
       }
-      // The event `completed` repeats all outputs. In a large ended prediction, outputs without an event yet get none, since `completed` follows at
-      // once.
+      // For a large ended prediction, outputsOf() lists no outputs: the event `completed` has all outputs and follows at once.
       if (hasEnded(record)) ended ??= outputsOf(record.outcome, LARGE_ANSWER_LENGTH);
       const next = this.#nextPart(record, watched) ?? this.#next(record, ended ?? watched.outputs);
       if (next === undefined) {

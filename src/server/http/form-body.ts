@@ -13,7 +13,7 @@ import { ProblemError } from "./problem.ts";
 const MAX_LEVELS = 32;
 /** Maximum number of different fields and elements that the part names of one form address: three for each of its 10,000 parts. */
 const MAX_PLACES = 30_000;
-/** Memory of one place in bytes; 350 was measured. */
+/** Memory of one `Place` in bytes; 350 was measured. */
 const PLACE_BYTES = 400;
 /** Bytes of a file that one step encodes as base64. A multiple of 3, so that only the last step adds padding. */
 const SLICE_BYTES = 3 * 2 ** 18;

@@ -16,7 +16,7 @@ export interface ListenOptions extends Pick<ServeConfig, "port" | "host" | "idle
   readonly portOption?: "--port" | "--admin-port";
   /** Path of a Unix socket. The listener then opens no port. */
   readonly unix?: string | undefined;
-  /** Whether another server has taken the port over: then it opens only if that server ends. */
+  /** Whether another server has taken over the port. This listener then opens the port only after that server has ended. */
   readonly isTakenOver?: boolean;
 }
 
@@ -86,7 +86,7 @@ export class Listener {
 
   /** Sets the idle timeout of a request's connection, in seconds; 0 disables it. */
   timeout(request: Request, seconds: number): void {
-    // Every Bun.Server of the process finds the connection of a request.
+    // Takes any server, because every Bun.Server of the process finds the connection of a request.
     const [server = this.#server] = this.#closed;
     server?.timeout(originalOf(request), inBun(seconds));
   }
@@ -111,8 +111,8 @@ export class Listener {
   }
 
   /**
-   * When each answer already closes its connection (`isRetiring`): closes the port after a second without connections. Idle connections delay it
-   * until the idle timeout.
+   * Closes the port of a retiring listener (`isRetiring`: each answer closes its connection) after a second without connections. Idle connections
+   * delay it until the idle timeout.
    */
   async closeWhenQuiet(): Promise<void> {
     await this.#quiet();

@@ -9,7 +9,7 @@ export interface Family {
   readonly idName: "prediction_id" | "demo_id";
   /** Prefix of operation ids and component names in the OpenAPI document. */
   readonly name: "Prediction" | "DemoPrediction";
-  /** Names of the JSON lists that outputs are in. */
+  /** Names of the JSON members that have lists of outputs. */
   readonly lists: readonly ("outputs" | "demo_outputs")[];
   readonly tag: string;
   readonly tagDescription: string;

@@ -89,7 +89,7 @@ export function checkChosenId(id: string, { key }: Pick<RequestContext, "key">):
 
 /**
  * The id of a prediction with an `Idempotency-Key`: a hash, so that every process computes the same id.
- * @param path `/predictions` or `/demo`: the same key gives each another id
+ * @param path `/predictions` or `/demo`. For the same key, their ids differ.
  * @throws ProblemError 400
  */
 export function idOfKey(key: string, path: string): string {

@@ -30,7 +30,7 @@ export class RequestContext implements Origin {
   readonly isHead: boolean;
   /** The path that the router of a model matches, without the prefix. */
   path = "/";
-  /** The start of the request's path before the router's path, such as `/models/digits`; undefined if it is --base-path. */
+  /** The start of the request's path, before the router's path: `/models/digits`, for example. If undefined, --base-path is the prefix. */
   prefix: string | undefined = undefined;
   /** The start of the path that names the model, such as `/models/digits`; empty if the path names no model. */
   modelPath = "";

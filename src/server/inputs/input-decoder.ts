@@ -261,7 +261,7 @@ export function tooDeep(): SconceError {
   return inputsInvalid([{ pointer: "", detail: "an input is nested too deeply" }]);
 }
 
-/** Removes the parts of a zod message that other messages do not have: they read "expected …, received …". */
+/** Shortens a message of zod to the form of this server's messages: "expected …, received …". */
 function describeIssue(message: string): string {
   return message.replace(/^Invalid input: /, "").replace(/received undefined$/, "but it is missing");
 }
@@ -329,7 +329,7 @@ function throws(schema: z.core.$ZodType, input: unknown): boolean {
     z.safeParse(schema, input);
     return false;
   } catch (error) {
-    // In an object, zod may throw another error for an asynchronous schema.
+    // The schema is asynchronous, which no input causes. For an object with this schema inside, zod may have thrown another error.
     if (error instanceof z.core.$ZodAsyncError) throw error;
     return true;
   }

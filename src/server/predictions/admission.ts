@@ -28,7 +28,7 @@ export interface AdmissionOptions {
   readonly others?: (() => Readonly<Unfinished>) | undefined;
 }
 
-/** What decides about a request. `items` and `bytes` are its inputs and the size of its body. */
+/** The facts that decide whether a request is accepted. `items` is its number of inputs, `bytes` the size of its body. */
 export interface Asking extends Readonly<Unfinished> {
   readonly timeLimitMs: number;
   /** Milliseconds that the client waits for the answer; 0 for a client that does not wait for the end of the prediction. */
@@ -36,7 +36,7 @@ export interface Asking extends Readonly<Unfinished> {
   readonly client?: { readonly sender: Sender | undefined };
 }
 
-/** Maximum `Retry-After` in seconds: the queue changes within this time. */
+/** Maximum `Retry-After` in seconds. Even if the expected wait is longer, clients may try again then, since the queue changes. */
 const MAX_RETRY_S = 60;
 
 export class Admission {
@@ -67,7 +67,7 @@ export class Admission {
     this.begun(-items, -bytes);
   }
 
-  /** Decides about a new request. @throws SconceError `queue_full` */
+  /** Refuses a new request if the queue has no room for it, or its client would wait too long. @throws SconceError `queue_full` */
   check({ items, bytes, timeLimitMs, waitMs: heldMs, client }: Asking): void {
     const { flow, limits, others, hasOthers = false } = this.#options;
     const elsewhere = others?.();

@@ -1,6 +1,6 @@
 /** Checksums of stored values, because neither SQLite, Redis nor most file systems detect changed bits. */
 
-/** Characters of a checksum. Values of old releases have an empty text instead, which no changed bit can make of a checksum. */
+/** Characters of a checksum. Values of old releases have an empty text instead. A changed bit cannot empty a checksum. */
 const CHARACTERS = 9;
 
 /** Bytes of the checksum at the end of a file. */
@@ -26,7 +26,10 @@ export function checksumOf(...fields: readonly (string | number | null)[]): stri
   return new Checksum().add(fields.join("\n")).text;
 }
 
-/** The checksum of texts in any pieces, and of the id of their prediction: a changed bit may have moved them to another id. */
+/**
+ * The checksum of a prediction's id and texts. With the id, it shows a changed bit that moved the texts to another id. How the texts are cut does not
+ * matter.
+ */
 export function checksumOfTexts(id: string, texts: readonly (string | Uint8Array)[]): string {
   const checksum = new Checksum().add(id);
   for (const text of texts) checksum.add(text);

@@ -7,11 +7,11 @@
 const owners = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 /** Random bytes in an id. */
 const BYTES = 12;
-/** Length of these bytes in base64. */
+/** Length of the random bytes in base64. */
 const LENGTH = 16;
-/** Number of ids per call for random bytes: a call costs far more than its bytes. */
+/** One call gets the random bytes of 256 ids, because a call costs far more than its bytes. */
 const COUNT = 256;
-/** Range of the second of creation, which takes three bytes. Ids of the same time then lie near each other in a database index. */
+/** Ids have the second of their creation modulo 2^24, in three bytes. Ids of the same time then lie near each other in a database index. */
 const SECONDS = 2 ** 24;
 let pool = "";
 let used = 0;

@@ -75,7 +75,7 @@ export interface Beginning {
   readonly inputs: InputList;
   readonly bytes: number;
   readonly charge: Charge;
-  /** Milliseconds until the time limit. Set for a request from the store, whose time limit has been running. */
+  /** Milliseconds until the time limit. Set for a request from the store, whose time limit began earlier. */
   readonly leftMs?: number;
   /** Whether the caller fails the prediction at once instead of running it. */
   readonly mustFail?: boolean;
@@ -192,7 +192,7 @@ export class LivePredictions {
       await Promise.all([stored, webhook && webhooks?.store(live.id, webhook)]);
     } catch (error) {
       live.isStored = false;
-      // For a request with an id that the client chose: as if the request never came, since the client may send the id again.
+      // If the client chose the id, the prediction leaves no record: the client may send the id again.
       live.isWithdrawn = request?.digest !== undefined;
       // The request fails, so the webhook's receiver must hear nothing of it.
       live.webhook = undefined;
@@ -308,7 +308,7 @@ export function nounOf(kind: Kind): string {
   return kind === "demo" ? "demo prediction" : "prediction";
 }
 
-/** Maximum number of unread outcomes. Above it, clients evidently do not read outcomes, and the list starts anew. */
+/** Maximum number of unread outcomes. At this number the list is emptied: clients evidently do not read outcomes. */
 const MAX_UNREAD = 10_000;
 
 /** Ids of ended predictions whose outcome no client has read yet. A server that stops waits for these clients. */

@@ -8,8 +8,8 @@ import { type Place, RecordLog } from "./record-log.ts";
 import type { PredictionStore, RetentionLimits, UnfinishedRequest } from "./store.ts";
 
 /**
- * Bytes that every store counts per record in addition to its texts. In memory a record takes about 340 (measured with 200,000 small records, Bun
- * 1.4.5).
+ * Every store counts this number of bytes for a record, in addition to its texts. In memory a record takes about 340 bytes (measured with 200,000
+ * small records, Bun 1.4.5).
  */
 const RECORD_BYTES = 704;
 

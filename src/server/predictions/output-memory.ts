@@ -53,12 +53,12 @@ export class OutputMemory implements Disposable {
     return undefined;
   }
 
-  /** Reduces the count when output parts are dropped, whose charge their owner reduces. */
+  /** Subtracts the bytes of dropped output parts from the count of output bytes. The owner of the parts reduces their charge. */
   dropped(bytes: number): void {
     this.#bytes -= bytes;
   }
 
-  /** Bytes of memory that this prediction holds. If no other prediction holds memory, an output fits despite them. */
+  /** Bytes of memory that this prediction holds. While no other request holds memory, its outputs always fit. */
   get #ownBytes(): number {
     const { charge, items, parts } = this.#live;
     return (this.#charge?.bytes ?? 0) + (parts?.charge.bytes ?? 0) + charge.bytes + (items?.heldBytes ?? 0);

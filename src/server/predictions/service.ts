@@ -25,7 +25,9 @@ export interface ServiceOptions extends LivePredictionsOptions {
   readonly version: ModelVersion | undefined;
   /** Why this process must fail predictions that another version of the model accepted; undefined if it may run them. */
   readonly refusalOf?: (accepted: ModelVersion) => string | undefined;
-  /** Whether the last process was ended by a hook of the model that is known. Then only that hook's input fails, and no prediction is suspected. */
+  /**
+   * Whether the server knows which hook of the model ended the last process. Then only the input of that hook fails, and no prediction is suspected.
+   */
   readonly isCauseKnown?: boolean;
 }
 

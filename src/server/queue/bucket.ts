@@ -8,7 +8,7 @@ const SMALL_MS = 3000;
 /** Transfers that are slower than this fail. */
 const MIN_BYTES_PER_MS = 2000;
 const MAX_REQUESTS = 16;
-/** Attempts in total after a status of 500 or more. The pause between attempts doubles. */
+/** Maximum attempts of a request that gets the status 500 or more. The pause between attempts doubles. */
 const TRIES = 4;
 const RETRY_MS = 50;
 /** Maximum characters that are read of an error answer. */
@@ -106,7 +106,7 @@ export class Bucket {
   }
 }
 
-/** Environment variables that S3 clients read. The first variable that is set counts. */
+/** Environment variables that S3 clients read. The server uses the first variable that is set. */
 const variables = {
   endpoint: ["S3_ENDPOINT", "AWS_ENDPOINT", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"],
   region: ["S3_REGION", "AWS_REGION"],

@@ -12,8 +12,8 @@ import { QueuedWebhooks } from "./queued-webhooks.ts";
 import { type RetryEntry, RetryQueue } from "./retry-queue.ts";
 
 /**
- * A replica claims predictions up to a capacity. A prediction that runs longer than LONG_MS counts only a tenth, so that shorter ones run beside it.
- * It counts a little, so that one replica does not claim all long predictions.
+ * A replica claims predictions until they fill its capacity. A prediction that runs longer than LONG_MS milliseconds then needs only a tenth of its
+ * share, so that short predictions run beside it. It keeps this tenth, so that one replica does not claim all long predictions.
  */
 const LONG_MS = 500;
 const LONG_SHARE = 0.1;
@@ -69,7 +69,7 @@ export class ClaimedPredictions implements PredictionStore {
     const options = {
       send: async (outcomes: readonly UnacknowledgedOutcome[]) => {
         await this.events.flush(outcomes.map(({ record }) => record.id));
-        // A new prediction may have been claimed with the same id. Its record must not get this outcome.
+        // Leaves out the outcome of a claim that was replaced: a new prediction with the same id must not get it.
         await queues.own.finish(outcomes.filter((outcome) => this.#claimOf(outcome) !== undefined));
       },
       onSettled: (outcome: UnacknowledgedOutcome) => this.#settled(outcome),

@@ -7,7 +7,7 @@ import type { QueuedEvent, QueueEvents } from "./queue-events.ts";
 
 /** Minimum milliseconds between two reports of a prediction. */
 const INTERVAL_MS = 50;
-/** Milliseconds after a failed report. */
+/** Milliseconds to wait after a failed report. */
 const RETRY_MS = 500;
 /** Limits of one report, in events and characters. */
 const MAX_EVENTS = 500;
@@ -99,7 +99,7 @@ class EventReport implements Disposable {
   }
 
   #sendAfter(ms: number): void {
-    // The last parts are sent by flush().
+    // After the end of the prediction, flush() sends the last parts.
     if (this.#timer !== undefined || this.#live.isOver || !this.#isWatched) return;
     this.#timer = setTimeout(
       () => {

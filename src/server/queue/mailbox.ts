@@ -18,7 +18,7 @@ export interface MailListener {
   readonly cancelled?: (id: string) => void;
   /** Called when a prediction has new events, which the listener must read. */
   readonly events?: (id: string) => void;
-  /** Called when a replica has an event stream of a prediction that this replica runs, and must report events of. */
+  /** Called when an event stream of any replica watches a prediction that this replica runs. This replica must then report its events. */
   readonly watched?: (id: string) => void;
 }
 
@@ -30,7 +30,7 @@ const idListeners: Readonly<Record<string, "cancelled" | "endedLong" | "events" 
   watched: "watched",
 };
 
-/** Milliseconds after a failed read, while the connection is opened again. */
+/** Milliseconds to wait after a failed read. Meanwhile the connection is opened again. */
 const RETRY_MS = 100;
 
 export class Mailbox {
@@ -71,7 +71,7 @@ export class Mailbox {
       if (name === "end") this.#ended(value);
       const method = idListeners[name];
       const [id = "", seal] = textOf(value).split(" ");
-      // The next poll finds out what a changed notification said.
+      // Skips a notification with a wrong seal, which the disk of Redis changed. The next poll reads the prediction instead.
       if (method === undefined || seal !== sealOf(`${name} ${id}`)) continue;
       for (const listener of this.#listeners) listener[method]?.(id);
     }
@@ -82,7 +82,7 @@ export class Mailbox {
     try {
       read = recordOf(value);
     } catch {
-      // The next poll reads the stored record.
+      // Ignores a damaged record in a notification: the next poll reads the stored record.
     }
     if (read === null) return;
     const { record, membersNode } = read;

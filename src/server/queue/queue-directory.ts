@@ -21,7 +21,7 @@ export interface QueueDirectoryOptions {
   readonly open: (name: string) => Queue;
 }
 
-/** First character of the ids of predictions in queues. Neither an HTTP process nor an id that a client chooses begins with it. */
+/** First character of the ids of predictions in queues. Ids of HTTP processes, and ids that clients choose, begin with other characters. */
 const OWNER = "_";
 /** Characters in an id that name the queue: 36 bits of a digest. */
 const TAG_LENGTH = 6;

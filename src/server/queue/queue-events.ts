@@ -89,7 +89,7 @@ export class QueueEvents {
   }
 }
 
-/** What the checksum of an event covers beside the event: a changed bit may move it. */
+/** The place of an event, which its checksum covers too: then the checksum shows a changed bit that moved the event. */
 function placeOf(id: string, name: string, position: number): string {
   return `${id} ${name} ${position} `;
 }

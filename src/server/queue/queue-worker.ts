@@ -26,7 +26,7 @@ export interface QueueWorkerOptions {
   readonly metrics: Metrics;
 }
 
-/** Milliseconds after a failure, and between checks whether the engine is ready. */
+/** Milliseconds to wait after a failure, and between checks whether the engine is ready. */
 const RETRY_MS = 100;
 /** Milliseconds before a prediction whose body cannot be loaded goes back to the queue. */
 const GIVE_BACK_MS = 1000;

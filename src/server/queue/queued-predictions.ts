@@ -269,7 +269,8 @@ export class QueuedPredictions implements Predictions {
       await this.#readEvents(awaited);
       awaited.update(record);
     } catch (error) {
-      // The next read refuses a changed outcome by name. After other errors the next tick polls again.
+      // Ends the wait for an outcome that the disk of Redis changed: the waiting request reads it, and answers the error. After other errors the next
+      // tick polls again.
       if (codedError(error).code === "predictions_unusable") awaited.release();
     }
   }

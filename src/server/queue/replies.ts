@@ -96,7 +96,7 @@ export interface ClaimedEntry extends Pick<UnfinishedRequest, "id" | "kind" | "c
   /** Size of the body. */
   readonly bytes: number;
   readonly place: Place;
-  /** The request, as `requestOf` parses it. Lacks a body with a location of its own. */
+  /** The request, for `requestOf` to parse. Lacks a body that is stored elsewhere (`place`). */
   readonly kept: Uint8Array;
   /** Checksum of id and request; undefined if the disk of Redis changed the head. */
   readonly checksum: string | undefined;
@@ -126,7 +126,7 @@ export function claimedOf({ fields }: StreamEntry, nowMs: number): ClaimedEntry 
   };
 }
 
-/** @param parts origin, a tab, webhook, a line break, body; the body may be a part of its own */
+/** @param parts the text "origin, tab, webhook, line break, body"; the second part is the body, if it is stored elsewhere */
 export function requestOf(
   { id, checksum }: Pick<ClaimedEntry, "id" | "checksum">,
   parts: readonly [Uint8Array, Uint8Array<ArrayBuffer> | undefined],

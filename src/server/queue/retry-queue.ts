@@ -17,7 +17,7 @@ export interface RetryQueueOptions<T> {
   readonly maxCount?: number;
 }
 
-/** Limits of one call. A longer call would delay the calls after it. */
+/** Maximum entries and bytes of one call. A longer call would delay the calls after it. */
 const MAX_BATCH = 64;
 const MAX_BATCH_BYTES = 2 ** 20;
 const RETRY_MS = 200;

@@ -43,7 +43,7 @@ const MAX_MAILS = 10_000;
 const GRACE_MS = 1500;
 /** Milliseconds that a key is kept beyond its longest use. */
 const MARGIN_MS = 60_000;
-/** Bytes that an ended prediction counts in addition to its record. */
+/** Bytes to count for an ended prediction in addition to its record. */
 const KEPT_BYTES = 704;
 /** Milliseconds that waiting clients can read a large outcome, even if the limits of retention are exceeded. */
 const FETCH_MS = 2000;

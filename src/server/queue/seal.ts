@@ -9,7 +9,7 @@ export function sealOf(...parts: readonly (string | Uint8Array)[]): string {
   return hash.digest("hex").slice(0, LENGTH);
 }
 
-/** Lua that all scripts share; `base` is the beginning of all keys. */
+/** Lua functions that create and check seals. `base` is the beginning of all keys. */
 export const seals = `
 local function sealOf(text) return string.sub(redis.sha1hex(text), 1, ${LENGTH}) end
 

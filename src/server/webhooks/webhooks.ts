@@ -38,7 +38,7 @@ export interface WebhooksOptions {
 
 /** Maximum undelivered webhooks: their number, and their share of the server's memory. Above it, predictions with webhooks are refused. */
 const MAX_WAITING = { count: 100_000, ofMemory: 1 / 16 };
-/** Bytes that a webhook counts in addition to its URL. */
+/** Bytes of memory to count for a webhook in addition to its URL. */
 const WAITING_BYTES = 2000;
 /** Milliseconds before the second attempt. The pause doubles for each further attempt. */
 const FIRST_DELAY_MS = 250;
@@ -51,7 +51,7 @@ interface Waiting extends WebhookKey {
   readonly sinceMs: number;
 }
 
-/** Undefined for a server without --webhook-secret: receivers could not trust unsigned messages. */
+/** @returns undefined for a server without --webhook-secret: receivers could not trust unsigned messages */
 export function openWebhooks(
   { webhookSecret: secrets, allowPrivateUrls: allowPrivate }: ServeConfig,
   { store, ...options }: Pick<WebhooksOptions, "json" | "metrics" | "memory"> & { readonly store: PredictionStore },
@@ -79,7 +79,7 @@ export class Webhooks {
 
   constructor(options: WebhooksOptions) {
     this.#options = options;
-    // Counted like results of predictions. A request that needs all other memory must not wait for deliveries.
+    // Counts webhooks as results. A request that needs all memory except the results then never waits for deliveries.
     this.#charge = options.memory.add("results", 0);
   }
 

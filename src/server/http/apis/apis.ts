@@ -13,7 +13,7 @@ import { addOpenai, isOpenaiPath } from "./openai/openai.ts";
 import { addV2 } from "./v2/v2.ts";
 import { type WaitedOptions, WaitedPredictions } from "./waited-predictions.ts";
 
-/** A model whose name a request may contain, with its predictions. */
+/** A model that a request may name, and the interface to its predictions. */
 export interface NamedModel<P = WaitedPredictions> {
   readonly model: ServedModel;
   readonly predictions: P;
@@ -22,7 +22,7 @@ export interface NamedModel<P = WaitedPredictions> {
   readonly isFor?: ((request: Request, context: RequestContext) => boolean) | undefined;
 }
 
-/** A model that a request may name, and that cannot answer. */
+/** A model that could not be opened. Requests that name it get the error `refusal`. */
 export interface BrokenModel extends Pick<NamedModel, "isFor"> {
   readonly model: Pick<ServedModel, "name" | "tag" | "digest">;
   readonly refusal: Error;
@@ -30,13 +30,13 @@ export interface BrokenModel extends Pick<NamedModel, "isFor"> {
 
 export interface ApiOptions {
   readonly model: ServedModel;
-  /** The models that a request may name: all models for paths without a model, else only `model`. */
+  /** The models that a request may name. If the path names a model, only `model`. */
   readonly named: readonly (NamedModel | BrokenModel)[];
   readonly version: string;
   readonly lifecycle: Lifecycle;
   readonly predictions: WaitedPredictions;
   readonly metrics: Metrics;
-  /** Seconds that an ended prediction can still be read. */
+  /** Seconds for which clients can read a prediction after its end. */
   readonly retainAge: number;
   /** Milliseconds after which a call of a tool (Model Context Protocol) may become a task. */
   readonly taskAfterMs: number;
@@ -44,13 +44,13 @@ export interface ApiOptions {
   readonly refused: (c: Context, error: unknown) => Problem;
 }
 
-/** Answers errors in the format of one API, also errors of requests that are refused before they reach a route of the API. */
+/** Answers errors at the paths of one API in the format of the API, also if a check refuses the request before its route runs. */
 export interface ErrorForm {
   readonly hasPath: (path: string) => boolean;
   readonly answer: (c: Context, problem: Problem, error: unknown) => Response;
 }
 
-/** Adds the routes of one API. @returns how errors of the routes become answers */
+/** Adds the routes of one API. @returns the format of its error answers */
 type AddApi = (app: OpenAPIHono, options: ApiOptions) => ErrorForm;
 
 /** Whether a request to this path may name a model in its body. */

@@ -106,7 +106,7 @@ export class WaitedPredictions {
   #admit(c: Context): void {
     const { predictions, maxBodyBytes } = this.#options;
     const bytes = announcedBytes(c.req.raw.headers) ?? 0;
-    // A body above the limit gets 413 later. A 429 would invite a retry, which cannot succeed.
+    // Skips the check of the queue for a body above the limit, which gets 413 later. A 429 would invite a retry, which cannot succeed.
     if (bytes <= maxBodyBytes) predictions.admit({ ...this.#asked(c), bytes });
   }
 

@@ -42,7 +42,7 @@ const missing = { pointer: "/0", detail: "expected object, received string" };
 /** Codes of problem details that no documented route answers. */
 type Undocumented = "not_found" | "method_not_allowed" | "host_refused" | "upgrade_refused" | "upgrade_failed";
 
-/** An example of the problem details of each other code. */
+/** An example of the problem details of each documented code. */
 const samples = {
   not_json: { status: 400, detail: "the body is not JSON: Unexpected EOF (line 1, column 13)" },
   body_unreadable: {

@@ -102,7 +102,7 @@ export function describeRoutes(app: OpenAPIHono, described: Described): void {
     for (const route of [...creatingRoutes(family, described), ...readingRoutes(family, described)]) register(route);
     const { kind, name, idName, noun } = family;
     const events = webhookEvents.filter((each) => kind === "demo" || each !== "log");
-    // Named components give these types their names in generated clients.
+    // Each type of message becomes a named component, which gives the type its name in generated clients.
     const timestamp = z.iso.datetime();
     const type = z.enum(events.filter((event) => event !== "output").map((event) => `${kind}.${event}`));
     const message = z.object({ type, timestamp, data: schemas.sent[kind] }).openapi(`${name}Message`);

@@ -212,7 +212,7 @@ function eventsRoute(family: Family, { schemas: { samples, definitions } }: Desc
   };
 }
 
-/** The schema of the event `part`, in the only place that OpenAPI 3.1 has for it. Client generators treat the event stream as a string. */
+/** The schema of the event `part`, as the content of a string: OpenAPI 3.1 cannot describe the events of a stream in another way. */
 const partContent: JsonSchema = {
   contentMediaType: "text/event-stream",
   contentSchema: referenceTo("PartEvent"),

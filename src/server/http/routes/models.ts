@@ -61,7 +61,7 @@ export interface ServerRoutes extends ControlOptions {
 
 /**
  * The app of a model that could not be opened: answers 503.
- * @param server if the app also answers for the whole server: its health checks report the other models
+ * @param server set if the app also has the routes of the whole server. Their health checks report the other models
  */
 export function createBrokenApp(options: BrokenAppOptions, reason: string, server?: ServerRoutes): Hono {
   const app = guarded(options);

@@ -16,7 +16,7 @@ import type { PredictionRoutes } from "./predictions.ts";
 
 type List = Family["lists"][number];
 
-/** Media types that browsers could run as scripts. `nosniff` prevents all others. Files of these types get `text/plain`. */
+/** Media types that browsers run as scripts. Files of these types are sent as `text/plain`. The header `nosniff` prevents scripts of other types. */
 const scriptType = /script|^(?:application|text)\/(?:wasm|jscript)$/;
 
 /** Headers of every file. The sandbox stops scripts in a file that is an HTML page, and gives the page no origin. */
@@ -63,7 +63,7 @@ export function addOutputFileRoutes(
         const status = range === undefined ? 200 : 206;
         const partly = range && { "Content-Range": `bytes ${begin}-${end - 1}/${bytes.length}` };
         const init = { status, headers: { ...headers, ...partly, "Content-Length": `${end - begin}` } };
-        // For a body that is a stream, Bun would send no Content-Length.
+        // Answers HEAD without a body. With a body that is a stream, Bun would send no Content-Length.
         if (contextOf(c).isHead) return new Response(null, init);
         if (bytes.length < LARGE_ANSWER_LENGTH) return new Response(bytes.subarray(begin, end), init);
         if (!large.hasRoomFor(c.req.path, bytes.length)) throw memoryFull();

@@ -156,7 +156,7 @@ export function addPredictionRoutes(app: OpenAPIHono, options: PredictionRoutes)
       const key = headers.get("idempotency-key");
       // Does not check the queue first: a repeated Idempotency-Key starts no prediction, so a full queue must not refuse the request.
       if (key !== null) return createOnce(c.req.raw, context, { ...asked, chosen: context.ownId(idOfKey(key, path)) });
-      // A body above the limit gets 413 from create(). A 429 would invite a retry, which cannot succeed.
+      // Skips the check of the queue for a body above the limit: create() answers 413. A 429 would invite a retry, which cannot succeed.
       if (asked.bytes <= bodyLimits.maxBytes) predictions.admit(asked);
       return create(c.req.raw, context, asked);
     });
@@ -276,7 +276,7 @@ function jsonResponse(
   { context, location, waitMs = 0, hasLinks = false, mustWait = false }: Omit<AnswerOptions, "large">,
 ): Response {
   context.isStream = typeof body !== "string";
-  // Setting this header on the finished Response would cost more.
+  // This function sets X-Request-Id. If withContext() set it on the finished Response, that would cost more.
   context.hasIdHeader = true;
   const headers: Record<string, string> = { "Content-Type": "application/json", "X-Request-Id": context.requestId };
   if (context.model !== undefined) headers["X-Model"] = context.model.name;

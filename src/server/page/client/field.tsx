@@ -57,7 +57,7 @@ export function Members({ schema, value, pointer, faults, onChange }: Omit<Field
   const isOptional = (name: string) => !required.includes(name);
   const isAt = (name: string) => `${pointer}/${escaped(name)}`;
   const omitted = members.filter(({ name }) => isOptional(name) && object[name] === undefined);
-  // Faults to show here: faults of the object itself, and of members that have no visible field.
+  // Faults to show beside the object: faults of the object itself, and of members without a visible field.
   const own = faults.filter(
     (fault) =>
       fault.pointer === pointer ||

@@ -11,7 +11,7 @@ export function Result({ model, state }: { readonly model: Model; readonly state
   const { run, inputs, refusal, isBusy, places, failures } = state;
   const panel = useRef<HTMLElement>(null);
   useEffect(() => {
-    // On a narrow screen the result may be below a long form, out of sight.
+    // Scrolls to the result when a run begins: on a narrow screen, it may be out of sight below a long form.
     const top = panel.current?.getBoundingClientRect().top ?? 0;
     if (isBusy && (top < 0 || top > innerHeight / 2)) panel.current?.scrollIntoView();
   }, [isBusy]);

@@ -13,7 +13,7 @@ export type Kind =
   | { readonly name: "choice"; readonly choices: readonly Choice[] }
   | { readonly name: "list"; readonly items: SchemaNode };
 
-/** The kind of form field for a schema. Null counts for nothing: a nullable number gets a number field. */
+/** The kind of form field for a schema. Ignores null: a nullable number gets a number field. */
 export function kindOf(schema: SchemaNode): Kind {
   const options = optionsOf(schema);
   const choices = choicesOf(schema);
@@ -42,7 +42,7 @@ function optionsOf({ options }: SchemaNode): readonly SchemaNode[] {
   return options.filter(({ types }) => !(types.size === 1 && types.has("null")));
 }
 
-/** Whether the schema accepts nested lists of numbers, and apart from that at most a data URI with their bytes. */
+/** Whether the schema accepts nested lists of numbers, and nothing else except a data URI with the bytes of the numbers. */
 function isArray(schema: SchemaNode): boolean {
   const isNumeric = ({ types, hasItems, items }: SchemaNode): boolean =>
     types.has("array") && hasItems && (items.types.has("number") || items.types.has("integer") || isNumeric(items));

@@ -122,11 +122,11 @@ export function useRun({ part, onUnavailable, onRun }: RunOptions): RunControl {
   const cancel = useCallback(() => {
     const { run } = state;
     if (run !== undefined) {
-      // The event stream reports the end of the run.
+      // Ignores the answer: the event stream reports the end of the run.
       cancelRun(run.demo_id).catch(() => {});
       return;
     }
-    // The server has not answered yet. Aborting the request cancels the run.
+    // The server has not answered the request that creates the run. Aborting the request cancels the run.
     current.current.abort();
     setState((before) => ({ ...before, run: undefined, isBusy: false }));
   }, [state]);

@@ -49,7 +49,7 @@ export interface EndChange extends Numbered {
   readonly atMs: number;
   /** Whether the database may have the request, which the outcome replaces. */
   readonly isStored: boolean;
-  /** The promise of the request's change, if that change was not written before and is merged into this one. */
+  /** The promise of the request, if the unwritten change of the request is merged into this change. */
   readonly waiting: Waiting | undefined;
 }
 
@@ -210,7 +210,10 @@ export class ChangeQueue {
     return total;
   }
 
-  /** Replaces an empty Map: it would keep its former entries in memory (open-map.ts). OpenMap is no substitute, since it has no order. */
+  /**
+   * Replaces the Map when it is empty, since an empty Map keeps the memory of its former entries (open-map.ts). OpenMap is no substitute: it has no
+   * order.
+   */
   #renew(): void {
     if (this.#urgent.size === 0) this.#urgent = new Map();
   }

@@ -31,7 +31,7 @@ export interface Tended {
 }
 
 interface Waiting {
-  /** Called with the result of the call, which has the call's `number`. */
+  /** Called with the result in the thread's answer with the same `number`. */
   resolve(result: never): void;
   reject(error: unknown): void;
 }

@@ -144,7 +144,7 @@ export class SqliteWriter {
   /** Resolves when all changes so far are written. @throws SconceError `predictions_unwritable` after a failed write, which is still tried again */
   async flush(): Promise<void> {
     const { nextNumber } = this.#queue;
-    // Failures of writes that are in progress are reported to others, and must not fail this flush.
+    // Waits for writes in progress. Their failures are reported to their callers, and must not fail this flush.
     await Promise.all(this.#attempts);
     this.#queue.hasten();
     this.#stopRetrying();

@@ -32,7 +32,7 @@ export interface Call {
 const TASKS = "io.modelcontextprotocol/tasks";
 /** Milliseconds that clients should wait between requests for the state of a task. */
 const POLL_MS = 1000;
-/** Clients may cache the list of tools: the model stays the same as long as the server runs. */
+/** Clients may cache the list of tools for a minute: the model stays the same as long as the server runs. */
 const cacheHint = { ttlMs: 60_000, cacheScope: "public" } as const;
 const taskParams = z.looseObject({ taskId: z.string() });
 
@@ -111,7 +111,7 @@ export class Endpoint {
     };
     add("tasks/get", (id) => call.find(id));
     add("tasks/cancel", (id) => call.cancel(id), true);
-    // Accepts `tasks/update`, which brings input that a task asked for, and ignores it: a prediction asks for no input.
+    // Ignores the content of `tasks/update`: clients send input for a task with it, and a prediction asks for no further input.
     add("tasks/update", (id) => call.find(id), true);
   }
 

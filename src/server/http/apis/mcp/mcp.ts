@@ -51,7 +51,7 @@ function taskOf(headers: Headers): string | undefined {
 
 async function textOf(raw: Request, { predictions }: ApiOptions): Promise<string> {
   const { body, charge } = await predictions.readMessage(raw);
-  // Frees the memory of the message. The prediction counts the memory of its inputs itself.
+  // At the end of this function, the memory of the message is no longer counted. The prediction counts the memory of its inputs.
   using _ = charge;
   return typeof body === "string" ? body : utf8(Bun.concatArrayBuffers([...body], Infinity, true));
 }

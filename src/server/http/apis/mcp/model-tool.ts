@@ -37,7 +37,7 @@ export class ModelTool {
    * @throws SconceError `inputs_invalid` for an input that is nested too deeply
    */
   inputOf(args: unknown = {}): string {
-    // JSON.stringify() would run for seconds before its stack overflows.
+    // Refuses deeply nested arguments: with them, JSON.stringify() would run for seconds before its stack overflows.
     checkDepth(args);
     return JSON.stringify(this.#isWrapped && isObject(args) ? (args.input ?? null) : args);
   }

@@ -2,7 +2,10 @@
 import type { Text } from "../../../predictions/large-text.ts";
 import type { Watched, Watcher } from "../../../predictions/predictions.ts";
 
-/** Longer parts, such as pictures, are counted, but not sent: notifications for a slow client wait in memory. */
+/**
+ * Maximum characters of a part in a notification. Longer parts, such as pictures, are only counted, because notifications for a slow client wait in
+ * memory.
+ */
 const MAX_LENGTH = 4096;
 
 export class PartProgress implements Watcher, Disposable {
@@ -43,13 +46,13 @@ export class PartProgress implements Watcher, Disposable {
       const text = parts?.at(at)?.text ?? "";
       this.#position = at + 1;
       this.#count += 1;
-      // Sending fails if the client has disconnected. The call ends by itself then.
+      // Ignores errors: sending fails if the client has disconnected, and then the call is canceled.
       await this.#notify(this.#count, messageOf(text)).catch(() => {});
     }
   }
 }
 
-/** The text of a progress notification: a part that is a string without its quotes, other parts as JSON; undefined for a long part. */
+/** The text of a progress notification. A string appears without quotes, another value as JSON. Undefined for a long part. */
 function messageOf(text: Text): string | undefined {
   if (text.length > MAX_LENGTH) return undefined;
   const json = String(text);

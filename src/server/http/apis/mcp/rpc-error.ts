@@ -2,7 +2,7 @@
 import type { Problem } from "../../problem.ts";
 
 const [PARSE_ERROR, INVALID_REQUEST, INTERNAL_ERROR] = [-32700, -32600, -32603];
-/** A code from the range that JSON-RPC leaves to servers. The same request may succeed later. */
+/** The code of errors after which the same request may succeed later. JSON-RPC leaves the range of this code to servers. */
 const TRY_LATER = -32000;
 
 export interface RpcError {

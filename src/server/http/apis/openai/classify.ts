@@ -38,7 +38,10 @@ interface Scored {
   readonly score: number;
 }
 
-/** The labels and their scores, in the order of the model's output. The types are right: starting the server checks the model's declaration. */
+/**
+ * The labels and their scores, in the order of the model's output. Checks no types: the start of the server has checked that the model's output
+ * schema fits.
+ */
 function scoresIn(output: Record<string, unknown>, { scores: field, labels, label }: Fields): Scored[] {
   const scores: unknown = output[field];
   if (label !== undefined) return [{ label: String(output[label]), score: Number(scores) }];

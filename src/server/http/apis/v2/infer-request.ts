@@ -29,7 +29,7 @@ export interface GivenTensor {
   readonly data: GivenData;
 }
 
-/** Elements of a tensor: JSON values, the bytes of all elements, or the bytes of one element. */
+/** Elements of a tensor. `json`: JSON values. `binary`: the bytes of all elements. `element`: the bytes of the only element. */
 export type GivenData =
   | { readonly form: "json"; readonly list: readonly unknown[] }
   | { readonly form: "binary" | "element"; readonly bytes: Uint8Array };

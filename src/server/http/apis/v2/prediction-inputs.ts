@@ -7,21 +7,21 @@ import { decodeElements } from "./byte-elements.ts";
 import type { GivenTensor, InferRequest } from "./infer-request.ts";
 import { datatypeOf, type NumberValues, unfit } from "./tensors.ts";
 
-/** Characters per row and field in addition to the value: JSON syntax, and memory of the value. */
+/** Characters to count for each row and field in addition to its value, for JSON syntax and the memory of the value. */
 const ROW_LENGTH = 128;
 /** Maximum characters of JSON for a number in a list, and for one character of a string. */
 const [NUMBER_LENGTH, CHARACTER_LENGTH] = [25, 6];
 
 export interface PreparedInputs extends InputValues {
-  /** Whether the server converts the values to JSON for a second thread, because checking them would block the main thread. */
+  /** Whether the server converts the values to JSON text, which a second thread checks. Checking them would block the main thread. */
   readonly isCostly: boolean;
   /** Upper bound of the JSON's characters, or of the values' memory in bytes. */
   readonly maxLength: number;
 }
 
-/** A tensor of the request. Its number of elements matches its shape. */
+/** The values of one input tensor, by row. The number of elements of the tensor matches its shape. */
 interface Column {
-  /** `array`: the elements lie in the memory of the request body. `list`: the schema checks each element of the value. */
+  /** `array`: rows of one typed array. `file`: URLs of files. `list`: lists, texts or JSON, of which the schema checks each element. */
   readonly kind: "array" | "file" | "list";
   /** Upper bound of the JSON's characters for all rows. */
   readonly maxLength: number;

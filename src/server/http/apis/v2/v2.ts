@@ -53,7 +53,7 @@ export function addV2(app: OpenAPIHono, options: ApiOptions): ErrorForm {
     using releasing = new DisposableStack();
     releasing.use(charge);
     const request = readRequest(body, raw.headers.get(LENGTH_HEADER), { name, inputs, outputs });
-    // Counts memory before it creates the inputs: a small body may expand to many rows.
+    // Computes the size of the inputs before it creates them: a small body may expand to many rows, and their memory must be counted first.
     const prepared = prepareInputs(request, inputs);
     const heldBytes = Math.max(bodyBytes, prepared.maxLength);
     if (!charge.tryGrow(HELD_PER_BYTE * (heldBytes - bodyBytes))) throw memoryFull();
