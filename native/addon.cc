@@ -108,7 +108,7 @@ napi_value guarded(napi_env env, napi_callback_info info) noexcept {
       napi_throw(env, error_to_js(env, current_error("run_failed")));
     }
   } catch (...) {
-    // Creating the error needs more memory than is free, or a terminating Worker accepts no exceptions.
+    // The error of `body` could not be created: memory is exhausted, or the Worker terminates.
     napi_throw_error(env, "run_failed", "the error could not be told");
   }
   return nullptr;
@@ -318,8 +318,8 @@ napi_value keep_host(napi_env env, napi_callback_info) {
 }
 
 Napi::Object Init(Napi::Env env, Napi::Object exports) {
-  // Makes compiled packages check their inputs: by default they read beyond the memory of a wrong shape or dtype. A
-  // package reads this variable at its first run. An existing value is kept.
+  // Makes compiled packages check their inputs. Without the check, a package reads beyond the memory of an input with a
+  // wrong shape or dtype. A package reads this variable at its first run. An existing value stays.
   setenv("AOTI_RUNTIME_CHECK_INPUTS", "1", 0);
   guarded<keep_host>(env, nullptr);
   const auto add = [&](const char* name, napi_callback callback) {

@@ -78,7 +78,7 @@ class AotInductor final : public Weights {
       const int64_t size = slots.back().dim() > 0 ? slots.back().size(0) : 0;
       rows = rows < 0 || rows == size ? size : 0;
     }
-    // Arguments with equal first sizes are taken for a batch, which may be padded.
+    // If all arguments have the same first size, it is treated as the batch size, and the batch may be padded.
     const auto outputs = run_slots(slots, rows);
     if (rows > 0 && rows < min_rows_.load() && !is_row_wise_.load()) {
       require_row_wise(slots, outputs);
@@ -95,8 +95,8 @@ class AotInductor final : public Weights {
 
  private:
   /**
-   * Runs a batch. If the package refuses it and demands more rows, pads this batch, and remembers the number for later
-   * ones.
+   * Runs a batch. If the package refuses it and demands more rows, pads this batch, and remembers the row count for
+   * later batches.
    */
   std::vector<at::Tensor> run_slots(std::vector<at::Tensor> slots, int64_t rows) {
     try {
@@ -141,7 +141,7 @@ class AotInductor final : public Weights {
 
   /** Number of rows that the package's input check demands; 0 for any other error. */
   static int64_t wanted_rows(const std::string& message) {
-    // Searched by hand: std::regex would take three seconds to compile.
+    // String search instead of std::regex, whose header adds three seconds to the build of this file.
     for (const char* check : {"dim value is too small at 0, expected it to be >= ", "unmatched dim value at 0, expected: "}) {
       const auto at = message.find(check);
       if (at != std::string::npos) return std::atoll(message.substr(at + std::strlen(check), 9).c_str());

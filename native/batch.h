@@ -56,7 +56,7 @@ class BufferPool {
 
 /** Tensors of a batch as they come from JS, item after item. Valid until control returns to JS. */
 struct PackedBatch {
-  /** For each tensor: dtype code, rank, offset in `bytes` (or -1), number of elements, sizes. */
+  /** For each tensor: dtype code, rank, offset in `bytes` (-1 for a tensor in `data`), number of elements, sizes. */
   const double* meta;
   size_t meta_length;
   /** Elements of the small tensors. */

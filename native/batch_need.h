@@ -9,8 +9,8 @@
 namespace sconce {
 
 /**
- * Batch memory is kept for later batches. It should be freed after a whole period in which no batch needed half of the
- * largest need since memory was last freed.
+ * Compares the largest batch of each period with the largest earlier batch. Unused memory should be freed after a
+ * period whose largest batch was less than half of it.
  */
 class BatchNeed {
  public:
@@ -21,10 +21,7 @@ class BatchNeed {
   /** Records a batch of `bytes` bytes. */
   void ran(size_t bytes) { latest_ = std::max(latest_, bytes); }
 
-  /**
-   * Call this when a period may have ended. Returns true once each time the need has fallen, so that memory should be
-   * freed.
-   */
+  /** Ends the period if its time is over. Returns true if unused memory should be freed now. */
   bool fell(Clock::time_point now) {
     if (now < ends_) return false;
     ends_ = now + period_;
@@ -34,7 +31,7 @@ class BatchNeed {
     return is_less;
   }
 
-  /** Whether memory may be kept at all. */
+  /** Whether any memory is kept for later batches: a batch has run since memory was last freed. */
   bool is_there() const { return kept_ > 0 || latest_ > 0; }
 
   /** End of the current period. */
@@ -44,7 +41,7 @@ class BatchNeed {
   std::chrono::milliseconds period_;
   Clock::time_point ends_;
   size_t latest_ = 0;  // most bytes of a batch in this period
-  size_t kept_ = 0;    // most bytes of a batch in earlier periods
+  size_t kept_ = 0;    // most bytes of a batch in earlier periods, since `fell` last returned true
 };
 
 }  // namespace sconce

@@ -65,7 +65,7 @@ class JsonReader {
         letter = source_[at_++];
         if (letter == 'n') letter = '\n';
         if (letter == 't') letter = '\t';
-        if (letter == 'u') fail();  // an argument name that is not ASCII
+        if (letter == 'u') fail();  // a Unicode escape: only argument names outside ASCII have one
       }
       out += letter;
     }

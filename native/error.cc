@@ -39,7 +39,8 @@ std::string meaningful_line(const std::string& message) {
     line = trimmed(line);
     if (line.empty()) continue;
     if (line.rfind("Exception raised from", 0) == 0) break;  // the C++ stack begins here
-    // An error of TorchScript's compiler begins with a line that names the operator's schema and ends with a colon.
+    // If the first line ends with a colon, the second line belongs to it: TorchScript's compiler names an operator's
+    // schema first.
     if (first.empty() || first.back() == ':') first += (first.empty() ? "" : " ") + line;
     // A traceback quotes source lines. The error itself is the last "SomethingError: text" after the quotes.
     const auto colon = line.find(": ");

@@ -23,7 +23,7 @@ constexpr int MOST_RUNS = 8 * RUNS_OF_BLOCK;
 constexpr double CLEARLY_FASTER = 0.97;
 /** If one form takes less than this share of the other's time, more runs would not change the decision. */
 constexpr double FAR_FASTER = 0.9;
-/** Runs of each function that `is_slower` times. */
+/** How often `is_slower` runs each of the two functions that it compares. */
 constexpr int RUNS_OF_LAYER = 4;
 
 /** CPU time of this thread. Unlike a clock, it does not run while other processes have the processor. */

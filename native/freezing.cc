@@ -77,7 +77,7 @@ class Freezer {
         if (node->kind() == c10::prim::fork || node->kind() == c10::prim::ModuleContainerIndex) return true;
         if (!is_access(node)) return false;
         const auto owner = modules_.find(node->input(0));
-        // Objects that are not modules keep their attributes.
+        // An unknown module stops the search. Attributes of other objects stay as they are.
         if (owner == modules_.end()) return is_module(node->input(0)->type());
         if (node->kind() == c10::prim::SetAttr) return false;
         const auto value = owner->second->getAttr(node->s(c10::attr::name));

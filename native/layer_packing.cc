@@ -113,7 +113,7 @@ std::optional<c10::IValue> transposed(const std::optional<c10::IValue>& matrix) 
 }
 
 std::optional<Found<PackedLinear>> linear_of(const Node* node) {
-  if (writes(node)) return std::nullopt;  // an `out` variant
+  if (writes(node)) return std::nullopt;  // the `out` variant of an operator is not packed
   const Arguments arguments(node);
   const auto found = [](const auto& weight, const auto& bias, Product product, const char* input,
                         const char* name) -> std::optional<Found<PackedLinear>> {

@@ -9,7 +9,10 @@ namespace sconce {
 
 struct PackedLayers {
   size_t count = 0;
-  /** The graph before packing, for `PlainForm`. Packed layers stand for the weights, whose memory is freed. */
+  /**
+   * A copy of the graph before packing, for `PlainForm`. Its nodes have packed layers as weight arguments, because the
+   * plain weights are freed.
+   */
   std::shared_ptr<torch::jit::Graph> plain;
 };
 

@@ -18,7 +18,7 @@ namespace {
 using torch::jit::Graph;
 using torch::jit::Node;
 
-/** Whether lists of tensors among these outputs are only concatenated or unpacked. */
+/** Whether every list of tensors among these outputs is used only by nodes that concatenate or unpack it. */
 bool are_taken_apart(at::ArrayRef<const torch::jit::Value*> outputs) {
   return std::all_of(outputs.begin(), outputs.end(), [](const torch::jit::Value* output) {
     if (!output->type()->isSubtypeOf(*c10::ListType::ofTensors())) return true;
@@ -45,17 +45,14 @@ bool keeps_layout(const Node* node) {
   return is_any_of(kinds, node) && are_taken_apart(node->outputs());
 }
 
-/**
- * As keeps_layout, for operators that return slices: these have the input's order of dimensions, but are not
- * contiguous.
- */
+/** Whether the outputs are slices of the input. Slices keep the input's order of dimensions, but are not contiguous. */
 bool gives_parts(const Node* node) {
   static const Kinds kinds = {"aten::slice", "aten::narrow", "aten::chunk", "aten::split",
                                                              "aten::split_with_sizes", "prim::ListUnpack"};
   return is_any_of(kinds, node) && are_taken_apart(node->outputs());
 }
 
-/** Whether a node may show a difference between slices and copies. */
+/** Whether a node reads strides or offsets, which differ between a slice and a copy. */
 bool asks_for_strides(const Node* node) {
   static const Kinds kinds = {"aten::as_strided", "aten::stride", "aten::is_contiguous",
                                                              "aten::storage_offset"};
@@ -107,12 +104,12 @@ class LayoutKeeper {
         frees_parts_(!any_node(graph_.block(), asks_for_strides)) {}
 
   void run() {
-    for (auto* input : graph_.inputs()) lies_[input] = Lies::in_order;
+    for (auto* input : graph_.inputs()) layouts_[input] = Layout::in_order;
     visit(graph_.block());
   }
 
  private:
-  enum class Lies { somehow, in_order, freed };
+  enum class Layout { unknown, in_order, free };
 
   void visit(torch::jit::Block* block) {
     // Iterates over a copy of the list, because the loop inserts nodes.
@@ -120,40 +117,40 @@ class LayoutKeeper {
     nodes.push_back(block->return_node());
     for (auto* node : nodes) {
       for (auto* inner : node->blocks()) visit(inner);
-      const Lies lies = visit(node);
-      if (lies == Lies::somehow) continue;
-      for (auto* output : node->outputs()) lies_[output] = lies;
+      const Layout layout = visit(node);
+      if (layout == Layout::unknown) continue;
+      for (auto* output : node->outputs()) layouts_[output] = layout;
     }
   }
 
   /** Visits a node, and returns the layout of its outputs. */
-  Lies visit(Node* node) {
-    if (node->kind() == c10::prim::Constant) return is_in_order(node) ? Lies::in_order : Lies::somehow;
-    const bool knows_all = all_inputs(node, [](Lies lies) { return lies != Lies::somehow; });
-    const bool is_as_ever = all_inputs(node, [](Lies lies) { return lies != Lies::freed; });
+  Layout visit(Node* node) {
+    if (node->kind() == c10::prim::Constant) return is_in_order(node) ? Layout::in_order : Layout::unknown;
+    const bool knows_all = all_inputs(node, [](Layout layout) { return layout != Layout::unknown; });
+    const bool is_as_ever = all_inputs(node, [](Layout layout) { return layout != Layout::free; });
     if (node->kind().toQualString() == std::string_view(PackedConvolution::OPERATOR)) {
-      if (is_channels_last(node) || !knows_all) return Lies::somehow;
+      if (is_channels_last(node) || !knows_all) return Layout::unknown;
       const torch::jit::WithInsertPoint before(node);
       node->replaceInput(2, graph_.insertConstant(true));
-      return Lies::freed;
+      return Layout::free;
     }
-    if ((keeps_layout(node) || (frees_parts_ && gives_parts(node))) && knows_all) return is_as_ever ? Lies::in_order : Lies::freed;
+    if ((keeps_layout(node) || (frees_parts_ && gives_parts(node))) && knows_all) return is_as_ever ? Layout::in_order : Layout::free;
     for (size_t i = 0; i < node->inputs().size(); ++i) {
-      if (lies(node->input(i)) == Lies::freed && !asks_for_sizes(node, i)) node->replaceInput(i, in_order(node, node->input(i)));
+      if (layout_of(node->input(i)) == Layout::free && !asks_for_sizes(node, i)) node->replaceInput(i, in_order(node, node->input(i)));
     }
-    return makes_order(node) || (keeps_order(node) && knows_all) ? Lies::in_order : Lies::somehow;
+    return makes_order(node) || (keeps_order(node) && knows_all) ? Layout::in_order : Layout::unknown;
   }
 
-  Lies lies(const torch::jit::Value* value) const {
-    const auto found = lies_.find(value);
-    return found == lies_.end() ? Lies::somehow : found->second;
+  Layout layout_of(const torch::jit::Value* value) const {
+    const auto found = layouts_.find(value);
+    return found == layouts_.end() ? Layout::unknown : found->second;
   }
 
   template <class Test>
   bool all_inputs(const Node* node, const Test& test) const {
     const auto inputs = node->inputs();
     return std::all_of(inputs.begin(), inputs.end(),
-                       [&](const torch::jit::Value* input) { return !has_tensors(input->type()) || test(lies(input)); });
+                       [&](const torch::jit::Value* input) { return !has_tensors(input->type()) || test(layout_of(input)); });
   }
 
   static bool is_in_order(const Node* constant) {
@@ -179,7 +176,7 @@ class LayoutKeeper {
   const torch::jit::Module& module_;
   Graph& graph_;
   bool frees_parts_;
-  std::unordered_map<const torch::jit::Value*, Lies> lies_;
+  std::unordered_map<const torch::jit::Value*, Layout> layouts_;
   std::map<std::pair<torch::jit::Value*, torch::jit::Block*>, torch::jit::Value*> in_order_;
 };
 

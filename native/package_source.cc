@@ -10,7 +10,10 @@
 namespace sconce {
 namespace {
 
-/** The smallest number after `sign` in the input checks that begin with `marker`; nothing without such a check. */
+/**
+ * Searches the source for input checks that begin with `marker`, and returns the smallest number after `sign` in them.
+ * Returns nothing without such a check.
+ */
 std::optional<int64_t> bound_of(const std::string& source, std::string_view marker, std::string_view sign) {
   std::optional<int64_t> bound;
   for (size_t at = source.find(marker); at != std::string::npos; at = source.find(marker, at + 1)) {

@@ -16,8 +16,8 @@ std::vector<std::string> names_of(const std::vector<TensorSpec>& specs) {
 }
 
 void use_threads(int threads) {
-  // At its first use of the thread pool, a thread takes over the count that any thread set last. This call makes that
-  // happen before the session's count is set.
+  // The first use of the thread pool in a thread copies the thread count that another thread set last. This call makes
+  // the copy now, because it would overwrite the session's count.
   at::get_num_threads();
   at::set_num_threads(threads);
 }

@@ -37,7 +37,7 @@ struct Argument {
 std::vector<Argument> match_arguments(const c10::FunctionSchema& schema, const std::vector<std::string>& inputs) {
   std::vector<std::string> names;
   for (const auto& argument : schema.arguments()) names.push_back(argument.name());
-  names.erase(names.begin());  // self
+  names.erase(names.begin());  // removes `self`
   const std::string both =
       "forward takes " + names_text(names) + ", the model declares the inputs " + names_text(inputs);
   for (const auto& input : inputs) {
@@ -126,7 +126,7 @@ using InputRanks = std::vector<std::optional<int64_t>>;
 
 /** Ranks of the arguments of `forward`; none for an argument whose rank is not known. */
 InputRanks ranks_of(const c10::FunctionSchema& schema, const WeightsOptions& options) {
-  InputRanks ranks = {std::nullopt};  // self
+  InputRanks ranks = {std::nullopt};  // the rank of `self`
   if (options.callable) return ranks;
   for (const auto& argument : match_arguments(schema, options.inputs)) {
     ranks.push_back(argument.input ? std::optional(options.input_ranks[*argument.input]) : std::nullopt);
@@ -269,7 +269,7 @@ class TorchScript final : public Weights {
     for (const auto& argument : schema.arguments()) {
       names.push_back(argument.name() + ": " + argument.type()->annotation_str() + (argument.default_value() ? "?" : ""));
     }
-    names.erase(names.begin());  // self
+    names.erase(names.begin());  // removes `self`
     return schema.name() + " takes " + names_text(names) + ", received " + std::to_string(given) +
            (given == 1 ? " argument" : " arguments");
   }

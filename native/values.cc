@@ -66,7 +66,7 @@ void add_sizes(napi_env env, napi_value result, const std::vector<TensorSpec>& s
 napi_value new_buffer(napi_env env, size_t bytes, void** data) {
   napi_value buffer;
   if (napi_create_arraybuffer(env, bytes, data, &buffer) == napi_ok) return buffer;
-  napi_value thrown;  // dropped: the error below replaces it
+  napi_value thrown;  // takes the JS exception, so that the error below can replace it
   napi_get_and_clear_last_exception(env, &thrown);
   throw CodedError("out_of_memory", "a tensor of the batch does not fit in memory");
 }

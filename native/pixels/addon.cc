@@ -123,8 +123,8 @@ void lay_out(const Raster& whole, bool opaque, int64_t width, int64_t height, Fi
 }
 
 /**
- * toTensor(file, result, target) → Promise; fills `result`. A PNG file is overwritten; a JPEG file is copied before
- * this returns.
+ * toTensor(file, result, target) → Promise; fills `result`. Decodes a PNG in place, which overwrites `file`; copies a
+ * JPEG before this returns.
  */
 Napi::Value ToTensor(const Napi::CallbackInfo& info) {
   auto file = info[0].As<Napi::Uint8Array>();

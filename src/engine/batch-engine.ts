@@ -104,7 +104,8 @@ export class BatchEngine<T extends BatchItem> {
   submit(item: T): void {
     this.#batcher.add(item);
     if (this.#batcher.length >= this.maxBatchSize) {
-      // A full batch starts at once: reading more items first may take longer than the running batch.
+      // A full batch starts at once, or as soon as `settle` shows that a runner is free. Reading more items of the
+      // socket first may take longer than the running batch.
       if (this.#batcher.isSaturated) for (const runner of this.#options.runners) runner.settle();
       else this.#batcher.pump();
     }

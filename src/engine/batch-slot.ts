@@ -14,10 +14,10 @@ const MANY = 4;
 const LEAST_LEAD_MS = 2;
 /** Longest lead time. Items cannot join a committed batch, so a longer lead costs more than an idle device. */
 const MOST_LEAD_MS = 20;
-/** Values older than this many milliseconds do not count. */
+/** Timer delays and early ends of batches count towards the lead time for this many milliseconds. */
 const RECENT_MS = 2000;
 
-/** The largest value of recent time; 0 without a positive value. */
+/** The largest value of the last `RECENT_MS` milliseconds; 0 without a positive value. */
 class RecentMaximum {
   #value = 0;
   #atMs = -Infinity;

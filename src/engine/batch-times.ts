@@ -58,7 +58,8 @@ export class BatchTimes {
       known.ms *= Math.exp(share * limited(Math.log(taken / this.#speed / known.ms)));
       known.weight = Math.min(known.weight + 1, 1 / NEWEST_SHARE);
     } else {
-      // A first batch between known sizes has half the weight of the line between them.
+      // The first estimate of a size between known sizes is the geometric mean of the measured time and the time on the
+      // line between them.
       const isBetween = at > 0 && known !== undefined;
       const expected = isBetween ? this.ms(rounded) : taken;
       const first = expected * Math.exp(limited(Math.log(taken / expected)) / 2);

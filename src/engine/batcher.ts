@@ -25,7 +25,10 @@ export interface BatchListener<T, R> {
 
 export interface BatcherOptions<T, R> {
   readonly runners: readonly Run<T, R>[];
-  /** Runner for small predictions that must not wait behind bulk batches; undefined where no batch may run beside the others. */
+  /**
+   * Runner for small predictions that must not wait behind bulk batches. Undefined where no batch may run beside the
+   * others.
+   */
   readonly express?: Run<T, R> | undefined;
   readonly maxBatchSize: number;
   /** Limit in bytes for the padded inputs of a batch. A single item may have more. */
@@ -75,7 +78,7 @@ export class Batcher<T extends Queued, R> {
     this.#sizes = new FittingSizes(options.maxBatchSize);
     this.#waiting = new WaitingItems({ ...options, mostOf: (key) => this.#sizes.of(key, options.clock.now()) });
     this.#slots = options.runners.map((run) => new BatchSlot(run, this.#lead));
-    // Express batch times are not representative, so they get their own estimator.
+    // A separate lead time: express batches are small, and their times say little about other batches.
     this.#express = options.express && new BatchSlot(options.express, new LeadTime());
   }
 

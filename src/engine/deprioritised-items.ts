@@ -18,8 +18,9 @@ export class DeprioritisedItems<T extends Queued> {
   readonly #queue = new FairQueue<T>();
   /** Parts of failed batches that had deprioritised items only. */
   readonly #parts = new BatchQueue<T>();
-  /** Count of batches of other predictions since the last deprioritised batch, and the time of the newest. */
+  /** Count of batches of other predictions since the last deprioritised batch. */
   #others = 0;
+  /** When the newest batch of other predictions was dispatched. */
   #otherAtMs = -Infinity;
 
   get length(): number {

@@ -32,7 +32,7 @@ export interface EngineListener<T extends Item = Item> {
   started?(): void;
 }
 
-/** How a batch ran. */
+/** Size, times and cause of a batch that ran. */
 export interface BatchRun {
   readonly size: number;
   /** Time of the oldest item from ready to dispatched, in milliseconds. */
@@ -42,7 +42,7 @@ export interface BatchRun {
   readonly cause: BatchCause;
 }
 
-/** Receives the facts of each batch, for metrics. */
+/** Receives size, times and cause of each batch, for metrics. */
 export interface BatchObserver {
   ran(batch: BatchRun): void;
 }

@@ -100,9 +100,9 @@ export class FairQueue<T extends Queued> {
   }
 
   /**
-   * Takes up to `max` items of lanes that no batch has served yet. All items have one shape key and similar lengths. A
-   * lane with more items is skipped.
-   * @param isDue whether a batch of `count` items, the first of them `first`, need not wait for more
+   * Takes all items of small lanes that no batch has served yet, up to `max` items. All items have one shape key and
+   * similar lengths. Lanes that do not fit as a whole are skipped.
+   * @param isDue whether a lane of `count` items, the first of them `first`, need not wait for more items
    */
   takeSmall(max: number, isDue: (first: T, count: number) => boolean, maxBytes = MAX_PADDED_BYTES): T[] {
     const batch: T[] = [];

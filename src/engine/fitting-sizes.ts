@@ -44,7 +44,7 @@ export class FittingSizes {
     size.sinceMs = nowMs;
     const isNews = size.most < size.reported;
     size.reported = Math.min(size.reported, size.most);
-    // Forget the shape with the oldest failure.
+    // Moves the key to the end of the map, so that the map forgets the key with the oldest failure.
     this.#sizes.delete(key);
     this.#sizes.set(key, size);
     if (this.#sizes.size > MAX_KEYS) for (const oldest of this.#sizes.keys().take(1)) this.#sizes.delete(oldest);

@@ -4,11 +4,11 @@ import type { BatchPolicy, Waiting } from "./batch-policy.ts";
 import { BatchTimes } from "./batch-times.ts";
 
 /**
- * A part of the waiting items forms a batch if its throughput is this multiple of the whole's. Batch times of some
- * devices rise in steps.
+ * A batch leaves waiting items behind only if it has more than this multiple of the throughput of a batch with all of
+ * them. That happens because batch times of some devices rise in steps.
  */
 const STEP = 1.25;
-/** Half a batch is preferred if its throughput is at least this share of the whole batch's. */
+/** A batch is halved if half of it has at least this share of its throughput, because small batches end sooner. */
 const AS_GOOD = 0.95;
 /** Least throughput of a smaller batch, as a multiple of the arrival rate. */
 const KEEPS_UP = 1.1;
@@ -81,8 +81,8 @@ export class LatencyTarget implements BatchPolicy {
   }
 
   /**
-   * Whether two batches take longer than one batch of all items and one of the new arrivals. The two are one of `size`
-   * items, and one of the rest with the new arrivals.
+   * Whether splitting the ready items takes longer. Split: a batch of `size` items, then the rest in a batch with the
+   * new arrivals. Otherwise: a batch of all ready items, then a batch of the new arrivals.
    */
   #isRestCostly(size: number, ready: number, silentMs: number): boolean {
     const { times } = this;

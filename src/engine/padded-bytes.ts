@@ -1,6 +1,6 @@
 /** Counts the bytes of a batch's inputs, with each dimension padded to the largest size in the batch. */
 
-/** What counts of a tensor: its shape, and the bytes of an element. */
+/** The properties of a tensor that determine its bytes: shape, and bytes of an element. */
 export interface SizedTensor {
   readonly shape: readonly number[];
   readonly data: { readonly BYTES_PER_ELEMENT: number };

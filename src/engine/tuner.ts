@@ -20,7 +20,7 @@ export interface Tuned extends TunedSetting {
 }
 
 export interface TunerOptions {
-  /** At least as many as the largest count of instances in `settings`. */
+  /** The runners to measure: at least as many as the largest `instances` in `settings`. */
   readonly runners: readonly Runner[];
   readonly item: readonly Tensor[];
   readonly settings: readonly TunedSetting[];

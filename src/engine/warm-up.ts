@@ -20,7 +20,7 @@ const RUNS = 3;
  * native/faster_form.h.
  */
 const SHORT_RUNS = 33;
-/** Time limit in milliseconds for runs beyond RUNS. */
+/** Runs beyond `RUNS` stop once all runs of a batch size took this many milliseconds together. */
 const SHORT_RUNS_MS = 40;
 /** Once all code is compiled, runs that take this long together are enough. */
 const ENOUGH_MS = 200;
@@ -128,7 +128,7 @@ class Trials {
       } catch (error) {
         if (!hasCode(error, "out_of_memory")) throw error;
         maxBatchSize = size >> 1;
-        // The half runs next, unless it already ran.
+        // The halved size runs next, unless it already ran.
         if (!forwardMs.has(maxBatchSize)) i -= 1;
         else break;
       }

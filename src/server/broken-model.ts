@@ -1,7 +1,10 @@
-/** The reason why a model cannot be served, for clients. The log has the whole message, which may have paths of the server or texts of the model's code. */
+/**
+ * The reason why a model cannot be served, for clients. Only the log has the whole message, which may contain paths of
+ * the server or texts of the model's code.
+ */
 import { codedError, type ErrorCode } from "../base/errors.ts";
 
-/** Reasons that replace messages with paths or addresses. */
+/** Reasons for clients, by error code: messages with these codes contain paths or addresses. */
 const short: Partial<Record<ErrorCode, string>> = {
   store_corrupt: "files of the model are damaged or missing",
   weights_invalid: "the weights cannot be used",

@@ -114,7 +114,7 @@ export class EngineLink implements EngineEvents {
     if (this.state === "failed") throw this.refusal ?? new SconceError("not_ready", "the model could not be loaded");
   }
 
-  /** Unloads the model, and waits until no prediction runs. */
+  /** Unloads the model once no prediction runs, and waits for that. */
   async unload(): Promise<void> {
     if (this.state === "unloaded") return;
     this.#ask("unload");
@@ -208,7 +208,7 @@ export async function runHere(
     model,
     pathOf: (name) => packaged.layer(name).path,
     example: packaged.config.example,
-    // Parameters may change the outputs, so they are compared only without parameters.
+    // Outputs are compared with those of the build only without parameters (`--param`), which may change outputs.
     golden: config.golden && config.param.length === 0 ? packaged.golden : undefined,
     settings: settingsOf(config),
     fetcher,

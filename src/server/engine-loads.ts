@@ -50,7 +50,7 @@ interface Entry {
   isNeeded: boolean;
 }
 
-/** Polling interval in milliseconds while a model waits until another one is idle. */
+/** Polling interval in milliseconds while a load or an unload waits until a model is idle. */
 const LOOK_MS = 50;
 /** Longest polling interval in milliseconds for idle models. */
 const MAX_IDLE_LOOK_MS = 1000;

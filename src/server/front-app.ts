@@ -25,7 +25,7 @@ interface ModelAppOptions {
   readonly lifecycle: Lifecycle;
   /** Page that browsers get at the root of the model, if it is not the model's own. */
   readonly home?: string | undefined;
-  /** Default: the predictions of this model. */
+  /** The predictions that the routes create and read. Default: the predictions of this model. */
   readonly predictions?: Predictions | undefined;
   /** Names of all models, for the OpenAPI document of a server with several models. */
   readonly modelNames?: readonly string[] | undefined;

@@ -71,10 +71,7 @@ export interface ModelParts {
   readonly replica: Replica | undefined;
   /** The predictions in Redis, for the routes. Undefined without `--queue`, and with `--role worker`. */
   readonly queued: Predictions | undefined;
-  /**
-   * The engine, then its flow of inputs and its prediction service; all undefined for a replica that runs no
-   * predictions.
-   */
+  /** The engine; undefined, like `flow` and `service`, for a replica that runs no predictions. */
   readonly running: RunningModel | undefined;
   readonly flow: ItemFlow | undefined;
   readonly service: PredictionService | undefined;

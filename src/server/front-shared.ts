@@ -56,14 +56,15 @@ export interface FrontOptions {
    * for the other fronts.
    */
   readonly othersDone?: () => Promise<void>;
-  /** Accepted, unfinished work of this front, in memory that other fronts read; then the sums of the other fronts. */
+  /** Accepted, unfinished work of this front, in memory that other fronts read. */
   readonly unfinished?: Unfinished;
+  /** Sums of the accepted, unfinished work of the other fronts. */
   readonly others?: () => Readonly<Unfinished>;
   /** Numbers of the API keys, in memory that the fronts share. By default only this process has them. */
   readonly keyCounts?: KeyCounts;
   /** Counters of the memory that fronts hold for clients, in shared memory. */
   readonly memory?: MemoryAccountOptions["siblings"];
-  /** Called when the port is open, before other work begins. */
+  /** Called before other work begins. The port is open then, unless `listensLate`. */
   readonly onListening?: () => void;
   /** Called when all models are set up, before predictions of an earlier process continue. */
   readonly onSetUp?: () => void;

@@ -11,7 +11,7 @@ import type { RelativesNews } from "./messages.ts";
 import { ServedModels } from "./served-models.ts";
 
 /**
- * Milliseconds for late requests and for the ends of answers, after the last large answer. Then connections are closed.
+ * Milliseconds that connections stay open after the last large answer, so that late requests and small answers can end.
  */
 const LAST_ANSWERS_MS = 2000;
 

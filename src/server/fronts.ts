@@ -86,7 +86,10 @@ export function shareFiles({
   };
 }
 
-/** Longer than any drain, in milliseconds. A second signal ends all processes at once. */
+/**
+ * Time limit for processes that stop, in milliseconds: longer than any drain takes. A second signal ends all processes
+ * at once.
+ */
 export const FOREVER_MS = 2 ** 31 - 1;
 
 export class Fronts implements Front, UpgradedFronts {
@@ -110,7 +113,10 @@ export class Fronts implements Front, UpgradedFronts {
   /** Sockets of the engine processes, by model; undefined while a process does not run. */
   readonly #sockets: (string | undefined)[] = [];
   readonly #metrics: readonly Metrics[];
-  /** The last message about each model's engine that has no socket, for fronts that start again. */
+  /**
+   * The last message about the load of each model, without a socket. Fronts that start again get it; undefined once the
+   * engine is ready.
+   */
   readonly #states: (EngineNews | undefined)[] = [];
   /** Callbacks for the answers of fronts to the current question. */
   readonly #asked = new Map<Supervised, (answer: FromFront | undefined) => void>();

@@ -80,8 +80,8 @@ export class ModelEngine {
       },
     });
     this.#process = supervised;
-    // The supervisor does both: it can remove unpacked files after a signal, and the engine process need not hash the
-    // weights at each restart.
+    // The supervisor verifies the weights, so that the engine process need not hash them at each restart. It also
+    // unpacks the libraries, because it can remove the files after a signal.
     [this.#verified] = await Promise.all([
       this.#verified ?? (config.verify ? source?.verify(packaged) : undefined),
       source?.unpackLibraries(),

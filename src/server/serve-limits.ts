@@ -21,8 +21,8 @@ export function maxMemoryOf({ maxMemory }: ServeConfig): number {
 }
 
 /**
- * An eighth of the memory at most: the account ignores padding, and a batch is in memory as stacked inputs, activations
- * and outputs at once.
+ * Limit in bytes for the padded inputs of a batch: at most an eighth of `--max-memory`. The memory account ignores
+ * padding, and a batch is in memory as stacked inputs, activations and outputs at once.
  */
 export function maxPaddedBytesOf(config: ServeConfig): number {
   return Math.min(MAX_PADDED_BYTES, maxMemoryOf(config) / 8);

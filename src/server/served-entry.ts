@@ -59,7 +59,7 @@ export async function openEntry(
     // A newer server leaves a model that it cannot serve to the older one.
     if (models.length === 1 || mayListen !== undefined) throw error;
     log.error(`The model ${options.name} cannot be served: ${messageOf(error)}`);
-    // The engine process may run, and its memory is for the other models.
+    // The broken model counts as idle for ever, so that its engine process can be unloaded for other models.
     if (options.engine !== undefined) options.engine.predictionsIdleMs = () => Infinity;
     return { options, metrics, front: undefined, served: undefined, fault: reasonForClients(error), apps: new Map() };
   }

@@ -6,7 +6,7 @@ import type { FrontsModel } from "./fronts.ts";
 import { openStore } from "./predictions/open-store.ts";
 import type { PredictionStore, StoreRole } from "./predictions/store.ts";
 
-/** Open until the server stops, so that no other server takes the files while fronts restart. */
+/** Keeps the stores open until the server stops, so that no other server takes the files while fronts restart. */
 export class ServerStores implements AsyncDisposable {
   readonly #models: readonly FrontsModel[];
   readonly #opened: { readonly model: FrontsModel; readonly store: PredictionStore }[] = [];
@@ -18,7 +18,7 @@ export class ServerStores implements AsyncDisposable {
     this.#models = models;
   }
 
-  /** @throws SconceError `predictions_unusable` if no model can be served */
+  /** Opens the stores of all models. @throws SconceError `predictions_unusable` if no store can be opened */
   async open(role: StoreRole): Promise<void> {
     for (const model of this.#models) {
       const { store: path, config } = model;
@@ -32,7 +32,10 @@ export class ServerStores implements AsyncDisposable {
     for (const { model, store } of this.#opened) await this.#try(model, () => earlier.find(model, store));
   }
 
-  /** The other models are served without this one. */
+  /**
+   * Does work on a model's store. An error is only recorded, so that the other models are served, unless all stores
+   * fail.
+   */
   async #try(model: FrontsModel, work: () => Promise<unknown>): Promise<void> {
     try {
       await work();

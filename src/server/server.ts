@@ -175,7 +175,7 @@ async function openBeside(
 ): Promise<Front> {
   const { config, argv = [], source } = options;
   using background = older !== undefined || isStartedAgain() ? Background.enter() : undefined;
-  // The older server has ended meanwhile.
+  // The older server that started this one has ended, so this one need not start in the background.
   if (older === undefined) background?.leave();
   let upgradable: Upgradable | undefined;
   // Deferred first, so that it runs last: the newer server then takes over the unfinished predictions. In a container,

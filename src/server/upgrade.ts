@@ -18,7 +18,9 @@ export interface UpgradedFronts {
    * @returns whether the system can do so
    */
   steer(sockets: { readonly first: number; readonly count: number }): Promise<boolean>;
-  /** Whether each connection is closed after its next answer. */
+  /**
+   * With true, the fronts close each connection after its next answer; with false, they keep connections open again.
+   */
   retire(isRetiring: boolean): void;
   /**
    * Closes the port in one front after another, from the last on, each when it has no connections. `onClosed` gets the

@@ -187,7 +187,7 @@ export const workOptions = {
       "Seconds that an idle connection stays open at least, and at most 8 more, unless it waits for a prediction; 0 means no limit",
     default: 120,
     isAdvanced: true,
-    // Bun's timeouts end at 255 seconds.
+    // Bun's idle timeout is at most 255 seconds; 252 is the last multiple of Bun's tick of 4 seconds.
     ...count(0, 252),
     valueHint: "seconds",
   }),

@@ -114,7 +114,7 @@ export interface Addon {
 
 /** The tensors of all items in order. Each is either in `packed` or the next array of `data`. */
 export interface NativeBatch {
-  /** For each tensor: dtype code, rank, offset in `packed` (or -1), number of elements, sizes. */
+  /** For each tensor: dtype code, rank, offset in `packed` (-1 for a tensor in `data`), number of elements, sizes. */
   readonly meta: Float64Array;
   readonly packed: Uint8Array;
   readonly data: readonly TensorData[];

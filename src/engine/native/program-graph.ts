@@ -99,7 +99,10 @@ function weightOf(
 
 const DEVICE = "_device";
 
-/** An assertion on a tensor's dtype. Only inputs can differ from the traced dtype, and the guards check inputs. */
+/**
+ * Assertions on a tensor's dtype, which the translation drops. Only inputs can differ from the traced dtype, and the
+ * guards check inputs.
+ */
 const TYPE_CHECK = "torch.ops.aten._assert_tensor_metadata.default";
 
 /** Operators with another name in TorchScript. */

@@ -11,7 +11,10 @@ function isBeyondInt64(text: string): boolean {
   return /^\d+$/.test(text) && BigInt(text) > MAX_INT64;
 }
 
-/** A comparison of sizes in TorchScript. A bound beyond int64 decides it without the other side. */
+/**
+ * A comparison of sizes in TorchScript. A comparison with a bound beyond int64 becomes True or False, because every
+ * size is smaller.
+ */
 export function comparison(left: string, sign: string, right: string): string {
   if (isBeyondInt64(left) && isBeyondInt64(right)) throw new Error("it compares integers beyond 64 bits");
   if (isBeyondInt64(right)) return ["<", "<=", "!="].includes(sign) ? "True" : "False";
@@ -25,7 +28,9 @@ export function requireInt64(texts: readonly string[]): void {
   if (beyond !== undefined) throw new Error(`it computes with the integer ${beyond}, which needs more than 64 bits`);
 }
 
-/** Needs no exception for -(2^63): TorchScript reads the sign as a part of the number. */
+/**
+ * An integer in TorchScript. -(2^63) needs no special case, because TorchScript reads the sign as a part of the number.
+ */
 export function integer(value: z.infer<typeof whole>): string {
   return String(value);
 }

@@ -35,7 +35,7 @@ export const inputSpec = z.union([
   z.object({ token: z.looseObject({ arg: named }) }),
 ]);
 
-/** Any input; an argument of the Python call has one of these two keys. */
+/** An input of any kind. An argument of the Python call has one of these two keys; weights have neither. */
 export const callInput = z.looseObject({
   user_input: z.looseObject({ arg: argument }).optional(),
   constant_input: named.optional(),

@@ -56,7 +56,8 @@ function layersIn(graph: readonly Node[]): string[] {
 }
 
 /**
- * Identifies a layer by its arguments, which many operators share. A norm without running statistics computes the same
+ * The name of the layer if the operator computes it in training mode; otherwise undefined. Arguments such as `training`
+ * show the mode, because many operators share them. A norm without running statistics is omitted: it computes the same
  * after `eval()`.
  */
 function layerOf(target: string, args: Arguments): string | undefined {

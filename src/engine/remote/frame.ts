@@ -158,8 +158,8 @@ export class FrameReader {
 }
 
 /**
- * The bytes from `begin` on, aligned to 8 bytes. Chunks rarely need a copy for that: writers send whole units of 8
- * bytes.
+ * The bytes from `begin` on: a view if they are aligned to 8 bytes, otherwise a copy. Copies are rare, because writers
+ * send whole units of 8 bytes.
  */
 function placed(chunk: Uint8Array, begin: number): Uint8Array<ArrayBuffer> {
   const { buffer, byteOffset, length } = chunk;

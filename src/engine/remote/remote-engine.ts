@@ -48,8 +48,8 @@ interface Connection {
 }
 
 /**
- * Accepts items at any time; without a process they wait for the next one. When the process has ended and the reason is known (`engineEnded`), the next
- * process runs each item of a running batch alone. An item that ran alone fails.
+ * Accepts items at any time. Without an engine process, they wait for the next one. If a process ends during a batch,
+ * the next process runs each item of this batch alone. An item that ran alone when its process ended fails.
  */
 export class RemoteEngine<T extends Item> implements Engine<T> {
   listener: EngineListener<T> | undefined;

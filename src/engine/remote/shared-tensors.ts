@@ -74,14 +74,16 @@ export class SharedTensors implements Disposable {
     else free.push(place);
   }
 
-  /** Frees a place once the engine process has ended the cancelled prediction. */
+  /** Keeps the place of a cancelled prediction until `laneEnded`, because the engine process may still read it. */
   retire(lane: number, place: SharedPlace): void {
     const retired = this.#retired.get(lane);
     if (retired === undefined) this.#retired.set(lane, [place]);
     else retired.push(place);
   }
 
-  /** Frees the retired places of a prediction; without a number, of all predictions. */
+  /**
+   * Frees the retired places of a prediction that the engine process has ended; without a number, of all predictions.
+   */
   laneEnded(lane?: number): void {
     for (const number of lane === undefined ? [...this.#retired.keys()] : [lane]) {
       for (const place of this.#retired.get(number) ?? []) this.release(place);

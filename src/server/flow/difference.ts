@@ -31,7 +31,7 @@ export function differenceOf(expected: Tensor | undefined, rows: readonly (Tenso
     for (let i = 0; i < expected.data.length; i++) {
       const [one, another] = [write(expected.data[i] ?? 0), write(given.data[i] ?? 0)];
       if (one === another) continue;
-      // One side alone is NaN or infinite.
+      // `write` returns undefined for NaN and infinity: only one element of the two is finite.
       if (one === undefined || another === undefined) return Infinity;
       difference = Math.max(difference, Math.abs(Number(one) - Number(another)));
     }

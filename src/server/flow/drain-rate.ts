@@ -16,8 +16,8 @@ export class DrainRate {
   #busySinceMs: number | undefined;
 
   /**
-   * @param inService returns the count of items that have begun and not ended. The estimate covers at least as many
-   *   begun items, because fewer say little about the rate.
+   * @param inService returns the count of items that have begun and not ended. Old counts lose weight, but the rate is
+   * computed from at least this many begun items, because fewer say little.
    */
   constructor(inService: () => number) {
     this.#inService = inService;

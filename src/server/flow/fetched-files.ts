@@ -13,7 +13,7 @@ export interface FetchOptions {
   /** Lets one input at a time wait for memory while it holds some of its files. */
   readonly patience: Gate;
   readonly memory: MemoryAccount;
-  /** Object whose fetches share their turns at the gates with no other owner. */
+  /** The prediction or demo that the files belong to. At the gates, owners take turns. */
   readonly owner: object;
   readonly signal: AbortSignal;
   /** Converts the error of the file with this index. */

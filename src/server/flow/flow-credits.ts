@@ -17,9 +17,9 @@ const READY_BATCHES = 3;
 const MIN_READY = 8;
 /** A ready item should wait at least this share of a batch time. With a shorter wait the device may wait for items. */
 const LEAST_WAIT = 1 / 4;
-/** Most of a batch time in which no input begins, as a share. */
+/** Longest hold, as a share of a batch time. During a hold no input begins. */
 const MAX_HOLD = 3 / 4;
-/** Weight of the newest wait when the hold becomes longer. */
+/** Share of the excess wait by which a hold becomes longer. A hold becomes shorter at once. */
 const LONGER_WEIGHT = 1 / 4;
 
 interface FlowCreditsOptions {
@@ -106,7 +106,9 @@ export class FlowCredits {
     this.quarantined = new Credits(this, QUARANTINED_SHARE * options.maxReadyBytes);
   }
 
-  /** Count of inputs in a batch. Before the first batch, inputs with a credit instead: all may hang in `preprocess`. */
+  /**
+   * Count of inputs in a batch. If no batch runs, the count of inputs that use a credit: all may hang in `preprocess`.
+   */
   get inService(): number {
     return this.running || this.usual.used + this.quarantined.used;
   }
@@ -237,8 +239,8 @@ export class FlowCredits {
   }
 
   /**
-   * Counts a row of `bytes` bytes that `postprocess` has not finished: 1 when its wait or promise begins, -1 when it
-   * ends.
+   * Counts a row of `bytes` bytes that `postprocess` has not finished.
+   * @param change 1 when the row begins to wait or its promise begins, -1 when that ends
    */
   finishing(list: ItemList, bytes: number, change: 1 | -1): void {
     const credits = this.#without(list);

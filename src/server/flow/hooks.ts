@@ -45,7 +45,7 @@ export class Hooks {
   #isLimited: boolean;
   /** Limited calls since the last slow one. */
   #quickCalls = 0;
-  /** Resolves when all earlier calls have ended. Used only while there are suspects, because they run alone. */
+  /** Resolves when all earlier calls have ended. Used only while some calls are suspects, which run alone. */
   #last: Promise<unknown> = Promise.resolve();
 
   constructor({ limitMs, lag, running, now = () => performance.now() }: HooksOptions = {}) {

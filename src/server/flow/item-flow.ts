@@ -165,7 +165,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     this.credits.clear(list);
     list.fetched.length = 0;
     this.#begin();
-    // The flow may be idle now: no other prediction may be waiting.
+    // Credits are left, so no prediction waits for a full server: its busy time ends.
     if (this.#rate.isBusy && this.credits.usual.areLeft()) this.#rate.begun(0, performance.now(), true);
   }
 
@@ -263,7 +263,7 @@ export class ItemFlow implements EngineListener<ListItem> {
     if (this.#isBeginning || this.#willGoOn) return;
     let begin = performance.now();
     this.#isBeginning = true;
-    // First notes whether the queue is empty: an empty queue is not standing.
+    // Updates whether the queue is standing (overloaded), before inputs leave the queue.
     this.#turns.look(begin);
     this.credits.isUrgent = this.#turns.isStanding;
     for (let list = this.#next(); list !== undefined; list = this.#next()) {

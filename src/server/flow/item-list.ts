@@ -80,16 +80,15 @@ export class ItemList implements InRing<ItemList> {
   isQuarantined = false;
   /** Number of the list's last turn. Among lists of a client, the lowest number is next. */
   turn = 0;
-  /**
-   * When the wait for the first turn began, in `performance.now()` milliseconds; then its entry in the order of
-   * arrival.
-   */
+  /** When the wait for the first turn began, in `performance.now()` milliseconds. */
   queuedAtMs = 0;
+  /** Entry of the list in the order of arrival, until its first turn. */
   arrival: Arrival | undefined = undefined;
   /** Index of the next input that has not begun. */
   next = 0;
-  /** Count of inputs whose files are being fetched; then the indexes of inputs whose files are fetched. */
+  /** Count of inputs whose files are being fetched. */
   fetching = 0;
+  /** Indexes of inputs whose files are fetched. */
   readonly fetched: number[] = [];
   /** Indexes of inputs whose files wait to be fetched. */
   readonly unfetched = new Fifo<number>();
@@ -100,8 +99,9 @@ export class ItemList implements InRing<ItemList> {
   isRefused = false;
   /** Count of items that wait in the engine's queue. */
   ready = 0;
-  /** Count of inputs that are not in a batch yet, and count of inputs in a batch. */
+  /** Count of inputs that are not in a batch yet. */
   unsent = 0;
+  /** Count of inputs in a batch. */
   running = 0;
   /** Bytes of queued items, and of fetched files. */
   bytes = 0;

@@ -59,7 +59,7 @@ export interface WarmModel {
   readonly latencyTarget: LatencyTarget | undefined;
 }
 
-/** A model that runs in this process. */
+/** A model whose code runs in this process. Its engine may be another process. */
 export interface RunningModel {
   readonly engine: Engine<ListItem>;
   readonly pipeline: ItemPipeline;

@@ -74,9 +74,11 @@ export class Turns {
   readonly #quarantined = new ClientTurns(this.#nextNumber);
   #freshItems = 0;
   #lastNumber = 0;
-  /** Since when the oldest fresh list has waited longer than the target. */
+  /** Start of the time in which the oldest fresh list has waited longer than the target; undefined while it has not. */
   #standingSinceMs: number | undefined;
-  /** Since when every batch was too late for the clients of its lists. */
+  /**
+   * Start of the time in which every batch was too late for the clients of its lists; undefined after a batch in time.
+   */
   #lateSinceMs: number | undefined;
   /** When a client last left before its answer. */
   #abandonedAtMs = -Infinity;
@@ -87,7 +89,7 @@ export class Turns {
   #isStanding = false;
   /** When a list was last refused. */
   #refusedAtMs = -Infinity;
-  /** Part of a turn that lists without a waiting client have earned. */
+  /** Fraction of a turn that lists without a waiting client have earned; 1 is a turn. */
   #polledCredit = 0;
   #isFreshNext = false;
 
@@ -260,7 +262,7 @@ export class Turns {
       return { waitMs: itemsMs(this.#polled.ahead(sender), nowMs) / (hasWaited ? pollShare : 1), patienceMs: Infinity };
     }
     if (this.isImpatient(nowMs)) return { waitMs: 0, patienceMs: Infinity };
-    // The newest list goes first. Older lists are refused later.
+    // Only a short wait is admitted: the newest list goes first, so a list that waits long is refused later.
     const patienceMs = Math.max(ADMITTED * TARGET_MS, itemsMs(this.#options.batchItems(), nowMs));
     const share = this.#fresh.size === 0 ? 0 : this.#fresh.ahead(sender) / this.#fresh.size;
     const waitMs = itemsMs(share * this.#freshItems, nowMs);

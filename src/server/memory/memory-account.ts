@@ -17,11 +17,12 @@ export const parts = ["bodies", "files", "pictures", "tensors", "outputs", "resu
 export type Part = (typeof parts)[number];
 
 /**
- * Share of the account for pictures. A single picture may use all of it. Limits of other parts do not count pictures.
+ * Share of the account that pictures may always use. A single picture may use all of this share. Limits of other parts
+ * do not count pictures.
  */
 const PICTURES = 0.35;
 
-/** Share of the account for files, and largest share for the files of one input. */
+/** Share of the account that fetched files may always use. The files of one input may use all of this share. */
 const FILES = 0.25;
 
 /**
@@ -38,8 +39,9 @@ const fullAt = {
 type Asking = keyof typeof fullAt;
 
 /**
- * Requests below this share of the free memory always succeed, so that large requests cannot starve small ones (dynamic
- * thresholds of shared buffers: Choudhury and Hahne, 1998). A fixed reserve would need a definition of "small".
+ * A request for at most this share of the free memory succeeds although the part is full, so that large requests cannot
+ * starve small ones (dynamic thresholds of shared buffers: Choudhury and Hahne, 1998). A fixed reserve would need a
+ * definition of "small".
  */
 const OF_FREE = 1 / 256;
 
@@ -158,8 +160,8 @@ export class MemoryAccount {
   }
 
   /**
-   * Whether more bytes fit. They always fit if the account has nothing but results, which can be evicted. Few bytes,
-   * compared with the free memory, also fit in parts whose requests are refused and not delayed.
+   * Whether more bytes fit. They always fit if the account has nothing but results, which can be evicted. A small share
+   * of the free memory (OF_FREE) also fits, in parts whose requests are refused and not delayed.
    * @param own bytes that the caller already holds
    */
   hasRoom(part: Asking, bytes: number, own = 0): boolean {

@@ -47,7 +47,7 @@ export const seconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.
 export const sizes = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
 const declared: Declared[] = [];
-/** The metric of each number in the array. All processes that share the memory have the same order. */
+/** Name of the metric of each number in the array. All processes that share the memory have the same order. */
 export const slots: string[] = [];
 
 /** Declares a counter with a number for each set of labels. @returns index of the first number */

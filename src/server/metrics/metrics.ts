@@ -235,7 +235,7 @@ export class Metrics implements BatchObserver {
   }
 }
 
-/** Metrics of the processes and GPUs that any of the given metrics names. */
+/** Metrics of processes and GPUs, each of them once, although several models name them. */
 export function machineFamilies(all: readonly Pick<Metrics, "machine">[]): Family[] {
   const machines = all.map(({ machine }) => machine);
   const processes = Object.assign({}, ...machines.map((machine) => machine.processes));
@@ -260,7 +260,7 @@ function outcome(reason: FailureReason | undefined): number {
 function gaugesOf(read: Gauges): Family[] {
   const { limits } = read;
   const sum = (name: string, help: string, value: number) => gauge(name, help, "sum", [{ labels: {}, value }]);
-  // For values that are equal in all processes, or of which only the largest counts.
+  // A gauge of which the server reports the largest value of its processes, such as a limit that all share.
   const max = (name: string, help: string, value: number, labels: Labels = {}) =>
     gauge(name, help, "max", [{ labels, value }]);
   const memory = Object.entries(read.memory).map(([part, value]) => ({ labels: { part }, value }));
