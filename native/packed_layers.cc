@@ -214,8 +214,8 @@ at::Tensor PackedConvolution::run_packed(const at::Tensor& input, const std::vec
   const auto& [stride, padding, dilation, groups, _] = form_;
   const auto output = call(function, {input, weight_for(input, sizes), bias_, list(padding), list(stride), list(dilation), groups, none_after,
                                       no_scalars(), ""});
-  const bool lies_so = is_free || is_channels_last_ || input.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
-  return lies_so ? output : in_order(output);
+  const bool is_right_layout = is_free || is_channels_last_ || input.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
+  return is_right_layout ? output : in_order(output);
 }
 
 at::Tensor PackedConvolution::run(const at::Tensor& input, bool is_free) {

@@ -82,7 +82,7 @@ class PackedConvolution final : public torch::CustomClassHolder {
    * would have
    */
   at::Tensor run(const at::Tensor& input, bool is_free);
-  /** Whether libtorch's result would also be channels-last, for any input. */
+  /** Whether libtorch's result is channels-last for every input, because its weight is. */
   bool is_channels_last() const { return is_channels_last_; }
   bool is_worth(const at::Tensor&) const { return true; }
   /** A copy of the plain weight. */

@@ -91,7 +91,10 @@ export interface Addon {
   call(session: Handle, method: string, args: readonly NativeArgument[]): Promise<NativeResult>;
   /** Copies the elements after all earlier work of the session. */
   readTensor<D extends DType>(session: Handle, tensor: HeldTensor): Promise<ArrayOf<D>>;
-  /** Copies the elements of a tensor, after all earlier work of the session. */
+  /**
+   * Returns the elements of a tensor, after all earlier work of the session, and frees it. With `isOutput`, a large
+   * tensor on the CPU is not copied.
+   */
   takeTensor<D extends DType>(tensor: HeldTensor, isOutput: boolean): ArrayOf<D>;
   /** Frees a tensor. May be called again. */
   freeTensor(tensor: HeldTensor): void;

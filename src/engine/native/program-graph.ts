@@ -162,8 +162,8 @@ class Values {
   }
 
   /**
-   * Asserts on the results of a node that no other node uses. PyTorch runs such a node, so it can refuse an input;
-   * libtorch would remove it.
+   * Adds an assertion on a node's results if no node uses them. PyTorch runs the node, so it can refuse an input.
+   * Without the assertion, libtorch would remove the node.
    */
   #unused({ outputs }: Node, used: ReadonlySet<string>): string[] {
     const tensors = valueNames(outputs.map(({ as_tensor: one, as_tensors: several }) => [one, several]));

@@ -32,8 +32,8 @@ export interface ProgramGuards {
 }
 
 /**
- * Follows PyTorch's `ExportedProgram.module()`: fixed sizes, equal sizes, ranges, then the conditions recorded by
- * tracing.
+ * Translates the guards of a program. They are the checks of PyTorch's `ExportedProgram.module()`: fixed sizes, equal
+ * sizes, ranges, then the conditions that tracing recorded.
  * @throws Error naming an unsupported guard
  */
 export function programGuards({ inputs, ranges, code }: GuardSource): ProgramGuards {

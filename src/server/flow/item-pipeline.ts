@@ -128,7 +128,7 @@ export class ItemPipeline {
 
   /**
    * Fetches the content of a file; `fill` puts it into the file.
-   * @param charge is charged for each chunk, and waits for memory
+   * @param charge is charged before the bytes are read, and waits for memory
    * @throws SconceError of the fetcher
    */
   fetch(file: ModelFile, signal: AbortSignal, charge?: FileCharge): Promise<FetchedFile> {
