@@ -9,7 +9,10 @@ spin(20);
 spin(200);
 console.log(counted);`;
 
-/** A series of counts of the slower core. Counts of different runs of the benchmark are not comparable. */
+/**
+ * Counts of the slower core, one for each call of `count`. Counts of different runs of the benchmark are not
+ * comparable.
+ */
 export class Canary {
   readonly #counts: number[] = [];
   #since = 0;

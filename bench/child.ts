@@ -97,7 +97,7 @@ export class Child implements AsyncDisposable {
     return JSON.parse((await answer)[0]);
   }
 
-  /** An error that says how the process ended, and has its last lines of output. */
+  /** An error with the last lines of output. It says how the process ended, or `what` if the process is running. */
   failure(what = "goes on"): Error {
     const { exitCode, signalCode } = this.#process;
     const how = this.hasEnded ? `ended with ${signalCode ?? `code ${exitCode}`}` : what;

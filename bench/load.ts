@@ -1,4 +1,4 @@
-/** Load on a server by wrk: each connection sends its next request when it has the answer to the last. */
+/** Measures a server under load from wrk. Each connection waits for an answer before it sends the next request. */
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { missingTool } from "../scripts/setup/command.ts";

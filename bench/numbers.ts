@@ -1,5 +1,3 @@
-/** Median of a list of numbers. */
-
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length >> 1;

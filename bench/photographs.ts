@@ -1,6 +1,6 @@
 /**
- * Photographs for the benchmark, and the models that read them. They are JPEGs of 320 × 240 pixels, made from
- * pictures of an example.
+ * Photographs for the benchmark, and the models that read them. They are JPEGs of 320 × 240 pixels, made from sample
+ * pictures of a model in examples/.
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** Measures how long the example `digits` needs until it is ready: with `serve`, and as one executable file. */
+/** Measures how long the model examples/digits needs until it is ready: with `serve`, and as one executable file. */
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { root } from "../scripts/setup/step.ts";

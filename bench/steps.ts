@@ -1,5 +1,5 @@
 /**
- * Measures continuous batching: 16 concurrent clients of the example `writer`, compared with a single client. Each
+ * Measures continuous batching: 16 concurrent clients of the model examples/writer, compared with a single client. Each
  * client sends its requests one after another.
  */
 import { join } from "node:path";
@@ -42,7 +42,7 @@ export async function writer({ seconds, repeats, canary }: CaseOptions): Promise
       values: ratios((one, many) => many.perSecond / one.perSecond),
       details: measured("perSecond", "characters/s"),
     },
-    // A busy machine changes the speed, but hardly the processor time.
+    // This row compares processor time, because a busy machine hardly changes it.
     {
       subject,
       compared: "characters a second of processor time",
@@ -53,7 +53,7 @@ export async function writer({ seconds, repeats, canary }: CaseOptions): Promise
   ];
 }
 
-/** What one turn of clients measures. */
+/** Measurements of one turn. */
 interface Turn {
   /** Characters that the server generates per second. */
   readonly perSecond: number;

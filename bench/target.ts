@@ -62,7 +62,7 @@ export const sconceApi: Api = {
   answer: successSchema.transform(({ outputs: [output] }) => output),
 };
 
-/** OpenAI's embeddings API for the example minilm. Like OpenAI's clients, it requests base64. */
+/** OpenAI's embeddings API of the model examples/minilm. Like OpenAI's clients, it requests base64. */
 export const openaiApi: Api = {
   path: "/v1/embeddings",
   body: ({ text }) => ({ model: "minilm", input: text, encoding_format: "base64" }),

@@ -16,7 +16,7 @@ const { values, positionals: names } = parseArgs({
     /** Options of the trial schemathesis. */
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
     seconds: { type: "string", default: "60" },
-    /** Name of the only example to try. */
+    /** Name of the only model of examples/ to try. */
     only: { type: "string" },
   },
 });

@@ -33,8 +33,8 @@ interface Scenario {
 }
 
 /**
- * Scenarios by the protocol's revision. The left-out scenarios call tools that no model can be, such as a tool that
- * asks for input.
+ * Scenarios by the protocol's revision. The left-out scenarios call tools that a model cannot be, such as a tool that
+ * asks the user for input.
  */
 const scenarios: Readonly<Record<string, readonly Scenario[]>> = {
   "2025-11-25": ["server-initialize", "ping", "tools-list", "dns-rebinding-protection"].map((name) => ({ name })),

@@ -11,7 +11,7 @@ export interface PackOptions {
   readonly isTried: boolean;
 }
 
-/** The published files, in order of dependency: later ones contain the addons. */
+/** Modules that make the published files. `addons` comes first, because all other files contain the addons. */
 const parts: Readonly<Record<string, () => Promise<{ pack(options: PackOptions): Promise<void> }>>> = {
   addons: () => import("./pack/addons.ts"),
   npm: () => import("./pack/npm.ts"),

@@ -1,4 +1,4 @@
-/** Builds and serves the example "digits", and prints a request to paste. Arguments go to `serve`. */
+/** Builds and serves the model examples/digits, and prints a request to paste. Arguments go to `serve`. */
 import { readdirSync, readFileSync } from "node:fs";
 import { extname, join } from "node:path";
 import { main } from "../src/cli/cli.ts";

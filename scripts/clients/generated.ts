@@ -106,7 +106,7 @@ export async function generatedClients(): Promise<void> {
   await run(["python", join(sources, "generator_client.py"), url], { PYTHONPATH: generated });
   console.log("✓ openapi-generator, Python: round trip");
 
-  // These options are those in docs/http.md.
+  // docs/http.md recommends these options.
   const global = ["--global-property", "apis,models,supportingFiles,skipFormModel=false"];
   const script = await generate("typescript-fetch", "", tools, global);
   const folder = dir.join("typescript-fetch");

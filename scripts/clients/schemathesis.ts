@@ -1,6 +1,6 @@
 /**
- * Runs schemathesis: it makes valid and invalid requests from the OpenAPI document of each example, and checks the
- * answers.
+ * Runs schemathesis: it makes valid and invalid requests from the OpenAPI documents of models of examples/, and checks
+ * the answers.
  */
 import { join } from "node:path";
 import { preparedModel } from "../../examples/minilm/prepared.ts";
@@ -15,7 +15,7 @@ const examples = ["digits", "upscale", "writer", "minilm"] as const;
 export interface SchemathesisOptions {
   /** Seed of the requests. The time limit decides how many are sent. */
   readonly seed: number;
-  /** Time limit for each example, in seconds. */
+  /** Time limit for the requests to each model of examples/, in seconds. */
   readonly seconds: number;
   readonly only: string | undefined;
 }
@@ -73,7 +73,7 @@ checks.positive_data_acceptance.enabled = false
 /**
  * The document of a server, with two changes. Event streams get a schema for each event, which OpenAPI has only since
  * 3.2; otherwise schemathesis compares each event with the schema of the whole stream. Cancel-After is removed, because
- * schemathesis takes a number in a header for a wrong type.
+ * schemathesis reports a number in a header as a wrong type.
  */
 async function documentOf({ client }: TestServer): Promise<unknown> {
   const document: unknown = await (await client.fetch("/openapi.json")).json();

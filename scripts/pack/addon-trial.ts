@@ -11,7 +11,7 @@ if (path !== undefined && libtorch !== undefined) {
   setNativeLocation({ path, fix: "compile it again" });
 }
 
-/** Runs the tests of native code with an addon. The weights are those that the set-up's torch wrote. */
+/** Runs the tests of native code with an addon, on weights that the set-up's torch wrote. */
 export async function tryAddon(addon: string, folder: string): Promise<void> {
   const tests = ["native", "native-call", "native-programs", "packed-layers"].map((name) =>
     join(root, "test", `${name}.test.ts`),

@@ -25,7 +25,7 @@ export type Awaitable<T> = T | Promise<T>;
  */
 type Returning<S extends z.ZodType, F> = [S] extends [z.ZodType] ? F : never;
 
-/** The result of a function that may be an async generator, which yields parts. */
+/** The result of a function that may be an async generator, which yields parts of the output. */
 type InParts<Part, Whole> = Awaitable<Whole> | AsyncGenerator<Part, Whole, undefined>;
 
 /** Argument of a model's `setup`. */
@@ -175,8 +175,8 @@ export interface ModelDeclaration<
     context: HookContext<NoInfer<S>, z.output<PS>>,
   ) => Awaitable<readonly StepResult<NoInfer<Running>, TensorsOf<Out>, TensorsOf<Rows>>[]>;
   /**
-   * Turns one row of each tensor that `predict` yielded into a part, or into `undefined` if the item has no part this time.
-   * An error fails only that input.
+   * Turns one row of each tensor that `predict` yielded into a part of the output, or into `undefined` if the item has
+   * no part this time. An error fails only that input.
    */
   readonly postprocessPart?: Returning<
     P,
@@ -217,9 +217,11 @@ export class Model {
   readonly description: string;
   readonly input: z.ZodType;
   readonly output: z.ZodType;
-  /** Schema of a part; undefined for a model whose outputs have no parts. */
+  /** Schema of the pieces that `postprocess` yields before the whole output; undefined for a model that yields none. */
   readonly part: z.ZodType | undefined;
-  /** Empty if the author leaves the tensors to the weights, until `completed` adds them. */
+  /**
+   * Tensors of one item. Empty for a declaration without `tensors`, until `completed` adds the tensors of the weights.
+   */
   readonly tensors: { readonly inputs: TensorSpecs; readonly outputs: TensorSpecs; readonly parts: TensorSpecs };
   /** Paths of the weights files, by session name. */
   readonly weights: Readonly<Record<string, string>>;
@@ -238,7 +240,9 @@ export class Model {
   /** `Steps` for a model with `begin` and `step`. Undefined: the forward pass alone. */
   readonly predict: Predict | Steps | undefined;
   readonly postprocessPart: ((rows: NamedTensors, call: CallFacts) => Awaitable<unknown>) | undefined;
-  /** Turns rows into an output. May return an async generator of parts. */
+  /**
+   * Turns rows of the output tensors into an output. May return an async generator, which yields parts of the output.
+   */
   readonly postprocess: (rows: NamedTensors, call: CallFacts) => Awaitable<unknown>;
   readonly demo: ModelDemo | undefined;
   readonly openai: OpenAi | undefined;

@@ -90,10 +90,7 @@ export class ModelFile {
     return this.dataUri((bytes) => bytes.toBase64());
   }
 
-  /**
-   * The data URI of `toDataUri`, with another function for the base64 text of the bytes.
-   * @internal
-   */
+  /** Like `toDataUri`, but the caller encodes the bytes. @param textOf encodes bytes as base64 @internal */
   dataUri(textOf: (bytes: Uint8Array) => string): string {
     const { bytes, mediaType, parameters } = this.#filled();
     return `data:${mediaType}${parameters};base64,${textOf(bytes)}`;

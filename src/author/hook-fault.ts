@@ -8,13 +8,13 @@ interface Hook {
   readonly given: readonly string[];
 }
 
-/** Codes of errors that sconce throws when the author's function calls it wrongly. */
+/** Codes of sconce's errors for wrong calls by the author's function. */
 const wrongCalls: ReadonlySet<ErrorCode> = new Set(["tensor_invalid", "item_failed"]);
 
 /**
  * Wraps an error of an author's function. Clients read the message of an InputError, and of sconce's errors about a
  * file or the weights. For every other error, clients read only that the model failed.
- * @param code of the result, for an error that the author's code threw
+ * @param code error code of the result, if the error is neither an InputError nor a SconceError
  */
 export function hookError(error: unknown, hook: Hook, code: ErrorCode = "item_failed"): SconceError {
   const clientMessage = `${MODEL_FAILED} in ${nouns[hook.name]}`;

@@ -166,7 +166,8 @@ export class Image extends ModelFile {
       }
       const png = await this.#decode(source, isDraft ? { ...scaled, filter: draftFilters[filter] } : undefined);
       this.waited((await toTensor(png, result, { ...wanted, isJpeg: false })) || 0);
-      // Frees the memory at once for the next image. Garbage collection would return it to the system, and later.
+      // Frees the memory at once, so that the next image can reuse it. Garbage collection would free it later, and
+      // return it to the system.
       if (png.buffer instanceof ArrayBuffer) png.buffer.transfer(0);
       return result;
     };

@@ -1,4 +1,6 @@
-/** Supports outputs in parts: `postprocess` and `predict` as async generators. */
+/**
+ * Outputs in parts: reads the async generators that `postprocess` and `predict` return, and checks their declaration.
+ */
 import { SconceError } from "../base/errors.ts";
 import { Turn } from "../base/turn.ts";
 

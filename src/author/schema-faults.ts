@@ -41,7 +41,7 @@ export function encodingFaults(schema: Schema, field: string): string[] {
 }
 
 const undefinedTypes: ReadonlySet<string> = new Set(["any", "unknown", "undefined", "void", "optional"]);
-/** Types whose encoded value is that of the inner schema. Defaults apply only to decoding. */
+/** Types that encode a value as their inner schema does. Defaults apply only to decoding. */
 const outerTypes: ReadonlySet<string> = new Set(["nullable", "readonly", "default", "prefault", "catch"]);
 
 /** Whether the encoded value of a schema may be undefined. */

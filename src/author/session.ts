@@ -71,8 +71,8 @@ export type Stacked = Readonly<Record<string, Tensor>>;
 export type StackedParts = AsyncGenerator<Stacked, Stacked, undefined>;
 
 /**
- * The result of a step for one item: the state for the next step, or the outputs of a finished item. `part` goes to
- * clients at once.
+ * The result of a step for one item: the state for the next step, or the outputs of a finished item. `part` has tensors
+ * for a part of the item's output, which clients get at once.
  */
 export type StepResult<State, Outputs, Part> =
   | { readonly state: State; readonly part?: Part | undefined }

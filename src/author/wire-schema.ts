@@ -1,16 +1,18 @@
-/** JSON Schemas (2020-12) of the JSON values that a zod schema decodes from or encodes to. */
+/**
+ * Generates JSON Schemas (2020-12) of zod schemas, as clients see them: for a codec, of the JSON value before decoding.
+ */
 import { messageOf, SconceError } from "../base/errors.ts";
 import type { JsonSchema } from "../base/json-schema.ts";
 import * as z from "./z.ts";
 import { defOf } from "./zod-internals.ts";
 
-/** Descriptions of fields for the JSON Schema: one for inputs, another for outputs. */
+/** Default descriptions of a field: one for the JSON Schema of inputs, another for the schema of outputs. */
 export const wireDescriptions = z.registry<{ readonly input: string; readonly output: string }>();
 
 /**
- * The JSON Schema of a zod schema's JSON side: for a codec, the type that it decodes from and encodes to.
+ * The JSON Schema of the values in requests and responses. For a codec, it describes the JSON value before decoding.
  * @param field the declared field: `input`, `output` or `demo.output`
- * @throws SconceError `model_invalid` when the schema has no JSON side or drops unknown fields silently
+ * @throws SconceError `model_invalid` when the schema has no JSON Schema or drops unknown fields silently
  */
 export function wireSchema(schema: z.ZodType, field: string): JsonSchema {
   const dropping: string[] = [];

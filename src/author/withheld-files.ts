@@ -1,6 +1,6 @@
 /**
  * Keeps the base64 text of large files and arrays out of an output's JSON value: they become placeholders.
- * Serialization replaces the placeholders part by part.
+ * Serialization replaces a placeholder by base64 in small chunks.
  */
 import type { ModelFile } from "./file.ts";
 
@@ -37,7 +37,7 @@ export function base64Of(bytes: Uint8Array): string {
   return mark;
 }
 
-/** Replaces the placeholders in texts by base64, part by part as the caller reads. */
+/** Replaces the placeholders in texts by base64, in chunks, as the caller reads. */
 export function* withFiles(texts: Iterable<string>, files: ReadonlyMap<string, Uint8Array>): Generator<string> {
   if (files.size === 0) return yield* texts;
   const marks = new RegExp(`(${[...files.keys()].join("|")})`);

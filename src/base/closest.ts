@@ -1,8 +1,8 @@
 /** Finds the known word nearest to a misspelled one, for "did you mean". */
 
 /**
- * The known word with the least edit distance from `given`. Undefined if more than a third of its letters (at least
- * one) would have to change.
+ * The known word with the least edit distance from `given`. Undefined if each distance exceeds 1 and a third of the
+ * length of `given`.
  */
 export function closest(given: string, known: Iterable<string>): string | undefined {
   let best: string | undefined;

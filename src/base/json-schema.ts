@@ -25,8 +25,8 @@ const types: readonly JsonType[] = ["string", "number", "integer", "boolean", "n
 const MAX_LEVELS = 16;
 
 /**
- * One schema in a document, with typed access to its keywords. If a keyword is missing, the only part of a `$ref`,
- * `anyOf` or similar supplies it; a part that accepts only null does not count.
+ * One schema in a document, with typed access to its keywords. A keyword that the schema lacks comes from the schema
+ * that `$ref`, `anyOf` or similar names, if this is the only one. A schema that accepts only null does not count.
  */
 export class SchemaNode {
   readonly schema: JsonSchema;

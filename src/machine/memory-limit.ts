@@ -1,4 +1,7 @@
-/** The memory limit of this process in bytes: the container's limit (cgroup v1 or v2), at most the machine's memory. */
+/**
+ * The memory limit and the free memory of this process in bytes. A container (cgroup v1 or v2) may have less than the
+ * machine.
+ */
 import { totalmem } from "node:os";
 import { dirname, join } from "node:path";
 import { systemText } from "../base/system-file.ts";

@@ -195,7 +195,7 @@ function mix(block: readonly Float32Array[], target: Float32Array): void {
   }
 }
 
-/** Copies channels of `from` samples each into an array with `to` samples for each. */
+/** Shortens each channel from `from` to `to` samples, in a new array without gaps. */
 function packed(
   data: Float32Array<ArrayBuffer>,
   { channels, from, to }: { channels: number; from: number; to: number },

@@ -10,7 +10,8 @@ import { readWav } from "./wav.ts";
 
 /**
  * Reads an audio file.
- * @param maxSeconds an MP3 is read no further: the result for a longer file has a `minLength` above this limit, and no `maxLength`
+ * @param maxSeconds an MP3 is read only up to this length. For a longer MP3, `minLength` exceeds it and `maxLength` is
+ * undefined
  * @returns undefined for an unknown format
  * @throws DamagedAudio, NoDecoder
  */

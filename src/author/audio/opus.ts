@@ -102,7 +102,7 @@ function* audioPackets(bytes: Uint8Array): Generator<OggPacket> {
   for (const packet of packetsOf(checkedPages(bytes))) if (count++ >= HEADERS) yield packet;
 }
 
-/** Granule position of the first sample. A part of a longer stream does not begin at 0. */
+/** Granule position of the first sample. It is not 0 if the file was cut from a longer stream. */
 function beginOf(bytes: Uint8Array): number {
   let length = 0;
   let page: OggPacket["page"] | undefined;

@@ -1,4 +1,4 @@
-/** The interface of the readers of audio files. */
+/** `PcmSource`, the result of all readers of audio files; their error class; and a helper that reads text. */
 
 /** An audio file whose header is read. `blocks` decodes the samples. */
 export interface PcmSource {

@@ -96,7 +96,8 @@ function parsed(content: string, path: string): object {
 }
 
 /**
- * The line of a fault, which Bun's errors do not state. It is the last of the fewest lines that give the same error.
+ * The line of a syntax error, which Bun's errors do not state. Tries the first line, the first two lines and so on: the
+ * last line of the first try with the same error is faulty.
  */
 function faultLine(content: string, message: string): number {
   const lines = content.split("\n");

@@ -14,15 +14,15 @@ import { DEFAULT_URL, parsedJson, ServerClient, serverOptions } from "./remote/s
 const SHARES = [0.1, 0.25, 0.5, 0.75, 0.9, 1, 1.2];
 /** A server that answers less than this share of the offered load is saturated. */
 const SATURATED = 0.95;
-/** Maximum number of loads without --rates. */
+/** Maximum number of loads without --rates: while the server keeps up, a higher load is added. */
 const MAX_LOADS = 12;
 /** Seconds for which the capacity is measured. */
 const CAPACITY_S = 3;
 /** Milliseconds to wait for outstanding answers after a load. */
 const GRACE_MS = 10_000;
 /**
- * Limit of the client's own delay, as a share of the median latency. Above it a warning says that the latencies contain
- * the delay.
+ * Limit of the delay between the planned and the actual sending of a request, as a share of the median latency. Above
+ * it a warning says that the latencies contain this delay.
  */
 const MAX_LATE_SHARE = 0.25;
 
@@ -110,8 +110,8 @@ sconce bench --input pictures.json --json > bench.json`,
       const load = await offer(ask, { rate, seconds: options.seconds, maxOpen: 4096, graceMs: GRACE_MS });
       loads.push(load);
       if (!options.json) log.info(`${rounded(load.offered)} offered: ${rounded(load.answered)} answered a second`);
-      // Offers more load while the server keeps up. The measured capacity may be too small, if all connections waited
-      // for one batch.
+      // Adds a higher load if the server keeps up with the last one. The measured capacity may be too small, if all
+      // connections waited for one batch.
       const keepsUp = load.answered > SATURATED * load.offered;
       if (options.rates === undefined && rates.length === 0 && keepsUp && loads.length < MAX_LOADS)
         rates.push(1.25 * rate);
@@ -148,7 +148,10 @@ async function inputsOf(client: ServerClient, file: string | undefined): Promise
   throw usage(`--input ${file} must be a JSON list of inputs, such as [{"x": 1}]`);
 }
 
-/** The bodies of requests. Each has `each` inputs, and each input begins one body. */
+/**
+ * The bodies of requests, as many as inputs. Each body has the `each` inputs after the inputs of the previous body.
+ * After the last input comes the first again.
+ */
 function bodiesOf(inputs: readonly unknown[], each: number): string[] {
   return inputs.map((_, first) =>
     JSON.stringify(Array.from({ length: each }, (_, i) => inputs[(first * each + i) % inputs.length])),

@@ -74,7 +74,8 @@ function fileFaults(read: ReadonlyMap<string, ReadOption>): string[] {
 function shown(read: ReadonlyMap<string, ReadOption>, file: OptionsFile | undefined): string {
   const models = file?.positionals ?? [];
   const lines = Object.entries(serve.options).flatMap(([key, option]) => {
-    // The file's array of models has the same name as the option --models, so it replaces this option.
+    // An array `models` in the file lists models to serve. It is printed in place of the option --models, which has the
+    // same name.
     const isListed = key === "models" && models.length > 0;
     const found = key === "config" || isListed ? undefined : read.get(key);
     return found === undefined ? [] : [lineOf(flagName(key), option, found)];

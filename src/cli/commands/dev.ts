@@ -58,7 +58,8 @@ export const dev = command({
   details: `Packages nothing. When model.ts, an imported file, an asset or the weights change, the new version is loaded in a new process and takes over once it is ready. Until then the old version serves, and it finishes its requests. The port stays open, and answers with 503 while no version works. Weights stay loaded if only code changes. An error in the new code is printed in one line, with its place in model.ts, and the last working version continues. Accepts the options of serve that make sense for a folder.`,
   example: `sconce dev
 sconce dev examples/digits --port 8080`,
-  // These groups begin with other options than in `serve`, because `dev` lacks the first ones.
+  // The keys are the first options of groups. `dev` lacks the first options of these groups of `serve`, so others
+  // replace them.
   groups: { ...serveGroups, hookTimeout: "Processes", retainAge: "Storage", external: "Model" },
   isServer: true,
   options: { external: externalOption, ...options },

@@ -73,7 +73,10 @@ sconce serve digits --api-keys keys.toml`,
   },
 });
 
-/** Appends an entry to the file of keys. @throws SconceError `usage` for a file that would have no valid keys */
+/**
+ * Appends an entry to the file of keys.
+ * @throws SconceError `usage` if the file with the entry is not a valid file of keys
+ */
 function append(file: string, entry: string): void {
   const old = existsSync(file) ? readFileSync(file, "utf8") : "";
   const gap = old === "" || old.endsWith("\n\n") ? "" : old.endsWith("\n") ? "\n" : "\n\n";

@@ -65,8 +65,8 @@ sconce push registry.example.com/team/digits:v1`,
 });
 
 /**
- * Reference of the model to push, by the target's name: with the host if the store has this name, otherwise only the
- * last part.
+ * Reference of the model to push, derived from the target `host/repository:tag`: the same name if the store has it,
+ * otherwise the last part of the repository with the tag.
  */
 async function namedBy({ host, repository, tag = latestTag }: RemoteReference, store: ModelStore): Promise<string> {
   const full = `${host}/${repository}:${tag}`;

@@ -91,7 +91,7 @@ export async function servedList(
   return [first, ...others];
 }
 
-/** Models of one queue would run the predictions of each other. @throws SconceError `usage` */
+/** Refuses models that share a queue, because they would run each other's predictions. @throws SconceError `usage` */
 function checkQueues(served: readonly ServedOptions[]): void {
   for (const [queue, models] of Map.groupBy(served, ({ config }) => config.queueName)) {
     if (queue === undefined || models.length === 1) continue;

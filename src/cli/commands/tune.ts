@@ -60,8 +60,8 @@ export function tuneCommand(source: ModelSource, example: string): Command {
   });
 }
 
-/** Largest batch to try, unless the model declares a larger one. */
-const LEAST_TRIED = 64;
+/** Largest batch to try. A larger `batchSize` of the model replaces it. */
+const DEFAULT_MAX_BATCH = 64;
 /** Milliseconds between progress lines. */
 const PROGRESS_MS = 5000;
 
@@ -88,7 +88,7 @@ async function tuneModel(packaged: PackagedModel, config: TuneConfig): Promise<v
   const targetMs = config.latencyTarget ?? model.settings.latencyTargetMs ?? Infinity;
   const limits = {
     cores: availableParallelism(),
-    maxBatchSize: Math.max(LEAST_TRIED, model.settings.batchSize ?? 1),
+    maxBatchSize: Math.max(DEFAULT_MAX_BATCH, model.settings.batchSize ?? 1),
     fixed: { batchSize: config.batchSize, instances: config.instances, threads: config.threads },
   };
   const { runners, item, devices } = await openModel({

@@ -83,7 +83,7 @@ async function locate(
 
 /**
  * The cache of unpacked libraries. For a user without a home it is a private temporary folder, which child processes
- * find by the variable.
+ * find by SCONCE_CACHE_DIR.
  */
 async function cacheFor(cacheDir: string | undefined): Promise<LibraryCache> {
   const location = cacheLocation(cacheDir ?? process.env.SCONCE_CACHE_DIR);

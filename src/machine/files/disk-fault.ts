@@ -1,4 +1,4 @@
-/** Explains disk errors, by errno code. */
+/** Explains disk errors, and refuses writes that would fill the disk. */
 import { statfsSync } from "node:fs";
 import { formatBytes } from "../../base/bytes.ts";
 import { SconceError } from "../../base/errors.ts";

@@ -1,4 +1,4 @@
-/** Reads the version of a libtorch folder. */
+/** The releases of torch that sconce supports, and the version of a libtorch folder. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 

@@ -14,13 +14,12 @@ export interface PackedFile {
   readonly name: string;
   /** Unpacked size in bytes. */
   readonly size: number;
-  /** The parts of the file, in order. */
   readonly chunks: readonly PackedChunk[];
 }
 
 /**
- * A part of a file. Parts are compressed separately with zstd, so that they can be packed, unpacked and checked in
- * parallel.
+ * A piece of a library file. Chunks are compressed separately with zstd, so that they can be packed, unpacked and
+ * checked in parallel.
  */
 export interface PackedChunk {
   /** Byte position in the pack. */

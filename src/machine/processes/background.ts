@@ -1,4 +1,4 @@
-/** Background work: its threads get a core only while no other thread wants it, and wake no slower thread (SCHED_IDLE of Linux). */
+/** Background work: threads with Linux's policy SCHED_IDLE, which run only on cores that no other thread wants. */
 import { dlopen, FFIType, ptr } from "bun:ffi";
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { getPriority } from "node:os";
@@ -13,7 +13,7 @@ const NICE_BASE = 20;
 /** Interval of checks whether the threads run at all. */
 const WATCH_MS = 500;
 const STARVED = { waitedNs: 3e9, times: 4 };
-/** The weakest `nice` of a session. */
+/** Highest `nice`: with it, a session gets the least time. */
 const LAST_NICE = 19;
 
 const { int, ptr: pointer } = FFIType;
@@ -36,8 +36,9 @@ export class Background implements Disposable {
   }
 
   /**
-   * Moves this process to the background. Processes that it starts begin there. All leave it if they get nearly no time of the cores.
-   * @returns undefined where the system would not let the processes leave
+   * Moves this process to the background. Child processes start there too. If the background gets hardly any time on a
+   * core, all of them leave it.
+   * @returns undefined if the system would not let them leave
    */
   static enter(): Background | undefined {
     if (!mayLeave()) return undefined;
@@ -46,7 +47,7 @@ export class Background implements Disposable {
     return new Background();
   }
 
-  /** Starts a process that begins in the background, where `enter` would succeed. */
+  /** Starts a process in the background; in the foreground if it could not leave the background later. */
   static start<T>(start: () => T): T {
     if (!mayLeave()) return start();
     // A process begins with the policy of the thread that starts it.
@@ -89,7 +90,7 @@ function setPolicies(threads: () => readonly number[], policy: number): void {
   // The only parameter, a priority, is 0 for both policies.
   const parameters = new Int32Array(1);
   const isChanged = (thread: number) => policyOf(thread) !== policy && setPolicy(thread, policy, ptr(parameters)) === 0;
-  // Again after a change: a thread that started meanwhile has the policy of its starter.
+  // Repeats until no policy changes, because threads may start meanwhile with the old policy of their starter.
   while (threads().filter(isChanged).length > 0);
 }
 
@@ -111,7 +112,10 @@ function threadsBelow(pid: number): number[] {
 
 const childrenOf = (pid: number, thread: number) => `/proc/${pid}/task/${thread}/children`;
 
-/** The policy may be changed back with the capability in the first user namespace, or if the limit of `nice` allows the present value. */
+/**
+ * Whether this process may restore the normal policy: with the capability CAP_SYS_NICE in the first user namespace, or
+ * if RLIMIT_NICE allows the present `nice`.
+ */
 function mayLeave(): boolean {
   if (process.platform !== "linux" || !existsSync(childrenOf(process.pid, process.pid))) return false;
   const [, limit = "0"] = /^Max nice priority\s+(\d+)/m.exec(systemText("/proc/self/limits")) ?? [];
@@ -121,13 +125,16 @@ function mayLeave(): boolean {
   return isFirstNamespace && ((BigInt(`0x${capabilities}`) >> CAP_SYS_NICE) & 1n) === 1n;
 }
 
-/** Kernels with `autogroup` share cores between sessions first. Only a session of this process alone is changed. */
+/**
+ * Sets the `nice` of this process's session, because kernels with `autogroup` divide time between sessions first. Does
+ * nothing unless this process leads the session.
+ */
 function setSessionNice(nice: number): void {
   const [, session] = /.*\) \w \d+ \d+ (\d+)/.exec(systemText("/proc/self/stat")) ?? [];
   if (session !== String(process.pid)) return;
   try {
     writeFileSync("/proc/self/autogroup", String(nice));
   } catch {
-    // The kernel has no sessions to share cores between.
+    // The kernel has no `autogroup`.
   }
 }

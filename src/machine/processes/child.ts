@@ -1,4 +1,4 @@
-/** A child process that runs one role of the server, as its parent, the supervisor, sees it. */
+/** Starts a child process that runs one role of the server, and exchanges messages with it. */
 import { isLogJson, log, logOptions } from "../../base/log.ts";
 import { passLines } from "./child-output.ts";
 import { roleArgument } from "./link.ts";

@@ -1,4 +1,6 @@
-/** Deadlines for this thread, which another thread keeps: this thread cannot end its own code that never returns. */
+/**
+ * Sets deadlines for this thread that another thread enforces, because a thread cannot interrupt its own endless loop.
+ */
 import type { ErrorCode } from "../../base/errors.ts";
 import { isLogJson } from "../../base/log.ts";
 

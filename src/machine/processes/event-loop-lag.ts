@@ -18,13 +18,13 @@ export interface EventLoopLagOptions {
 
 interface Warned {
   atMs: number;
-  /** Number of blocks without a warning since the last warning. */
+  /** Number of times that the function has blocked the thread without a warning, since its last warning. */
   suppressed: number;
 }
 
 /** Measures the JS thread of its process, so a process needs one instance. */
 export class EventLoopLag {
-  /** The longest block so far, in milliseconds. */
+  /** Longest time that the thread was blocked so far, in milliseconds. */
   maxMs = 0;
   readonly #onLag: ((seconds: number) => void) | undefined;
   readonly #warn: (line: string) => void;

@@ -24,8 +24,8 @@ export interface Link {
 }
 
 /**
- * The work of a child process. The process ends when the promise settles. The supervisor gets errors before
- * `link.ready()`.
+ * The work of a child process. The process ends when the promise settles. A rejection goes to the supervisor, and after
+ * `link.ready()` to the log too.
  * @param start JSON value from the supervisor, not yet validated
  */
 export type Role = (start: unknown, link: Link) => Promise<void>;

@@ -1,7 +1,9 @@
 /** Counters in shared memory, with a row of numbers for each process of a server. */
 import { writeFileSync } from "node:fs";
 
-/** Size of a processor's cache line. Each row starts at one, so that processes do not slow each other down. */
+/**
+ * Size of a processor's cache line. Each row begins at a new cache line, so that processes do not slow each other down.
+ */
 const LINE_BYTES = 64;
 const NUMBER_BYTES = Float64Array.BYTES_PER_ELEMENT;
 

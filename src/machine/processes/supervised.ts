@@ -236,7 +236,7 @@ export class Supervised {
   }
 }
 
-/** Whether a process is stopped, or hangs in a kernel call that no signal can end. */
+/** Whether a process is stopped, hangs in a kernel call that no signal can end, or is a zombie. */
 function isStopped(pid: number): boolean {
   // In /proc/PID/stat the state follows the process's name, which may contain blanks and parentheses.
   const [, state] = /.*\) (\w)/.exec(systemText(`/proc/${pid}/stat`)) ?? [];

@@ -1,4 +1,4 @@
-/** Detects a stuck child process: its oldest batch does not end, or it does not answer. It only needs a clock. */
+/** Detects a stuck child process: its oldest batch does not end, or it does not answer. */
 import { type Clock, monotonicClock } from "../../base/clock.ts";
 
 const INTERVAL_MS = 1000;

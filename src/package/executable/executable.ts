@@ -135,7 +135,7 @@ async function packed(
   }
   const cache = cacheLocation(process.env.SCONCE_CACHE_DIR);
   const pack = await packLibraries(hasLibtorch ? [addon, ...libtorch] : [addon], {
-    // Packs the addon alone without the cache, because it compresses quickly.
+    // Only packs with libtorch go to the cache, because the addon alone compresses quickly.
     cacheFolder: hasLibtorch && cache !== undefined ? secureFolder(cache) : folder,
     onProgress: (doneBytes, totalBytes) => options.onProgress?.("libraries", doneBytes, totalBytes),
   });

@@ -103,7 +103,8 @@ class Upload {
       try {
         return await this.#post(`?${new URLSearchParams({ mount: this.#blob.digest, from })}`);
       } catch (error) {
-        // Without access to that repository, the next one is tried, and then the upload.
+        // The registry denied access to the repository `from`, so the next repository is tried. After the last one, the
+        // blob is uploaded.
         if (!(error instanceof SconceError && error.code.startsWith("registry_"))) throw error;
       }
     }
@@ -201,9 +202,9 @@ class Upload {
   }
 
   /**
-   * The error for a part that the registry refused. The registry may have another part than expected, may have dropped
-   * the upload, or may refuse requests of this size. The next try asks for the upload's state, because `fetch` repeats
-   * a request when the connection closes, so the registry may have all bytes.
+   * The error for a refused request of an upload. The registry may expect other bytes, may have dropped the upload, or
+   * may limit the size of requests. The next try first asks which bytes the registry has: it may have all, because
+   * `fetch` repeats a request when the connection closes.
    */
   #partRefused(reason: string): SconceError {
     const { host } = this.#registry.remote;

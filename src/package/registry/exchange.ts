@@ -26,7 +26,7 @@ export interface ExchangeRules {
   refusedRedirect(why: string): SconceError;
 }
 
-/** Factor of the limit after a large body is sent, because the registry hashes the blob before it answers. */
+/** Factor of `silenceMs` after a large body is sent, because the registry hashes the blob before it answers. */
 const ANSWER_SILENCES = 10;
 const smallBytes = 1024 * 1024;
 const maxRedirects = 5;

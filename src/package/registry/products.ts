@@ -5,14 +5,15 @@ export interface RegistryProduct {
   readonly name?: string;
   /** Host of the API, if it is not the host in references. */
   readonly apiHost?: string;
-  /** First part of a repository's name that has only one part, such as `library` of Docker Hub. */
+  /** Owner that completes a repository name without a slash, such as `library` of Docker Hub. */
   readonly officialOwner?: string;
   /** Keys of `docker login` entries, if not the host. Credential helpers get the first key. */
   readonly loginKeys?: readonly string[];
   /** Largest accepted chunk of an upload, in bytes. */
   readonly maxChunkBytes: number;
   /**
-   * The thing that the user must create before the first push, for messages; undefined if a push creates everything.
+   * Noun for messages: the object that the user must create before the first push. Undefined if a push creates
+   * everything.
    */
   readonly createFirst?: string;
   /** Whether the product answers 401 or 403 instead of 404 for a missing repository. */

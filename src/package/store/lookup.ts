@@ -36,10 +36,11 @@ interface UnnamedOptions {
 }
 
 /**
- * The newest build of a folder. Without one, the newest build of the store if all are of one repository; with several
- * repositories the build may belong to another project.
+ * The newest build of a folder. For a folder without builds, the newest build of the store, if the store has only one
+ * repository.
  * @param options.folder digest of the folder's path, as in index entries
- * @throws SconceError `usage`, listing the models, if the store has several repositories
+ * @throws SconceError `usage`, listing the models, if the store has several repositories: the newest build may belong
+ * to another project
  */
 export function findUnnamed(
   entries: readonly IndexEntry[],

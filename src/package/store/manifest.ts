@@ -112,7 +112,7 @@ export const modelConfigSchema = z.object({
   description: z.string().optional(),
   inputSchema: jsonSchemaSchema,
   outputSchema: jsonSchemaSchema,
-  /** Schema of a part; only for a model whose outputs come in parts. */
+  /** Schema of the pieces of an output; only for a model that yields pieces before the whole output. */
   partSchema: jsonSchemaSchema.optional(),
   demoOutputSchema: jsonSchemaSchema.optional(),
   paramsSchema: jsonSchemaSchema.optional(),

@@ -21,7 +21,7 @@ export interface LayerSource {
 }
 
 export interface CopyProgress {
-  /** Title of the layer that is copied. */
+  /** Title of the layer that is being copied to the store. */
   readonly title: string;
   readonly doneBytes: number;
   readonly totalBytes: number;
@@ -31,7 +31,7 @@ export interface PutOptions {
   readonly repository: string;
   /** Tags in addition to the generated tag and `latest`. */
   readonly tags?: readonly string[];
-  /** A variant moves `latest` only if the repository has no such tag. */
+  /** Whether the build leaves an existing `latest` unchanged. Without such a tag, `latest` is set. */
   readonly isVariant?: boolean;
   /** Folder from which the model is built. In this folder, commands such as `serve` need no name. */
   readonly folder?: string | undefined;

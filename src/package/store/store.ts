@@ -95,9 +95,9 @@ export class ModelStore {
   }
 
   /**
-   * Stores a model from a registry, byte for byte. The generated tag and the given tags move to it. `latest` moves only
-   * if the repository has none, so pulling an old model does not change the default. A failed or killed download is
-   * kept for a week and resumed.
+   * Stores a model from a registry, byte for byte. The generated tag and the given tags move to it. `latest` is set
+   * only if the repository lacks it, so pulling an old model does not change the default. A failed or killed download
+   * is kept for a week and resumed.
    * @throws SconceError `usage`, `model_invalid`, `registry_corrupt`, errors of `fill`, or the signal's reason
    */
   async receive(options: ReceiveOptions): Promise<PutResult> {
@@ -257,7 +257,7 @@ export class ModelStore {
       .filter((entry) => entry.repository === found.repository && entry.digest === found.digest);
     const own = generatedTag(found.digest);
     const isLastName = found.tag !== own && ofModel.every(({ tag }) => tag === found.tag || tag === own);
-    // The generated tag alone does not keep a model, so removing the last other tag removes it too.
+    // The generated tag alone does not keep a model. So the last other tag takes the generated tag with it.
     const removedEntries = ofModel.filter((entry) => byDigest || isLastName || entry.tag === found.tag);
     for (const entry of removedEntries) index.delete(entry);
     let freedBytes = 0;

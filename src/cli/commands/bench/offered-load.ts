@@ -4,7 +4,8 @@
  */
 
 /**
- * Sends one request and returns its outcome: `success`, another status of a prediction or an answer, or `no answer`.
+ * Sends one request and returns its outcome: the status of the prediction, such as `success`, or an HTTP status, such
+ * as `503`. A rejection counts as `no answer`.
  */
 export type Ask = (signal: AbortSignal) => Promise<string>;
 
@@ -32,7 +33,10 @@ export interface Load {
   readonly p90Ms: number;
   readonly p99Ms: number;
   readonly maxMs: number;
-  /** 99th percentile of the client's own delays in milliseconds. The latencies contain these delays. */
+  /**
+   * 99th percentile of the client's delays between the due time of a request and its sending, in milliseconds. The
+   * latencies contain these delays.
+   */
   readonly lateMs: number;
 }
 
@@ -72,8 +76,8 @@ export async function offer(ask: Ask, { rate, seconds, maxOpen, graceMs }: Offer
 }
 
 /**
- * Sends requests from connections that each wait for their answer and then send the next. @returns the load of the busy
- * server
+ * Keeps the server busy: each connection sends a request, waits for the answer and sends the next.
+ * @returns the load that the server answered
  */
 export async function saturate(
   ask: Ask,
@@ -110,13 +114,17 @@ class Counter {
     if (outcome === "success") this.#latencies.push(latencyMs);
   }
 
-  /** Summarizes the load. @param took seconds until the last answer @param seconds length of the load */
+  /**
+   * Summarizes all requests.
+   * @param took seconds until the last answer
+   * @param seconds seconds in which requests were sent
+   */
   load(offered: number, took: number, seconds: number): Load {
     const sorted = this.#latencies.sort((a, b) => a - b);
     const late = this.late.sort((a, b) => a - b);
     return {
       offered,
-      // Counts answers that came after the load ended, and the time until the last of them.
+      // Answers may come after the last request was sent, so the rate covers the time until the last answer.
       answered: sorted.length / Math.max(took, seconds),
       outcomes: this.outcomes,
       p50Ms: quantile(sorted, 0.5),

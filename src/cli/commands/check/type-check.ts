@@ -55,8 +55,8 @@ export async function checkTypes(dir: string): Promise<TypeCheck> {
 }
 
 /**
- * A cache folder inside the project. The temporary settings file must be there, because TypeScript resolves "types"
- * relative to it.
+ * Folder for a temporary settings file. It is in node_modules, because TypeScript resolves "types" relative to the
+ * file; without node_modules, it is the system's folder for temporary files.
  */
 async function cacheOf(project: string): Promise<string> {
   const packages = join(project, "node_modules");

@@ -188,7 +188,7 @@ export class DevServer {
     const packaged = declaredModel(this.#folder.path, facts.reference);
     const keeps = before?.engine.key === facts.engineKey;
     const engine = keeps ? before.engine : this.#newEngine(facts);
-    // Ends the process before the previous one, because the new process takes over its index.
+    // The new process gets the index of the process before the previous one, so that process must end first.
     await this.#retired?.stop(0);
     const index = before === undefined ? 0 : (before.index + 1) % COUNT;
     this.#generations++;
@@ -261,7 +261,8 @@ export class DevServer {
     const front: Supervised = new Supervised({
       role: "front",
       start: (): FrontStart => {
-        // Sends the state of the engine after the constructor. The process reads buffered messages later.
+        // Sends the state of the engine when the constructor of `Supervised` has returned. The process buffers messages
+        // until it reads them.
         queueMicrotask(() => engine.tell(front));
         const { start, counts } = this.#place;
         const relatives = { relatives: [], unavailable: {} };
@@ -280,7 +281,8 @@ export class DevServer {
         };
       },
       batchTimeoutMs: heldAfterMs(this.#config),
-      // Answers for the other HTTP processes. There are none: the previous one serves another version of the model.
+      // A stopping HTTP process waits until all HTTP processes of its version have ended their predictions. It is the
+      // only one.
       onMessage: () => front.send(allDone),
       onEnd: () => this.#place.counters.clear(index),
     });

@@ -110,8 +110,8 @@ export async function compiledProgram(path: string, rows = EXAMPLE_ROWS): Promis
 }
 
 /**
- * Path of a program's package in the cache. Its name is a hash of the program, the script, torch's version and the
- * processor.
+ * Path of a program's package in the cache. Its name is a hash of the program, the largest batch, the script, torch's
+ * version and the processor.
  */
 export async function compiledPath(path: string, rows = EXAMPLE_ROWS): Promise<string> {
   const hasher = new Bun.CryptoHasher("sha256");

@@ -28,7 +28,7 @@ export interface PlainOptions {
   readonly isKept: boolean;
 }
 
-/** Largest batch size that is taken from the weights alone. */
+/** Largest batch size of a model without --batch-size, even if the weights accept larger batches. */
 export const MAX_BATCH_SIZE = 32;
 
 const notOfTorch =

@@ -1,4 +1,4 @@
-/** Finds a Python with torch, for commands that need PyTorch itself. */
+/** Chooses the Python for commands that need PyTorch, and explains its failures. */
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
@@ -13,7 +13,10 @@ export interface PythonTorch {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** The Python that the set-up of a checkout found, otherwise `python3`. The command or its torch may be missing. */
+/**
+ * The command of a Python, and environment variables with which it finds torch. It is the Python that the set-up of a
+ * checkout found, otherwise `python3`. Checks neither the command nor torch.
+ */
 export async function pythonWithTorch(): Promise<PythonTorch> {
   const found = existsSync(setUp) ? setUpSchema.safeParse(await Bun.file(setUp).json()).data?.python : undefined;
   if (!found) return { command: "python3", env: {} };

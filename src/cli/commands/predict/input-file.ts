@@ -1,4 +1,4 @@
-/** Reads files that the command line names, as text or as data URI. */
+/** Reads files that the command line names, as text, data URI or array. */
 import { readFile, stat } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { messageOf, SconceError } from "../../../base/errors.ts";

@@ -124,7 +124,7 @@ function parseTarget(given: string): Target {
  */
 function select<T>({ name }: Target, all: readonly T[], nameOf: (one: T) => string, isSchema: boolean): T {
   const fitting = all.filter((one) => name === undefined || isNamed(nameOf(one), name, isSchema));
-  // The last parts of a file's name are enough, but an exact match takes precedence.
+  // The last fields of a file's path are enough, such as `crop` for `faces.0.crop`. An exact match takes precedence.
   const whole = fitting.filter((one) => name !== undefined && nameOf(one) === wantedName(name, isSchema));
   const found = whole.length > 0 ? whole : fitting;
   const names = all.map(nameOf).join(", ");

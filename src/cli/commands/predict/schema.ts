@@ -1,4 +1,4 @@
-/** Questions of the command line about the JSON Schema of an input or output. */
+/** Finds files, arrays and their paths in the JSON Schema of an input or output. */
 import type { JsonType, SchemaNode } from "../../../base/json-schema.ts";
 
 /** Number of levels below which a schema counts as recursive. */

@@ -108,8 +108,8 @@ async function formerlyNamed(
 }
 
 /**
- * Runs work that Ctrl-C aborts in an orderly way.
- * @param what message of the error `canceled`, with which SIGINT or SIGTERM aborts the signal
+ * Runs work with a signal that aborts at SIGINT or SIGTERM, with the error `canceled`.
+ * @param what message of this error
  */
 export async function abortable<T>(what: string, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();

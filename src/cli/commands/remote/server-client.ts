@@ -48,8 +48,8 @@ export class ServerClient {
   }
 
   /**
-   * Requests a path and returns the body of the answer. @throws SconceError `not_ready` with the status, unless it is
-   * 2xx, or the cause
+   * Requests a path and returns the body of the answer.
+   * @throws SconceError `not_ready` for an error status, or without an answer
    */
   async text(path: string, accept = "*/*"): Promise<string> {
     let response: Response;

@@ -16,9 +16,11 @@ export interface BatchTimes {
   readonly peakBytes: number | undefined;
 }
 
-/** Largest size to measure in addition to the given sizes. */
+/** Largest batch size to add to the given sizes. */
 const MOST_PROPOSED = 64;
-/** Milliseconds above which larger sizes are not measured, estimated from the best throughput so far. */
+/**
+ * Longest forward pass of an added size, in milliseconds. Measuring stops at the first size whose estimate is longer.
+ */
 const PROPOSED_MS = 1000;
 /**
  * Share of the best throughput that is enough: the smallest batch size that reaches it is proposed. Larger batches add

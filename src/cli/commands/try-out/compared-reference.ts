@@ -62,7 +62,7 @@ export async function compareWithReference(runner: Runner, comparing: Comparing)
     const { what, batch } = batches[i] ?? { what: "", batch: [] };
     const given = await runner.run(batch).catch(messageOf);
     if (result.outputs === undefined && typeof given === "string") counts.refused += 1;
-    // Only the weights refuse this size, which is no wrong output.
+    // A text in place of outputs is the message of a refusal. If only the weights refuse a batch, no output is wrong.
     else if (typeof given !== "string") {
       counts.compared += 1;
       const difference = differenceIn(Object.keys(tensors.outputs), given, result);

@@ -29,17 +29,20 @@ import { deviceOverride, type SourceModel } from "./source-model.ts";
 import { type TriedSize, trialSizes, weightsFacts } from "./weights-facts.ts";
 
 export interface Finding {
-  /** Name of a common mistake at export, or `model`. */
+  /** Name of a known mistake at export; `model` for any other fault. */
   readonly mistake: string;
   readonly error: SconceError;
   readonly python: string | undefined;
-  /** What `build` does: refuses the model; refuses it without --allow-random; warns; does not find it. */
+  /**
+   * Effect of the mistake on `build`: the model is refused, refused without --allow-random (`unsteady`), accepted with
+   * a warning, or accepted because `build` does not see the mistake.
+   */
   readonly effect: "refused" | "unsteady" | "warned" | "unseen";
 }
 
 /**
- * Largest difference between elements of an output and its value in another run: alone again, in a batch, and beside a
- * longer item. Undefined if not run.
+ * Largest difference between an output of the example and the same output in another run: alone a second time, in a
+ * batch, and in a batch with a longer item. Undefined if the run was left out.
  */
 interface Differences {
   readonly again: number;
@@ -77,7 +80,7 @@ export function newExamination(): Examination {
   return { stages: [], batches: [], sizes: [], guards: [], ...unknown, findings: [] };
 }
 
-/** Estimated milliseconds above which a batch is not run. */
+/** Longest batch that is run, in milliseconds, by an estimate. */
 const MOST_BATCH_MS = 20_000;
 /** `SIZES_MS` limits the time to try other sizes; about `SIZE_RUNS` items run for each size. */
 const SIZES_MS = 5000;

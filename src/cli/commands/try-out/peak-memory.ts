@@ -1,4 +1,4 @@
-/** Measures the memory of a task with Linux's counters; undefined without them. */
+/** Measures the peak memory of a task with Linux's counters. On other systems the figure is undefined. */
 import { readFileSync, writeFileSync } from "node:fs";
 
 export interface Taken<T> {

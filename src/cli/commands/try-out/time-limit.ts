@@ -46,7 +46,7 @@ export class TimeLimit implements Disposable {
     };
   }
 
-  /** Applies the limit to each part, if the function returned a generator. */
+  /** If the function returned a generator, applies the limit to each value that it yields. */
   #each<T>(name: string, made: T): T {
     if (!isInParts(made)) return made;
     const next = made.next.bind(made);

@@ -1,4 +1,6 @@
-/** Facts that weights files state: batch sizes, guards and ranges of free sizes. */
+/**
+ * Reads facts from weights files: batch sizes, guards and ranges of free sizes. Chooses sizes to try in these ranges.
+ */
 import type { Model } from "../../../author/define.ts";
 import type { Tensor, TensorSpecs } from "../../../author/tensor.ts";
 import { Archive } from "../../../engine/native/archive.ts";
@@ -56,7 +58,7 @@ export interface TriedSize {
   readonly refused: string | undefined;
 }
 
-/** Factor of the example's size at which the tried sizes end, to limit memory. */
+/** Largest size to try, as a multiple of the example's size. The limit saves memory. */
 const MOST_GROWTH = 2;
 
 /**
