@@ -44,7 +44,7 @@ export interface ServedModel {
   readonly examples: readonly unknown[];
   /** Time when the model was packaged, in seconds since 1970; 0 if the store does not know it. */
   readonly createdS: number;
-  /** Which fields of the model the routes of the OpenAI API use. */
+  /** The fields of the model that the routes of the OpenAI API use. */
   readonly openai: OpenAi;
   /** An example input for the OpenAPI document, whose files are replaced by small files. */
   readonly shortExample: unknown;

@@ -40,7 +40,7 @@ export class ImmutableAssets {
     });
   }
 
-  /** The folder in the URLs of the files. It exists in no file system. */
+  /** Name of the folder in the files' URLs, with the digest. No folder on disk has this name. */
   async folder(): Promise<string> {
     return `${this.#options.label}@${await this.digest()}`;
   }

@@ -20,7 +20,10 @@ const SLICE_BYTES = 3 * 2 ** 18;
 
 type Value = Part["value"];
 
-/** A field or element that part names address, such as `box.0`. It has the values of its parts, and the fields or elements within it by name. */
+/**
+ * A field or element that part names address, such as `box.0`. `values` has the values of its parts, `within` the fields or elements inside it, by
+ * name.
+ */
 interface Place {
   readonly values: Value[];
   readonly within: Map<string, Place>;

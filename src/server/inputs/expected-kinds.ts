@@ -10,14 +10,14 @@ export interface Expected {
   readonly kinds: ReadonlySet<Kind>;
   /** Whether the only strings that the schema accepts are data URIs. In a form, other text is then JSON. */
   readonly hasOnlyDataUrls?: boolean;
-  /** What a list's elements may be; in a tuple, the elements after `first`. */
+  /** The JSON types of a list's elements; in a tuple, of the elements after `first`. */
   readonly items?: Expected | undefined;
-  /** What the first elements of a tuple may be, by index. */
+  /** The JSON types of the first elements of a tuple, by index. */
   readonly first?: readonly Expected[] | undefined;
   /** Number of elements that decide whether a list is too short or too long: further elements do not change that. Infinity: unknown. */
   readonly sufficientLength?: number;
   readonly fields?: ReadonlyMap<string, Expected> | undefined;
-  /** What fields outside `fields` may be; undefined if the schema refuses such fields. */
+  /** The JSON types of fields outside `fields`; undefined if the schema refuses such fields. */
   readonly otherFields?: Expected | undefined;
 }
 

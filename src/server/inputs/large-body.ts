@@ -63,7 +63,7 @@ export function checkLargeBody(
 
 /**
  * Validates a large part without its values of a wrong JSON type, whose memory would be forty times that of their text.
- * @returns whether the part has faults. The first thousand are the same as those of the whole part.
+ * @returns whether the part has faults. The first thousand faults are the same with these values.
  */
 function hasFaultsOfKind(
   bytes: Uint8Array,

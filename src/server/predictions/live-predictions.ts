@@ -40,7 +40,7 @@ export interface ServiceLimits extends AdmissionLimits {
   readonly maxLogBytes: number;
 }
 
-/** What log lines show of a prediction. */
+/** The data of a prediction that log lines show. */
 export interface Logged {
   readonly id: string;
   readonly origin: Origin | undefined;

@@ -32,7 +32,7 @@ export interface Origin extends SpanIds {
   readonly isRehearsal?: boolean;
 }
 
-/** What is known of a request before its body is read. */
+/** The facts of a request that are known before the server reads its body. */
 export interface AskedPrediction {
   /** Size of the body; 0 if the request does not announce it. */
   readonly bytes: number;

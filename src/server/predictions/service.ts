@@ -42,7 +42,7 @@ export interface Resumption {
 
 /** Error message for a request that was changed by a fault of the disk. */
 const DAMAGED = "The request was damaged on the server's disk; send it again";
-/** Number of deaths after which a prediction fails. It ran each time that its process died, so it may be the cause. */
+/** A prediction fails after this number of processes have died while they ran it, because it may be the cause. */
 const MAX_DEATHS = 2;
 
 export class PredictionService implements Predictions {

@@ -1,6 +1,6 @@
 /**
- * Runs predictions of the queue on this replica. Claims as many as the engine can run, renews their leases, and claims the predictions of replicas
- * that have ended.
+ * Runs predictions of the queue on this replica. Claims as many predictions as the engine can run, renews their leases, and claims the predictions of
+ * replicas that have ended.
  */
 
 import { log } from "../../base/log.ts";

@@ -28,7 +28,7 @@ export class LuaScript {
 export type Argument = string | number | Buffer;
 
 /**
- * What a connection is for. Blocking commands and large values have connections of their own, so that small commands never wait for them. Large
+ * The use of a connection. Blocking commands and large values have connections of their own, so that small commands never wait for them. Large
  * commands run one at a time, so that each has its full time limit.
  */
 export type LinkUse = "commands" | "blocking" | "large";

@@ -6,7 +6,7 @@ import { datatypeOf, type ModelTensors, type TensorField, tensorsOf } from "../a
 import type { ServedModel } from "../app.ts";
 import { answered, modelHeader, text, traced } from "./headers.ts";
 
-/** What the OpenAPI document contains about one API. */
+/** The tag and the routes of one API, for the OpenAPI document. */
 export interface DescribedApi {
   readonly tag: { readonly name: string; readonly description: string };
   readonly routes: readonly RouteConfig[];

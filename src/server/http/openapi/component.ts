@@ -1,4 +1,4 @@
-/** Converts a JSON Schema to components of an OpenAPI document. There `#` means the whole document, so references change. */
+/** Converts a JSON Schema to components of an OpenAPI document. In an OpenAPI document `#` means the whole document, so references change. */
 import { isObject, pointerTo } from "../../../base/json.ts";
 import type { JsonSchema } from "../../../base/json-schema.ts";
 

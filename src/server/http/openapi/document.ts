@@ -1,5 +1,6 @@
 /**
- * Builds the OpenAPI document. It has no handlers: the routes are registered in another folder, and validate bodies themselves to report every fault.
+ * Builds the OpenAPI document. The routes in this folder have no handlers. The handlers, in `routes/`, validate bodies themselves, to report every
+ * fault.
  */
 import { createRoute, type OpenAPIHono, type RouteConfig, z } from "@hono/zod-openapi";
 import { webhookEvents } from "../../webhooks/webhook.ts";

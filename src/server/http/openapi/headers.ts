@@ -12,7 +12,7 @@ import {
 
 export const sampleKey = "1c1d1c80-7d3f-4d2e-9f0e-0d1f5b0a4f6e";
 
-/** A header with any text. Its schema has `examples`, because Swagger UI would fill an `example` in and send it. */
+/** A header with any text. The schema has `examples`, because Swagger UI would send the value of an `example`. */
 export function text(description: string, ...examples: readonly string[]) {
   return z.string().openapi({ description, ...(examples.length > 0 ? { examples: [...examples] } : {}) });
 }

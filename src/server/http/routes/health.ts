@@ -18,7 +18,7 @@ import type { Siblings } from "../siblings.ts";
  */
 export type Phase = "starting" | "ready" | "leaving" | "draining";
 
-/** Why a ready server cannot finish predictions: the part that is broken. */
+/** The broken part of the server that keeps a ready server from finishing predictions. */
 export type Hindrance = Exclude<Unready, Phase>;
 
 export class Lifecycle {

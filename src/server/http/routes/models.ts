@@ -25,7 +25,7 @@ export interface ListedModel {
   /** Why the model could not be loaded; undefined if it could. */
   readonly reason: string | undefined;
   readonly metrics: Metrics;
-  /** What clients may read about the model; undefined if the model could not be opened. */
+  /** The data of the model for clients; undefined if the model could not be opened. */
   readonly served: ServedModel | undefined;
   /** Reference and digest of the model in the store. */
   readonly tag: string;
@@ -53,7 +53,7 @@ export interface ModelsAppOptions extends BrokenAppOptions {
   readonly onHold: OnHold;
 }
 
-/** What the routes of the whole server need: health checks, metrics, and stopping or upgrading the server. */
+/** Options of the routes of the whole server: health checks, metrics, and stopping or upgrading the server. */
 export interface ServerRoutes extends ControlOptions {
   readonly allMetrics: Pick<Metrics, "text">;
   readonly siblings: Siblings | undefined;

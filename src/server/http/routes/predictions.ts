@@ -42,7 +42,7 @@ export interface PredictionRoutes {
   readonly peerOf?: PeerOf;
 }
 
-/** What the headers of a request ask for. */
+/** Options of a prediction, from the headers of a request. */
 interface Asked extends AskedPrediction {
   readonly asksForEvents: boolean;
   /** The id from the path, or the id computed from `Idempotency-Key`. */

@@ -70,7 +70,8 @@ function Page({ model, examples }: PageProps) {
       refusal?.faults ?? failures.map(({ index, message, pointer = `/${index}` }) => ({ pointer, detail: message })),
     [refusal, failures],
   );
-  // The run was opened by a link, and this browser does not know its inputs. The form is hidden, because its inputs are not those of the result.
+  // The run was opened by a link, and this browser does not know its inputs. The form is hidden, because the result belongs to other inputs than the
+  // form shows.
   const isForeign = sent === undefined && run !== undefined;
   const values = useMemo(() => drafts.map(({ value }) => value), [drafts]);
   return (

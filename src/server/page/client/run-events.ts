@@ -5,7 +5,7 @@ import { blocksOf } from "./event-blocks.ts";
 export class RunEvents {
   readonly #listeners = new Map<string, (event: { readonly data: string }) => void>();
   readonly #abort = new AbortController();
-  /** One of the states of `EventSource`. */
+  /** A state of `EventSource`: CONNECTING, OPEN or CLOSED. */
   #readyState: number = EventSource.CONNECTING;
 
   constructor(path: string) {

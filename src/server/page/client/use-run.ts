@@ -1,4 +1,4 @@
-/** The run (a demo prediction) that the page shows. It is started by the form, or opened by the id in the page's URL. */
+/** The run (a demo prediction) that the page shows. The form starts a run, and the id in the page's URL opens one. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import {
   cancelRun,

@@ -10,7 +10,7 @@ import type { BrokenModel } from "../apis.ts";
 import type { Ended, WaitedPredictions } from "../waited-predictions.ts";
 import { faultOfInputs, RequestFault } from "./errors.ts";
 
-/** Maximum body size. These bodies are parsed on the main thread, which a larger body would block. */
+/** Maximum bytes of a body. The main thread parses bodies of this API, and a larger body would block it. */
 const MAX_BYTES = 8 * 2 ** 20;
 /** Maximum number of inputs in one request, as on OpenAI's servers. */
 const MAX_INPUTS = 2048;

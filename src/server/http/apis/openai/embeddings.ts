@@ -65,7 +65,7 @@ function isTokens(value: unknown): value is readonly number[] {
   return Array.isArray(value) && value.every((id) => Number.isInteger(id));
 }
 
-/** The JSON text of the vector in an output. It is cut out of the output's text, so its numbers keep their digits. */
+/** The JSON text of the vector in an output. Copies the text instead of parsing it, so that the numbers keep their digits. */
 function vectorIn(output: string, field: string): string {
   const start = `{${JSON.stringify(field)}:[`;
   // The vector is a flat list, so the first `]` ends it.

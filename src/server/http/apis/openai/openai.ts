@@ -11,7 +11,7 @@ import { embeddings } from "./embeddings.ts";
 import { errorResponse, RequestFault } from "./errors.ts";
 import { rerank } from "./rerank.ts";
 
-/** Which fields a model needs to answer each route, for error messages. */
+/** The fields that a model needs for each kind of route, as text for error messages. */
 const needs = {
   embeddings: "exactly one text in its input and exactly one list of numbers in its output",
   rerank: "exactly two texts in its input and exactly one number in its output",
