@@ -39,7 +39,7 @@ class Places {
     this.#take = take;
   }
 
-  /** @throws ProblemError 413; the error of `take` */
+  /** Adds a value at the path `names`. @throws ProblemError 413; the error of `take` */
   add(names: readonly string[], value: Value): void {
     let place = this.root;
     for (const name of names) {

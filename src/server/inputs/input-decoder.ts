@@ -108,7 +108,7 @@ export class InputDecoder {
     return inputs;
   }
 
-  /** @throws SconceError `inputs_invalid` if the schema's recursion overflows the stack */
+  /** Validates one input. @throws SconceError `inputs_invalid` if the schema's recursion overflows the stack */
   #parse(input: unknown) {
     try {
       return this.#input.safeParse(input);

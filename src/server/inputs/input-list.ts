@@ -74,7 +74,7 @@ export class LazyInputs implements InputList {
     this.#decodedInputs = first + count;
     const faults = new Faults();
     const inputs = this.#decoder.list(parsePart(this.#bytes, this.#scan, part) ?? [], first, faults);
-    // The schema accepted these inputs before. Its result depends on more than the input, for example on the time.
+    // The schema may refuse inputs that it accepted before: its result may depend on more than the input, for example on the time.
     if (inputs.length !== count) {
       throw new SconceError("item_failed", "the input schema accepted the input when it arrived, and refuses it now");
     }

@@ -58,7 +58,7 @@ const MAX_WALL_PER_CPU = 10;
 /** Memory of a check in bytes per byte of the body. Measured: 11 for one-digit numbers, 29 if zod validates every number. */
 const CHECK_BYTES_PER_BYTE = { plain: 11, costly: 30 };
 
-/** Minimum of `maxNested`, even if memory is scarce. An input with as many lists takes a few megabytes. */
+/** Minimum of `maxNested`, even if memory is scarce. An input with 10,000 lists takes a few megabytes. */
 const MIN_NESTED = 10_000;
 
 /** A body that waits for a thread, or is on a thread. */

@@ -22,7 +22,7 @@ export interface AdmissionOptions {
   readonly limits: AdmissionLimits;
   /** Counts of all models of this process, which the server's other processes read. By default only this model is counted. */
   readonly unfinished?: Unfinished | undefined;
-  /** Whether the process has several models. Then a model may fill at most as much of the queue as it leaves free. */
+  /** Whether the process has several models. Then a model may use at most as much of the queue as remains free. */
   readonly hasOthers?: boolean | undefined;
   /** Counts of the server's other processes. The limits apply to the sum of all processes. */
   readonly others?: (() => Readonly<Unfinished>) | undefined;
@@ -92,7 +92,7 @@ export class Admission {
   }
 }
 
-/** @throws SconceError `queue_full` if the wait in the queue is longer than the client's patience, both in milliseconds */
+/** Refuses a request that would wait longer in the queue than its client waits, both in milliseconds. @throws SconceError `queue_full` */
 export function checkWait(waitMs: number, patienceMs: number): void {
   if (waitMs <= patienceMs) return;
   const reason = `the queue is too long (${secondsOf(waitMs)} s) for a request that waits ${secondsOf(patienceMs)} s`;

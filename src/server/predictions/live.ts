@@ -47,7 +47,7 @@ export class LivePrediction extends Observed implements InRing<LivePrediction> {
   readonly parts: PartLog | undefined;
   readonly deadlineMs: number;
   readonly timeoutMs: number;
-  /** In milliseconds of `performance.now()`. */
+  /** Time of the creation, in milliseconds of `performance.now()`. */
   readonly createdAtMs = performance.now();
   readonly origin: Origin | undefined;
   /** The request while the store still needs it; undefined when it is stored, and after the end. */

@@ -32,7 +32,7 @@ const field = {
   digestLength: 11,
   membersBytes: 12,
   logsBytes: 13,
-  /** 1 if the record was dropped, but an earlier record is not. */
+  /** 1 for a dropped record whose memory is not free yet, because an earlier record is not dropped. */
   isDropped: 14,
   /** Index in the list of model versions. */
   model: 15,

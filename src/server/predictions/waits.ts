@@ -10,7 +10,7 @@ const POLL_MS = 50;
 
 interface Wait extends InRing<Wait> {
   readonly client: Client;
-  /** In milliseconds of `performance.now()`. */
+  /** End of the wait, in milliseconds of `performance.now()`. */
   readonly deadlineMs: number;
   /** Number of checks so far. The second check adds an abort listener. */
   polls: number;

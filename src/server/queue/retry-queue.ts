@@ -2,7 +2,7 @@
 
 export interface RetryEntry {
   readonly bytes: number;
-  /** In milliseconds of `performance.now()`. */
+  /** Time after which a failed entry is dropped, in milliseconds of `performance.now()`. */
   readonly expiresMs: number;
 }
 

@@ -26,7 +26,7 @@ export class Lifecycle {
   #phase: Phase = "starting";
   hindrance: () => Hindrance | undefined = () => undefined;
 
-  /** @param server the state of the whole server, for the app of one model; undefined for the state of the server itself */
+  /** @param server the state of the whole server, if this is the state of one model; undefined if this is the state of the whole server */
   constructor(server?: Lifecycle) {
     this.#server = server;
   }

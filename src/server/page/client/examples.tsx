@@ -1,4 +1,4 @@
-/** A button for each of the author's examples, which fills the form with it. */
+/** Buttons that fill the form with the examples of the model's author. */
 import { plainIn } from "./history.ts";
 import { isPicture, pictureIn, type Value } from "./value.ts";
 

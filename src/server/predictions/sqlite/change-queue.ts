@@ -26,7 +26,7 @@ export interface CreateChange extends Numbered {
   readonly request: StoredRequest;
   /** Name of the file that has the body, if the body is large. */
   readonly file: string | undefined;
-  /** In milliseconds of `performance.now()`. */
+  /** Time when the change was queued, in milliseconds of `performance.now()`. */
   readonly atMs: number;
   readonly begunAtMs: number | undefined;
   readonly waiting: Waiting;
@@ -45,7 +45,7 @@ export interface EndChange extends Numbered {
   readonly bytes: number;
   /** Name of the file that has the outcome, if the outcome is large and the file is written. */
   readonly file: string | undefined;
-  /** In milliseconds of `performance.now()`. */
+  /** Time when the change was queued, in milliseconds of `performance.now()`. */
   readonly atMs: number;
   /** Whether the database may have the request, which the outcome replaces. */
   readonly isStored: boolean;

@@ -47,7 +47,7 @@ export interface SqliteOptions {
   readonly memory?: MemoryAccount | undefined;
   /** Name of the server, which is stored with its requests. During an upgrade two servers use the file, and have different names. */
   readonly server?: string | undefined;
-  /** Returns milliseconds since 1970, to measure the time without a process. */
+  /** The wall clock, in milliseconds since 1970. The store measures the time between two processes with it. */
   readonly wallClock?: (() => number) | undefined;
   /** Creates the thread of the database. */
   readonly newWorker?: (() => Worker) | undefined;

@@ -28,7 +28,7 @@ export interface ReadRequest extends Omit<ReadBody, "body"> {
   readonly given: Given;
 }
 
-/** @throws RequestFault; the errors of `WaitedPredictions.read` */
+/** Reads a body and parses its JSON. @throws RequestFault; the errors of `WaitedPredictions.read` */
 export async function readRequest(c: Context, read: () => Promise<ReadBody>): Promise<ReadRequest> {
   checkSize(announcedBytes(c.req.raw.headers) ?? 0);
   const { body, bytes, charge } = await read();
