@@ -31,8 +31,8 @@ bool is_integer_remainder(torch::jit::Node* node) {
 }
 
 /**
- * Whether the node is the overload of LSTM for padded sequences: its fourth argument is a bool, which says whether
- * there are biases. Its third argument has the weights.
+ * Whether the node is the overload of LSTM for padded sequences: the third argument has the weights, and the fourth is
+ * a bool (whether there are biases).
  */
 bool is_padded_lstm(torch::jit::Node* node) {
   return node->kind() == c10::Symbol::fromQualString("aten::lstm") && node->inputs().size() > 3 &&

@@ -15,7 +15,10 @@ namespace sconce {
 namespace {
 
 constexpr size_t kMinBufferBytes = 4096;
-/** Count of numbers before a tensor's sizes in `meta`; see PackedBatch. */
+/**
+ * In `meta`, a tensor has four numbers before its sizes: dtype code, rank, offset and number of elements. See
+ * PackedBatch.
+ */
 constexpr std::ptrdiff_t kHeadLength = 4;
 
 [[noreturn]] void refuse(int64_t item, const TensorSpec& spec, const std::string& what) {

@@ -41,8 +41,8 @@ FasterForm::FasterForm(torch::jit::Module packed, std::shared_ptr<torch::jit::Gr
 FasterForm::Trial::Trial() : packed(std::numeric_limits<double>::max()), plain(packed) {}
 
 /**
- * Whether the current run is timed. The first run of a block is not, because it brings the weights into the cache.
- * Neither are the first two runs of a form, which do one-time work.
+ * Whether the current run is timed. The first run of a block is not timed, because it brings the weights into the
+ * cache. The first two runs of a form are not timed, because they do one-time work.
  */
 bool FasterForm::Trial::is_timed() const {
   const int untimed = begun < 2 * RUNS_OF_BLOCK ? 2 : 1;

@@ -20,7 +20,7 @@ class Host : public std::enable_shared_from_this<Host> {
   explicit Host(napi_env env) : env_(env) {}
   ~Host();
 
-  /** Creates the promise of a job. It is settled once, when the job has finished. */
+  /** Creates the promise of a job. The promise is settled once, when the job has finished. */
   napi_value promise_for(Job& job);
   /** Opens a session. Returns the promise of its handle. */
   napi_value open(SessionOptions options);

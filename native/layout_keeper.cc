@@ -93,8 +93,8 @@ bool has_tensors(const c10::TypePtr& type) {
 
 /**
  * Lets convolutions return oneDNN's layout if the result only reaches nodes that do not depend on layout. All other
- * nodes get the original layout. That layout must be known, so only values derived from inputs in dimension order are
- * considered.
+ * nodes get the original layout. The original layout must be known, so only values derived from inputs in dimension
+ * order are considered.
  */
 class LayoutKeeper {
  public:

@@ -1,4 +1,4 @@
-/** The batching rule: which items go through the model together, and when. Pure logic over a clock, runners and a policy. */
+/** Decides which items form a batch, and when the batch starts. Pure logic over a clock, runners and a policy. */
 import type { Clock } from "../base/clock.ts";
 import type { BatchCause } from "../base/labels.ts";
 import type { BatchPolicy } from "./batch-policy.ts";
@@ -237,7 +237,7 @@ export class Batcher<T extends Queued, R> {
     const { listener, isWorthHalving, isOutOfMemory } = this.#options;
     const hadNoMemory = isOutOfMemory(cause);
     if (hadNoMemory) this.#mayExpress = false;
-    // The express batch did not fit beside other batches. It may fit on a normal runner.
+    // The express batch did not fit into memory beside other batches, but may fit on a normal runner.
     const wasBeside = hadNoMemory && slot === this.#express;
     const isFinal = !wasBeside && (batch.length === 1 || !isWorthHalving(cause));
     if (wasBeside) {

@@ -14,8 +14,8 @@ export type { Group, Queued } from "./lanes.ts";
 export const MAX_PADDED_BYTES = 256 * 2 ** 20;
 
 /**
- * @returns a function that adds the first item of a line to the bytes of a batch, and says whether it fits. The first
- * item of a batch always fits.
+ * Limits the padded bytes of a new batch. @returns a function that adds the first item of a line if it fits, and
+ * returns whether it did. The first item of a batch always fits.
  */
 function roomOf(maxBytes: number): (line: Line<Queued>) => boolean {
   const padded = new PaddedBytes();

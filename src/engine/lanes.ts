@@ -68,7 +68,7 @@ export class Lane<T extends Queued> implements InRing<Lane<T>> {
 /** All lines with one key and similar lengths, in a ring: the first line is served next. */
 export class Bucket<T extends Queued> {
   readonly group: Group<T>;
-  /** Position by length among the buckets of the group. */
+  /** Length of the items on the scale of length-steps.ts: a step for each padded dimension. */
   readonly steps: Steps;
   readonly lines = new Ring<Line<T>>();
   length = 0;

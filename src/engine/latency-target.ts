@@ -5,7 +5,7 @@ import { BatchTimes } from "./batch-times.ts";
 
 /**
  * A batch leaves waiting items behind only if it has more than this multiple of the throughput of a batch with all of
- * them. That happens because batch times of some devices rise in steps.
+ * them. Smaller batches can be that good, because batch times of some devices rise in steps.
  */
 const STEP = 1.25;
 /** A batch is halved if half of it has at least this share of its throughput, because small batches end sooner. */

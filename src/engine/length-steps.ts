@@ -7,8 +7,8 @@ const MAX_SPAN = 6;
 /** Added to each length: the fixed cost of an item, in elements. So differences between short lengths matter little. */
 const BASE_LENGTH = 16;
 /**
- * How many steps the search for similar lengths goes in each direction, indexed by the count of padded dimensions. It
- * looks up 121 step combinations with two dimensions, 81 with four.
+ * How many steps the search for similar lengths goes in each direction, indexed by the count of padded dimensions. With
+ * two dimensions the search looks up 121 combinations of steps, with four 81.
  */
 const REACH = [0, MAX_SPAN - 1, MAX_SPAN - 1, 1, 1];
 

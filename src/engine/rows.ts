@@ -10,8 +10,8 @@ export type RowParting = (outputs: readonly Tensor[], i: number, padded: Readonl
 /**
  * Creates the function that splits a model's declared outputs.
  *
- * A padded dimension of an output has the name of an input's padded dimension. It is cut to the item's size, so other
- * items of the batch do not change an item's shape.
+ * A padded dimension of an output has the name of an input's padded dimension. The function cuts this dimension to the
+ * item's size, so other items of the batch do not change an item's shape.
  *
  * @returns a function for row `i` of a batch and the item's padded sizes. Each row has separate memory without data of
  * other clients, and the author's code may transfer it. Call the function once for each row: it moves data in place.

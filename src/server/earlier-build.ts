@@ -1,6 +1,6 @@
 /**
- * An earlier build of a model finishes the predictions that it accepted before its server was killed. It has its own
- * HTTP and engine process, which do not listen on the port.
+ * An earlier build of a model finishes the predictions that it accepted before its server was killed. The build has a
+ * separate HTTP process and engine process, which do not listen on the port.
  */
 import { codedError } from "../base/errors.ts";
 import { log } from "../base/log.ts";

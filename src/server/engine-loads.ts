@@ -19,7 +19,7 @@ export interface Loadable {
   stop(): Promise<void>;
 }
 
-/** What this file needs of the fronts (HTTP processes). */
+/** The functions of the fronts (HTTP processes) that loads and unloads call. */
 export interface LoadedFronts {
   engineEvents(model: number): Pick<EngineEvents, "failed">;
   changed(model: number, state: "unloaded" | "loading"): void;

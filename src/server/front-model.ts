@@ -131,7 +131,7 @@ export class FrontModel {
 
 const noRelatives: RelativesNews = { relatives: [], unavailable: {} };
 
-/** Whether the other server of an upgrade runs. It finishes the predictions that it has accepted. */
+/** Whether the other server of an upgrade runs. That server finishes the predictions that it has accepted. */
 function hasServer({ relatives }: RelativesNews): boolean {
   return relatives.some(({ build }) => build === undefined);
 }

@@ -76,8 +76,8 @@ function fieldsAbout({ id, origin, model }: Logged): LogFields {
 }
 
 /**
- * Text of the stack below a log line, for an error of the model's code. None for one stack frame, because the line
- * names that frame.
+ * Text of the stack below a log line, for an error of the model's code. Empty for a single stack frame, because the log
+ * line names that frame.
  */
 function stackOf(error: SconceError): readonly string[] {
   const stack = authorStack(error);

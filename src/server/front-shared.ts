@@ -39,7 +39,7 @@ export interface FrontOptions {
   readonly metrics?: Metrics;
   /** Process ids of the server by their names in metrics; engine processes are not included. */
   readonly processes: () => Readonly<Record<string, number>>;
-  /** Whether this front reports the size of the store. Of fronts with one database, only one does. */
+  /** Whether this front reports the size of the store. Only one of the fronts that share a database reports it. */
   readonly countsStore?: boolean;
   /** Whether to open the port only when this front is ready, because other fronts already answer. */
   readonly listensLate?: boolean;

@@ -31,7 +31,7 @@ export interface ModelEngineOptions extends ServedOptions {
   readonly source: Pick<ModelSource, "verify" | "unpackLibraries"> | undefined;
   readonly folder: RunFolder;
   readonly events: EngineEvents;
-  /** Prefix for names of the process's sockets. It differs between the engines of one server. */
+  /** Prefix for names of the process's sockets. Each engine of a server has another prefix. */
   readonly socketName: string;
   /** Whether the server has other models, so that log lines must name this one. */
   readonly isOneOfSeveral?: boolean;

@@ -1,4 +1,4 @@
-/** What an operator can ask of a whole server through any of its HTTP processes: to end, or to start a newer server. */
+/** Requests of an operator to a whole server, through any of its HTTP processes: to end, or to start a newer server. */
 import { z } from "zod";
 
 /** Result of a request to start a newer server. */

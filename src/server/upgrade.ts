@@ -9,7 +9,7 @@ import { ControlSocket, connectTo, controlPath, type HandoverLink, networkOf, PR
 import type { Relative } from "./messages.ts";
 import type { Reload, StartedServer } from "./server-control.ts";
 
-/** What an upgrade does with the fronts (HTTP processes) of a server. */
+/** The functions of a server's fronts (HTTP processes) that an upgrade calls. */
 export interface UpgradedFronts {
   /** Unix sockets of the fronts, by index. */
   readonly sockets: readonly string[];

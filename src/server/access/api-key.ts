@@ -3,8 +3,8 @@ import { SconceError } from "../../base/errors.ts";
 import type { KeyEntry, Permission } from "./key-file.ts";
 
 /**
- * Numbers of a key in the row of a process: the number of the current rate window, requests in it, unfinished
- * predictions.
+ * Each key has three numbers in the row of a process: the number of the current rate window, the requests in this
+ * window, and the unfinished predictions.
  */
 export const NUMBERS_PER_KEY = 3;
 const [WINDOW, COUNT, UNFINISHED] = [0, 1, 2] as const;

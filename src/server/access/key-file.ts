@@ -3,8 +3,8 @@ import { z } from "zod";
 import { SconceError } from "../../base/errors.ts";
 
 /**
- * What a key may do. predictions: start and cancel predictions. read: read results and the model's description.
- * metrics: read metrics. admin: stop the server and change its models.
+ * The permissions that a key can have. predictions: start and cancel predictions. read: read results and the model's
+ * description. metrics: read metrics. admin: stop the server and change its models.
  */
 export const permissions = ["predictions", "read", "metrics", "admin"] as const;
 export type Permission = (typeof permissions)[number];

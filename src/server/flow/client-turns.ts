@@ -162,7 +162,7 @@ export class ClientTurns {
 
 /**
  * Count of lists before a new list in a round robin. `own` lists of the same client come first. Before each of them and
- * before the new list, each of `others` other clients has one turn. They have `rest` lists together.
+ * before the new list, each of `others` other clients has one turn. The other clients have `rest` lists together.
  */
 function withTurnsOf(others: number, own: number, rest: number): number {
   return own + Math.min(rest, others * (own + 1));

@@ -5,7 +5,7 @@
 
 /** Half-life of the counts, in milliseconds of busy time. */
 const HALF_LIFE_MS = 5000;
-/** Least busy time, in milliseconds, for a known rate. */
+/** With less busy time than this, in milliseconds, the rate is unknown. */
 const LEAST_BUSY_MS = 1000;
 
 export class DrainRate {

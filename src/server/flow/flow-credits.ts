@@ -132,8 +132,8 @@ export class FlowCredits {
 
   /**
    * Decides how long no input begins. A batch of about `batchMs` took the ready items, and its oldest item had waited
-   * `waitMs`. Inputs begin later in the next batch if that wait was longer than needed. They begin sooner if it was
-   * shorter, because the device may have waited for items.
+   * `waitMs`. If that wait was longer than needed, inputs begin later in the next batch. If it was shorter, inputs
+   * begin sooner, because the device may have waited for items.
    * @returns milliseconds in which no input begins
    */
   hold(waitMs: number, batchMs: number): number {

@@ -49,7 +49,10 @@ const MAX_HOLD_MS = 2;
  * continue.
  */
 const MAX_SLOW_OF_ONE = 32;
-/** Limit for the inputs of one prediction that wait for their fetch. Its inputs without remote files go first. */
+/**
+ * Limit for the inputs of one prediction that wait for a fetch. Below the limit, inputs without remote files overtake
+ * them.
+ */
 const MAX_UNFETCHED = 1024;
 /** Polling interval in milliseconds while no event moves the queue. */
 const LOOK_MS = 50;

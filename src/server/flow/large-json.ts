@@ -7,7 +7,7 @@ import { Turn } from "../../base/turn.ts";
 
 /** Most numbers in one call of `JSON.stringify`; such a call takes a millisecond. */
 const MAX_AT_ONCE = 8192;
-/** Count of string characters that take as long as one number. */
+/** Count of string characters that take as long to convert as one number. */
 const CHARACTERS = 128;
 /** Most values that wait or are being converted. */
 const MAX_WAITING = 4;

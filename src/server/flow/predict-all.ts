@@ -1,6 +1,6 @@
 /**
- * Runs inputs of a demo or of the command line through the model. They share batches with other clients, and the
- * outputs come as the model made them.
+ * Runs inputs of a demo or of the command line through the model. The inputs share batches with inputs of clients. The
+ * outputs are the values that the model made, not JSON texts.
  */
 
 import { ModelFile } from "../../author/file.ts";

@@ -1,6 +1,6 @@
 /**
- * Quarantines clients with many failed items, because a bad item fails its whole batch. Their items share no batch with
- * items of other clients, and run after them.
+ * Quarantines clients with many failed items, because a bad item fails its whole batch. Items of quarantined clients
+ * share no batch with items of other clients, and run after them.
  *
  * Clients differ by address, and within an address by the name that a proxy reports or the connection has. A new name
  * starts with the failures of its address, so a client gains nothing by new names. Without other clients nobody is

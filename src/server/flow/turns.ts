@@ -25,13 +25,16 @@ export interface TurnsOptions {
   readonly itemsMs: (items: number, nowMs: number) => number;
 }
 
-/** Longest wait for the first turn that is usual, in milliseconds. */
+/** Target for the longest wait for the first turn, in milliseconds, while no client has left earlier. */
 const TARGET_MS = 500;
 /** The queue is standing when its oldest list has waited longer than the target for this many milliseconds. */
 const INTERVAL_MS = 500;
 /** The queue is standing until no list was refused for this many milliseconds. */
 const CALM_MS = 2000;
-/** Least target in batch times: items begin a batch at a time, and a shorter target would make partial batches. */
+/**
+ * The target is at least this many batch times: items begin a batch at a time, and a shorter target would make partial
+ * batches.
+ */
 const TARGET_BATCHES = 2;
 /** Least target in batch times if clients leave before two batches end. */
 const LEAST_BATCHES = 0.05;
@@ -51,11 +54,13 @@ const MARGIN = 1.1;
 const LEAVING_SHARE = 0.1;
 /** Weight of the newest client in the share of clients that leave. */
 const LEAVING_WEIGHT = 1 / 32;
-/** Weight of the newest patience when patience falls. A longer patience counts at once. */
+/**
+ * Weight of the newest client in the learned patience, if this client left earlier. A longer patience counts at once.
+ */
 const NEWEST_WEIGHT = 0.25;
 /**
- * A new list is admitted if its expected wait is at most this share of the target, so that most refusals happen at
- * once.
+ * A standing queue admits a new list if its expected wait is at most this share of `TARGET_MS`, or a batch time. So
+ * most refusals happen at once, not after a wait.
  */
 const ADMITTED = 0.2;
 

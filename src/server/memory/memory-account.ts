@@ -120,12 +120,12 @@ export class MemoryAccount {
     this.#processes = siblings?.count ?? 1;
   }
 
-  /** Bytes of this process, by part. */
+  /** Bytes that this process holds, for each use of memory (part). */
   get parts(): Readonly<Record<Part, number>> {
     return this.#parts;
   }
 
-  /** Bytes of all processes. */
+  /** Bytes that all processes hold together. */
   get used(): number {
     return this.#held.sum() + this.#pictures.sum() + this.#results.sum();
   }
@@ -145,7 +145,7 @@ export class MemoryAccount {
     };
   }
 
-  /** Most bytes for the files of one input or demo. They fit when no other files are in memory. */
+  /** Most bytes for the files of one input or demo. So many bytes fit when no other files are in memory. */
   get maxFileBytes(): number {
     return (FILES * this.maxBytes) / this.#processes;
   }
@@ -160,7 +160,7 @@ export class MemoryAccount {
   }
 
   /**
-   * Whether more bytes fit. They always fit if the account has nothing but results, which can be evicted. A small share
+   * Whether more bytes fit. Any number fits if the account has nothing but results, which can be evicted. A small share
    * of the free memory (OF_FREE) also fits, in parts whose requests are refused and not delayed.
    * @param own bytes that the caller already holds
    */
@@ -265,7 +265,7 @@ export class MemoryAccount {
     return this.#parts.files + bytes <= this.maxFileBytes || this.hasRoom("files", bytes);
   }
 
-  /** Notes bytes that became garbage, charged or not. They stay in memory until a garbage collection. */
+  /** Notes bytes that became garbage, charged or not. Garbage stays in memory until a garbage collection. */
   dropped(bytes: number): void {
     this.#garbage += bytes;
     this.#youngGarbage += bytes;
