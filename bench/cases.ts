@@ -27,18 +27,20 @@ function largeRow(asked: Large): Measure {
 }
 
 const [tiny, mlp] = [() => connectedNetwork("tiny"), () => connectedNetwork("mlp")];
-/** The network has 4-16-3 units. Its forward pass takes microseconds, so the case measures the server. */
+/**
+ * Cases with the network `tiny` (4-16-3 units). A forward pass takes microseconds, so these cases measure the server.
+ */
 const quick = { network: tiny, connections: 64 };
 const quick256 = { ...quick, connections: 256 };
 const thenRead = { ...quick, subject: "tiny, 64 connections, create then read" };
 /**
- * The network has 784-2048-2048-10 units, and its forward pass takes most of the time. 256 clients fill four
- * batches of 64, one of which runs.
+ * Cases with the network `mlp` (784-2048-2048-10 units), whose forward pass takes most of the time. 256 clients fill
+ * four batches of 64; one batch runs.
  */
 const busy = { network: mlp, connections: 256 };
 const bySlope = { ...busy, slow: 1 };
 const sentences = { network: minilm, connections: 64, slow: 10 };
-/** A single client. The result is the median latency that the server adds to its baselines. */
+/** Cases with a single client. The result is sconce's median latency minus the median latencies of the baselines. */
 const single = { connections: 1, quantity: "median" } as const;
 const overForward = { ...single, compared: "median latency minus the echo and the forward pass" };
 /** 64 clients fill four batches of 16. One batch runs and one is next; the images of two are fetched and decoded. */

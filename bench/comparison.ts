@@ -28,7 +28,7 @@ export interface Comparison {
   readonly goal?: Goal;
   /** First words of the row. Default: network and connections, e.g. "mlp, 256 connections". */
   readonly subject?: string;
-  /** What the row is compared with, in words. Default: "of" and the title of the first baseline. */
+  /** Text for the baseline in the row. Default: "of" and the title of the first baseline. */
   readonly compared?: string;
   /**
    * Set if a batch takes a good part of a second (`hasSlowBatches` in load.ts). Turns last this many times longer, so

@@ -27,14 +27,14 @@ interface RawOptions {
 }
 
 /**
- * Baseline on the addon: runs batches of `rows` rows, or of the fastest of several sizes. The inputs are sorted by
- * size and repeated for the whole turn, with two batches in flight.
+ * Baseline on the addon: runs batches of `rows` rows. Of several sizes, tries each and measures the fastest. The inputs
+ * are sorted by size and repeated for the whole turn, with two batches in flight.
  */
 export function raw(rows: number | readonly number[], options: RawOptions = {}): Start {
   return async (network) => {
     const loop = await addonLoop(network, options);
     const tried: { rows: number; rate: number }[] = [];
-    // `rows` ends with the size that is likely the fastest: by then, one-time work is done.
+    // Tries the sizes in order. The probably fastest size comes last, when one-time work is done.
     for (const each of [rows].flat()) tried.push({ rows: each, rate: (await run(loop, each, 0)).perSecond });
     const best = tried.reduce((a, b) => (b.rate > a.rate ? b : a));
     if (tried.length === 1) return target(`the raw loop, batch ${best.rows}`, loop, best.rows);

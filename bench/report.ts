@@ -14,7 +14,7 @@ export const atMost = (value: number): Goal => ({ is: "at most", value });
 export interface Measurement {
   /** First words of the row, e.g. "mlp, 256 connections". */
   readonly subject: string;
-  /** What the value is compared with, e.g. "of the raw loop". */
+  /** Text for the baseline in the row, e.g. "of the raw loop". */
   readonly compared: string;
   /** Unit of the values; undefined for ratios. */
   readonly unit?: "ms" | "s";

@@ -11,8 +11,8 @@ import { root } from "./setup/step.ts";
 /** Runs the checks and prints their complaints. @returns the number of failed checks */
 async function check(): Promise<number> {
   const colour = process.stdout.isTTY && !process.env.NO_COLOR;
-  // The compiler keeps its results, so that the next run checks only what has changed. More than two checkers would
-  // repeat each other's work.
+  // `--incremental` keeps the compiler's results, so that the next run checks only changed files. More than two
+  // checkers would repeat each other's work.
   const incremental = [
     "--incremental",
     "--tsBuildInfoFile",

@@ -10,7 +10,7 @@ import { line, StepLine, seconds } from "./setup/report.ts";
 import { readText, root } from "./setup/step.ts";
 import { setup } from "./setup.ts";
 
-/** Number of checks of scripts/check.ts that are counted: types and style. */
+/** Number of checks of scripts/check.ts that the totals include: types and style. */
 const CHECKS = 2;
 
 /** Default time limit of a test in milliseconds, long enough for a busy machine. */

@@ -30,7 +30,7 @@ export async function openTelemetry(): Promise<void> {
     });
     const client = await clientOf(server);
     await client.predict([{ x: 1 }, { x: 2 }]);
-    // The server exports the rest when it stops.
+    // Stops the server, which then exports the remaining spans and metrics.
     server.kill("SIGTERM");
     await server.exited;
     const counts = await python.run(["python", join(sources, "open_telemetry.py"), dir.path]);

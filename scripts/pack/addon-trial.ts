@@ -1,4 +1,4 @@
-/** Tests an addon that is not the checkout's, with its own libtorch. The tests preload this file. */
+/** Tests another addon than the checkout's, with the libtorch of this addon. The tests preload this file. */
 import { join } from "node:path";
 import { setNativeLocation } from "../../src/engine/native/binding.ts";
 import { loadLibtorch } from "../../src/machine/libtorch/external-libtorch.ts";

@@ -152,7 +152,7 @@ async function describe(at: string, description: Description) {
   return { name: whole.name, version: whole.version, at };
 }
 
-/** Settings that a model's tsconfig.json extends: those of this checkout, without its paths. */
+/** Compiler settings that a model's tsconfig.json extends: the checkout's settings without its paths. */
 async function authorSettings(): Promise<object> {
   const { compilerOptions } = await Bun.file(join(root, "tsconfig.json")).json();
   const { paths: _, types: __, ...options } = compilerOptions;

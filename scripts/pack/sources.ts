@@ -1,5 +1,6 @@
 /**
- * Packs the sources for an executable with all commands. It compiles models from them, and editors read their types.
+ * Packs sconce's sources for an executable with all commands. The executable compiles models from these sources, and
+ * editors read the types in them.
  */
 import { existsSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -17,7 +17,7 @@ export interface Step {
   inputs(): string | undefined;
   /** Whether the step's results exist. */
   isIntact(): boolean;
-  /** The tools that the step needs and that are missing. @returns a line for each */
+  /** A line for each tool that the step needs and this machine lacks. */
   missingTools(): Promise<string[]>;
   /** Does the work. @returns a summary in a few words */
   run(context: StepContext): Promise<string>;

@@ -302,7 +302,7 @@ export function defineModel<
   const shared: SharedContext = { state: undefined, params: paramsOf(params, []), device: "cpu" };
   let isSetUp = false;
   type Context = PartContext<z.output<I>, S, z.output<PS>>;
-  // The inferred types end here. From now on, the schemas and the engine's checks guarantee these casts.
+  // TypeScript cannot check the casts below. The schemas and the engine's checks guarantee them at run time.
   const contextOf = (call: CallFacts) => hookContext(shared, call) as Context;
   return new Model({
     name,

@@ -124,8 +124,8 @@ function isOfAnyText(schema: z.core.$ZodType): boolean {
 }
 
 /**
- * Whether a list in the schema costs zod an object per element. Elements that are files, or plain numbers, strings and
- * booleans, do not.
+ * Whether a list in the schema costs zod an object per element, as a list of objects does. Files, plain numbers,
+ * strings and booleans cost none.
  */
 export function hasCostlyLists(schema: z.core.$ZodType): boolean {
   for (const [, each] of schemasIn(schema)) {

@@ -223,8 +223,8 @@ function readOption(
 }
 
 /**
- * The text of an option among the arguments; undefined without it. Reads the raw arguments, because citty takes any
- * value of a switch for true, and keeps only the last value of a list.
+ * The text of an option among the arguments; undefined without it. Reads the raw arguments, because citty reads any
+ * value of a switch as true, and keeps only the last value of a list.
  */
 function flagText({ args, rawArgs }: CittyArguments, name: string, option: Option<unknown>): string | undefined {
   if (option.isList) {

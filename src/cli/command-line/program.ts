@@ -116,7 +116,7 @@ function isHelp(arg: string): boolean {
   return arg === "--help" || arg === "-h";
 }
 
-/** Prints the help of the command at the start of the arguments, otherwise of the program. */
+/** Prints the help of the command that the arguments begin with. Without a command, prints the help of the program. */
 async function printHelp(program: Program, [given = "", ...others]: readonly string[]): Promise<void> {
   const { name, commands } = program;
   const width = helpWidth(process.stdout);

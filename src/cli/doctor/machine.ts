@@ -11,7 +11,7 @@ import { type Check, fault, ok, warning } from "./check.ts";
 const OLDEST_BUN = "1.4.5";
 /** The oldest C library with which the addon works. */
 const OLDEST_GLIBC = "2.34";
-/** Bytes of memory that libtorch takes with a small model. */
+/** Bytes of memory that libtorch takes with a small model. Less memory causes a warning. */
 const LITTLE_MEMORY = 1024 ** 3;
 /** Number of file descriptors below which a warning appears. Each client needs one, each process and store a few. */
 const FEW_DESCRIPTORS = 1024;

@@ -10,7 +10,7 @@ import { credentialFiles } from "../../package/registry/credentials.ts";
 import { ModelStore } from "../../package/store/store.ts";
 import { type Check, fault, ok, warning } from "./check.ts";
 
-/** Bytes of disk space that a model with libtorch needs. */
+/** Bytes of disk space that a model with libtorch needs. Less free space causes a warning. */
 const LITTLE_SPACE = 1024 ** 3;
 
 /**

@@ -36,7 +36,7 @@ export class Child {
   constructor({ role, start, program = thisProgram(), env, onMessage, onEnd }: ChildOptions) {
     this.#process = Bun.spawn([...program, roleArgument(role)], {
       argv0: "sconce",
-      // Passes the current environment. By default Bun passes the environment at this process's start.
+      // Passes the current environment, because Bun's default is the environment at the start of this process.
       env: { ...env, ...process.env },
       stdio: ["ignore", "inherit", isLogJson() ? "pipe" : "inherit"],
       serialization: "json",

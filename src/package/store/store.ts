@@ -257,7 +257,8 @@ export class ModelStore {
       .filter((entry) => entry.repository === found.repository && entry.digest === found.digest);
     const own = generatedTag(found.digest);
     const isLastName = found.tag !== own && ofModel.every(({ tag }) => tag === found.tag || tag === own);
-    // The generated tag alone does not keep a model. So the last other tag takes the generated tag with it.
+    // The generated tag alone does not keep a model. When the last other tag is removed, the generated tag is removed
+    // too.
     const removedEntries = ofModel.filter((entry) => byDigest || isLastName || entry.tag === found.tag);
     for (const entry of removedEntries) index.delete(entry);
     let freedBytes = 0;
