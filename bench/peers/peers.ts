@@ -32,7 +32,7 @@ export const peers: Readonly<Record<string, Peer>> = {
   mosec: {
     title: `${pinned("mosec", "mosec_server.py")} with msgspec`,
     serves: connected,
-    goal: 2,
+    goal: 1,
     api: predict,
     start: () => inPython("mosec_server.py"),
   },
