@@ -21,6 +21,8 @@ const output = "z.object({ y: z.number(), list: ndarray(float32(2)) })";
 
 const builds = {
   v1: { postprocess: list },
+  // Version v3: as v1, but another build.
+  v3: { postprocess: `/* another build */ ${list}` },
   // Version v2: outputs of small inputs differ from v1 by rounding, outputs of large inputs by more. Inputs below 0
   // fail.
   v2: {
@@ -161,7 +163,7 @@ test.skipIf(!hasRedis)(
   },
 );
 
-const sharing = ["--split", "v1=1,latest=1", "--shadow", "v2"];
+const sharing = ["--split", "v1=1,v3=1", "--shadow", "v2"];
 
 async function copiesAll(client: Client): Promise<void> {
   const ids = Array.from({ length: 24 }, (_, i) => `c${i}`);
