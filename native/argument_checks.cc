@@ -3,6 +3,7 @@
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/inliner.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,50 @@ void check_lstm(torch::jit::Graph& graph, torch::jit::Node* node) {
   raise_if(graph, graph.insert(c10::aten::ne, {width, expected}), "the input of an LSTM has another width than its weights");
 }
 
+/** Appends the tensors in a value: the value itself, or the elements of a tuple. */
+void add_tensors(torch::jit::Graph& graph, torch::jit::Value* value, std::vector<torch::jit::Value*>& tensors) {
+  if (value->type()->kind() == c10::TypeKind::TensorType) tensors.push_back(value);
+  if (value->type()->kind() != c10::TypeKind::TupleType) return;
+  for (auto* const element : graph.insertNode(graph.createTupleUnpack(value))->outputs()) add_tensors(graph, element, tensors);
+}
+
+/**
+ * Uses the results of calls that nothing else uses. PyTorch runs such a layer, so it may refuse an input; libtorch
+ * would remove it.
+ */
+void use_results_of_calls(torch::jit::Graph& graph) {
+  std::vector<torch::jit::Node*> unused;
+  any_node(graph.block(), [&](torch::jit::Node* node) {
+    const bool is_call = node->kind() == c10::prim::CallMethod || node->kind() == c10::prim::CallFunction;
+    if (is_call && !node->output()->hasUses()) unused.push_back(node);
+    return false;
+  });
+  for (auto* const node : unused) {
+    const torch::jit::WithInsertPoint after(node->next());
+    std::vector<torch::jit::Value*> tensors;
+    add_tensors(graph, node->output(), tensors);
+    // A traced layer whose result is not used has only a call without a result.
+    if (tensors.empty()) {
+      for (auto* const input : node->inputs()) add_tensors(graph, input, tensors);
+    }
+    for (auto* const tensor : tensors) {
+      auto* const count = graph.insert(c10::aten::numel, {tensor});
+      raise_if(graph, graph.insert(c10::aten::lt, {count, 0}), "a tensor has a negative number of elements");
+    }
+  }
+}
+
+/** Applies `use_results_of_calls` to the methods of all modules, before any is inlined. Modules may share a method. */
+void use_results_of_calls(const torch::jit::Module& module) {
+  std::set<const torch::jit::Graph*> done;
+  for (const auto& each : module.modules()) {
+    for (const auto& method : each.get_methods()) {
+      const auto graph = method.graph();
+      if (done.insert(graph.get()).second) use_results_of_calls(*graph);
+    }
+  }
+}
+
 void check_arguments(torch::jit::Graph& graph) {
   std::vector<torch::jit::Node*> found;
   any_node(graph.block(), [&](torch::jit::Node* node) {
@@ -68,6 +113,7 @@ void check_arguments(torch::jit::Graph& graph) {
 }  // namespace
 
 void check_arguments(torch::jit::Module& module) {
+  use_results_of_calls(module);
   for (const auto& method : module.get_methods()) {
     const auto graph = method.graph();
     torch::jit::Inline(*graph);

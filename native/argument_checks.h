@@ -1,4 +1,4 @@
-// Adds checks of arguments that libtorch's operators do not make.
+// Adds checks of arguments that libtorch's operators do not make, or that libtorch would remove.
 #pragma once
 
 #include <torch/csrc/jit/api/module.h>
@@ -7,7 +7,8 @@ namespace sconce {
 
 /**
  * Inserts a check before each operator whose wrong arguments would end the process or read foreign memory: an integer
- * remainder by zero, and an LSTM whose input has another width than its weights. Inlines the methods of the module.
+ * remainder by zero, and an LSTM whose input has another width than its weights. A layer whose result is not used still
+ * runs, because it may refuse an input. Inlines the methods of the module.
  */
 void check_arguments(torch::jit::Module& module);
 

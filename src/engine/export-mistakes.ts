@@ -89,7 +89,7 @@ export const exportMistakes = {
   padding: {
     name: "padding taken for content",
     python: () =>
-      "y = (x * mask).sum(1) / mask.sum(1)  # the mask an input of the same pad(…), of ones: it is filled up with zeros",
+      "y = (x * mask).sum(1) / mask.sum(1)  # mask: an input with the same pad(…, 0) name, filled with ones",
   },
   mixed: {
     name: "training mode, or items mixed",

@@ -101,7 +101,7 @@ export async function tryOutputs(
       const worst = filled.find((each) => each.isOff);
       if (worst === undefined) return { ...tried, fault: undefined };
       const values = worst.change === "" ? "" : ` with its values ${worst.change}`;
-      const message = `output "${name}" differs by up to ${text(worst.difference)} when the example${values} runs beside a longer item: the weights take what fills it up for a part of it (a mean or maximum over all of a padded dimension, attention without a mask?)${fix}`;
+      const message = `output "${name}" differs by up to ${text(worst.difference)} when the example${values} runs beside a longer item: the padding of the shorter item changes its output (a mean or maximum over a padded dimension, or attention without a mask?)${fix}`;
       return { ...tried, fault: { kind: "padding", message } };
     }
     const message = `output "${name}" differs by up to ${text(mixed)} when the example runs in a batch: the weights mix the items of a batch (a softmax or mean over the first dimension?)${fix}`;
