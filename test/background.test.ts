@@ -39,7 +39,8 @@ const pinned = ["taskset", "--cpu-list", "0"];
 test.skipIf(!mayLeaveBackground || !works(...pinned))("a process that gets no core in the background leaves it", () => {
   const busy = Bun.spawn([...pinned, "sh", "-c", "while :; do :; done"]);
   try {
-    expect(run(pinned, "starved")).toEqual(left);
+    // On a busy machine, the process may leave before it prints its policies inside.
+    expect(run(pinned, "starved")).toMatchObject({ entered: true, after: normal });
   } finally {
     busy.kill();
   }
