@@ -1,11 +1,12 @@
 /** Another program writes to the keys of the queue in Redis. */
+import { KEY_PREFIX } from "../../../src/server/queue/script-prelude.ts";
 import { hasRedis, startRedis } from "../../helpers/redis.ts";
 import { until } from "../bounded.ts";
 import type { Fault } from "../fault.ts";
 import { TestedServer } from "../tested-server.ts";
 import { create, predict, statusOf } from "../traffic.ts";
 
-const BASE = "sconce:5:{shared}:";
+const BASE = `${KEY_PREFIX}{shared}:`;
 /** Keys that every queue has, without their common beginning. */
 const KEYS = ["work", "soon", "kept", "totals", "signs"] as const;
 const ROUNDS = { short: 1, long: 20 };
